@@ -158,6 +158,28 @@ def has_open_calls(messages: Sequence[JsonObject], shape: Shape) -> bool:
     return not called <= answered
 
 
+def find_block(
+    messages: Sequence[JsonObject], place: tuple[int, int], shape: Shape
+) -> tuple[int, int]:
+    """The place of a block that Anthropic's API names, among messages of a dialect.
+
+    In others' dialects each result is a message, and so is what is said to the system; all of a
+    message's blocks are meant.
+    """
+    if shape == "anthropic":
+        return place
+    number, was_said = -1, None
+    for index, message in enumerate(messages):
+        if message.get("role") in ("system", "developer"):
+            continue
+        is_said = message.get("role") == "assistant"
+        number += 1 if is_said or is_said != was_said else 0
+        was_said = is_said
+        if number == place[0] and is_said:
+            return index, 0
+    return 0, 0
+
+
 def count_compacted_by_api(messages: Sequence[JsonObject]) -> int:
     """How many messages Anthropic's own compaction stands for, with the step that holds it."""
     for place in reversed(range(len(messages))):

@@ -33,6 +33,7 @@ class InProcess:
             relieve=options.relieve,
             offload_over_tokens=options.offload_over_tokens,
             microcompact=options.microcompact,
+            is_sent=options.is_sent,
         )
         return fitted.messages
 

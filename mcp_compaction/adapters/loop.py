@@ -30,6 +30,7 @@ from mcp_compaction.adapters.dialects import (
     arguments_of,
     calls_in,
     count_compacted_by_api,
+    find_block,
     has_open_calls,
     make_definition,
     make_result,
@@ -201,7 +202,8 @@ class LoopKit:
             own = [one for one in given.messages if not _is_budget_line(one)]
             if has_open_calls(plain_messages(own), self.shape):
                 return request
-            sent = await self._fit(own, given.beside, self._options._replace(relieve=False))
+            options = self._options._replace(relieve=False, is_sent=False)
+            sent = await self._fit(own, given.beside, options)
             self._is_directed = False
             self._last = (sent, sent)
             return given.with_messages(sent)
@@ -240,7 +242,8 @@ class LoopKit:
         given = read_request(sent)
         plain = plain_messages(given.messages)
         done = count_compacted_by_api(plain) if self.shape == "anthropic" else 0
-        named = (max(0, place[0] - done), place[1])
+        message, block = find_block(plain, place, self.shape)
+        named = (max(0, message - done), block)
         with self._failures.isolate("leaving thinking out"):
             left = await self._backend.leave_out_refused(plain[done:], given.beside, named)
             if self._last[1]:

@@ -101,7 +101,9 @@ class CompactionSession:
         }
         fitted = None
         with self._failures.isolate("fitting the window"):
-            fitted = await self._session.fit(body, offload_over_tokens=self._offload_over)
+            fitted = await self._session.fit(
+                body, offload_over_tokens=self._offload_over, model=_model_of(data)
+            )
         if fitted is None:
             return given
         sent = [one for one in fitted.messages if one != _EMPTIED]
@@ -116,7 +118,7 @@ class CompactionSession:
 
     async def _follow(self, items: list[JsonObject]) -> None:
         """Record what is new of a history, and show what is left of it."""
-        fitted = await self._session.fit({"input": items}, relieve=False)
+        fitted = await self._session.fit({"input": items}, relieve=False, is_sent=False)
         self._items = fitted.messages
 
     def _make_tool(self, definition: JsonObject) -> Tool:
@@ -136,6 +138,12 @@ class CompactionSession:
             on_invoke_tool=run,
             strict_json_schema=False,
         )
+
+
+def _model_of(data: CallModelData[Any]) -> str | None:
+    model = data.agent.model
+    name = model if isinstance(model, str) else getattr(model, "model", None)
+    return name if isinstance(name, str) else None
 
 
 def _definition_of(tool: Tool) -> JsonObject:

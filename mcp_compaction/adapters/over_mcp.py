@@ -88,7 +88,9 @@ class OverMcp:
         frame = history.frame
         if frame is None or not frame.serves(layout.version, layout.pins, own.whole):
             frame = await self._make_frame(layout, own, history.newest)
-        laid = self._leave_thinking(lay_out_around(frame, history, messages, own.whole), messages)
+        laid = lay_out_around(frame, history, messages, own.whole)
+        if options.is_sent:
+            laid = self._leave_thinking(laid, messages)
         self._histories = (history._replace(frame=frame), laid.history)
         return laid.messages
 

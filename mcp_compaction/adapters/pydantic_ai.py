@@ -45,6 +45,7 @@ from pydantic_ai.models import ModelRequestContext
 from mcp_compaction.adapters.failures import Failures
 from mcp_compaction.adapters.loop import LoopKit
 from mcp_compaction.api.handles import OpenSession
+from mcp_compaction.formats.fingerprint import fingerprint_of
 from mcp_compaction.model import JsonObject
 
 __all__ = ["Compaction"]
@@ -85,7 +86,11 @@ class Compaction(AbstractCapability[Any]):
         self, ctx: RunContext[Any], request_context: ModelRequestContext
     ) -> ModelRequestContext:
         """Fit a request into the window; the history of the run stays as it is."""
-        request_context.messages = await self.process(request_context.messages)
+        request_context.messages = await self._fit(
+            request_context.messages,
+            request_context.model.model_name,
+            _print_beside(request_context),
+        )
         return request_context
 
     async def process(self, messages: list[ModelMessage]) -> list[ModelMessage]:
@@ -93,11 +98,20 @@ class Compaction(AbstractCapability[Any]):
 
         A failure is logged and counted, and the messages are given back as they were.
         """
+        answers = (one for one in reversed(messages) if isinstance(one, ModelResponse))
+        model = next((one.model_name for one in answers if one.model_name), None)
+        return await self._fit(messages, model)
+
+    async def _fit(
+        self, messages: list[ModelMessage], model: str | None, beside: bytes = b""
+    ) -> list[ModelMessage]:
         pieces = [piece for message in messages for piece in _pieces_of(message)]
         plain = [piece.plain for piece in pieces]
         fitted = None
         with self._failures.isolate("fitting the window"):
-            fitted = await self._session.fit(plain, offload_over_tokens=self._offload_over)
+            fitted = await self._session.fit(
+                plain, offload_over_tokens=self._offload_over, model=model, beside=beside
+            )
         if fitted is None:
             return messages
         return _messages_of(fitted.messages, pieces)
@@ -117,6 +131,16 @@ class Compaction(AbstractCapability[Any]):
             json_schema=described["parameters"],
             takes_ctx=True,
         )
+
+
+def _print_beside(context: ModelRequestContext) -> bytes:
+    """The fingerprint of what a request has beside its messages."""
+    parameters = context.model_request_parameters
+    tools = [*parameters.function_tools, *parameters.output_tools]
+    offered = [[one.name, one.description, one.parameters_json_schema] for one in tools]
+    requests = (one for one in reversed(context.messages) if isinstance(one, ModelRequest))
+    told = next((one.instructions for one in requests if one.instructions), None)
+    return fingerprint_of(cast("Any", [told, offered]))
 
 
 class _Piece(NamedTuple):
@@ -140,6 +164,8 @@ def _plain_response(message: ModelResponse) -> JsonObject:
     plain = _make_plain("assistant", "\n".join(said), f"{message.timestamp.isoformat()} answer")
     if thought:
         plain["reasoning_content"] = "\n".join(thought)
+    if signed := _signed_in(message):
+        plain["thinking_blocks"] = [_plain_thinking(part) for part in signed]
     if calls:
         plain["tool_calls"] = [
             {
@@ -150,6 +176,24 @@ def _plain_response(message: ModelResponse) -> JsonObject:
             for call in calls
         ]
     return plain
+
+
+def _signed_in(message: ModelResponse) -> list[ThinkingPart]:
+    return [p for p in message.parts if isinstance(p, ThinkingPart) and p.signature]
+
+
+def _plain_thinking(part: ThinkingPart) -> JsonObject:
+    if part.id == "redacted_thinking":
+        return {"type": "redacted_thinking", "data": part.signature}
+    return {"type": "thinking", "thinking": part.content, "signature": part.signature}
+
+
+def _without_thinking(message: ModelResponse, shown: JsonObject) -> ModelResponse:
+    """An answer with only those of its signed thoughts that are shown."""
+    blocks = shown.get("thinking_blocks")
+    gone = _signed_in(message)[len(blocks) if isinstance(blocks, list) else 0 :]
+    kept = [part for part in message.parts if not any(part is one for one in gone)]
+    return replace(message, parts=kept) if gone else message
 
 
 def _plain_part(part: ModelRequestPart) -> JsonObject:
@@ -201,6 +245,9 @@ def _messages_of(laid: Sequence[JsonObject], pieces: Sequence[_Piece]) -> list[M
             groups.append((None, [UserPromptPart(_text_of(obj))]))
             continue
         part = piece.part
+        if isinstance(piece.message, ModelResponse) and whole is None:
+            groups.append((_without_thinking(piece.message, obj), [None]))
+            continue
         if part is not None and whole is None:
             part = replace(cast("Any", part), content=_text_of(obj))
         if groups and groups[-1][0] is piece.message:

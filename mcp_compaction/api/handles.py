@@ -115,6 +115,9 @@ class OpenSession:
         relieve: bool = True,
         offload_over_tokens: int | None = None,
         microcompact: bool = False,
+        model: str | None = None,
+        is_sent: bool = True,
+        beside: bytes = b"",
     ) -> Fitted:
         """Record what is new of your own history, and give what to send in its place.
 
@@ -123,9 +126,21 @@ class OpenSession:
         A history that you have cut, cleared, rewound or edited is followed. `offload_over_tokens`:
         the size over which a tool result that is new becomes a preview with its ref.
         `microcompact`: large results outside the recent turns become previews first.
+
+        Some models refuse thinking behind anything but what was sent before it when it was made:
+        there it is left out once that has changed, so say what you send. `model`: the one that you
+        will ask, where the request does not name it. `is_sent`: False where you only keep what
+        comes back. `beside`: a fingerprint of what you send beside the request.
         """
         self._check_recorded()
-        options = FitOptions(relieve, offload_over_tokens, microcompact)
+        options = FitOptions(
+            relieve,
+            offload_over_tokens,
+            microcompact,
+            model=model,
+            is_sent=is_sent,
+            beside=beside,
+        )
         return await self._compactor.fit(self.info, request, options)
 
     async def record_answer(self, answer: Any) -> Recorded:

@@ -120,7 +120,7 @@ async def fit(work: Workspace, info: SessionInfo, sent: Any, options: FitOptions
         layout = layout._replace(since=since)
         frame = await work.threads.run(make_frame, layout, given.shape, own)
     laid = lay_out_around(frame, history, given.messages, own.whole)
-    if options.leave_thinking:
+    if options.is_sent:
         laid = await _leave_thinking(work, window.info, given, laid, options)
     per_message = reading.policy.overhead_per_message
     counted = Counted(window.view.version, reading.fill.counted_by_us, per_message)

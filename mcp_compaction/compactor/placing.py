@@ -58,7 +58,7 @@ async def place_history(
     cuts = await _find_cuts(work, session, now, messages)
     ended = await work.store.pins(scope_of(session.info), work.now(), released=True)
     bare = await work.threads.run(_hashes_without_thinking, session)
-    contents = await work.threads.run(_contents_of, now, messages, bare | cuts)
+    contents = await work.threads.run(_contents_of, now, messages, cuts, bare)
     contents = await _match_but_furniture(work, session, now, messages, contents)
     pins = (*session.pins, *ended)
 
@@ -103,15 +103,20 @@ def _place(
 
 
 def _contents_of(
-    log: Sequence[Logged], messages: Sequence[NewMessage], cuts: dict[str, int]
+    log: Sequence[Logged],
+    messages: Sequence[NewMessage],
+    cuts: dict[str, int],
+    bare: dict[str, int],
 ) -> list[str]:
     """The contents to look for: a host's id, or what we showed of a message, means the known one.
 
-    `cuts`: the messages that were shown with less than they hold, by the hash of what was shown.
+    `cuts`, `bare`: the messages that were shown shorter, or without their thinking, by the hash of
+    what was shown.
     """
     by_id = {row.host_id: row.content for row in log if row.host_id is not None}
     by_seq = {row.seq: row.content for row in log}
     known = set(by_seq.values())
+    shown = bare | cuts
     contents: list[str] = []
     for message in messages:
         content = content_hash(message)
@@ -123,7 +128,8 @@ def _contents_of(
             contents.append(content)
         else:
             others = [*_other_hashes(message)]
-            cut = next((by_seq[cuts[other]] for other in others if other in cuts), content)
+            forms = (*others, _hash_without_thinking(message))
+            cut = next((by_seq[shown[form]] for form in forms if form in shown), content)
             contents.append(next((other for other in others if other in known), cut))
     return contents
 
@@ -235,6 +241,11 @@ def _hashes_without_thinking(session: Session) -> dict[str, int]:
         for message, original in originals
         if thinking_in(original)
     }
+
+
+def _hash_without_thinking(message: NewMessage) -> str:
+    said = parse_object(message.raw_to_compare, "the message")
+    return hash_of(message.shape, message.role, normalize(_bare(said)))
 
 
 def _bare(message: JsonObject) -> JsonObject:

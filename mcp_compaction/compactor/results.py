@@ -61,7 +61,7 @@ class FitOptions(NamedTuple):
     offload_over_tokens: int | None = None  # the size over which a new result becomes a preview
     microcompact: bool = False  # large results outside the recent turns become previews first
     prints: tuple[bytes, ...] | None = None  # of the messages, where the caller knows them
-    leave_thinking: bool = True  # out, where it is bound to another beginning
+    is_sent: bool = True  # what is given back: thinking leaves that would be refused
     model: str | None = None  # that will be asked, where the request does not say it
     beside: bytes = b""  # the fingerprint of what the caller sends beside what it gives here
 

@@ -113,7 +113,6 @@ def without_thinking(message: JsonObject, kept: int = 0) -> JsonObject | None:
         bare["thinking_blocks"] = apart[:kept]
         if not bare["thinking_blocks"]:
             del bare["thinking_blocks"]
-            bare.pop("reasoning_content", None)
         kept = max(0, kept - len(apart))
     content = message.get("content")
     if isinstance(content, list):

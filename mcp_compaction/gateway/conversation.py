@@ -359,7 +359,7 @@ class Conversation:
             relieve=False,
             offload_over_tokens=offload_over,
             prints=prints,
-            leave_thinking=False,  # that is done last, with all that goes out
+            is_sent=False,  # thinking is looked at last, with all that goes out
         )
         fitted = await store.compactor.fit(self.session.info, body, options)
         self._percent = fitted.fill.percent

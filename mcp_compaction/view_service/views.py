@@ -102,10 +102,10 @@ class Views:
             logger.warning("there is no view for %s: %r", chat.host, error)
             return None
 
-    async def _fit(self, chat: Chat, sent: Any) -> View:
+    async def _fit(self, chat: Chat, sent: Any, model: str | None = None) -> View:
         compactor = await self.open_compactor()
         info = await self._open(compactor, chat)
-        options = FitOptions(offload_over_tokens=self.offload_over)
+        options = FitOptions(offload_over_tokens=self.offload_over, model=model)
         fitted = await compactor.fit(info, sent, options)
         return View(info.name, fitted.messages, fitted.request)
 
@@ -113,7 +113,7 @@ class Views:
         window = await self._threads.run(read_window, given)
         # First what the host itself has kept: that tells the user's words from the host's.
         await self._record(chat)
-        view = await self._fit(chat, window.messages)
+        view = await self._fit(chat, window.messages, window.model)
         told = await self._threads.run(tell_plugin, window, view.messages)
         return {"session": view.session, **told}
 

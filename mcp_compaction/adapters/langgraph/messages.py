@@ -18,6 +18,7 @@ from mcp_compaction.model import JsonObject
 
 _ROLES = {"human": "user", "ai": "assistant", "system": "system", "tool": "tool"}
 _CALL_BLOCKS = ("tool_use", "tool_call", "function_call")  # which stand in `tool_calls`, too
+_MODEL_KEYS = ("model_name", "model", "model_id")
 _ID = "langchain id "  # begins a key: a message made of several keeps all their ids
 
 
@@ -107,6 +108,13 @@ def _build(obj: JsonObject) -> list[AnyMessage]:
 def _without_ids(obj: JsonObject) -> dict[str, Any]:
     plain = {k: v for k, v in obj.items() if not k.startswith(_ID) and k != "refusal"}
     return {**plain, "content": plain.get("content") or ""}
+
+
+def model_of(messages: Sequence[AnyMessage]) -> str | None:
+    """The model that has answered last; None where no answer names one."""
+    answers = (one for one in reversed(messages) if isinstance(one, AIMessage))
+    told = (one.response_metadata.get(key) for one in answers for key in _MODEL_KEYS)
+    return next((name for name in told if isinstance(name, str) and name), None)
 
 
 def is_same(one: Sequence[AnyMessage], other: Sequence[AnyMessage]) -> bool:

@@ -17,14 +17,16 @@ from langchain_core.tools import BaseTool, StructuredTool, ToolException
 from langgraph.config import get_config
 from langgraph.graph.message import REMOVE_ALL_MESSAGES
 
+from mcp_compaction.adapters.dialects import find_block
 from mcp_compaction.adapters.failures import text_of_error
 from mcp_compaction.adapters.in_process import InProcess
-from mcp_compaction.adapters.langgraph.messages import is_same, messages_of, plain_of
+from mcp_compaction.adapters.langgraph.messages import is_same, messages_of, model_of, plain_of
 from mcp_compaction.adapters.langgraph.sessions import InStore, Sessions
 from mcp_compaction.api.handles import OpenSession
 from mcp_compaction.errors import InputError
 from mcp_compaction.lexicon.furniture import own_tools
 from mcp_compaction.lexicon.overflow import is_overflow, limit_in
+from mcp_compaction.lexicon.thinking import find_refused_block
 from mcp_compaction.model import JsonObject
 from mcp_compaction.tools.arguments import Definition, definition_of
 from mcp_compaction.tools.running import list_tools, run_tool
@@ -75,7 +77,7 @@ class CompactionMiddleware(InStore, AgentMiddleware[AgentState[Any], Any, Any]):
         try:
             return handler(request)
         except Exception as error:
-            smaller = self._fit_smaller(request, text_of_error(error))
+            smaller = self._mend(request, text_of_error(error))
             if smaller is None:
                 raise
         return handler(smaller)
@@ -87,7 +89,7 @@ class CompactionMiddleware(InStore, AgentMiddleware[AgentState[Any], Any, Any]):
         try:
             return await handler(request)
         except Exception as error:
-            smaller = await asyncio.to_thread(self._fit_smaller, request, text_of_error(error))
+            smaller = await asyncio.to_thread(self._mend, request, text_of_error(error))
             if smaller is None:
                 raise
         return await handler(smaller)
@@ -108,8 +110,15 @@ class CompactionMiddleware(InStore, AgentMiddleware[AgentState[Any], Any, Any]):
                 return {"messages": [RemoveMessage(id=REMOVE_ALL_MESSAGES), *shown]}
         return None
 
-    def _fit_smaller(self, request: ModelRequest[Any], refusal: str) -> ModelRequest[Any] | None:
-        """What to send after an overflow; None after another error, or where nothing is smaller."""
+    def _mend(self, request: ModelRequest[Any], refusal: str) -> ModelRequest[Any] | None:
+        """What to send after an overflow or a refusal of thinking; None after another error, or
+        where nothing is smaller."""
+        place = find_refused_block(refusal)
+        if place is not None:
+            with self._sessions.failures.isolate("leaving thinking out"):
+                left = partial(_leave_refused, messages=list(request.messages), place=place)
+                shown = self._sessions.run(self._session_name(), left)
+                return request.override(messages=shown)
         if not is_overflow(refusal):
             return None
         with self._sessions.failures.isolate("compressing after an overflow"):
@@ -159,8 +168,8 @@ class CompactionMiddleware(InStore, AgentMiddleware[AgentState[Any], Any, Any]):
 async def _fit(
     session: OpenSession, *, messages: list[AnyMessage], offload_over: int | None
 ) -> list[AnyMessage]:
-    plain = _plain(messages)
-    fitted = await session.fit(plain, offload_over_tokens=offload_over)
+    plain, model = _plain(messages), model_of(messages)
+    fitted = await session.fit(plain, offload_over_tokens=offload_over, model=model)
     return messages_of(fitted.messages, plain, messages)
 
 
@@ -171,8 +180,18 @@ async def _fit_smaller(
     return await _fit(session, messages=messages, offload_over=None)
 
 
+async def _leave_refused(
+    session: OpenSession, *, messages: list[AnyMessage], place: tuple[int, int]
+) -> list[AnyMessage]:
+    plain = _plain(messages)
+    named = find_block(plain, place, "openai")
+    beside: JsonObject = {"model": model_of(messages)}
+    left = await InProcess(session, "openai").leave_out_refused(plain, beside, named)
+    return messages_of(left, plain, messages)
+
+
 async def _record(session: OpenSession, *, messages: list[AnyMessage]) -> None:
-    await session.fit(_plain(messages), relieve=False)
+    await session.fit(_plain(messages), relieve=False, is_sent=False)
 
 
 async def _run_tool(session: OpenSession, *, tool: str, arguments: Mapping[str, Any]) -> str:

@@ -38,7 +38,8 @@ export const Compaction = async () => {
       if (!entry.id) return make(messages.find((m) => m.info.role === entry.role), entry, number)
       const message = own.get(entry.id)
       const parts = message.parts.filter((p) => !entry.only || p.type !== "text" || Boolean(p.synthetic) === (entry.only === "written"))
-      return { ...message, parts: parts.map((part) => cut(part, view)) }
+      const said = view.quiet.includes(entry.id) ? parts.filter((p) => p.type !== "reasoning") : parts
+      return { ...message, parts: said.map((part) => cut(part, view)) }
     })
     messages.splice(0, messages.length, ...shown)
   }

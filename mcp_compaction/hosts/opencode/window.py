@@ -11,7 +11,9 @@ from dataclasses import dataclass, field
 from typing import Any, cast
 
 from mcp_compaction.errors import InputError, MalformedMessage
+from mcp_compaction.formats.fingerprint import fingerprint_of
 from mcp_compaction.formats.jsontext import parse_object
+from mcp_compaction.formats.thinking import thinking_in, without_thinking
 from mcp_compaction.hosts.transcripts.opencode import RESULTS, WRITTEN, messages_in
 from mcp_compaction.hosts.transcripts.pieces import object_at, text_at
 from mcp_compaction.model import JsonObject
@@ -30,6 +32,8 @@ class Window:
     calls: dict[str, str] = field(default_factory=dict[str, str])  # the answer that made each call
     silent_before: dict[str, list[str]] = field(default_factory=dict[str, list[str]])
     silent_at_end: list[str] = field(default_factory=list[str])
+    bare: dict[bytes, str] = field(default_factory=dict[bytes, str])  # answers without thinking
+    model: str = ""  # that was asked last
 
 
 def read_window(given: object) -> Window:
@@ -49,6 +53,12 @@ def read_window(given: object) -> Window:
             window.messages.append(obj)
             window.origins[id(obj)] = own_id, piece
             window.pieces.setdefault(own_id, set()).add(piece)
+            bare = without_thinking(obj) if thinking_in(obj) else None
+            if bare is not None:
+                window.bare[fingerprint_of(bare)] = own_id
+        window.model = (
+            text_at(info, "modelID") or text_at(object_at(info, "model"), "modelID") or window.model
+        )
         window.calls |= {call: own_id for part in parts if (call := text_at(part, "callID"))}
     return window
 
@@ -74,6 +84,7 @@ class _Telling:
     outputs: JsonObject = field(default_factory=dict[str, Any])
     inputs: JsonObject = field(default_factory=dict[str, Any])
     sent: Pieces = field(default_factory=dict[str, set[str]])
+    quiet: list[str] = field(default_factory=list[str])  # answers sent without their thinking
 
     def add(self, obj: JsonObject) -> None:
         """Send an object: as a piece of the message that it is of, or as a new message."""
@@ -84,9 +95,16 @@ class _Telling:
             self._add_piece(self._find_answer(results), RESULTS)
         elif calls := _find_blocks(obj, "tool_use", "id"):
             self.inputs |= {call: object_at(block, "input") for call, block in calls.items()}
-            self._add_piece(self._find_answer(calls), "")
+            self._add_answer(self._find_answer(calls), obj)
+        elif obj["role"] == "assistant" and fingerprint_of(obj) in self.window.bare:
+            self._add_answer(self.window.bare[fingerprint_of(obj)], obj)
         else:
             self.show.append({"role": obj["role"], "text": _text_of(obj)})
+
+    def _add_answer(self, own_id: str, obj: JsonObject) -> None:
+        self._add_piece(own_id, "")
+        if not thinking_in(obj):
+            self.quiet.append(own_id)
 
     def _add_piece(self, own_id: str, piece: str) -> None:
         if own_id not in self.sent:
@@ -104,8 +122,9 @@ class _Telling:
 def tell_plugin(window: Window, shown: Sequence[JsonObject]) -> JsonObject:
     """Tell the plugin what to send: its own messages by their ids, new ones by their texts.
 
-    `outputs` and `inputs` are what its calls show instead of their own. Of a message of which only
-    the typed or the written words are sent, `only` says which.
+    `outputs` and `inputs` are what its calls show instead of their own, `quiet` the answers that
+    are sent without their reasoning. Of a message of which only the typed or the written words are
+    sent, `only` says which.
     """
     telling = _Telling(window)
     for obj in shown:
@@ -121,7 +140,12 @@ def tell_plugin(window: Window, shown: Sequence[JsonObject]) -> JsonObject:
             entry["only"] = "typed"
         elif sent and "" in there ^ sent:
             entry["only"] = "written"
-    return {"show": [*telling.show], "outputs": telling.outputs, "inputs": telling.inputs}
+    return {
+        "show": [*telling.show],
+        "outputs": telling.outputs,
+        "inputs": telling.inputs,
+        "quiet": [*telling.quiet],
+    }
 
 
 def _find_blocks(obj: JsonObject, kind: str, key: str) -> dict[str, JsonObject]:

@@ -233,7 +233,7 @@ def _read_answer(row: _Row) -> Iterator[IncomingMessage]:
             case "text":
                 blocks.append({"type": "text", "text": text_at(part, "text") or ""})
             case "reasoning":
-                blocks.append({"type": "thinking", "thinking": text_at(part, "text") or ""})
+                blocks.append(_thinking_of(part))
             case "tool" if text_at(part, "callID"):
                 blocks.append(_call_of(part))
                 results += _results_of(part)
@@ -243,6 +243,17 @@ def _read_answer(row: _Row) -> Iterator[IncomingMessage]:
     yield from message_of(answer, "anthropic", row.id, row.created)
     told: JsonObject = {"role": "user", "content": results}
     yield from message_of(told, "anthropic", f"{row.id}{RESULTS}", row.created)
+
+
+def _thinking_of(part: JsonObject) -> JsonObject:
+    """A model's reasoning, with what its provider signed it by."""
+    told = [one for one in object_at(part, "metadata").values() if isinstance(one, dict)]
+    hidden = next((data for one in told if (data := text_at(one, "redactedData"))), None)
+    if hidden is not None:
+        return {"type": "redacted_thinking", "data": hidden}
+    block: JsonObject = {"type": "thinking", "thinking": text_at(part, "text") or ""}
+    signature = next((signed for one in told if (signed := text_at(one, "signature"))), None)
+    return block if signature is None else {**block, "signature": signature}
 
 
 def _call_of(part: JsonObject) -> JsonObject:
