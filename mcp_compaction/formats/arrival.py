@@ -67,6 +67,7 @@ class Incoming(Value):
 
 
 _NOTHING: JsonObject = {}
+_NO_ID = "__fake_id__"  # which OpenAI's agents write where a provider gives none
 _TOKENS_OF_A_CALL = (
     "input_tokens",
     "cache_creation_input_tokens",
@@ -260,9 +261,14 @@ def _read_message(sent: _Sent, common: Shape | None, *, any_item: bool) -> Incom
     return IncomingMessage(
         shape=shape,
         raw=raw,
-        host_id=text_or_empty(obj.get("uuid")) or text_or_empty(obj.get("id")) or None,
+        host_id=_id_of(obj),
         at=parse_moment(obj.get("timestamp")) or parse_moment(obj.get("created_at")),
     )
+
+
+def _id_of(obj: JsonObject) -> str | None:
+    found = text_or_empty(obj.get("uuid")) or text_or_empty(obj.get("id"))
+    return found if found and found != _NO_ID else None
 
 
 def _check_item(obj: JsonObject, where: str) -> None:

@@ -14,6 +14,9 @@ from langchain_core.messages import (
     convert_to_messages,
 )
 
+from mcp_compaction.adapters.dialects import find_block
+from mcp_compaction.api.handles import OpenSession
+from mcp_compaction.formats.thinking import Left, sending_of, thinking_in, without_thinking
 from mcp_compaction.model import JsonObject
 
 _ROLES = {"human": "user", "ai": "assistant", "system": "system", "tool": "tool"}
@@ -115,6 +118,51 @@ def model_of(messages: Sequence[AnyMessage]) -> str | None:
     answers = (one for one in reversed(messages) if isinstance(one, AIMessage))
     told = (one.response_metadata.get(key) for one in answers for key in _MODEL_KEYS)
     return next((name for name in told if isinstance(name, str) and name), None)
+
+
+async def leave_thinking(
+    session: OpenSession, own: Sequence[AnyMessage], shown: Sequence[AnyMessage]
+) -> list[AnyMessage]:
+    """The messages that are shown for a history, without thinking that is bound to another one."""
+    given, laid = [_essence_of(one) for one in own], [_essence_of(one) for one in shown]
+    compactor, model = session.store.compactor, model_of(own) or ""
+    left = await compactor.leave_out_thinking(
+        session.info, sending_of(given, {}), sending_of(laid, {}), model, "openai"
+    )
+    return list(shown) if left is None else _take(left, laid, shown)
+
+
+async def leave_refused(
+    session: OpenSession, sent: Sequence[AnyMessage], place: tuple[int, int]
+) -> list[AnyMessage]:
+    """What to send after a provider refused a thinking block: the message, and the block."""
+    laid, model = [_essence_of(one) for one in sent], model_of(sent) or ""
+    named = find_block(laid, place, "openai")
+    compactor = session.store.compactor
+    left = await compactor.leave_out_refused(session.info, sending_of(laid, {}), model, named)
+    return _take(left, laid, sent)
+
+
+def _essence_of(message: AnyMessage) -> JsonObject:
+    """What a provider reads of a message: an id that the graph gives it is none of that."""
+    return {key: value for key, value in plain_of(message).items() if not key.startswith(_ID)}
+
+
+def _take(left: Left, laid: Sequence[JsonObject], shown: Sequence[AnyMessage]) -> list[AnyMessage]:
+    found: list[AnyMessage] = []
+    for obj, place in zip(left.messages, left.places, strict=True):
+        message = shown[place]
+        if obj is not laid[place]:
+            message = message.model_copy(update={"content": _without_thinking(message, obj)})
+        found.append(message)
+    return found
+
+
+def _without_thinking(message: AnyMessage, obj: JsonObject) -> Any:
+    """The content of a message with only as many thinking blocks as its plain form has."""
+    content = {"role": "assistant", "content": message.content}  # pyright: ignore[reportUnknownMemberType]
+    bare = without_thinking(cast("JsonObject", content), len(thinking_in(obj)))
+    return "" if bare is None else bare["content"]
 
 
 def is_same(one: Sequence[AnyMessage], other: Sequence[AnyMessage]) -> bool:

@@ -17,10 +17,15 @@ from langchain_core.tools import BaseTool, StructuredTool, ToolException
 from langgraph.config import get_config
 from langgraph.graph.message import REMOVE_ALL_MESSAGES
 
-from mcp_compaction.adapters.dialects import find_block
 from mcp_compaction.adapters.failures import text_of_error
 from mcp_compaction.adapters.in_process import InProcess
-from mcp_compaction.adapters.langgraph.messages import is_same, messages_of, model_of, plain_of
+from mcp_compaction.adapters.langgraph.messages import (
+    is_same,
+    leave_refused,
+    leave_thinking,
+    messages_of,
+    plain_of,
+)
 from mcp_compaction.adapters.langgraph.sessions import InStore, Sessions
 from mcp_compaction.api.handles import OpenSession
 from mcp_compaction.errors import InputError
@@ -116,7 +121,7 @@ class CompactionMiddleware(InStore, AgentMiddleware[AgentState[Any], Any, Any]):
         place = find_refused_block(refusal)
         if place is not None:
             with self._sessions.failures.isolate("leaving thinking out"):
-                left = partial(_leave_refused, messages=list(request.messages), place=place)
+                left = partial(leave_refused, sent=list(request.messages), place=place)
                 shown = self._sessions.run(self._session_name(), left)
                 return request.override(messages=shown)
         if not is_overflow(refusal):
@@ -168,9 +173,10 @@ class CompactionMiddleware(InStore, AgentMiddleware[AgentState[Any], Any, Any]):
 async def _fit(
     session: OpenSession, *, messages: list[AnyMessage], offload_over: int | None
 ) -> list[AnyMessage]:
-    plain, model = _plain(messages), model_of(messages)
-    fitted = await session.fit(plain, offload_over_tokens=offload_over, model=model)
-    return messages_of(fitted.messages, plain, messages)
+    plain = _plain(messages)
+    fitted = await session.fit(plain, offload_over_tokens=offload_over, is_sent=False)
+    shown = messages_of(fitted.messages, plain, messages)
+    return await leave_thinking(session, messages, shown)
 
 
 async def _fit_smaller(
@@ -178,16 +184,6 @@ async def _fit_smaller(
 ) -> list[AnyMessage]:
     await InProcess(session, "openai").make_room(limit)
     return await _fit(session, messages=messages, offload_over=None)
-
-
-async def _leave_refused(
-    session: OpenSession, *, messages: list[AnyMessage], place: tuple[int, int]
-) -> list[AnyMessage]:
-    plain = _plain(messages)
-    named = find_block(plain, place, "openai")
-    beside: JsonObject = {"model": model_of(messages)}
-    left = await InProcess(session, "openai").leave_out_refused(plain, beside, named)
-    return messages_of(left, plain, messages)
 
 
 async def _record(session: OpenSession, *, messages: list[AnyMessage]) -> None:

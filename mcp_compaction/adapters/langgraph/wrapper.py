@@ -17,7 +17,12 @@ from langgraph.constants import END, START
 from langgraph.graph.message import REMOVE_ALL_MESSAGES
 from langgraph.types import StateSnapshot
 
-from mcp_compaction.adapters.langgraph.messages import is_same, messages_of, model_of, plain_of
+from mcp_compaction.adapters.langgraph.messages import (
+    is_same,
+    leave_thinking,
+    messages_of,
+    plain_of,
+)
 from mcp_compaction.adapters.langgraph.sessions import InStore, Sessions
 from mcp_compaction.adapters.langgraph.speakers import (
     AnyGraph,
@@ -29,7 +34,6 @@ from mcp_compaction.api.handles import OpenSession
 from mcp_compaction.compactor import Pinned
 from mcp_compaction.core.log.pinned import PINNED_LABEL, is_pinned_block, pinned_block
 from mcp_compaction.errors import InputError
-from mcp_compaction.formats.thinking import sending_of
 from mcp_compaction.model import Author
 from mcp_compaction.ports import Scope, SessionKey
 
@@ -228,18 +232,7 @@ async def _replace(
         fitted = await session.fit(plain, relieve=relieve, is_sent=False)
         shown = messages_of(fitted.messages, plain, own)
     shown = _with_others(_with_pins(shown, pinned_block(pins)), messages, others)
-    return await _without_thinking(session, messages, shown)
-
-
-async def _without_thinking(
-    session: OpenSession, messages: Sequence[AnyMessage], shown: list[AnyMessage]
-) -> list[AnyMessage]:
-    """What is shown, without thinking that is bound to what a thread's history was before."""
-    given, laid = [plain_of(one) for one in messages], [plain_of(one) for one in shown]
-    compactor, model = session.store.compactor, model_of(messages) or ""
-    own, sending = sending_of(given, {}), sending_of(laid, {})
-    left = await compactor.leave_out_thinking(session.info, own, sending, model, "openai")
-    return shown if left is None else messages_of(left.messages, laid, shown)
+    return await leave_thinking(session, messages, shown)
 
 
 async def _keep_work(
