@@ -50,6 +50,7 @@ from mcp_compaction.model import (
     SummaryRequest,
     Traits,
     Via,
+    View,
 )
 from mcp_compaction.ports import (
     Forgotten,
@@ -237,6 +238,11 @@ class Compactor:
     async def load(self, info: SessionInfo) -> Session:
         """The session at this moment."""
         return await self._work.load(info)
+
+    async def load_as_before(self, info: SessionInfo, view: View) -> Session:
+        """The session at this moment, seen through the view before one."""
+        earlier = await self._store.view(info.id, max(0, view.version - 1))
+        return await self._work.load(info, earlier)
 
     async def fill(self, info: SessionInfo) -> Fill:
         """The fill of the window; its messages are not read, so that it is not known by role."""

@@ -171,7 +171,7 @@ async def list_left_out(
     work: Workspace, session: Session, layout: Sequence[str], before: Sequence[str]
 ) -> tuple[str, ...]:
     """The refs of a layout whose thinking has to be left out; `before`: the layout that a program
-    had until now. Both are in words: a ref for a message that is shown whole."""
+    had until now. Both are texts: those of messages begin with their refs."""
     model = session.info.traits.model or ""
     if not may_be_bound(model, "anthropic"):
         return ()
@@ -183,7 +183,8 @@ async def list_left_out(
         same += 1
     by_ref = {message.ref: message for message in session.messages}
     found: list[str] = []
-    for place, ref in enumerate(layout):
+    for place, word in enumerate(layout):
+        ref = word.partition(" ")[0]
         blocks = _blocks_of(by_ref[ref]) if ref in by_ref else []
         if blocks and place >= same:
             bindings.give_up(blocks)

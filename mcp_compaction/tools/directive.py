@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import json
+from collections.abc import Iterator, Sequence
 from itertools import zip_longest
+from typing import cast
 
 from mcp_compaction.core.digest.text import render_digest
 from mcp_compaction.core.excerpts.render import excerpts_block
@@ -16,7 +18,9 @@ from mcp_compaction.core.window.render import (
     pins_in_view,
 )
 from mcp_compaction.formats import FORMATS
+from mcp_compaction.formats.content import objects_in
 from mcp_compaction.formats.jsontext import parse_object
+from mcp_compaction.formats.thinking import without_thinking
 from mcp_compaction.model import (
     Digested,
     Entry,
@@ -41,6 +45,8 @@ def directive(
 
     `receipt`: of the compaction that changed it; None where something else did. `layout` is all
     that is shown, in order: refs of messages that stay, places in `replace`, and texts of ours.
+    `without_thinking`, where it is there: the messages of it whose thinking has to be left out,
+    since the model has bound that to what stood before it.
     """
     replace = list(_replacements(session, limit, count))
     entries = entries_of(session.view, session.messages)
@@ -60,6 +66,36 @@ def directive(
         "pins": [pin.number for pin in session.pins],
         "newest": max((message.seq for message in session.messages), default=session.view.upto),
     }
+
+
+def words_of_layout(told: JsonObject) -> list[str]:
+    """The layout of a directive as texts: a ref for a message that stays whole or cut, and what
+    stands there for anything else."""
+    replace = objects_in(told["replace"])
+    layout = cast("list[JsonValue]", told["layout"])
+    return [_word_of(item, replace) for item in layout]
+
+
+def _word_of(item: JsonValue, replace: list[JsonObject]) -> str:
+    if isinstance(item, str):
+        return item
+    change = replace[item] if isinstance(item, int) else item
+    text = json.dumps(change, sort_keys=True)
+    is_cut = isinstance(change, dict) and "cuts" in change
+    return f"{change['from']} {text}" if isinstance(change, dict) and is_cut else text
+
+
+def without_thinking_of(told: JsonObject, refs: Sequence[str]) -> JsonObject:
+    """The directive for a program that has to leave out the thinking of some messages."""
+    replace: list[JsonValue] = []
+    for change in objects_in(told["replace"]):
+        if "cuts" in change and change["from"] in refs:
+            bare = map(without_thinking, objects_in(change["with"]))
+            stands: list[JsonValue] = [one for one in bare if one is not None]
+            replace.append({**change, "with": stands})
+        else:
+            replace.append(change)
+    return {**told, "replace": replace, "without_thinking": [*refs]}
 
 
 def _replacements(session: Session, limit: int, count: CountTokens) -> Iterator[JsonObject]:

@@ -23,6 +23,7 @@ pytestmark = needs_hosts
 
 RULE = 'Never push to "main" without a review — not even once.'
 WINDOW = 60_000
+BOUND = "claude-opus-5-5"
 LIMIT = 120  # seconds after which a host that hangs is ended
 
 
@@ -73,6 +74,7 @@ def _check(model: ScriptedModel, shape: str) -> None:
     sent: list[list[Json]] = [[plain_form(m) for m in body[key]] for body in bodies]
     faults = [fault for one in sent for fault in problems(_spoken(one), shape)]
     assert faults == []
+    assert (model.unbound, model.dropped) == ([], 0)
     assert max(len(one) for one in model.requests) < 4 * WINDOW
     compressed = next(n for n, one in enumerate(model.requests) if "c1 done" in one)
     assert size_of(sent[compressed]) < 0.8 * size_of(sent[compressed - 1])
@@ -130,10 +132,10 @@ def _run_opencode(folder: Path, model: ScriptedModel) -> str:
     provider = {
         "npm": "@ai-sdk/anthropic",
         "options": options,
-        "models": {"scripted": {"tool_call": True, "limit": limit}},
+        "models": {BOUND: {"tool_call": True, "reasoning": True, "limit": limit}},
     }
     config = {"provider": {"scripted": provider}, "autoupdate": False, "share": "disabled"}
-    config |= {"model": "scripted/scripted", "small_model": "scripted/scripted"}
+    config |= {"model": f"scripted/{BOUND}", "small_model": f"scripted/{BOUND}"}
     text = json.dumps(config)
     (folder / "project/opencode.json").write_text(text, encoding="utf-8")
     names = ("AUTOUPDATE", "MODELS_FETCH", "LSP_DOWNLOAD")

@@ -6,9 +6,10 @@ import json
 import os
 import re
 import signal
+import sqlite3
 import subprocess
 from collections.abc import Generator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
@@ -44,8 +45,12 @@ class StrictModel(ScriptedModel):
         offered = body.get("tools") if self.waits_for_server else [{"name": OWN_TOOLS}]
         return super().next_step({**body, "tools": offered})
 
-    def refusal_of(self, body: dict[str, Any]) -> str | None:
+    def refusal_of(self, body: dict[str, Any], betas: str) -> str | None:
         """Why a request is refused."""
+        unbound = super().refusal_of(body, betas)
+        if unbound is not None:
+            self.refused.append(unbound)
+            return unbound
         tokens = len(json.dumps(body.get("messages"))) // 4
         spoken = [one for one in body.get("messages", []) if one.get("role") != "system"]
         found = problems([without_marks(one) for one in spoken], "anthropic")
@@ -203,6 +208,51 @@ def test_a_long_session_with_all_that_a_user_does_in_between(tmp_path: Path) -> 
         assert model.turns[-1][: len(cleared)] == cleared
         assert model.refused == []
         assert max(len(one) for one in model.requests) < 5 * WINDOW
+
+
+def test_thirty_turns_on_a_model_that_binds_its_thinking(tmp_path: Path) -> None:
+    pin = Step(tool="pin_constraint", arguments={"text": RULE})
+    compress = Step(tool="compress_context", arguments={"reason": "all read", "force": True})
+    model = StrictModel(pin, Step("pinned"), *work(0, 5), compress, Step("c"), *work(5, 5))
+    with serve_model(model):
+        claude = Claude(tmp_path, model)
+        with claude.open() as process:
+            claude.say(process, f"{RULE} Pin this.")
+            for number in range(5):
+                claude.say(process, f"Read run {number}.")
+            claude.say(process, "Compress.")
+            for number in range(5, 10):
+                claude.say(process, f"Read run {number}.")
+            model.add(compress, Step("c"), *work(10, 12))
+            claude.say(process, "Compress.")
+            for number in range(10, 22):  # the net acts among them
+                claude.say(process, f"Read run {number}.")
+            assert model.refused == []
+            written = json.dumps(RULE, ensure_ascii=False)[1:-1]
+            assert all(written in one for one in model.requests[1:])
+            claude.say(process, "/compact")
+            model.add(*work(22, 3))
+            for number in range(22, 25):
+                claude.say(process, f"Read run {number}.")
+            _, told = process.communicate(timeout=LIMIT)
+        compactions = re.search(r"compactions: (\d+)", told)
+        assert compactions is not None, told
+        assert len(breaks_in(model.turns)) >= 3, told
+        model.add(*work(25, 2))
+        chat = claude.results[-1]["session_id"]
+        claude.run(["Read run 25.", "Read run 26."], "--resume", chat)
+        model.add(*work(27, 3))
+        with closing(sqlite3.connect(tmp_path / "store/store.db")) as lock:
+            lock.execute("BEGIN EXCLUSIVE")
+            claude.run([f"Read run {number}." for number in range(27, 30)], "--resume", chat)
+            lock.execute("ROLLBACK")
+        assert "StoreBusy" in claude.told
+        assert model.refused == []
+        assert model.dropped == 0
+        assert max(len(one) for one in model.requests) < 5 * WINDOW
+        thoughts = [one.count('"type": "thinking"') for one in model.requests]
+        assert max(thoughts) > 5
+        assert thoughts[-1] > 0
 
 
 def test_a_gateway_that_is_killed_and_started_again_sends_the_same_prefix(tmp_path: Path) -> None:

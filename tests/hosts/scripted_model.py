@@ -1,4 +1,8 @@
-"""A model on loopback that says to the hosts what a test has written."""
+"""A model on loopback that says to the hosts what a test has written.
+
+In the Messages API it thinks before it says anything, and binds that to what was sent before it, as
+today's default models do: behind anything else it refuses what it thought.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +13,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from itertools import count
 from threading import Lock, Thread
 from typing import Any, NamedTuple
+
+from tests.checkers import signature_behind, unbound_thinking
 
 OWN_TOOLS = "pin_constraint"  # by which it is seen that the host has connected to our server
 SUMMARY_REQUESTS = ("create a detailed summary", "CONTEXT CHECKPOINT COMPACTION")
@@ -39,6 +45,8 @@ class ScriptedModel:
         self._numbers = count(1)
         self._waits = 0
         self.requests: list[str] = []  # those of the agent, as they came
+        self.unbound: list[str] = []  # the refusals of thinking behind another beginning
+        self.dropped = 0  # requests of which such thinking was dropped, as they wished
         self.url = ""
 
     def add(self, *steps: Step) -> None:
@@ -59,9 +67,19 @@ class ScriptedModel:
             self.requests.append(said)
             return self._steps.pop(0) if self._steps else Step("done")
 
-    def refusal_of(self, body: dict[str, Any]) -> str | None:
+    def refusal_of(self, body: dict[str, Any], betas: str) -> str | None:
         """Why a request of the Messages API is refused; None: it is not."""
-        return None
+        refusal = unbound_thinking(body)
+        if refusal is None:
+            return None
+        thinking: dict[str, Any] = body.get("thinking") or {}
+        wish: dict[str, Any] = thinking.get("block_binding") or {}
+        is_wished = wish.get("prefix_mismatch_behavior") == "drop_block"
+        if is_wished and "thinking-binding-controls-2026-08-01" in betas:
+            self.dropped += 1
+            return None
+        self.unbound.append(refusal)
+        return refusal
 
     def number(self) -> int:
         """A number that was not given before."""
@@ -88,7 +106,9 @@ def serve_model(model: ScriptedModel) -> Generator[ScriptedModel]:
                 self._send(b'{"input_tokens": 1000}', "application/json")
                 return
             body = json.loads(raw)
-            refusal = model.refusal_of(body)
+            is_messages = self.path.partition("?")[0].endswith("/messages")
+            betas = self.headers.get("anthropic-beta") or ""
+            refusal = model.refusal_of(body, betas) if is_messages else None
             if refusal is not None:
                 error = {"type": "invalid_request_error", "message": refusal}
                 told = json.dumps({"type": "error", "error": error}).encode()
@@ -151,9 +171,10 @@ def _blocks_of(
     step: Step, body: dict[str, Any], number: int
 ) -> Generator[tuple[dict[str, Any], ...]]:
     """The events of each block of an answer."""
-    if step.thinking:
+    if body.get("tools"):
         thought = {"type": "thinking_delta", "thinking": step.thinking}
-        signed = {"type": "signature_delta", "signature": f"signed-{number}"}
+        signature = signature_behind(body, body["messages"])
+        signed = {"type": "signature_delta", "signature": signature}
         yield _block({"type": "thinking", "thinking": "", "signature": ""}, thought, signed)
     if not step.tool:
         yield _block({"type": "text", "text": ""}, {"type": "text_delta", "text": step.text})

@@ -10,10 +10,11 @@ from mcp.types import CallToolResult, TextContent
 from mcp_compaction.compactor import Compactor
 from mcp_compaction.core.log.pinned import pinned_block
 from mcp_compaction.errors import InputError
-from mcp_compaction.model import Compaction, JsonObject, SessionInfo
+from mcp_compaction.formats.thinking import may_be_bound
+from mcp_compaction.model import Compaction, JsonObject, Session, SessionInfo, Thinking
 from mcp_compaction.server.state import State, state_of
 from mcp_compaction.tools import answers
-from mcp_compaction.tools.directive import directive
+from mcp_compaction.tools.directive import directive, without_thinking_of, words_of_layout
 from mcp_compaction.tools.system_answers import relief_text
 
 Ctx = Context[State]
@@ -92,4 +93,17 @@ async def directive_of(
     now = await compactor.load(info)
     terms = compactor.index_terms(now)
     receipt = compaction.receipt if compaction is not None else None
-    return await state.threads.run(directive, now, receipt, preserve_markers, *terms)
+    told = await state.threads.run(directive, now, receipt, preserve_markers, *terms)
+    if not has_bound_thinking(now):
+        return told
+    had = await compactor.load_as_before(info, now.view)
+    before = await state.threads.run(directive, had, None, preserve_markers, *terms)
+    words = words_of_layout(told), words_of_layout(before)
+    return without_thinking_of(told, await compactor.list_thinking_left_out(now, *words))
+
+
+def has_bound_thinking(session: Session) -> bool:
+    """Whether a session's model may have bound some of the thinking that its view shows."""
+    return may_be_bound(session.info.traits.model or "", "anthropic") and any(
+        isinstance(part, Thinking) for message in session.messages for part in message.parts
+    )
