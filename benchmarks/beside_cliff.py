@@ -9,8 +9,9 @@ same size, two fifths of the session (four characters a token). FILE has one ses
 tasks, errors and the like.
 
 For each: the tokens of all requests, what they would cost with a provider's cache (the beginning
-that a request shares with the one before it for 0.1, the rest for 1.25, in tokens of fresh input),
-and of what had been said, how much stood in the request after the first and the second compaction.
+that a request shares with the one before it is read from there, the rest is written, at the prices
+of Claude Opus 5.5 in tokens of fresh input: 0.05 and 1.25), and of what had been said, how much
+stood in the request after the first and the second compaction.
 In real sessions that is looked for which the next twenty messages use again.
 """
 
@@ -37,12 +38,15 @@ from mcp_compaction import open_store
 from mcp_compaction.api import OpenStore
 from mcp_compaction.evals.measures import Context, Probe, survives
 from mcp_compaction.evals.scenarios import grow_session
+from mcp_compaction.gateway.money import price_of
 from mcp_compaction.gateway.running import RELEASE_PERCENT
 from mcp_compaction.gateway.turns import CallTurns
 
 Json = dict[str, Any]
 Send = Callable[[list[Json]], Awaitable[list[Json]]]
 
+_PRICE = price_of("claude-opus-5-5")
+READ, WRITTEN = _PRICE.cached / _PRICE.input, _PRICE.written / _PRICE.input
 TRIGGER = 0.4  # of a session
 LATER = 20  # messages that use again what was said
 SPANS = 12  # of a generated session
@@ -162,7 +166,7 @@ def take_stock(talk: Talk, sent: Sequence[Sent], tally: Tally) -> None:
         if compactions:
             seen.setdefault(compactions, one)
         tokens += size_of(one.messages)
-        cost += 0.1 * size_of(one.messages[:shared]) + 1.25 * size_of(one.messages[shared:])
+        cost += READ * size_of(one.messages[:shared]) + WRITTEN * size_of(one.messages[shared:])
         last = one.messages
     tally.tokens.append(tokens)
     tally.cost.append(cost)

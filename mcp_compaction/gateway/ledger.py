@@ -16,7 +16,10 @@ class Account:
 
     name: str
     price: Price
+    model: str = ""
     total: Usage = field(default_factory=Usage)
+    paid: float = 0.0
+    would_pay: float = 0.0  # had all been sent as fitted
     would_be: Usage = field(default_factory=Usage)  # the total, had all been sent as fitted
     calls: int = 0
     refused: int = 0  # for their thinking, and sent again without it
@@ -35,6 +38,8 @@ class Account:
             fitted = usage.scale(share)
             fitted = fitted.without_cache() if has_new_view else fitted
         self.would_be = self.would_be.plus(fitted)
+        self.paid += self.price.cost_of(usage)
+        self.would_pay += self.price.cost_of(fitted)
         if has_new_view and self.last is not None and fitted.read < self.last.read:
             self.steps.append(Step(self.last, fitted))
         elif self.steps:
@@ -46,11 +51,13 @@ class Account:
         total, price = self.total, self.price
         said = f"{plural(self.calls, 'call')}, {kilo(total.read)} tokens read"
         parts = f"{kilo(total.cached)} of them cached, {kilo(total.output)} written"
-        cost = price.say(price.cost_of(total))
+        cost = price.say(self.paid)
         yield f"{self.name} through the gateway: {said}, {parts}, {cost}"
         if self.would_be != total:
-            cost = price.say(price.cost_of(self.would_be))
+            cost = price.say(self.would_pay)
             yield f"  without --shadow: about {kilo(self.would_be.read)} tokens read, {cost}"
+        if not price.is_money and self.model:
+            yield f"  the price of {self.model} is not listed: it is told in fresh input"
         if self.refused:
             again = plural(self.refused, "request")
             yield f"  thinking: {again} refused for it, and sent again without it"
@@ -76,8 +83,9 @@ class Step:
 
     def saved_each(self, price: Price, *, has_cache: bool) -> float:
         """What each later call costs less, since less is read again."""
-        less = max(0, self.before.read - self.after.read)
-        return price.cost_of(_read_again(less, has_cache=has_cache))
+        before = _read_again(self.before.read, has_cache=has_cache)
+        after = _read_again(self.after.read, has_cache=has_cache)
+        return max(0.0, price.cost_of(before) - price.cost_of(after))
 
     def line(self, price: Price, *, has_cache: bool) -> str:
         """The receipt in words; `has_cache`: the provider has counted tokens in a cache."""
@@ -114,7 +122,7 @@ class Ledger:
 
     def account_of(self, name: str, model: str) -> Account:
         """The account of a conversation, opened where there is none."""
-        return self.accounts.setdefault(name, Account(name, price_of(model)))
+        return self.accounts.setdefault(name, Account(name, price_of(model), model))
 
     def lines(self) -> Iterator[str]:
         """The receipts in words."""

@@ -1,12 +1,13 @@
 """What calls cost, and whether a compaction pays: fewer tokens are not always cheaper.
 
-A provider keeps the beginning of a request in a cache, from which it is read again for a tenth. A
-compaction changes that beginning: once, what stands after it is read and kept anew.
+A provider keeps the beginning of a request in a cache, from which it is read again for a tenth or
+less. A compaction changes that beginning: once, what stands after it is read and kept anew.
 """
 
 from __future__ import annotations
 
 import re
+from datetime import date
 from functools import cache
 from typing import NamedTuple
 
@@ -24,15 +25,27 @@ class Price(NamedTuple):
     written: float = 1.25
     written_long: float = 2.0
     is_money: bool = False
+    over: int | None = None  # tokens read by a request that costs more, all of it
+    times: float = 1.0  # and how much more
+    output_times: float = 1.0
+
+    def at(self, tokens: int) -> Price:
+        """The price of a request that reads so many tokens."""
+        if self.over is None or tokens <= self.over:
+            return self
+        names = ("input", "cached", "written", "written_long")
+        larger = {name: self.times * getattr(self, name) for name in names}
+        return self._replace(**larger, output=self.output_times * self.output, over=None)
 
     def cost_of(self, usage: Usage) -> float:
         """The cost of one call."""
+        price = self.at(usage.read)
         paid = (
-            usage.fresh * self.input,
-            usage.cached * self.cached,
-            usage.written * self.written,
-            usage.written_long * self.written_long,
-            usage.output * self.output,
+            usage.fresh * price.input,
+            usage.cached * price.cached,
+            usage.written * price.written,
+            usage.written_long * price.written_long,
+            usage.output * price.output,
         )
         return sum(paid) / 1_000_000
 
@@ -48,8 +61,12 @@ class _Listed(Value):
     input: float
     output: float
     cached: float
-    written: float
-    written_long: float
+    written: float | None = None
+    written_long: float | None = None
+    over: int | None = None
+    times: float = 1.0
+    output_times: float | None = None
+    since: date | None = None
     example: str
     near_miss: str
 
@@ -63,8 +80,17 @@ def price_of(model: str) -> Price:
     found = next((one for one in listed_prices() if re.match(one.pattern, model)), None)
     if found is None:
         return RELATIVE
+    written = found.input if found.written is None else found.written
     return Price(
-        found.input, found.output, found.cached, found.written, found.written_long, is_money=True
+        input=found.input,
+        output=found.output,
+        cached=found.cached,
+        written=written,
+        written_long=written if found.written_long is None else found.written_long,
+        is_money=True,
+        over=found.over,
+        times=found.times,
+        output_times=found.times if found.output_times is None else found.output_times,
     )
 
 
@@ -83,10 +109,11 @@ def turns_to_pay(price: Price, before: int, after: int, kept: int, *, is_warm: b
 
     `before`, `after`: the tokens of a request; `kept`: those at its start that stay in the cache.
     """
-    saved_each = price.cached * (before - after)
+    larger, smaller = price.at(before), price.at(after)
+    saved_each = larger.cached * before - smaller.cached * after
     if saved_each <= 0:
         return float("inf")
     if not is_warm:
         return 0.0
-    once = price.written * (after - kept) - price.cached * (before - kept)
+    once = smaller.written * (after - kept) - larger.cached * (before - kept)
     return max(0.0, once / saved_each)

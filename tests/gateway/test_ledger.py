@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import pytest
+
 from mcp_compaction.gateway.ledger import Account
-from mcp_compaction.gateway.money import Price
+from mcp_compaction.gateway.money import Price, price_of, turns_to_pay
 from mcp_compaction.gateway.usage import Usage
 
 PRICE = Price(3.0, 15.0, 0.3, 3.75, 6.0, is_money=True)
@@ -47,3 +49,28 @@ def test_what_a_shadow_would_have_sent_is_reckoned_as_a_real_compaction_is_count
     told = _lines_of(before, whole, share=0.5)
     assert told[1] == "  without --shadow: about 68k tokens read, $0.103"
     assert told[2:] == real[1:]
+
+
+def test_a_request_over_a_step_of_its_price_costs_more_all_of_it() -> None:
+    price = price_of("claude-haiku-5-5")
+    assert price.cost_of(Usage(fresh=100_000, output=1_000)) == pytest.approx(0.0105)
+    assert price.cost_of(Usage(fresh=100_001, output=1_000)) == pytest.approx(0.0525005)
+    long = price_of("gpt-6.1-sol")
+    assert long.cost_of(Usage(fresh=300_000, output=1_000)) == pytest.approx(1.215)
+    account = Account("w-1", price)
+    for _ in range(2):
+        account.add(Usage(fresh=60_000), has_new_view=False)
+    assert account.paid == pytest.approx(0.012)  # each is below the step
+
+
+def test_with_cache_reads_at_a_twentieth_a_rewrite_pays_after_about_five_turns() -> None:
+    turns = turns_to_pay(price_of("claude-opus-5-5"), 150_000, 35_000, 0, is_warm=True)
+    assert 4.5 < turns < 7
+    steep = turns_to_pay(price_of("claude-haiku-5-5"), 120_000, 30_000, 0, is_warm=True)
+    assert steep == 0  # below the step all of it is cheaper at once
+
+
+def test_a_model_without_a_listed_price_is_told_as_such() -> None:
+    account = Account("w-1", price_of("next-1"), "next-1")
+    account.add(Usage(fresh=60_000), has_new_view=False)
+    assert [*account.lines()][1].startswith("  the price of next-1 is not listed")

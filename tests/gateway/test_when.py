@@ -143,7 +143,8 @@ async def test_a_shadow_changes_nothing_and_tells_what_it_would_have_sent(tmp_pa
         counts = {"requests passed as they came": sent, "compactions that would have been made": 1}
         fitted = "requests that would have been sent with our records in them"
         assert host.turns.tally == {**counts, fitted: 2}
-        whole, without, step = host.turns.ledger.lines()
+        whole, without, price, step = host.turns.ledger.lines()
+        assert "the price of m is not listed" in price
         assert f"{sent} calls" in whole
         assert "without --shadow: about" in without
         (account,) = host.turns.ledger.accounts.values()

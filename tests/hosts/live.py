@@ -32,6 +32,7 @@ _BINARIES = {
     "opencode": "opencode/node_modules/opencode-*/bin/opencode",
     "gemini": "gemini/node_modules/.bin/gemini",
 }
+BOUND = "claude-opus-5-5"  # a model that binds its thinking
 _LIMIT = 120  # seconds after which a host that hangs is ended
 _PATIENT = {"MCP_COMPACTION_HOOK_SECONDS": "60"}  # however busy the machine is
 
@@ -243,7 +244,7 @@ env_key = "KEY"
 class OpenCode(_Host):
     """opencode in a folder of its own, with our plugin."""
 
-    def run(self, prompt: str, *, resumes: bool = False) -> None:
+    def run(self, prompt: str, *, resumes: bool = False, limit: float = _LIMIT) -> None:
         """Run one turn, of a new session or of the last one."""
         home = self.folder / "home"
         self.project.mkdir(exist_ok=True)
@@ -264,7 +265,7 @@ class OpenCode(_Host):
         command = [binary_of("opencode"), "run", "--format", "json"]
         command += ["--continue"] if resumes else []
         # An argument with a space it would put in quotes.
-        _run_to_the_end([*command, *prompt.split(" ")], self.project, environ)
+        _run_to_the_end([*command, *prompt.split(" ")], self.project, environ, limit)
 
     def _config(self) -> dict[str, Any]:
         limit = {"context": 200_000, "output": 8000}
@@ -272,12 +273,12 @@ class OpenCode(_Host):
             "npm": "@ai-sdk/anthropic",
             "name": "scripted",
             "options": {"baseURL": f"{self.model.url}/v1", "apiKey": "no key"},
-            "models": {"scripted": {"name": "scripted", "tool_call": True, "limit": limit}},
+            "models": {BOUND: {"tool_call": True, "reasoning": True, "limit": limit}},
         }
         return {
             "provider": {"scripted": provider},
-            "model": "scripted/scripted",
-            "small_model": "scripted/scripted",
+            "model": f"scripted/{BOUND}",
+            "small_model": f"scripted/{BOUND}",
             "autoupdate": False,
             "share": "disabled",
         }
@@ -320,7 +321,9 @@ class Gemini(_Host):
         _run_to_the_end(command, self.project, environ)
 
 
-def _run_to_the_end(command: list[str], folder: Path, environ: dict[str, str]) -> None:
+def _run_to_the_end(
+    command: list[str], folder: Path, environ: dict[str, str], limit: float = _LIMIT
+) -> None:
     subprocess.run(
         command,
         cwd=folder,
@@ -328,7 +331,7 @@ def _run_to_the_end(command: list[str], folder: Path, environ: dict[str, str]) -
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
-        timeout=_LIMIT,
+        timeout=limit,
         check=True,
     )
 

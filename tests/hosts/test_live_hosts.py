@@ -6,6 +6,8 @@ import asyncio
 import json
 from pathlib import Path
 
+import pytest
+
 from mcp_compaction.core.log.pinned import PINNED_LABEL
 from tests.checkers import problems
 from tests.hosts.live import (
@@ -153,6 +155,27 @@ def test_in_opencode_the_request_after_compress_context_is_smaller_and_valid(
         assert DROPPED in last
         for request in model.requests:
             assert not problems(json.loads(request)["messages"], "anthropic")
+        assert (model.unbound, model.dropped) == ([], 0)
+        assert '"type": "thinking"' in last
+
+
+@pytest.mark.slow
+def test_in_opencode_three_hundred_turns_are_never_refused_for_their_thinking(
+    tmp_path: Path,
+) -> None:
+    compress = Step(tool="compress_context", arguments={"reason": "read", "force": True})
+    steps = [PIN]
+    for number in range(300):
+        line = f"seq -f 'line %g of report {number} is in order' 60"
+        steps.append(Step(tool="shell", arguments=_described(line)))
+        steps += [compress] if number % 25 == 24 else []
+    with serve_model(ScriptedModel(*steps, Step("done"))) as model:
+        OpenCode(tmp_path, model).run(RULE + " How was the night?", limit=900)
+        assert len(model.requests) > 310
+        assert (model.unbound, model.dropped) == ([], 0)
+        assert all(written(BLOCK) in one or "pinned as p1" in one for one in model.requests[2:])
+        assert max(map(len, model.requests)) < 4 * 60_000
+        assert model.requests[-1].count('"type": "thinking"') > 2
 
 
 def test_in_opencode_pins_are_back_once_after_it_compacts_by_itself(tmp_path: Path) -> None:
