@@ -28,7 +28,6 @@ from mcp_compaction.model import (
     SessionInfo,
     Shape,
     ShownMessage,
-    Thinking,
 )
 
 
@@ -145,7 +144,7 @@ def _bind_log(bindings: Bindings, session: Session, beside: bytes) -> None:
 
 def _blocks_of(message: Message) -> list[str]:
     """The thinking blocks of a recorded message."""
-    if message.shape != "anthropic" or not any(isinstance(p, Thinking) for p in message.parts):
+    if message.shape != "anthropic" or "thinking" not in message.raw:
         return []
     return thinking_in(parse_object(message.raw, message.ref))
 

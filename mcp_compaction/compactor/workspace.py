@@ -16,6 +16,8 @@ from mcp_compaction.core.policy import Policy, for_session, under_pressure, with
 from mcp_compaction.core.tokens import CountTokens
 from mcp_compaction.core.window.fill import Fill, measure
 from mcp_compaction.errors import StoreError
+from mcp_compaction.formats.thinking import hear_thinking
+from mcp_compaction.lexicon.thinking import rule_of
 from mcp_compaction.model import Event, Session, SessionInfo, View
 from mcp_compaction.ports import Clock, Scope, Store, Summarizer, TokenCounter
 from mcp_compaction.threads import Threads
@@ -62,6 +64,8 @@ class Workspace:
     async def load(self, info: SessionInfo, view: View | None = None) -> Session:
         """The session at this moment, seen through its newest view or through the one given."""
         session = await self.store.load(info.id, self.now(), view)
+        if rule_of(session.info.traits.model or "") == "bound":
+            session = session.model_copy(update={"messages": hear_thinking(session.messages)})
         left = await self.allowance(info)
         return session.model_copy(update={"is_pressed": True}) if left.is_near else session
 

@@ -20,7 +20,7 @@ from mcp_compaction.formats.content import objects_in
 from mcp_compaction.formats.fingerprint import fingerprint_of, fingerprints_of
 from mcp_compaction.formats.identity import unwrap_text
 from mcp_compaction.lexicon.thinking import rule_of
-from mcp_compaction.model import JsonObject, Shape
+from mcp_compaction.model import JsonObject, Message, Part, Shape, Text, Thinking
 
 LEFT_OUT = ""  # stands for a beginning: the block is good behind none any more
 NOWHERE = "nowhere"  # a beginning that is never sent
@@ -52,6 +52,23 @@ def print_beside(system: JsonValue, tools: JsonValue) -> bytes:
     """The fingerprint of what a request has beside its messages; deferred tools do not count."""
     offered = [tool for tool in objects_in(tools) if not tool.get("defer_loading")]
     return fingerprint_of([unwrap_text(system), cast("JsonValue", offered)])
+
+
+def hear_thinking(messages: Sequence[Message]) -> tuple[Message, ...]:
+    """The messages of a model that says in its thinking what it says between two calls: what can
+    be read of that counts as its words."""
+    return tuple(
+        message.model_copy(update={"parts": tuple(map(_hear, message.parts))})
+        if any(isinstance(part, Thinking) and part.text.strip() for part in message.parts)
+        else message
+        for message in messages
+    )
+
+
+def _hear(part: Part) -> Part:
+    if isinstance(part, Thinking) and part.text.strip():
+        return Text(text=part.text)
+    return part
 
 
 def sending_of(

@@ -405,3 +405,29 @@ async def test_a_model_that_has_failed_is_not_asked_again_in_the_same_compaction
             assert isinstance(outcome, Compaction)
     assert len(watched.requests) == 2
     assert down.asked == 1
+
+
+async def test_what_a_model_says_in_its_thinking_between_calls_counts_as_its_words(
+    tmp_path: Path,
+) -> None:
+    words = "Decision: we use Postgres for the queue, since Redis loses jobs."
+    said = [
+        {"type": "thinking", "thinking": words, "signature": "c2ln"},
+        {"type": "tool_use", "id": "c1", "name": "Read", "input": {"path": "a.py"}},
+    ]
+    result = {"type": "tool_result", "tool_use_id": "c1", "content": "row\n" * 400}
+    history = [user("Build the queue."), {"role": "assistant", "content": said}]
+    history += [{"role": "user", "content": [result]}]
+    for number in range(8):
+        history += [assistant(f"Step {number} is done."), user(f"Go on with {number}.")]
+    shown: dict[str, str] = {}
+    for model in ("claude-opus-5-5", "claude-opus-5"):
+        (tmp_path / model).mkdir()
+        async with open_session(tmp_path / model) as (compactor, info):
+            body = {"model": model, "messages": history}
+            await compactor.record(info, read_incoming(body))
+            asked = Ask(reason="test", force=True, target_percent=8)
+            assert isinstance(await compactor.compress(info, asked), Compaction)
+            shown[model] = json.dumps(await compactor.context(info, "anthropic"))
+    assert "we use Postgres for the queue" in shown["claude-opus-5-5"]
+    assert "we use Postgres for the queue" not in shown["claude-opus-5"]

@@ -175,7 +175,8 @@ def test_in_opencode_three_hundred_turns_are_never_refused_for_their_thinking(
         assert (model.unbound, model.dropped) == ([], 0)
         assert all(written(BLOCK) in one or "pinned as p1" in one for one in model.requests[2:])
         assert max(map(len, model.requests)) < 4 * 60_000
-        assert model.requests[-1].count('"type": "thinking"') > 2
+        thoughts = [one.count('"type": "thinking"') for one in model.requests]
+        assert max(thoughts[-25:]) > 20  # all since the last compaction
 
 
 def test_in_opencode_pins_are_back_once_after_it_compacts_by_itself(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from mcp_compaction.compactor import Compactor
 from mcp_compaction.core.log.pinned import pinned_block
 from mcp_compaction.errors import InputError
 from mcp_compaction.formats.thinking import may_be_bound
-from mcp_compaction.model import Compaction, JsonObject, Session, SessionInfo, Thinking
+from mcp_compaction.model import Compaction, JsonObject, Session, SessionInfo
 from mcp_compaction.server.state import State, state_of
 from mcp_compaction.tools import answers
 from mcp_compaction.tools.directive import directive, without_thinking_of, words_of_layout
@@ -105,5 +105,5 @@ async def directive_of(
 def has_bound_thinking(session: Session) -> bool:
     """Whether a session's model may have bound some of the thinking that its view shows."""
     return may_be_bound(session.info.traits.model or "", "anthropic") and any(
-        isinstance(part, Thinking) for message in session.messages for part in message.parts
+        message.role == "assistant" and "thinking" in message.raw for message in session.messages
     )
