@@ -42,7 +42,7 @@ class InProcess:
     ) -> list[JsonObject]:
         """What to send after a provider refused a thinking block: the message, and the block."""
         sending = sending_of(sent, beside)
-        model = str(beside.get("model") or self._session.info.traits.model or "")
+        model = str(beside.get("model") or "")
         left = await self._compactor.leave_out_refused(self._session.info, sending, model, place)
         return left.messages
 

@@ -253,6 +253,7 @@ class OverMcp:
             raise CompactionError(reply.text)
         self._budget = str(reply.meta.get("budget") or "")
         self._thinking.learn(reply.meta.get("thinking") or {})
+        self._model = self._model or str(reply.meta.get("model") or "")
         self._take_layout(reply.meta)
         return reply
 

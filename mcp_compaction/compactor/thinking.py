@@ -156,7 +156,11 @@ def _log_mark(newest: int) -> str:
 async def take_refusal(
     work: Workspace, info: SessionInfo, sent: Sending, model: str, place: tuple[int, int]
 ) -> Left:
-    """What to send after a provider has refused a block: that one and all later ones leave."""
+    """What to send after a provider has refused a block: that one and all later ones leave.
+
+    `model`: empty where the session alone knows it.
+    """
+    model = model or (await work.load_window(info)).info.traits.model or ""
     bindings = await bindings_of(work, info)
     bindings.take_refusal(model, sent, *place)
     left = bindings.leave_out(sent)

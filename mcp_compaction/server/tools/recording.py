@@ -99,7 +99,7 @@ async def _answer_loop(ctx: Ctx, info: SessionInfo, done: Recorded, loop: _Loop)
     meta: JsonObject = {"ours": [*done.ours], "cut": [*done.cut], "log": newest_of_log}
     await compactor.keep_thinking(info, loop.thinking)
     if loop.view is None:
-        meta["thinking"] = {**await compactor.thinking(info)}
+        meta |= {"thinking": {**await compactor.thinking(info)}, "model": info.traits.model}
     await compactor.show_pins(info)
     relieves = bool(loop.relieve) and state.mode(ctx, info) == "own"
     over = loop.offload_over_tokens if done.new else None
