@@ -246,9 +246,11 @@ class LoopKit:
         named = (max(0, message - done), block)
         with self._failures.isolate("leaving thinking out"):
             left = await self._backend.leave_out_refused(plain[done:], given.beside, named)
+            sent_again = [*plain[:done], *left]
             if self._last[1]:
-                self._last = (self._last[0], left)
-            return given.with_messages([*plain[:done], *left])
+                own = [one for one in sent_again if not _is_budget_line(one)]
+                self._last = (self._last[0], own)
+            return given.with_messages(sent_again)
         return None
 
     async def _ask(self, call: Callable[[Any], Any], sent: Any) -> Any:

@@ -82,7 +82,7 @@ async def run_alone(
 async def foresee(work: Workspace, info: SessionInfo, ask: Ask) -> SummaryRequest | None:
     """The first digest that compressing would ask a summarizer for; none where it asks none."""
     check_ask(ask)
-    session = await work.load(info)
+    session = await work.load(info, to_digest=True)
     _check_span(ask, session)
     if not session.messages or (await work.allowance(info)).refusal:
         return None
@@ -168,7 +168,7 @@ async def _compress(work: Workspace, info: SessionInfo, ask: Ask, progress: Prog
     drafts: Drafts = []
     for _ in range(MOST_TRIES):
         await progress("reading the session")
-        session = await work.load(info)
+        session = await work.load(info, to_digest=True)
         if not session.messages and ask.digest is None:
             raise NothingRecorded(
                 f"nothing is recorded in {info.name}; pass your own digest, or record messages "

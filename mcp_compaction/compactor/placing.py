@@ -18,6 +18,7 @@ from mcp_compaction.formats.identity import (
 )
 from mcp_compaction.formats.jsontext import parse_object
 from mcp_compaction.formats.thinking import thinking_in, without_thinking
+from mcp_compaction.lexicon.thinking import rule_of
 from mcp_compaction.model import (
     JsonObject,
     Logged,
@@ -57,7 +58,8 @@ async def place_history(
     now = _log_as_worded(log, session.view)
     cuts = await _find_cuts(work, session, now, messages)
     ended = await work.store.pins(scope_of(session.info), work.now(), released=True)
-    bare = await work.threads.run(_hashes_without_thinking, session)
+    may_be_bare = rule_of(session.info.traits.model or "") != "free"
+    bare = await work.threads.run(_hashes_without_thinking, session) if may_be_bare else {}
     contents = await work.threads.run(_contents_of, now, messages, cuts, bare)
     contents = await _match_but_furniture(work, session, now, messages, contents)
     pins = (*session.pins, *ended)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 
 from mcp_compaction.compactor.events import THINKING_REFUSED
 from mcp_compaction.compactor.workspace import Workspace
+from mcp_compaction.errors import StoreError
 from mcp_compaction.formats import render
 from mcp_compaction.formats.fingerprint import fingerprints_of
 from mcp_compaction.formats.jsontext import parse_object
@@ -29,6 +31,8 @@ from mcp_compaction.model import (
     Shape,
     ShownMessage,
 )
+
+logger = logging.getLogger(__name__)
 
 
 async def bindings_of(work: Workspace, info: SessionInfo) -> Bindings:
@@ -67,8 +71,13 @@ async def leave_out(
 async def save(work: Workspace, info: SessionInfo, bindings: Bindings) -> None:
     """Keep in the store what is new."""
     changes = bindings.changes()
-    if changes:
+    if not changes:
+        return
+    try:
         await work.store.keep_thinking(info.id, changes)
+    except StoreError as error:  # what is sent now is right without it
+        logger.warning("what is known of thinking could not be kept: %s", error)
+        bindings.put_back(changes)
 
 
 def note_passing(work: Workspace, info: SessionInfo) -> None:
@@ -189,7 +198,8 @@ async def list_left_out(
     for place, word in enumerate(layout):
         ref = word.partition(" ")[0]
         blocks = _blocks_of(by_ref[ref]) if ref in by_ref else []
-        if blocks and place >= same:
+        # What was said after the view was made was made behind it.
+        if blocks and place >= same and by_ref[ref].seq <= session.view.upto:
             bindings.give_up(blocks)
         if any(bindings.beginning_of(block) == LEFT_OUT for block in blocks):
             found.append(ref)

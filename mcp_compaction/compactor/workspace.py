@@ -61,10 +61,15 @@ class Workspace:
         """The present moment, in UTC."""
         return self.collaborators.clock.now()
 
-    async def load(self, info: SessionInfo, view: View | None = None) -> Session:
-        """The session at this moment, seen through its newest view or through the one given."""
+    async def load(
+        self, info: SessionInfo, view: View | None = None, *, to_digest: bool = False
+    ) -> Session:
+        """The session at this moment, seen through its newest view or through the one given.
+
+        `to_digest`: with all that counts as the words of its model.
+        """
         session = await self.store.load(info.id, self.now(), view)
-        if rule_of(session.info.traits.model or "") == "bound":
+        if to_digest and rule_of(session.info.traits.model or "") == "bound":
             session = session.model_copy(update={"messages": hear_thinking(session.messages)})
         left = await self.allowance(info)
         return session.model_copy(update={"is_pressed": True}) if left.is_near else session

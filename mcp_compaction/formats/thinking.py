@@ -24,7 +24,7 @@ from mcp_compaction.model import JsonObject, Message, Part, Shape, Text, Thinkin
 
 LEFT_OUT = ""  # stands for a beginning: the block is good behind none any more
 NOWHERE = "nowhere"  # a beginning that is never sent
-_KINDS = frozenset(("thinking", "redacted_thinking"))
+_KINDS = ("thinking", "redacted_thinking")
 _MOST_REQUESTS = 8  # of which it is remembered what was sent for them
 _NOTHING = b""  # the fingerprint of no messages
 _REQUEST, _MODEL = "request ", "model "  # begin the keys of rows that are of no block
@@ -59,7 +59,7 @@ def hear_thinking(messages: Sequence[Message]) -> tuple[Message, ...]:
     be read of that counts as its words."""
     return tuple(
         message.model_copy(update={"parts": tuple(map(_hear, message.parts))})
-        if any(isinstance(part, Thinking) and part.text.strip() for part in message.parts)
+        if not all(isinstance(part, Thinking) for part in message.parts)
         else message
         for message in messages
     )
@@ -198,6 +198,10 @@ class Bindings:
         found, self._changes = self._changes, {}
         return found
 
+    def put_back(self, changes: Mapping[str, str | None]) -> None:
+        """Take rows back that could not be kept, to be kept with the next ones."""
+        self._changes = {**changes, **self._changes}
+
     def is_bound(self, model: str) -> bool:
         """Whether thinking of that model is bound, as is known of it or as it has shown."""
         return rule_of(model) == "bound" or model in self._models
@@ -278,7 +282,9 @@ class Bindings:
         while len(self._requests) > _MOST_REQUESTS:
             oldest = next(iter(self._requests))
             del self._requests[oldest]
-            self._changes[_REQUEST + oldest] = None
+            # One that nobody has kept yet needs no removing.
+            if self._changes.pop(_REQUEST + oldest, None) is None:
+                self._changes[_REQUEST + oldest] = None
 
     def take_refusal(self, model: str, sent: Sending, message: int, block: int) -> None:
         """Learn from a provider's refusal: those before the named block are good behind what was
@@ -289,7 +295,7 @@ class Bindings:
         for place, obj in enumerate(sent.messages):
             blocks = thinking_in(obj)
             good = len(blocks) if place < message else 0
-            if place == message:
+            if place == message and "thinking_blocks" not in obj:
                 content = obj.get("content")
                 before = content[:block] if isinstance(content, list) else []
                 good = len(thinking_in({**obj, "content": before}))

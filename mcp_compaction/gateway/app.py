@@ -126,12 +126,12 @@ class Gateway:
         headers = turn.narrow(headers) if turn is not None else headers
         asked = Asked(request.method, request.url, headers, body)
         async with self._forwarder.send(asked) as response:
-            if turn is None or is_again or response.status_code not in _MAY_BE_MENDED:
+            if turn is None or response.status_code not in _MAY_BE_MENDED:
                 await _pass_answer(request, response, turn)
                 return
             error, is_whole = await _read_error(response)
             is_mended = is_whole and await turn.mend(
-                response.status_code, error, dict(response.headers)
+                response.status_code, error, dict(response.headers), is_again=is_again
             )
             if not is_mended:
                 await _pass_answer(request, response, turn, error)

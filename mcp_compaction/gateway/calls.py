@@ -62,6 +62,13 @@ class Call(NamedTuple):
         # ensure_ascii stays on: half a surrogate pair, which JSON may hold, has no UTF-8.
         return json.dumps(body).encode()
 
+    @property
+    def may_drop_thinking(self) -> bool:
+        """Whether its provider can be told to drop thinking."""
+        thinking = self.body.get("thinking")
+        is_off = isinstance(thinking, dict) and thinking.get("type") == "disabled"
+        return self.api.shape == "anthropic" and not is_off
+
     def _thinking_to_drop(self) -> JsonObject:
         thinking = self.body.get("thinking")
         wished = thinking if isinstance(thinking, dict) else {"type": "adaptive"}

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections import deque
-from collections.abc import Container, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
@@ -84,11 +84,10 @@ class KeptThinking:
         self._path = path.with_suffix(_THINKING)
         self.bindings = Bindings(_read_rows(self._path))
 
-    def write(self, blocks: Container[str]) -> None:
-        """Keep in the file what is known of these blocks, and of the newest requests."""
-        rows = self.bindings.rows_of(blocks)
+    def write(self, rows: Mapping[str, str]) -> None:
+        """Keep rows in the file."""
         with suppress(OSError):  # it is only the second net
-            _replace(self._path, json.dumps(rows))
+            _replace(self._path, json.dumps(dict(rows)))
 
 
 def path_of_substitute(home: Path, *names: str) -> Path:

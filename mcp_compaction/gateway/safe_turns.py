@@ -34,8 +34,13 @@ class Turn(Protocol):
         """Hear that nothing more comes."""
         ...
 
-    async def mend(self, status: int, error: bytes, headers: Mapping[str, str]) -> bool:
-        """Make another request after an error; says whether there is one to send."""
+    async def mend(
+        self, status: int, error: bytes, headers: Mapping[str, str], *, is_again: bool
+    ) -> bool:
+        """Make another request after an error; says whether there is one to send.
+
+        `is_again`: it is the error of such a request: there is none, and that is to be noted.
+        """
         ...
 
 
@@ -79,12 +84,14 @@ class SafeTurn:
         """Have the turn hear that nothing more comes."""
         self._try(lambda turn: turn.end(is_whole=is_whole), None)
 
-    async def mend(self, status: int, error: bytes, headers: Mapping[str, str]) -> bool:
+    async def mend(
+        self, status: int, error: bytes, headers: Mapping[str, str], *, is_again: bool
+    ) -> bool:
         """Have the turn make another request after an error; says whether it has."""
         if self._turn is None:
             return False
         try:
-            is_mended = await self._turn.mend(status, error, headers)
+            is_mended = await self._turn.mend(status, error, headers, is_again=is_again)
         except Exception as fault:  # noqa: BLE001  # the provider's error passes as it is
             self._note_fault(fault)
             return False

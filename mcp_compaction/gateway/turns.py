@@ -18,7 +18,6 @@ from mcp_compaction.formats.fingerprint import fingerprint_of
 from mcp_compaction.formats.thinking import (
     Bindings,
     Sending,
-    has_thinking,
     mark_of,
     may_be_bound,
     sending_of,
@@ -34,7 +33,7 @@ from mcp_compaction.gateway.ledger import Ledger
 from mcp_compaction.gateway.transcripts import pass_over_chat
 from mcp_compaction.gateway.usage import Usage
 from mcp_compaction.lexicon.overflow import is_overflow
-from mcp_compaction.lexicon.thinking import find_refused_block
+from mcp_compaction.lexicon.thinking import find_refused_block, rule_of
 from mcp_compaction.model import Compaction, Failed, JsonObject, Outcome, SessionInfo, Traits
 from mcp_compaction.ports import SessionKey
 from mcp_compaction.settings import Settings
@@ -51,6 +50,7 @@ CACHE_SECONDS = (300.0, 3600.0)  # for which providers keep what they read; and 
 _MOST_CONVERSATIONS = 64
 _LEAST_BYTES = 3  # of a token, mostly
 _WRITING_SECONDS = 5.0  # after an answer a host has written it by then
+_SIGNED, _HIDDEN = b'"signature"', b'"redacted_thinking"'  # in every request with thinking
 _BETA = b"anthropic-beta"
 _DROPPING = "thinking-binding-controls-2026-08-01"
 _OVERFLOW_REASON = "the provider refused the request: too large for the window"
@@ -130,11 +130,11 @@ class CallTurns:
 
     async def _begin_aside(self, call: Call | None, body: bytes) -> CallTurn | None:
         """A call as it came, without the thinking that was made behind a view of ours."""
-        if call is None or call.kind == "aside":
+        if call is None or call.kind == "aside" or rule_of(call.model) == "free":
             return None
         turn = CallTurn(self, await self._read(call), body)
         turn.pass_as_it_came()
-        return turn
+        return turn if turn.body is not body else None
 
     async def _read(self, call: Call) -> Given:
         key = _key_of(call)
@@ -161,16 +161,21 @@ class CallTurns:
         _keep_newest(self._thinking, key, known)
         return known
 
-    async def keep_thinking(self, given: Given, conversation: Conversation) -> None:
+    async def keep_thinking(self, given: Given) -> None:
         """Keep what is new of a conversation's thinking, in the file and in the store."""
         kept = self.thinking_of(given.call)
-        if kept.bindings.is_bound(given.call.model):
-            changes = kept.bindings.changes()
-            if changes:
-                blocks = {one for message in given.call.messages for one in thinking_in(message)}
-                await self._threads.run(kept.write, blocks | changes.keys())
-                session = conversation.session
-                await session.store.compactor.keep_thinking(session.info, changes)
+        changes = kept.bindings.changes() if kept.bindings.is_bound(given.call.model) else {}
+        if not changes:
+            return
+        blocks = {one for message in given.call.messages for one in thinking_in(message)}
+        rows = kept.bindings.rows_of(blocks | changes.keys())
+        await self._threads.run(kept.write, rows)
+        try:
+            session = (await self.conversation_of(given.call)).session
+            await session.store.compactor.keep_thinking(session.info, changes)
+        except Exception:
+            kept.bindings.put_back(changes)
+            raise
 
     async def conversation_of(self, call: Call) -> Conversation:
         """The conversation that a call belongs to; a sub-agent has one of its own."""
@@ -326,6 +331,7 @@ class CallTurn:
         self._reader: AnswerReader | None = None
         self._out: Sending | None = None  # what went out, where its thinking may be bound
         self._mark: str | None = None  # the beginning that the answer is made behind
+        self._shown: Sequence[JsonObject] = given.call.messages  # what went out
         self._is_refused = False  # for its thinking, and sent again without it
         self._drops_thinking = False  # the provider is told to do so
 
@@ -385,6 +391,7 @@ class CallTurn:
         self._write_body(shown)
 
     def _write_body(self, shown: Sequence[JsonObject]) -> None:
+        self._shown = shown
         came = self._call.messages
         is_same = len(shown) == len(came) and all(map(is_, shown, came))
         if is_same and not self._drops_thinking:
@@ -399,14 +406,17 @@ class CallTurn:
         call = self._call
         if not may_be_bound(call.model, call.api.shape):
             return messages
-        if call.api.shape != "anthropic" and not has_thinking(messages):
-            return messages
         known = self._turns.thinking_of(call).bindings
-        sending = self._sending_of(messages)
-        own = known.bind_own(self._sending_of(call.messages))
+        is_known = known.is_bound(call.model)
+        if not is_known and _HIDDEN not in self._original and _SIGNED not in self._original:
+            return messages
+        came = self._sending_of(call.messages)
+        is_same = len(messages) == len(call.messages) and all(map(is_, messages, call.messages))
+        sending = came if is_same else self._sending_of(messages)
+        own = known.bind_own(came)
         shown: Sequence[JsonObject] = messages
         self._out, self._mark = sending, mark_of(sending)
-        if known.is_bound(call.model):
+        if is_known:
             shown = self._leave_out(known, sending)
         if call.kind == "turn":
             known.note_sent(own, self._mark)
@@ -418,7 +428,8 @@ class CallTurn:
         self._out = Sending(sending.beside, left.messages, left.prints)
         self._mark = left.mark
         is_left = known.has_left_out or left.gone > 0
-        self._drops_thinking = self._turns.drops_thinking and is_left
+        may_drop = self._turns.drops_thinking and self._call.may_drop_thinking
+        self._drops_thinking = may_drop and is_left
         return sending.messages if self._drops_thinking else left.messages
 
     def _sending_of(self, messages: Sequence[JsonObject]) -> Sending:
@@ -429,15 +440,17 @@ class CallTurn:
 
     def _leave_refused(self, place: tuple[int, int]) -> bool:
         """Make a request without the thinking that the provider refuses; once for each call."""
-        if self._is_refused or self._turns.is_shadow:
+        if self._turns.is_shadow:
             return False
         call = self._call
-        known = self._turns.thinking_of(call).bindings
-        sent = self._out or self._sending_of(call.messages)
+        # A call beside the conversation teaches nothing of it.
+        is_turn = call.kind == "turn"
+        known = self._turns.thinking_of(call).bindings if is_turn else Bindings()
+        sent = self._out or self._sending_of(self._shown)
         known.take_refusal(call.model, sent, *place)
         self._is_refused = True
         shown = self._leave_out(known, sent)
-        if self._mark is not None and call.kind == "turn":
+        if self._mark is not None and is_turn:
             known.note_sent_again(self._mark)
         self._write_body(shown)
         self._turns.tally[counting.WITHOUT_THINKING] += 1
@@ -456,9 +469,6 @@ class CallTurn:
     def begin_answer(self, status: int, headers: Mapping[str, str]) -> None:
         """Record the request once the provider has accepted it, and read the answer."""
         is_accepted = 200 <= status < 300
-        if self._is_refused and status == 400:
-            self._turns.is_aside = True
-            self._turns.tally[counting.STILL_REFUSED] += 1
         if self._is_original_tried and is_accepted:
             self._turns.is_aside = True
             self._turns.tally[counting.NOT_ALLOWED] += 1
@@ -484,15 +494,21 @@ class CallTurn:
         recording = self._record(answer, self._accepting, has_overflow=self._reader.has_overflow)
         self._turns.start(self._finish(recording))
 
-    async def mend(self, status: int, error: bytes, headers: Mapping[str, str]) -> bool:
+    async def mend(
+        self, status: int, error: bytes, headers: Mapping[str, str], *, is_again: bool
+    ) -> bool:
         """Make another request after an error; says whether there is one to send."""
-        if status in (401, 403):
-            return self._take_back()
         text = text_of_error(error, headers)
         place = find_refused_block(text) if status == 400 else None
-        if place is not None:
+        if is_again:
+            if place is not None and self._is_refused:
+                self._step_aside()
+            return False
+        if status in (401, 403):
+            return self._take_back()
+        if place is not None and self._call.api.shape == "anthropic":
             return self._leave_refused(place)
-        if self._call.kind != "turn" or not is_overflow(text):
+        if self._turns.is_aside or self._call.kind != "turn" or not is_overflow(text):
             return False
         sent = await self._turns.isolate(counting.FAILED, self._compress())
         if sent is None:
@@ -504,6 +520,12 @@ class CallTurn:
         self._make_body(sent)
         self._turns.tally[counting.REPLAYED] += 1
         return True
+
+    def _step_aside(self) -> None:
+        """Leave all calls of this run alone, since the provider goes on refusing what is sent."""
+        if self._call.kind == "turn":
+            self._turns.is_aside = True
+            self._turns.tally[counting.STILL_REFUSED] += 1
 
     def _take_back(self) -> bool:
         """Try once in a run whether a login that is refused is accepted for what the host sent."""
@@ -528,6 +550,8 @@ class CallTurn:
 
     async def _finish(self, recording: Awaitable[None]) -> None:
         await self._turns.isolate(counting.NOT_RECORDED, recording)
+        keeping = self._turns.keep_thinking(self._given)
+        await self._turns.isolate(counting.NOT_RECORDED, keeping)
         if self._turns.is_aside:
             await self._leave_all()
 
@@ -542,7 +566,6 @@ class CallTurn:
         conversation.pay(self._turns.ledger, self._call, sent, answer.usage, self._share)
         if self._is_refused:
             conversation.note_refusal(self._turns.ledger, self._call)
-        await self._turns.keep_thinking(self._given, conversation)
         if has_overflow:
             # What has begun to pass cannot be taken back: the host's next request is smaller.
             await self._compress()

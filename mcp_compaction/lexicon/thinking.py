@@ -53,10 +53,9 @@ def rule_of(model: str) -> Rule:
     """Whether a model's thinking is bound to what was sent before it."""
     name = model.lower()
     for family in known_thinking().families:
-        if re.search(rf"claude.*\b{family.name}\b", name):
-            return (
-                "bound" if _version_in(name, family.name) >= _parts(family.bound_since) else "free"
-            )
+        version = _version_in(name, family.name)
+        if version and re.search(rf"claude.*\b{family.name}\b", name):
+            return "bound" if version >= _parts(family.bound_since) else "free"
     return "unknown"
 
 

@@ -94,7 +94,7 @@ async def directive_of(
     terms = compactor.index_terms(now)
     receipt = compaction.receipt if compaction is not None else None
     told = await state.threads.run(directive, now, receipt, preserve_markers, *terms)
-    if not has_bound_thinking(now):
+    if compaction is None or not has_bound_thinking(now):  # a kit looks after it by itself
         return told
     had = await compactor.load_as_before(info, now.view)
     before = await state.threads.run(directive, had, None, preserve_markers, *terms)
