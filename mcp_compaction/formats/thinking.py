@@ -26,6 +26,7 @@ LEFT_OUT = ""  # stands for a beginning: the block is good behind none any more
 NOWHERE = "nowhere"  # a beginning that is never sent
 _KINDS = ("thinking", "redacted_thinking")
 _MOST_REQUESTS = 8  # of which it is remembered what was sent for them
+_MOST_READ = 20_000  # messages whose blocks are remembered
 _NOTHING = b""  # the fingerprint of no messages
 _REQUEST, _MODEL = "request ", "model "  # begin the keys of rows that are of no block
 
@@ -154,6 +155,11 @@ def mark_of(sending: Sending) -> str:
     return _mark(sending.beside, reduce(_go_on, sending.prints, _NOTHING))
 
 
+def mark_behind(beside: bytes, messages: str) -> str:
+    """The mark of a request of messages of that name."""
+    return _mark(beside, bytes.fromhex(messages))
+
+
 def _go_on(messages: bytes, one: bytes) -> bytes:
     """The fingerprint of messages with one more behind them."""
     return blake2b(messages + one, digest_size=16).digest()
@@ -173,6 +179,8 @@ class Bindings:
         self._requests: dict[str, str] = {}  # the marks of what was sent for messages of a caller
         self._models: set[str] = set()  # that have refused a block
         self._changes: dict[str, str | None] = {}
+        self._walked: tuple[list[bytes], bytes] = ([], _NOTHING)  # the last history of a caller
+        self._read: dict[bytes, list[str]] = {}  # the blocks of messages, by their fingerprints
         self._newest = ""  # the messages of the last request as its caller had them
         self.newest: str | None = None  # the mark of it as it was sent
         self.learn(rows or {})
@@ -217,14 +225,27 @@ class Bindings:
         A block was made behind what was sent for the messages before it, whatever stood beside
         them then; where nothing is known to be sent, behind the history itself.
         """
-        messages = _NOTHING
-        for message, one in zip(own.messages, own.prints, strict=True):
-            blocks = thinking_in(message)
+        known, messages = self._walked
+        if list(own.prints[: len(known)]) != known:
+            known, messages = [], _NOTHING
+        for place in range(len(known), len(own.prints)):
+            one = own.prints[place]
+            blocks = self._blocks_in(own.messages[place], one)
             if blocks:
                 sent = self._requests.get(messages.hex())
                 self.bind(blocks, sent or _mark(own.beside, messages))
             messages = _go_on(messages, one)
+        self._walked = list(own.prints), messages
         return messages.hex()
+
+    def _blocks_in(self, message: JsonObject, one: bytes) -> list[str]:
+        """The blocks of a message, which need no hashing again where its fingerprint is known."""
+        found = self._read.get(one)
+        if found is None:
+            if len(self._read) > _MOST_READ:
+                self._read.clear()
+            found = self._read[one] = thinking_in(message)
+        return found
 
     def bind(self, blocks: Iterable[str], mark: str) -> None:
         """Note the beginning that blocks were made behind, where it is not known yet."""
@@ -247,7 +268,7 @@ class Bindings:
         for place, message in enumerate(sending.messages):
             shown: JsonObject | None = message
             one = sending.prints[place]
-            blocks = thinking_in(message)
+            blocks = self._blocks_in(message, one)
             good = self._count_good(blocks, _mark(sending.beside, messages)) if blocks else 0
             if good < len(blocks):
                 gone += len(blocks) - good

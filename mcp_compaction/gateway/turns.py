@@ -18,6 +18,7 @@ from mcp_compaction.formats.fingerprint import fingerprint_of
 from mcp_compaction.formats.thinking import (
     Bindings,
     Sending,
+    mark_behind,
     mark_of,
     may_be_bound,
     sending_of,
@@ -415,9 +416,12 @@ class CallTurn:
         sending = came if is_same else self._sending_of(messages)
         own = known.bind_own(came)
         shown: Sequence[JsonObject] = messages
-        self._out, self._mark = sending, mark_of(sending)
+        self._out = sending
         if is_known:
             shown = self._leave_out(known, sending)
+        else:
+            self._mark = mark_behind(sending.beside, own) if is_same else mark_of(sending)
+        assert self._mark is not None
         if call.kind == "turn":
             known.note_sent(own, self._mark)
         return shown
