@@ -310,8 +310,8 @@ class FaultyTurn:
                 raise Broken
             return given[0] if name == "narrow" else False
 
-        async def mend(*given: Any) -> bool:
-            return bool(do(*given))
+        async def mend(*given: Any, **named: Any) -> bool:
+            return bool(do(*given, **named))
 
         return mend if name == "mend" else do
 
