@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
+from mcp_compaction.hosts.folders import trusted_environ
 from mcp_compaction.hosts.gateways import is_through_gateway
 from mcp_compaction.hosts.handling import EventHandler, HostEvent
 from mcp_compaction.hosts.trouble import note_trouble
@@ -28,7 +29,7 @@ async def _handle(host: str, event: str, told: dict[str, Any], environ: Mapping[
     project = find_project(settings.project or folder)
     handler = EventHandler(
         project,
-        environ,
+        trusted_environ(environ, settings.home),
         settings.records,
         partial(note_trouble, environ),
         partial(is_through_gateway, settings.home, environ),

@@ -22,6 +22,7 @@ from mcp_compaction.gateway.door import Door, make_secret
 from mcp_compaction.gateway.serving import open_listener, serve
 from mcp_compaction.gateway.starting import Asked, Start, plan_start
 from mcp_compaction.gateway.turns import CallTurns
+from mcp_compaction.hosts.folders import trusted_environ
 from mcp_compaction.hosts.gateways import PROCESS, RunningGateway, forget_gateway, note_gateway
 from mcp_compaction.settings import Settings
 from mcp_compaction.wiring import SystemClock, open_compactor
@@ -82,7 +83,7 @@ async def open_turns(place: Place, environ: Mapping[str, str]) -> AsyncGenerator
                 settings,
                 is_shadow=place.is_shadow,
                 trouble=trouble,
-                environ=None if place.is_shadow else environ,
+                environ=None if place.is_shadow else trusted_environ(environ, settings.home),
             )
             yield turns
             await turns.close()

@@ -1,7 +1,12 @@
-"""Where hosts keep their transcripts, and which files are therefore a host's own word."""
+"""Where hosts keep their transcripts, and which files are therefore a host's own word.
+
+A variable can move a host's folder, and any process can set one. So a moved folder counts once the
+user has named it at a terminal; it is noted beside the store.
+"""
 
 from __future__ import annotations
 
+import json
 import os
 import stat
 from collections.abc import Iterator, Mapping
@@ -10,6 +15,9 @@ from functools import cache
 from pathlib import Path, PurePath
 
 from mcp_compaction.model import Value
+from mcp_compaction.store.connect import default_home
+
+_NOTED = "host-folders.json"  # in the store's folder
 
 
 class HostFolder(Value):
@@ -25,9 +33,14 @@ class HostFolder(Value):
 
     def base_in(self, environ: Mapping[str, str]) -> Path:
         """The real path of the host's base folder."""
-        moved = environ.get(self.variable, "")
+        if self.is_moved_in(environ):
+            return Path(os.path.realpath(environ[self.variable]))
         home = Path(environ["HOME"]) if environ.get("HOME") else Path.home()
-        return Path(os.path.realpath(moved if Path(moved).is_absolute() else home / self.base))
+        return Path(os.path.realpath(home / self.base))
+
+    def is_moved_in(self, environ: Mapping[str, str]) -> bool:
+        """Whether the host's own variable moves its base folder."""
+        return Path(environ.get(self.variable, "")).is_absolute()
 
     def has_transcript(self, below: PurePath) -> bool:
         """Whether a path below the base folder is one of a transcript."""
@@ -75,3 +88,54 @@ def known_hosts() -> tuple[HostFolder, ...]:
 
     text = files("mcp_compaction.hosts").joinpath("folders.toml").read_text(encoding="utf-8")
     return tuple(HostFolder.model_validate(entry) for entry in tomllib.loads(text)["host"])
+
+
+# Which environment counts
+
+
+def trusted_environ(environ: Mapping[str, str], store: Path) -> Mapping[str, str]:
+    """What an environment may say of hosts' folders where nobody sits at a terminal.
+
+    Counted are the account's own home, or one that the store itself lies in by default, and the
+    moved folders that the user has named at a terminal. `store`: the folder of the store.
+    """
+    home = {"HOME": environ.get("HOME", "")}
+    is_stores = home["HOME"] != "" and _real(default_home(home)) == _real(store)
+    noted = _read_noted(store)
+    moved = (host for host in known_hosts() if str(host.base_in(environ)) in noted)
+    named = {host.variable: environ[host.variable] for host in moved if host.is_moved_in(environ)}
+    return {**(home if is_stores else {"HOME": _home_of_account()}), **named}
+
+
+def note_folders(environ: Mapping[str, str], store: Path) -> None:
+    """Note the moved folders that the environment of a user at a terminal names."""
+    moved = {str(host.base_in(environ)) for host in known_hosts() if host.is_moved_in(environ)}
+    noted = _read_noted(store)
+    if moved <= noted:
+        return
+    store.mkdir(mode=0o700, parents=True, exist_ok=True)
+    fresh = store / f"{_NOTED}.{os.getpid()}"
+    fresh.touch(mode=0o600)
+    fresh.write_text(json.dumps(sorted(moved | noted)), encoding="utf-8")
+    fresh.replace(store / _NOTED)
+
+
+def _read_noted(store: Path) -> frozenset[str]:
+    try:
+        told: object = json.loads((store / _NOTED).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return frozenset()
+    return frozenset(map(str, told)) if isinstance(told, list) else frozenset()  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
+
+
+def _home_of_account() -> str:
+    try:
+        import pwd
+
+        return pwd.getpwuid(os.getuid()).pw_dir
+    except (ImportError, KeyError):
+        return str(Path.home())
+
+
+def _real(path: Path) -> str:
+    return os.path.realpath(path)

@@ -36,6 +36,10 @@ _ADVISE_BELOW = 15.0  # points below the host's own trigger from which its fill 
 _STEP = 5.0  # points after which it is told again
 _MOST_LOOKS, _PAUSE = 10, 0.1  # for a call; the host writes its transcript by and by
 _MOST_LOST = 20  # lines that are put back at once
+_STRANGE_FILE = (
+    "{path} was not recorded, since it lies outside the folder of {host}; if a variable moves that "
+    "folder, name it once by running in a terminal: mcp-compaction install {host}"
+)
 _LOST_LABEL = "[restored: said before the host compacted, and lost in its summary]"
 
 
@@ -138,8 +142,11 @@ class EventHandler:
         self, compactor: Compactor, host: HookedHost, session: str, memory: _Memory
     ) -> None:
         """Record what is new in the chat's own transcript; another file is not read."""
-        transcript = own_transcript(Path(memory.transcript), self.environ)
+        path = Path(memory.transcript)
+        transcript = own_transcript(path, self.environ)
         if transcript is None or transcript.host != host.name:
+            if memory.transcript and path.is_file():
+                self.note(host.name, "", _STRANGE_FILE.format(path=path, host=host.name))
             return
         try:
             chat = await self._threads.run(transcript.chat)

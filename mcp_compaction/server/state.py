@@ -15,6 +15,7 @@ from mcp.server.mcpserver import Context
 
 from mcp_compaction.compactor import Compactor
 from mcp_compaction.errors import CompactionError, InputError, NeedsUser
+from mcp_compaction.hosts.folders import trusted_environ
 from mcp_compaction.hosts.gateways import gateway_around, gateway_of_chat, is_through_gateway
 from mcp_compaction.hosts.handling import EventHandler
 from mcp_compaction.hosts.hook_runs import RunNotes
@@ -70,7 +71,7 @@ class State:
         if self._events is None:
             self._events = EventHandler(
                 self.project,
-                self.environ,
+                trusted_environ(self.environ, self.settings.home),
                 self.settings.records,
                 self.note_trouble,
                 partial(is_through_gateway, self.settings.home, self.environ),
@@ -95,7 +96,8 @@ class State:
             wish = self.settings
             limit = wish.view_timeout_seconds
             over = self._offload_over
-            self._views = Views(self.compactor, wish.records, self.environ, limit, over)
+            environ = trusted_environ(self.environ, wish.home)
+            self._views = Views(self.compactor, wish.records, environ, limit, over)
         return self._views
 
     @property

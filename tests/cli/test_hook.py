@@ -16,13 +16,14 @@ import pytest
 
 from mcp_compaction.cli import cold_event
 from mcp_compaction.core.log.pinned import pinned_block
+from mcp_compaction.hosts.folders import note_folders
 from mcp_compaction.hosts.hook_runs import read_run
 from mcp_compaction.hosts.trouble import note_trouble, read_trouble, trouble_path
 from mcp_compaction.model import Pin
 from mcp_compaction.ports import SessionKey
 from mcp_compaction.settings import load_settings
 from mcp_compaction.wiring import open_compactor
-from tests.hosts.given_hosts import make_home
+from tests.hosts.given_hosts import claude_line, make_home
 
 SCRIPT = Path(sys.executable).with_name("mcp-compaction")
 RULE = "Never push to main — not\neven once."
@@ -133,6 +134,36 @@ def test_gemini_is_shown_the_pins_at_once_and_what_was_said_is_recorded_apart(
     done = run_hook(home, json.dumps(told).encode(), "gemini", "AfterAgent")
     assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
     assert any(count_messages(home, told["cwd"]) > 1 for _ in range(100))
+
+
+def claude_chat(base: Path, project: Path) -> dict[str, str]:
+    """What Claude Code tells of a chat that was written to a folder."""
+    path = base / "projects/-shop/5a1c.jsonl"
+    path.parent.mkdir(parents=True)
+    path.write_text(claude_line(0, "You may always push to main.") + "\n", encoding="utf-8")
+    return {"session_id": "5a1c", "transcript_path": str(path), "cwd": str(project)}
+
+
+@pytest.mark.parametrize(
+    ("variable", "moved", "base"),
+    [("HOME", "elsewhere", "elsewhere/.claude"), ("CLAUDE_CONFIG_DIR", "else", "else")],
+)
+def test_a_folder_that_a_variable_moves_is_no_hosts_until_the_user_names_it_at_a_terminal(
+    tmp_path: Path, variable: str, moved: str, base: str
+) -> None:
+    store = tmp_path / "home/.local/share/mcp-compaction"
+    users = {"HOME": str(tmp_path / "home"), "MCP_COMPACTION_COUNTER": "estimate"}
+    asyncio.run(pin_for_project(tmp_path / "home", os.path.realpath(tmp_path)))
+    told = claude_chat(tmp_path / base, tmp_path)
+    forged = {**users, "MCP_COMPACTION_HOME": str(store), variable: str(tmp_path / moved)}
+    assert cold_event.handle("claude-code", "Stop", told, forged) == ""
+    assert count_messages(tmp_path / "home", told["cwd"]) == 0
+    (note,) = read_trouble(forged)
+    assert note.what.endswith("running in a terminal: mcp-compaction install claude-code")
+    note_folders(forged, store)
+    cold_event.handle("claude-code", "Stop", told, forged)
+    is_named = variable != "HOME"  # which moves the folders of everything
+    assert count_messages(tmp_path / "home", told["cwd"]) == is_named
 
 
 @pytest.mark.parametrize(

@@ -171,7 +171,7 @@ class Codex(_Host):
     @property
     def home(self) -> Path:
         """The folder of its own files."""
-        return self.folder / "codex"
+        return self.folder / "home/.codex"
 
     @property
     def environ(self) -> dict[str, str]:
@@ -179,7 +179,6 @@ class Codex(_Host):
         return {
             "HOME": str(self.folder / "home"),
             "PATH": os.environ["PATH"],
-            "CODEX_HOME": str(self.home),
             "KEY": "no key",
         }
 
@@ -188,7 +187,7 @@ class Codex(_Host):
         home = self.home
         self.project.mkdir(exist_ok=True)
         if not home.exists():
-            home.mkdir()
+            home.mkdir(parents=True)
             (home / "config.toml").write_text(self._config(), encoding="utf-8")
         install("codex", self.environ, self.project)
         flags = ["--skip-git-repo-check", "--json"]

@@ -18,6 +18,7 @@ from mcp_compaction.hosts.events import TOOL, hooked_hosts
 from mcp_compaction.hosts.hook_runs import HOOK_SECONDS
 from mcp_compaction.hosts.trouble import read_trouble
 from mcp_compaction.server.tools import host_events
+from mcp_compaction.store.connect import default_home
 from tests.hosts.given_hosts import claude_line, write_chat
 from tests.server.talking import Talk, talk, text_of
 
@@ -85,6 +86,7 @@ class Chat:
 async def claude_code(folder: Path, home: Path | None = None) -> AsyncGenerator[Chat]:
     """A chat of Claude Code that our server is plugged into."""
     environ = {"HOME": str(folder / "home"), "CLAUDE_CODE_SESSION_ID": CHAT}
+    home = home or default_home(environ)
     client: dict[str, Any] = {"client_info": Implementation(name="claude-code", version="2")}
     async with talk(folder, environ=environ, home=home, **client) as connected:
         yield Chat(connected, environ)
@@ -233,7 +235,9 @@ async def test_a_locked_store_holds_none_of_many_events_and_nothing_is_lost(
 ) -> None:
     async with claude_code(tmp_path) as chat:
         await chat.tell("UserPromptSubmit")
-        with closing(sqlite3.connect(tmp_path / "store/store.db", isolation_level=None)) as other:
+        with closing(
+            sqlite3.connect(default_home(chat.environ) / "store.db", isolation_level=None)
+        ) as other:
             other.execute("BEGIN IMMEDIATE")
             chat.grow(claude_line(12, "The port is 5433."))
             with monkeypatch.context() as briefly:

@@ -15,6 +15,7 @@ from mcp_compaction.hosts import handling
 from mcp_compaction.hosts.events import TOOL
 from mcp_compaction.hosts.results import has_call
 from mcp_compaction.model import Session
+from mcp_compaction.store.connect import default_home
 from tests.hosts.given_hosts import claude_line, write_chat
 from tests.server.talking import Talk, talk
 
@@ -72,7 +73,8 @@ async def claude_code(folder: Path, **policy: str) -> AsyncGenerator[Chat]:
     environ = {"HOME": str(folder / "home"), "CLAUDE_CODE_SESSION_ID": CHAT}
     client: dict[str, Any] = {"client_info": Implementation(name="claude-code", version="2")}
     wish = {"offload_on_arrival": "true", "offload_over_tokens": "1000", **policy}
-    async with talk(folder, environ=environ, policy=wish, **client) as connected:
+    home = default_home(environ)
+    async with talk(folder, environ=environ, policy=wish, home=home, **client) as connected:
         yield Chat(connected, environ)
 
 

@@ -11,6 +11,7 @@ from mcp_compaction.cli.console.arguments import add_place
 from mcp_compaction.cli.console.invocation import Invocation
 from mcp_compaction.cli.console.opening import project_of, settings_of
 from mcp_compaction.cli.console.policy_flags import add_policy
+from mcp_compaction.cli.console.transcripts import environ_of_hosts
 from mcp_compaction.errors import InputError
 from mcp_compaction.gateway.counting import say_counts
 from mcp_compaction.hosts.gateways import running_gateways
@@ -55,6 +56,7 @@ async def run(call: Invocation) -> int:
         )
     settings = settings_of(call)
     place = Place(settings, project_of(call, settings), is_shadow=call.args.shadow)
+    environ_of_hosts(call, settings.home)  # which notes the folders that a variable moves
     serving = serve_gateway(place, {"api": upstream}, call.args.port, call.environ)
     async with serving as (gateway, turns):
         url = gateway.door.url_of("api")

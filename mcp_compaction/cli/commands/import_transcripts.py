@@ -8,13 +8,13 @@ from pathlib import Path
 
 from mcp_compaction.cli.console.arguments import add_place
 from mcp_compaction.cli.console.invocation import Invocation
-from mcp_compaction.cli.console.opening import open_place
+from mcp_compaction.cli.console.opening import open_place, settings_of
 from mcp_compaction.cli.console.transcripts import (
     Intake,
     describe_intake,
+    environ_of_hosts,
     intake_as_json,
     take_in,
-    trusted_environ,
 )
 from mcp_compaction.core.wording import plural
 from mcp_compaction.errors import InputError
@@ -74,7 +74,7 @@ async def run(call: Invocation) -> int:
 def _find(call: Invocation) -> tuple[list[Transcript], list[str]]:
     """The transcripts that are meant, and why a host's file could not be opened."""
     source: str | None = call.args.source
-    trusted = trusted_environ(call)
+    trusted = environ_of_hosts(call, settings_of(call).home)
     hosts = _hosts_of(call)
     if not hosts:
         return _find_at(source or "", trusted), []

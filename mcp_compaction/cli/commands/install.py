@@ -16,6 +16,7 @@ from mcp_compaction.cli.console.setup import (
     scope_of,
     shorten,
 )
+from mcp_compaction.cli.console.transcripts import environ_of_hosts
 from mcp_compaction.cli.console.wording import align_columns
 from mcp_compaction.errors import InputError
 from mcp_compaction.hosts.hook_runs import forget_run
@@ -88,6 +89,8 @@ def _install(
     if has_changes and not call.args.dry_run:
         install(host, scope, place, changes)
         forget_run(call.environ, host.name)
+    if not call.args.dry_run:
+        environ_of_hosts(call, place.home)  # which notes the folders that a variable moves
     if call.args.json:
         told = {"host": host.name, "scope": scope, "is_done": not call.args.dry_run}
         call.screen.write_json(

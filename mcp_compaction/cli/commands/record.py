@@ -14,9 +14,9 @@ from mcp_compaction.cli.console.speaker import speaker_of
 from mcp_compaction.cli.console.traits import add_traits, set_traits, typed_traits
 from mcp_compaction.cli.console.transcripts import (
     describe_intake,
+    environ_of_hosts,
     intake_as_json,
     take_in,
-    trusted_environ,
 )
 from mcp_compaction.cli.console.wording import join_refs
 from mcp_compaction.core.text.secrets import masked_line
@@ -98,7 +98,9 @@ async def run(call: Invocation) -> int:
 
 def _transcripts_in(call: Invocation) -> list[Transcript]:
     path = Path(call.args.file)
-    return transcripts_at(path, trusted_environ(call)) if path.is_file() else []
+    if not path.is_file():
+        return []
+    return transcripts_at(path, environ_of_hosts(call, settings_of(call).home))
 
 
 async def _take_in(

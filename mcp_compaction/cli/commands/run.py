@@ -10,6 +10,7 @@ from mcp_compaction.cli.console.arguments import add_place
 from mcp_compaction.cli.console.invocation import Invocation
 from mcp_compaction.cli.console.opening import flags_of, project_of, settings_of
 from mcp_compaction.cli.console.policy_flags import add_policy
+from mcp_compaction.cli.console.transcripts import environ_of_hosts
 from mcp_compaction.errors import InputError
 from mcp_compaction.gateway.counting import COMPACTED, STILL_REFUSED, say_counts
 from mcp_compaction.gateway.running import Place, Ran, run_host
@@ -54,6 +55,7 @@ async def run(call: Invocation) -> int:
         if name != "home"
     }
     environ = {**call.environ, **typed}
+    environ_of_hosts(call, settings.home)  # which notes the folders that a variable moves
 
     def tell(line: str) -> None:
         sys.stderr.write(f"mcp-compaction: {call.complete(line)}\n")

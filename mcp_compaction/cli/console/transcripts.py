@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -16,7 +16,7 @@ from mcp_compaction.cli.console.waiting import make_teller
 from mcp_compaction.core.text.secrets import masked_line
 from mcp_compaction.core.wording import plural
 from mcp_compaction.errors import InputError
-from mcp_compaction.hosts.folders import host_of_file
+from mcp_compaction.hosts.folders import host_of_file, note_folders, trusted_environ
 from mcp_compaction.hosts.recording import Taken, project_of_chat, record_new
 from mcp_compaction.hosts.transcripts.pieces import Chat, Transcript
 
@@ -38,20 +38,14 @@ class Intake:
         return sum(taken.new for _, taken in self.taken)
 
 
-def trusted_environ(call: Invocation) -> Mapping[str, str]:
-    """The environment that says where hosts keep their transcripts.
-
-    An agent with a shell can set a variable, so that without a terminal only the account's own
-    home counts.
-    """
-    if speaker_of(call) == "user":
-        return call.environ
-    try:
-        import pwd
-
-        return {"HOME": pwd.getpwuid(os.getuid()).pw_dir}
-    except (ImportError, KeyError):
-        return {"HOME": str(Path.home())}
+def environ_of_hosts(call: Invocation, home: Path) -> Mapping[str, str]:
+    """The environment that says where hosts keep their transcripts; what a user names at a
+    terminal is noted, and counts from then on. `home`: the folder of the store."""
+    if speaker_of(call) != "user":
+        return trusted_environ(call.environ, home)
+    with suppress(OSError):  # where nothing can be written, it counts this time
+        note_folders(call.environ, home)
+    return call.environ
 
 
 async def take_in(
