@@ -237,6 +237,14 @@ class Store(Protocol):
         """All messages of a session by their identity, in order."""
         ...
 
+    async def hearsay(self, session: int) -> tuple[Message, ...]:
+        """The messages in the user's role that only somebody else told of, not the host."""
+        ...
+
+    async def vouch(self, session: int, seqs: Sequence[int]) -> None:
+        """Note that the host itself tells of these messages, so that they are the user's."""
+        ...
+
     async def save_view(
         self, session: int, view: View, base_version: int, event: Event | None = None
     ) -> bool:

@@ -142,6 +142,16 @@ class Compactor:
         """Append what is not yet known; answers with the number of each message, in order."""
         return await recording.record(self._work, info, came, after, via)
 
+    async def has_hearsay(self, info: SessionInfo) -> bool:
+        """Whether a session has words in the user's role that the host has not told of yet."""
+        return bool(await self._store.hearsay(info.id))
+
+    async def vouch(self, info: SessionInfo, typed: Sequence[str]) -> None:
+        """Count those messages as the user's that hold nothing but texts that were typed."""
+        from mcp_compaction.compactor import vouching
+
+        await vouching.vouch(self._work, info, typed)
+
     async def find_transcript(self, address: str) -> KnownTranscript | None:
         """How far a transcript of a host is recorded; None where nothing of it is."""
         return await self._store.find_transcript(address)
@@ -395,6 +405,10 @@ class Compactor:
         """Keep a text word for word; NeedsUser where an agent would change a user's pin."""
         wish = PinWish(text, by, kind, scope, supersedes, expires, channel)
         return await pinning.pin(self._work, info, wish)
+
+    async def is_said(self, info: SessionInfo, text: str) -> bool:
+        """Whether the user said these words in a session."""
+        return await pinning.is_said(self._work, info, text)
 
     async def pin_question(
         self, project: str, info: SessionInfo | None, wish: PinWish

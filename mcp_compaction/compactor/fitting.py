@@ -58,6 +58,7 @@ from mcp_compaction.model import (
     Session,
     SessionInfo,
     Shape,
+    Text,
 )
 from mcp_compaction.ports import Batch, Placed, Recorded
 
@@ -292,8 +293,9 @@ async def _follow(
     await thinking.learn_again(work, info)
     secrets = await known_secrets(work, info)
     came, prepared = await work.threads.run(_prepare_news, work, given, given.messages, secrets)
-    ready = prepared.messages
-    followed = await follow_history(work, info, ready, await batch_of(work, info, prepared))
+    ready = _as_told(prepared.messages, options)
+    batch = await batch_of(work, info, prepared, options.via)
+    followed = await follow_history(work, info, ready, batch)
     recorded = followed.recorded
     await note_report(work, info, came, recorded)
     await _offload(work, info, followed.before, ready, options)
@@ -328,6 +330,20 @@ def _prepare_news(
     return came, prepare(work, came, secrets)
 
 
+def _as_told(messages: list[NewMessage], options: FitOptions) -> list[NewMessage]:
+    """The messages, of which only words in the user's role are hearsay: what a model or a tool
+    said is nobody's word but its own."""
+    if not options.is_hearsay:
+        return messages
+    return [
+        one if _has_users_words(one) else one.model_copy(update={"via": "host"}) for one in messages
+    ]
+
+
+def _has_users_words(message: NewMessage) -> bool:
+    return message.role == "user" and any(isinstance(part, Text) for part in message.parts)
+
+
 async def _record_news(
     work: Workspace, info: SessionInfo, given: _Given, known: KnownHistory, options: FitOptions
 ) -> tuple[Recorded, KnownHistory]:
@@ -340,10 +356,10 @@ async def _record_news(
     read_as = given._replace(key=None) if is_rest_same else given
     secrets = await known_secrets(work, info)
     came, prepared = await work.threads.run(_prepare_news, work, read_as, new, secrets)
-    ready = prepared.messages
+    ready = _as_told(prepared.messages, options)
     if len(ready) > MOST_ROWS or any(is_ours(message) for message in ready):
         raise LogMoved("a record of ours came back, or very much; the whole log is looked at.")
-    batch = await batch_of(work, info, prepared)
+    batch = await batch_of(work, info, prepared, options.via)
     batch = batch.model_copy(update={"messages": tuple(ready)})
     done = await _append(work, info, known, batch)
     recorded = done.model_copy(update={"seqs": (*seqs, *done.seqs)})

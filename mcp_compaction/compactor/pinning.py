@@ -82,6 +82,17 @@ async def question_of(
     return (await _plan_pin(work, project, info, wish))[1].question
 
 
+async def is_said(work: Workspace, info: SessionInfo, text: str) -> bool:
+    """Whether the user said these words in a session."""
+    saying = await _find_saying(work, info, text)
+    return saying is not None and saying.how == "said"
+
+
+async def _find_saying(work: Workspace, info: SessionInfo, text: str) -> Saying | None:
+    said = await work.store.requests_with(scope_of(info), text, _MOST_SOURCES)
+    return saying_of(text, [original.message for original in said])
+
+
 async def _plan_pin(
     work: Workspace, project: str, info: SessionInfo | None, wish: PinWish
 ) -> tuple[tuple[Pin, ...], rules.PinPlan]:
@@ -91,8 +102,7 @@ async def _plan_pin(
     rules.check_expiry(wish.expires, now)
     saying: Saying | None = None
     if info is not None:
-        said = await work.store.requests_with(scope_of(info), wish.text, _MOST_SOURCES)
-        saying = saying_of(wish.text, [original.message for original in said])
+        saying = await _find_saying(work, info, wish.text)
         known = await work.store.pins(scope_of(info), now)
     else:
         known = await project_pins(work, project)

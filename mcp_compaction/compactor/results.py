@@ -21,6 +21,7 @@ from mcp_compaction.model import (
     SessionInfo,
     Spent,
     Value,
+    Via,
 )
 from mcp_compaction.ports import Original
 
@@ -63,7 +64,13 @@ class FitOptions(NamedTuple):
     prints: tuple[bytes, ...] | None = None  # of the messages, where the caller knows them
     is_sent: bool = True  # what is given back: thinking leaves that would be refused
     model: str | None = None  # that will be asked, where the request does not say it
+    is_hearsay: bool = False  # whoever sends it, it is only told what the user said
     beside: bytes = b""  # the fingerprint of what the caller sends beside what it gives here
+
+    @property
+    def via(self) -> Via:
+        """Whose word it is what the user said."""
+        return "tool" if self.is_hearsay else "host"
 
 
 class PinWish(NamedTuple):

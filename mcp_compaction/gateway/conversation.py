@@ -1,8 +1,8 @@
 """One conversation of a host as its requests pass: what is recorded of it, and what is sent.
 
 A request is recorded once the provider has accepted it. A history that contradicts what is recorded
-is followed once the request after it goes on with it: whatever else may send the same headers
-plants nothing.
+is followed once the request after it goes on with it. Whatever knows the way here can send one, so
+what it holds in the user's role is the user's only where the host's own transcript has it too.
 """
 
 from __future__ import annotations
@@ -317,7 +317,7 @@ class Conversation:
         if sent.view != self._fitted_view:
             return False
         compactor, body = self.session.store.compactor, given.call.recordable(given.messages)
-        options = FitOptions(prints=tuple(given.prints))
+        options = FitOptions(prints=tuple(given.prints), is_hearsay=True)
         if await compactor.record_history(self.session.info, body, options) is None:
             return False
         self._take_as_known(given, len(given.messages))
@@ -359,6 +359,7 @@ class Conversation:
             relieve=False,
             offload_over_tokens=offload_over,
             prints=prints,
+            is_hearsay=True,  # any process can send a request
             is_sent=False,  # thinking is looked at last, with all that goes out
         )
         fitted = await store.compactor.fit(self.session.info, body, options)

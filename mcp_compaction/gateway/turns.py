@@ -33,6 +33,7 @@ from mcp_compaction.gateway.keeping import KeptSubstitutes, KeptThinking, path_o
 from mcp_compaction.gateway.ledger import Ledger
 from mcp_compaction.gateway.transcripts import pass_over_chat
 from mcp_compaction.gateway.usage import Usage
+from mcp_compaction.hosts.typed_words import TypedWords
 from mcp_compaction.lexicon.overflow import is_overflow
 from mcp_compaction.lexicon.thinking import find_refused_block, rule_of
 from mcp_compaction.model import Compaction, Failed, JsonObject, Outcome, SessionInfo, Traits
@@ -97,6 +98,7 @@ class CallTurns:
         self._conversations: dict[_Key, Conversation] = {}
         self._substitutes: dict[_Key, KeptSubstitutes] = {}
         self._thinking: dict[_Key, KeptThinking] = {}
+        self._typed: dict[int, TypedWords] = {}  # what users typed, by session
         self._last: dict[_Key, Given] = {}  # the history of each, as it came last
         self._opening = asyncio.Lock()
         self._background: set[asyncio.Task[Any]] = set()
@@ -238,8 +240,19 @@ class CallTurns:
             await self.isolate(counting.NOT_RECORDED, compactor.note_paid(info, told))
         await self._pass_over(conversation)
 
+    async def vouch(self, conversation: Conversation) -> None:
+        """Count what the user typed as the user's, as far as the host's own transcript has it."""
+        info = conversation.session.info
+        if self._environ is None or info.host_session is None or info.agent:
+            return
+        typed = self._typed.get(info.id)
+        typed = typed or TypedWords(info.host, info.host_session, self._environ)
+        _keep_newest(self._typed, info.id, typed)
+        await typed.vouch(conversation.session.store.compactor, info)
+
     async def _pass_over(self, conversation: Conversation) -> None:
         """Note that the host's transcript tells nothing new, where all of it is recorded."""
+        await self.isolate(counting.NOT_RECORDED, self.vouch(conversation))
         if self._environ is not None and not conversation.has_gap:
             compactor, info = conversation.session.store.compactor, conversation.session.info
             passing = pass_over_chat(compactor, info, self._environ)
@@ -578,6 +591,7 @@ class CallTurn:
             # What the provider counted for a whole request says nothing of a smaller one.
             counted = sent if self._share == 1.0 else sent._replace(view=None)
             await conversation.record_answer(self._given, counted, answer.message)
+        await self._turns.isolate(counting.NOT_RECORDED, self._turns.vouch(conversation))
         if self._turns.is_aside:
             return
         self._turns.note_outcome(await conversation.relieve(self._given))

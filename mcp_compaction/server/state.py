@@ -20,6 +20,7 @@ from mcp_compaction.hosts.gateways import gateway_around, gateway_of_chat, is_th
 from mcp_compaction.hosts.handling import EventHandler
 from mcp_compaction.hosts.hook_runs import RunNotes
 from mcp_compaction.hosts.trouble import note_trouble
+from mcp_compaction.hosts.typed_words import TypedWords
 from mcp_compaction.model import Mode, Pin, SessionInfo
 from mcp_compaction.program import complete, typed_command
 from mcp_compaction.server.relieving import Relieving
@@ -32,6 +33,8 @@ from mcp_compaction.view_service.views import Views
 from mcp_compaction.wiring import open_compactor
 
 _PATIENCE_AT_END = 1.0  # seconds for what hooks told last
+
+_MOST_LOOKS, _PAUSE = 10, 0.1  # for words that went through a gateway
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -51,6 +54,7 @@ class State:
     _runs: RunNotes | None = None
     _events: EventHandler | None = None
     _views: Views | None = None
+    _typed: dict[int, TypedWords] = field(default_factory=dict[int, TypedWords])  # by session
     _told_chat: Host | None = None  # the chat that a hook last told of
     _compactor: Compactor | None = None
     _opening: anyio.Lock = field(default_factory=anyio.Lock)
@@ -124,7 +128,31 @@ class State:
         compactor, host = await self.compactor(), self.host(ctx)
         if name is None:
             await self.events.record(compactor, host.name, host.session)
-        return await self.finder.find(compactor, host, name, purpose)
+        info, is_new = await self.finder.find(compactor, host, name, purpose)
+        await self._vouch(compactor, info)
+        return info, is_new
+
+    async def hear_words(self, info: SessionInfo, text: str) -> None:
+        """Wait a moment until a gateway has recorded the request with these words, and its host
+        has written them down: an agent may pin at once what the user just said."""
+        compactor = await self.compactor()
+        if gateway_of_chat(self.settings.home, info.host_session) is None:
+            return
+        for _ in range(_MOST_LOOKS):
+            if await compactor.is_said(info, text):
+                return
+            await anyio.sleep(_PAUSE)
+            await self._vouch(compactor, info)
+
+    async def _vouch(self, compactor: Compactor, info: SessionInfo) -> None:
+        """Count what the user typed as the user's, also where only requests told of it so far."""
+        if info.host_session is None or info.agent:
+            return
+        typed = self._typed.get(info.id)
+        if typed is None:
+            environ = trusted_environ(self.environ, self.settings.home)
+            typed = self._typed[info.id] = TypedWords(info.host, info.host_session, environ)
+        await typed.vouch(compactor, info)
 
     async def take_new_pins(self, info: SessionInfo | None) -> tuple[Pin, ...]:
         """The pins that bind this project's sessions and are new to it, each once.

@@ -47,7 +47,7 @@ def append(connection: sqlite3.Connection, session: int, batch: Batch, now: date
     same, changed = _compare(known, seqs, contents)
     if batch.via == "host":
         told = {seq for seq, m in zip(seqs, batch.messages, strict=True) if m.via == "tool"}
-        _vouch(connection, session, [seq for seq in same if seq not in told])
+        vouch(connection, session, [seq for seq in same if seq not in told])
     leaves = batch.whole and log.new and start.at < known.last
     diverged = start.at + 1 if leaves else next(iter(changed), None)
     _save_beside(connection, batch, log, stamp(now))
@@ -74,7 +74,7 @@ def _append_placed(
     known = KnownMessages(connection, session, placed.newest)
     seqs = log.append_all(known, contents, placed)
     if batch.via == "host":
-        _vouch(connection, session, placed.same)
+        vouch(connection, session, placed.same)
     if batch.calibration is not None and row["view_version"] == placed.base_version:
         counted, reported = batch.calibration.counted, batch.calibration.reported
         calibrate(connection, session, counted, reported)
@@ -111,7 +111,17 @@ def _compare(
     return same, changed
 
 
-def _vouch(connection: sqlite3.Connection, session: int, seqs: Sequence[int]) -> None:
+def hearsay(connection: sqlite3.Connection, session: int) -> tuple[Message, ...]:
+    """The messages in the user's role that only somebody else told of."""
+    rows = connection.execute(
+        f"SELECT {MESSAGE_COLUMNS} FROM message WHERE session = ? AND via = 'tool'"
+        " AND role = 'user' ORDER BY seq",
+        (session,),
+    )
+    return tuple(map(to_message, rows))
+
+
+def vouch(connection: sqlite3.Connection, session: int, seqs: Sequence[int]) -> None:
     """Note that the host itself said these too, not only an agent."""
     if not seqs:
         return

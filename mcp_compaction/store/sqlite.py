@@ -20,6 +20,7 @@ from mcp_compaction.model import (
     Hit,
     Logged,
     Matches,
+    Message,
     ModelCall,
     Pin,
     Receipt,
@@ -135,6 +136,14 @@ class SqliteStore:
     async def history(self, session: int) -> tuple[Logged, ...]:
         """All messages of a session by their identity, in order."""
         return await self._read(lambda c: log.history(c, session))
+
+    async def hearsay(self, session: int) -> tuple[Message, ...]:
+        """The messages in the user's role that only somebody else told of, not the host."""
+        return await self._read(lambda c: log.hearsay(c, session))
+
+    async def vouch(self, session: int, seqs: Sequence[int]) -> None:
+        """Note that the host itself tells of these messages, so that they are the user's."""
+        await self._write(lambda c: log.vouch(c, session, seqs))
 
     async def save_view(
         self, session: int, view: View, base_version: int, event: Event | None = None

@@ -105,7 +105,8 @@ class Views:
     async def _fit(self, chat: Chat, sent: Any, model: str | None = None) -> View:
         compactor = await self.open_compactor()
         info = await self._open(compactor, chat)
-        options = FitOptions(offload_over_tokens=self.offload_over, model=model)
+        # What the host has kept itself was recorded before: any other words are only told.
+        options = FitOptions(offload_over_tokens=self.offload_over, model=model, is_hearsay=True)
         fitted = await compactor.fit(info, sent, options)
         return View(info.name, fitted.messages, fitted.request)
 

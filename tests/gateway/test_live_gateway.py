@@ -51,7 +51,6 @@ def _run(folder: Path, words: Sequence[str], environ: dict[str, str]) -> str:
         "HOME": str(folder / "home"),
         "PATH": os.environ["PATH"],
         "MCP_COMPACTION_COUNTER": "estimate",
-        "MCP_COMPACTION_HOME": str(folder / "store"),
     }
     ran = subprocess.run(
         command,
@@ -80,6 +79,9 @@ def _check(model: ScriptedModel, shape: str) -> None:
     assert size_of(sent[compressed]) < 0.8 * size_of(sent[compressed - 1])
     written = json.dumps(RULE, ensure_ascii=False)[1:-1]
     assert all(written in one for one in model.requests[1:])
+    # The transcript of the host vouches for it. opencode's `run` puts what it is given in quotes.
+    author = "agent" if "opencode" in model.requests[0] else "user"
+    assert f"p1 constraint, by {author}" in model.requests[-1]
     breaks = [n for n, (one, two) in enumerate(pairwise(sent), 1) if two[: len(one)] != one]
     # The pin may still join the block of the first request.
     assert set(breaks) <= {1, compressed}
@@ -101,8 +103,8 @@ def _run_claude(folder: Path, model: ScriptedModel, *words: str) -> str:
 
 
 def _run_codex(folder: Path, model: ScriptedModel) -> str:
-    home = folder / "codex"
-    home.mkdir()
+    home = folder / "home/.codex"
+    home.mkdir(parents=True)
     (home / "config.toml").write_text(
         f"""\
 model = "gpt-5.1-codex"
@@ -121,7 +123,7 @@ env_key = "KEY"
         encoding="utf-8",
     )
     flags = ["--skip-git-repo-check", "--dangerously-bypass-approvals-and-sandbox", "--json"]
-    environ = {"CODEX_HOME": str(home), "KEY": "no key"}
+    environ = {"KEY": "no key"}
     return _run(folder, [binary_of("codex"), "exec", *flags, RULE + " Go."], environ)
 
 

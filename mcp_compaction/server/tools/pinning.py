@@ -64,6 +64,8 @@ async def _ask_for_pin(
         wish = PinWish(text, "agent", kind, scope, supersedes, parse_time(expires))
         info = await session_if_any(ctx, session)
         compactor = await state.compactor()
+        if info is not None:
+            await state.hear_words(info, text)
         question = await compactor.pin_question(state.project, info, wish)
     except CompactionError:  # the tool itself will say what is wrong
         return Sure(sure=False)
@@ -93,6 +95,8 @@ async def pin_constraint(
         with state.asking_user(None):  # what is refused begins no session
             check_question(await compactor.pin_question(state.project, None, wish))
     info, is_new = await state.session(ctx, session, "make")
+    if by == "agent":
+        await state.hear_words(info, text)
     with state.asking_user(info):
         done = await compactor.pin(
             info,

@@ -1,0 +1,66 @@
+"""What a user typed in one chat, as the host's own transcript of it has it.
+
+A request says only what some process sent. The words in it are the user's once they stand in the
+transcript.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from mcp_compaction.compactor import Compactor
+from mcp_compaction.errors import InputError
+from mcp_compaction.formats import FORMATS, IncomingMessage
+from mcp_compaction.formats.jsontext import parse_object
+from mcp_compaction.hosts.finding import transcripts_of_chat
+from mcp_compaction.hosts.transcripts.pieces import Transcript
+from mcp_compaction.model import SessionInfo, Text
+from mcp_compaction.ports import Mark
+from mcp_compaction.threads import Threads
+
+
+class TypedWords:
+    """The texts that were typed in one chat; each line of the transcript is read once."""
+
+    def __init__(self, host: str, session: str, environ: Mapping[str, str]) -> None:
+        """`environ`: tells where the host keeps its transcripts."""
+        self._chat = (host, session)
+        self._environ = environ
+        self._found: Transcript | None = None
+        self._mark: Mark | None = None
+        self._texts: list[str] = []
+        self._threads = Threads()
+
+    async def vouch(self, compactor: Compactor, info: SessionInfo) -> None:
+        """Count those messages of the chat's session as the user's that were typed there."""
+        if await compactor.has_hearsay(info):
+            await compactor.vouch(info, await self._threads.run(self._read))
+
+    def _read(self) -> list[str]:
+        if self._found is None:
+            every = transcripts_of_chat(*self._chat, self._environ)
+            self._found = next((one for one in every if not one.chat().is_subagent), None)
+        found = self._found
+        while found is not None:
+            try:
+                piece = found.read(self._mark)
+            except InputError:  # it was removed, or is no file any more
+                self._found = self._mark = None
+                break
+            told = piece.agents.get("")
+            for message in told.messages if told is not None else ():
+                self._texts += _typed_in(message)
+            self._mark = Mark(address=found.address, position=piece.position, tail=piece.tail)
+            if piece.is_last:
+                break
+        return self._texts
+
+
+def _typed_in(message: IncomingMessage) -> list[str]:
+    """The texts of a message that the user typed; none where the host or an agent wrote it."""
+    if message.via is not None:
+        return []
+    role, parts = FORMATS[message.shape].read(
+        parse_object(message.raw, "the message"), "the message"
+    )
+    return [part.text for part in parts if isinstance(part, Text)] if role == "user" else []
