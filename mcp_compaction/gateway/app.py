@@ -77,7 +77,7 @@ class Gateway:
             await _refuse(send, 403, refused)
             return
         raw_path = bytes(scope.get("raw_path") or scope["path"].encode()).decode("latin-1")
-        behind = self.door.path_behind(raw_path)
+        behind = self.door.path_behind(raw_path, headers)
         if behind is None or behind[0] not in self._upstreams:
             await _refuse(send, 404, "there is nothing at this path.")
             return

@@ -32,6 +32,7 @@ _UNTIL_THEN = (
     "Until it can be used nothing is recorded, and requests go out with the last records that were "
     "sent before, or as they come."
 )
+_NONE: Mapping[str, str] = {}
 _FORWARDED = ("SIGTERM", "SIGHUP", "SIGQUIT")
 
 
@@ -153,12 +154,14 @@ async def run_host(
     environ: Mapping[str, str],
     server: tuple[str, ...],
     tell: Callable[[str], None],
+    upstreams: Mapping[str, str] = _NONE,
 ) -> Ran:
     """Run a host with a gateway for this process only; gives how it ended.
 
-    `tell`: hears what the user should know before the host has the screen.
+    `tell`: hears what the user should know before the host has the screen. `upstreams`: the base
+    URLs that the user typed, by provider; see `Asked`.
     """
-    with open_listener() as listener:
+    with TemporaryDirectory(prefix="mcp-compaction-") as private, open_listener() as listener:
         door = Door(listener.getsockname()[1], make_secret())
         wanted = {"MCP_COMPACTION_PROJECT": place.project, PROCESS: str(os.getpid())}
         wanted["MCP_COMPACTION_HOME"] = str(place.settings.home)
@@ -166,8 +169,18 @@ async def run_host(
         wanted["MCP_COMPACTION_RELEASE_PERCENT"] = f"{release:g}"
         own = {k: v for k, v in environ.items() if k.startswith("MCP_COMPACTION_")}
         around = {**environ, **wanted}
-        asked = Asked(words, around, Path.cwd(), door, server, {**own, **wanted})
-        start = plan_start(asked)
+        start = plan_start(
+            Asked(
+                words=words,
+                environ=around,
+                folder=Path.cwd(),
+                door=door,
+                server=server,
+                server_environ={**own, **wanted},
+                private=Path(private),
+                upstreams=upstreams,
+            )
+        )
         async with open_turns(place, environ) as turns:
             if turns.trouble:
                 tell(turns.trouble)
