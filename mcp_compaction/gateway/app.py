@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import anyio
 import httpx2
 
+from mcp_compaction.connections import TOO_MANY, may_stay
 from mcp_compaction.gateway.door import Door
 from mcp_compaction.gateway.forwarding import (
     Asked,
@@ -77,9 +78,12 @@ class Gateway:
             await _refuse(send, 403, refused)
             return
         raw_path = bytes(scope.get("raw_path") or scope["path"].encode()).decode("latin-1")
-        behind = self.door.path_behind(raw_path)
+        behind = self.door.path_behind(raw_path, headers)
         if behind is None or behind[0] not in self._upstreams:
             await _refuse(send, 404, "there is nothing at this path.")
+            return
+        if not may_stay(scope):
+            await _refuse(send, 503, TOO_MANY, (b"connection", b"close"), (b"retry-after", b"1"))
             return
         self.requests += 1
         upstream, path = behind
@@ -221,7 +225,7 @@ def _readable(headers: Headers) -> dict[str, str]:
     return {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in headers}
 
 
-async def _refuse(send: Send, status: int, why: str) -> None:
+async def _refuse(send: Send, status: int, why: str, *more: tuple[bytes, bytes]) -> None:
     """Answer with an error in the form of the providers', so that a host shows it."""
     message = f"mcp-compaction gateway: {why}"
     error = {"type": "error", "error": {"type": "gateway_error", "message": message}}
@@ -229,6 +233,7 @@ async def _refuse(send: Send, status: int, why: str) -> None:
     headers = [
         (b"content-type", b"application/json"),
         (b"content-length", str(len(body)).encode()),
+        *more,
     ]
     await send({"type": "http.response.start", "status": status, "headers": headers})
     await send({"type": "http.response.body", "body": body, "more_body": False})

@@ -7,9 +7,10 @@ from collections.abc import Mapping, Sequence
 from typing import Literal, NamedTuple, cast
 
 from mcp_compaction.gateway.known_hosts import Host, known_hosts
-from mcp_compaction.model import JsonObject, Shape
+from mcp_compaction.model import JsonObject, JsonValue, Shape
 
-Kind = Literal["turn", "summary", "aside", "count"]
+Kind = Literal["turn", "summary", "aside", "count", "torn"]
+"""Torn: its history has no beginning, as one that begins with an answer."""
 
 
 class Api(NamedTuple):
@@ -27,6 +28,10 @@ _APIS = (
     Api("/responses", "responses", "input"),
     Api("/chat/completions", "openai", "messages"),
 )
+
+
+_BESIDE = ("system", "developer")  # they speak before and between the others
+_OF_RESULT = ("tool_use_id", "tool_call_id")  # the keys by which a result names its call
 
 
 class Call(NamedTuple):
@@ -127,6 +132,8 @@ def _has_messages(body: JsonObject, key: str) -> bool:
 
 
 def _kind_of(call: Call) -> Kind:
+    if _is_torn(call.messages):
+        return "torn"
     for text in _newest_texts(call.messages):
         side = call.host.find_side(text)
         if side is not None:
@@ -134,6 +141,39 @@ def _kind_of(call: Call) -> Kind:
     if call.api.counts:
         return "count"
     return "turn" if _offers_tools(call) else "aside"
+
+
+def _is_torn(messages: Sequence[JsonObject]) -> bool:
+    """Whether a history begins with words of a model, or has a result without its call."""
+    first = next((one for one in messages if one.get("role") not in _BESIDE), None)
+    if first is not None and _is_of_model(first):
+        return True
+    called: set[JsonValue] = set()
+    for message in messages:
+        called.update(call.get("id") for call in _objects_in(message.get("tool_calls")))
+        for piece in (message, *_objects_in(message.get("content"))):
+            kind = str(piece.get("type") or "")
+            if kind.endswith("tool_use"):
+                called.add(piece.get("id"))
+            elif not kind.endswith("_output"):
+                called.add(piece.get("call_id"))
+            elif piece.get("call_id") and piece["call_id"] not in called:
+                return True
+            if any(piece.get(key) and piece[key] not in called for key in _OF_RESULT):
+                return True
+    return False
+
+
+def _is_of_model(message: JsonObject) -> bool:
+    """Whether a model said it; what a provider has compacted stands for a beginning."""
+    pieces = (message, *_objects_in(message.get("content")))
+    kind, *others = [str(piece.get("type") or "") for piece in pieces]
+    is_said = message.get("role") == "assistant" or kind.endswith(("_call", "reasoning"))
+    return is_said and not any(one.startswith("compaction") for one in (kind, *others))
+
+
+def _objects_in(value: JsonValue) -> list[JsonObject]:
+    return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
 
 
 def _offers_tools(call: Call) -> bool:

@@ -10,13 +10,17 @@ import sys
 from collections.abc import AsyncGenerator, Callable, Generator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
+
+import anyio
 
 from mcp_compaction.api.handles import OpenStore
 from mcp_compaction.compactor import Compactor
 from mcp_compaction.core.policy import Policy
 from mcp_compaction.errors import InputError, StoreError
+from mcp_compaction.gateway import counting
 from mcp_compaction.gateway.app import Gateway
 from mcp_compaction.gateway.door import Door, make_secret
 from mcp_compaction.gateway.serving import open_listener, serve
@@ -28,11 +32,15 @@ from mcp_compaction.settings import Settings
 from mcp_compaction.wiring import SystemClock, open_compactor
 
 RELEASE_PERCENT = 40.0  # of the window, that a compaction leaves
+_LEAVING = 5.0  # seconds for what is still to be recorded when a host has ended
+_ENDING = 0.4  # seconds for it when a signal asks for the end
 _OPENING = 3.0  # seconds for which a host is not yet started, since the store is in use
 _UNTIL_THEN = (
     "Until it can be used nothing is recorded, and requests go out with the last records that were "
     "sent before, or as they come."
 )
+_LOGS = ("mcp_compaction", "asyncio", "uvicorn")
+_NONE: Mapping[str, str] = {}
 _FORWARDED = ("SIGTERM", "SIGHUP", "SIGQUIT")
 
 
@@ -86,23 +94,28 @@ async def open_turns(place: Place, environ: Mapping[str, str]) -> AsyncGenerator
                 environ=None if place.is_shadow else trusted_environ(environ, settings.home),
             )
             yield turns
-            await turns.close()
+            with anyio.move_on_after(_ENDING):
+                await turns.close()
+            await turns.give_up()
         finally:
             await opening.close()
 
 
 @contextmanager
 def _keep_log_from_screen() -> Generator[None]:
-    """Have the package's log go only to handlers that somebody set, until the end of the block.
+    """Have what is logged go only to handlers that somebody set, until the end of the block.
 
-    The host has the screen; compactions, also those that failed, are counted and told at the end.
+    The host has the screen; compactions, also those that failed, and connections that were cut are
+    counted and told at the end.
     """
-    log, handler = logging.getLogger("mcp_compaction"), logging.NullHandler()
-    log.addHandler(handler)
+    logs, handler = [logging.getLogger(name) for name in _LOGS], logging.NullHandler()
+    for log in logs:
+        log.addHandler(handler)
     try:
         yield
     finally:
-        log.removeHandler(handler)
+        for log in logs:
+            log.removeHandler(handler)
 
 
 class StoreOpening:
@@ -154,12 +167,14 @@ async def run_host(
     environ: Mapping[str, str],
     server: tuple[str, ...],
     tell: Callable[[str], None],
+    upstreams: Mapping[str, str] = _NONE,
 ) -> Ran:
     """Run a host with a gateway for this process only; gives how it ended.
 
-    `tell`: hears what the user should know before the host has the screen.
+    `tell`: hears what the user should know before the host has the screen. `upstreams`: the base
+    URLs that the user typed, by provider; see `Asked`.
     """
-    with open_listener() as listener:
+    with TemporaryDirectory(prefix="mcp-compaction-") as private, open_listener() as listener:
         door = Door(listener.getsockname()[1], make_secret())
         wanted = {"MCP_COMPACTION_PROJECT": place.project, PROCESS: str(os.getpid())}
         wanted["MCP_COMPACTION_HOME"] = str(place.settings.home)
@@ -167,16 +182,29 @@ async def run_host(
         wanted["MCP_COMPACTION_RELEASE_PERCENT"] = f"{release:g}"
         own = {k: v for k, v in environ.items() if k.startswith("MCP_COMPACTION_")}
         around = {**environ, **wanted}
-        asked = Asked(words, around, Path.cwd(), door, server, {**own, **wanted})
-        start = plan_start(asked)
+        start = plan_start(
+            Asked(
+                words=words,
+                environ=around,
+                folder=Path.cwd(),
+                door=door,
+                server=server,
+                server_environ={**own, **wanted},
+                private=Path(private),
+                upstreams=upstreams,
+            )
+        )
         async with open_turns(place, environ) as turns:
             if turns.trouble:
                 tell(turns.trouble)
             gateway = Gateway(door, start.upstreams, turns)
-            async with serve(gateway, listener), _noted(place, door, turns, start.host):
-                code = await _run_process(start)
-            await turns.settle()
-            return Ran(code, gateway.requests, turns, start)
+            serving = serve(gateway, listener, on_cut=partial(_count_cut, turns))
+            async with serving, _noted(place, door, turns, start.host):
+                code, is_told_to_end = await _run_process(start)
+            if not is_told_to_end:
+                with anyio.move_on_after(_LEAVING):
+                    await turns.close()
+        return Ran(code, gateway.requests, turns, start)
 
 
 @asynccontextmanager
@@ -188,8 +216,13 @@ async def serve_gateway(
         door = Door(listener.getsockname()[1], make_secret())
         async with open_turns(place, environ) as turns:
             gateway = Gateway(door, upstreams, turns)
-            async with serve(gateway, listener), _noted(place, door, turns, ""):
+            serving = serve(gateway, listener, on_cut=partial(_count_cut, turns))
+            async with serving, _noted(place, door, turns, ""):
                 yield gateway, turns
+
+
+def _count_cut(turns: CallTurns) -> None:
+    turns.tally[counting.CUT] += 1
 
 
 @asynccontextmanager
@@ -221,29 +254,31 @@ async def _noted(place: Place, door: Door, turns: CallTurns, host: str) -> Async
         forget_gateway(home, process)
 
 
-async def _run_process(start: Start) -> int:
+async def _run_process(start: Start) -> tuple[int, bool]:
+    """The exit code of a host, and whether a signal has asked for its end."""
     try:
         process = await asyncio.create_subprocess_exec(*start.words, env=start.environ)
     except OSError as error:
         raise InputError(
             f"{start.words[0]} cannot be started ({error.strerror}); is it installed?"
         ) from error
-    loop = asyncio.get_running_loop()
+    loop, told = asyncio.get_running_loop(), asyncio.Event()
     if sys.platform != "win32":
         # The terminal tells the host too, which decides what it means.
         loop.add_signal_handler(signal.SIGINT, lambda: None)
         for name in _FORWARDED:
             number = getattr(signal, name)
-            loop.add_signal_handler(number, _send, process, number)
+            loop.add_signal_handler(number, _send, process, number, told)
     try:
         code = await process.wait()
     finally:
         if sys.platform != "win32":
             for name in ("SIGINT", *_FORWARDED):
                 loop.remove_signal_handler(getattr(signal, name))
-    return code if code >= 0 else 128 - code
+    return (code if code >= 0 else 128 - code), told.is_set()
 
 
-def _send(process: asyncio.subprocess.Process, number: int) -> None:
+def _send(process: asyncio.subprocess.Process, number: int, told: asyncio.Event) -> None:
+    told.set()
     if process.returncode is None:
         process.send_signal(number)

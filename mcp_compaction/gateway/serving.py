@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager, contextmanager
 from typing import TYPE_CHECKING
 
-import uvicorn
-
+from mcp_compaction.connections import BoundedServer, Limits, bounded_config
 from mcp_compaction.errors import InputError
 from mcp_compaction.gateway.door import LOOPBACK
 
@@ -18,7 +17,8 @@ if TYPE_CHECKING:
 
     from mcp_compaction.gateway.app import Gateway
 
-_FINISHING = 5  # seconds for answers that are on the way at the end
+_FINISHING = 0.3  # seconds for answers that are on the way at the end
+_LIMITS = Limits(admitted=200)  # each with one to the provider
 
 
 @contextmanager
@@ -35,19 +35,22 @@ def open_listener(port: int = 0) -> Generator[socket.socket]:
 
 
 @asynccontextmanager
-async def serve(gateway: Gateway, listener: socket.socket) -> AsyncGenerator[None]:
-    """Serve a gateway until the end of the block; it has its connections closed then."""
+async def serve(
+    gateway: Gateway,
+    listener: socket.socket,
+    limits: Limits = _LIMITS,
+    on_cut: Callable[[], None] = lambda: None,
+) -> AsyncGenerator[None]:
+    """Serve a gateway until the end of the block; it has its connections closed then.
+
+    `on_cut`: hears of each connection that was cut before it had shown the secret.
+    """
     server = _Quiet(
-        uvicorn.Config(
+        bounded_config(
             gateway,
-            loop="asyncio",
-            ws="none",
-            lifespan="on",
-            log_config=None,
+            limits,
+            on_cut,
             log_level="critical",
-            access_log=False,
-            proxy_headers=False,
-            server_header=False,
             date_header=False,
             timeout_graceful_shutdown=_FINISHING,
         )
@@ -60,7 +63,7 @@ async def serve(gateway: Gateway, listener: socket.socket) -> AsyncGenerator[Non
         await task
 
 
-class _Quiet(uvicorn.Server):
+class _Quiet(BoundedServer):
     """A server that leaves signals to the program it is part of."""
 
     @contextmanager

@@ -1,23 +1,29 @@
 """How hosts are started with a gateway between them and their model.
 
 Nothing of a user's own settings is changed: the base URL, and our server where it is not there, are
-given to this one process. Where a host uses another base URL already, the gateway goes on to that.
+given to this one process. Where the user's settings or environment name another base URL already,
+the gateway goes on to that; where a file of the project does, the user has to say so. The secret of
+the base URL is in no command line, which every user of the machine may read.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import tomllib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
 from mcp_compaction.errors import InputError
-from mcp_compaction.gateway.door import Door
+from mcp_compaction.gateway.door import HEADER, Door
+from mcp_compaction.hosts.setup import json_text
 
 Json = dict[str, Any]
 
 SERVER = "compaction"
+SECRET = "COMPACTION_GATEWAY_SECRET"  # the variable that has the secret of the door
+_URL = "ANTHROPIC_BASE_URL"
 _ANTHROPIC = "https://api.anthropic.com"
 _OPENAI = "https://api.openai.com/v1"
 _CHATGPT = "https://chatgpt.com/backend-api/codex"
@@ -39,6 +45,16 @@ class Asked(NamedTuple):
     door: Door
     server: tuple[str, ...]  # the words that start our server
     server_environ: Mapping[str, str]  # what the server has to know
+    private: Path  # a folder that nobody else reads, which is there as long as the host
+    upstreams: Mapping[str, str] = {}  # that the user typed, by provider; the host's only one: ""
+
+
+class Named(NamedTuple):
+    """A base URL that a file of a project names, and the provider it is for."""
+
+    file: Path
+    url: str
+    provider: str = ""  # of a host that has several
 
 
 class Start(NamedTuple):
@@ -69,12 +85,57 @@ def plan_start(asked: Asked) -> Start:
     return found(asked)
 
 
+# Where requests go
+
+
+def _upstream_of(asked: Asked, own: str, named: Iterator[Named]) -> str:
+    """Where a host with one provider sends to: what the user typed, else what is the user's own."""
+    if asked.upstreams.keys() - {""}:
+        raise InputError(
+            f"{asked.words[0]} has one provider: pass its base URL alone, as in --upstream {own}"
+        )
+    typed = asked.upstreams.get("")
+    if typed is None:
+        _refuse_others({"": own}, named)
+    return typed or own
+
+
+def _refuse_others(own: Mapping[str, str], named: Iterator[Named]) -> None:
+    """Refuse to start where a file of a project names a base URL that is not the user's own.
+
+    Keys and logins go there, and the host may not even have asked whether the folder is trusted.
+    """
+    for one in named:
+        known = own.get(one.provider)
+        if known is not None and known.rstrip("/") == one.url.rstrip("/"):
+            continue
+        before = f"{one.provider}=" if one.provider else ""
+        instead = f", or stay with yours: --upstream {before}{known}" if known else ""
+        raise InputError(
+            f"{one.file} would have your key sent to {one.url!r}, which neither your own settings "
+            "nor your environment name. Nothing was started. If you trust that address, run it "
+            f"again with --upstream {before}{one.url}{instead}"
+        )
+
+
+def _folders_of_project(asked: Asked) -> tuple[Path, ...]:
+    """The working directory and those above it, up to the repository's; never the user's own."""
+    home, found = _home_of(asked), list[Path]()
+    for folder in (asked.folder, *asked.folder.parents):
+        if folder != home:
+            found.append(folder)
+        if (folder / ".git").exists():
+            break
+    return tuple(found)
+
+
 # Claude Code
 
 
 def _start_claude(asked: Asked) -> Start:
     home = Path(asked.environ.get("CLAUDE_CONFIG_DIR") or _home_of(asked) / ".claude")
-    settings = _read_settings_of_claude(home, asked.folder)
+    own, of_project = _read_settings_of_claude(home, asked)
+    settings = own | {name: value for found in of_project.values() for name, value in found.items()}
     known = {**asked.environ, **settings}
     cloud = next(
         (name for name in _CLOUDS if known.get(name) not in (None, "", "0", "false")), None
@@ -84,12 +145,14 @@ def _start_claude(asked: Asked) -> Start:
             f"{cloud} is set: this host speaks to its cloud by another API, which the gateway does "
             "not know. Start it without the gateway."
         )
-    upstream = known.get("ANTHROPIC_BASE_URL") or _ANTHROPIC
+    named = (Named(file, found[_URL]) for file, found in of_project.items() if found.get(_URL))
+    upstream = _upstream_of(asked, {**asked.environ, **own}.get(_URL) or _ANTHROPIC, named)
     url = asked.door.url_of("api")
-    environ = {**asked.environ, "ANTHROPIC_BASE_URL": url}
+    environ = {**asked.environ, _URL: url}
     added: list[str] = []
-    if "ANTHROPIC_BASE_URL" in settings:  # which would go over the environment
-        added.append(f"--settings={json.dumps({'env': {'ANTHROPIC_BASE_URL': url}})}")
+    if _URL in settings:  # which would go over the environment
+        written = _write_private(asked, "settings.json", {"env": {_URL: url}})
+        added.append(f"--settings={written}")
     if upstream == _ANTHROPIC:
         # By another base URL the host would take its provider for one that does not know these.
         environ.setdefault("ENABLE_TOOL_SEARCH", "true")
@@ -108,19 +171,23 @@ def _start_claude(asked: Asked) -> Start:
     )
 
 
-def _read_settings_of_claude(home: Path, folder: Path) -> dict[str, str]:
-    """The environment that the host's settings set; the later file goes over the earlier."""
-    files = (
-        home / "settings.json",
-        folder / ".claude/settings.json",
-        folder / ".claude/settings.local.json",
-    )
-    found: dict[str, str] = {}
-    for path in files:
-        environ = _read_json(path).get("env")
-        if isinstance(environ, dict):
-            found |= {str(k): str(v) for k, v in cast("Json", environ).items()}
-    return found
+def _read_settings_of_claude(
+    home: Path, asked: Asked
+) -> tuple[dict[str, str], dict[Path, dict[str, str]]]:
+    """The environment that the user's own settings set, and that of each file of the project."""
+    own = _environ_in(home / "settings.json")
+    files = [asked.folder / f".claude/{name}" for name in ("settings.json", "settings.local.json")]
+    if asked.folder == _home_of(asked):
+        for path in files:
+            own |= _environ_in(path)
+        return own, {}
+    return own, {path: _environ_in(path) for path in files}
+
+
+def _environ_in(path: Path) -> dict[str, str]:
+    environ = _read_json(path).get("env")
+    found = cast("Json", environ) if isinstance(environ, dict) else {}
+    return {str(name): str(value) for name, value in found.items()}
 
 
 def _has_server_in_claude(asked: Asked) -> bool:
@@ -141,31 +208,29 @@ def _has_server_in_claude(asked: Asked) -> bool:
 def _start_codex(asked: Asked) -> Start:
     home = Path(asked.environ.get("CODEX_HOME") or _home_of(asked) / ".codex")
     config = _read_toml(home / "config.toml")
-    providers = config.get("model_providers")
-    known = cast("Json", providers) if isinstance(providers, dict) else {}
+    known = _table_in(config, "model_providers")
     name = str(config.get("model_provider") or "openai")
-    url = asked.door.url_of("api")
+    settings: dict[str, object] = {}
     if name in known:
-        upstream = str(cast("Json", known[name]).get("base_url") or _OPENAI)
-        settings: dict[str, object] = {
-            f"model_providers.{name}.base_url": url,
-            f"model_providers.{name}.supports_websockets": False,
-        }
+        own = str(cast("Json", known[name]).get("base_url") or _OPENAI)
     else:
         logged_in = _read_json(home / "auth.json")
         is_chatgpt = bool(logged_in.get("tokens")) and not logged_in.get("OPENAI_API_KEY")
         usual = _CHATGPT if is_chatgpt else _OPENAI
-        upstream = asked.environ.get("OPENAI_BASE_URL") or str(
-            config.get("openai_base_url") or usual
-        )
+        own = asked.environ.get("OPENAI_BASE_URL") or str(config.get("openai_base_url") or usual)
+        name = SERVER
         settings = {
-            "model_provider": SERVER,
-            f"model_providers.{SERVER}.name": "OpenAI by mcp-compaction",
-            f"model_providers.{SERVER}.base_url": url,
-            f"model_providers.{SERVER}.wire_api": "responses",
-            f"model_providers.{SERVER}.requires_openai_auth": True,
-            f"model_providers.{SERVER}.supports_websockets": False,
+            "model_provider": name,
+            f"model_providers.{name}.name": "OpenAI by mcp-compaction",
+            f"model_providers.{name}.wire_api": "responses",
+            f"model_providers.{name}.requires_openai_auth": True,
         }
+    upstream = _upstream_of(asked, own, _named_for_codex(asked, home))
+    settings |= {
+        f"model_providers.{name}.base_url": asked.door.open_url_of("api"),
+        f"model_providers.{name}.env_http_headers.{HEADER}": SECRET,
+        f"model_providers.{name}.supports_websockets": False,
+    }
     # A compressed request could not be read on its way.
     settings["features.enable_request_compression"] = False
     if not _names_our_server(config.get("mcp_servers")):
@@ -187,19 +252,37 @@ def _start_codex(asked: Asked) -> Start:
     return Start(
         host="codex",
         words=(asked.words[0], *flags, *asked.words[1:]),
-        environ=dict(asked.environ),
+        environ={**asked.environ, SECRET: asked.door.secret},
         upstreams={"api": upstream},
         resume="with the gateway: mcp-compaction run -- codex resume --last; without it, first "
         "type /compact there while the gateway runs, or the host may find its history too long",
     )
 
 
+def _named_for_codex(asked: Asked, home: Path) -> Iterator[Named]:
+    """The base URLs in files of the project; newer versions of the host leave them out, too."""
+    for folder in _folders_of_project(asked):
+        path = folder / ".codex/config.toml"
+        if path == home / "config.toml":
+            continue
+        config = _read_toml(path)
+        providers = _table_in(config, "model_providers").values()
+        tables = [config, *(cast("Json", one) for one in providers if isinstance(one, dict))]
+        for table in tables:
+            for name, url in table.items():
+                if name.endswith("base_url"):
+                    yield Named(path, str(url))
+
+
 # opencode
 
 
 def _start_opencode(asked: Asked) -> Start:
-    config = _read_config_of_opencode(asked)
-    upstreams = _providers_of_opencode(asked, config)
+    own, of_project = _read_configs_of_opencode(asked)
+    config = own
+    for found in of_project.values():
+        config = _merge(config, found)
+    upstreams = _upstreams_of_opencode(asked, own, of_project)
     if not upstreams:
         raise InputError(
             "no provider of opencode is known here that has a base URL; set options.baseURL of "
@@ -230,32 +313,65 @@ def _start_opencode(asked: Asked) -> Start:
     )
 
 
-def _read_config_of_opencode(asked: Asked) -> Json:
-    base = asked.environ.get("XDG_CONFIG_HOME") or _home_of(asked) / ".config"
-    folders = (Path(base) / "opencode", *reversed((asked.folder, *asked.folder.parents)))
-    files = [folder / f"opencode.{end}" for folder in folders for end in ("json", "jsonc")]
+def _read_configs_of_opencode(asked: Asked) -> tuple[Json, dict[Path, Json]]:
+    """The user's own settings, and those of each file of the project."""
+    home = _home_of(asked)
+    base = Path(asked.environ.get("XDG_CONFIG_HOME") or home / ".config")
     named = asked.environ.get("OPENCODE_CONFIG")
-    config: Json = {}
-    for path in (*files, *([Path(named)] if named else [])):
-        config = _merge(config, _read_json(path))
-    return _merge(config, _parse_json(asked.environ.get("OPENCODE_CONFIG_CONTENT", "")))
+    further = asked.environ.get("OPENCODE_CONFIG_DIR")
+    own_files = [
+        base / "opencode/config.json",
+        *_configs_in(base / "opencode"),
+        *([Path(named)] if named else []),
+        *_configs_in(home),
+        *_configs_in(home / ".opencode"),
+        *(_configs_in(Path(further)) if further else []),
+    ]
+    own: Json = {}
+    for path in own_files:
+        own = _merge(own, _read_json(path))
+    own = _merge(own, _parse_json(asked.environ.get("OPENCODE_CONFIG_CONTENT", "")))
+    folders = tuple(reversed(_folders_of_project(asked)))
+    places = [*folders, *(folder / ".opencode" for folder in folders)]
+    return own, {path: _read_json(path) for folder in places for path in _configs_in(folder)}
 
 
-def _providers_of_opencode(asked: Asked, config: Json) -> dict[str, str]:
+def _configs_in(folder: Path) -> list[Path]:
+    return [folder / f"opencode.{end}" for end in ("json", "jsonc")]
+
+
+def _upstreams_of_opencode(
+    asked: Asked, own: Json, of_project: Mapping[Path, Json]
+) -> dict[str, str]:
+    if "" in asked.upstreams:
+        raise InputError(
+            "opencode may have several providers: name the one, as in "
+            f"--upstream anthropic={asked.upstreams['']}"
+        )
     base = asked.environ.get("XDG_DATA_HOME") or _home_of(asked) / ".local/share"
     logged_in = _read_json(Path(base) / "opencode/auth.json")
-    configured = config.get("provider")
-    known = cast("dict[str, Json]", configured) if isinstance(configured, dict) else {}
-    found: dict[str, str] = {}
-    for name, entry in known.items():
-        options = entry.get("options")
-        url = cast("Json", options).get("baseURL") if isinstance(options, dict) else None
-        if url:
-            found[name] = str(url)
+    found = dict(_urls_in(own))
+    mentioned = {name for one in (own, *of_project.values()) for name in _table_in(one, "provider")}
     for name, (url, key) in _OF_OPENCODE.items():
-        if name in known or name in logged_in or asked.environ.get(key):
+        if name in mentioned or name in logged_in or asked.environ.get(key):
             found.setdefault(name, url)
+    found |= asked.upstreams
+    named = (
+        Named(path, url, name)
+        for path, config in of_project.items()
+        for name, url in _urls_in(config)
+        if name not in asked.upstreams
+    )
+    _refuse_others(found, named)
     return found
+
+
+def _urls_in(config: Json) -> Iterator[tuple[str, str]]:
+    """The providers in a config that have a base URL there."""
+    for name, entry in _table_in(config, "provider").items():
+        options = _table_in(cast("Json", entry), "options") if isinstance(entry, dict) else {}
+        if options.get("baseURL"):
+            yield name, str(options["baseURL"])
 
 
 # What all of them need
@@ -263,6 +379,20 @@ def _providers_of_opencode(asked: Asked, config: Json) -> dict[str, str]:
 
 def _home_of(asked: Asked) -> Path:
     return Path(asked.environ.get("HOME") or Path.home())
+
+
+def _write_private(asked: Asked, name: str, settings: Json) -> Path:
+    """Write a file of settings that only its owner reads."""
+    path = asked.private / name
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+        json.dump(settings, file)
+    return path
+
+
+def _table_in(config: Json, name: str) -> Json:
+    found = config.get(name)
+    return cast("Json", found) if isinstance(found, dict) else {}
 
 
 def _names_our_server(servers: object) -> bool:
@@ -279,11 +409,10 @@ def _read_json(path: Path) -> Json:
 
 
 def _parse_json(text: str) -> Json:
-    """The object in a text; lines that are comments are left out."""
-    lines = (line for line in text.splitlines() if not line.lstrip().startswith("//"))
+    """The object in a text, which may have comments; none where it cannot be read."""
     try:
-        found: object = json.loads("\n".join(lines))
-    except ValueError:
+        found: object = json_text.parse(text).data
+    except json_text.UnreadableJson:
         return {}
     return cast("Json", found) if isinstance(found, dict) else {}
 

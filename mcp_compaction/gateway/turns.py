@@ -123,8 +123,8 @@ class CallTurns:
             is_named = find_chat(headers) is not None
             self.tally[counting.UNREADABLE if is_named else counting.NAMELESS] += 1
             return None
-        if call.kind == "aside":
-            self.tally[counting.SIDE] += 1
+        if call.kind in ("aside", "torn"):
+            self.tally[counting.SIDE if call.kind == "aside" else counting.TORN] += 1
             return None
         self.note_chat(call)
         turn = CallTurn(self, await self._read(call), body)
@@ -133,7 +133,7 @@ class CallTurns:
 
     async def _begin_aside(self, call: Call | None, body: bytes) -> CallTurn | None:
         """A call as it came, without the thinking that was made behind a view of ours."""
-        if call is None or call.kind == "aside" or rule_of(call.model) == "free":
+        if call is None or call.kind in ("aside", "torn") or rule_of(call.model) == "free":
             return None
         turn = CallTurn(self, await self._read(call), body)
         turn.pass_as_it_came()
@@ -327,6 +327,12 @@ class CallTurns:
         """Wait until all that requests have left behind is done."""
         while self._background:
             await asyncio.wait(set(self._background))
+
+    async def give_up(self) -> None:
+        """End what requests have left behind, done or not."""
+        for task in self._background:
+            task.cancel()
+        await self.settle()
 
 
 class CallTurn:

@@ -6,7 +6,6 @@ another address the SDK would check neither Host nor Origin, so both lists are a
 
 from __future__ import annotations
 
-import asyncio
 import errno
 import hmac
 import ipaddress
@@ -22,11 +21,11 @@ import threading
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
-from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
 import uvicorn
+from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
 from mcp.server.auth.provider import AccessToken
 from mcp.server.auth.settings import AuthSettings
 from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
@@ -36,10 +35,12 @@ from mcp.types import INVALID_PARAMS, CallToolResult, TextContent
 from pydantic import AnyHttpUrl
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
+from starlette.responses import PlainTextResponse
+from starlette.types import ASGIApp, Receive, Scope, Send
 
+from mcp_compaction.connections import TOO_MANY, BoundedServer, Limits, bounded_config, may_stay
 from mcp_compaction.errors import InputError, SettingsError
 from mcp_compaction.server.app import build_server
-from mcp_compaction.server.connections import Admission, Connection, Limits, Lobby
 from mcp_compaction.settings import Settings
 from mcp_compaction.store.connect import make_folder, store_errors
 
@@ -51,7 +52,6 @@ SHORTEST_TOKEN = 16
 _LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 _MOST_SESSIONS = 100
 _MOST_HEADERS = 2**14
-_MOST_ACCEPTED_AT_ONCE = 128  # below the usual number of open files, whoever knocks
 _FINISHING = 3  # seconds for what was asked before the end
 _HOST = re.compile(r"(?:[\w.-]+|\[[0-9a-fA-F:.]+\])(?::(?:\d+|\*))?")
 _ORIGIN = re.compile(rf"[a-z][a-z0-9+.-]*://{_HOST.pattern}")
@@ -298,6 +298,23 @@ def _quote(path: Path) -> str:
     return shlex.quote(str(path))
 
 
+@dataclass(frozen=True, slots=True)
+class Admission:
+    """ASGI middleware behind the check of the token: admits the connection a request came by."""
+
+    app: ASGIApp
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve the request, or say that too many connections are open."""
+        if not isinstance(scope.get("user"), AuthenticatedUser) or may_stay(scope):
+            await self.app(scope, receive, send)
+            return
+        full = PlainTextResponse(
+            f"{TOO_MANY}\n", status_code=503, headers={"Connection": "close", "Retry-After": "1"}
+        )
+        await full(scope, receive, send)
+
+
 # From start to end
 
 
@@ -328,23 +345,14 @@ def _announce(door: Door, path: Path) -> None:
 
 def uvicorn_server(app: Starlette, limits: Limits | None = None) -> uvicorn.Server:
     """The HTTP server that holds connections within the limits and serves the application."""
-    lobby = Lobby[Connection](limits or Limits())
-    config = uvicorn.Config(
+    config = bounded_config(
         app,
-        http=cast("type[asyncio.Protocol]", partial(Connection, lobby)),
-        loop="asyncio",
-        ws="none",
-        lifespan="on",
-        log_config=None,
+        limits or Limits(),
         log_level="warning",
-        access_log=False,
-        proxy_headers=False,
-        server_header=False,
-        backlog=_MOST_ACCEPTED_AT_ONCE,
         h11_max_incomplete_event_size=_MOST_HEADERS,
         timeout_graceful_shutdown=_FINISHING,
     )
-    return uvicorn.Server(config)
+    return BoundedServer(config)
 
 
 @contextmanager

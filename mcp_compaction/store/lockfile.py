@@ -132,6 +132,11 @@ class LockFile:
             try:
                 self._fd = os.open(self.path, os.O_RDWR | os.O_CREAT | _CLOEXEC, 0o600)
             except OSError as error:
+                if error.errno in (errno.EISDIR, errno.ENXIO, errno.ELOOP):
+                    raise StoreError(
+                        f"{self.path} should be a file, and is not ({error.strerror}); nothing was "
+                        "changed. Move it away and try again: a new one is made."
+                    ) from error
                 if error.errno not in (errno.EACCES, errno.EPERM, errno.EROFS):
                     raise
                 raise StoreReadOnly(

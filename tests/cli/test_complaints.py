@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
 import re
 import signal
 from argparse import ArgumentParser
@@ -409,3 +410,15 @@ def test_doctor_says_when_a_store_could_not_be_made(tmp_path: Path) -> None:
     ran = shell.bare("doctor", "--no-server", "--home", str(tmp_path / "file" / "home"))
     assert ran.code == 1
     assert "cannot be written; set MCP_COMPACTION_HOME" in ran.out
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no named pipes")
+@pytest.mark.parametrize("command", ["record", "import"])
+@pytest.mark.parametrize("name", ["chat.json", "chat.jsonl", "chat.db"])
+def test_a_pipe_in_place_of_a_file_is_refused_without_waiting(
+    shell: Shell, command: str, name: str
+) -> None:
+    os.mkfifo(shell.folder / name)
+    ran = shell(command, str(shell.folder / name))
+    assert ran.code == 2
+    assert "is no regular file; pass" in ran.err

@@ -42,11 +42,11 @@ def _steps(first: int = 0) -> tuple[Step, ...]:
     return PIN, *work[:8], COMPRESS, *work[8:], Step("done")
 
 
-def _run(folder: Path, words: Sequence[str], environ: dict[str, str]) -> str:
+def _run(folder: Path, words: Sequence[str], environ: dict[str, str], *options: str) -> str:
     """Run a host through the gateway; what was told at its end."""
     project = folder / "project"
     project.mkdir(exist_ok=True)
-    command = [PROGRAM, "run", "--window-tokens", str(WINDOW), "--", *words]
+    command = [PROGRAM, "run", *options, "--window-tokens", str(WINDOW), "--", *words]
     common = {
         "HOME": str(folder / "home"),
         "PATH": os.environ["PATH"],
@@ -128,7 +128,8 @@ env_key = "KEY"
 
 
 def _run_opencode(folder: Path, model: ScriptedModel) -> str:
-    (folder / "project").mkdir(exist_ok=True)
+    settings = folder / "home/.config/opencode"
+    settings.mkdir(parents=True)
     options = {"baseURL": f"{model.url}/v1", "apiKey": "no key"}
     limit = {"context": 200_000, "output": 8_000}
     provider = {
@@ -139,7 +140,7 @@ def _run_opencode(folder: Path, model: ScriptedModel) -> str:
     config = {"provider": {"scripted": provider}, "autoupdate": False, "share": "disabled"}
     config |= {"model": f"scripted/{BOUND}", "small_model": f"scripted/{BOUND}"}
     text = json.dumps(config)
-    (folder / "project/opencode.json").write_text(text, encoding="utf-8")
+    (settings / "opencode.json").write_text(text, encoding="utf-8")
     names = ("AUTOUPDATE", "MODELS_FETCH", "LSP_DOWNLOAD")
     environ = {f"OPENCODE_DISABLE_{name}": "1" for name in names}
     words = [binary_of("opencode"), "run", "--format", "json", RULE + " Go."]
@@ -157,6 +158,25 @@ def test_claude_code_sends_less_once_its_agent_compresses(tmp_path: Path) -> Non
         _run_claude(tmp_path, model, "--continue", "-p", "And now?")
         after = [plain_form(m) for m in json.loads(model.requests[-1])["messages"]]
         assert after[: len(before)] == before  # by another process of ours, too
+
+
+@pytest.mark.parametrize("where", ["the user's settings", "the project's, and typed"])
+def test_claude_code_goes_through_the_gateway_whatever_base_url_its_settings_have(
+    tmp_path: Path, where: str
+) -> None:
+    with serve_model(ScriptedModel(Step("well"))) as model:
+        is_own = where == "the user's settings"
+        folder = tmp_path / ("home/.claude" if is_own else "project/.claude")
+        folder.mkdir(parents=True)
+        url = model.url if is_own else "http://127.0.0.1:1"
+        settings = {"env": {"ANTHROPIC_BASE_URL": url}}
+        (folder / "settings.json").write_text(json.dumps(settings), encoding="utf-8")
+        environ = {"ANTHROPIC_API_KEY": "no key", "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1"}
+        typed = () if is_own else ("--upstream", model.url)
+        words = [binary_of("claude-code"), "-p", "Hello."]
+        told = _run(tmp_path, words, environ, *typed)
+        assert "through the gateway: 1 call" in told
+        assert len(model.requests) == 1
 
 
 def test_codex_sends_less_once_its_agent_compresses(tmp_path: Path) -> None:

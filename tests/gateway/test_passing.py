@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator
 import httpx2
 import pytest
 
+from mcp_compaction.gateway.door import HEADER
 from tests.gateway.upstream import (
     Asked,
     open_gateway,
@@ -213,6 +214,22 @@ async def test_nothing_is_there_without_the_path_of_this_run(path: str) -> None:
         url = f"http://127.0.0.1:{gateway.door.port}{path}"
         assert (await client.post(url, content=b"{}")).status_code == 404
         assert gateway.requests == 0
+
+
+async def test_the_secret_may_come_in_a_header_which_goes_no_further() -> None:
+    async def answer(_: Asked, writer: asyncio.StreamWriter) -> None:
+        write_whole(writer, b"{}")
+
+    async with provide(answer) as provider, open_gateway(provider.url) as (client, gateway):
+        url = f"{gateway.door.open_url_of('api')}/v1/responses"
+        for wrong in ({}, {HEADER: "guess"}, {HEADER: ""}):
+            assert (await client.post(url, content=b"{}", headers=wrong)).status_code == 404
+        assert provider.asked == []
+        right = {HEADER: gateway.door.secret}
+        assert (await client.post(url, content=b"{}", headers=right)).status_code == 200
+        assert (await client.get(url, headers=right)).status_code == 200
+    assert [one.path for one in provider.asked] == ["/v1/responses"] * 2
+    assert not any(HEADER in one.headers for one in provider.asked)
 
 
 async def test_the_gateway_listens_on_loopback_only() -> None:

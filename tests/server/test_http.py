@@ -25,8 +25,8 @@ import pytest
 from mcp import Client, MCPError
 from mcp.client.streamable_http import streamable_http_client
 
+from mcp_compaction.connections import Limits
 from mcp_compaction.errors import InputError, SettingsError, StoreError
-from mcp_compaction.server.connections import Limits
 from mcp_compaction.server.http import (
     MOST_BODY,
     MOST_CHARS,
@@ -48,7 +48,7 @@ pytestmark = pytest.mark.anyio
 both_eras = pytest.mark.parametrize("era", ERAS)
 posix = pytest.mark.skipif(sys.platform == "win32", reason="modes and owners are POSIX")
 LONG = coding_session(40, 300)
-BRIEF = Limits(seconds_to_token=2)
+BRIEF = Limits(seconds_to_secret=2)
 PATIENCE = 60  # only a net: nothing here waits that long unless it hangs
 
 Headers = dict[str, str]

@@ -9,7 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from mcp_compaction.errors import StoreError
 from mcp_compaction.store.claim import claim_of, hold_claim, is_claimed
+from mcp_compaction.store.lockfile import LockFile
 
 pytestmark = pytest.mark.anyio
 
@@ -92,3 +94,19 @@ def test_a_killed_owner_holds_nothing(database: Path) -> None:
         owner.kill()
         owner.wait()
     assert not is_claimed(database, 1)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there a folder cannot be told from no access")
+async def test_a_folder_in_the_place_of_a_claim_or_a_lock_is_named(database: Path) -> None:
+    folder = claim_of(database, 1).path
+    folder.mkdir()
+    with pytest.raises(StoreError, match=rf"{folder.name} should be a file.* Move it away"):
+        async with hold_claim(database, 1, 0):
+            raise AssertionError("it cannot be held")
+    with pytest.raises(StoreError, match="should be a file"):
+        is_claimed(database, 1)
+    assert folder.is_dir()
+    lock = LockFile(database)
+    lock.path.mkdir()
+    with pytest.raises(StoreError, match="should be a file"):
+        lock.try_acquire()

@@ -14,6 +14,7 @@ from mcp_compaction.cli.console.policy_flags import add_policy
 from mcp_compaction.cli.console.transcripts import environ_of_hosts
 from mcp_compaction.errors import InputError
 from mcp_compaction.gateway.counting import say_counts
+from mcp_compaction.gateway.door import check_upstream
 from mcp_compaction.hosts.gateways import running_gateways
 
 DESCRIPTION = """\
@@ -48,8 +49,9 @@ async def run(call: Invocation) -> int:
     from mcp_compaction.gateway.running import Place, serve_gateway
 
     upstream: str | None = call.args.upstream
-    if upstream is None or not upstream.startswith(("http://", "https://")):
+    if upstream is None:
         raise InputError("name the provider: --upstream https://api.anthropic.com")
+    check_upstream(upstream)
     if not 0 <= call.args.port <= 65535:
         raise InputError(
             f"{call.args.port} is no port: pass one from 1 to 65535, or 0 for a free one."

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from argparse import REMAINDER, ArgumentParser
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from mcp_compaction.cli.console.arguments import add_place
 from mcp_compaction.cli.console.invocation import Invocation
@@ -13,6 +14,7 @@ from mcp_compaction.cli.console.policy_flags import add_policy
 from mcp_compaction.cli.console.transcripts import environ_of_hosts
 from mcp_compaction.errors import InputError
 from mcp_compaction.gateway.counting import COMPACTED, STILL_REFUSED, say_counts
+from mcp_compaction.gateway.door import check_upstream
 from mcp_compaction.gateway.running import Place, Ran, run_host
 from mcp_compaction.program import lasting_command
 
@@ -25,14 +27,24 @@ EXAMPLES = (
     "run -- claude",
     "run --window-tokens 200000 -- codex",
     "run --shadow -- claude --continue",
+    "run --upstream https://llm.example.com -- claude",
     "run -- opencode",
 )
+_PROVIDER = re.compile(r"(?P<name>[^:/=]+)=(?P<url>.*)", re.DOTALL)
 
 
 def add_arguments(parser: ArgumentParser) -> None:
     """Declare the arguments."""
     parser.add_argument(
         "--shadow", action="store_true", help="change nothing, and report what would be sent"
+    )
+    parser.add_argument(
+        "--upstream",
+        action="append",
+        default=[],
+        metavar="URL",
+        help="the base URL that requests go on to, whatever settings say; for opencode NAME=URL, "
+        "once for each provider",
     )
     add_place(parser)
     add_policy(parser)
@@ -46,6 +58,7 @@ async def run(call: Invocation) -> int:
     words = words[1:] if words[:1] == ["--"] else words
     if not words:
         raise InputError("name the host after two dashes: mcp-compaction run -- claude")
+    upstreams = _read_upstreams(call.args.upstream)
     settings = settings_of(call)
     place = Place(settings, project_of(call, settings), is_shadow=call.args.shadow)
     # The server that the host starts has to know what was typed here.
@@ -60,10 +73,21 @@ async def run(call: Invocation) -> int:
     def tell(line: str) -> None:
         sys.stderr.write(f"mcp-compaction: {call.complete(line)}\n")
 
-    ran = await run_host(place, words, environ, (*lasting_command(), "serve"), tell)
+    server = (*lasting_command(), "serve")
+    ran = await run_host(place, words, environ, server, tell, upstreams)
     for line in _lines_of(ran, is_shadow=place.is_shadow):
         tell(line)
     return ran.code
+
+
+def _read_upstreams(typed: Sequence[str]) -> dict[str, str]:
+    """The base URLs that were typed, by provider; the one without a name has an empty one."""
+    found: dict[str, str] = {}
+    for word in typed:
+        named = _PROVIDER.fullmatch(word)
+        name, url = (named["name"], named["url"]) if named else ("", word)
+        found[name] = check_upstream(url)
+    return found
 
 
 def _lines_of(ran: Ran, *, is_shadow: bool) -> Iterator[str]:

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import os
 import signal
+import stat
 import threading
 from collections.abc import Generator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TextIO
 
 from mcp_compaction.errors import InputError
 
 MAX_BYTES = 256 * 2**20
+_AT_ONCE = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
 _GZIP = b"\x1f\x8b"  # what such a file begins with
 
 
@@ -58,7 +60,14 @@ def _read(source: str, stdin: TextIO, limit: int) -> bytes:
         with _interruptible():
             return stdin.buffer.read(limit + 1)
     try:
-        with Path(source).open("rb") as file:
+        # A pipe would have to be waited for, without an end.
+        descriptor = os.open(source, os.O_RDONLY | _AT_ONCE)
+        with os.fdopen(descriptor, "rb") as file:
+            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+                raise InputError(
+                    f"{source!r} is no regular file; pass what it holds on stdin, with - in its "
+                    "place."
+                )
             return file.read(limit + 1)
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else str(error)

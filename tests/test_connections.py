@@ -7,7 +7,7 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcp_compaction.server.connections import Limits, Lobby
+from mcp_compaction.connections import Limits, Lobby
 
 SMALL = Limits(waiting_of_peer=3, waiting=7, admitted=2)
 MOVES = st.lists(
@@ -53,3 +53,13 @@ def test_a_connection_that_was_admitted_stays_so_when_all_places_are_taken() -> 
     assert not lobby.admit("another")
     lobby.leave("owner")
     assert lobby.admit("another")
+
+
+def test_a_process_with_few_files_holds_fewer_connections() -> None:
+    usual = Limits()
+    assert usual.within(1024) == usual.within(10**6) == usual
+    few = usual.within(256)
+    held = few.waiting + few.accepted_at_once + 2 * few.admitted
+    assert 0 < few.waiting_of_peer <= few.waiting
+    assert held < 256
+    assert usual.within(1).admitted == 1

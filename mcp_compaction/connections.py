@@ -1,0 +1,202 @@
+"""HTTP connections that are held: those that have shown the secret, and a few that have not yet.
+
+Any program on the machine may connect. Until a request with the secret (a token, or the path of a
+gateway) has come over it, a connection has a few seconds for that, and the oldest gives way when
+too many wait.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import sys
+from collections import Counter
+from collections.abc import Callable, Hashable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Generic, TypeVar, cast
+
+import uvicorn
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+if sys.platform != "win32":
+    import resource
+
+T = TypeVar("T", bound=Hashable)
+
+TOO_MANY = "too many connections are open; close one, or ask again later."
+
+_STATE = "mcp_compaction.connection"
+_QUEUE = 1024  # connections that the system holds until they are taken in
+_USUAL_FILES = 1024  # that a process may have open
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """The most connections that are held, and the time one has to show the secret."""
+
+    seconds_to_secret: float = 10.0
+    waiting_of_peer: int = 64
+    waiting: int = 256
+    admitted: int = 100
+    accepted_at_once: int = 128  # below the number of open files, whoever knocks
+
+    def within(self, files: int) -> Limits:
+        """The same where a process may have fewer files open than usual: all the smaller."""
+        share = min(1.0, files / _USUAL_FILES)
+        return Limits(
+            self.seconds_to_secret,
+            waiting_of_peer=max(1, int(share * self.waiting_of_peer)),
+            waiting=max(1, int(share * self.waiting)),
+            admitted=max(1, int(share * self.admitted)),
+            accepted_at_once=max(1, int(share * self.accepted_at_once)),
+        )
+
+
+def most_files() -> int:
+    """How many files this process may have open."""
+    if sys.platform == "win32":
+        return _USUAL_FILES
+    most = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    return _USUAL_FILES if most == resource.RLIM_INFINITY else most
+
+
+def bounded_config(
+    app: Callable[..., Any],
+    limits: Limits,
+    on_cut: Callable[[], None] = lambda: None,
+    **more: Any,
+) -> uvicorn.Config:
+    """How an application is served within the limits, and those of the process.
+
+    `on_cut`: hears of each connection that was cut before it had shown the secret.
+    """
+    fitting = limits.within(most_files())
+    lobby = Lobby[Connection](fitting, on_cut)
+    return uvicorn.Config(
+        app,
+        http=cast("type[asyncio.Protocol]", partial(Connection, lobby)),
+        loop="asyncio",
+        ws="none",
+        lifespan="on",
+        log_config=None,
+        access_log=False,
+        proxy_headers=False,
+        server_header=False,
+        backlog=fitting.accepted_at_once,
+        **more,
+    )
+
+
+class BoundedServer(uvicorn.Server):
+    """A server before which more connections may queue than it takes in at once."""
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Begin to serve."""
+        await super().startup(sockets)
+        # asyncio takes one number for both; who finds no place in the queue waits for a second.
+        for listener in sockets or ():
+            listener.listen(_QUEUE)
+
+
+def may_stay(scope: Mapping[str, Any]) -> bool:
+    """Whether the connection of a request that has shown the secret is held; else say TOO_MANY."""
+    connection = cast("Connection | None", scope.get("state", {}).get(_STATE))
+    return connection is None or connection.admit()
+
+
+class Lobby(Generic[T]):
+    """The connections there are: those waiting, oldest first, and those admitted."""
+
+    def __init__(self, limits: Limits, on_cut: Callable[[], None] = lambda: None) -> None:
+        self.limits = limits
+        self.on_cut = on_cut
+        self.waiting: dict[T, str] = {}
+        self.admitted: set[T] = set()
+
+    def enter(self, connection: T, peer: str) -> T | None:
+        """Have a connection wait; the one that must give way for it, if any."""
+        self.waiting[connection] = peer
+        held = Counter(self.waiting.values())
+        if held[peer] > self.limits.waiting_of_peer:
+            return self._take_oldest(peer)
+        if len(self.waiting) > self.limits.waiting:
+            return self._take_oldest(held.most_common(1)[0][0])
+        return None
+
+    def admit(self, connection: T) -> bool:
+        """Whether a connection that has shown the secret may stay; it no longer waits."""
+        self.waiting.pop(connection, None)
+        if connection not in self.admitted and len(self.admitted) >= self.limits.admitted:
+            return False
+        self.admitted.add(connection)
+        return True
+
+    def leave(self, connection: T) -> None:
+        """Forget a connection that is closed."""
+        self.waiting.pop(connection, None)
+        self.admitted.discard(connection)
+
+    def _take_oldest(self, peer: str) -> T:
+        oldest = next(connection for connection, of in self.waiting.items() if of == peer)
+        del self.waiting[oldest]
+        return oldest
+
+
+class Connection(H11Protocol):
+    """One HTTP connection, which is cut unless the secret comes in time for each request."""
+
+    def __init__(self, lobby: Lobby[Connection], **uvicorn_arguments: Any) -> None:
+        super().__init__(**uvicorn_arguments)
+        self.app_state = {**self.app_state, _STATE: self}
+        self._lobby = lobby
+        self._deadline: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Begin to wait for the secret."""
+        super().connection_made(transport)
+        gives_way = self._lobby.enter(self, self.client[0] if self.client else "")
+        if gives_way is not None:
+            gives_way.cut()
+        self._set_deadline()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Give the place back."""
+        self._lobby.leave(self)
+        self._drop_deadline()
+        super().connection_lost(exc)
+
+    def on_response_complete(self) -> None:
+        """Have the next request come in time too; who never showed the secret gets no more time."""
+        if self in self._lobby.admitted:
+            self._set_deadline()
+        super().on_response_complete()
+
+    def admit(self) -> bool:
+        """Whether the request that has just shown the secret is served."""
+        self._drop_deadline()
+        return self._lobby.admit(self)
+
+    def cut(self) -> None:
+        """Close a connection at once that has not shown the secret."""
+        self._lobby.on_cut()
+        self.transport.abort()
+
+    def _set_deadline(self) -> None:
+        self._drop_deadline()
+        # A request that came while the loop was busy is admitted before the second step.
+        two_steps = partial(self.loop.call_soon, self._cut_if_due)
+        self._deadline = self.loop.call_later(self._lobby.limits.seconds_to_secret, two_steps)
+
+    def _drop_deadline(self) -> None:
+        if self._deadline is not None:
+            self._deadline.cancel()
+            self._deadline = None
+
+    def _cut_if_due(self) -> None:
+        if self._deadline is None:
+            return
+        if self in self._lobby.admitted:
+            self.transport.abort()
+        else:
+            self.cut()
