@@ -325,6 +325,11 @@ def test_a_long_text_is_read_in_linear_work() -> None:
     # Each of these took seconds when every place was held against every quotation.
     for text in ('"x" yes please do, ' * 20_000, '"a\n' * 100_000, "<a>" * 50_000):
         assert saying_of("yes please do, now", messages_of([user(text)])) is None
+    # And these when each sentence was held against every other.
+    for text in ("It is a. " * 10_000, "- It is a.\n" * 10_000, "It is a.\n\n" * 10_000):
+        saying = saying_of("It is a.", messages_of([user(text)]))
+        assert saying is not None
+        assert saying.how == "part"
 
 
 @pytest.mark.parametrize("text", PASSED_ON.values(), ids=PASSED_ON.keys())

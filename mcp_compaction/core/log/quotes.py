@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import cached_property, lru_cache
+from itertools import islice
 from typing import Literal, NamedTuple
 
 from mcp_compaction.core.log.conversation import conversation_of
@@ -12,6 +13,7 @@ from mcp_compaction.core.text.wholes import Text, fold_lines
 from mcp_compaction.model import Message
 
 _LEAST_CHARS = 8
+_MOST_TRIED = 10  # units and places with words of a pin that are looked at in one message
 
 
 class Saying(NamedTuple):
@@ -119,7 +121,7 @@ def _standing_of(wanted: str, text: str) -> _Standing | None:
     """How a text holds these words; None: it does not."""
     read, spans = _read(text)
     standing: _Standing | None = None
-    for start, end in _places_of(wanted, read.folded):
+    for start, end in islice(_places_of(wanted, read.folded), _MOST_TRIED):
         if is_passed_on(read.places[start], read.places[end - 1] + 1, spans):
             standing = standing or _Standing("passed on")
             continue
@@ -150,9 +152,8 @@ def _goes_on(one: str, other: str) -> bool:
 
 def _standing_with_head(wanted: str, read: Text, spans: tuple[Span, ...]) -> _Standing | None:
     """Whether the words are a part with all that governs it, without what stands between."""
-    for number, unit in enumerate(read.units):
-        if unit.text not in wanted:
-            continue
+    held = ((number, unit) for number, unit in enumerate(read.units) if unit.text in wanted)
+    for number, unit in islice(held, _MOST_TRIED):
         for part in ((number,), read.blocks[unit.block].units):
             whole = read.whole_of(part)
             ways = {read.folded_of(whole), read.folded_of(whole, with_signs=False)}

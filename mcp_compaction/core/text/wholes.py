@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator
-from functools import cache, cached_property
+from functools import cache, cached_property, lru_cache
 from typing import Literal, NamedTuple
 
 from mcp_compaction.core.text.all_languages import part_in_all
@@ -32,6 +32,7 @@ _STOPS = (".", "!", "?")
 _WIDE_STOPS = ("。", "！", "？")
 _QUESTIONS = ("?", "？")
 _COLONS = (":", "：")
+_MOST_MORE = 200  # units that govern others; more than anybody would pin
 _FEWEST_WORDS, _FEWEST_WIDE = 4, 7  # of a sentence that may say something by itself
 _WIDE = pattern_of(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
 
@@ -124,12 +125,15 @@ class Text:
     # What governs them
 
     def whole_of(self, numbers: Iterable[int]) -> frozenset[int]:
-        """These units with all that governs them; what only announces, with what it announces."""
+        """These units with all that governs them; what only announces, with what it announces.
+        Where that is very much, only the beginning of it is looked for."""
         known: set[int] = set()
+        blocks: set[int] = set()  # that are known whole
         new = set(numbers)
-        while new:
+        most = len(new) + _MOST_MORE
+        while new and len(known) <= most:
             known |= new
-            new = {more for number in new for more in self._beside(number)} - known
+            new = {more for number in new for more in self._beside(number, blocks)} - known
             if not new and self._leads_on(max(known)):
                 following = self.blocks[self.units[max(known)].block + 1]
                 new = {following.units[0]}
@@ -162,19 +166,33 @@ class Text:
             self.folded[unit.outer if with_signs else unit.start : unit.end] for unit in units
         )
 
-    def _beside(self, number: int) -> Iterator[int]:
+    def _beside(self, number: int, known: set[int]) -> Iterator[int]:
         """The units that govern one, as far as one look tells."""
         unit = self.units[number]
         block = self.blocks[unit.block]
-        others = [other for other in block.units if other != number]
-        if _is_bound(unit.text) or not all(
-            _stands_beside(self.units[other].text) for other in others
-        ):
-            yield from others
+        if number == block.units[0] and unit.block and self._reads[number].leans:
+            yield self.blocks[unit.block - 1].units[-1]
+        if unit.block in known:
+            return
         yield from self._heads_of(unit.block)
         yield from self._pointing_at(unit.block)
-        if number == block.units[0] and _leans(unit.text) and unit.block:
-            yield self.blocks[unit.block - 1].units[-1]
+        reads = self._reads[number]
+        unlike = self._unlike_orders[unit.block] - (not reads.stands_beside)
+        if unlike or (len(block.units) > 1 and reads.is_bound):
+            known.add(unit.block)
+            yield from block.units
+
+    @cached_property
+    def _unlike_orders(self) -> list[int]:
+        """How many units of each block do not stand beside others as plain orders do."""
+        counts = [0] * len(self.blocks)
+        for unit, reads in zip(self.units, self._reads, strict=True):
+            counts[unit.block] += not reads.stands_beside
+        return counts
+
+    @cached_property
+    def _reads(self) -> list[_Reading]:
+        return [_read(unit.text) for unit in self.units]
 
     def _heads_of(self, place: int) -> Iterator[int]:
         for heading in self._headings[place]:
@@ -196,8 +214,10 @@ class Text:
 
     def _if_pointing_back(self, place: int, may_be_short: bool = False) -> Iterator[int]:
         block = self.blocks[place]
-        first = self.units[block.units[0]].text
-        if block.kind != "heading" and _points_back(first, may_be_short):
+        reads = self._reads[block.units[0]]
+        is_short = reads.is_fragment and not may_be_short
+        points = not reads.stands_beside and (is_short or reads.leans or reads.points)
+        if block.kind != "heading" and points:
             yield block.units[0]
 
     @cached_property
@@ -335,10 +355,24 @@ def _stands_beside(text: str) -> bool:
     )
 
 
-def _is_bound(text: str) -> bool:
-    """Whether a sentence needs those beside it to be understood."""
-    is_fragment = _is_fragment(text) and not _stands_beside(text)
-    return is_fragment or _leans(text) or part_in_all("points").search(text) is not None
+class _Reading(NamedTuple):
+    """What the words of a unit tell of those beside it."""
+
+    stands_beside: bool
+    leans: bool
+    points: bool
+    is_fragment: bool
+
+    @property
+    def is_bound(self) -> bool:
+        """Whether it needs those beside it to be understood."""
+        return self.leans or self.points or (self.is_fragment and not self.stands_beside)
+
+
+@lru_cache(maxsize=1_024)
+def _read(text: str) -> _Reading:
+    points = part_in_all("points").search(text) is not None
+    return _Reading(_stands_beside(text), _leans(text), points, _is_fragment(text))
 
 
 def _leans(text: str) -> bool:
@@ -359,11 +393,3 @@ def _points_on(text: str, is_item: bool) -> bool:
         or _is_fragment(text)
         or part_in_all("points_on").search(text) is not None
     )
-
-
-def _points_back(text: str, may_be_short: bool) -> bool:
-    """Whether the first words after a paragraph may be about the paragraph."""
-    if _stands_beside(text):
-        return False
-    is_short = not may_be_short and _is_fragment(text)
-    return is_short or _leans(text) or part_in_all("points").search(text) is not None
