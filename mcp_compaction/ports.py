@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from datetime import datetime
 from pathlib import Path
@@ -135,10 +135,18 @@ class NewPin(Value):
     scope: PinScope
     author: Author
     source: str | None = None
+    context: str = ""  # of words torn out of the source: what governs them
     expires: datetime | None = None
     channel: Channel = ""
     used: datetime | None = None  # of a project fact, which ends unused
     supersedes: int | None = None  # released in the same transaction
+
+
+class PinChange(Value):
+    """What becomes of the pins in force: a new one, and those that are released."""
+
+    new: NewPin | None = None
+    releases: tuple[int, ...] = ()
 
 
 class Original(Value):
@@ -353,6 +361,13 @@ class Store(Protocol):
 
     async def add_pin(self, session: int, pin: NewPin, now: datetime) -> Pin:
         """Keep a pin, releasing the one it supersedes."""
+        ...
+
+    async def change_pins(
+        self, session: int, decide: Callable[[tuple[Pin, ...]], PinChange], now: datetime
+    ) -> Pin | None:
+        """Change the pins in force in a session as `decide` says when it is shown them, in one
+        transaction; the new pin, if any. `decide` runs on another thread."""
         ...
 
     async def release_pin(self, scope: Scope, number: int, now: datetime) -> None:

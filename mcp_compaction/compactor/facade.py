@@ -427,6 +427,10 @@ class Compactor:
         """Release a pin; its text stays findable."""
         return await pinning.unpin(self._work, info, ref, by)
 
+    async def owner_of(self, info: SessionInfo, pin: Pin) -> Author:
+        """Whose a pin is: the user's own words are the user's, whoever pinned them."""
+        return await pinning.owner_of(self._work, info, pin)
+
     @property
     def facts(self) -> ProjectFacts:
         """The facts of projects: what sessions taught, offered to the user for later ones."""

@@ -18,6 +18,7 @@ from mcp_compaction.core.compaction.verify import (
 )
 from mcp_compaction.core.digest.extract import open_tasks, stated_rules
 from mcp_compaction.core.log.identifiers import identifiers_by_message
+from mcp_compaction.core.log.pinned import shown_text
 from mcp_compaction.core.recall.query import terms_of
 from mcp_compaction.core.text.words import fold
 from mcp_compaction.core.wording import plural
@@ -62,7 +63,8 @@ def _without_summary(session: Session, summary: str) -> Session:
 def _compare(session: Session, summary: str, beside: str, limit: int) -> _Comparison:
     shown = (ShownRecord(text=summary), ShownRecord(text=beside))
     found = identifiers_by_message(session.messages)
-    pins = [Item(text=pin.text, refs=(pin.ref,)) for pin in session.pins if pin.kind != "note"]
+    shown_pins = [pin for pin in session.pins if pin.kind != "note"]
+    pins = [Item(text=shown_text(pin.text), refs=(pin.ref,)) for pin in shown_pins]
     said = [*pins, *stated_rules(session.messages), *open_tasks(session.messages)]
     to_keep = list({fold(item.text): item for item in said}.values())
     return _Comparison(

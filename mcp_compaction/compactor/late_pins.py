@@ -68,7 +68,7 @@ def _find_said(pins: Sequence[Pin], messages: Sequence[Message]) -> set[int]:
 
 def _is_said(pin: Pin, requests: Requests) -> bool:
     saying = requests.saying_of(pin.text)
-    return saying is not None and saying.how != "passed on"
+    return saying is not None and saying.is_spoken
 
 
 def _makes(message: Message, pin: Pin) -> bool:

@@ -10,12 +10,14 @@ from mcp_compaction.compactor.results import Pinned, PinWish
 from mcp_compaction.compactor.workspace import Workspace, scope_of
 from mcp_compaction.core import pins as rules
 from mcp_compaction.core.log.quotes import Saying, saying_of
+from mcp_compaction.core.policy import Policy
 from mcp_compaction.core.text.refs import number_of
 from mcp_compaction.core.text.repeats import mask_repeats
 from mcp_compaction.errors import UnknownRef
-from mcp_compaction.model import Author, Channel, Pin, SessionInfo
-from mcp_compaction.ports import NewPin, Scope
+from mcp_compaction.model import Author, Channel, Message, Pin, SessionInfo
+from mcp_compaction.ports import NewPin, PinChange, Scope
 
+_END_WORDS = 3
 _MOST_SOURCES = 20  # messages in which a pin's words are looked for
 
 
@@ -36,31 +38,77 @@ async def pin(work: Workspace, info: SessionInfo, wish: PinWish) -> Pinned:
     An agent may not end, narrow, widen or replace a user's pin: NeedsUser, nothing is changed.
     """
     policy = (await work.read_window(info)).policy
-    known, plan = await _plan_pin(work, info.project, info, wish)
-    rules.check_question(plan.question)
+    now, old = work.now(), None
+    _check_wish(wish, now)
+    saying = await _saying_of(work, info, wish.text)
     rules.check_secrets(mask_repeats(wish.text, await known_secrets(work, info)).counts)
-    draft, same, old = plan.draft, plan.same, plan.replaces
-    others = [p for p in known if p not in (old, same)]
-    tokens = rules.check_budget([*others, draft], wish.kind, policy, work.counter.count)
-    if same is not None:
-        if old is not None:
-            await work.store.release_pin(scope_of(info), old.number, draft.at)
-        return Pinned(pin=same, is_new=False, block_tokens=tokens)
-    new = NewPin(
-        text=wish.text,
-        kind=wish.kind,
-        scope=draft.scope,
-        author=draft.author,
-        source=draft.source,
-        expires=wish.expires,
-        channel=draft.channel,
-        supersedes=old.number if old else None,
-    )
-    if _ends_unused(wish, draft):
-        until = end_of_fact(work, draft.at)
-        new = new.model_copy(update={"used": draft.at, "expires": until})
-    kept = await work.store.add_pin(info.id, new, draft.at)
-    return Pinned(pin=kept, is_new=True, block_tokens=tokens)
+    if wish.supersedes is not None:
+        old = _pin_named(wish.supersedes, await pins_of(work, info))
+    owner = await owner_of(work, info, old) if old is not None else None
+    decision = _Decision(work, info, wish, saying, owner, policy, now)
+    kept = await work.store.change_pins(info.id, decision, now)
+    return decision.done(kept)
+
+
+class _Decision:
+    """What a wish for a pin comes to when the pins in force are seen, in one transaction."""
+
+    def __init__(
+        self,
+        work: Workspace,
+        info: SessionInfo,
+        wish: PinWish,
+        saying: Saying | None,
+        owner: Author | None,
+        policy: Policy,
+        now: datetime,
+    ) -> None:
+        self._work, self._info, self._wish, self._policy = work, info, wish, policy
+        self._saying, self._now = saying, now
+        self._owner: Author | None = owner
+        self._same: Pin | None = None
+        self._room = rules.Room(0)
+
+    def __call__(self, known: tuple[Pin, ...]) -> PinChange:
+        """Plan, check and make room; an error leaves everything as it is."""
+        wish = self._wish
+        plan = _plan_pin(self._info, wish, known, self._saying, self._owner, self._now)
+        rules.check_question(plan.question)
+        draft, self._same, old = plan.draft, plan.same, plan.replaces
+        replaced = {pin.number for pin in (old, plan.same) if pin is not None}
+        others = [pin for pin in known if pin.number not in replaced]
+        self._room = rules.make_room(others, draft, self._policy, self._work.counter.count)
+        leaving = tuple(pin.number for pin in self._room.gave_way)
+        if plan.same is not None:
+            return PinChange(releases=(*leaving, *((old.number,) if old else ())))
+        new = NewPin(
+            text=wish.text,
+            kind=wish.kind,
+            scope=draft.scope,
+            author=draft.author,
+            source=draft.source,
+            context=draft.context,
+            expires=wish.expires,
+            channel=draft.channel,
+            supersedes=old.number if old else None,
+        )
+        if _ends_unused(wish, draft):
+            until = end_of_fact(self._work, draft.at)
+            new = new.model_copy(update={"used": draft.at, "expires": until})
+        return PinChange(new=new, releases=leaving)
+
+    def done(self, kept: Pin | None) -> Pinned:
+        """What was done, once it is."""
+        pin = kept or self._same
+        assert pin is not None  # a pin that is not new is one that was there
+        is_torn = pin.author == "agent" and self._saying is not None and self._saying.how == "part"
+        return Pinned(
+            pin=pin,
+            is_new=kept is not None,
+            block_tokens=self._room.tokens,
+            gave_way=self._room.gave_way,
+            whole=rules.what_counts(self._saying) if is_torn and self._saying else "",
+        )
 
 
 def _ends_unused(wish: PinWish, draft: Pin) -> bool:
@@ -79,35 +127,61 @@ async def question_of(
     work: Workspace, project: str, info: SessionInfo | None, wish: PinWish
 ) -> rules.Question | None:
     """The question that only the user may answer; the session need not exist yet."""
-    return (await _plan_pin(work, project, info, wish))[1].question
+    now = work.now()
+    _check_wish(wish, now)
+    if info is None:
+        known = await project_pins(work, project)
+        return _plan_pin(info, wish, known, None, None, now).question
+    known = await pins_of(work, info)
+    saying = await _saying_of(work, info, wish.text)
+    old = _pin_named(wish.supersedes, known) if wish.supersedes is not None else None
+    owner = await owner_of(work, info, old) if old is not None else None
+    return _plan_pin(info, wish, known, saying, owner, now).question
+
+
+async def owner_of(work: Workspace, info: SessionInfo, pin: Pin) -> Author:
+    """Whose a pin is: what the user said in a message is theirs, also where an agent pinned it
+    before that was known."""
+    if pin.author == "user":
+        return "user"
+    return rules.author_of("agent", await _saying_of(work, info, pin.text))
 
 
 async def is_said(work: Workspace, info: SessionInfo, text: str) -> bool:
     """Whether the user said these words in a session."""
-    saying = await _find_saying(work, info, text)
+    saying = await _saying_of(work, info, text)
     return saying is not None and saying.how == "said"
 
 
-async def _find_saying(work: Workspace, info: SessionInfo, text: str) -> Saying | None:
-    said = await work.store.requests_with(scope_of(info), text, _MOST_SOURCES)
-    return saying_of(text, [original.message for original in said])
+async def _saying_of(work: Workspace, info: SessionInfo, text: str) -> Saying | None:
+    """Where the words of a pin stand in what the session's user said."""
+    found: dict[int, Message] = {}
+    # A text that leaves out what stands between a head and its item is found by its end.
+    end = " ".join(text.split()[-_END_WORDS:])
+    for words in dict.fromkeys((text, text.strip().splitlines()[-1], end)):
+        said = await work.store.requests_with(scope_of(info), words, _MOST_SOURCES)
+        found |= {original.message.seq: original.message for original in said}
+    return await work.threads.run(saying_of, text, list(found.values()))
 
 
-async def _plan_pin(
-    work: Workspace, project: str, info: SessionInfo | None, wish: PinWish
-) -> tuple[tuple[Pin, ...], rules.PinPlan]:
-    """The pins in force, and what a wish for one more comes to."""
-    now = work.now()
+def _check_wish(wish: PinWish, now: datetime) -> None:
     rules.check_text(wish.text)
     rules.check_expiry(wish.expires, now)
-    saying: Saying | None = None
-    if info is not None:
-        saying = await _find_saying(work, info, wish.text)
-        known = await work.store.pins(scope_of(info), now)
-    else:
-        known = await project_pins(work, project)
-    author = rules.author_of(wish.by, saying, wish.expires)
+
+
+def _plan_pin(
+    info: SessionInfo | None,
+    wish: PinWish,
+    known: Sequence[Pin],
+    saying: Saying | None,
+    owner: Author | None,
+    now: datetime,
+) -> rules.PinPlan:
+    """What a wish for one more pin comes to; `owner`: whose the pin is that it supersedes."""
+    author = rules.author_of(wish.by, saying)
     old = _pin_named(wish.supersedes, known) if wish.supersedes is not None else None
+    if old is not None and owner is not None:
+        old = old.model_copy(update={"author": owner})
     draft = Pin(
         number=0,
         text=wish.text,
@@ -117,11 +191,12 @@ async def _plan_pin(
         session=info.name if info is not None else "",
         at=now,
         source=saying.ref if saying is not None else None,
+        context=rules.context_of(wish.text, author, saying),
         expires=wish.expires,
         channel=wish.channel or _default_channel(wish.by, author),
     )
     grounds = rules.Grounds(wish.by, saying, old, has_scope=wish.scope is not None)
-    return known, rules.plan_pin(draft, known, grounds)
+    return rules.plan_pin(draft, known, grounds)
 
 
 def _default_channel(by: Author, author: Author) -> Channel:
@@ -144,7 +219,7 @@ async def unpin(work: Workspace, info: SessionInfo, ref: str, by: Author) -> Pin
     """Release a pin; its text stays findable."""
     now = work.now()
     pin = _pin_named(ref, await work.store.pins(scope_of(info), now))
-    rules.check_release(pin, by)
+    rules.check_release(pin.model_copy(update={"author": await owner_of(work, info, pin)}), by)
     await work.store.release_pin(scope_of(info), pin.number, now)
     return pin
 

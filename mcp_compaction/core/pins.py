@@ -5,19 +5,20 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import NamedTuple
 
+from mcp_compaction.core.log.conversation import conversation_of
 from mcp_compaction.core.log.pinned import pinned_block
-from mcp_compaction.core.log.quotes import Saying
+from mcp_compaction.core.log.quotes import Saying, whole_of
 from mcp_compaction.core.log.spoken_rules import LikelyRule, is_known, likely_rules
 from mcp_compaction.core.policy import Policy
-from mcp_compaction.core.text.injection import UNSEEN, has_label, is_forged
+from mcp_compaction.core.text.injection import UNSEEN, defuse, has_label, is_forged
 from mcp_compaction.core.text.patterns import pattern_of
 from mcp_compaction.core.text.rules import find_likely_rules
 from mcp_compaction.core.text.secrets import redact
-from mcp_compaction.core.text.words import fold
+from mcp_compaction.core.text.words import fold, one_line
 from mcp_compaction.core.tokens import CountTokens
 from mcp_compaction.errors import InputError, NeedsUser, PinRefused
 from mcp_compaction.lexicon.languages import STRENGTHS, Strength
@@ -29,7 +30,6 @@ from mcp_compaction.model import (
     Message,
     Offer,
     Pin,
-    PinKind,
     PinScope,
     Value,
 )
@@ -71,10 +71,17 @@ def _poses(line: str) -> bool:
 # Whose words they are
 
 
-def author_of(by: Author, saying: Saying | None, expires: datetime | None) -> Author:
-    """Who a pin is from; an agent may not set an end to the user's words in the user's name."""
-    is_said = saying is not None and saying.how == "said" and expires is None
+def author_of(by: Author, saying: Saying | None) -> Author:
+    """Who a pin is from: the user's own words are the user's, whoever pins them."""
+    is_said = saying is not None and saying.how == "said"
     return "user" if by == "user" or is_said else "agent"
+
+
+def context_of(text: str, author: Author, saying: Saying | None) -> str:
+    """What governs words that were torn out of a message, with these left out; else blank."""
+    if author == "user" or saying is None or saying.how != "part":
+        return ""
+    return one_line(one_line(saying.whole).replace(one_line(text), "…", 1))
 
 
 def default_scope(author: Author) -> PinScope:
@@ -132,7 +139,8 @@ def plan_pin(draft: Pin, known: Sequence[Pin], grounds: Grounds) -> PinPlan:
     same_words = [
         pin
         for pin in known
-        if (pin.text, pin.kind) == (draft.text, draft.kind) and pin != grounds.old
+        if (pin.text, pin.kind) == (draft.text, draft.kind)
+        and (grounds.old is None or pin.number != grounds.old.number)
     ]
     same = next((pin for pin in same_words if _covers(pin, draft, grounds)), None)
     changed = next(iter(same_words), None) if same is None else None
@@ -176,6 +184,12 @@ def _question(
             "holds. It stands as it is; ask them to run: mcp-compaction pin TEXT --scope "
             f"{draft.scope}{' --expires WHEN' if draft.expires else ''}",
         )
+    if _ends_users_words(draft, grounds.saying) and same is None:
+        return Question(
+            text=f"The agent wants to pin what you said {where}{until}: {draft.text}",
+            refusal=f"{draft.source} says this, and only the user sets an end to it. Pin it "
+            "without expires, or ask the user to run: mcp-compaction pin TEXT --expires WHEN",
+        )
     may_bind = draft.scope == "session" or (draft.scope == "project" and draft.author == "user")
     if may_bind or same is not None:
         return None
@@ -186,13 +200,17 @@ def _question(
         wants = "to keep a fact for later sessions of this project, while they use it"
     return Question(
         text=f"The agent wants {wants}: {draft.text}",
-        refusal=f"a {draft.scope} pin needs the user: {_reason_of(grounds.saying, draft)}. Pin it "
+        refusal=f"a {draft.scope} pin needs the user: {_reason_of(grounds.saying)}. Pin it "
         f"for this {nearer}, or ask the user to run: "
         f"mcp-compaction pin{kind} --scope {draft.scope} TEXT",
     )
 
 
-def _reason_of(saying: Saying | None, draft: Pin) -> str:
+def _ends_users_words(draft: Pin, saying: Saying | None) -> bool:
+    return draft.expires is not None and saying is not None and saying.how == "said"
+
+
+def _reason_of(saying: Saying | None) -> str:
     if saying is None:
         return "the text stands in no user message"
     match saying.how:
@@ -200,10 +218,23 @@ def _reason_of(saying: Saying | None, draft: Pin) -> str:
             return f"{saying.ref} holds these words only as the agent told it"
         case "passed on":
             return f"in {saying.ref} these words are quoted, pasted or put there by the host"
-        case "said" if draft.expires is not None:
-            return f"{saying.ref} says it, and only the user sets an end to it"
+        case "part":
+            return f"in {saying.ref} other words govern these; {what_counts(saying)}"
         case "said":
             return f"{saying.ref} says it in this project, not for all of them"
+
+
+_MOST_WHOLE = 600  # characters of a text that is told or offered to be pinned instead
+
+
+def what_counts(saying: Saying) -> str:
+    """The next step where words are torn out: the text that would be the user's."""
+    if saying.is_told:
+        return "and that the user said them is only as the agent told it"
+    if len(saying.whole) > _MOST_WHOLE:
+        return f"the user's rule is the whole passage of {saying.ref}"
+    words = defuse(saying.whole)
+    return f'pinned whole they are the user\'s, with these exact words: "{words}"'
 
 
 def check_question(question: Question | None) -> None:
@@ -231,17 +262,59 @@ def check_expiry(expires: datetime | None, now: datetime) -> None:
         raise InputError(f"{expires:%Y-%m-%d %H:%M} is past; pass a moment to come, or none.")
 
 
-def check_budget(pins: Sequence[Pin], kind: PinKind, policy: Policy, count: CountTokens) -> int:
-    """The tokens of the pinned block with the newest pin in it, or why there is no room."""
-    block = pinned_block(pin for pin in pins if pin.kind != "note")
-    tokens = count(block) if block else 0
-    if kind != "note" and (tokens > policy.pinned_limit or len(block) > policy.pinned_max_chars):
-        raise PinRefused(
-            f"the pinned block would take {tokens} tokens and {len(block)} characters; its limit "
-            f"is {policy.pinned_limit} and {policy.pinned_max_chars}. Release a pin that is done, "
-            "shorten this one, or keep it with kind=note: searchable, not shown."
-        )
-    return tokens
+class Room(NamedTuple):
+    """The pinned block with a new pin in it."""
+
+    tokens: int
+    gave_way: tuple[Pin, ...] = ()  # pins of the agent's that have to leave it
+
+
+_AGENTS_PERCENT = 75  # of the block; the rest is kept for the user's pins
+
+
+def make_room(known: Sequence[Pin], draft: Pin, policy: Policy, count: CountTokens) -> Room:
+    """The room for one more pin, or why there is none; an agent's pins give way to a user's, the
+    oldest first."""
+    shown = [pin for pin in known if pin.kind != "note"]
+    if draft.kind == "note":
+        return Room(_Size.of(shown, count).tokens)
+    limit = _Size(policy.pinned_limit, policy.pinned_max_chars)
+    if draft.author == "agent":
+        agents = _Size.of([*(pin for pin in shown if pin.author == "agent"), draft], count)
+        share = _Size(*(size * _AGENTS_PERCENT // 100 for size in limit))
+        if not agents.fits(share):
+            raise PinRefused(_no_room("the agent's pins", agents, share))
+    leaving: list[Pin] = []
+    agents_pins = [pin for pin in shown if pin.author == "agent"] if draft.author == "user" else []
+    while not (size := _Size.of([*shown, draft], count)).fits(limit):
+        if not agents_pins:
+            raise PinRefused(_no_room("the pinned block", size, limit))
+        leaving.append(agents_pins.pop(0))
+        shown.remove(leaving[-1])
+    return Room(size.tokens, tuple(leaving))
+
+
+class _Size(NamedTuple):
+    """The size of a pinned block, or the most that it may have."""
+
+    tokens: int
+    chars: int
+
+    @classmethod
+    def of(cls, pins: Sequence[Pin], count: CountTokens) -> _Size:
+        block = pinned_block(pins)
+        return cls(count(block) if block else 0, len(block))
+
+    def fits(self, limit: _Size) -> bool:
+        return self.tokens <= limit.tokens and self.chars <= limit.chars
+
+
+def _no_room(what: str, size: _Size, limit: _Size) -> str:
+    return (
+        f"{what} would take {size.tokens} tokens and {size.chars} characters; the limit is "
+        f"{limit.tokens} and {limit.chars}. Release a pin that is done, shorten this one, or keep "
+        "it with kind=note: searchable, not shown."
+    )
 
 
 _OFFERS_UNTIL_DECLINED = 3
@@ -270,7 +343,7 @@ def suggest_pins(
         for item in digest.items("CONSTRAINTS")
         if item.provenance != "summarized" and item.refs and not is_known(item.text, known)
     )
-    said = (*quoted, *likely_rules(messages, pins))
+    said = tuple(_as_wholes((*quoted, *likely_rules(messages, pins)), messages))
     newest: dict[str, LikelyRule] = {}
     for rule in reversed(said):
         newest.setdefault(fold(rule.candidate.text), rule)
@@ -286,6 +359,18 @@ def suggest_pins(
     rules = sum(rule.strength != "hint" for rule in wanted)
     shown = tuple(rule.candidate for rule in wanted[:most])
     return Offer(candidates=shown, more=max(0, rules - most))
+
+
+def _as_wholes(rules: Iterable[LikelyRule], messages: Sequence[Message]) -> Iterator[LikelyRule]:
+    """The rules with what governs them, so that a pin of each is the user's."""
+    texts = {message.ref: message.text for message in conversation_of(messages)}
+    for rule in rules:
+        whole = whole_of(rule.candidate.text, texts.get(rule.candidate.ref, ""))
+        if 0 < len(whole) <= _MOST_WHOLE:
+            candidate = rule.candidate.model_copy(update={"text": whole})
+            yield LikelyRule(candidate, rule.strength)
+        else:
+            yield rule
 
 
 def _strength_of(rule: str) -> Strength:

@@ -30,6 +30,7 @@ class Pin(Value):
     session: str  # the name of the session it was said in
     at: datetime
     source: str | None = None  # the ref it was said in, where that is known
+    context: str = ""  # of words torn out there: what governs them
     expires: datetime | None = None
     channel: Channel = ""
     used: datetime | None = None  # of a project fact: when a session last used it

@@ -55,6 +55,11 @@ def _forget_messages(
     for place in {seq for seq, words in edits if words in once} - once.keys():
         lines += _clean_derived(connection, session, place, now)
     views.renew(connection, session)  # a compaction under way may still quote a message
+    for seq in once:  # what a pin keeps of the message beside its own words
+        connection.execute(
+            "UPDATE pin SET source = ?1 WHERE session = ?2 AND source LIKE ?1 || char(10) || '%'",
+            (f"m{seq}", session),
+        )
     pins = [
         _list_pins(connection, "session = ? AND source = ?", session, f"m{seq}") for seq in once
     ]

@@ -13,6 +13,7 @@ from pathlib import Path
 from mcp_compaction.store.connect import connect, store_path
 
 _PATIENCE = 0.5  # seconds
+CONTINUATION = "  | "  # before each further line of a pin, as in core.log.pinned
 # All columns: a store that no server has opened since an update lacks the newest.
 _PINS = (
     "SELECT pin.*, coalesce(session.name, '') AS name"
@@ -39,4 +40,5 @@ def _line_of(row: sqlite3.Row) -> str:
         name = row["name"]
         origin = f", kept {row['at'][:10]}" + (f" from session {name}" if name else "")
     kind = row["kind"].replace("_", " ")
-    return f"p{row['number']} {kind}, by {row['author']}{origin}: {row['text']}"
+    text = CONTINUATION.join(row["text"].splitlines(keepends=True))
+    return f"p{row['number']} {kind}, by {row['author']}{origin}: {text}"

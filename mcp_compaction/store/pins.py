@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime
 
 from mcp_compaction.errors import PinRefused, StoreDamaged, UnknownRef
 from mcp_compaction.model import Pin
-from mcp_compaction.ports import NewPin, Scope
+from mcp_compaction.ports import NewPin, PinChange, Scope
 from mcp_compaction.store import passages
 from mcp_compaction.store.columns import encodable, stamp
 from mcp_compaction.store.identity import RESTORE
@@ -47,7 +47,7 @@ def add_pin(connection: sqlite3.Connection, session: int, pin: NewPin, now: date
         " used, checksum, text) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, '', ?)",
         (
             *(session, row["project"], pin.kind, pin.scope, pin.author, stamp(now)),
-            *(None if pin.expires is None else stamp(pin.expires), pin.source, pin.channel),
+            *(None if pin.expires is None else stamp(pin.expires), _pack_source(pin), pin.channel),
             *(None if pin.used is None else stamp(pin.used), pin.text),
         ),
     )
@@ -64,6 +64,20 @@ def add_pin(connection: sqlite3.Connection, session: int, pin: NewPin, now: date
             "UPDATE pin SET superseded_by = ? WHERE number = ?", (number, pin.supersedes)
         )
     return kept
+
+
+def change_pins(
+    connection: sqlite3.Connection,
+    session: int,
+    decide: Callable[[tuple[Pin, ...]], PinChange],
+    now: datetime,
+) -> Pin | None:
+    """Change the pins in force in a session as `decide` says when it is shown them."""
+    scope = Scope(project=session_row(connection, session)["project"], session=session)
+    change = decide(pins(connection, scope, now))
+    for number in change.releases:
+        release_pin(connection, scope, number, now)
+    return None if change.new is None else add_pin(connection, session, change.new, now)
 
 
 def release_pin(connection: sqlite3.Connection, scope: Scope, number: int, now: datetime) -> None:
@@ -115,7 +129,13 @@ def mark_announced(connection: sqlite3.Connection, project: str, numbers: Sequen
     )
 
 
+def _pack_source(pin: NewPin) -> str | None:
+    """The ref of the source, and on further lines what governs words that were torn out there."""
+    return f"{pin.source}\n{pin.context}" if pin.source and pin.context else pin.source
+
+
 def _pin_of(row: sqlite3.Row) -> Pin:
+    source, _, context = (row["source"] or "").partition("\n")
     pin = Pin(
         number=row["number"],
         text=row["text"],
@@ -124,7 +144,8 @@ def _pin_of(row: sqlite3.Row) -> Pin:
         author=row["author"],
         session=row["session"],
         at=row["at"],
-        source=row["source"],
+        source=source or None,
+        context=context,
         expires=row["expires"],
         channel=row["channel"],
         used=row["used"],

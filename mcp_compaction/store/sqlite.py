@@ -39,6 +39,7 @@ from mcp_compaction.ports import (
     KnownTranscript,
     NewPin,
     Original,
+    PinChange,
     Recorded,
     Scope,
     SessionKey,
@@ -248,6 +249,12 @@ class SqliteStore:
     async def add_pin(self, session: int, pin: NewPin, now: datetime) -> Pin:
         """Keep a pin, releasing the one it supersedes."""
         return await self._write(lambda c: pins.add_pin(c, session, pin, now))
+
+    async def change_pins(
+        self, session: int, decide: Callable[[tuple[Pin, ...]], PinChange], now: datetime
+    ) -> Pin | None:
+        """Change the pins in force in a session as `decide` says when it is shown them."""
+        return await self._write(lambda c: pins.change_pins(c, session, decide, now))
 
     async def release_pin(self, scope: Scope, number: int, now: datetime) -> None:
         """Take a pin out of force; its text stays findable."""

@@ -23,7 +23,7 @@ from mcp_compaction.core.compaction.receipt.text import (
     would_not_pay,
 )
 from mcp_compaction.core.log.outline import Passage
-from mcp_compaction.core.log.pinned import pinned_block
+from mcp_compaction.core.log.pinned import pinned_block, shown_text
 from mcp_compaction.core.pins import way_of
 from mcp_compaction.core.text.injection import defuse
 from mcp_compaction.core.window.fill import Fill, Pressure, describe_trigger
@@ -89,13 +89,24 @@ def pin_text(done: Pinned, mode: Mode, put_back: datetime | None = None) -> str:
     until = f", until {pin.expires:%Y-%m-%d %H:%M} UTC" if pin.expires else ""
     until += ", longer while sessions use it" if pin.used else ""
     about = f"{pin.kind}, {pin.scope}, by {pin.author}{source}{until}"
-    lines = [f"{verb} as {pin.ref} ({about}): {pin.text}"]
+    lines = [f"{verb} as {pin.ref} ({about}): {shown_text(pin.text)}"]
+    if done.whole:
+        lines.append(f"in {pin.source} other words govern these; {done.whole}")
+    lines += gave_way_lines(done.gave_way)
     if pin.kind == "note":
         lines.append("kept and searchable, not shown in the pinned block")
     else:
         kept = _PINS_KEPT[mode].format(back=describe_hook(put_back))
         lines.append(f"the pinned block takes {done.block_tokens} tokens; {kept}")
     return "\n".join(lines)
+
+
+def gave_way_lines(pins: Sequence[Pin]) -> list[str]:
+    """The agent's pins that left the block to make room for a user's."""
+    if not pins:
+        return []
+    refs = ", ".join(pin.ref for pin in pins)
+    return [f"left the block to make room: {refs}, by agent; recall_archived refs={refs} has them"]
 
 
 _HOLDS: Mapping[PinScope, str] = {
@@ -127,7 +138,9 @@ def new_pin_lines(pins: Sequence[Pin], said: str) -> list[str]:
         session = f" in session {pin.session}" if pin.session else ""
         who = f"by {pin.author} {way_of(pin)}{session}, {describe_moment(pin.at)}"
         words = start_of(defuse(pin.text), _MOST_ANNOUNCED)
-        lines.append(f"{pin.ref} for {reach}, {who}{'' if pin.text in said else f': {words}'}")
+        lines.append(
+            f"{pin.ref} for {reach}, {who}{'' if shown_text(pin.text) in said else f': {words}'}"
+        )
     return lines
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from datetime import timedelta
 from pathlib import Path
@@ -9,11 +10,15 @@ from typing import Any
 
 import pytest
 
+from mcp_compaction.compactor import Pinned
 from mcp_compaction.core.compaction.receipt.text import receipt_text
+from mcp_compaction.core.log.pinned import CONTINUATION, pinned_block, shown_text
+from mcp_compaction.core.policy import Policy
 from mcp_compaction.errors import InputError, NeedsUser, PinRefused
 from mcp_compaction.formats import read_incoming
 from mcp_compaction.model import Ask, Author, Channel, Compaction, Offer, PinScope
-from mcp_compaction.ports import SessionKey
+from mcp_compaction.ports import Scope, SessionKey
+from mcp_compaction.tools.answers import pin_text
 from tests.compactor.small_session import assistant, open_session, record_long, user
 from tests.sessions import NOW
 from tests.strategies import coding_session
@@ -81,7 +86,7 @@ async def test_an_agent_cannot_drop_a_users_pin_by_pinning_it_anew(
 
 
 async def test_a_sentence_said_in_one_project_becomes_no_rule_everywhere(tmp_path: Path) -> None:
-    said = user("Yes, skip the tests. Delete the backups.")
+    said = user("Run the tests. Delete the backups.")
     async with open_session(tmp_path) as (compactor, info):
         await compactor.record(info, read_incoming([said, assistant("ok")]))
         with pytest.raises(NeedsUser, match="m1 says it in this project"):
@@ -148,7 +153,8 @@ async def test_pins_stand_in_the_view_byte_for_byte_after_ten_compactions(tmp_pa
             assert isinstance(outcome, Compaction)
             context = await compactor.context(info)
             texts = json.dumps(context["messages"], ensure_ascii=False)
-            assert json.dumps(rule, ensure_ascii=False)[1:-1] in texts
+            assert json.dumps(shown_text(rule), ensure_ascii=False)[1:-1] in texts
+            assert shown_text(rule).replace(CONTINUATION, "") == rule
 
 
 async def test_the_users_pin_replaces_an_agents_of_the_same_words(tmp_path: Path) -> None:
@@ -228,12 +234,96 @@ async def test_a_rule_is_offered_again_when_only_an_agents_pin_of_it_is_over(
     rule = "Never push to main."
     async with open_session(tmp_path) as (compactor, info):
         await compactor.record(info, read_incoming([user(rule), assistant("ok")]))
-        soon = NOW + timedelta(seconds=900)
-        pinned = await compactor.pin(info, rule, by="agent", expires=soon)
+        agents = f"As the user says: {rule}"
+        pinned = await compactor.pin(info, agents, by="agent")
         assert (pinned.pin.author, pinned.pin.scope) == ("agent", "session")
         assert (await compactor.stats(info)).offer.candidates == ()
         await compactor.unpin(info, pinned.pin.ref, by="agent")
         assert refs_of((await compactor.stats(info)).offer) == ["m1"]
+
+
+async def test_an_agent_sets_no_end_to_what_the_user_said(tmp_path: Path) -> None:
+    rule, soon = "Never push to main.", NOW + timedelta(seconds=900)
+    async with open_session(tmp_path) as (compactor, info):
+        early = (await compactor.pin(info, rule, by="agent")).pin
+        assert early.author == "agent"  # the message came after the call
+        await compactor.record(info, read_incoming([user(rule), assistant("ok")]))
+        with pytest.raises(NeedsUser, match="m1 says this, and only the user sets an end to it"):
+            await compactor.pin(info, rule, by="agent", expires=soon)
+        with pytest.raises(NeedsUser):
+            await compactor.pin(info, "Push to main.", by="agent", supersedes=early.ref)
+        with pytest.raises(NeedsUser):
+            await compactor.unpin(info, early.ref, by="agent")
+        assert await compactor.pins(info) == (early,)
+        users = await compactor.pin(info, rule, by="agent")
+        assert (users.pin.author, users.pin.expires) == ("user", None)
+        assert await compactor.pins(info) == (users.pin,)
+
+
+async def test_torn_words_are_the_agents_and_say_what_governs_them(tmp_path: Path) -> None:
+    said = "Fix the login bug.\n\nThings I do not want\n- Force push to main\n- Skip the tests"
+    async with open_session(tmp_path) as (compactor, info):
+        await compactor.record(info, read_incoming([user(said), assistant("ok")]))
+        with pytest.raises(NeedsUser, match='exact words: "Things I do not want - Skip the tests"'):
+            await compactor.pin(info, "Skip the tests", by="agent", scope="project")
+        torn = await compactor.pin(info, "Skip the tests", by="agent")
+        assert (torn.pin.author, torn.pin.scope, torn.pin.source) == ("agent", "session", "m1")
+        assert "Things I do not want - Skip the tests" in torn.whole
+        line = 'p1 constraint, by agent, from m1 "Things I do not want - …": Skip the tests'
+        assert line in pinned_block(await compactor.pins(info))
+        whole = await compactor.pin(info, "Things I do not want\n- Skip the tests", by="agent")
+        assert (whole.pin.author, whole.pin.scope) == ("user", "project")
+        await compactor.forget(Scope(project="/p", session=info.id), "m1")
+        assert [pin.context for pin in await compactor.pins(info)] == ["", ""]
+
+
+async def test_what_is_offered_is_the_users_when_it_is_pinned(tmp_path: Path) -> None:
+    said = "My notes on it\n- The port is 80\n- Never push to main\n- The host is stg-7"
+    async with open_session(tmp_path) as (compactor, info):
+        await compactor.record(info, read_incoming([user(said), assistant("ok")]))
+        (offered,) = (await compactor.stats(info)).offer.candidates
+        assert offered.text == "My notes on it\n- Never push to main"
+        assert (await compactor.pin(info, offered.text, by="agent")).pin.author == "user"
+        assert (await compactor.stats(info)).offer.candidates == ()
+
+
+async def test_pins_made_at_once_are_neither_doubled_nor_over_the_limit(tmp_path: Path) -> None:
+    async with open_session(tmp_path, policy=Policy(pinned_max_tokens=120)) as (compactor, info):
+        same = [compactor.pin(info, "Never push to main.", by="user") for _ in range(4)]
+        done = await asyncio.gather(*same)
+        assert sorted(one.is_new for one in done) == [False, False, False, True]
+        assert len(await compactor.pins(info)) == 1
+        texts = [f"Rule {n}: " + "never touch this thing in the module " * 3 for n in range(6)]
+        wishes = [compactor.pin(info, text, by="user") for text in texts]
+        tried = await asyncio.gather(*wishes, return_exceptions=True)
+        taken = [one for one in tried if isinstance(one, Pinned)]
+        assert all(one.block_tokens <= 120 for one in taken)
+        assert len(await compactor.pins(info)) == 1 + len(taken)
+        assert {type(one) for one in tried} == {Pinned, PinRefused}
+
+
+async def test_the_agents_oldest_pins_leave_the_block_for_a_users(tmp_path: Path) -> None:
+    async with open_session(tmp_path, policy=Policy(pinned_max_tokens=200)) as (compactor, info):
+        agents: list[str] = []
+        refused = ""
+        while not refused:
+            text = f"Rule number {len(agents)}: water the plant in room {len(agents) * 7}."
+            try:
+                agents.append((await compactor.pin(info, text, by="agent")).pin.ref)
+            except PinRefused as error:
+                refused = str(error)
+        assert refused.startswith("the agent's pins would take")
+        first = await compactor.pin(info, "Never touch the billing tables. " * 4, by="user")
+        second = await compactor.pin(info, "Never touch the shipping tables. " * 4, by="user")
+        gone = [pin.ref for pin in (*first.gave_way, *second.gave_way)]
+        assert gone
+        assert gone == agents[: len(gone)]
+        kept = [pin.ref for pin in await compactor.pins(info)]
+        assert kept == [*agents[len(gone) :], first.pin.ref, second.pin.ref]
+        found = await compactor.recall(info, "water plant room")
+        assert gone[0] in [hit.ref for hit in found.hits]
+        answer = pin_text(second if second.gave_way else first, "own")
+        assert "left the block to make room: " in answer
 
 
 async def test_a_fact_of_the_project_is_there_in_the_next_session(tmp_path: Path) -> None:

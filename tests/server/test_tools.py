@@ -252,7 +252,7 @@ BAD_INPUT: tuple[tuple[str, dict[str, Any], str], ...] = (
     ("compress_context", {"reason": "x", "span": "m1..m999"}, "the newest message is m81"),
     ("pin_constraint", {"text": "  "}, "blank"),
     ("pin_constraint", {"text": "x", "expires": "tomorrow"}, "2026-11-30T18:00"),
-    ("pin_constraint", {"text": "word " * 3_000}, "pinned block would take"),
+    ("pin_constraint", {"text": "word " * 3_000}, "the agent's pins would take"),
     ("pin_constraint", {"text": "be nice", "scope": "global"}, "needs the user"),
     ("recall_archived", {"query": "?!"}, "no word to look for"),
     ("recall_archived", {"refs": "m999"}, "no message m999"),

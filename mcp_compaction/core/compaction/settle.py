@@ -28,6 +28,7 @@ from mcp_compaction.core.compaction.verify import (
 from mcp_compaction.core.digest.extract import open_tasks, stated_rules
 from mcp_compaction.core.excerpts.choose import Choice
 from mcp_compaction.core.log.identifiers import Finding
+from mcp_compaction.core.log.pinned import shown_text
 from mcp_compaction.core.text.words import fold
 from mcp_compaction.core.window.fill import Fill
 from mcp_compaction.core.window.render import lay_out
@@ -220,7 +221,7 @@ def _lines_missing(
 def _tallies_of_lines(
     before: Session, must_stay: Mapping[SectionName, Sequence[PlacedLine]], shown: Sequence[Shown]
 ) -> list[Tally]:
-    pins = [Item(text=pin.text) for pin in before.pins]
+    pins = [Item(text=shown_text(pin.text)) for pin in before.pins]
     found = (
         tally_lines("rules", [*pins, *_without_repeats(must_stay["CONSTRAINTS"])], shown),
         tally_lines("open tasks", _without_repeats(must_stay["OPEN"]), shown),

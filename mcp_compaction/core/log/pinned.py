@@ -4,11 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from mcp_compaction.core.text.injection import defuse
+from mcp_compaction.core.text.words import shorten
 from mcp_compaction.model import (
     Pin,
 )
 
 PINNED_LABEL = "[pinned: rules, open tasks and facts in force, word for word]"
+CONTINUATION = "  | "
+"""What stands before each further line of a pin: only a pin's own label begins a line."""
+
+_MOST_CONTEXT = 200
 
 
 def pinned_block(pins: Iterable[Pin]) -> str:
@@ -29,10 +35,23 @@ def is_pinned_block(text: str, pins: Iterable[Pin]) -> bool:
     return not rest
 
 
+def shown_text(text: str) -> str:
+    """A pin's text as the block shows it: byte for byte, each further line behind a mark."""
+    return CONTINUATION.join(text.splitlines(keepends=True))
+
+
+def describe_source(pin: Pin) -> str:
+    """Where torn words stand, with what governs them there: `from m8 "Things I do not want …"`."""
+    if not (pin.source and pin.context):
+        return ""
+    return f'from {pin.source} "{shorten(defuse(pin.context), _MOST_CONTEXT)}"'
+
+
 def _line_of(pin: Pin) -> str:
-    origin = ""
+    origin = f", {source}" if (source := describe_source(pin)) else ""
     if pin.used is not None:  # a reader must not take it for what was said just now
         origin = f", kept {pin.at:%Y-%m-%d}" + (
             f" from session {pin.session}" if pin.session else ""
         )
-    return f"{pin.ref} {pin.kind.replace('_', ' ')}, by {pin.author}{origin}: {pin.text}"
+    label = f"{pin.ref} {pin.kind.replace('_', ' ')}, by {pin.author}{origin}"
+    return f"{label}: {shown_text(pin.text)}"

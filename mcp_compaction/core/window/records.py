@@ -114,12 +114,13 @@ def _name_undigested(session: Session) -> str:
 
 
 def _add_pins(chosen: _Records, pins: Sequence[Pin], limit: int, size: Size) -> _Records:
-    """The records with as many whole pins as fit: all of them, or rules before tasks and facts."""
+    """The records with as many whole pins as fit: all of them, or the user's before an
+    agent's, and of each rules before tasks and facts."""
     everything = replace(chosen, pinned=pinned_block(pins), pins_out=())
     if everything.text_within(limit, size) is not None:
         return everything
     shown: list[Pin] = []
-    for pin in sorted(pins, key=lambda pin: _KINDS.index(pin.kind)):
+    for pin in sorted(pins, key=lambda pin: (pin.author != "user", _KINDS.index(pin.kind))):
         tried = [one for one in pins if one in shown or one == pin]
         left = tuple(one for one in pins if one not in tried)
         more = replace(chosen, pinned=pinned_block(tried), pins_out=left)

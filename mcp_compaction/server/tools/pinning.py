@@ -120,9 +120,11 @@ async def pin_constraint(
 
 async def _ask_for_release(ctx: Ctx, ref: str, session: str | None) -> Elicit[Sure] | Sure:
     info = await session_if_any(ctx, session) if _can_ask(ctx) else None
-    pins = await (await state_of(ctx).compactor()).pins(info) if info is not None else ()
-    pin = next((pin for pin in pins if pin.ref == ref), None)
-    if pin is None or pin.author != "user":
+    if info is None:
+        return Sure(sure=False)
+    compactor = await state_of(ctx).compactor()
+    pin = next((pin for pin in await compactor.pins(info) if pin.ref == ref), None)
+    if pin is None or await compactor.owner_of(info, pin) != "user":
         return Sure(sure=False)
     return await _ask(ctx, f"The agent wants to release your pin {pin.ref}: {pin.text}")
 

@@ -69,7 +69,7 @@ FILE = IndexItem(kind="file", text="a.py", note="read", refs=("m1",))
 def test_the_pinned_block_names_kind_author_and_text_word_for_word() -> None:
     pins = [pin(1, "Never\n push."), pin(2, "ship it", kind="open_task")]
     assert pinned_block(pins) == (
-        f"{PINNED_LABEL}\np1 constraint, by user: Never\n push.\np2 open task, by user: ship it"
+        f"{PINNED_LABEL}\np1 constraint, by user: Never\n  |  push.\np2 open task, by user: ship it"
     )
     assert pinned_block([]) == ""
 

@@ -1,0 +1,395 @@
+"""Tells which words of a text mean the same alone.
+
+A sentence is governed by the headings over it, by what a list it stands in begins with, and by the
+sentences beside it that point at it: "Never do these", "That was the old rule". Form decides; of
+the words of languages only those are known that point, and those that an order begins with.
+
+The texts given here have been through `unify_lines`.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator
+from functools import cache, cached_property, lru_cache
+from typing import Literal, NamedTuple
+
+from mcp_compaction.core.text.all_languages import part_in_all
+from mcp_compaction.core.text.patterns import any_of, pattern_of
+from mcp_compaction.core.text.words import one_line
+from mcp_compaction.lexicon.languages import fill_in_all
+
+_SIGN = pattern_of(  # of a list, before the words of an item
+    r"(?:(?![\"'(\[<@/~$#|`*_¿¡])[^\w\s]{1,3}|\*|"
+    r"\(?(?:\d{1,3}|[a-z]|[ivx]{1,4}|[一二三四五六七八九十]{1,3})(?:[.)）]|(?=、)))(?:[ \t]+|、)"
+    r"(?:\[[ x~]\][ \t]+)?",
+    re.I,
+)
+_HEADING = pattern_of(r"(#{1,6}) |(\*\*|__)[^*_]+(?:\*\*|__):?$")
+_LEVEL_OF_BOLD = 7
+_STOPS = (".", "!", "?")
+_WIDE_STOPS = ("。", "！", "？")
+_QUESTIONS = ("?", "？")
+_COLONS = (":", "：")
+_MOST_MORE = 200  # units that govern others; more than anybody would pin
+_FEWEST_WORDS, _FEWEST_WIDE = 4, 7  # of a sentence that may say something by itself
+_WIDE = pattern_of(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
+
+
+class Unit(NamedTuple):
+    """A sentence, or a line that is none, in the folded text."""
+
+    text: str
+    start: int
+    end: int
+    block: int
+    sign: int = 0  # how long the sign of a list is that stands before it
+
+    @property
+    def outer(self) -> int:
+        """Where it begins with the sign of its list."""
+        return self.start - self.sign
+
+
+class Block(NamedTuple):
+    """A heading, a paragraph or one item of a list: lines that belong together."""
+
+    kind: Literal["heading", "prose", "item"]
+    level: int  # of a heading: its rank; else how far it is set in
+    units: range
+
+
+class Text:
+    """A text with its white space folded, read as blocks and units."""
+
+    def __init__(self, text: str) -> None:
+        """Read the lines of a text."""
+        self._raw = text
+        self.units: list[Unit] = []
+        self.blocks: list[Block] = []
+        self.places: list[int] = []  # of each sign of the folded text, in the text as it was
+        self._folded: list[str] = []
+        for kind, level, lines in _blocks_of(text):
+            self._add_block(kind, level, lines)
+        self.folded = " ".join(self._folded)
+
+    def _add_block(
+        self, kind: Literal["heading", "prose", "item"], level: int, lines: list[tuple[int, str]]
+    ) -> None:
+        if self.places:
+            self.places.append(self.places[-1] + 1)
+        begin = len(self.places)
+        for number, (offset, line) in enumerate(lines):
+            if number:
+                self.places.append(self.places[-1] + 1)
+            for count, word in enumerate(re.finditer(r"\S+", line)):
+                self.places += [offset + word.start() - 1] if count else []
+                self.places += range(offset + word.start(), offset + word.end())
+        folded = " ".join(one_line(line) for _, line in lines)
+        self._folded.append(folded)
+        sign = _SIGN.match(folded) if kind == "item" else None
+        first = len(self.units)
+        number = len(self.blocks)
+        for start, end in _sentences_in(folded, sign.end() if sign else 0):
+            signed = sign.end() if sign and start == sign.end() else 0
+            self.units.append(Unit(folded[start:end], begin + start, begin + end, number, signed))
+        self.blocks.append(Block(kind, level, range(first, len(self.units))))
+
+    # Where words stand
+
+    def units_at(self, start: int, end: int) -> range | None:
+        """The units that a stretch of the folded text is made of; None: it cuts one."""
+        found = self.units_over(start, end)
+        if not found:
+            return None
+        first, last = self.units[found[0]], self.units[found[-1]]
+        is_begun = start in (first.start, first.outer)
+        # The stop may be left out; without its question mark a question is none.
+        bare = last.end - (last.text[-1:] in (".", "!", "。", "！"))
+        return found if is_begun and end in (last.end, bare) else None
+
+    def units_over(self, start: int, end: int) -> range:
+        """The units that a stretch of the folded text touches."""
+        first = bisect_right(self._ends, start)
+        return range(first, max(first, bisect_left(self._starts, end)))
+
+    @cached_property
+    def _starts(self) -> list[int]:
+        return [unit.start for unit in self.units]
+
+    @cached_property
+    def _ends(self) -> list[int]:
+        return [unit.end for unit in self.units]
+
+    # What governs them
+
+    def whole_of(self, numbers: Iterable[int]) -> frozenset[int]:
+        """These units with all that governs them; what only announces, with what it announces.
+        Where that is very much, only the beginning of it is looked for."""
+        known: set[int] = set()
+        blocks: set[int] = set()  # that are known whole
+        new = set(numbers)
+        most = len(new) + _MOST_MORE
+        while new and len(known) <= most:
+            known |= new
+            new = {more for number in new for more in self._beside(number, blocks)} - known
+            if not new and self._leads_on(max(known)):
+                following = self.blocks[self.units[max(known)].block + 1]
+                new = {following.units[0]}
+        return frozenset(known)
+
+    def _leads_on(self, number: int) -> bool:
+        """Whether a unit announces the block after its own, and so says nothing alone."""
+        place = self.units[number].block
+        block = self.blocks[place]
+        if number != block.units[-1] or place + 1 == len(self.blocks):
+            return False
+        return block.kind == "heading" or self._heads[place + 1] == place
+
+    def raw_of(self, numbers: Iterable[int]) -> str:
+        """The words of some units as they stand; what stands between them is left out."""
+        parts: list[tuple[int, int]] = []
+        for number in sorted(numbers):
+            unit = self.units[number]
+            start, end = self.places[unit.outer], self.places[unit.end - 1] + 1
+            if parts and number and parts[-1][1] == self.places[self.units[number - 1].end - 1] + 1:
+                parts[-1] = (parts[-1][0], end)
+            else:
+                parts.append((start, end))
+        return "\n".join(self._raw[start:end] for start, end in parts)
+
+    def folded_of(self, numbers: Iterable[int], with_signs: bool = True) -> str:
+        """The words of some units on one line."""
+        units = [self.units[number] for number in sorted(numbers)]
+        return " ".join(
+            self.folded[unit.outer if with_signs else unit.start : unit.end] for unit in units
+        )
+
+    def _beside(self, number: int, known: set[int]) -> Iterator[int]:
+        """The units that govern one, as far as one look tells."""
+        unit = self.units[number]
+        block = self.blocks[unit.block]
+        if number == block.units[0] and unit.block and self._reads[number].leans:
+            yield self.blocks[unit.block - 1].units[-1]
+        if unit.block in known:
+            return
+        yield from self._heads_of(unit.block)
+        yield from self._pointing_at(unit.block)
+        reads = self._reads[number]
+        unlike = self._unlike_orders[unit.block] - (not reads.stands_beside)
+        if unlike or (len(block.units) > 1 and reads.is_bound):
+            known.add(unit.block)
+            yield from block.units
+
+    @cached_property
+    def _unlike_orders(self) -> list[int]:
+        """How many units of each block do not stand beside others as plain orders do."""
+        counts = [0] * len(self.blocks)
+        for unit, reads in zip(self.units, self._reads, strict=True):
+            counts[unit.block] += not reads.stands_beside
+        return counts
+
+    @cached_property
+    def _reads(self) -> list[_Reading]:
+        return [_read(unit.text) for unit in self.units]
+
+    def _heads_of(self, place: int) -> Iterator[int]:
+        for heading in self._headings[place]:
+            yield from self.blocks[heading].units
+        head = self._heads[place]
+        if head is not None:
+            yield self.blocks[head].units[-1]
+
+    def _pointing_at(self, place: int) -> Iterator[int]:
+        """The first words after a block, or after its list, that point back at it."""
+        following = place + 1
+        if following == len(self.blocks):
+            return
+        is_item = self.blocks[place].kind == "item"
+        yield from self._if_pointing_back(following, self.blocks[following].kind == "item")
+        after = self._ends_of_lists[place]
+        if is_item and after not in (following, len(self.blocks)):
+            yield from self._if_pointing_back(after)
+
+    def _if_pointing_back(self, place: int, may_be_short: bool = False) -> Iterator[int]:
+        block = self.blocks[place]
+        reads = self._reads[block.units[0]]
+        is_short = reads.is_fragment and not may_be_short
+        points = not reads.stands_beside and (is_short or reads.leans or reads.points)
+        if block.kind != "heading" and points:
+            yield block.units[0]
+
+    @cached_property
+    def _headings(self) -> list[tuple[int, ...]]:
+        """The headings over each block, the highest first."""
+        found: list[tuple[int, ...]] = []
+        open_ones: list[int] = []
+        for number, block in enumerate(self.blocks):
+            if block.kind == "heading":
+                while open_ones and self.blocks[open_ones[-1]].level >= block.level:
+                    open_ones.pop()
+            found.append(tuple(open_ones))
+            if block.kind == "heading":
+                open_ones.append(number)
+        return found
+
+    @cached_property
+    def _heads(self) -> list[int | None]:
+        """The block that each one hangs on: what its list begins with, or what points at it."""
+        found: list[int | None] = []
+        lists: list[int] = []  # the items that one further in would belong to
+        list_head: int | None = None
+        for number, block in enumerate(self.blocks):
+            if block.kind != "item":
+                lists = []
+                found.append(self._governor_of(number, found) if block.kind == "prose" else None)
+                continue
+            if not lists:
+                list_head = number - 1 if number else None
+                if list_head is not None and self.blocks[list_head].kind == "heading":
+                    list_head = None
+            while lists and self.blocks[lists[-1]].level >= block.level:
+                lists.pop()
+            found.append(lists[-1] if lists else list_head)
+            lists.append(number)
+        return found
+
+    def _governor_of(self, place: int, known: list[int | None]) -> int | None:
+        """The block before a paragraph whose last words point at it; one that points at a line
+        points at the lines after it, too."""
+        before = self.blocks[place - 1] if place else None
+        if before is None or before.kind == "heading":
+            return None
+        if _points_on(self.units[before.units[-1]].text, before.kind == "item"):
+            return place - 1
+        return known[place - 1] if before.kind == "prose" and len(before.units) == 1 else None
+
+    @cached_property
+    def _ends_of_lists(self) -> list[int]:
+        """For each block the first after it that is no item of a list."""
+        found = [len(self.blocks)] * len(self.blocks)
+        for number in range(len(self.blocks) - 2, -1, -1):
+            is_item = self.blocks[number + 1].kind == "item"
+            found[number] = found[number + 1] if is_item else number + 1
+        return found
+
+
+# Blocks and sentences
+
+
+def fold_lines(text: str) -> str:
+    """The lines of a text that have words, on one line."""
+    return " ".join(one_line(line) for line in text.split("\n") if _has_words(line))
+
+
+def _has_words(line: str) -> bool:
+    return any(map(str.isalnum, line))
+
+
+def _blocks_of(
+    text: str,
+) -> Iterator[tuple[Literal["heading", "prose", "item"], int, list[tuple[int, str]]]]:
+    """The blocks of a text: kind, level, and the lines with where they begin."""
+    kind: Literal["heading", "prose", "item"] = "prose"
+    level, lines = 0, list[tuple[int, str]]()
+    offset = 0
+    for line in text.split("\n"):
+        words = line.strip()
+        heading = _HEADING.match(words)
+        is_item = not heading and _SIGN.match(words) is not None
+        has_words = _has_words(words)
+        if lines and (not has_words or heading or is_item or kind == "heading"):
+            yield kind, level, lines
+            lines = []
+        if has_words:
+            if not lines:
+                level = len(line) - len(line.lstrip())
+                kind = "heading" if heading else "item" if is_item else "prose"
+                if heading:
+                    level = len(heading[1] or "") or _LEVEL_OF_BOLD
+            lines.append((offset, line))
+        offset += len(line) + 1
+    if lines:
+        yield kind, level, lines
+
+
+@cache
+def _abbreviated() -> re.Pattern[str]:
+    return any_of(rf"(?:^|[\s(])(?:\w|{fill_in_all('possible_abbreviations')})\.$")
+
+
+_STOP = pattern_of(r"[.!?](?= |$)|[。！？]")
+
+
+def _sentences_in(folded: str, start: int) -> Iterator[tuple[int, int]]:
+    for stop in _STOP.finditer(folded, start):
+        end = stop.end()
+        if _abbreviated().search(folded, max(0, end - 12), end):
+            continue
+        following = folded[end : end + 1]
+        if following in (*_STOPS, *_WIDE_STOPS):
+            continue
+        yield start, end
+        start = end + (following == " ")
+    if start < len(folded):
+        yield start, len(folded)
+
+
+# What points
+
+
+def _is_fragment(text: str) -> bool:
+    wide = len(_WIDE.findall(text))
+    return wide < _FEWEST_WIDE if wide else len(text.split()) < _FEWEST_WORDS
+
+
+def _stands_beside(text: str) -> bool:
+    """Whether a sentence leaves those beside it as they are: an order by itself, a greeting."""
+    if part_in_all("greets").match(text):
+        return True
+    return (
+        not text.endswith((*_QUESTIONS, *_COLONS))
+        and part_in_all("stands_beside").match(text) is not None
+        and part_in_all("points").search(text) is None
+    )
+
+
+class _Reading(NamedTuple):
+    """What the words of a unit tell of those beside it."""
+
+    stands_beside: bool
+    leans: bool
+    points: bool
+    is_fragment: bool
+
+    @property
+    def is_bound(self) -> bool:
+        """Whether it needs those beside it to be understood."""
+        return self.leans or self.points or (self.is_fragment and not self.stands_beside)
+
+
+@lru_cache(maxsize=1_024)
+def _read(text: str) -> _Reading:
+    points = part_in_all("points").search(text) is not None
+    return _Reading(_stands_beside(text), _leans(text), points, _is_fragment(text))
+
+
+def _leans(text: str) -> bool:
+    """Whether a sentence begins as one that goes on from the one before."""
+    return part_in_all("leans").match(text) is not None
+
+
+def _points_on(text: str, is_item: bool) -> bool:
+    """Whether the last words before a paragraph may be about the paragraph."""
+    if text.endswith(_COLONS):
+        return True
+    if is_item or _stands_beside(text):
+        return False
+    is_open = not text.endswith((*_STOPS, *_WIDE_STOPS))
+    return (
+        is_open
+        or text.endswith(_QUESTIONS)
+        or _is_fragment(text)
+        or part_in_all("points_on").search(text) is not None
+    )
