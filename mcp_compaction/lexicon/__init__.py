@@ -3,10 +3,19 @@
 from __future__ import annotations
 
 from functools import cache
+from typing import Annotated, Any, Literal
 
-from pydantic import model_validator
+from pydantic import BeforeValidator, Field, model_validator
 
 from mcp_compaction.model import Value
+
+
+def _split_words(value: object) -> object:
+    return value.split() if isinstance(value, str) else value
+
+
+Words = Annotated[tuple[str, ...], BeforeValidator(_split_words)]
+WordSet = Annotated[frozenset[str], BeforeValidator(_split_words)]
 
 
 class Secret(Value):
@@ -19,31 +28,49 @@ class Secret(Value):
     rest: str = ""
     shape: str = ""
     names: tuple[str, ...] = ()
-    whole_names: tuple[str, ...] = ()
-    loud_names: tuple[str, ...] = ()
-    letters_only: bool = False
+    not_with: WordSet = frozenset()
+    joined: bool = False
+    looks: Literal["opaque", "lettered", "random"] = "opaque"
     words: tuple[str, ...] = ()
     gap: str = ""
     value: str = ""
 
     @model_validator(mode="after")
     def _is_known_by_one_thing(self) -> Secret:
-        names = self.names or self.whole_names or self.loud_names
-        if sum(map(bool, (self.starts, self.shape, names, self.words))) != 1:
+        if sum(map(bool, (self.starts, self.shape, self.names, self.words))) != 1:
             raise ValueError(f"{self.kind}: give one of starts, shape, names, words")
         if not self.example or not self.near_miss:
             raise ValueError(f"{self.kind}: give an example and a near_miss")
         return self
 
 
+class Naming(Value):
+    """The words by which a text gives a value to a name; see the end of `secrets.toml`."""
+
+    describes: WordSet
+    is_: tuple[str, ...] = Field(alias="is")
+    of: tuple[str, ...]
+    sets: tuple[str, ...]
+
+
 @cache
 def known_secrets() -> tuple[Secret, ...]:
     """The kinds of secrets, in the order in which they are tried; read once."""
+    return tuple(Secret.model_validate(entry) for entry in _read_secrets()["secret"])
+
+
+@cache
+def naming_of_secrets() -> Naming:
+    """How a text gives a value to a name; read once."""
+    return Naming.model_validate(_read_secrets()["naming"])
+
+
+@cache
+def _read_secrets() -> dict[str, Any]:
     # Nobody who masks nothing pays for reading a file.
     import tomllib
 
-    text = read_source("secrets.toml")
-    return tuple(Secret.model_validate(entry) for entry in tomllib.loads(text)["secret"])
+    return tomllib.loads(read_source("secrets.toml"))
 
 
 def read_source(name: str) -> str:

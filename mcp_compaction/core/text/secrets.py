@@ -12,10 +12,13 @@ from collections.abc import Mapping
 
 from pydantic import Field
 
+from mcp_compaction.core.text.named_secrets import find_named_secrets
 from mcp_compaction.core.text.patterns import pattern_of
 from mcp_compaction.core.text.secret_pattern import build_secret_pattern
 from mcp_compaction.lexicon import known_secrets
 from mcp_compaction.model import Value
+
+_PLACEHOLDER = "x" * 8  # a token that nobody filled in
 
 
 class Redacted(Value):
@@ -36,18 +39,32 @@ def redact(text: str) -> Redacted:
     def mask(match: re.Match[str]) -> str:
         marker = match.lastgroup or ""
         kind = kinds[marker]
-        counts[kind] = counts.get(kind, 0) + 1
         is_named = marker.startswith("value")
         size = match.start(marker if is_named else "token") - match.start()
-        if is_named:
-            named.append((match[0][size:], kind))
         # Between a command and its password other secrets may stand, such as a header's.
         before = pattern.sub(mask, match[0][:size])
+        secret = match[0][size:]
+        if _PLACEHOLDER in secret.lower():
+            return f"{before}{secret}"
+        counts[kind] = counts.get(kind, 0) + 1
+        if is_named:
+            named.append((secret, kind))
         return f"{before}[masked:{kind}]"
 
     without_keys = _mask_private_keys(text, counts)
-    masked = pattern.sub(mask, without_keys)
+    masked = _mask_named(pattern.sub(mask, without_keys), counts, named)
     return Redacted(text=masked, counts=counts, named=tuple(named))
+
+
+def _mask_named(text: str, counts: dict[str, int], named: list[tuple[str, str]]) -> str:
+    shown: list[str] = []
+    done = 0
+    for start, end, kind in find_named_secrets(text):
+        shown += (text[done:start], f"[masked:{kind}]")
+        named.append((text[start:end], kind))
+        counts[kind] = counts.get(kind, 0) + 1
+        done = end
+    return "".join((*shown, text[done:])) if shown else text
 
 
 def kinds_of_secrets() -> frozenset[str]:

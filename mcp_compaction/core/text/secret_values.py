@@ -1,0 +1,145 @@
+"""Tells whether what a name is given looks like a secret, and where it ends."""
+
+from __future__ import annotations
+
+import re
+
+from mcp_compaction.core.text.patterns import pattern_of
+
+_MOST = 256  # signs of a value that are looked at
+_SIGN = r"[^\s\"'\\<>\[\]{}(),;&`=」』”]"
+_QUOTED_SIGN = r"[^\s\"'\\<>\[\]{}`」』”]"
+_MORE = rf"(?:&(?![A-Za-z0-9_.-]{{1,32}}=){_SIGN}{{1,64}}+)"
+_IN_BRACKETS = rf"{_SIGN}{{1,64}}+(?:\({_SIGN}{{1,64}}+\){_SIGN}{{0,64}}+){{1,4}}+"
+_BARE = pattern_of(
+    rf"(?:{_IN_BRACKETS}|{_SIGN}{{1,{_MOST}}}+{_MORE}{{0,4}}+(?:={{1,2}}+(?![A-Za-z0-9]))?)?"
+)
+_QUOTED = pattern_of(rf"{_QUOTED_SIGN}{{0,{_MOST}}}+")
+_BARE_REST = pattern_of(rf"{_SIGN}*+(?:={{1,2}}+(?![A-Za-z0-9]))?")
+_QUOTED_REST = pattern_of(rf"{_QUOTED_SIGN}*+")
+
+_CALL = r"[A-Za-z_@!][A-Za-z0-9_.:$?!-]{0,127}+[(\[]"
+_REFERENCE = pattern_of(
+    r"[/.~$<{%*:,;&=()\[]|https?:|arn:|(?:op|vault|env|ssm|file|secret|keychain|gsm)[:/]"
+    rf"|(?:required|nullable|optional)\||0x|(?i:sha)(?:256|384|512)[-:]|{_CALL}"
+)
+
+
+def ends_value(text: str, start: int, *, is_quoted: bool, is_rest: bool = False) -> int:
+    """Where the value ends that begins there; of a long one that is not yet known to be a secret
+    only the beginning is read."""
+    if is_rest:
+        pattern = _QUOTED_REST if is_quoted else _BARE_REST
+    else:
+        pattern = _QUOTED if is_quoted else _BARE
+    found = pattern.match(text, start)
+    return found.end() if found else start
+
+
+def is_reference(text: str, start: int) -> bool:
+    """Whether there stands a path, a variable, a call or the like, and no value."""
+    return _REFERENCE.match(text, start) is not None
+
+
+_PATH_OF_NAMES = pattern_of(r"[A-Za-z_][A-Za-z0-9_]{0,63}\.[A-Za-z_]")
+_DIGIT = pattern_of("[0-9]")
+
+
+def is_path_of_names(value: str) -> bool:
+    """Whether a value is the way to a value, as config.token."""
+    return _PATH_OF_NAMES.match(value) is not None
+
+
+def is_opaque(value: str) -> bool:
+    """Whether a value is long enough and has a digit."""
+    return len(value) >= 8 and _DIGIT.search(value, 0, 65) is not None
+
+
+_WORD_OF_A_PLACEHOLDER = pattern_of(
+    "pass|secret|token|change|your|example|placeholder|xxx|test|dummy|sample|default|redact|hidden"
+    "|none|null|undefined|require|mandatory|optional|string|value|foobar|todo|insert|enter|replace"
+    "|fake|credential|user|admin|auth|config|setting|environ|hash|encrypt|plain|prompt|input|field"
+    "|label|object|self|this|login|account|confirm|verif|valid|incorrect|empty|missing|generat"
+    "|random|provide|number|character|option|argument|param|request|response|result|data"
+)
+_CONSONANT = "[b-df-hj-np-tv-xzB-DF-HJ-NP-TV-XZ]"
+_RUN = pattern_of("[A-Za-z0-9]+")
+_CLASSES = pattern_of("[a-z]+|[A-Z]+|[0-9]+|[^A-Za-z0-9]+")
+_LIKE_WORDS = pattern_of("[A-Z]?[a-z]{3,}|[A-Z]{4,}")
+_KNOWN = pattern_of(
+    r"[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}\Z|(?:19|20)[0-9]{2}-?[01][0-9]-?[0-3][0-9]"
+    r"|(?:sha[0-9]{1,3}|md5|ssh|ecdsa|h1)[-:]|SHA256:|AAAA[A-Z]|MII[A-Z]|v?[0-9]+\.[0-9]"
+)
+
+
+def is_random(value: str, least: int) -> bool:
+    """Whether a value looks made by chance: long runs that change between letters and digits."""
+    if len(value) < least or _KNOWN.match(value):
+        return False
+    if max(map(len, _RUN.findall(value)), default=0) < 10:
+        return False
+    if not _DIGIT.search(value):
+        return len(value) >= 16 and _is_made_of_letters(value)
+    if len(_CLASSES.findall(value)) < 5:
+        return False
+    return _share_of_words(value) <= 0.8
+
+
+def _share_of_words(value: str) -> float:
+    """How much of a value may be words, as in a name of the code."""
+    return sum(map(len, _LIKE_WORDS.findall(value))) / len(value)
+
+
+_FOUR_CONSONANTS = pattern_of(f"{_CONSONANT}{{4}}")
+
+
+def _is_made_of_letters(value: str) -> bool:
+    is_mixed = len(_CLASSES.findall(value)) >= 7 and value.isascii() and value.isalpha()
+    is_word = _WORD_OF_A_PLACEHOLDER.search(value.lower(), 0, 64)
+    is_word = is_word or _share_of_words(value) > 0.5
+    return is_mixed and not is_word and _FOUR_CONSONANTS.search(value) is not None
+
+
+_SYMBOL = pattern_of(r"[!#$%^&*@?+]")
+_EMAIL = pattern_of(r"[^\s@]{1,64}@[A-Za-z0-9-]{1,64}+\.[A-Za-z]")
+_ENDS_IN_WORD = pattern_of(r".*-[a-z]{4,}\Z")
+
+
+def is_telling(value: str) -> bool:
+    """Whether a value in a sentence or a table is none of its words."""
+    value = value.rstrip(".:!?")
+    if len(value) >= 12 and _is_made_of_letters(value):
+        return True
+    if len(value) < 8 or not _DIGIT.search(value) or not re.search("[A-Za-z]", value):
+        return False
+    if _KNOWN.match(value) or _EMAIL.match(value) or _ENDS_IN_WORD.match(value):
+        return False
+    changes = len(_CLASSES.findall(value)) - 1
+    if _SYMBOL.search(value):
+        return changes >= 3
+    return changes >= 4 and _share_of_words(value) <= 0.8
+
+
+_HUMP = "(?:[A-Z]{0,32}+[a-z]{1,32}+(?=[A-Z]))"
+_MADE_UP = pattern_of(
+    rf"{_HUMP}{{3}}|(?={_HUMP}{{2}})[A-Za-z]{{0,64}}?{_CONSONANT}{{4}}"
+    rf"|[A-Za-z]{{0,64}}?{_CONSONANT}{{6}}|[A-Za-z_.-]{{1,64}}+[!#^~@][A-Za-z]"
+)
+_VARIABLE = pattern_of("[A-Z]{1,64}+_")
+
+
+def is_lettered(value: str, after: str, *, is_quoted: bool, is_literal: bool) -> bool:
+    """Whether a value without a digit is neither a word nor code.
+
+    After a loud name, as in DB_PASSWORD=…, what refers to nothing is meant literally; elsewhere
+    a value has to look made up: by its cases, its consonants, its signs, its length in quotes.
+    """
+    if not 8 <= len(value) <= 128 or (after in ("(", "[", "=") and after):
+        return False
+    if _WORD_OF_A_PLACEHOLDER.search(value.lower(), 0, 64):
+        return False
+    if is_literal and not _VARIABLE.match(value):
+        return True
+    if is_quoted and len(value) >= 12 and value.isascii() and value.isalpha() and value.islower():
+        return True
+    return _MADE_UP.match(value) is not None and not _EMAIL.match(value)
