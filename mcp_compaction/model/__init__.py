@@ -16,6 +16,7 @@ from mcp_compaction.model.digests import (
     Item,
     ModelCall,
     Provenance,
+    Writer,
     SectionName,
     Spent,
 )
@@ -163,6 +164,7 @@ __all__ = [
     "Precision",
     "Projection",
     "Provenance",
+    "Writer",
     "Read",
     "Receipt",
     "Refusal",
