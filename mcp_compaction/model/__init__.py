@@ -16,9 +16,9 @@ from mcp_compaction.model.digests import (
     Item,
     ModelCall,
     Provenance,
-    Writer,
     SectionName,
     Spent,
+    Writer,
 )
 from mcp_compaction.model.messages import (
     JsonObject,
@@ -164,7 +164,6 @@ __all__ = [
     "Precision",
     "Projection",
     "Provenance",
-    "Writer",
     "Read",
     "Receipt",
     "Refusal",
@@ -199,4 +198,5 @@ __all__ = [
     "Via",
     "View",
     "Worth",
+    "Writer",
 ]

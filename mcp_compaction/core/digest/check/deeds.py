@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
+from itertools import takewhile
 from typing import NamedTuple
 
 from mcp_compaction.core.digest.check.evidence import words_in
@@ -28,7 +29,13 @@ _NO_CLAIMS: tuple[SectionName, ...] = ("CONSTRAINTS", "REJECTED", "ASKED", "NAME
 _MOST_CHARS = 4_000  # at either end of a result
 _BEGINNING = 5  # letters: "deploy" and "deployment" are one word
 _SHORTEST = 3
-_SOME, _HARDLY, _ENOUGH, _MOST = 0.2, 1 / 3, 0.5, 0.6  # of the telling words of a line, those that the record has
+_FAR = 40  # characters between a thing and the word that it is in order
+_SOME, _HARDLY, _ENOUGH, _MOST = (
+    0.2,
+    1 / 3,
+    0.45,
+    0.6,
+)  # of the telling words of a line, those that the record has
 _EAST_ASIAN = "\u1100"  # from here on, letters of languages without spaces between words
 _SIGNS = pattern_of(r"[\W_]+")
 _CLAUSE_END = pattern_of(r"[,;，；、。]\s*|(?<=\w)[.:!] +|\s[–—-]\s")
@@ -73,10 +80,10 @@ class Deeds:
         claims = claims_in(item.text)
         if section not in TELLS_OF_THE_PAST:
             claims = [claim for claim in claims if _has_aux(claim)]
-        asked = [clause for clause in _CLAUSE_END.split(item.text) if _is_of_user(clause)]
-        if all(self._shows(claim, item) for claim in claims) and all(
-            map(self._user_said, asked)
-        ):
+        judged = {claim.clause for claim in claims if claim.deed and claim.deed.by_user}
+        clauses = (clause for clause in _CLAUSE_END.split(item.text) if clause not in judged)
+        asked = [clause for clause in clauses if _is_of_user(clause)]
+        if all(self._shows(claim, item) for claim in claims) and all(map(self._user_said, asked)):
             if asked:
                 return True
             is_told = section not in TELLS_DEEDS or bool(claims) or self._tells(item.text)
@@ -110,7 +117,7 @@ class Deeds:
         alike = [call for call in self._calls if shown_by.search(call.line)]
         if claim.program:
             alike = [call for call in alike if _plain(claim.program) in _plain(call.line)]
-        if not _holds_enough(_object_of(claim), self._called, _HARDLY):
+        elif not _holds_enough(_object_of(claim), self._called, _HARDLY):
             return False
         return _last_is_fine(alike, claim, item, claim.deed.spoiled_by)
 
@@ -131,9 +138,8 @@ class Deeds:
             done = any(
                 call.is_done
                 and may.search(call.line)
-                and bool(wanted or names)
-                and _holds_enough(wanted, call.text, _MOST)
                 and all(name in call.text for name in names)
+                and (names or (wanted and _holds_enough(wanted, call.text, _MOST)))
                 for call in self._calls
             )
         if not done or not _is_english(claim.clause):
@@ -241,8 +247,9 @@ def _claims_of_clause(clause: str) -> Iterator[Claim]:
         if deed.about:
             program = _programs(deed.programs).search(clause) if deed.programs else None
             about = program or _by_languages(tuple(deed.about.items())).search(clause)
-            is_fine = about is not None and fine is not None
-            if about is None or fine is None or not is_fine or _is_denied(clause, fine):
+            if about is None or fine is None or _is_denied(clause, fine):
+                continue
+            if max(about.start(), fine.start()) - min(about.end(), fine.end()) > _FAR:
                 continue
             is_about = True
             yield Claim(deed, clause, f"{about[0]} {fine[0]}", program[0] if program else "")
@@ -303,9 +310,15 @@ def _telling_in(text: str, without: Iterable[str]) -> tuple[str, ...]:
     language = main_language(text)
     plain = _vague().sub(" ", text)
     left = [word for word in words_in(plain) if word not in set(without)]
-    stems = (telling_stem(word, language) for word in left if len(word) >= _SHORTEST)
-    found = (f" {stem[:_BEGINNING]}" for stem in stems if stem.isalpha() and stem < _EAST_ASIAN)
-    return tuple(dict.fromkeys(found))
+    told = ((word, telling_stem(word, language)) for word in left if len(word) >= _SHORTEST)
+    # "stag" for staging, whose stem is "stage": what all forms of a word begin with.
+    begun = (_shared_beginning(word, stem)[:_BEGINNING] for word, stem in told if stem)
+    return tuple(dict.fromkeys(f" {b}" for b in begun if b.isalpha() and b < _EAST_ASIAN))
+
+
+def _shared_beginning(word: str, stem: str) -> str:
+    pairs = takewhile(lambda pair: pair[0] == pair[1], zip(word, stem, strict=False))
+    return "".join(letter for letter, _ in pairs)
 
 
 def _places_in(claim: Claim) -> tuple[str, ...]:
@@ -327,7 +340,9 @@ def _holds_enough(wanted: Sequence[str], text: str, share: float) -> bool:
 
 def _read_call(entry: CallEntry) -> _Call:
     action, result = entry.action, entry.result.text if entry.result is not None else ""
-    shown = result if len(result) <= 2 * _MOST_CHARS else result[:_MOST_CHARS] + result[-_MOST_CHARS:]
+    shown = (
+        result if len(result) <= 2 * _MOST_CHARS else result[:_MOST_CHARS] + result[-_MOST_CHARS:]
+    )
     given = compact_json(entry.call.arguments)
     called = action.target if action.kind in ("run", "read", "write", "edit") else given
     return _Call(

@@ -213,21 +213,20 @@ def _goes_against(text: str, everything: frozenset[str], rule: _Rule) -> bool:
         return False
     return any(
         _affirms(clause, rule)
-        for clause in _COMMA.split(text)
+        for clause in _cut_orders(text)
         if rule.kind == "order" or words_of_deeds("removing").search(clause)
     )
 
 
 def _affirms(clause: str, rule: _Rule) -> bool:
-    """Whether a clause names what an order forbids, with nothing before it that turns it round."""
+    """Whether a clause names what an order forbids, and nothing in it turns that round."""
     needed = (_NEARLY_ALL if len(rule.stems) > 2 else 1) * len(rule.stems)
     if len(rule.stems & _stems_of(clause)) < needed:
         return False
-    contrast = words_of_deeds("contrast")
-    turned = list(contrast.finditer(clause))
-    if not turned:
-        return True
-    return not rule.stems.isdisjoint(_stems_of(clause[: turned[0].start()]))
+    if pattern_of_kind("negation").search(clause) or words_of_deeds("denying").search(clause):
+        return False
+    turned = words_of_deeds("contrast").search(clause)
+    return turned is None or not rule.stems.isdisjoint(_stems_of(clause[: turned.start()]))
 
 
 def _stems_of(text: str) -> frozenset[str]:

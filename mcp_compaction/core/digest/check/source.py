@@ -36,7 +36,7 @@ class AuthorKnowledge(NamedTuple):
 
 
 NO_KNOWLEDGE = AuthorKnowledge()
-_MOST, _SOME = 0.6, 0.25  # of the words of a line
+_MOST, _SOME = 0.5, 0.25  # of the words of a line
 
 
 def rules_in_force(session: Session) -> tuple[str, ...]:
@@ -124,10 +124,11 @@ class Source:
 
     def speaks_of(self, section: SectionName, text: str) -> bool:
         """Whether users said most words of a rule, or the record some of those of a task."""
-        speakers = ("user",) if section == "CONSTRAINTS" else ("user", "assistant")
-        said = [m.text for m in conversation_of(self._window) if m.role in speakers]
-        least = _MOST if section == "CONSTRAINTS" else _SOME
-        return shares_words(text, _join_folded([*said, *self.in_force]), least)
+        window = conversation_of(self._window)
+        if section != "CONSTRAINTS":
+            return shares_words(text, _join_folded(map(_words_of, window)), _SOME)
+        said = [message.text for message in window if message.role == "user"]
+        return shares_words(text, _join_folded([*said, *self.in_force]), _MOST)
 
     @cached_property
     def evidence(self) -> Evidence:

@@ -121,9 +121,7 @@ def _fault_of(section: SectionName, item: Item, source: Source, is_ours: bool) -
 _NO_FAULT: _Judged = (None, "")
 
 
-def _judge_by_evidence(
-    section: SectionName, item: Item, source: Source, is_users: bool
-) -> _Judged:
+def _judge_by_evidence(section: SectionName, item: Item, source: Source, is_users: bool) -> _Judged:
     missing = source.evidence.missing(item.text)
     if missing:
         return ("unsaid" if missing[0].startswith('"') else "invented"), ""
