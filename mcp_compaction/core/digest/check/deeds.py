@@ -158,9 +158,10 @@ class Deeds:
         for message in self.messages:
             while calls and calls[0].seq <= message.seq:
                 seen += calls.pop(0).text
-            if message.role == "user" and message.is_request and _accepting().match(message.text):
-                if all(name in seen for name in names):
-                    return True
+            is_users = message.role == "user" and message.is_request
+            accepts = is_users and _accepting().match(message.text)
+            if accepts and all(name in seen for name in names):
+                return True
         return False
 
     def _user_said(self, clause: str) -> bool:
@@ -172,9 +173,10 @@ class Deeds:
         before = ""
         for message in self.messages:
             said = _with_plain(f"{before} {message.text}") if message.text else ""
-            if message.role == "user" and message.is_request:
-                if all(n in said for n in names) and _holds_enough(wanted, said, _ENOUGH):
-                    return True
+            is_users = message.role == "user" and message.is_request
+            holds_names = is_users and all(name in said for name in names)
+            if holds_names and _holds_enough(wanted, said, _ENOUGH):
+                return True
             before = message.text or before
         return False
 
@@ -186,8 +188,13 @@ class Deeds:
         if names or not self._calls:
             return True
         # Calls speak English: of what another language says of them they have a word or two.
-        share = _ENOUGH if _is_english(text) else _SOME
-        return _holds_enough(_telling_in(text, ()), self._read + self._stated, share)
+        wanted = _telling_in(text, ())
+        shown = sum(_is_held(word, self._read + self._stated) for word in wanted)
+        if not _is_english(text):
+            return shown >= _SOME * len(wanted)
+        # What only a user names was asked for; that says little of whether it was done.
+        asked = sum(_is_held(word, self._everything) for word in wanted) - shown
+        return shown + asked / 2 >= _HARDLY * len(wanted)
 
     @cached_property
     def _calls(self) -> tuple[_Call, ...]:
@@ -335,7 +342,12 @@ def _names_in(text: str) -> tuple[str, ...]:
 
 
 def _holds_enough(wanted: Sequence[str], text: str, share: float) -> bool:
-    return not wanted or sum(word in text for word in wanted) >= share * len(wanted)
+    return not wanted or sum(_is_held(word, text) for word in wanted) >= share * len(wanted)
+
+
+def _is_held(word: str, text: str) -> bool:
+    """Whether a word is said, be it in another: `test` in pytest."""
+    return (word[1:] if len(word) > _SHORTEST + 1 else word) in text
 
 
 def _read_call(entry: CallEntry) -> _Call:

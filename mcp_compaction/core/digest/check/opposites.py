@@ -108,10 +108,11 @@ def _clauses(text: str) -> list[str]:
     return [clause for clause in _clause_end().split(text.replace("’", "'")) if clause.strip()]
 
 
-def shares_words(text: str, said: str, share: float) -> bool:
+def shares_words(text: str, said: str, share: float, least: int = 1) -> bool:
     """Whether so much of what a text says was said, by the beginnings of its words."""
     wanted = _stems_of(text)
-    return bool(wanted) and len(wanted & _stems_of(said)) >= share * len(wanted)
+    found = len(wanted & _stems_of(said))
+    return found >= share * len(wanted) and found >= min(len(wanted), least)
 
 
 def _read_rules(words: Words) -> Iterator[_Rule]:

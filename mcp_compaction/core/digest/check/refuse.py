@@ -79,7 +79,8 @@ def refusal_reason(
 _ERROR_FORM = pattern_of(
     r"(?:HTTP(?:/[\d.]+)? ?)?(?:error|status)?(?: code)?:? ?[45]\d\d\b"
     r"|\{?\s*\"?(?:type|error)\"?\s*:\s*[{\"]|<!doctype|<html"
-    r"|(?:api )?error:? .{0,40}\b(?:quota|rate limit|overloaded|api[ -]key|unauthori[sz]ed|timed out)"
+    r"|(?:api )?error:? .{0,40}\b(?:quota|rate limit|overloaded|api[ -]key|unauthori[sz]ed"
+    r"|timed out)"
     r"|(?:overloaded|too many requests|service unavailable|bad gateway|internal server error"
     r"|insufficient credit)\b",
     re.I,

@@ -18,6 +18,7 @@ from mcp_compaction.core.log.quotes import Requests
 from mcp_compaction.core.log.spoken_rules import unpinned_rules
 from mcp_compaction.core.text.words import one_line
 from mcp_compaction.model import (
+    Item,
     Message,
     SectionName,
     Session,
@@ -128,7 +129,7 @@ class Source:
         if section != "CONSTRAINTS":
             return shares_words(text, _join_folded(map(_words_of, window)), _SOME)
         said = [message.text for message in window if message.role == "user"]
-        return shares_words(text, _join_folded([*said, *self.in_force]), _MOST)
+        return shares_words(text, _join_folded([*said, *self.in_force]), _MOST, least=2)
 
     @cached_property
     def evidence(self) -> Evidence:
