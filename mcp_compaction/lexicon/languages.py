@@ -81,7 +81,6 @@ Kind = Literal[
     "place",
     # what a draft may not make up, and what an agent found out
     "tests-pass",
-    "success",
     "finding",
 ]
 Strength = Literal["firm", "weak", "hint"]  # the strongest first; a hint is only offered

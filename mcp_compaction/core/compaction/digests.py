@@ -184,7 +184,8 @@ def _digest_with_agents(
     taken = cost_of_sections(first, count)
     narrow = request.model_copy(update={"max_tokens": max(request.max_tokens - taken, 1)})
     digest = _digest_of(narrow, checked.extracted, number, count)
-    return lay_prose_onto(digest, checked.draft, request.max_tokens - digest.tokens, count)
+    own = lay_prose_onto(digest, checked.draft, request.max_tokens - digest.tokens, count)
+    return own.model_copy(update={"author": "agent"})
 
 
 def _digest_of(request: SummaryRequest, draft: Draft, number: int, count: CountTokens) -> Digest:
