@@ -67,6 +67,8 @@ TRUE = [
 class Says:
     """A summarizer that says what it was told to."""
 
+    name = "model-x"
+
     def __init__(self, text: str) -> None:
         self._text = text
 
