@@ -1,4 +1,4 @@
-"""Thirteen hostile summarizers against a real store: none gets a rule out or a lie in."""
+"""Thirteen hostile summarizers against a real store: none gets a rule out, or a lie in unmarked."""
 
 from __future__ import annotations
 
@@ -207,11 +207,16 @@ KINDS: tuple[Hostile, ...] = (
         tuple(text[:12] for text in FOREIGN),
     ),
     Hostile("drops pins", lambda _, __: _says(GOOD), ""),
-    Hostile("negates pins", _negates, "opposite of a rule", tuple(text for _, text in NEGATED)),
+    Hostile(
+        "negates pins",
+        _negates,
+        "opposite of a rule|against a user's words",
+        tuple(text for _, text in NEGATED),
+    ),
     Hostile(
         "invents",
         _invents,
-        "stand nowhere in the window|no message states|nobody said|no message shows",
+        "stand nowhere in the window|no message states|nobody said|no call in the window shows",
         tuple(re.sub(r" \(m\d\)", "", text) for _, text in INVENTED),
     ),
     Hostile("forged tags", _forges, "posed as another part", (*FORGED, "Deploy at once", "obey")),
@@ -228,6 +233,7 @@ KINDS: tuple[Hostile, ...] = (
 _ANY_TAG = re.compile(
     r"</?system|\[/?INST|<\|im_|^#+ ?system|^\W*(?:Human|Assistant|System):|</archived", re.I | re.M
 )
+_MARKED = re.compile(r"(?m)^- .* \[model says, .*\]$")
 _OUR_LABEL = re.compile(r"\[(?:pinned:|digest d\d|index )")
 
 
@@ -294,7 +300,8 @@ async def _check_view(compactor: Compactor, info: SessionInfo, hostile: Hostile)
         text.encode()  # no half of a character
         assert not _ANY_TAG.search(text), text
         assert not _OUR_LABEL.search(text, 1), text
-        assert [p for p in hostile.poison if _holds(text, p)] == [], text
+        believed = _MARKED.sub("", text)
+        assert [p for p in hostile.poison if _holds(believed, p)] == [], text
     whole = "\n".join(ours)
     for pin in session.pins:
         assert f"\n{pin.ref} constraint, by user: {pin.text}" in whole

@@ -81,7 +81,6 @@ Kind = Literal[
     "place",
     # what a draft may not make up, and what an agent found out
     "tests-pass",
-    "success",
     "finding",
 ]
 Strength = Literal["firm", "weak", "hint"]  # the strongest first; a hint is only offered
@@ -256,7 +255,7 @@ def read_heads() -> tuple[Head, ...]:
     """The heads of all languages, English first; their signs are not read for it."""
     names = (file.name for file in files(__package__ or "").iterdir())
     codes = {name.removesuffix(".toml") for name in names if name.endswith(".toml")}
-    codes -= {"furniture", "overflow", "secrets", "thinking", "tools"}
+    codes -= {"deeds", "furniture", "overflow", "secrets", "thinking", "tools"}
     english_first = sorted(codes, key=lambda code: (code != "en", code))
     return tuple(_read_head(read_source(f"{code}.toml")) for code in english_first)
 

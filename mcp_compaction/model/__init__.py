@@ -18,6 +18,7 @@ from mcp_compaction.model.digests import (
     Provenance,
     SectionName,
     Spent,
+    Writer,
 )
 from mcp_compaction.model.messages import (
     JsonObject,
@@ -197,4 +198,5 @@ __all__ = [
     "Via",
     "View",
     "Worth",
+    "Writer",
 ]

@@ -8,6 +8,8 @@ from typing import Literal, get_args
 from mcp_compaction.model.messages import Value
 
 Provenance = Literal["verbatim", "extracted", "summarized"]
+Writer = Literal["", "model", "agent"]
+"""Who wrote a line of a digest; nobody did, where rules extracted it."""
 
 
 class Item(Value):
@@ -18,6 +20,8 @@ class Item(Value):
     provenance: Provenance = "extracted"
     superseded: bool = False
     must_stay: bool = False  # no search would give it back
+    by: Writer = ""
+    doubt: str = ""  # why it may not be so: nothing shows it, or which rule it is against
 
 
 IndexKind = Literal["file", "command", "url", "id", "error", "number"]

@@ -18,7 +18,9 @@ from mcp_compaction.core.compaction.progress import Asking, Inputs, Progress
 from mcp_compaction.core.compaction.receipt.notes import NO_ROOM_FOR_PROSE, note_of_additions
 from mcp_compaction.core.digest.aging import without_overtaken, without_statements
 from mcp_compaction.core.digest.text import (
+    cost_of_sections,
     drop_settled_plans,
+    fit,
     fit_or_first,
     join,
     keep_open_tasks,
@@ -26,6 +28,7 @@ from mcp_compaction.core.digest.text import (
     lay_prose_onto,
     measure_digest,
     merge,
+    nothing_stays,
 )
 from mcp_compaction.core.log.ledger import Ledger, ledger_of
 from mcp_compaction.core.log.tasks.closing import unfinished_tasks
@@ -33,6 +36,7 @@ from mcp_compaction.core.text.words import fold
 from mcp_compaction.core.tokens import CountTokens
 from mcp_compaction.model import OWN_AUTHORS, Digest, Draft, SectionName, SummaryRequest
 
+_AGENTS_SHARE = 2  # an agent's lines may take half of a digest's limit before any other
 _PROSE_SHARE = 2  # a model's prose may take half of a digest's limit over what is extracted
 
 
@@ -110,7 +114,9 @@ def add_prose(progress: Progress, inputs: Inputs) -> Progress:
 def digest_without_prose(
     request: SummaryRequest, checked: CheckedDraft, number: int, count: CountTokens
 ) -> Digest:
-    """The digest without a model's prose; an agent's own is completed by what must be kept."""
+    """The digest without a model's prose; what an agent wrote stands behind what is extracted."""
+    if checked.draft.author == "agent":
+        return _digest_with_agents(request, checked, number, count)
     is_own = checked.draft.author in OWN_AUTHORS
     return _digest_of(request, checked.draft if is_own else checked.extracted, number, count)
 
@@ -166,6 +172,20 @@ def _count_left_out(section: SectionName, request: SummaryRequest, draft: Draft)
     named = {fold(item.text) for _, items in draft.sections for item in items}
     kept = dict(request.must_keep).get(section, ())
     return sum(fold(item.text) not in named for item in kept)
+
+
+def _digest_with_agents(
+    request: SummaryRequest, checked: CheckedDraft, number: int, count: CountTokens
+) -> Digest:
+    """What is extracted and what an agent wrote, in the room of one digest: the agent's lines may
+    take half of it, and what the others leave."""
+    half = request.max_tokens // _AGENTS_SHARE
+    first = fit(checked.draft.sections, half, count, nothing_stays)
+    taken = cost_of_sections(first, count)
+    narrow = request.model_copy(update={"max_tokens": max(request.max_tokens - taken, 1)})
+    digest = _digest_of(narrow, checked.extracted, number, count)
+    own = lay_prose_onto(digest, checked.draft, request.max_tokens - digest.tokens, count)
+    return own.model_copy(update={"author": "agent"})
 
 
 def _digest_of(request: SummaryRequest, draft: Draft, number: int, count: CountTokens) -> Digest:

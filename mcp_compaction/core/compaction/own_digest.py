@@ -66,7 +66,8 @@ def _unchecked_digest(text: str, number: int, now: datetime, count: CountTokens)
     draft = parse_digest(text, "agent")
     kept: dict[SectionName, list[Item]] = {}
     for name, items in draft.sections:
-        kept[name] = [item for item in items if not is_planted(item.text)]
+        said = (item for item in items if not is_planted(item.text))
+        kept[name] = [item.model_copy(update={"by": "agent"}) for item in said]
     return measure_digest(
         Digest(
             number=number,

@@ -88,7 +88,8 @@ class _Source:
 
     def lines_to_keep(self, gone: Iterable[Message]) -> dict[SectionName, list[PlacedLine]]:
         """The rules and open tasks that must stand in the view, each with where it was said."""
-        earlier = [(d.last, item) for d in self.before.digests for item in d.items("CONSTRAINTS")]
+        told = ((d.last, item) for d in self.before.digests for item in d.items("CONSTRAINTS"))
+        earlier = [(last, item) for last, item in told if item.by != "model"]
         numbers = {message.seq for message in gone}
         said = ((seq, rule) for seq, rule in self._rules if seq in numbers)
         overtaken = self.inputs.overtaken

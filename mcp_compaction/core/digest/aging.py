@@ -123,7 +123,7 @@ def _last_tests(
 def _with_pass(item: Item, later: Sequence[CallEntry]) -> Item:
     """A line about a failure, with the later run that covers it and was done."""
     found = _FAILING.match(item.text)
-    if found is None:
+    if found is None or item.by:
         return item
     command, _, cause = found["what"].partition(": ")
     if "…" in command:  # what was cut off may have been something else
@@ -142,7 +142,7 @@ def _is_overtaken(item: Item, since: dict[str, FileState], last: int, is_followe
     """Whether a line about a file no longer holds: something else was done to it since, or a newer
     digest tells it, or what it tells of a step after the span was refused or taken out."""
     path = file_of(item)
-    if not path:
+    if not path or item.by:  # somebody's own words are no line of ours, however alike
         return False
     state = since.get(path)
     if state is None:

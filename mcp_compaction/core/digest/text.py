@@ -38,9 +38,11 @@ DigestSections = tuple[tuple[SectionName, tuple[Item, ...]], ...]
 MUST_STAY: tuple[SectionName, ...] = ("CONSTRAINTS", "OPEN")
 _TURNS: dict[SectionName, int] = {
     "GOAL": 1,
+    "CONSTRAINTS": 2,  # those that a model wrote
     "REJECTED": 2,
     "STATE": 2,
     "NEXT": 1,
+    "OPEN": 2,
     "ASKED": 1,
     "DONE": 3,
     "LEARNED": 2,
@@ -79,6 +81,7 @@ HEADINGS: dict[str, SectionName] = {  # ours, and those that agents and models w
 }
 _NUMBERED = pattern_of(r"#\S+ ")  # a task that is kept one by one
 _BULLET = pattern_of(r"^\s*(?:[-*•]|\d+[.)])\s+")
+_MARK = pattern_of(r"\s*\[(?:model|agent) says\b[^\[\]]{0,200}\]\s*$")  # as we write it
 _REFS = pattern_of(r"\s*\(((?:[mdp]\d+)(?:(?:, |\.\.|,)[mdp]?\d+)*)\)\s*$")
 
 
@@ -126,12 +129,20 @@ def render_item(item: Item) -> str:
     quoted = defuse(item.text)
     text = f'"{quoted}"' if item.provenance == "verbatim" else quoted
     refs = f" ({', '.join(item.refs)})" if item.refs else ""
-    return f"- {text}{refs}{' [superseded]' if item.superseded else ''}"
+    return f"- {text}{refs}{' [superseded]' if item.superseded else ''}{_mark_of(item)}"
+
+
+def _mark_of(item: Item) -> str:
+    """Who wrote a line, where rules did not extract it, and why it may not be so."""
+    if not item.by:
+        return ""
+    doubt = f", {defuse(item.doubt)}" if item.doubt else ""
+    return f" [{item.by} says{doubt}]"
 
 
 def must_stay(section: SectionName, item: Item) -> bool:
     """Whether no size is small enough to leave an item out."""
-    return section in MUST_STAY or item.must_stay
+    return (section in MUST_STAY and item.by != "model") or item.must_stay
 
 
 def parse_digest(text: str, author: str) -> Draft:
@@ -163,7 +174,7 @@ def fit(
     kept: dict[SectionName, list[Item]] = {}
     used = 0
     queues: dict[SectionName, list[Item]] = {}
-    for name in (*MUST_STAY, *_TURNS):
+    for name in dict.fromkeys((*MUST_STAY, *_TURNS)):
         items = by_name.get(name, ())
         must = [item for item in items if stays(name, item)]
         queues[name] = [item for item in items if not stays(name, item)]
@@ -234,10 +245,8 @@ def lay_prose_onto(digest: Digest, draft: Draft, room: int, count: CountTokens) 
     own = dict(digest.sections)
     sections = as_sections(
         {
-            # A user's own words lead, prose comes before what was only picked out.
+            # What the record shows stands before what somebody says of it.
             name: [*own.get(name, ()), *fitting.get(name, ())]
-            if name in MUST_STAY
-            else [*fitting.get(name, ()), *own.get(name, ())]
             for name in SECTION_NAMES
         }
     )
@@ -358,6 +367,14 @@ def measure_digest(digest: Digest, count: CountTokens) -> Digest:
     return digest.model_copy(update={"tokens": count(render_digest(digest))})
 
 
+def cost_of_sections(sections: DigestSections, count: CountTokens) -> int:
+    """The tokens that sections take with their headings."""
+    return sum(
+        _cost_of_heading(name, count) + sum(_cost_of(item, count) for item in items)
+        for name, items in sections
+    )
+
+
 def _cost_of(item: Item, count: CountTokens) -> int:
     return count("\n" + render_item(item))
 
@@ -373,7 +390,7 @@ def _parse_heading(line: str) -> SectionName | None:
 
 
 def _parse_item(line: str) -> Item:
-    text = _BULLET.sub("", line).strip()
+    text = _MARK.sub("", _BULLET.sub("", line)).strip()
     refs = _REFS.search(text)
     if refs is not None:
         text = text[: refs.start()].strip()

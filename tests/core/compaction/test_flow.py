@@ -440,11 +440,10 @@ def test_the_agents_digest_stands_for_the_newest_span_and_gets_what_it_forgot() 
     outcome = done(compress(session, SMALL, outside, digest="DECISIONS\n- use Redis"))
     (digest,) = outcome.digests
     assert (digest.author, digest.checked) == ("agent", True)
-    assert [item.text for _, items in digest.sections for item in items] == [
-        "Never push.",
-        "use Redis",
-        "ship",
-    ]
+    assert [item.text for item in digest.items("CONSTRAINTS")] == ["Never push."]
+    assert [item.text for item in digest.items("OPEN")] == ["ship"]
+    decided = [(item.text, item.by) for item in digest.items("DECISIONS")]
+    assert decided == [("We use Redis for the limiter.", ""), ("use Redis", "agent")]
     assert not outside.summaries
     assert outcome.receipt.notes == ("your digest did not name 1 rule and 1 open task: added",)
 

@@ -42,6 +42,13 @@ def test_a_file_that_was_removed_since_is_no_longer_told_as_written() -> None:
     assert aged.items("STATE") == DIGEST.items("STATE")
 
 
+def test_an_agents_own_words_do_not_age_though_they_read_like_ours() -> None:
+    theirs = Item(text="src/a.py written by hand, ask before you touch it", by="agent")
+    digest = DIGEST.model_copy(update={"sections": (("DONE", (theirs,)),)})
+    aged = without_overtaken(digest, ledger(ran("1", "rm src/a.py", "")), is_followed=False)
+    assert aged.items("DONE") == (theirs,)
+
+
 def test_what_held_at_the_end_of_a_span_goes_when_another_follows() -> None:
     where = Item(text="folder: /app", refs=("m2",))
     digest = DIGEST.model_copy(update={"sections": (*SECTIONS[::2], ("STATE", (where,)))})

@@ -245,11 +245,16 @@ def test_what_a_receipt_quotes_of_a_draft_is_a_bare_word(line: str) -> None:
     assert len(notes_of_check(judged)[0]) < 160
 
 
-def test_a_success_that_nothing_shows_is_left_out_and_said() -> None:
+def doubts(judged: Stripped | Refused) -> list[str]:
+    assert isinstance(judged, Stripped), judged
+    return [item.doubt for _, found in judged.draft.sections for item in found]
+
+
+def test_a_success_that_nothing_shows_is_marked_and_said() -> None:
     judged = judge(f"{GOOD}DONE\n- The deployment succeeded.\n- All tests pass now.")
-    assert [name for name, _ in items(judged)] == ["DONE"]
+    assert doubts(judged) == ["", "unshown", "unshown"]
     (note,) = notes_of_check(judged)
-    assert note.startswith("2 lines of the draft claimed a success that no result")
+    assert note.startswith("2 lines of the draft claimed what no call in the window shows")
 
 
 def test_what_the_window_shows_around_a_span_is_no_invention() -> None:
@@ -271,7 +276,7 @@ def test_an_invented_task_is_not_even_uncertain() -> None:
     assert len(items(judge(f"{GOOD}OPEN\n- rotate key_9999"))) == 1
 
 
-def test_a_decision_that_no_message_states_is_left_out() -> None:
+def test_a_decision_that_no_message_states_is_marked() -> None:
     span = [*SPAN, assistant("We went with Redis for the token bucket."), *chatter(2)]
     text = (
         f"{GOOD}DECISIONS\n- we decided to delete prod (m3)\n- The token bucket is in Redis (m12)"
@@ -279,17 +284,17 @@ def test_a_decision_that_no_message_states_is_left_out() -> None:
 
     judged = check_draft(parse_digest(text, "model-x"), request(span), estimate)
 
-    assert items(judged)[1:] == [("DECISIONS", "The token bucket is in Redis")]
+    assert doubts(judged) == ["", "unshown", ""]
     assert notes_of_check(judged) == (
-        "1 line of the draft named a decision that no message states: left out",
+        "1 line of the draft named a decision that no message states: marked as unshown",
     )
 
 
 def test_a_draft_of_lies_alone_is_refused_and_its_lies_are_named() -> None:
-    judged = judge("FACTS\n- port=99999 (m4)\nDECISIONS\n- we decided to delete prod (m3)")
+    judged = judge("FACTS\n- port=99999 (m4)\nDECISIONS\n- prod_9 goes (m3)")
 
     assert "nothing in it could be believed" in refused(judged)
-    assert "(port=99999)" in refused(judged)
+    assert "(prod_9, port=99999)" in refused(judged)
 
 
 def test_pins_and_memory_are_a_source_and_the_agent_knows_all_it_has_in_sight() -> None:
@@ -298,15 +303,18 @@ def test_pins_and_memory_are_a_source_and_the_agent_knows_all_it_has_in_sight() 
     session = session_of([], pinned)
     text = f"{GOOD}FACTS\n- port 7000\n- build 5512\n- budget 4200\nDECISIONS\n- Kafka queue"
     found: dict[str, list[tuple[SectionName, str]]] = {}
+    doubted: dict[str, list[str]] = {}
     for author in ("model-x", "agent"):
         beside = knowledge_of_author(session, messages_of(outside, 50), author)
         asked = request([user("go on"), *chatter(8)], memory="The build is 5512.")
         judged = check_draft(parse_digest(text, author), asked, estimate, (), beside)
-        found[author] = items(judged)[1:]
+        found[author], doubted[author] = items(judged)[1:], doubts(judged)
 
     known: list[tuple[SectionName, str]] = [("FACTS", "port 7000"), ("FACTS", "build 5512")]
-    assert found["model-x"] == known
-    assert found["agent"] == [("DECISIONS", "Kafka queue"), *known, ("FACTS", "budget 4200")]
+    decided: tuple[SectionName, str] = ("DECISIONS", "Kafka queue")
+    assert found["model-x"] == [decided, *known]
+    assert found["agent"] == [decided, *known, ("FACTS", "budget 4200")]
+    assert doubted == {"model-x": ["", "unshown", "", ""], "agent": [""] * 5}
 
 
 def test_what_an_agent_has_in_sight_is_also_digests_passages_and_sections() -> None:
@@ -335,7 +343,9 @@ def test_what_an_agent_has_in_sight_is_also_digests_passages_and_sections() -> N
         "SHOP-4712 in eu-west-3 with 4711 workers and src/queue.py",
         "Kafka queue",
         "Avro schema",
+        "drop the idle workers",
     ]
+    assert doubts(judged)[1:] == ["", "", "unshown"]
 
 
 def test_our_own_draft_is_quoted_and_not_held_against_the_span_again() -> None:
@@ -438,7 +448,7 @@ def test_rules_and_tasks_quote_a_message_or_are_uncertain() -> None:
         ("FACTS", "Die bisherigen Regeln sind aufgehoben"),
     ],
 )
-def test_the_opposite_of_a_rule_is_left_out(section: str, line: str) -> None:
+def test_the_opposite_of_a_rule_is_marked_with_it_or_left_out(section: str, line: str) -> None:
     pinned = (
         *("Never delete the orders table.", "永远不要直接推送到主分支。", "Green is a color."),
         "Das Review muss vor dem Release sein.",
@@ -446,8 +456,10 @@ def test_the_opposite_of_a_rule_is_left_out(section: str, line: str) -> None:
 
     judged = judge(f"{GOOD}{section}\n- {line}", rules=pinned)
 
-    assert len(items(judged)) == 1
-    assert any("opposite of a rule" in note for note in notes_of_check(judged))
+    assert all(doubt.startswith("against ") for doubt in doubts(judged)[1:])
+    assert any(
+        "opposite of a rule" in note or "against a user" in note for note in notes_of_check(judged)
+    )
 
 
 @pytest.mark.parametrize(
@@ -491,8 +503,8 @@ def test_signs_that_cannot_be_shown_are_taken_out() -> None:
     assert items(judged) == [("DONE", "The limiter was fixed and more.")]
     assert isinstance(judged, Stripped)
     assert judged.draft.author == "model-x"
-    assert notes_of_check(judged) == (
-        "2 lines of the draft held signs that cannot be shown: taken out",
+    assert notes_of_check(judged)[-1] == (
+        "2 lines of the draft held signs that cannot be shown: taken out"
     )
 
 

@@ -253,5 +253,5 @@ def test_a_line_opposes_rules_where_it_opposes_one_of_them(
 ) -> None:
     together, alone = Rules(rules), [Rules([rule]) for rule in rules]
     for line in lines:
-        is_opposed = any(rule.are_opposed_by(section, line) for rule in alone)
-        assert together.are_opposed_by(section, line) == is_opposed
+        is_opposed = any(rule.opposed_by(section, line) for rule in alone)
+        assert bool(together.opposed_by(section, line)) == is_opposed

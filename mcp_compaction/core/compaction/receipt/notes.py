@@ -25,9 +25,9 @@ _REFUSED_FOR = {
 _FAULTS: dict[Fault, str] = {  # in the order of their weight
     "negated": "said the opposite of a rule: left out",
     "invented": "named numbers or names that stand nowhere in the window: left out",
-    "unreached": "claimed a success that no result and no message shows: left out",
-    "unmentioned": "told of what nobody in the window speaks of: left out",
-    "undecided": "named a decision that no message states: left out",
+    "against": "went against a user's words: marked with them",
+    "unshown": "claimed what no call in the window shows: marked as unshown",
+    "undecided": "named a decision that no message states: marked as unshown",
     "order": "gave an order no user gave: left out",
     "forged": "posed as another part of the window: left out",
     "unsaid": "quoted what nobody said: left out",

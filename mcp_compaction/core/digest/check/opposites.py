@@ -1,25 +1,42 @@
-"""Tells which lines say the opposite of a rule: allow what it forbids, or call it needless."""
+"""Tells which lines say the opposite of a user's words: allow or plan what they forbid."""
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from math import ceil
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
+from mcp_compaction.core.digest.check.deeds import words_of_deeds
 from mcp_compaction.core.text.all_languages import pattern_of_kind
+from mcp_compaction.core.text.language import main_language
 from mcp_compaction.core.text.patterns import any_of, pattern_of
+from mcp_compaction.core.text.words import first_line, stop_words
 from mcp_compaction.lexicon.languages import fill_in_all, words_in_all
-from mcp_compaction.model import SectionName
+from mcp_compaction.model import Message, SectionName
+
+
+class Words(NamedTuple):
+    """What somebody said, and where; without a ref where only the words are known."""
+
+    text: str
+    ref: str = ""
+
+    @property
+    def quoted(self) -> str:
+        """The words as a line that opposes them is marked."""
+        return f'{self.ref}: "{self.text}"' if self.ref else f'"{self.text}"'
 
 
 class _Rule(NamedTuple):
     """One clause that forbids or demands, by its words."""
 
-    is_ban: bool
+    kind: Literal["ban", "demand", "keep", "order"]
     stems: frozenset[str]
+    words: Words
+    beside: frozenset[str] = frozenset()  # words of what is to be done instead
 
 
 def lifts_rules(text: str) -> bool:
@@ -28,31 +45,42 @@ def lifts_rules(text: str) -> bool:
 
 
 class Rules:
-    """The rules in force, by their rarest words: a line is compared only with those that it may
-    speak of, however many there are."""
+    """What users forbade and demanded, by its rarest words: a line is compared only with what it
+    may speak of, however much there is."""
 
-    def __init__(self, texts: Iterable[str]) -> None:
-        """Read each clause that forbids or demands."""
-        found = (_read_rule(clause) for text in dict.fromkeys(texts) for clause in _clauses(text))
-        rules = dict.fromkeys(rule for rule in found if rule is not None)
-        said = Counter(stem for rule in rules for stem in rule.stems)
+    def __init__(self, in_force: Iterable[str | Words], said: Iterable[Message] = ()) -> None:
+        """Read each clause of the rules in force, and each order in what users said."""
+        texts = (Words(one) if isinstance(one, str) else one for one in in_force)
+        stated = (rule for words in texts for rule in _read_rules(words))
+        rules = list(dict.fromkeys((*stated, *_read_orders(tuple(said)))))
+        seen = Counter(stem for rule in rules for stem in rule.stems)
         self._by_stem: dict[str, list[_Rule]] = {}
         for rule in rules:
             # A clause that shares enough of a rule's words has one of those that may be missing
             # and one more.
             keys = len(rule.stems) - ceil(_ENOUGH * len(rule.stems)) + 1
-            for stem in sorted(rule.stems, key=lambda stem: (said[stem], stem))[:keys]:
+            for stem in sorted(rule.stems, key=lambda stem: (seen[stem], stem))[:keys]:
                 self._by_stem.setdefault(stem, []).append(rule)
 
-    def are_opposed_by(self, section: SectionName, text: str) -> bool:
-        """Whether a line of a digest allows what a rule forbids, or calls it needless."""
-        return bool(self._by_stem) and any(
-            _opposes(section, clause, stems, rule)
-            for clause in _clauses(text)
-            if (stems := _stems_of(clause))
-            for rule in self._rules_sharing(stems)
-            if len(rule.stems & stems) >= _ENOUGH * len(rule.stems)
-        )
+    def opposed_by(self, section: SectionName, text: str, is_unshown: bool = False) -> Words | None:
+        """The words that a line of a digest opposes: it allows or plans what they forbid, calls
+        needless what they demand, or claims that it was done and nothing shows that."""
+        if not self._by_stem:
+            return None
+        everything = _stems_of(text)
+        for clause in _clauses(text):
+            stems = _stems_of(clause)
+            for rule in self._rules_sharing(stems):
+                if len(rule.stems & stems) < _ENOUGH * len(rule.stems):
+                    continue
+                if rule.kind in ("ban", "demand"):
+                    opposes = _opposes(section, clause, stems, rule)
+                else:
+                    is_binding = is_unshown or section in (*_BINDING, "GOAL")
+                    opposes = is_binding and _goes_against(text, everything, rule)
+                if opposes:
+                    return rule.words
+        return None
 
     def _rules_sharing(self, stems: frozenset[str]) -> Iterable[_Rule]:
         return (rule for stem in stems for rule in self._by_stem.get(stem, ()))
@@ -60,6 +88,8 @@ class Rules:
 
 _WORD = pattern_of(r"[぀-ヿ㐀-鿿]+|[^\W_]+(?:'\w+)?")
 _EAST_ASIAN = pattern_of(r"[぀-ヿ㐀-鿿]")
+_FOLDERS = pattern_of(r"(?<![\w/])(?:[\w.-]+/)+(?=[\w.-]*\w)")  # a file is known by its name
+_LONGEST_QUOTE = 90  # characters
 _ENOUGH, _NEARLY_ALL = 0.6, 0.75
 _BINDING: tuple[SectionName, ...] = ("CONSTRAINTS", "DECISIONS", "OPEN", "NEXT")
 
@@ -78,17 +108,132 @@ def _clauses(text: str) -> list[str]:
     return [clause for clause in _clause_end().split(text.replace("’", "'")) if clause.strip()]
 
 
-def _read_rule(clause: str) -> _Rule | None:
-    is_ban = bool(pattern_of_kind("negation").search(clause))
-    stems = _stems_of(clause)
-    if not stems or not (is_ban or pattern_of_kind("demand").search(clause)):
+def shares_words(text: str, said: str, share: float, least: int = 1) -> bool:
+    """Whether so much of what a text says was said, by the beginnings of its words."""
+    wanted = _stems_of(text)
+    found = len(wanted & _stems_of(said))
+    return found >= share * len(wanted) and found >= min(len(wanted), least)
+
+
+def _read_rules(words: Words) -> Iterator[_Rule]:
+    for clause in _clauses(words.text):
+        is_ban = bool(pattern_of_kind("negation").search(clause))
+        stems = _stems_of(clause)
+        if stems and (is_ban or pattern_of_kind("demand").search(clause)):
+            yield _Rule("ban" if is_ban else "demand", stems, words)
+
+
+# What users say beside their rules
+
+_SENTENCE = pattern_of(r"(?<=[.!?。！？])\s*|\n+")
+_COMMA = pattern_of(r"[,;:，；：、(]\s*| - | – | — ")
+_LONGEST_ORDER = 12  # words
+_MANY_BESIDE = 3  # words: of such an order only the last part is turned round
+
+
+def _read_orders(messages: Sequence[Message]) -> Iterator[_Rule]:
+    """What users' sentences forbid or want kept, and questions that they answered with no."""
+    asked = ""
+    for message in messages:
+        if message.role == "assistant" and message.text:
+            asked = _last_question(message.text)
+        if message.role != "user" or not message.is_request:
+            continue
+        if asked and words_of_deeds("refusing").match(message.text.lstrip()):
+            answer = Words(first_line(f"{asked} {message.text}", _LONGEST_QUOTE), message.ref)
+            yield from _order_of(asked, answer)
+        asked = ""
+        for sentence in filter(None, _SENTENCE.split(message.text)):
+            if not sentence.rstrip().endswith(("?", "？")):
+                yield from _orders_in(sentence, message.ref)
+
+
+def _last_question(text: str) -> str:
+    last = [sentence for sentence in _SENTENCE.split(text) if sentence][-1]
+    return last if last.rstrip().endswith(("?", "？")) else ""
+
+
+def _orders_in(sentence: str, ref: str) -> Iterator[_Rule]:
+    words = Words(first_line(sentence, _LONGEST_QUOTE), ref)
+    before = ""
+    for clause in _cut_orders(sentence):
+        denied = _denied_part(clause)
+        if denied is not None and len(denied.split()) <= _LONGEST_ORDER:
+            yield from _order_of(denied, words, before)
+        keeps = words_of_deeds("keeping").search(clause)
+        if keeps is not None and not _left_of_opening(clause[: keeps.start()]):
+            yield from _order_of(clause[keeps.end() :], words, kind="keep")
+        before = clause
+
+
+def _cut_orders(sentence: str) -> Iterator[str]:
+    for part in _COMMA.split(sentence):
+        yield from filter(None, map(str.strip, _INSTEAD.split(part.replace("’", "'"))))
+
+
+_INSTEAD = pattern_of(
+    r"(?=\b(?:and|but) (?:not|never|don't|do not)\b)|(?=\b(?:instead of|rather than)\b)", re.I
+)
+
+
+def _denied_part(clause: str) -> str | None:
+    """What an order forbids; None where a clause gives none."""
+    found = pattern_of_kind("negation").search(clause)
+    if found is None:
         return None
-    return _Rule(is_ban, stems)
+    left = _left_of_opening(clause[: found.start()])
+    is_french = clause.lower().startswith(("ne ", "n'"))  # its verb stands between
+    if left and not (is_french and len(left.split()) == 1):
+        return None
+    return f"{left} {clause[found.end() :]}"
+
+
+def _left_of_opening(text: str) -> str:
+    return words_of_deeds("opening").sub(" ", text).strip(" -*•")
+
+
+def _order_of(
+    text: str, words: Words, before: str = "", kind: Literal["keep", "order"] = "order"
+) -> Iterator[_Rule]:
+    for name in ("handling", "vague"):
+        text = words_of_deeds(name).sub(" ", text)
+    stops = stop_words(main_language(words.text))
+    stems = _stems_of(" ".join(word for word in text.split() if word.lower() not in stops))
+    beside = _stems_of(before)
+    only = stems - beside
+    if only:
+        yield _Rule(kind, only, words, beside)
+
+
+def _goes_against(text: str, everything: frozenset[str], rule: _Rule) -> bool:
+    """Whether a line tells to do what an order forbids, or that it was done."""
+    if words_of_deeds("looking").match(text):
+        return False
+    is_one_of_many = len(rule.stems) == 1 and len(rule.beside) >= _MANY_BESIDE
+    if is_one_of_many and not rule.beside & everything:
+        return False
+    return any(
+        _affirms(clause, rule)
+        for clause in _cut_orders(text)
+        if rule.kind == "order" or words_of_deeds("removing").search(clause)
+    )
+
+
+def _affirms(clause: str, rule: _Rule) -> bool:
+    """Whether a clause names what an order forbids, and nothing in it turns that round."""
+    needed = (_NEARLY_ALL if len(rule.stems) > 2 else 1) * len(rule.stems)
+    if len(rule.stems & _stems_of(clause)) < needed:
+        return False
+    if pattern_of_kind("negation").search(clause) or words_of_deeds("denying").search(clause):
+        return False
+    turned = words_of_deeds("contrast").search(clause)
+    return turned is None or not rule.stems.isdisjoint(_stems_of(clause[: turned.start()]))
 
 
 def _stems_of(text: str) -> frozenset[str]:
     found: set[str] = set()
     negation, fillers = pattern_of_kind("negation"), words_in_all("rule_fillers")
+    text = _FOLDERS.sub("", text)
     negating = tuple(words_in_all("negating_endings"))
     for word in _WORD.findall(text.lower()):
         if _EAST_ASIAN.match(word):
@@ -100,7 +245,7 @@ def _stems_of(text: str) -> frozenset[str]:
 
 
 def _opposes(section: SectionName, clause: str, stems: frozenset[str], rule: _Rule) -> bool:
-    if not rule.is_ban:
+    if rule.kind == "demand":
         return section in _BINDING and bool(pattern_of_kind("needless").search(clause))
     if pattern_of_kind("lifting").search(clause):
         return True

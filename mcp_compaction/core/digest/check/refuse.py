@@ -21,6 +21,7 @@ from mcp_compaction.model import (
 _TIMES_TOO_LONG = 4
 _FEWEST_LETTERS = 12
 _SPAN_WORTH_WORDS = 200
+_FEW_LINES = 2  # of an error message
 
 
 def is_excuse(text: str) -> bool:
@@ -67,33 +68,31 @@ def refusal_reason(
         return TooLong(tokens, span)
     if _is_echo(texts, source.everything):
         return "echo"
-    if _is_in_another_script(" ".join(texts), source.everything):
+    told = " ".join(texts)
+    # Tools speak English to everybody.
+    if all(_is_in_another_script(told, said) for said in (source.everything, source.user)):
         return "other_language"
     return None
 
 
+# What a service says begins so; who tells of work on a rate limiter or on billing has more to say.
 _ERROR_FORM = pattern_of(
-    r"\bquota\b|rate[ _-]?limit|overloaded|too many requests|insufficient[ _]|credit balance"
-    r"|billing"
-    r"|(?:invalid|incorrect|missing) (?:api|x-api)[ -]?key|unauthori[sz]ed"
-    r"|HTTP(?:/[\d.]+)? ?[45]\d\d"
-    r"|\b(?:error|status)(?: code)?:? ?[45]\d\d\b|\b[45]\d\d (?:bad|forbidden|internal|service"
-    r"|gateway"
-    r"|unauthorized|too|not found)|\"?(?:type|error)\"?\s*:\s*[{\"]|internal server error|service"
-    r" unavailable|bad gateway|gateway time-?out|(?:request|read|connection) timed? ?out"
-    r"|connection "
-    r"(?:reset|refused|error|aborted)|context[ _]length|maximum context|try again later"
-    r"|<!doctype|<html",
+    r"(?:HTTP(?:/[\d.]+)? ?)?(?:error|status)?(?: code)?:? ?[45]\d\d\b"
+    r"|\{?\s*\"?(?:type|error)\"?\s*:\s*[{\"]|<!doctype|<html"
+    r"|(?:api )?error:? .{0,40}\b(?:quota|rate limit|overloaded|api[ -]key|unauthori[sz]ed"
+    r"|timed out)"
+    r"|(?:overloaded|too many requests|service unavailable|bad gateway|internal server error"
+    r"|insufficient credit)\b",
     re.I,
 )
 
 
 def _is_error(texts: Sequence[str], source: Source) -> bool:
     """Whether a draft is what a service says when it has no answer; a span may tell of errors."""
-    if is_excuse(texts[0]) and one_line(texts[0]) not in source.everything:
-        return True
-    wrong = [t for t in texts if _ERROR_FORM.search(t) and one_line(t) not in source.everything]
-    return len(texts) <= 6 and 2 * len(wrong) >= len(texts)
+    first = one_line(texts[0])
+    if first in source.everything:
+        return False
+    return is_excuse(first) or (len(texts) <= _FEW_LINES and bool(_ERROR_FORM.match(first)))
 
 
 _SPEAKER = pattern_of(r"^(?:\[?m?\d+\]?:? )?(?:user|assistant|tool|system|human|ai)\s*:\s*", re.I)
@@ -157,4 +156,4 @@ def _is_in_another_script(text: str, span: str) -> bool:
     name = max(letters, key=lambda script: letters[script])
     there = {script: len(pattern.findall(span)) for script, pattern in _SCRIPTS.items()}
     spoken = sum(there.values())
-    return letters[name] > total / 2 and spoken > 0 and there[name] < _HARDLY * spoken
+    return letters[name] > total / 2 and there[name] <= _HARDLY * spoken

@@ -7,11 +7,10 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
+from mcp_compaction.core.digest.check.deeds import TELLS_OF_THE_PAST, Deeds, says_we_decided
 from mcp_compaction.core.digest.check.evidence import Evidence
-from mcp_compaction.core.digest.check.opposites import Rules
+from mcp_compaction.core.digest.check.opposites import Rules, Words, shares_words
 from mcp_compaction.core.digest.check.statements import Statements
-from mcp_compaction.core.digest.check.subjects import Subjects
-from mcp_compaction.core.digest.check.successes import Successes
 from mcp_compaction.core.digest.text import OUR_PREFIX
 from mcp_compaction.core.log.content import compact_json, words_of
 from mcp_compaction.core.log.conversation import conversation_of
@@ -19,6 +18,7 @@ from mcp_compaction.core.log.quotes import Requests
 from mcp_compaction.core.log.spoken_rules import unpinned_rules
 from mcp_compaction.core.text.words import one_line
 from mcp_compaction.model import (
+    Item,
     Message,
     SectionName,
     Session,
@@ -33,15 +33,17 @@ class AuthorKnowledge(NamedTuple):
     texts: tuple[str, ...] = ()
     settled: tuple[str, ...] = ()  # those that state a rule or a decision
     messages: tuple[Message, ...] = ()
+    done: tuple[str, ...] = ()  # those that tell what was done before
 
 
 NO_KNOWLEDGE = AuthorKnowledge()
+_MOST, _SOME = 0.5, 0.25  # of the words of a line
 
 
 def rules_in_force(session: Session) -> tuple[str, ...]:
     """Every rule the session knows of: pinned, in a digest, or said where it is still in sight."""
     pinned = [pin.text for pin in session.pins if pin.kind == "constraint"]
-    kept = [item.text for d in session.digests for item in d.items("CONSTRAINTS")]
+    kept = [i.text for d in session.digests for i in d.items("CONSTRAINTS") if i.by != "model"]
     said = [c.text for c in unpinned_rules(session.messages, ())]
     return tuple(dict.fromkeys((*pinned, *kept, *said)))
 
@@ -51,8 +53,15 @@ def knowledge_of_author(
 ) -> AuthorKnowledge:
     """What an author may know beside a span: a model the pins, the agent all it has in sight."""
     pinned = tuple(pin.text for pin in session.pins)
+    done = tuple(
+        item.text
+        for digest in session.digests
+        for name in TELLS_OF_THE_PAST
+        for item in digest.items(name)
+        if not item.by
+    )
     if author != "agent":
-        return AuthorKnowledge(pinned, pinned)
+        return AuthorKnowledge(pinned, pinned, done=done)
     sections, digests, excerpts = session.sections, session.digests, session.view.promoted
     fixed = (sections.task, sections.memory, compact_json(sections.system))
     told = (
@@ -65,7 +74,7 @@ def knowledge_of_author(
         *(item.text for digest in digests for item in digest.items("DECISIONS")),
         *(piece for one in excerpts if one.by in ("user", "decision") for piece in one.pieces),
     )
-    return AuthorKnowledge((*pinned, *told), (*pinned, *settled), messages)
+    return AuthorKnowledge((*pinned, *told), (*pinned, *settled), messages, done)
 
 
 @dataclass(frozen=True)
@@ -96,7 +105,31 @@ class Source:
 
     @cached_property
     def rules(self) -> Rules:
+        kept = dict(self.request.must_keep).get("CONSTRAINTS", ())
+        said = [Words(item.text, item.refs[0] if item.refs else "") for item in kept]
+        return Rules((*said, *self.in_force), conversation_of(self._window))
+
+    def opposes(self, section: SectionName, text: str) -> bool:
+        """Whether a line opposes a rule in force, whatever else users said."""
+        return self._stated_rules.opposed_by(section, text) is not None
+
+    @cached_property
+    def _stated_rules(self) -> Rules:
         return Rules((*self.in_force, *self._kept("CONSTRAINTS")))
+
+    def holds_decision(self, item: Item) -> bool:
+        """Whether a decision was stated; one that a line gives to nobody may only be told of."""
+        if self.statements.holds_decision(item):
+            return True
+        return not says_we_decided(item.text) and self.deeds.speaks_of(item.text)
+
+    def speaks_of(self, section: SectionName, text: str) -> bool:
+        """Whether users said most words of a rule, or the record some of those of a task."""
+        window = conversation_of(self._window)
+        if section != "CONSTRAINTS":
+            return shares_words(text, _join_folded(map(_words_of, window)), _SOME)
+        said = [message.text for message in window if message.role == "user"]
+        return shares_words(text, _join_folded([*said, *self.in_force]), _MOST, least=2)
 
     @cached_property
     def evidence(self) -> Evidence:
@@ -108,12 +141,9 @@ class Source:
         return Statements(conversation_of(self._messages), [*self._known, *self.beside.settled])
 
     @cached_property
-    def successes(self) -> Successes:
-        return Successes(conversation_of(self._messages), [*self._known, *self.beside.texts])
-
-    @cached_property
-    def subjects(self) -> Subjects:
-        return Subjects(self.evidence, self.spoken)
+    def deeds(self) -> Deeds:
+        memory = (self.request.memory or "").splitlines()
+        return Deeds(conversation_of(self._window), [*memory, *self.beside.done])
 
     @property
     def _messages(self) -> tuple[Message, ...]:

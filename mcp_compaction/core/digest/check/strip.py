@@ -17,6 +17,7 @@ from mcp_compaction.model import (
     Item,
     SectionName,
     SummaryRequest,
+    Writer,
 )
 
 Fault = Literal[
@@ -28,9 +29,13 @@ Fault = Literal[
     "unquoted",
     "invented",
     "undecided",
-    "unreached",
-    "unmentioned",
+    "unshown",
+    "against",
 ]
+MARKED: tuple[Fault, ...] = ("undecided", "unshown", "against", "unquoted")
+"""The faults of lines that stay and are marked: who reads them decides."""
+UNSHOWN = "unshown"
+_BINDING: tuple[SectionName, ...] = ("CONSTRAINTS", "OPEN")
 
 _LEAST_QUOTE = 4
 
@@ -48,72 +53,87 @@ _REF = pattern_of(r"[mdp]\d{1,9}")
 
 
 def strip_faults(draft: Draft, source: Source) -> Stripped:
-    """The draft without the lines at fault; rules and tasks nobody stated become uncertain."""
+    """The draft without the lines at fault, each of the others with who wrote it; what nothing
+    shows and what is against a user's words is marked, rules and tasks nobody stated become
+    uncertain."""
     kept: dict[SectionName, list[Item]] = {}
     faults: Counter[Fault] = Counter()
     invented: list[str] = []
     is_ours = draft.author == "extractive"
     for name, items in draft.sections:
         for item in items:
-            readable = _make_readable(item, source.request, is_ours)
+            readable = _make_readable(item, source.request, draft.author)
             faults["unreadable"] += bool(UNSEEN.search(item.text))
             if not readable.text:
                 continue
-            fault = _fault_of(name, readable, source, is_ours)
+            fault, doubt = _fault_of(name, readable, source, is_ours)
             if fault is not None:
                 faults[fault] += 1
             if fault == "invented":
                 invented += source.evidence.missing(readable.text)
-            if fault == "unquoted":
-                kept.setdefault("UNCERTAIN", []).append(readable)
-            elif fault is None:
-                kept.setdefault(name, []).append(readable)
+            if fault is None or fault in MARKED:
+                binds = fault == "unquoted" or (fault is not None and name in _BINDING)
+                marked = readable.model_copy(update={"doubt": doubt}) if doubt else readable
+                kept.setdefault("UNCERTAIN" if binds else name, []).append(marked)
     clean = draft.model_copy(update={"author": author_of(draft), "sections": as_sections(kept)})
     return Stripped(clean, tuple((+faults).items()), tuple(dict.fromkeys(invented)))
 
 
-def _make_readable(item: Item, request: SummaryRequest, is_ours: bool) -> Item:
-    """The item on one line, without what cannot be shown, with refs that lead somewhere."""
+def _make_readable(item: Item, request: SummaryRequest, author: str) -> Item:
+    """The item on one line, without what cannot be shown, with refs that lead somewhere and with
+    who wrote it."""
+    is_ours = author == "extractive"
     named = (ref for ref in item.refs if _REF.fullmatch(ref))
     # How things stand may be told by a message that stays in the window.
     last = request.later[-1].seq if is_ours and request.later else request.last
     refs = tuple(ref for ref in named if ref[0] != "m" or int(ref[1:]) <= last)
     changed = {"text": one_line(UNSEEN.sub("", item.text)), "refs": refs}
+    if is_ours:
+        return item.model_copy(update=changed)
     # What no size leaves out is for us to say.
-    return item.model_copy(update=changed if is_ours else {**changed, "must_stay": False})
+    written: Writer = "agent" if author == "agent" else "model"
+    return item.model_copy(update={**changed, "must_stay": False, "by": written, "doubt": ""})
 
 
-def _fault_of(section: SectionName, item: Item, source: Source, is_ours: bool) -> Fault | None:
+_Judged = tuple[Fault | None, str]  # and the doubt that a line is marked with
+
+
+def _fault_of(section: SectionName, item: Item, source: Source, is_ours: bool) -> _Judged:
     if is_forged(item.text):
-        return "forged"
+        return "forged", ""
     # Our own lines on what a user refused name the command that it was.
     tells_refusal = is_ours and section == "REJECTED"
-    if is_order(item.text) and not (tells_refusal or source.is_users(item.text)):
-        return "order"
-    if _negates(section, item.text, source) and not source.is_users(item.text):
-        return "negated"
+    is_users = source.is_users(item.text)
+    if is_order(item.text) and not (tells_refusal or is_users):
+        return "order", ""
+    said = OUR_PREFIX.sub("", item.text)
+    if not is_users and (lifts_rules(item.text) or (is_ours and source.opposes(section, said))):
+        return "negated", ""
     if _is_unsaid(item, source):
-        return "unsaid"
+        return "unsaid", ""
     # Our own lines are quoted from the span.
-    unfounded = None if is_ours else _fault_by_evidence(section, item, source)
-    if unfounded is not None:
-        return unfounded
-    return "unquoted" if _is_unquoted(section, item, source) else None
+    judged = _NO_FAULT if is_ours else _judge_by_evidence(section, item, source, is_users)
+    if judged is _NO_FAULT and _is_unquoted(section, item, source):
+        return "unquoted", ""
+    return judged
 
 
-def _negates(section: SectionName, text: str, source: Source) -> bool:
-    return lifts_rules(text) or source.rules.are_opposed_by(section, OUR_PREFIX.sub("", text))
+_NO_FAULT: _Judged = (None, "")
 
 
-def _fault_by_evidence(section: SectionName, item: Item, source: Source) -> Fault | None:
+def _judge_by_evidence(section: SectionName, item: Item, source: Source, is_users: bool) -> _Judged:
     missing = source.evidence.missing(item.text)
     if missing:
-        return "unsaid" if missing[0].startswith('"') else "invented"
-    if section == "DECISIONS" and not source.statements.holds_decision(item):
-        return "undecided"
-    if not source.successes.hold(section, item):
-        return "unreached"
-    return None if source.subjects.hold(section, item) else "unmentioned"
+        return ("unsaid" if missing[0].startswith('"') else "invented"), ""
+    is_shown = source.deeds.show(section, item)
+    opposed = None if is_users else source.rules.opposed_by(section, item.text, not is_shown)
+    if opposed is not None:
+        return "against", f"against {opposed.quoted}"
+    if not is_shown:
+        return "unshown", UNSHOWN
+    if section == "DECISIONS" and not source.holds_decision(item):
+        return "undecided", UNSHOWN
+    return _NO_FAULT
 
 
 def _is_unsaid(item: Item, source: Source) -> bool:
@@ -131,13 +151,14 @@ def _quotes_of_user(text: str) -> list[str]:
 
 
 def _is_unquoted(section: SectionName, item: Item, source: Source) -> bool:
-    if section not in ("CONSTRAINTS", "OPEN"):
+    if section not in _BINDING:
         return False
     words = _strip_marks(item.text)
     # A tool's words bind nobody.
-    return len(words) < _LEAST_QUOTE or words not in (
-        source.user if section == "CONSTRAINTS" else source.spoken
-    )
+    said = source.user if section == "CONSTRAINTS" else source.spoken
+    if len(words) >= _LEAST_QUOTE and words in said:
+        return False
+    return not (item.by and source.speaks_of(section, words))
 
 
 def _strip_marks(text: str) -> str:

@@ -1,0 +1,433 @@
+"""Tells which lines of a draft claim a deed that no call of the window shows."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache, cached_property
+from itertools import takewhile
+from typing import NamedTuple
+
+from mcp_compaction.core.digest.check.evidence import words_in
+from mcp_compaction.core.log.content import compact_json
+from mcp_compaction.core.log.findings import exact_words
+from mcp_compaction.core.log.ledger import CallEntry, ledger_of
+from mcp_compaction.core.text.all_languages import pattern_of_kind
+from mcp_compaction.core.text.language import ENGLISH, main_language
+from mcp_compaction.core.text.patterns import any_of, pattern_of
+from mcp_compaction.core.text.sentences import split_sentences
+from mcp_compaction.core.text.words import telling_stem
+from mcp_compaction.lexicon.deeds import ByLanguage, KnownDeed, known_deeds
+from mcp_compaction.model import Item, Message, SectionName
+
+TELLS_DEEDS: tuple[SectionName, ...] = ("STATE", "DONE", "PROGRESS")
+"""The sections of which every line tells what was done."""
+TELLS_OF_THE_PAST: tuple[SectionName, ...] = (*TELLS_DEEDS, "LEARNED", "FACTS", "DECISIONS")
+"""The sections whose lines tell what has happened or been found."""
+_NO_CLAIMS: tuple[SectionName, ...] = ("CONSTRAINTS", "REJECTED", "ASKED", "NAMES", "UNCERTAIN")
+_MOST_CHARS = 4_000  # at either end of a result
+_BEGINNING = 5  # letters: "deploy" and "deployment" are one word
+_SHORTEST = 3
+_FAR = 40  # characters between a thing and the word that it is in order
+_SOME, _HARDLY, _ENOUGH, _MOST = (
+    0.2,
+    1 / 3,
+    0.45,
+    0.6,
+)  # of the telling words of a line, those that the record has
+_EAST_ASIAN = "\u1100"  # from here on, letters of languages without spaces between words
+_SIGNS = pattern_of(r"[\W_]+")
+_CLAUSE_END = pattern_of(r"[,;，；、。]\s*|(?<=\w)[.:!] +|\s[–—-]\s")
+_NO_SPACES = ("zh", "ja", "ko")
+_DECIDED = pattern_of(r"\b(?:we|team|they|everyone|all)\b.{0,20}\b(?:decided|agreed|chose)\b", re.I)
+_QUESTION = pattern_of(r"[?？]\W*$")
+_FIRST_PERSON = pattern_of(r"\b(?:I|we)(?: have|'ve)? (?:just |already )?\w+(?:ed|nt|de|n)\b")
+
+
+class _Call(NamedTuple):
+    """A call as claims are held against it: what was called with what, and all that it holds."""
+
+    seq: int
+    line: str
+    text: str
+    result: str
+    is_done: bool
+    is_read: bool
+
+
+class Claim(NamedTuple):
+    """A deed that a clause of a line claims, by the words that say so."""
+
+    deed: KnownDeed | None  # None: something came to a good end
+    clause: str
+    words: str  # that claim it
+    program: str = ""
+
+
+@dataclass(frozen=True)
+class Deeds:
+    """The calls of a window, and what was said beside them."""
+
+    messages: Sequence[Message]
+    known: Sequence[str] = ()  # what is told of earlier messages
+
+    def show(self, section: SectionName, item: Item) -> bool:
+        """Whether every deed that a line claims is shown by a call, or by a user's words where
+        those count; a line that is told word for word among what is known is believed."""
+        if section in _NO_CLAIMS or item.provenance == "verbatim":
+            return True
+        claims = claims_in(item.text)
+        if section not in TELLS_OF_THE_PAST:
+            claims = [claim for claim in claims if _has_aux(claim)]
+        judged = {claim.clause for claim in claims if claim.deed and claim.deed.by_user}
+        clauses = (clause for clause in _CLAUSE_END.split(item.text) if clause not in judged)
+        asked = [clause for clause in clauses if _is_of_user(clause)]
+        if all(self._shows(claim, item) for claim in claims) and all(map(self._user_said, asked)):
+            if asked:
+                return True
+            is_told = section not in TELLS_DEEDS or bool(claims) or self._tells(item.text)
+            return is_told or self._is_known(item.text)
+        return self._is_known(item.text)
+
+    def speaks_of(self, text: str) -> bool:
+        """Whether most words of a line stand somewhere in the record."""
+        wanted = _telling_in(text, ())
+        return bool(wanted) and _holds_enough(wanted, self._everything, _MOST)
+
+    def _is_known(self, text: str) -> bool:
+        return any(text in known or known in text for known in self.known if known)
+
+    def _shows(self, claim: Claim, item: Item) -> bool:
+        if claim.deed is None:
+            return self._ended_well(claim, item)
+        names = _names_in(claim.clause)
+        if any(name not in self._called for name in names):
+            return claim.deed.by_user and self._user_accepts(claim)
+        if claim.deed.about:
+            return self._is_fine(claim, item)
+        return self._is_done(claim.deed, claim) or (
+            claim.deed.by_user and self._user_accepts(claim)
+        )
+
+    def _is_fine(self, claim: Claim, item: Item) -> bool:
+        """Whether the last call that looked at a thing found it in order."""
+        assert claim.deed is not None
+        shown_by = _pattern(claim.deed.shown_by)
+        alike = [call for call in self._calls if shown_by.search(call.line)]
+        if claim.program:
+            alike = [call for call in alike if _plain(claim.program) in _plain(call.line)]
+        elif not _holds_enough(_object_of(claim), self._called, _HARDLY):
+            return False
+        return _last_is_fine(alike, claim, item, claim.deed.spoiled_by)
+
+    def _ended_well(self, claim: Claim, item: Item) -> bool:
+        wanted = _object_of(claim)
+        shared = [(sum(w in call.text for w in wanted), call) for call in self._calls]
+        most = max((n for n, _ in shared), default=0)
+        if not wanted or not most:
+            return not wanted or not _is_english(claim.clause)
+        return _last_is_fine([call for n, call in shared if n == most], claim, item, "")
+
+    def _is_done(self, deed: KnownDeed, claim: Claim) -> bool:
+        wanted = _object_of(claim)
+        sure = _pattern(deed.shown_by)
+        done = any(call.is_done and sure.search(call.line) for call in self._calls)
+        if not done and deed.may_show:
+            may, names = _pattern(deed.may_show), _names_in(claim.clause)
+            done = any(
+                call.is_done
+                and may.search(call.line)
+                and all(name in call.text for name in names)
+                and (names or (wanted and _holds_enough(wanted, call.text, _MOST)))
+                for call in self._calls
+            )
+        if not done or not _is_english(claim.clause):
+            return done
+        return _holds_enough(_places_in(claim), self._called, 1) and _holds_enough(
+            wanted, self._called + self._stated, _HARDLY
+        )
+
+    def _user_accepts(self, claim: Claim) -> bool:
+        """Whether a user's message accepts what is named, which calls had named before it."""
+        names, seen = _names_in(claim.clause), ""
+        is_others = not _speaker().search(claim.clause) and not _has_aux(claim)
+        if is_others:
+            return False
+        calls = list(self._calls)
+        for message in self.messages:
+            while calls and calls[0].seq <= message.seq:
+                seen += calls.pop(0).text
+            is_users = message.role == "user" and message.is_request
+            accepts = is_users and _accepting().match(message.text)
+            if accepts and all(name in seen for name in names):
+                return True
+        return False
+
+    def _user_said(self, clause: str) -> bool:
+        """Whether a user's message, with what it answers, has most of what a clause says that the
+        user wants, allows or decided."""
+        asking = words_of_deeds("asking").search(clause)
+        wanted = _telling_in(clause[asking.end() :] if asking else clause, ())
+        names = _names_in(clause)
+        before = ""
+        for message in self.messages:
+            said = _with_plain(f"{before} {message.text}") if message.text else ""
+            is_users = message.role == "user" and message.is_request
+            holds_names = is_users and all(name in said for name in names)
+            if holds_names and _holds_enough(wanted, said, _ENOUGH):
+                return True
+            before = message.text or before
+        return False
+
+    def _tells(self, text: str) -> bool:
+        """Whether the record speaks of what a line tells, though not as a deed of a known kind."""
+        names = _names_in(text)
+        if any(name not in self._read and name not in self._stated for name in names):
+            return False
+        if names or not self._calls:
+            return True
+        # Calls speak English: of what another language says of them they have a word or two.
+        wanted = _telling_in(text, ())
+        shown = sum(_is_held(word, self._read + self._stated) for word in wanted)
+        if not _is_english(text):
+            return shown >= _SOME * len(wanted)
+        # What only a user names was asked for; that says little of whether it was done.
+        asked = sum(_is_held(word, self._everything) for word in wanted) - shown
+        return shown + asked / 2 >= _HARDLY * len(wanted)
+
+    @cached_property
+    def _calls(self) -> tuple[_Call, ...]:
+        return tuple(map(_read_call, ledger_of(self.messages).entries))
+
+    @cached_property
+    def _everything(self) -> str:
+        said = (_with_plain(message.text) for message in self.messages if message.text)
+        return "".join([self._read, *said])
+
+    @cached_property
+    def _called(self) -> str:
+        """The texts of all calls and their results but of those that only read a file."""
+        return "".join(call.line if call.is_read else call.text for call in self._calls)
+
+    @cached_property
+    def _read(self) -> str:
+        return "".join(call.text for call in self._calls)
+
+    @cached_property
+    def _stated(self) -> str:
+        """What an assistant told, and a user of what he did himself: no question and no plan."""
+        told: list[str] = []
+        for message in self.messages:
+            for sentence in split_sentences(message.text) if message.text else ():
+                is_told = message.role == "assistant" and not _is_ahead(sentence)
+                if (is_told or _FIRST_PERSON.search(sentence)) and not _QUESTION.search(sentence):
+                    told.append(_with_plain(sentence))
+        return "".join([*told, *map(_with_plain, self.known)])
+
+
+def says_we_decided(text: str) -> bool:
+    """Whether a line says that several decided something together."""
+    return bool(_DECIDED.search(text))
+
+
+def _is_of_user(clause: str) -> bool:
+    """Whether a clause tells what the user wants, allows or decided."""
+    who = _speaker().search(clause)
+    return who is not None and bool(words_of_deeds("asking").search(clause, who.end()))
+
+
+def claims_in(text: str) -> list[Claim]:
+    """The deeds that a line claims were done, clause by clause."""
+    return [
+        claim
+        for clause in _CLAUSE_END.split(text)
+        for claim in _claims_of_clause(clause)
+        if clause.strip()
+    ]
+
+
+def _claims_of_clause(clause: str) -> Iterator[Claim]:
+    is_about = False
+    fine = words_of_deeds("fine").search(clause)
+    for deed in known_deeds().deed:
+        if deed.about:
+            program = _programs(deed.programs).search(clause) if deed.programs else None
+            about = program or _by_languages(tuple(deed.about.items())).search(clause)
+            if about is None or fine is None or _is_denied(clause, fine):
+                continue
+            if max(about.start(), fine.start()) - min(about.end(), fine.end()) > _FAR:
+                continue
+            is_about = True
+            yield Claim(deed, clause, f"{about[0]} {fine[0]}", program[0] if program else "")
+            continue
+        said = _by_languages(tuple(deed.claims.items())).search(clause)
+        if said is not None and not _is_denied(clause, said):
+            yield Claim(deed, clause, said[0])
+    well = None if is_about else words_of_deeds("succeeding").search(clause)
+    if well is not None and not _is_denied(clause, well):
+        yield Claim(None, clause, well[0])
+
+
+def _is_denied(clause: str, said: re.Match[str]) -> bool:
+    """Whether a clause says that something was not done, or is still to come."""
+    before = clause[: said.start()]
+    language = main_language(clause)
+    turned = (pattern_of_kind("negation"), *(_words_in(n, language) for n in ("denying", "ahead")))
+    if any(pattern.search(before) for pattern in turned):
+        return True
+    behind = clause[said.end() :].lstrip()
+    return bool(_words_in("denying", language).match(behind)) or behind.startswith("pas ")
+
+
+def _is_ahead(sentence: str) -> bool:
+    return bool(_words_in("ahead", main_language(sentence)).search(sentence))
+
+
+def _has_aux(claim: Claim) -> bool:
+    return bool(words_of_deeds("aux").search(claim.clause))
+
+
+def _is_english(text: str) -> bool:
+    return text.isascii() and main_language(text) in ("", ENGLISH)
+
+
+def _last_is_fine(calls: Sequence[_Call], claim: Claim, item: Item, spoiled_by: str) -> bool:
+    """Whether the last of some calls was done with nothing amiss; one that a line names, or the
+    first where it says so, counts as well."""
+    named = {int(ref[1:]) for ref in item.refs if ref[0] == "m"}
+    near = {seq for place in named for seq in (place - 1, place, place + 1)}
+    good = [call for call in calls if _is_good(call, spoiled_by)]
+    is_first = bool(re.search(r"\b(?:first|initial\w*|earlier)\b", claim.clause, re.I))
+    return bool(good) and (good[-1] is calls[-1] or is_first or any(c.seq in near for c in good))
+
+
+def _is_good(call: _Call, spoiled_by: str) -> bool:
+    if not call.is_done:
+        return False
+    return not (spoiled_by and re.search(spoiled_by, call.result, re.I | re.M))
+
+
+def _object_of(claim: Claim) -> tuple[str, ...]:
+    """The words of a claim that say what was done to what."""
+    return _telling_in(claim.clause, words_in(claim.words))
+
+
+def _telling_in(text: str, without: Iterable[str]) -> tuple[str, ...]:
+    language = main_language(text)
+    plain = _vague().sub(" ", text)
+    left = [word for word in words_in(plain) if word not in set(without)]
+    told = ((word, telling_stem(word, language)) for word in left if len(word) >= _SHORTEST)
+    # "stag" for staging, whose stem is "stage": what all forms of a word begin with.
+    begun = (_shared_beginning(word, stem)[:_BEGINNING] for word, stem in told if stem)
+    return tuple(dict.fromkeys(f" {b}" for b in begun if b.isalpha() and b < _EAST_ASIAN))
+
+
+def _shared_beginning(word: str, stem: str) -> str:
+    pairs = takewhile(lambda pair: pair[0] == pair[1], zip(word, stem, strict=False))
+    return "".join(letter for letter, _ in pairs)
+
+
+def _places_in(claim: Claim) -> tuple[str, ...]:
+    """Where a claim says that something was done, by the words behind it."""
+    behind = claim.clause[claim.clause.find(claim.words) + len(claim.words) :]
+    found = (match[1] for match in _place().finditer(behind))
+    return tuple(word for place in found for word in _telling_in(place, ())[:1])
+
+
+def _names_in(text: str) -> tuple[str, ...]:
+    """The exact names in a text, as they stand in `_with_plain`."""
+    words = (word.strip("./:@+~-").lower() for word in exact_words(text))
+    return tuple(word for word in words if re.search(r"[^\W\d]{2}|[^\W\d].*\d", word))
+
+
+def _holds_enough(wanted: Sequence[str], text: str, share: float) -> bool:
+    return not wanted or sum(_is_held(word, text) for word in wanted) >= share * len(wanted)
+
+
+def _is_held(word: str, text: str) -> bool:
+    """Whether a word is said, be it in another: `test` in pytest."""
+    return (word[1:] if len(word) > _SHORTEST + 1 else word) in text
+
+
+def _read_call(entry: CallEntry) -> _Call:
+    action, result = entry.action, entry.result.text if entry.result is not None else ""
+    shown = (
+        result if len(result) <= 2 * _MOST_CHARS else result[:_MOST_CHARS] + result[-_MOST_CHARS:]
+    )
+    given = compact_json(entry.call.arguments)
+    called = action.target if action.kind in ("run", "read", "write", "edit") else given
+    return _Call(
+        seq=int(entry.result_ref[1:]),
+        line=_with_plain(f"{entry.call.name} {called}"),
+        text=_with_plain(f"{entry.call.name} {given} {shown}"),
+        result=shown,
+        is_done=entry.ending == "done",
+        is_read=action.kind == "read",
+    )
+
+
+def _with_plain(text: str) -> str:
+    """A text in small letters, and once more with its words alone."""
+    folded = text.lower()
+    return f" {folded.replace('_', ' ')} {folded} {_SIGNS.sub(' ', folded)} "
+
+
+def _plain(text: str) -> str:
+    return _SIGNS.sub(" ", text.lower()).strip()
+
+
+# Patterns
+
+
+@cache
+def _pattern(source: str) -> re.Pattern[str]:
+    return re.compile(source, re.I | re.M)
+
+
+@cache
+def _by_languages(ways: tuple[tuple[str, str], ...]) -> re.Pattern[str]:
+    """A pattern for the words of several languages; those of some have no edges."""
+    spaced = [way for code, way in ways if code not in _NO_SPACES]
+    others = [way for code, way in ways if code in _NO_SPACES]
+    edged = [rf"(?<!\w)(?:{'|'.join(spaced)})(?!\w)"] if spaced else []
+    return any_of(*edged, *others)
+
+
+@cache
+def words_of_deeds(name: str) -> re.Pattern[str]:
+    """A pattern for the words of a name in `deeds.toml`, in all languages."""
+    ways: ByLanguage = getattr(known_deeds(), name)
+    return _by_languages(tuple(ways.items()))
+
+
+@cache
+def _words_in(name: str, language: str) -> re.Pattern[str]:
+    """A pattern for the words of a name in a language, and in English: its words are everywhere."""
+    ways: ByLanguage = getattr(known_deeds(), name)
+    codes = dict.fromkeys(code for code in (language, ENGLISH) if code in ways)
+    return _by_languages(tuple((code, ways[code]) for code in codes))
+
+
+@cache
+def _programs(programs: str) -> re.Pattern[str]:
+    return any_of(rf"(?<![\w-])(?:{programs})(?![\w-])")
+
+
+def _vague() -> re.Pattern[str]:
+    return words_of_deeds("vague")
+
+
+def _speaker() -> re.Pattern[str]:
+    return words_of_deeds("speaker")
+
+
+@cache
+def _accepting() -> re.Pattern[str]:
+    return any_of(rf"\W*(?:{words_of_deeds('accepting').pattern})")
+
+
+@cache
+def _place() -> re.Pattern[str]:
+    before = "|".join(known_deeds().place.values())
+    return any_of(rf"\b(?:{before}) (?:the |le |la |der |die |das |den |dem |el )?([\w./-]+)")

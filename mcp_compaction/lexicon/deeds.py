@@ -1,0 +1,65 @@
+"""What is known of deeds that a line may claim, and of the calls that show them, as data."""
+
+from __future__ import annotations
+
+from functools import cache
+
+from pydantic import Field, model_validator
+
+from mcp_compaction.lexicon import read_source
+from mcp_compaction.model import Value
+
+ByLanguage = dict[str, str]
+
+
+class KnownDeed(Value):
+    """Something that may be claimed to have been done; see the head of `deeds.toml`."""
+
+    name: str
+    shown_by: str
+    example: str
+    call: str
+    near_miss: str
+    claims: ByLanguage = Field(default_factory=dict)
+    about: ByLanguage = Field(default_factory=dict)
+    programs: str = ""
+    may_show: str = ""
+    spoiled_by: str = ""
+    by_user: bool = False
+
+    @model_validator(mode="after")
+    def _is_claimed_in_one_way(self) -> KnownDeed:
+        if bool(self.claims) == bool(self.about):
+            raise ValueError(f"{self.name}: give claims or about")
+        return self
+
+
+class KnownDeeds(Value):
+    """All that is known of deeds; see the head of `deeds.toml`."""
+
+    fine: ByLanguage
+    succeeding: ByLanguage
+    aux: ByLanguage
+    place: ByLanguage
+    ahead: ByLanguage
+    looking: ByLanguage
+    removing: ByLanguage
+    keeping: ByLanguage
+    contrast: ByLanguage
+    denying: ByLanguage
+    opening: ByLanguage
+    handling: ByLanguage
+    refusing: ByLanguage
+    speaker: ByLanguage
+    vague: ByLanguage
+    accepting: ByLanguage
+    asking: ByLanguage
+    deed: tuple[KnownDeed, ...]
+
+
+@cache
+def known_deeds() -> KnownDeeds:
+    """The deeds and the words around them; read once."""
+    import tomllib
+
+    return KnownDeeds.model_validate(tomllib.loads(read_source("deeds.toml")))

@@ -1,0 +1,139 @@
+"""Lies and true lines of a model and of an agent, through real compactions."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Literal
+
+import pytest
+
+from mcp_compaction.core.digest.text import parse_digest, render_digest
+from mcp_compaction.core.policy import Policy
+from mcp_compaction.formats import read_incoming
+from mcp_compaction.model import Ask, Compaction, Digest, Digested, Draft, SummaryRequest
+from tests.compactor.small_session import open_session
+from tests.core.saying import assistant, ran, user
+
+pytestmark = pytest.mark.anyio
+
+Writer = Literal["model", "agent"]
+LONG = "\n".join(f"row {n} of a table that nobody needs any more" for n in range(90))
+
+
+def session() -> list[dict[str, Any]]:
+    return [
+        user(
+            "The rate limiter in src/limiter.py lets bursts through, fix it and put it on "
+            "staging-1. Never deploy to prod-2. Use a token bucket, not a sliding window."
+        ),
+        *ran("a", "cat table.txt", LONG),
+        *ran("b", "pytest -q tests/test_limiter.py", "1 failed, 3 passed\nexit code 1"),
+        assistant("The bucket starts with one token too many."),
+        *ran("c", "sed -i s/one/two/ src/limiter.py", ""),
+        *ran("d", "pytest -q tests/test_limiter.py", "4 passed in 0.2s"),
+        *ran("e", "git commit -am 'Limit bursts'", "[fix 3fa9c21] Limit bursts"),
+        *ran("f", "helm upgrade limiter charts/limiter -n staging-1", "STATUS: deployed"),
+        assistant("Should the bucket be shared?"),
+        user("No, one for each key. Then write docs/limits.md."),
+        *ran("g", "cat other.txt", LONG),
+        *ran("h", "cat third.txt", LONG),
+        *ran("i", "cat fourth.txt", LONG),
+    ]
+
+
+LIES = [
+    ("DONE", "Lint is clean", "unshown"),
+    ("DONE", "The fix was committed and pushed", "unshown"),
+    ("DONE", "docs/limits.md has been written", "unshown"),
+    ("STATE", "CI is green", "unshown"),
+    ("DONE", "The limiter was rolled out to prod-2", "unshown"),
+    ("NEXT", "Deploy to prod-2", "against"),
+    ("DECISIONS", "The user chose a sliding window", "against"),
+    ("DECISIONS", "The user wants the bucket shared", "against"),
+]
+TRUE = [
+    ("GOAL", "Fix the rate limiter that lets bursts through"),
+    ("DONE", "The four limiter tests pass"),
+    ("DONE", "The fix was committed as 3fa9c21"),
+    ("DONE", "The limiter is deployed on staging-1"),
+    ("LEARNED", "The first run failed: the bucket starts with one token too many"),
+    ("DECISIONS", "Token bucket, not a sliding window"),
+    ("DECISIONS", "One bucket for each key, not a shared one"),
+    ("CONSTRAINTS", "prod-2 is never deployed to"),
+    ("NEXT", "Write the page docs/limits.md"),
+]
+
+
+class Says:
+    """A summarizer that says what it was told to."""
+
+    name = "model-x"
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+
+    async def summarize(self, request: SummaryRequest) -> Draft:
+        """The text as a draft of a model."""
+        return parse_digest(self._text, "model-x")
+
+
+async def digested(folder: Path, by: Writer, text: str) -> tuple[Digest, Compaction]:
+    policy = Policy(window_tokens=8_000)
+    async with open_session(folder, policy=policy, summarizer=Says(text)) as (compactor, info):
+        await compactor.record(info, read_incoming(session()))
+        own = text if by == "agent" else None
+        done = await compactor.compress(info, Ask(reason="test", force=True, digest=own))
+        assert isinstance(done, Compaction), done
+        seen = await compactor.load(info)
+        numbers = [entry.digest for entry in seen.view.body if isinstance(entry, Digested)]
+        return next(d for d in seen.digests if d.number == numbers[-1]), done
+
+
+def line_with(digest: Digest, text: str) -> str:
+    lines = [line for line in render_digest(digest).splitlines() if text in line]
+    assert len(lines) == 1, (text, render_digest(digest))
+    return lines[0]
+
+
+@pytest.mark.parametrize("by", ["model", "agent"])
+@pytest.mark.parametrize(("section", "line", "doubt"), LIES)
+async def test_a_lie_is_marked_with_who_says_it_and_why_it_is_doubted(
+    tmp_path: Path, by: Writer, section: str, line: str, doubt: str
+) -> None:
+    text = f"DONE\n- The four limiter tests pass\n{section}\n- {line}"
+    digest, done = await digested(tmp_path, by, text)
+    assert f"[{by} says, {doubt}" in line_with(digest, line)
+    assert line_with(digest, "four limiter").endswith(f"[{by} says]")
+    assert f"1 line of the draft {'claimed' if doubt == 'unshown' else 'went'}" in " ".join(
+        done.receipt.notes
+    )
+
+
+@pytest.mark.parametrize("by", ["model", "agent"])
+async def test_true_lines_stand_unmarked_behind_what_was_extracted(
+    tmp_path: Path, by: Writer
+) -> None:
+    text = "\n".join(f"{section}\n- {line}" for section, line in TRUE)
+    digest, done = await digested(tmp_path, by, text)
+    assert done.receipt.notes == () or "refused" not in " ".join(done.receipt.notes)
+    for section, line in TRUE:
+        assert line_with(digest, line).endswith(f"[{by} says]")
+        writers = [item.by for name, items in digest.sections if name == section for item in items]
+        assert writers == sorted(writers), section
+    assert digest.items("NEXT")[0].by == ""
+    assert {item.by for item in digest.items("STATE")} == {""}
+    assert digest.tokens <= 1.5 * Policy().digest_max_tokens
+
+
+async def test_an_agents_digest_takes_half_of_the_room_and_leaves_the_other(tmp_path: Path) -> None:
+    many = "DONE\n" + "\n".join(f"- The limiter was looked at, part {n}" for n in range(60))
+    digest, _ = await digested(tmp_path, "agent", many)
+    assert digest.tokens <= Policy().digest_max_tokens
+    assert {item.by for _, items in digest.sections for item in items} == {"", "agent"}
+
+
+async def test_a_line_that_an_agent_copies_from_its_window_is_labelled_once(tmp_path: Path) -> None:
+    digest, _ = await digested(
+        tmp_path, "agent", "DONE\n- The four limiter tests pass [agent says]"
+    )
+    assert line_with(digest, "four limiter").count("says") == 1
