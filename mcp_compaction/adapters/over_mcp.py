@@ -102,10 +102,10 @@ class OverMcp:
         mark = known.bind_own(sending_of(given, self._beside))
         sending = sending_of(laid.messages, self._beside, laid.history.prints)
         if not known.is_bound(self._model):
-            known.note_sent(mark, mark_of(sending))
+            known.note_sent(mark, sent=mark_of(sending))
             return laid
         left = known.leave_out(sending)
-        known.note_sent(mark, left.mark)
+        known.note_sent(mark, left.name, sent=left.mark)
         seen = [laid.history.seen[place] for place in left.places]
         return Laid(left.messages, laid.history._replace(prints=left.prints, seen=seen))
 

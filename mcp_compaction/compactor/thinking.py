@@ -60,10 +60,10 @@ async def leave_out(
     mark = bindings.bind_own(own)
     if not bindings.is_bound(model):
         # One request of a model that turns out to bind may come before its name is known.
-        bindings.note_sent(mark, mark_of(sending))
+        bindings.note_sent(mark, sent=mark_of(sending))
         return None
     left = bindings.leave_out(sending)
-    bindings.note_sent(mark, left.mark)
+    bindings.note_sent(mark, left.name, sent=left.mark)
     await save(work, info, bindings)
     return left
 
@@ -119,11 +119,11 @@ async def leave_out_of_view(
     sending = Sending(beside, messages, fingerprints_of(messages))
     if not bindings.is_bound(model):
         if is_sent:
-            bindings.note_sent(_log_mark(info.messages), mark_of(sending))
+            bindings.note_sent(_log_mark(info.messages), sent=mark_of(sending))
         return messages
     left = bindings.leave_out(sending, for_good=is_sent)
     if is_sent:
-        bindings.note_sent(_log_mark(info.messages), left.mark)
+        bindings.note_sent(_log_mark(info.messages), sent=left.mark)
         await save(work, info, bindings)
     return left.messages
 

@@ -47,6 +47,7 @@ class Left(NamedTuple):
     places: list[int]  # of each in the request before
     mark: str  # of all of it: the beginning that an answer is made behind
     gone: int  # blocks that were left out
+    name: str  # of its messages
 
 
 def print_beside(system: JsonValue, tools: JsonValue) -> bytes:
@@ -181,7 +182,7 @@ class Bindings:
         self._changes: dict[str, str | None] = {}
         self._walked: tuple[list[bytes], bytes] = ([], _NOTHING)  # the last history of a caller
         self._read: dict[bytes, list[str]] = {}  # the blocks of messages, by their fingerprints
-        self._newest = ""  # the messages of the last request as its caller had them
+        self._newest: tuple[str, ...] = ()  # the names of the last request's messages
         self.newest: str | None = None  # the mark of it as it was sent
         self.learn(rows or {})
 
@@ -263,7 +264,7 @@ class Bindings:
         `for_good`: the conversation goes on behind it; False: it is beside the conversation.
         """
         messages = _NOTHING
-        left = Left([], [], [], "", 0)
+        left = Left([], [], [], "", 0, "")
         gone = 0
         for place, message in enumerate(sending.messages):
             shown: JsonObject | None = message
@@ -282,7 +283,8 @@ class Bindings:
             left.prints.append(one)
             left.places.append(place)
             messages = _go_on(messages, one)
-        return left._replace(mark=_mark(sending.beside, messages), gone=gone)
+        mark = _mark(sending.beside, messages)
+        return left._replace(mark=mark, gone=gone, name=messages.hex())
 
     def _count_good(self, blocks: Sequence[str], mark: str) -> int:
         """How many of a message's blocks, from the first on, were made behind a beginning."""
@@ -292,9 +294,14 @@ class Bindings:
         """The mark of what was sent for messages of that name; None where it is not known."""
         return self._requests.get(own)
 
-    def note_sent(self, own: str, sent: str) -> None:
-        """Note the mark of what was sent for messages of that name."""
-        self._newest, self.newest = own, sent
+    def note_sent(self, *names: str, sent: str) -> None:
+        """Note the mark of what was sent for messages of a name; of another, where their caller
+        may go on with them as they were sent."""
+        self._newest, self.newest = names, sent
+        for name in names:
+            self._note_sent(name, sent)
+
+    def _note_sent(self, own: str, sent: str) -> None:
         if self._requests.get(own) == sent:
             return
         self._requests.pop(own, None)
@@ -327,7 +334,7 @@ class Bindings:
 
     def note_sent_again(self, sent: str) -> None:
         """Note that something else was sent for the last history."""
-        self.note_sent(self._newest, sent)
+        self.note_sent(*self._newest, sent=sent)
 
     def note_passing(self) -> None:
         """Note that what was sent last will not be sent again: nothing is good behind it."""

@@ -442,7 +442,7 @@ class CallTurn:
             self._mark = mark_behind(sending.beside, own) if is_same else mark_of(sending)
         assert self._mark is not None
         if call.kind == "turn":
-            known.note_sent(own, self._mark)
+            known.note_sent(own, sent=self._mark)
         return shown
 
     def _leave_out(self, known: Bindings, sending: Sending) -> Sequence[JsonObject]:

@@ -216,6 +216,18 @@ class WithoutAHistory(AnyThinking):
 RUNS = {"a history": WithAHistory, "no history": WithoutAHistory}
 
 
+def test_what_a_caller_goes_on_with_is_bound_as_it_was_sent_whatever_its_system_is_then() -> None:
+    run = WithAHistory()
+    try:
+        run.begin(records=False)
+        for _ in range(2):
+            run.change_system()
+            run.talk(3, None, False)
+            run.go_on_with_what_was_given()
+    finally:
+        run.teardown()
+
+
 @pytest.mark.parametrize("kind", RUNS)
 def test_any_thinking_that_is_sent_is_good_and_what_is_good_is_sent(kind: str) -> None:
     run_state_machine_as_test(
