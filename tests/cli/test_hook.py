@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from mcp_compaction.cli import cold_event
-from mcp_compaction.core.log.pinned import pinned_block
+from mcp_compaction.core.log.pinned import pinned_block, shown_text
 from mcp_compaction.hosts.folders import note_folders
 from mcp_compaction.hosts.hook_runs import read_run
 from mcp_compaction.hosts.trouble import note_trouble, read_trouble, trouble_path
@@ -104,7 +104,7 @@ def test_gemini_gets_the_pins_of_the_project_once_and_its_chat_is_recorded(tmp_p
     asyncio.run(pin_for_project(tmp_path / "home", told["cwd"]))
     first = cold_event.handle("gemini", "BeforeAgent", told, environ)
     context = json.loads(first)["hookSpecificOutput"]["additionalContext"]
-    assert RULE in context
+    assert shown_text(RULE) in context
     line = {"id": "u9", "type": "user", "content": [{"text": context}]}
     with Path(told["transcript_path"]).open(
         "a", encoding="utf-8"

@@ -150,7 +150,7 @@ async def test_typed_words_with_a_secret_in_them_are_the_users_though_it_is_mask
     tmp_path: Path,
 ) -> None:
     async with open_talk(tmp_path, environ=environ_in(tmp_path)) as (host, store):
-        said = f"Use API_KEY=sk-ant-api03-{'Zq7' * 12} for it.\n{RULE}"
+        said = f"Use API_KEY=sk-ant-api03-{'Zq7' * 12} for it.\n\n{RULE}"
         write_down(tmp_path, [said])
         await host.say(said)
         assert await is_users(await only_session(store), RULE)

@@ -7,6 +7,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from mcp_compaction.core.log.pinned import CONTINUATION
 from mcp_compaction.core.log.steps import steps
 from mcp_compaction.core.policy import PRESETS, Policy
 from mcp_compaction.core.tokens import estimate
@@ -85,7 +86,7 @@ def test_pins_stand_in_every_compacted_view_byte_for_byte(
     outcome = compress(session, policy, **ask)
     if isinstance(outcome, Compaction):
         records = [
-            piece.text
+            piece.text.replace(f"\n{CONTINUATION}", "\n")
             for piece in lay_out(after(session, outcome), policy.index_limit, estimate)
             if isinstance(piece, ShownRecord)
         ]
