@@ -34,11 +34,23 @@ def build_secret_pattern() -> tuple[re.Pattern[str], dict[str, str]]:
     known = known_secrets()
     by_first = _branches_by_first_sign(known, mark)
     branches = [f"{first}(?:{'|'.join(rest)})" for first, rest in by_first.items()]
-    words = [branch for branch in branches if _WORD.match(branch)]
+    words = _in_groups([branch for branch in branches if _WORD.match(branch)])
     shapes = [f"{_whole_token(s.shape)}{mark('token', s)}" for s in known if s.shape]
     signs = [branch for branch in branches if not _WORD.match(branch)]
     at_border = rf"{_BORDER}(?:{'|'.join(words)}|{_LONG_RUN}(?:{'|'.join(shapes)}))"
     return re.compile("|".join((*signs, at_border))), kinds
+
+
+def _in_groups(branches: list[str]) -> list[str]:
+    """The branches in few groups, each passed over at once where none of its signs stands."""
+
+    def firsts(branch: str) -> str:
+        return branch[1:3] if branch[0] == "[" else branch[0]
+
+    ordered = sorted(branches, key=lambda branch: (firsts(branch)[0].isupper(), firsts(branch)))
+    size = len(ordered) // 4 + 1
+    groups = [ordered[start : start + size] for start in range(0, len(ordered), size)]
+    return [f"(?=[{''.join(map(firsts, group))}])(?:{'|'.join(group)})" for group in groups]
 
 
 _WORD = re.compile(r"\[?[A-Za-z0-9]")
