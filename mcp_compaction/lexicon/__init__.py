@@ -31,6 +31,7 @@ class Secret(Value):
     not_with: WordSet = frozenset()
     joined: bool = False
     looks: Literal["opaque", "lettered", "random"] = "opaque"
+    never: str = ""
     words: tuple[str, ...] = ()
     gap: str = ""
     value: str = ""
@@ -51,6 +52,10 @@ class Naming(Value):
     is_: tuple[str, ...] = Field(alias="is")
     of: tuple[str, ...]
     sets: tuple[str, ...]
+    calls: Words
+    reads: WordSet
+    plain: WordSet
+    placeholders: WordSet
 
 
 @cache

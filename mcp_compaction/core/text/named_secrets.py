@@ -20,10 +20,12 @@ from mcp_compaction.core.text.secret_pattern import QUOTE, fill_in
 from mcp_compaction.core.text.secret_values import (
     ends_value,
     is_lettered,
+    is_meant,
     is_opaque,
     is_path_of_names,
     is_random,
     is_reference,
+    is_strong,
     is_telling,
 )
 from mcp_compaction.lexicon import Secret, known_secrets, naming_of_secrets
@@ -42,6 +44,14 @@ def find_named_secrets(text: str) -> Iterator[NamedSecret]:
     lower = text.lower()
     if len(lower) != len(text):  # the one letter that is longer in lower case
         lower = text.replace("İ", "I").lower()
+    done = 0
+    for secret in merge(_find_given(text, lower), _find_called(text, lower), _find_loud(text)):
+        if secret.start >= done:
+            yield secret
+            done = secret.end
+
+
+def _find_given(text: str, lower: str) -> Iterator[NamedSecret]:
     signs = _signs()
     done = 0
     ends = signs.ends.find(lower)
@@ -102,6 +112,64 @@ def _is_own_name(text: str, start: int, end: int) -> bool:
     )
 
 
+_SPACE = r"(?:[^\S\r\n]|\\t)"
+_LINE = r"(?:\r?\n|\\r?\\n|\\n)"
+
+
+# Literals among the arguments of a call, as in setPassword("...")
+
+_LITERAL = pattern_of(
+    rf"(?P<before>(?:[^\"'\\;\n]|{_LINE}{_SPACE}{{0,60}}+){{0,80}}+)"
+    rf"(?P<open>{QUOTE})(?P<value>[^\"'\\\n]{{0,128}}+)(?P=open)"
+)
+
+
+def _find_called(text: str, lower: str) -> Iterator[NamedSecret]:
+    signs = _signs()
+    for found in signs.called.finditer(lower):
+        end = found.start()
+        words = _words_of(text[_start_of_run(text, end) : end])
+        is_call = any(words[-len(known) :] == known for known in signs.calls)
+        if is_call and signs.reads.isdisjoint(words):
+            yield from _find_in_call(text, end + 1)
+
+
+def _find_in_call(text: str, start: int) -> Iterator[NamedSecret]:
+    literal = _LITERAL.match(text, start)
+    depth = 0
+    for _ in range(6):
+        if literal is None:
+            return
+        depth += literal["before"].count("(") - literal["before"].count(")")
+        if depth < 0:
+            return
+        if is_strong(literal["value"]):
+            yield NamedSecret(literal.start("value"), literal.end("value"), _PASSWORD)
+        literal = _LITERAL.match(text, literal.end())
+
+
+# Random values that a name in capitals is given, whatever it says, as in ALGOLIA_ADMIN=...
+
+_PASSWORD, _SECRET = "password", "secret"
+_LOUD_VALUE = pattern_of(
+    rf"=(?<=[A-Z0-9_ ]=)[ ]?(?:{QUOTE})?"
+    r"(?P<value>(?=[A-Za-z0-9]{32})(?=[A-Fa-f0-9]{0,64}+[G-Zg-z])"
+    r"(?=[A-Za-z]{0,64}+[0-9]++[A-Za-z]++[0-9]++[A-Za-z])[A-Za-z0-9]{32,128}+)"
+    r"(?![A-Za-z0-9+/=_.(-])"
+)
+_LOUD_NAME = pattern_of(r"[A-Z][A-Z0-9]*_[A-Z0-9_]*\Z")
+
+
+def _find_loud(text: str) -> Iterator[NamedSecret]:
+    for found in _LOUD_VALUE.finditer(text):
+        end = found.start()
+        while end and text[end - 1] in " \"'\\":
+            end -= 1
+        name = text[_start_of_run(text, end) : end]
+        if _LOUD_NAME.match(name) and _signs().plain.isdisjoint(_words_of(name)):
+            yield NamedSecret(*found.span("value"), _SECRET)
+
+
 # The patterns, from what the lexicon knows
 
 
@@ -119,10 +187,12 @@ class _Signs(NamedTuple):
     others: frozenset[str]  # words that make a name one of something else
     sets: re.Pattern[str]
     describes: frozenset[str]
+    called: re.Pattern[str]  # the bracket after the last word of one of the calls
+    calls: tuple[tuple[str, ...], ...]
+    reads: frozenset[str]
+    plain: frozenset[str]
 
 
-_SPACE = r"(?:[^\S\r\n]|\\t)"
-_LINE = r"(?:\r?\n|\\r?\\n|\\n)"
 _OP = r"(?:=>|:=|\?=|\+=|\|\|=|<-|=(?!=)|:(?!:)|[：＝]|%3[Dd])"
 
 
@@ -134,6 +204,7 @@ def _signs() -> _Signs:
         for name in secret.names:
             words = (name,) if " " in name else tuple(name.split("_"))
             by_end[words[-1]].append(_Entry(words, "".join(words), secret))
+    calls = tuple(tuple(call.split("_")) for call in naming.calls)
     return _Signs(
         _any_end(end for end in by_end if _rarest(end).isascii()),
         _any_end(end for end in by_end if not _rarest(end).isascii()),
@@ -142,6 +213,10 @@ def _signs() -> _Signs:
         frozenset(word for known in known_secrets() for word in known.not_with),
         re.compile(rf"(?:^|[\s;&|]|\\n)(?:{'|'.join(naming.sets)})\s{{1,8}}\Z"),
         naming.describes,
+        _any_called({words[-1] for words in calls}),
+        calls,
+        naming.reads,
+        naming.plain,
     )
 
 
@@ -187,13 +262,21 @@ def _spelled(end: str) -> str:
     return "[ _-]".join(map(re.escape, end.split(" ")))
 
 
+def _any_called(words: Iterable[str]) -> re.Pattern[str]:
+    by_last: dict[str, list[str]] = defaultdict(list)
+    for word in sorted(words):
+        by_last[word[-1]].append(rf"(?<={word}\()")
+    branches = (rf"(?<={last}\()(?:{'|'.join(group)})" for last, group in by_last.items())
+    return re.compile(rf"\((?:{'|'.join(branches)})")
+
+
 def _given(is_words: tuple[str, ...], of_words: tuple[str, ...]) -> str:
     def any_of(words: list[str]) -> str:
         return "|".join(re.escape(word) for word in sorted(words, key=len, reverse=True))
 
     glued = any_of([word for word in is_words if ord(word[0]) > 0x2E80])
     spaced = any_of([word for word in is_words if ord(word[0]) <= 0x2E80])
-    whose = rf"[ ]{{1,2}}(?:{any_of(list(of_words))})(?:[ ][^\W\d_][\w'.-]{{0,24}}+){{1,4}}?"
+    whose = rf"[ ]{{1,2}}(?:{any_of(list(of_words))})(?:[ ][^\W\d_][\w'.-]{{0,24}}+){{1,6}}?"
     says = rf"(?:[ ]?[:=—–]|[ ](?:{spaced}))[ ]{{1,3}}"
     return "".join(
         (
@@ -305,6 +388,8 @@ def _secret_of(
         if is_reference(text, start):
             return None
         end = ends_value(text, start, is_quoted=given["quote"] is not None)
+        if secret.never and re.fullmatch(secret.never, text[start:end]):
+            return None
         if _looks_secret(text, text[start:end], entry, name, given):
             end = ends_value(text, end, is_quoted=given["quote"] is not None, is_rest=True)
             return NamedSecret(start, end, _kind(secret, name, given, text))
@@ -330,11 +415,16 @@ def _may_be_given(text: str, name: _Name, given: re.Match[str]) -> bool:
             return False
         if given["said"] is not None or given["spaced"] is not None:
             return False
+    if _IN_ARN.search(text, max(0, name.start - 128), name.start):
+        return False
     if given["tabled"] is not None:  # a cell beside the one of the name
         return "|" in text[max(0, name.start - 64) : name.start].rpartition("\n")[2]
     if given["listed"] is not None:  # as in define('DB_PASSWORD', '...')
         return text[max(0, name.start - 8) : name.start].rstrip("\\\"' :").endswith("(")
     return True
+
+
+_IN_ARN = pattern_of(r"\b(?:arn|urn):[A-Za-z0-9:/*-]{1,128}+\Z")
 
 
 def _looks_secret(text: str, value: str, entry: _Entry, name: _Name, given: re.Match[str]) -> bool:
@@ -344,10 +434,14 @@ def _looks_secret(text: str, value: str, entry: _Entry, name: _Name, given: re.M
     if not is_quoted and is_path_of_names(value):
         return False
     looks = entry.secret.looks
+    is_long = len(entry.glued) > 4 or not entry.glued.isascii()  # pass is a word of its own
+    is_noun = looks == "lettered" and is_long and not name.after
     if given["spaced"] is not None and not _is_command(text, name):
         if looks == "lettered" and is_quoted:  # as in SQL
             return is_opaque(value)
-        return looks != "random" and is_random(value, 12)
+        return looks != "random" and (is_random(value, 12) or (is_noun and is_strong(value)))
+    if given["said"] is not None and is_noun and is_meant(value):
+        return True
     if given["said"] is not None or given["tabled"] is not None:
         return looks != "random" and is_telling(value)
     end = given.end() + len(value)
@@ -372,6 +466,6 @@ def _looks_assigned(value: str, after: str, looks: str, name: _Name, given: re.M
 
 
 def _is_command(text: str, name: _Name) -> bool:
-    if text.startswith("--", name.start):
+    if text.startswith("-", name.start):
         return True
     return bool(_signs().sets.search(text[max(0, name.start - 24) : name.start]))

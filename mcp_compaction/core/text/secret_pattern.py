@@ -34,11 +34,23 @@ def build_secret_pattern() -> tuple[re.Pattern[str], dict[str, str]]:
     known = known_secrets()
     by_first = _branches_by_first_sign(known, mark)
     branches = [f"{first}(?:{'|'.join(rest)})" for first, rest in by_first.items()]
-    words = [branch for branch in branches if _WORD.match(branch)]
+    words = _in_groups([branch for branch in branches if _WORD.match(branch)])
     shapes = [f"{_whole_token(s.shape)}{mark('token', s)}" for s in known if s.shape]
     signs = [branch for branch in branches if not _WORD.match(branch)]
     at_border = rf"{_BORDER}(?:{'|'.join(words)}|{_LONG_RUN}(?:{'|'.join(shapes)}))"
     return re.compile("|".join((*signs, at_border))), kinds
+
+
+def _in_groups(branches: list[str]) -> list[str]:
+    """The branches in few groups, each passed over at once where none of its signs stands."""
+
+    def firsts(branch: str) -> str:
+        return branch[1:3] if branch[0] == "[" else branch[0]
+
+    ordered = sorted(branches, key=lambda branch: (firsts(branch)[0].isupper(), firsts(branch)))
+    size = len(ordered) // 4 + 1
+    groups = [ordered[start : start + size] for start in range(0, len(ordered), size)]
+    return [f"(?=[{''.join(map(firsts, group))}])(?:{'|'.join(group)})" for group in groups]
 
 
 _WORD = re.compile(r"\[?[A-Za-z0-9]")
@@ -48,12 +60,28 @@ _LONG_RUN = r"(?<!\\)(?=[A-Za-z0-9_~.:-]{16})"
 _ESCAPES = "nrtbfu"
 QUOTE = r"\\{0,8}[\"']"
 _SLASH = r"\\{0,4}/"
+_GO_ON = r"(?:[ \t]|\\\r?\n|\\{2,8}n){1,8}"  # on a line, or on the next after a backslash
+_ARGS = rf"(?:{_GO_ON}(?![|;&])[^\s\[]{{1,200}}+){{0,12}}?{_GO_ON}"
+_SIGN = r"(?:[^\s\"'\\<>\[\]{}$`]|\$(?![{(]|[A-Z_]{2}))"
+_TELLING = (
+    r"(?![$<{%*\[/.~-])(?=[^\s\"'\\0-9!#^@+%]{0,64}+[0-9!#^@+%])"
+    rf"(?=[^\s\"'\\A-Za-z]{{0,64}}+[A-Za-z]){_SIGN}{{6,}}+"
+)
+_FILLED_IN = {
+    "{quote}": QUOTE,
+    "{slash}": _SLASH,
+    "{args}": _ARGS,
+    "{sign}": _SIGN,
+    "{telling}": _TELLING,
+}
 
 
 def fill_in(pattern: str) -> str:
-    """A pattern of the lexicon on one line, a quote and a slash put in where it names them."""
+    """A pattern of the lexicon on one line, with the parts that it names put in."""
     line = "".join(pattern.splitlines())
-    return line.replace("{quote}", QUOTE).replace("{slash}", _SLASH)
+    for name, part in _FILLED_IN.items():
+        line = line.replace(name, part)
+    return line
 
 
 # Tokens, and values that follow words
@@ -72,22 +100,30 @@ def _whole_token(pattern: str) -> str:
 def _branches_by_first_sign(known: Iterable[Secret], mark: Mark) -> dict[str, list[str]]:
     branches: dict[str, list[str]] = defaultdict(list)
     for secret in known:
-        for first, rest in _by_first_sign(secret.starts):
+        for first, second, rest in _by_first_signs(secret.starts):
             # The first letter of npm_ may be the end of the escape sequence \n.
-            is_token = rf"(?<!\\{first})" if first in _ESCAPES else ""
+            is_token = rf"(?<!\\{first}{re.escape(second)})" if first in _ESCAPES else ""
             branches[re.escape(first)].append(
-                f"{is_token}(?:{rest}){_whole_token(secret.rest)}{mark('token', secret)}"
+                f"{re.escape(second)}{is_token}(?:{rest})"
+                f"{_whole_token(secret.rest)}{mark('token', secret)}"
             )
-        for first, rest in _by_first_sign(secret.words):
-            either_case = f"[{first}{first.upper()}]" if first.isalpha() else re.escape(first)
-            branches[either_case].append(
-                f"(?i:{rest}){fill_in(secret.gap)}{mark('value', secret)}{fill_in(secret.value)}"
+        for first, second, rest in _by_first_signs(secret.words):
+            branches[_either_case(first)].append(
+                f"{_either_case(second)}(?i:{rest})"
+                f"{fill_in(secret.gap)}{mark('value', secret)}{fill_in(secret.value)}"
             )
     return branches
 
 
-def _by_first_sign(texts: Iterable[str]) -> Iterable[tuple[str, str]]:
-    """Each first sign, and the alternatives of what follows it, the longest first."""
-    ordered = sorted(texts, key=lambda text: (text[0], -len(text)))
-    for first, group in groupby(ordered, key=lambda text: text[0]):
-        yield first, "|".join(re.escape(text[1:]) for text in group)
+def _either_case(sign: str) -> str:
+    return f"[{sign}{sign.upper()}]" if sign.isalpha() else re.escape(sign)
+
+
+def _by_first_signs(texts: Iterable[str]) -> Iterable[tuple[str, str, str]]:
+    """Each two first signs, and the alternatives of what follows them, the longest first.
+
+    A branch that begins with one sign is passed over at once where another one stands.
+    """
+    ordered = sorted(texts, key=lambda text: (text[:2], -len(text)))
+    for signs, group in groupby(ordered, key=lambda text: text[:2]):
+        yield signs[0], signs[1:], "|".join(re.escape(text[2:]) for text in group)

@@ -117,7 +117,49 @@ def is_telling(value: str) -> bool:
     changes = len(_CLASSES.findall(value)) - 1
     if _SYMBOL.search(value):
         return changes >= 3
+    if _ALGORITHM.search(value):
+        return False
     return changes >= 4 and _share_of_words(value) <= 0.8
+
+
+_ALGORITHM = pattern_of(
+    r"(?i)(?<![a-z])(?:sha|aes|rsa|md|utf|iso|ipv|http|tls|hs|rs|es)[-_]?[0-9]|25519|448|%[0-9a-f]{2}|x509|oauth"
+    "|base[-_]?(?:32|58|64)|pbkdf|argon|bcrypt|scrypt|hmac"
+)
+_PLACE = pattern_of(r"\S{0,64}?(?:/|[A-Za-z0-9]\.[A-Za-z]|[A-Za-z]\.[0-9]|::|[=,])")
+_SYMBOL_INSIDE = pattern_of("[!#$%^&*~]")
+_AMOUNT = pattern_of("[0-9]++-?[A-Za-z]++\\Z")
+_TWO_LETTERS = pattern_of("[A-Za-z]{2}")
+_PHRASE = pattern_of("[A-Za-z]{3,16}+(?:-[A-Za-z]{3,16}+){2,8}-?[0-9]{1,4}\\Z")
+_DIGIT_INSIDE = pattern_of("[A-Za-z][0-9]++(?=[A-Za-z])")
+
+
+def is_meant(value: str) -> bool:
+    """Whether a value that a sentence says to be a password may be one."""
+    value = value.rstrip(".:!?")
+    return _may_be_typed(value) and not _ENDS_IN_WORD.match(value) and not _AMOUNT.match(value)
+
+
+def _may_be_typed(value: str) -> bool:
+    if len(value) < 8 or not _DIGIT.search(value) or not _TWO_LETTERS.search(value):
+        return False
+    is_place = _PLACE.match(value) and not _SYMBOL_INSIDE.search(value)
+    is_known = _KNOWN.match(value) or _EMAIL.match(value) or _ALGORITHM.search(value)
+    return not (is_known or is_place)
+
+
+def is_strong(value: str) -> bool:
+    """Whether a literal in code is none of its names: by a sign, or by digits amid its letters."""
+    value = value.rstrip(".:")
+    changes = len(_CLASSES.findall(value)) - 1
+    if changes < 3 or " " in value or not _may_be_typed(value):
+        return False
+    if _PHRASE.match(value):
+        return True
+    if _SYMBOL.search(value) or len(_DIGIT_INSIDE.findall(value)) >= 2:
+        return True
+    is_mixed = value.lower() != value != value.upper()
+    return is_mixed and sum(map(str.isdigit, value)) >= 2
 
 
 _HUMP = "(?:[A-Z]{0,32}+[a-z]{1,32}+(?=[A-Z]))"

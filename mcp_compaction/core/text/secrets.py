@@ -15,10 +15,10 @@ from pydantic import Field
 from mcp_compaction.core.text.named_secrets import find_named_secrets
 from mcp_compaction.core.text.patterns import pattern_of
 from mcp_compaction.core.text.secret_pattern import build_secret_pattern
-from mcp_compaction.lexicon import known_secrets
+from mcp_compaction.lexicon import known_secrets, naming_of_secrets
 from mcp_compaction.model import Value
 
-_PLACEHOLDER = "x" * 8  # a token that nobody filled in
+_UNFILLED = "x" * 8  # a token that nobody filled in
 
 
 class Redacted(Value):
@@ -44,7 +44,7 @@ def redact(text: str) -> Redacted:
         # Between a command and its password other secrets may stand, such as a header's.
         before = pattern.sub(mask, match[0][:size])
         secret = match[0][size:]
-        if _PLACEHOLDER in secret.lower():
+        if _is_placeholder(secret.lower(), is_named=is_named):
             return f"{before}{secret}"
         counts[kind] = counts.get(kind, 0) + 1
         if is_named:
@@ -54,6 +54,12 @@ def redact(text: str) -> Redacted:
     without_keys = _mask_private_keys(text, counts)
     masked = _mask_named(pattern.sub(mask, without_keys), counts, named)
     return Redacted(text=masked, counts=counts, named=tuple(named))
+
+
+def _is_placeholder(secret: str, *, is_named: bool) -> bool:
+    if is_named and secret.rpartition(":")[2] in naming_of_secrets().placeholders:
+        return True
+    return _UNFILLED in secret
 
 
 def _mask_named(text: str, counts: dict[str, int], named: list[tuple[str, str]]) -> str:

@@ -168,3 +168,105 @@ def test_what_is_given_to_another_name_stays(text: str):
 def test_what_is_no_value_of_a_secret_name_stays(text: str):
     whole = made_up(text)
     assert redact(whole).text == whole
+
+
+_TYPED = "Zq7!{xk*1}Vb2mw4"  # as somebody makes one up
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'cfg.setPassword("VALUE");',
+        'with_user_and_password("edge".into(), "VALUE".into())',
+        'new NetworkCredential("ann", "VALUE")',
+        '.basic_auth("ann", Some("VALUE"))',
+        'l.Bind("cn=app,dc=corp", "VALUE")',
+        'jwt.sign({ id: 1 }, "VALUE", { expiresIn: "1h" })',
+        'server.login(\n    "bot@example.org",\n    "VALUE",\n)',
+        "keytool -list -storepass VALUE",
+        "wpa_passphrase Office5G VALUE",
+        "htpasswd -nbB ann VALUE",
+        "net use n: nas VALUE /user:ann",
+        "7z a -pVALUE out.7z data",
+        "printf '%s' 'VALUE' | gh secret set DEPLOY",
+        "kubectl create secret generic db --from-literal=db=VALUE",
+        'dotnet user-secrets set "Db:Login" "VALUE"',
+        "Das Passwort für den neuen Server lautet VALUE, bitte",
+        'la password del router è "VALUE"',
+        "le mot de passe de la base est VALUE",
+        "a senha do servidor é VALUE",
+        "hasło do serwera to VALUE",
+        "пароль VALUE",
+        "密码为：VALUE",
+    ],
+)
+def test_a_password_that_somebody_typed_is_masked(text: str):
+    value = made_up(_TYPED)
+    whole = text.replace("VALUE", value)
+    redacted = redact(whole)
+    assert value not in redacted.text
+    assert redact(redacted.text).text == redacted.text
+    raw = json.dumps({"text": whole}, ensure_ascii=False)
+    assert value not in json.loads(redact(raw).text)["text"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["ALGOLIA_ADMIN=VALUE", 'ALGOLIA_ADMIN = "VALUE"', "config:set A_B='VALUE'"],
+)
+def test_a_random_value_of_a_name_in_capitals_is_masked(text: str):
+    value = made_up("{zq7xk9vb*5}")
+    assert value not in redact(text.replace("VALUE", value)).text
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'the password is "{vespa50limone*1}" there',
+        "Das Kennwort ist {Tasse_77*1}x",
+        "my wifi is Office5G, passphrase {correct-*1}giraffe-staple-41. write it down",
+    ],
+)
+def test_a_password_of_words_and_a_number_is_masked_where_a_sentence_says_it(text: str):
+    assert redact(made_up(text)).counts == {"password": 1}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'getPassword("db-Main-77")',
+        't("password.label2")',
+        'expect(page.getByLabel("Password"))',
+        'set_password_policy("strong-2024")',
+        'SecretKeySpec(bytes, "HmacSHA256")',
+        'connect("db-2.example.org", 5671)',
+        '_auth("SELECT one_arg(10);")',
+        'b64encode("Zq7!xkVb2mw4")',
+        "curl -u $USER:$PASS https://example.org",
+        "mysql -u root -p",
+        "docker run -p 8080:80 postgres:16",
+        "unzip -p build-17a.zip notes2.txt",
+        "gh secret set DEPLOY_KEY2 --repo acme/api2",
+        "kubectl create secret generic app --from-literal=username=svc_app1",
+        "heroku config:set NODE_VERSION=18.17.0",
+        "BUILD_TAG={zq7xk9vb*5}",
+        "CONTENT_HASH={zq7xk9vb*5}",
+        "DOCUMENT_ID={zq7xk9vb*5}",
+        "GIT_COMMIT={a1b2c3d4*5}",
+        "la contraseña es obligatoria",
+        "le mot de passe est trop court",
+        "the password was PBKDF2-HMAC-SHA256 derived",
+        "the password is argon2id hashed",
+        "we pass to modnames2paths: it reads",
+        "arn:aws:secretsmanager:eu-west-1:482910337715:secret:prod/db/password-Xa81Qz",
+        "postgres://user:password@localhost:5432/app",
+        "redis://:****@cache:6379/0",
+        "mongodb://root:example@mongo:27017",
+        "git config --global user.signingkey {4F0C*4}",
+        "https://organisation@dev.example.org/p1/_git/repo",
+    ],
+)
+def test_what_only_stands_near_a_password_stays(text: str):
+    whole = made_up(text)
+    assert redact(whole).text == whole
+    assert redact(json.dumps([whole])).counts == {}
