@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from mcp_compaction.core.digest.contents import ChangedFiles
 from mcp_compaction.core.digest.text import (
@@ -14,9 +14,7 @@ from mcp_compaction.core.digest.text import (
 )
 from mcp_compaction.core.log.families import covers, family_of, given_of
 from mcp_compaction.core.log.ledger import CHANGED, CallEntry, FileState, Ledger
-from mcp_compaction.core.log.updates import is_overtaken_value
 from mcp_compaction.core.text.patterns import pattern_of
-from mcp_compaction.core.text.words import fold
 from mcp_compaction.model import Digest, IndexItem, Item, SectionName
 
 # What holds at the end of a span only; what a user told holds until something is done, and what
@@ -54,24 +52,6 @@ def without_overtaken(digest: Digest, ledger: Ledger, is_followed: bool) -> Dige
         update={
             "sections": _without_empty(sections, digest),
             "index": tuple(_with_state(item, since) for item in digest.index),
-        }
-    )
-
-
-def without_statements(digest: Digest, overtaken: Collection[str]) -> Digest:
-    """The digest without what users stated and later changed, and without what only that named."""
-    if not overtaken or not any(
-        fold(i.text) in overtaken for _, items in digest.sections for i in items
-    ):
-        return digest
-    sections: DigestSections = tuple(
-        (name, tuple(item for item in items if fold(item.text) not in overtaken))
-        for name, items in digest.sections
-    )
-    return digest.model_copy(
-        update={
-            "sections": _without_empty(sections, digest),
-            "index": tuple(i for i in digest.index if not is_overtaken_value(i.text, overtaken)),
         }
     )
 

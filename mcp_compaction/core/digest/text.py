@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 
 from mcp_compaction.core.log.decisions.supersede import mark_superseded, newest_first
@@ -129,7 +129,18 @@ def render_item(item: Item) -> str:
     quoted = defuse(item.text)
     text = f'"{quoted}"' if item.provenance == "verbatim" else quoted
     refs = f" ({', '.join(item.refs)})" if item.refs else ""
-    return f"- {text}{refs}{' [superseded]' if item.superseded else ''}{_mark_of(item)}"
+    older = f" (older; see {item.newer})" if item.newer else ""
+    return f"- {text}{refs}{older}{' [superseded]' if item.superseded else ''}{_mark_of(item)}"
+
+
+def mark_older(sections: DigestSections, newer: Mapping[str, str]) -> DigestSections:
+    """The sections, a user's words marked with the ref of what users said later on the same."""
+    return tuple((name, tuple(_with_newer(i, newer) for i in items)) for name, items in sections)
+
+
+def _with_newer(item: Item, newer: Mapping[str, str]) -> Item:
+    ref = newer.get(fold(item.text), "") if newer and item.provenance == "verbatim" else ""
+    return item.model_copy(update={"newer": ref}) if ref else item
 
 
 def _mark_of(item: Item) -> str:

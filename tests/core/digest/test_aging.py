@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mcp_compaction.core.digest.aging import without_overtaken, without_statements
+from mcp_compaction.core.digest.aging import without_overtaken
 from mcp_compaction.core.digest.text import DigestSections
 from mcp_compaction.core.log.ledger import Ledger, ledger_of
 from mcp_compaction.core.policy import Policy
@@ -170,21 +170,6 @@ def test_a_compaction_of_several_passes_keeps_the_state_that_the_first_one_told(
     policy = Policy(window_tokens=sum(message.tokens for message in session.messages))
     session = after(session, compress(session, policy, target_percent=target))
     assert "1 failed" in str([digest.items("STATE") for digest in session.digests])
-
-
-def test_a_rule_that_was_overtaken_goes_with_what_only_it_named_but_leaves_no_empty_digest() -> (
-    None
-):
-    rule = Item(text="Keep to host acme-77.", refs=("m1",), provenance="verbatim")
-    index = (IndexItem(kind="id", text="acme-77", refs=("m1",)),)
-    digest = DIGEST.model_copy(update={"sections": (("CONSTRAINTS", (rule,)),), "index": index})
-
-    aged = without_statements(digest, {"keep to host acme-77"})
-
-    assert [item.text for _, items in aged.sections for item in items] == ["earlier steps"]
-    assert aged.index == ()
-    assert without_statements(digest, {"keep to another"}) is digest
-    assert without_statements(digest, ()) is digest
 
 
 def test_a_request_in_force_becomes_one_before() -> None:
