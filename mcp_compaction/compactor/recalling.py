@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Sequence
 from mcp_compaction.compactor.events import REGRET
 from mcp_compaction.compactor.results import Brief, Quote, Recalled, SearchScope
 from mcp_compaction.compactor.workspace import Workspace, scope_of
-from mcp_compaction.core.digest.text import render_digest
+from mcp_compaction.core.digest.text import label_of, render_digest
 from mcp_compaction.core.log.content import whole_text
 from mcp_compaction.core.log.conversation import conversation_of
 from mcp_compaction.core.recall.answer import choose
@@ -216,7 +216,7 @@ def _quote_message(original: Original) -> Quote:
 
 
 def _quote_digest(digest: Digest) -> Quote:
-    text = render_digest(digest)
+    text = render_digest(digest) or label_of(digest)
     return Quote(ref=digest.ref, of="digest", at=digest.ended, text=text, source=digest)
 
 
@@ -234,7 +234,8 @@ def _speaker_of(message: Message) -> str:
 async def brief(work: Workspace, info: SessionInfo) -> Brief:
     """Pins, the digests of the view as they are shown, the first request and the newest words."""
     session = await work.load(info)
-    digests = tuple((digest.ref, render_digest(digest)) for digest in session.digests)
+    told = ((digest.ref, render_digest(digest)) for digest in session.digests)
+    digests = tuple((ref, text) for ref, text in told if text)
     spoken = [m for m in conversation_of(session.messages) if m.text.strip()]
     ends = {m.seq: m for m in (*[m for m in spoken if m.is_request][:1], *spoken[-_NEWEST:])}
     said = tuple((f"{m.ref} {_speaker_of(m)}", m.text) for m in ends.values())

@@ -7,7 +7,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from mcp_compaction.core.digest.contents import ChangedFiles
 from mcp_compaction.core.digest.text import (
     BEFORE,
-    EARLIER_STEPS,
     IN_FORCE,
     OUR_PREFIX,
     DigestSections,
@@ -50,18 +49,10 @@ def without_overtaken(digest: Digest, ledger: Ledger, is_followed: bool) -> Dige
     )
     return digest.model_copy(
         update={
-            "sections": _without_empty(sections, digest),
+            "sections": tuple((name, items) for name, items in sections if items),
             "index": tuple(_with_state(item, since) for item in digest.index),
         }
     )
-
-
-def _without_empty(sections: DigestSections, digest: Digest) -> DigestSections:
-    """The sections that have items; a line for all of them where a digest is left with none."""
-    kept: DigestSections = tuple((name, items) for name, items in sections if items)
-    refs = (f"m{digest.first}", f"m{digest.last}")
-    nothing_left: DigestSections = (("DONE", (Item(text=EARLIER_STEPS, refs=refs),)),)
-    return kept if kept or not digest.sections else nothing_left
 
 
 def _aged(
