@@ -454,7 +454,7 @@ class Compactor:
         """The passages of the archive that answer a query best; across sessions none need be named.
 
         What a caller looks up beyond its own project leaves no trace there. `has_view`: the caller
-        sees the session's view, so that what it shows whole is named instead of repeated.
+        may see the session's view, so that what it shows whole has a note of that.
         """
         return await recalling.recall(
             self._work,

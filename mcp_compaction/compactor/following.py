@@ -247,6 +247,9 @@ def _list_behind(session: Session, placing: Placing, newest: int) -> set[int]:
     """The messages that stand behind the digests which a caller sends back."""
     texts = (first_text(placing.messages[n]) for n in placing.ours)
     behind = {seq for text in texts for seq in messages_behind(text, newest)}
+    if placing.has_ours:  # a digest with no line is in no view, and so never comes back
+        untold = (digest for digest in session.digests if not digest.sections)
+        behind.update(seq for one in untold for seq in range(one.first, one.last + 1))
     return {seq for seq in behind if seq <= newest and not is_in(session.view.gone, seq)}
 
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 from mcp_compaction.compactor.events import REGRET
 from mcp_compaction.compactor.results import Brief, Quote, Recalled, SearchScope
 from mcp_compaction.compactor.workspace import Workspace, scope_of
-from mcp_compaction.core.digest.text import render_digest
+from mcp_compaction.core.digest.text import label_of, render_digest
 from mcp_compaction.core.log.content import whole_text
 from mcp_compaction.core.log.conversation import conversation_of
 from mcp_compaction.core.recall.answer import choose
@@ -20,6 +20,7 @@ from mcp_compaction.model import Digest, Find, Hit, ListAll, Message, Pin, Read,
 from mcp_compaction.ports import Original, Scope
 
 _NEWEST = 3  # messages of which a brief gives the words
+_MAY_BE_SHOWN = "may be in your window"
 
 
 async def recall(
@@ -36,7 +37,7 @@ async def recall(
     """The passages of the archive that answer a query best; across sessions none need be named.
 
     What a caller looks up beyond its own project leaves no trace there. `has_view`: the caller
-    sees the session's view, so that what it shows whole is named instead of repeated.
+    may see the session's view, so that what it shows whole has a note of that.
     """
     if (max_tokens is not None and max_tokens < 1) or skip < 0:
         raise InputError("max_tokens is a number above 0, and skip is 0 or above; pass such ones.")
@@ -47,22 +48,19 @@ async def recall(
     limit = max_tokens or work.policy.recall_max_tokens
     # Across projects another's session may have the same name.
     own = info if info and scope != "all" and project in (None, info.project) else None
-    left = searched.hits
+    hits = searched.hits
     if own is not None and has_view:
-        shown = await work.store.shown_whole(own.id, _seqs_of(left, own))
-        left = tuple(hit for hit in left if not {*_seqs_of([hit], own)} & {*shown})
-    chosen = choose(left, limit, estimate, skip)  # exact ranks take a second to load
-    in_window: tuple[str, ...] = ()
+        shown = await work.store.shown_whole(own.id, _seqs_of(hits, own))
+        keys = {(own.project, own.name, f"m{seq}") for seq in shown}
+        hits = tuple(_note_shown(hit, keys) for hit in hits)
+    chosen = choose(hits, limit, estimate, skip)  # exact ranks take a second to load
     if own is not None:
         await _note_regret(work, own, _seqs_of(chosen.hits, own))
-    if len(left) < len(searched.hits):
-        best = choose(searched.hits, limit, estimate).hits
-        in_window = tuple(dict.fromkeys(hit.ref for hit in best if hit not in left))
     return Recalled(
         hits=chosen.hits,
         more=chosen.more,
         after=chosen.after,
-        in_window=in_window,
+        in_window=tuple(dict.fromkeys(h.ref for h in chosen.hits if _MAY_BE_SHOWN in h.note)),
         scope=scope,
         messages=searched.messages,
         too_common=searched.too_common,
@@ -71,6 +69,14 @@ async def recall(
         suggestion=searched.suggestion,
         is_undated=searched.is_undated,
     )
+
+
+def _note_shown(hit: Hit, shown: Collection[tuple[str, str, str]]) -> Hit:
+    """A hit with a note where the view shows its message whole: only the caller knows whether its
+    window is this view."""
+    if (hit.project, hit.session, hit.ref) not in shown:
+        return hit
+    return hit.model_copy(update={"note": "; ".join(filter(None, (hit.note, _MAY_BE_SHOWN)))})
 
 
 def _seqs_of(hits: Iterable[Hit], info: SessionInfo) -> list[int]:
@@ -210,7 +216,7 @@ def _quote_message(original: Original) -> Quote:
 
 
 def _quote_digest(digest: Digest) -> Quote:
-    text = render_digest(digest)
+    text = render_digest(digest) or label_of(digest)
     return Quote(ref=digest.ref, of="digest", at=digest.ended, text=text, source=digest)
 
 
@@ -228,7 +234,8 @@ def _speaker_of(message: Message) -> str:
 async def brief(work: Workspace, info: SessionInfo) -> Brief:
     """Pins, the digests of the view as they are shown, the first request and the newest words."""
     session = await work.load(info)
-    digests = tuple((digest.ref, render_digest(digest)) for digest in session.digests)
+    told = ((digest.ref, render_digest(digest)) for digest in session.digests)
+    digests = tuple((ref, text) for ref, text in told if text)
     spoken = [m for m in conversation_of(session.messages) if m.text.strip()]
     ends = {m.seq: m for m in (*[m for m in spoken if m.is_request][:1], *spoken[-_NEWEST:])}
     said = tuple((f"{m.ref} {_speaker_of(m)}", m.text) for m in ends.values())

@@ -127,7 +127,7 @@ class Recalled(Value):
     hits: tuple[Hit, ...]
     more: int
     after: int  # passages of the ranking to skip for the next answer
-    in_window: tuple[str, ...] = ()  # refs that are left out, since the caller sees them anyway
+    in_window: tuple[str, ...] = ()  # refs of those that the caller may see anyway
     scope: SearchScope
     messages: int  # among which it was looked for
     too_common: tuple[str, ...] = ()  # words of which only the newest places were ranked

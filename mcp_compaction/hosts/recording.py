@@ -35,6 +35,7 @@ class Taken:
     masked: Counter[str] = field(default_factory=Counter[str])
     refused: str | None = None  # the project of which nothing may be recorded
     is_complete: bool = True  # False: there is more, which the next call takes
+    is_left_to_host: bool = False  # it was read as the host's word, and now is not
 
 
 async def record_new(
@@ -50,7 +51,8 @@ async def record_new(
     """Record what came since the last time; called twice, or after a kill, nothing is doubled.
 
     `project_of` names the project of a chat that is not known yet. What is not the host's word
-    goes into a session of its own, where nobody's words are the user's. `most_pieces` is for those
+    goes into a session of its own, where nobody's words are the user's; nothing of it is recorded
+    where the same file was read as the host's word before. `most_pieces` is for those
     who must not wait: a piece is at most 500 messages.
     """
     work = _Recording(compactor, transcript, project_of, name, may_record)
@@ -108,6 +110,11 @@ class _Recording:
 
     async def run(self, on_progress: Callable[[int], None], most_pieces: int | None) -> Taken:
         address = self._transcript.address
+        known = await self._compactor.find_transcript(self._transcript.hosts_address)
+        if known is not None and not self._transcript.is_hosts_word:
+            # Whoever vouches for it goes on with it: as the agent's word it would be there twice.
+            self._taken.session, self._taken.is_left_to_host = known.session, True
+            return self._taken
         known = await self._compactor.find_transcript(address)
         mark = known.mark if known is not None else None
         info = known.session if known is not None else None

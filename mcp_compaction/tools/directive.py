@@ -111,7 +111,7 @@ def _replacements(session: Session, limit: int, count: CountTokens) -> Iterator[
             if not isinstance(following, Digested):  # the index stands behind the first digests
                 texts += (text for text in extras if text)
                 extras = ()
-            stands: list[JsonValue] = [{"role": "user", "content": text} for text in texts]
+            stands: list[JsonValue] = [{"role": "user", "content": text} for text in texts if text]
             yield _make_replacement(digest.first, digest.last, stands)
         elif isinstance(entry, Trimmed):
             change = _make_replacement(entry.seq, entry.seq, _trim(messages[entry.seq], entry))

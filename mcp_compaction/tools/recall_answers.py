@@ -56,9 +56,6 @@ def recall_text(found: Recalled, here: Place, query: str, nonce: str, skip: int)
         lines += [f"{nonce} [{_label_of(hit, here, before)}]", hit.text]
         before = hit
     lines.append(f"</archived {nonce}>")
-    if found.in_window:
-        are = "more is" if len(found.in_window) == 1 else "more are"
-        lines.append(f"{len(found.in_window)} {are} {_describe_in_window(found.in_window)}")
     if found.more:
         least = "at least " if found.is_full else ""
         lines.append(
@@ -71,12 +68,6 @@ def recall_text(found: Recalled, here: Place, query: str, nonce: str, skip: int)
         common = _quote_words(found.too_common)
         lines.append(f"{common}: too common, only the newest places were ranked; add a rarer word")
     return "\n".join(lines)
-
-
-def _describe_in_window(refs: Sequence[str]) -> str:
-    named = ", ".join(refs[:_MOST_ALSO])
-    further = f" and {len(refs) - _MOST_ALSO} others" if len(refs) > _MOST_ALSO else ""
-    return f"in your window: {named}{further}"
 
 
 def _quote_words(words: Sequence[str]) -> str:
@@ -93,8 +84,6 @@ def _suggest_day(hits: Sequence[Hit]) -> str:
 def _explain_nothing_found(found: Recalled, scope: str, query: str, skip: int) -> str:
     """The scope that was searched, and a query that would find something."""
     asked = repr(shorten_query(query))
-    if found.in_window:
-        return f"{asked} is {_describe_in_window(found.in_window)}; nothing else was found"
     if skip:
         return f"no more passages for {asked} in {scope}; leave out the cursor to see the first."
     line = f"nothing found for {asked} among {found.messages:,} messages of {scope}."

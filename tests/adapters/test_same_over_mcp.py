@@ -149,7 +149,7 @@ async def test_what_looks_like_a_record_of_ours_and_was_said_keeps_its_number(
         await kit.fit(messages)
         await kit.call(use("c", "compress_context", reason="r", span="m4..m9", force=True))
         sent = await kit.apply(messages)
-        assert "[digest d1 of m4..m9" in text_of(sent)
+        assert not any(one in sent for one in messages[3:9])
         assert sent[2] is typed
         assert all(one is other for one, other in zip(sent[-4:], messages[-4:], strict=True))
         assert not problems(sent, "anthropic")

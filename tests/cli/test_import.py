@@ -65,6 +65,18 @@ def test_only_a_person_at_a_terminal_can_move_a_hosts_folder(user: Shell) -> Non
     assert "to take it in as the host's own word, run this in a terminal\n" in said
 
 
+def test_what_is_known_as_the_hosts_word_is_not_recorded_again_as_the_agents(user: Shell) -> None:
+    user.done("import")
+    before = user.dump()
+    agent = Shell(user.folder, extra=user.extra)
+    assert agent("import", "--json").json()["new"] == 0
+    said = agent.done("import")
+    assert said.splitlines()[0] == (
+        "10 transcripts known as the host's own word: for what is new, run this in a terminal"
+    )
+    assert user.dump() == before
+
+
 def test_where_no_host_wrote_anything_no_store_is_made(shell: Shell) -> None:
     first, *looked, last = shell.as_user().done("import").splitlines()
     assert first == "no transcript found in the folder of any host; looked in:"

@@ -125,7 +125,7 @@ async def test_a_loop_records_compresses_recalls_and_undoes(tmp_path: Path, era:
         assert "lost 0" in receipt
         assert receipt.splitlines()[-1].startswith("fill: ")
         found = await chat.say("recall_archived", session="loop", query="staging key")
-        assert re.search(r"^\d+ more (?:is|are) in your window: m1\b", found, re.M)
+        assert re.search(r"\[m1 user [^]]*; may be in your window\]\n.*staging key", found)
         both = await chat.say("recall_archived", session="loop", refs=["m1", "m2"], max_tokens=9000)
         assert "2 found in session loop" in both
         undone = await chat.say("restore_context", session="loop", ref="c1", force=True)
@@ -741,3 +741,16 @@ async def test_recording_that_is_turned_off_keeps_nothing(tmp_path: Path, monkey
         ):
             assert "recording is off" in await chat.fail(tool, session="loop", **arguments)
     assert not (tmp_path / "store").exists() or not list((tmp_path / "store").glob("*.db"))
+
+
+async def test_after_a_restart_recall_gives_the_words_of_a_message_that_a_view_shows(
+    tmp_path: Path,
+) -> None:
+    async with talk(tmp_path) as chat:
+        await chat.say("record_messages", messages=LONG, session="loop")
+        await chat.say("compress_context", session="loop", reason="done")
+    asked = LONG[0]["content"].splitlines()[0]
+    async with talk(tmp_path) as chat:
+        found = await chat.say("recall_archived", session="loop", query=asked)
+    assert asked in found.partition("<archived")[2]
+    assert "; may be in your window]" in found

@@ -27,8 +27,8 @@ Take in the chats that hosts have written to their own files: Claude Code, Codex
 opencode; and exports of this program. Run again, it reads only what is new.
 Changes: appends what is not yet known; a chat gets a session of its own, a subagent too, in the
 project it worked in. The hosts' files stay as they are. What was forgotten does not come back from
-the same file, read in the same way; it does from a copy, and where the file was read at a terminal
-and now is read without one.
+the same file; it does from a copy, and where the file was read as the agent's word and now is read
+as the host's.
 Only your own files in a host's own folder are its word; in any other file, who said what is kept
 as the agent's word: no rule in it can become the user's."""
 EXAMPLES = (

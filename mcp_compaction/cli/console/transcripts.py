@@ -22,6 +22,7 @@ from mcp_compaction.hosts.transcripts.pieces import Chat, Transcript
 
 _FOREIGN_FILE = "not in the host's own folder, or not a file of yours"
 _MOVED_FOLDER = "HOME or another variable moves the host's folder, which counts only at a terminal"
+_LEFT_TO_HOST = "for what is new, run this in a terminal"
 _AGENTS_WORD = "who said what in it is kept as the agent's word"
 
 
@@ -92,8 +93,11 @@ def describe_intake(call: Invocation, intake: Intake) -> Iterable[str]:
                 has_moved = has_moved or is_moved
     if has_moved:
         yield "to take it in as the host's own word, run this in a terminal"
-    same = sum(taken.new == 0 and taken.refused is None for _, taken in intake.taken)
-    if same:
+    left = sum(taken.is_left_to_host for _, taken in intake.taken)
+    if left:
+        yield f"{plural(left, 'transcript')} known as the host's own word: {_LEFT_TO_HOST}"
+    idle = sum(taken.new == 0 and taken.refused is None for _, taken in intake.taken)
+    if same := idle - left:
         yield f"{plural(same, 'transcript')} had nothing new"
     off = {taken.refused for _, taken in intake.taken if taken.refused is not None}
     for project in sorted(off):

@@ -16,7 +16,7 @@ from mcp_compaction.core.compaction.drafts import (
 )
 from mcp_compaction.core.compaction.progress import Asking, Inputs, Progress
 from mcp_compaction.core.compaction.receipt.notes import NO_ROOM_FOR_PROSE, note_of_additions
-from mcp_compaction.core.digest.aging import without_overtaken, without_statements
+from mcp_compaction.core.digest.aging import without_overtaken
 from mcp_compaction.core.digest.text import (
     cost_of_sections,
     drop_settled_plans,
@@ -26,6 +26,7 @@ from mcp_compaction.core.digest.text import (
     keep_open_tasks,
     label_of,
     lay_prose_onto,
+    mark_older,
     measure_digest,
     merge,
     nothing_stays,
@@ -216,8 +217,11 @@ def _has_digest(blocks: Sequence[Block]) -> bool:
 def _bring_up_to_date(
     digest: Digest, inputs: Inputs, ledger: Ledger | None, has_passed: bool
 ) -> Digest:
-    """A digest without the open tasks that were settled since, and without what was overtaken."""
+    """A digest without the open tasks that were settled since and what later calls made untrue,
+    where users said something else since marked so."""
     later = [message for message in inputs.messages if message.seq > digest.last]
     left = unfinished_tasks(drop_settled_plans(digest.items("OPEN"), inputs.plan_ref), later)
-    current = without_statements(keep_open_tasks(digest, left) or digest, inputs.overtaken)
+    current = keep_open_tasks(digest, left) or digest
+    sections = mark_older(current.sections, inputs.overtaken)
+    current = current.model_copy(update={"sections": sections})
     return current if ledger is None else without_overtaken(current, ledger, has_passed)

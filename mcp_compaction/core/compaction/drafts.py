@@ -11,7 +11,7 @@ from mcp_compaction.core.digest.check.draft import check_draft, strip_unsupporte
 from mcp_compaction.core.digest.check.source import knowledge_of_author, rules_in_force
 from mcp_compaction.core.digest.check.strip import Stripped
 from mcp_compaction.core.digest.extract import extract, memory_lines, must_keep
-from mcp_compaction.core.digest.text import join, parse_digest
+from mcp_compaction.core.digest.text import join, mark_older, parse_digest
 from mcp_compaction.core.log.conversation import has_conversation
 from mcp_compaction.core.log.index import index_of
 from mcp_compaction.model import Ask, Draft, Session, SummaryRequest
@@ -37,7 +37,8 @@ def request_for(
         last=messages[-1].seq,
         messages=messages,
         must_keep=join(
-            must_keep(messages, inputs.plan_ref, inputs.overtaken), memory_lines(memory)
+            mark_older(must_keep(messages, inputs.plan_ref), inputs.overtaken),
+            memory_lines(memory),
         ),
         index=index_of(messages, inputs.found, later),
         earlier=tuple(m for m in inputs.messages if m.seq < messages[0].seq),

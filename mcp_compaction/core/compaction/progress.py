@@ -13,7 +13,7 @@ from mcp_compaction.core.compaction.plan import Plan
 from mcp_compaction.core.digest.extract import ref_of_standing_plan
 from mcp_compaction.core.log.conversation import Conversation, conversation_of
 from mcp_compaction.core.log.identifiers import Finding, identifiers_by_message
-from mcp_compaction.core.log.updates import overtaken_statements, without_overtaken_values
+from mcp_compaction.core.log.updates import overtaken_statements
 from mcp_compaction.core.policy import Policy
 from mcp_compaction.core.tokens import CountTokens
 from mcp_compaction.core.window.fill import Fill, measure
@@ -57,8 +57,7 @@ class Inputs:
     @cached_property
     def found(self) -> dict[int, tuple[Finding, ...]]:
         """The identifiers of each message, by its number."""
-        found = identifiers_by_message(self.messages)
-        return without_overtaken_values(found, self.messages, self.overtaken)
+        return identifiers_by_message(self.messages)
 
     @cached_property
     def plan_ref(self) -> str:
@@ -66,8 +65,8 @@ class Inputs:
         return ref_of_standing_plan(self.messages)
 
     @cached_property
-    def overtaken(self) -> frozenset[str]:
-        """What users stated and later changed, folded."""
+    def overtaken(self) -> dict[str, str]:
+        """What users stated, folded, with the ref of what they said later on the same matter."""
         return overtaken_statements(self.said, self.digests)
 
     def measure(self, session: Session) -> Fill:

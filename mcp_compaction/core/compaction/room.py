@@ -188,7 +188,6 @@ def _sources_of_excerpts(before: Session, session: Session, inputs: Inputs) -> S
         ),
         recalled=tuple(map(quote_message, recalled)),
         markers=inputs.given_policy.marker_threshold if inputs.ask.preserve_markers else None,
-        overtaken=inputs.overtaken,
     )
 
 

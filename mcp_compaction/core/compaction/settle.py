@@ -26,6 +26,7 @@ from mcp_compaction.core.compaction.verify import (
     tally_prose,
 )
 from mcp_compaction.core.digest.extract import open_tasks, stated_rules
+from mcp_compaction.core.digest.text import as_sections, mark_older
 from mcp_compaction.core.excerpts.choose import Choice
 from mcp_compaction.core.log.identifiers import Finding
 from mcp_compaction.core.log.pinned import shown_text
@@ -92,13 +93,13 @@ class _Source:
         earlier = [(last, item) for last, item in told if item.by != "model"]
         numbers = {message.seq for message in gone}
         said = ((seq, rule) for seq, rule in self._rules if seq in numbers)
-        overtaken = self.inputs.overtaken
-        rules = [(n, rule) for n, rule in (*earlier, *said) if fold(rule.text) not in overtaken]
-        return {"CONSTRAINTS": rules, "OPEN": self._tasks}
+        return {"CONSTRAINTS": [*earlier, *said], "OPEN": self._tasks}
 
     @cached_property
     def _rules(self) -> list[PlacedLine]:
-        return [(_number_of(rule), rule) for rule in stated_rules(self.inputs.said)]
+        rules = as_sections({"CONSTRAINTS": stated_rules(self.inputs.said)})
+        marked = mark_older(rules, self.inputs.overtaken)
+        return [(_number_of(rule), rule) for _, items in marked for rule in items]
 
     @cached_property
     def _tasks(self) -> list[PlacedLine]:

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from mcp_compaction.core.digest.contents import ChangedFiles
 from mcp_compaction.core.digest.text import (
     BEFORE,
-    EARLIER_STEPS,
     IN_FORCE,
     OUR_PREFIX,
     DigestSections,
 )
 from mcp_compaction.core.log.families import covers, family_of, given_of
 from mcp_compaction.core.log.ledger import CHANGED, CallEntry, FileState, Ledger
-from mcp_compaction.core.log.updates import is_overtaken_value
 from mcp_compaction.core.text.patterns import pattern_of
-from mcp_compaction.core.text.words import fold
 from mcp_compaction.model import Digest, IndexItem, Item, SectionName
 
 # What holds at the end of a span only; what a user told holds until something is done, and what
@@ -52,36 +49,10 @@ def without_overtaken(digest: Digest, ledger: Ledger, is_followed: bool) -> Dige
     )
     return digest.model_copy(
         update={
-            "sections": _without_empty(sections, digest),
+            "sections": tuple((name, items) for name, items in sections if items),
             "index": tuple(_with_state(item, since) for item in digest.index),
         }
     )
-
-
-def without_statements(digest: Digest, overtaken: Collection[str]) -> Digest:
-    """The digest without what users stated and later changed, and without what only that named."""
-    if not overtaken or not any(
-        fold(i.text) in overtaken for _, items in digest.sections for i in items
-    ):
-        return digest
-    sections: DigestSections = tuple(
-        (name, tuple(item for item in items if fold(item.text) not in overtaken))
-        for name, items in digest.sections
-    )
-    return digest.model_copy(
-        update={
-            "sections": _without_empty(sections, digest),
-            "index": tuple(i for i in digest.index if not is_overtaken_value(i.text, overtaken)),
-        }
-    )
-
-
-def _without_empty(sections: DigestSections, digest: Digest) -> DigestSections:
-    """The sections that have items; a line for all of them where a digest is left with none."""
-    kept: DigestSections = tuple((name, items) for name, items in sections if items)
-    refs = (f"m{digest.first}", f"m{digest.last}")
-    nothing_left: DigestSections = (("DONE", (Item(text=EARLIER_STEPS, refs=refs),)),)
-    return kept if kept or not digest.sections else nothing_left
 
 
 def _aged(

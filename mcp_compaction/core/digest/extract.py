@@ -69,20 +69,17 @@ def stated_rules(messages: Sequence[Message]) -> list[Item]:
     ]
 
 
-def must_keep(
-    messages: Sequence[Message], plan: str, overtaken: Collection[str] = ()
-) -> DigestSections:
+def must_keep(messages: Sequence[Message], plan: str) -> DigestSections:
     """What every digest of these messages has to hold: the user's rules, what users call a fact,
-    what they permit of what a rule speaks of and, where no call was made since, a state, if it was
-    not overtaken; what they said is still to be done, and the open tasks if the plan that stands is
-    among them."""
+    what they permit of what a rule speaks of and, where no call was made since, a state; what they
+    said is still to be done, and the open tasks if the plan that stands is among them."""
     said = conversation_of(messages)
-    rules = [rule for rule in stated_rules(said) if fold(rule.text) not in overtaken]
-    facts = _told_by_users(said, told_facts, overtaken)
-    permitted = _told_by_users(said, _permissions_in, overtaken)
+    rules = stated_rules(said)
+    facts = _told_by_users(said, told_facts)
+    permitted = _told_by_users(said, _permissions_in)
     facts += _spoken_of(permitted, rules)
     last_call = max((place for place, m in enumerate(said) if m.calls), default=-1)
-    states = _told_by_users(said[last_call + 1 :], told_states, overtaken)
+    states = _told_by_users(said[last_call + 1 :], told_states)
     planned = _still_open(read_tasks(messages), plan)
     tasks = [*planned, *spoken_tasks(said)]
     return as_sections({"CONSTRAINTS": rules, "STATE": states, "FACTS": facts, "OPEN": tasks})
@@ -105,15 +102,12 @@ def _word_pairs(item: Item) -> Iterable[tuple[str, ...]]:
     return combinations(telling_words(item.text), _FEWEST_TELLING)
 
 
-def _told_by_users(
-    said: Sequence[Message], told_in: Callable[[str], Iterable[str]], overtaken: Collection[str]
-) -> list[Item]:
+def _told_by_users(said: Sequence[Message], told_in: Callable[[str], Iterable[str]]) -> list[Item]:
     return [
         Item(text=told, refs=(message.ref,), provenance="verbatim", must_stay=True)
         for message in said
         if message.is_request and message.via == "host"
         for told in told_in(message.text)
-        if fold(told) not in overtaken
     ]
 
 
@@ -152,18 +146,17 @@ def extract(request: SummaryRequest) -> Draft:
         "ASKED": list(asked_items(reading)) if request.is_newest else [],
         "NEXT": next_items(reading) if is_work and request.is_newest else [],
     }
-    kept = _without_unsupported(_without_lines(found, request, reading.overtaken), reading)
+    kept = _without_unsupported(_without_lines(found, request), reading)
     if not any(kept.values()) and not request.must_keep:
         kept["DONE"] = list(_steps_in_short(reading))
     return Draft(author="extractive", sections=as_sections(kept))
 
 
 def _without_lines(
-    found: dict[SectionName, list[Item]], request: SummaryRequest, overtaken: frozenset[str]
+    found: dict[SectionName, list[Item]], request: SummaryRequest
 ) -> dict[SectionName, list[Item]]:
-    """The items found without those that must be kept, which have lines of their own, and without
-    what was overtaken."""
-    left_out = overtaken.union(fold(item.text) for _, items in request.must_keep for item in items)
+    """The items found without those that must be kept, which have lines of their own."""
+    left_out = {fold(item.text) for _, items in request.must_keep for item in items}
     if not left_out:
         return found
     return {

@@ -14,7 +14,6 @@ from mcp_compaction.core.log.decisions.statement import is_acceptance
 from mcp_compaction.core.log.findings import exact_words
 from mcp_compaction.core.log.identifiers import find_identifiers
 from mcp_compaction.core.log.ledger import CHANGED, CallEntry, Ledger, ledger_of
-from mcp_compaction.core.log.updates import overtaken_statements
 from mcp_compaction.core.text.all_languages import part_in_all
 from mcp_compaction.core.text.paths import ends_with_path
 from mcp_compaction.core.text.patterns import pattern_of
@@ -101,12 +100,6 @@ class Reading:
     def entries(self) -> tuple[CallEntry, ...]:
         """The calls of the span."""
         return tuple(e for e in self.ledger.entries if self.is_in_span(e.ref))
-
-    @cached_property
-    def overtaken(self) -> frozenset[str]:
-        """What users stated and later changed, folded."""
-        request = self.request
-        return overtaken_statements((*request.earlier, *request.messages, *request.later))
 
     @cached_property
     def is_talk(self) -> bool:

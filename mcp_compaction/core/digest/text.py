@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 
 from mcp_compaction.core.log.decisions.supersede import mark_superseded, newest_first
@@ -25,7 +25,6 @@ from mcp_compaction.model import (
 # What stands before a request in a digest: of a user, of one told by the agent, of an earlier one.
 ASKED, TOLD, BEFORE = "asked: ", "asked, the agent says: ", "before: "
 IN_FORCE = "in force: "  # before a request that the window shows itself
-EARLIER_STEPS = "earlier steps"  # in a digest whose every line was overtaken
 OUR_PREFIX = pattern_of(
     r"^(?:before|in force|asked|asked, the agent says|done|last question|left running"
     r"|ran [^:]{1,100}): "
@@ -55,6 +54,10 @@ _TURNS: dict[SectionName, int] = {
     "ARTIFACTS": 1,
 }
 _HEADING = pattern_of(r"^[\s#*]*([A-Za-z]{4,12}(?: [A-Za-z]{3,12})?)[\s:*]*$")
+_HEADED = pattern_of(  # a section's name and its text on one line
+    r"^\s*(?:#{1,6}\s+)?(?:\*\*|__)?([A-Z][A-Za-z]{2,11}(?: [A-Za-z]{3,12})?)(?:\*\*|__)?\s?[:：]"
+    r"(?:\*\*|__)?\s*(\S.*)$"
+)
 _TITLE = pattern_of(r"^ {0,3}#{1,6} +[A-Z][A-Za-z ,&/-]{0,40}:?\s*$")  # as Markdown has it
 HEADINGS: dict[str, SectionName] = {  # ours, and those that agents and models write of themselves
     **{name: EARLIER_SECTIONS.get(name, name) for name in SECTION_NAMES},
@@ -99,7 +102,8 @@ def label_of(digest: Digest) -> str:
 
 
 def render_digest(digest: Digest, thin: bool = False) -> str:
-    """The text that stands for the span; thin: only what must stay, or else the first line."""
+    """The text that stands for the span, blank where no line is left to tell; thin: only what must
+    stay, or else the first line."""
     shown = digest.sections
     if thin:
         kept: Iterable[tuple[SectionName, tuple[Item, ...]]] = (
@@ -110,7 +114,7 @@ def render_digest(digest: Digest, thin: bool = False) -> str:
     for name, items in sorted(shown, key=lambda section: SECTION_NAMES.index(section[0])):
         joined = _join_tasks(items) if name == "OPEN" else items
         lines += [name, *map(render_item, joined)] if items else []
-    return "\n".join(lines)
+    return "\n".join(lines) if len(lines) > 1 else ""
 
 
 def _join_tasks(tasks: Iterable[Item]) -> Iterator[Item]:
@@ -129,7 +133,18 @@ def render_item(item: Item) -> str:
     quoted = defuse(item.text)
     text = f'"{quoted}"' if item.provenance == "verbatim" else quoted
     refs = f" ({', '.join(item.refs)})" if item.refs else ""
-    return f"- {text}{refs}{' [superseded]' if item.superseded else ''}{_mark_of(item)}"
+    older = f" (older; see {item.newer})" if item.newer else ""
+    return f"- {text}{refs}{older}{' [superseded]' if item.superseded else ''}{_mark_of(item)}"
+
+
+def mark_older(sections: DigestSections, newer: Mapping[str, str]) -> DigestSections:
+    """The sections, a user's words marked with the ref of what users said later on the same."""
+    return tuple((name, tuple(_with_newer(i, newer) for i in items)) for name, items in sections)
+
+
+def _with_newer(item: Item, newer: Mapping[str, str]) -> Item:
+    ref = newer.get(fold(item.text), "") if newer and item.provenance == "verbatim" else ""
+    return item.model_copy(update={"newer": ref}) if ref else item
 
 
 def _mark_of(item: Item) -> str:
@@ -154,6 +169,9 @@ def parse_digest(text: str, author: str) -> Draft:
         if named is not None or _TITLE.match(line):
             section = named or "DONE"
         elif line.strip():
+            headed = _HEADED.match(line)
+            if headed is not None and headed[1].upper() in HEADINGS:
+                section, line = HEADINGS[headed[1].upper()], headed[2]
             found.setdefault(section, []).append(_parse_item(line))
     return Draft(author=author, sections=as_sections(found))
 
@@ -264,7 +282,6 @@ def merge(digests: Sequence[Digest], number: int, limit: int, count: CountTokens
     sections: DigestSections = ()
     for digest in reversed(digests):
         sections = join(sections, digest.sections)
-    sections = _without_earlier_steps(sections)
     decided = _settle_decisions(digests, dict(sections).get("DECISIONS", ()))
     sections = tuple((name, decided if name == "DECISIONS" else items) for name, items in sections)
     oldest, newest = digests[0], digests[-1]
@@ -285,17 +302,6 @@ def merge(digests: Sequence[Digest], number: int, limit: int, count: CountTokens
     return measure_digest(
         merged.model_copy(update={"sections": fit_or_first(sections, room, count)}), count
     )
-
-
-def _without_earlier_steps(sections: DigestSections) -> DigestSections:
-    """The sections without the line that stands for a digest with nothing left, where another line
-    stands beside it; names do not count, they are chosen anew."""
-    kept: DigestSections = tuple(
-        (name, left)
-        for name, items in sections
-        if (left := tuple(item for item in items if item.text != EARLIER_STEPS))
-    )
-    return kept if any(name != "NAMES" for name, _ in kept) else sections
 
 
 def _settle_decisions(digests: Iterable[Digest], decisions: Sequence[Item]) -> tuple[Item, ...]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 
@@ -40,14 +40,13 @@ class Sources:
     earlier: tuple[Excerpt, ...] = ()
     recalled: tuple[Excerpt, ...] = ()  # messages that were asked for again and again
     markers: int | None = None  # groups of epistemic markers that make a message a doubt
-    overtaken: frozenset[str] = frozenset()  # what users stated and later changed, folded
 
     def find_pieces(self) -> list[Piece]:
-        """The pieces that still stand: neither taken back nor overtaken."""
+        """The pieces, without decisions that were taken back."""
         earlier = [one for one in self.earlier if one.by != "wanted"]
         found = cut_pieces(self.gone, earlier, self.markers)
         superseded = _superseded_decisions(found)
-        return [p for p in found if p not in superseded and not _is_overtaken(p, self.overtaken)]
+        return [piece for piece in found if piece not in superseded]
 
 
 @dataclass(frozen=True)
@@ -212,11 +211,6 @@ def _superseded_decisions(found: Iterable[Piece]) -> set[Piece]:
     made = _pieces_by(found, "decision")
     settled = mark_superseded([Item(text=piece.text) for piece in made])
     return {piece for piece, item in zip(made, settled, strict=True) if item.superseded}
-
-
-def _is_overtaken(piece: Piece, overtaken: Collection[str]) -> bool:
-    """Whether a piece is a statement that was overtaken, or part of one."""
-    return any(piece.folded in statement or statement in piece.folded for statement in overtaken)
 
 
 def _choose_newest(

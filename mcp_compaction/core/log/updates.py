@@ -1,19 +1,19 @@
-"""Tells which statements of users a later one has overtaken: the newest value of a thing stands.
+"""Tells on which statements of users a later one says something else: the older is marked.
 
-A rule that is dropped though it holds costs far more than one that is shown twice. So a statement
-is only overtaken where the later one speaks of the same thing and cannot be true beside it.
+Both are shown, with their refs: whether the later one takes the older back is for the reader to
+tell. A statement is only marked where the later one seems to speak of the same thing and not to be
+true beside it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from itertools import groupby
 from operator import itemgetter
 from typing import NamedTuple
 
 from mcp_compaction.core.log.conversation import conversation_of
-from mcp_compaction.core.log.identifiers import Finding
 from mcp_compaction.core.text.all_languages import part_in_all, pattern_of_kind
 from mcp_compaction.core.text.language import ENGLISH, languages_of
 from mcp_compaction.core.text.patterns import pattern_of
@@ -105,8 +105,9 @@ def _is_labeled(sentence: Sentence) -> bool:
 
 def overtaken_statements(
     messages: Iterable[Message], digests: Iterable[Digest] = ()
-) -> frozenset[str]:
-    """The statements of users that later ones overtook, folded; earlier digests tell the oldest.
+) -> dict[str, str]:
+    """The statements of users, folded, on whose matter they said something else since, each with
+    the ref of that; earlier digests tell the oldest.
 
     What is only an agent's word for it overtakes nothing.
     """
@@ -116,27 +117,32 @@ def overtaken_statements(
         for name, items in digest.sections
         if name in ("CONSTRAINTS", "STATE", "FACTS")
         for item in items
-        if item.provenance == "verbatim"
+        if item.provenance == "verbatim" and not item.newer
     ]
-    said = [m.text for m in conversation_of(messages) if m.is_request and m.via == "host"]
-    return find_overtaken([*earlier, *said])
+    said = [m for m in conversation_of(messages) if m.is_request and m.via == "host"]
+    overtaken = find_overtaken([message.text for message in said], earlier)
+    return {older: said[place].ref for older, place in overtaken.items()}
 
 
-def find_overtaken(texts: Sequence[str]) -> frozenset[str]:
-    """The sentences, folded, that later ones of these texts overtook; one that is said again
-    stands again."""
+def find_overtaken(texts: Sequence[str], earlier: Iterable[str] = ()) -> dict[str, int]:
+    """The sentences, folded, that later ones of these texts overtook, each with the place of that
+    text; one that is said again stands again. Earlier ones, in no order, overtake nothing."""
     standing = _Standing()
-    overtaken: set[str] = set()
-    for text in texts:
+    for text in earlier:
+        for one in statements_of(text):
+            if one.holds:
+                standing.add(one)
+    overtaken: dict[str, int] = {}
+    for place, text in enumerate(texts):
         for one in statements_of(text):
             older = _overtaken_by(one, standing.comparable_with(one))
             if older is not None:
-                overtaken.add(fold(older.text))
+                overtaken[fold(older.text)] = place
                 standing.drop(older)
             if one.holds or older is not None:
-                overtaken.discard(fold(one.text))
+                overtaken.pop(fold(one.text), None)
                 standing.add(one)
-    return frozenset(overtaken)
+    return overtaken
 
 
 class _Standing:
@@ -161,28 +167,6 @@ class _Standing:
         }
         found.pop(fold(one.text), None)
         return list(found.values())
-
-
-def without_overtaken_values(
-    found: Mapping[int, tuple[Finding, ...]],
-    messages: Iterable[Message],
-    overtaken: Collection[str],
-) -> dict[int, tuple[Finding, ...]]:
-    """The identifiers of each message without those that only an overtaken statement names."""
-    left = dict(found)
-    for message in messages if overtaken else ():
-        text = fold(message.text)
-        void = [statement for statement in overtaken if statement in text]
-        for statement in void:
-            text = text.replace(statement, " ")
-        if void:
-            left[message.seq] = tuple(f for f in found[message.seq] if f.text.lower() in text)
-    return left
-
-
-def is_overtaken_value(text: str, overtaken: Iterable[str]) -> bool:
-    """Whether an overtaken statement names this."""
-    return any(text.lower() in statement for statement in overtaken)
 
 
 @lru_cache(maxsize=16_384)  # what users said in a very large window, which is asked for twice

@@ -74,7 +74,8 @@ _VOICE = any_of(
 # What a digest is made of; in a pin or a draft it is no more than a list.
 _SHAPE = any_of(
     _LEAD + "((?:" + "|".join(SECTION_NAMES) + r")[\s:*_#]*$)",
-    r"^\s*[-*•]\s+((?!\|)\S.*\([mdp]\d+(?:(?:,\s?|\.\.)[mdp]?\d+)*\)\s*(?:\[superseded\]\s*)?$)",
+    r"^\s*[-*•]\s+((?!\|)\S.*\([mdp]\d+(?:(?:,\s?|\.\.)[mdp]?\d+)*\)\s*"
+    r"(?:\(older; see \w+\)\s*)?(?:\[superseded\]\s*)?$)",
 )
 
 # Each of what they find holds one of these: to look for it is far cheaper.

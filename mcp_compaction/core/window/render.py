@@ -143,7 +143,7 @@ def lay_out_frame(session: Session, index_limit: int, count: CountTokens) -> tup
     first_digests = _end_of_first_digests(view.body)
     for position, entry in enumerate(view.body):
         if isinstance(entry, Digested):
-            shown.append(ShownRecord(text=render_digest(digests[entry.digest], entry.thin)))
+            shown += _records_of(render_digest(digests[entry.digest], entry.thin))
         else:
             shown.append(_show_message(messages[entry.seq], entry))
         if position == first_digests:

@@ -53,6 +53,11 @@ class FileTranscript:
         """The hash of where it is."""
         return address_of(self.path, self.is_hosts_word)
 
+    @property
+    def hosts_address(self) -> str:
+        """The address that it has where it is read as the host's word."""
+        return address_of(self.path, True)
+
     def size(self) -> int:
         """The number of its bytes."""
         with open_regular(self.path) as file:

@@ -69,6 +69,11 @@ class DatabaseTranscript:
         """The hash of where it is."""
         return address_of(self.path, self.is_hosts_word, self.session)
 
+    @property
+    def hosts_address(self) -> str:
+        """The address that it has where it is read as the host's word."""
+        return address_of(self.path, True, self.session)
+
     def size(self) -> int:
         """Nothing: it shares its file with others."""
         return 0

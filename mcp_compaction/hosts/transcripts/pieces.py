@@ -125,6 +125,11 @@ class Transcript(Protocol):
         """The hash of where it is."""
         ...
 
+    @property
+    def hosts_address(self) -> str:
+        """The address that it has where it is read as the host's word."""
+        ...
+
     def size(self) -> int:
         """The bytes of its file as it is now; 0 where it shares one with others."""
         ...

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -214,25 +215,44 @@ def test_every_committed_compaction_has_every_stated_rule_in_view(
             assert not any(tally.lost for tally in lost)
 
 
-OLDER = "LIMIT: The monthly bill for the cluster acme-77 must stay below $900."
-NEWER = "From now on keep the monthly bill for the cluster below $400."
+OVERTAKEN = (
+    ("Always answer in English.", "Write the README in German from now on."),
+    (
+        "Budget for the cloud must stay below 500 dollars a month.",
+        "The marketing budget is now 900 dollars a month.",
+    ),
+    (
+        "LIMIT: The monthly bill for the cluster acme-77 must stay below $900.",
+        "From now on keep the monthly bill for the cluster below $400.",
+    ),
+)
 
 
-def test_a_rule_that_a_later_one_overtook_is_shown_no_more_nor_what_only_it_named() -> None:
+def lines_of(session: Session, policy: Policy) -> list[str]:
+    """The lines of all records of a view."""
+    pieces = lay_out(session, policy.index_limit, estimate)
+    texts = (p.text for p in pieces if isinstance(p, ShownRecord))
+    return [line for text in texts for line in text.splitlines()]
+
+
+@pytest.mark.parametrize(("older", "newer"), OVERTAKEN)
+def test_a_rule_stands_beside_a_later_one_on_the_same_matter_and_is_marked(
+    older: str, newer: str
+) -> None:
     policy = Policy(window_tokens=6_000)
-    session = session_of([user("Go."), user(OLDER), *work(6), user(NEWER), *work(6), user("On.")])
+    session = session_of([user("Go."), user(older), *work(6), user(newer), *work(6), user("On.")])
+    later = next(m.ref for m in session.messages if m.text == newer)
 
     outcome = compress(session, policy, target_percent=30.0)
 
     assert isinstance(outcome, Compaction)
-    shown = view_text(after(session, outcome), policy)
-    assert fold(NEWER) in shown
-    assert "900" not in shown
-    assert "acme-77" not in shown
-    assert "rules 1/1 in view" in receipt_text(outcome.receipt)
+    lines = lines_of(after(session, outcome), policy)
+    assert f'- "{older}" (m2) (older; see {later})' in lines
+    assert f'- "{newer}" ({later})' in lines
+    assert "rules 2/2 in view" in receipt_text(outcome.receipt)
 
 
-def test_what_a_user_calls_a_fact_stays_until_another_overtakes_it() -> None:
+def test_what_a_user_calls_a_fact_stays_when_another_is_told() -> None:
     facts = [f"FACT: The owner of the queue is {name}." for name in ("Dana Ruiz", "Kim Lee")]
     policy = Policy(window_tokens=6_000)
     session = session_of([user("Go."), user(facts[0]), *work(12), user("On.")])
@@ -243,20 +263,27 @@ def test_what_a_user_calls_a_fact_stays_until_another_overtakes_it() -> None:
     twice = after(more, compress(more, policy, Outside(more.messages), target_percent=10.0))
 
     assert fold(facts[1]) in view_text(twice, policy)
-    assert fold(facts[0]) not in view_text(twice, policy)
+    assert fold(facts[0]) in view_text(twice, policy)
 
 
-def test_a_rule_of_an_earlier_digest_is_overtaken_too() -> None:
+@pytest.mark.parametrize(("older", "newer"), OVERTAKEN)
+def test_a_rule_of_an_earlier_digest_is_marked_once_and_stays_through_each_compaction(
+    older: str, newer: str
+) -> None:
     policy = Policy(window_tokens=6_000)
-    session = session_of([user("Go."), user(OLDER), *work(12), user("On.")])
-    once = after(session, compress(session, policy, target_percent=30.0))
-    assert fold(OLDER) in view_text(once, policy)
-    known = len(session.messages)
-    more = said(once, [user(NEWER), *work(12), user("On.")], known)
-
-    outcome = compress(more, policy, Outside(more.messages), target_percent=30.0)
-
-    assert isinstance(outcome, Compaction)
-    shown = view_text(after(more, outcome), policy)
-    assert fold(NEWER) in shown
-    assert fold(OLDER) not in shown
+    session = session_of([user("Go."), user(older), *work(12), user("On.")])
+    session = after(session, compress(session, policy, target_percent=30.0))
+    assert f'- "{older}" (m2)' in lines_of(session, policy)
+    spoken = [user(newer), *work(12), user("On.")]
+    later = f"m{session.messages[-1].seq + 1}"
+    for more in (spoken, [*work(12), user("On.")], [*work(12), user("On.")]):
+        session = said(session, more, session.messages[-1].seq)
+        outcome = compress(session, policy, Outside(session.messages), target_percent=30.0)
+        assert isinstance(outcome, Compaction)
+        session = after(session, outcome)
+        lines = lines_of(session, policy)
+        assert [line for line in lines if older in line] == [
+            f'- "{older}" (m2) (older; see {later})'
+        ]
+        assert [line for line in lines if newer in line] == [f'- "{newer}" ({later})']
+        assert "rules 2/2 in view" in receipt_text(outcome.receipt)

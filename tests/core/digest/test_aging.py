@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from mcp_compaction.core.digest.aging import without_overtaken, without_statements
-from mcp_compaction.core.digest.text import DigestSections
+from mcp_compaction.core.digest.aging import without_overtaken
+from mcp_compaction.core.digest.text import DigestSections, render_digest
 from mcp_compaction.core.log.ledger import Ledger, ledger_of
 from mcp_compaction.core.policy import Policy
 from mcp_compaction.core.tokens import estimate
@@ -99,10 +99,11 @@ def test_a_state_that_a_user_told_holds_until_something_is_done() -> None:
     assert without_overtaken(digest, worked, is_followed=True).items("STATE") == ()
 
 
-def test_no_digest_ages_to_nothing() -> None:
+def test_a_digest_of_which_nothing_is_left_is_no_text() -> None:
     only_next = DIGEST.model_copy(update={"sections": SECTIONS[3:]})
     aged = without_overtaken(only_next, ledger(), is_followed=True)
-    assert [item.text for item in aged.items("DONE")] == ["earlier steps"]
+    assert aged.sections == ()
+    assert render_digest(aged) == render_digest(aged, thin=True) == ""
 
 
 def test_a_file_changed_after_the_span_is_told_until_a_newer_digest_does() -> None:
@@ -172,23 +173,20 @@ def test_a_compaction_of_several_passes_keeps_the_state_that_the_first_one_told(
     assert "1 failed" in str([digest.items("STATE") for digest in session.digests])
 
 
-def test_a_rule_that_was_overtaken_goes_with_what_only_it_named_but_leaves_no_empty_digest() -> (
-    None
-):
-    rule = Item(text="Keep to host acme-77.", refs=("m1",), provenance="verbatim")
-    index = (IndexItem(kind="id", text="acme-77", refs=("m1",)),)
-    digest = DIGEST.model_copy(update={"sections": (("CONSTRAINTS", (rule,)),), "index": index})
-
-    aged = without_statements(digest, {"keep to host acme-77"})
-
-    assert [item.text for _, items in aged.sections for item in items] == ["earlier steps"]
-    assert aged.index == ()
-    assert without_statements(digest, {"keep to another"}) is digest
-    assert without_statements(digest, ()) is digest
-
-
 def test_a_request_in_force_becomes_one_before() -> None:
     goal = (Item(text="in force: Mend the login page.", refs=("m9",)),)
     digest = DIGEST.model_copy(update={"sections": (("GOAL", goal),)})
     aged = without_overtaken(digest, ledger(), is_followed=True)
     assert [item.text for item in aged.items("GOAL")] == ["before: Mend the login page."]
+
+
+def test_a_view_has_no_heading_with_nothing_below_it() -> None:
+    policy = Policy(window_tokens=4_000)
+    talk = (chatter(n) for n in range(12))
+    session = session_of([user("Go."), *(m for said_there in talk for m in said_there)])
+    shown = after(session, compress(session, policy, strategy="archive", target_percent=20))
+
+    assert shown.digests
+    assert all(not digest.sections for digest in shown.digests)
+    records = [p.text for p in lay_out(shown, 400, estimate) if isinstance(p, ShownRecord)]
+    assert [text for text in records if text.startswith("[digest")] == []
