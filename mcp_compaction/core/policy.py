@@ -8,6 +8,7 @@ from typing import Annotated, NamedTuple, Self
 
 from pydantic import Field, model_validator
 
+from mcp_compaction.lexicon.models import window_of_model
 from mcp_compaction.model import AgentProfile, Complexity, Traits, Value
 
 Percent = Annotated[float, Field(ge=0, le=100)]
@@ -41,7 +42,8 @@ class Policy(Value):
 
     # The window
     window_tokens: Positive = Field(
-        default=200_000, description="Tokens the model's window holds; a session may know better."
+        default=200_000,
+        description="Tokens the window holds; set, it counts over what a host or a model tells.",
     )
     overhead_per_tool: Count = Field(
         default=50, description="Tokens counted for each tool whose definition is not seen."
@@ -166,6 +168,11 @@ class Policy(Value):
                 "lower the one or raise the other"
             )
         return self
+
+    @property
+    def window_set(self) -> int | None:
+        """The window that somebody has set; None where it is the default."""
+        return self.window_tokens if "window_tokens" in self.model_fields_set else None
 
     @property
     def trigger_field(self) -> str:
@@ -295,12 +302,19 @@ def with_reserve(policy: Policy) -> Policy:
 def for_session(policy: Policy, traits: Traits) -> Policy:
     """The policy with what is known of one session put over it."""
     known = {
-        "window_tokens": traits.window_tokens,
+        "window_tokens": _window_in(policy, traits),
         "complexity": traits.complexity,
         "agent_profile": traits.agent_profile,
     }
     update = {name: value for name, value in known.items() if value}
     return policy.model_copy(update=update) if update else policy
+
+
+def _window_in(policy: Policy, traits: Traits) -> int | None:
+    """The window of one session, where more is known of it than the policy says."""
+    if policy.window_set is None:
+        return traits.window_tokens or window_of_model(traits.model or "")
+    return traits.window_tokens if traits.owns_window else None  # what a host reports is no wish
 
 
 PRESETS: Mapping[str, Policy] = MappingProxyType(

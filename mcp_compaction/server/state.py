@@ -80,6 +80,7 @@ class State:
                 self.note_trouble,
                 partial(is_through_gateway, self.settings.home, self.environ),
                 self._offload_over,
+                self.environ,
             )
         return self._events
 

@@ -242,7 +242,7 @@ def _fill_lines(found: Stats, mode: Mode, by_agent: bool, hooked: HookedChat | N
         gain = _describe_gain(found.would_free, by_agent)
         return [f"parts: {', '.join(parts)}", gain, *_advice_on(found.pressure, fill, by_agent)]
     if hooked is not None and hooked.is_fill_reported:
-        return [f"{fill_line(fill)}, {hooked.describe_trigger()}"]
+        return [hooked.describe_fill(fill.tokens)]
     if info.messages:
         recorded = f"{info.messages} messages, {kilo(fill.tokens)} tokens in view"
         return [f"fill: unknown, the window is the host's; recorded are {recorded}"]
