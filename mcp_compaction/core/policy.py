@@ -17,6 +17,7 @@ Count = Annotated[int, Field(ge=0)]
 
 _PRESSURE_POINTS = 10
 _LEAST_GAP = 10  # points between the trigger and the release mark, or every step would compact
+_PAYING_GAP = 35  # points that a reserve leaves between them where they were so far apart
 _MOST_RESERVED = 25  # percent of the window
 
 
@@ -283,18 +284,23 @@ def under_pressure(policy: Policy) -> Policy:
 
 
 def with_reserve(policy: Policy) -> Policy:
-    """The policy with no threshold above the fill at which only its reserve is free."""
+    """The policy with no threshold above the fill at which only its reserve is free.
+
+    The release mark goes down with the trigger: in a small window a few results would fill the
+    rest between them, and every other step would compact.
+    """
     reached = policy.reserve_reached_percent
     if policy.trigger_percent <= reached and policy.net_percent <= reached:
         return policy
     trigger = min(policy.trigger_percent, reached)
+    gap = max(_LEAST_GAP, min(_PAYING_GAP, policy.trigger_percent - policy.release_percent))
     return policy.model_copy(
         update={
             "fill_threshold_percent": min(policy.fill_threshold_percent, reached),
             "safety_threshold_percent": min(policy.safety_threshold_percent, reached),
             "release_percent": policy.release_percent
             if trigger == policy.trigger_percent
-            else min(policy.release_percent, trigger - _LEAST_GAP),
+            else min(policy.release_percent, trigger - gap),
         }
     )
 

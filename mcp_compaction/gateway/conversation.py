@@ -16,6 +16,7 @@ from typing import NamedTuple
 from mcp_compaction.api import OpenSession
 from mcp_compaction.compactor.framing import state_of
 from mcp_compaction.compactor.results import FitOptions
+from mcp_compaction.core.policy import for_session
 from mcp_compaction.core.window.fill import Fill, Pressure
 from mcp_compaction.core.window.history import begin_view
 from mcp_compaction.core.window.render import lay_out
@@ -233,13 +234,17 @@ class Conversation:
                 # It was counted for another window than the one that was fitted last.
                 answer = {name: value for name, value in answer.items() if name != "usage"}
             await self.session.record_answer(answer)
-            policy = self.session.store.settings.policy
-            window = self.session.info.traits.window_tokens or policy.window_tokens
+            window = self._window_for(given.call.model)
             reported = reported_tokens_of(answer)
             self._percent = 100 * reported / window if reported else self._percent
             _, said = messages_of_answer(answer, given.call.api.shape)
             self._known = self._known._replace(answers=said)
             self.has_gap = self._begun is not given
+
+    def _window_for(self, model: str) -> int:
+        """The tokens of the window that the conversation has with a model."""
+        traits = self.session.info.traits.model_copy(update={"model": model})
+        return for_session(self.session.store.settings.policy, traits).window_tokens
 
     def pay(
         self, ledger: Ledger, call: Call, sent: Sent, usage: Usage | None, share: float = 1.0
