@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager, closing
 from pathlib import Path
 from typing import Any
@@ -84,10 +84,14 @@ class Chat:
 
 @asynccontextmanager
 async def claude_code(
-    folder: Path, home: Path | None = None, *, is_window_set: bool = True, **variables: str
+    folder: Path,
+    home: Path | None = None,
+    *,
+    is_window_set: bool = True,
+    variables: Mapping[str, str] | None = None,
 ) -> AsyncGenerator[Chat]:
     """A chat of Claude Code that our server is plugged into, with further variables."""
-    environ = {"HOME": str(folder / "home"), "CLAUDE_CODE_SESSION_ID": CHAT, **variables}
+    environ = {"HOME": str(folder / "home"), "CLAUDE_CODE_SESSION_ID": CHAT, **(variables or {})}
     home = home or default_home(environ)
     client: dict[str, Any] = {"client_info": Implementation(name="claude-code", version="2")}
     policy = {} if is_window_set else {"window_tokens": ""}
@@ -244,7 +248,7 @@ async def test_a_window_of_a_million_tokens_is_told_against_where_the_host_compa
 async def test_the_hosts_own_variables_move_where_it_compacts(
     tmp_path: Path, variables: dict[str, str], limit: str
 ) -> None:
-    async with claude_code(tmp_path, is_window_set=False, **variables) as chat:
+    async with claude_code(tmp_path, is_window_set=False, variables=variables) as chat:
         _, stats = await tell_fill(chat, 60_000)
         assert f"fill: 60k of {limit} tokens (" in stats
 
@@ -283,7 +287,7 @@ async def test_the_hosts_own_settings_tell_where_it_compacts(
 async def test_where_nobody_knows_when_the_host_compacts_no_fill_is_told(
     tmp_path: Path, model: str, variables: dict[str, str]
 ) -> None:
-    async with claude_code(tmp_path, is_window_set=False, **variables) as chat:
+    async with claude_code(tmp_path, is_window_set=False, variables=variables) as chat:
         told, stats = await tell_fill(chat, 190_000, model)
         assert told == ""
         assert "in the window: 190k tokens as claude-code reports; at how many" in stats
@@ -292,7 +296,7 @@ async def test_where_nobody_knows_when_the_host_compacts_no_fill_is_told(
 
 async def test_a_window_that_is_filled_far_beyond_its_limit_has_another(tmp_path: Path) -> None:
     variables = {"CLAUDE_CODE_AUTO_COMPACT_WINDOW": "200000"}
-    async with claude_code(tmp_path, is_window_set=False, **variables) as chat:
+    async with claude_code(tmp_path, is_window_set=False, variables=variables) as chat:
         told, stats = await tell_fill(chat, 823_000)
         assert told == ""
         assert "493 %" not in stats
