@@ -232,7 +232,7 @@ def _policy(given: Mapping[str, _Given]) -> Policy:
         )
     own = {name: _none(given[name].value) for name in _POLICY if name in given}
     try:
-        return Policy.model_validate(PRESETS[preset].model_dump() | own)
+        return Policy.model_validate(PRESETS[preset].model_dump(exclude_unset=True) | own)
     except ValidationError as error:
         raise _error_of(error, given) from None
 

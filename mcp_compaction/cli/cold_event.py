@@ -33,6 +33,7 @@ async def _handle(host: str, event: str, told: dict[str, Any], environ: Mapping[
         settings.records,
         partial(note_trouble, environ),
         partial(is_through_gateway, settings.home, environ),
+        variables=environ,
     )
     happened = HostEvent(
         host=host,

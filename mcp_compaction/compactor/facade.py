@@ -267,6 +267,11 @@ class Compactor:
         """The session at this moment without its messages: its view, and the pins in force."""
         return await self._work.load_window(info)
 
+    @property
+    def window_set(self) -> int | None:
+        """The window that the user has set for all sessions; None where nobody did."""
+        return self._work.policy.window_set
+
     async def fill_shown(self, info: SessionInfo) -> Fill | None:
         """The fill of the window; None where it shows no message."""
         window = await self._work.read_window(info)

@@ -8,6 +8,7 @@ from typing import Annotated, NamedTuple, Self
 
 from pydantic import Field, model_validator
 
+from mcp_compaction.lexicon.models import window_of_model
 from mcp_compaction.model import AgentProfile, Complexity, Traits, Value
 
 Percent = Annotated[float, Field(ge=0, le=100)]
@@ -16,6 +17,7 @@ Count = Annotated[int, Field(ge=0)]
 
 _PRESSURE_POINTS = 10
 _LEAST_GAP = 10  # points between the trigger and the release mark, or every step would compact
+_PAYING_GAP = 35  # points that a reserve leaves between them where they were so far apart
 _MOST_RESERVED = 25  # percent of the window
 
 
@@ -41,7 +43,8 @@ class Policy(Value):
 
     # The window
     window_tokens: Positive = Field(
-        default=200_000, description="Tokens the model's window holds; a session may know better."
+        default=200_000,
+        description="Tokens the window holds; set, it counts over what a host or a model tells.",
     )
     overhead_per_tool: Count = Field(
         default=50, description="Tokens counted for each tool whose definition is not seen."
@@ -168,6 +171,11 @@ class Policy(Value):
         return self
 
     @property
+    def window_set(self) -> int | None:
+        """The window that somebody has set; None where it is the default."""
+        return self.window_tokens if "window_tokens" in self.model_fields_set else None
+
+    @property
     def trigger_field(self) -> str:
         """The name of the threshold that acts: the safety net's or the system's."""
         return "safety_threshold_percent" if self.agent_controlled else "fill_threshold_percent"
@@ -276,18 +284,23 @@ def under_pressure(policy: Policy) -> Policy:
 
 
 def with_reserve(policy: Policy) -> Policy:
-    """The policy with no threshold above the fill at which only its reserve is free."""
+    """The policy with no threshold above the fill at which only its reserve is free.
+
+    The release mark goes down with the trigger: in a small window a few results would fill the
+    rest between them, and every other step would compact.
+    """
     reached = policy.reserve_reached_percent
     if policy.trigger_percent <= reached and policy.net_percent <= reached:
         return policy
     trigger = min(policy.trigger_percent, reached)
+    gap = max(_LEAST_GAP, min(_PAYING_GAP, policy.trigger_percent - policy.release_percent))
     return policy.model_copy(
         update={
             "fill_threshold_percent": min(policy.fill_threshold_percent, reached),
             "safety_threshold_percent": min(policy.safety_threshold_percent, reached),
             "release_percent": policy.release_percent
             if trigger == policy.trigger_percent
-            else min(policy.release_percent, trigger - _LEAST_GAP),
+            else min(policy.release_percent, trigger - gap),
         }
     )
 
@@ -295,12 +308,19 @@ def with_reserve(policy: Policy) -> Policy:
 def for_session(policy: Policy, traits: Traits) -> Policy:
     """The policy with what is known of one session put over it."""
     known = {
-        "window_tokens": traits.window_tokens,
+        "window_tokens": _window_in(policy, traits),
         "complexity": traits.complexity,
         "agent_profile": traits.agent_profile,
     }
     update = {name: value for name, value in known.items() if value}
     return policy.model_copy(update=update) if update else policy
+
+
+def _window_in(policy: Policy, traits: Traits) -> int | None:
+    """The window of one session, where more is known of it than the policy says."""
+    if policy.window_set is None:
+        return traits.window_tokens or window_of_model(traits.model or "")
+    return traits.window_tokens if traits.owns_window else None  # what a host reports is no wish
 
 
 PRESETS: Mapping[str, Policy] = MappingProxyType(

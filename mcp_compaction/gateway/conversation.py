@@ -16,6 +16,7 @@ from typing import NamedTuple
 from mcp_compaction.api import OpenSession
 from mcp_compaction.compactor.framing import state_of
 from mcp_compaction.compactor.results import FitOptions
+from mcp_compaction.core.policy import for_session
 from mcp_compaction.core.window.fill import Fill, Pressure
 from mcp_compaction.core.window.history import begin_view
 from mcp_compaction.core.window.render import lay_out
@@ -95,6 +96,7 @@ class Conversation:
         self._substitutes = substitutes
         self._lock = asyncio.Lock()
         self._since_compaction = _COOL_DOWN
+        self._has_compacted = False  # since the last request that was paid
         settings = session.store.settings
         policy = settings.policy
         self._offload_over = policy.offload_over_tokens if settings.offload_on_arrival else None
@@ -233,24 +235,33 @@ class Conversation:
                 # It was counted for another window than the one that was fitted last.
                 answer = {name: value for name, value in answer.items() if name != "usage"}
             await self.session.record_answer(answer)
-            policy = self.session.store.settings.policy
-            window = self.session.info.traits.window_tokens or policy.window_tokens
+            window = self._window_for(given.call.model)
             reported = reported_tokens_of(answer)
             self._percent = 100 * reported / window if reported else self._percent
             _, said = messages_of_answer(answer, given.call.api.shape)
             self._known = self._known._replace(answers=said)
             self.has_gap = self._begun is not given
 
+    def _window_for(self, model: str) -> int:
+        """The tokens of the window that the conversation has with a model."""
+        traits = self.session.info.traits.model_copy(update={"model": model})
+        return for_session(self.session.store.settings.policy, traits).window_tokens
+
     def pay(
         self, ledger: Ledger, call: Call, sent: Sent, usage: Usage | None, share: float = 1.0
-    ) -> None:
-        """Note what the provider counted for a request; `share`: see `Account.add`."""
+    ) -> bool:
+        """Note what the provider counted for a request; `share`: see `Account.add`.
+
+        Gives whether it is the first after a compaction that another has made.
+        """
         if usage is None:
-            return
+            return False
         has_new_view = sent.view is not _NO_VIEW and sent.view != self._paid_view
         self._paid_view = sent.view
         account = ledger.account_of(self.session.name, call.model)
-        account.add(usage, has_new_view=has_new_view, share=share)
+        is_first = account.add(usage, has_new_view=has_new_view, share=share)
+        is_ours, self._has_compacted = self._has_compacted, self._has_compacted and not has_new_view
+        return is_first and not is_ours
 
     def note_refusal(self, ledger: Ledger, call: Call) -> None:
         """Note that a request was sent again without the thinking that was refused."""
@@ -277,6 +288,7 @@ class Conversation:
             )
             if isinstance(outcome, Compaction):
                 self._since_compaction = 0
+                self._has_compacted = True
                 await self._refit(given.call)
             return outcome
 
@@ -309,6 +321,7 @@ class Conversation:
             outcome = await self.session.compress(reason, target_percent=target, force=True)
             if not isinstance(outcome, Compaction):
                 return None
+            self._has_compacted = True
             substitute = await self._fit(given, len(given.messages))
             return Sent(substitute.apply(given.messages), substitute.view)
 

@@ -19,6 +19,7 @@ STILL_REFUSED = "refused again without their thinking"
 NOT_ALLOWED = "refused with our records in them, and accepted as they came"
 CUT = "connections cut that asked for nothing in time"
 COMPACTED = "compactions"
+BY_OTHERS = "compactions that the agent asked for or the host made"
 COMPACTION_FAILED = "compactions that failed"
 
 # With --shadow, where nothing is changed.

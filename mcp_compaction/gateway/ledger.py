@@ -26,10 +26,11 @@ class Account:
     last: Usage | None = None
     steps: list[Step] = field(default_factory=list["Step"])
 
-    def add(self, usage: Usage, *, has_new_view: bool, share: float = 1.0) -> None:
+    def add(self, usage: Usage, *, has_new_view: bool, share: float = 1.0) -> bool:
         """Add a call; one with a new view that is smaller is the first after a compaction.
 
-        `share`: of the request's size that would have been sent, where it went out as it came.
+        Gives whether it is. `share`: of the request's size that would have been sent, where it
+        went out as it came.
         """
         self.total = self.total.plus(usage)
         self.calls += 1
@@ -40,11 +41,13 @@ class Account:
         self.would_be = self.would_be.plus(fitted)
         self.paid += self.price.cost_of(usage)
         self.would_pay += self.price.cost_of(fitted)
-        if has_new_view and self.last is not None and fitted.read < self.last.read:
+        is_first = has_new_view and self.last is not None and fitted.read < self.last.read
+        if is_first and self.last is not None:
             self.steps.append(Step(self.last, fitted))
         elif self.steps:
             self.steps[-1].later += 1
         self.last = fitted
+        return is_first
 
     def lines(self) -> Iterator[str]:
         """The receipts in words."""

@@ -9,7 +9,7 @@ import signal
 import sys
 from collections.abc import AsyncGenerator, Callable, Generator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -26,8 +26,11 @@ from mcp_compaction.gateway.door import Door, make_secret
 from mcp_compaction.gateway.serving import open_listener, serve
 from mcp_compaction.gateway.starting import Asked, Start, plan_start
 from mcp_compaction.gateway.turns import CallTurns
+from mcp_compaction.hosts.events import hooked_hosts
 from mcp_compaction.hosts.folders import trusted_environ
 from mcp_compaction.hosts.gateways import PROCESS, RunningGateway, forget_gateway, note_gateway
+from mcp_compaction.hosts.limits import find_limit
+from mcp_compaction.model import Traits
 from mcp_compaction.settings import Settings
 from mcp_compaction.wiring import SystemClock, open_compactor
 
@@ -74,6 +77,23 @@ def with_large_steps(settings: Settings) -> Settings:
     return settings.model_copy(
         update={"policy": policy.model_copy(update={"release_percent": RELEASE_PERCENT})}
     )
+
+
+def within_limit(settings: Settings, program: str, environ: Mapping[str, str]) -> Settings:
+    """The settings with the window that a host reckons with, where the user has set it there.
+
+    Beyond it the host would compact before us. A window that is set for us counts over it.
+    """
+    name = Path(program).stem.lower()
+    known = hooked_hosts().values()
+    host = next((one for one in known if name.startswith(one.name.partition("-")[0])), None)
+    if host is None or settings.policy.window_set is not None:
+        return settings
+    limit = find_limit(host, Traits(), environ, trusted_environ(environ, settings.home))
+    if limit is None:
+        return settings
+    policy = settings.policy.model_copy(update={"window_tokens": limit.tokens})
+    return settings.model_copy(update={"policy": policy})
 
 
 @asynccontextmanager
@@ -174,12 +194,15 @@ async def run_host(
     `tell`: hears what the user should know before the host has the screen. `upstreams`: the base
     URLs that the user typed, by provider; see `Asked`.
     """
+    place = replace(place, settings=within_limit(place.settings, words[0], environ))
     with TemporaryDirectory(prefix="mcp-compaction-") as private, open_listener() as listener:
         door = Door(listener.getsockname()[1], make_secret())
         wanted = {"MCP_COMPACTION_PROJECT": place.project, PROCESS: str(os.getpid())}
         wanted["MCP_COMPACTION_HOME"] = str(place.settings.home)
         release = with_large_steps(place.settings).policy.release_percent
         wanted["MCP_COMPACTION_RELEASE_PERCENT"] = f"{release:g}"
+        if place.settings.policy.window_set is not None:
+            wanted["MCP_COMPACTION_WINDOW_TOKENS"] = str(place.settings.policy.window_set)
         own = {k: v for k, v in environ.items() if k.startswith("MCP_COMPACTION_")}
         around = {**environ, **wanted}
         start = plan_start(

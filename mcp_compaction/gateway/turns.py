@@ -586,7 +586,9 @@ class CallTurn:
     ) -> None:
         sent = await accepting
         conversation = await self._turns.conversation_of(self._call)
-        conversation.pay(self._turns.ledger, self._call, sent, answer.usage, self._share)
+        ledger = self._turns.ledger
+        if conversation.pay(ledger, self._call, sent, answer.usage, self._share):
+            self._turns.tally[counting.BY_OTHERS] += 1
         if self._is_refused:
             conversation.note_refusal(self._turns.ledger, self._call)
         if has_overflow:

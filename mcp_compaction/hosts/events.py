@@ -50,11 +50,30 @@ class ResultKind(Value):
         return tool.startswith(start) if start != self.tool else tool == self.tool
 
 
+class OwnCompaction(Value):
+    """When a host compacts by itself; see the head of `events.toml`."""
+
+    percent: float = 100
+    reserve: int = 0
+    answer: int = 0
+    least_window: int = 0
+    window_variable: str = ""
+    percent_variable: str = ""
+    off_variables: tuple[str, ...] = ()
+    model_variable: str = ""
+    file: str = ""
+    window_key: str = ""
+    limit_key: str = ""
+    share_key: str = ""
+    model_key: str = ""
+    env_key: str = ""
+
+
 class HookedHost(Value):
     """A host that tells what happens; see the head of `events.toml`."""
 
     name: str
-    compacts_at: float
+    compacts: OwnCompaction
     most_chars: int
     timeout: int
     model_key: str

@@ -15,11 +15,11 @@ from mcp_compaction.compactor import Compactor
 from mcp_compaction.core.log.outline import find_boundary_cues
 from mcp_compaction.core.log.pinned import pinned_block
 from mcp_compaction.core.text.injection import defuse
-from mcp_compaction.core.window.fill import Fill
 from mcp_compaction.core.wording import kilo, plural
 from mcp_compaction.errors import CompactionError
 from mcp_compaction.hosts.events import Hook, HookedHost, Part, hooked_hosts
 from mcp_compaction.hosts.finding import own_transcript
+from mcp_compaction.hosts.limits import Limit, find_limit
 from mcp_compaction.hosts.recording import record_new
 from mcp_compaction.hosts.results import archive_result, has_call, read_result
 from mcp_compaction.hosts.since import Watch
@@ -33,6 +33,8 @@ _RECORDS_LABEL = "[records: "
 _PATIENCE = 1.0  # seconds that a hook waits for a preparation that was begun before
 _MOST_PIECES = 2  # of a transcript at one event; the next event takes more
 _ADVISE_BELOW = 15.0  # points below the host's own trigger from which its fill is told
+_LEAST_TOLD = 50.0  # percent of the way there, where a task was finished
+_MOST_TOLD = 120.0
 _STEP = 5.0  # points after which it is told again
 _MOST_LOOKS, _PAUSE = 10, 0.1  # for a call; the host writes its transcript by and by
 _MOST_LOST = 20  # lines that are put back at once
@@ -99,12 +101,26 @@ class EventHandler:
     # A gateway that a chat goes through records it, and shows its pins.
     has_gateway: Callable[[str], bool] = lambda _: False
     offload_over: int | None = None  # tokens over which a result becomes a preview when it comes
+    variables: Mapping[str, str] = field(default_factory=dict[str, str])  # of the host's process
     _chats: dict[str, _Memory] = field(default_factory=dict[str, _Memory])
     _threads: Threads = field(default_factory=Threads)
 
     def has_heard_of(self, session: str | None) -> bool:
         """Whether a hook has told of that chat."""
         return session is not None and session in self._chats
+
+    async def find_limit(
+        self, compactor: Compactor, info: SessionInfo, tokens: int
+    ) -> Limit | None:
+        """What the fill of a chat of so many tokens is told against; None where nobody knows."""
+        if compactor.window_set is not None:
+            return Limit(compactor.window_set, is_set=True)
+        host = hooked_hosts().get(info.host)
+        if host is None:
+            return None
+        found = await self._threads.run(find_limit, host, info.traits, self.variables, self.environ)
+        # A chat that is far beyond it: the host goes by another limit than the one we know.
+        return None if found is not None and found.percent(tokens) > _MOST_TOLD else found
 
     async def handle(self, compactor: Compactor, event: HostEvent) -> Answer:
         """Do what an event calls for; the answer counts once `confirm` is called."""
@@ -123,8 +139,18 @@ class EventHandler:
             memory.transcript = event.transcript
             over = self.offload_over or 0
             record = partial(self._record, compactor, host, event.session, memory)
+            limit = partial(self.find_limit, compactor)
             work = _Handling(
-                compactor, host, hook, event, memory, memory.info, self._threads, over, record
+                compactor,
+                host,
+                hook,
+                event,
+                memory,
+                memory.info,
+                self._threads,
+                over,
+                record,
+                limit,
             )
             await record()
             return await work.answer()
@@ -202,6 +228,7 @@ class _Handling:
     threads: Threads
     offload_over: int
     record: Callable[[], Awaitable[None]]  # what is new in the transcript
+    find_limit: Callable[[SessionInfo, int], Awaitable[Limit | None]]
 
     async def answer(self) -> Answer:
         """What the host reads of us at this moment."""
@@ -353,18 +380,21 @@ class _Handling:
     async def _indicate_fill(self) -> tuple[str, float | None]:
         """One line on the fill near the host's own trigger or at a boundary, once a step."""
         fill = await self.compactor.fill_shown(self.info)
-        if fill is None or fill.percent < self.host.compacts_at / 2:
+        session = await self.compactor.load_window(self.info)
+        limit = await self.find_limit(session.info, fill.tokens) if fill is not None else None
+        percent = limit.percent(fill.tokens) if fill is not None and limit is not None else 0.0
+        if fill is None or limit is None or percent < _LEAST_TOLD:
             self.memory.step = 0.0
             return "", None
-        step = fill.percent // _STEP * _STEP
+        step = percent // _STEP * _STEP
         if step <= self.memory.step:
             return "", None
         cues = ["task completed"] if self.memory.has_finished_task else []
-        if fill.percent < self.host.compacts_at - _ADVISE_BELOW and not cues:
+        if percent < 100 - _ADVISE_BELOW and not cues:
             cues += await self._find_cues()
             if not cues:
                 return "", None
-        return _fill_line(fill, self.host, cues), step
+        return _fill_line(fill.tokens, limit, cues), step
 
     async def _find_cues(self) -> tuple[str, ...]:
         """The signs in what is new that a task is finished."""
@@ -403,10 +433,10 @@ def _count_index_entries(records: str) -> int:
     return sum(line.count("; ") + 1 for line in lines)
 
 
-def _fill_line(fill: Fill, host: HookedHost, cues: list[str]) -> str:
+def _fill_line(tokens: int, limit: Limit, cues: list[str]) -> str:
     when = f" ({', '.join(cues)}: a good moment)" if cues else ""
     return (
-        f"context {fill.percent:.0f} % full, {kilo(fill.tokens)} of {kilo(fill.window)} tokens; "
-        f"the host compacts at about {host.compacts_at:.0f} %{when}. compress_context prepares it; "
+        f"context {limit.percent(tokens):.0f} % full, {kilo(tokens)} of the {kilo(limit.tokens)} "
+        f"tokens {limit.describe()}{when}. compress_context prepares it; "
         "rules that must hold are pinned with pin_constraint."
     )

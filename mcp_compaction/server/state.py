@@ -48,6 +48,7 @@ class State:
     environ: Mapping[str, str]
     finder: SessionFinder
     own_pins: set[int] = field(default_factory=set[int])  # made through this process
+    told_session: int = 0  # that a caller was last told is meant where it names none
     relieving: Relieving = field(default_factory=Relieving)
     threads: Threads = field(default_factory=Threads)
     events_under_way: set[asyncio.Task[Any]] = field(default_factory=set[asyncio.Task[Any]])
@@ -80,6 +81,7 @@ class State:
                 self.note_trouble,
                 partial(is_through_gateway, self.settings.home, self.environ),
                 self._offload_over,
+                self.environ,
             )
         return self._events
 

@@ -211,10 +211,10 @@ def stats_text(
     lines = [f"session {info.name} of project {info.project}{known}"]
     lines.append(pinned_block(p for p in found.pins if p.kind != "note") or "no pins")
     lines += _fill_lines(found, mode, by_agent, hooked)
-    if cues:
-        lines.append(
-            f"{', '.join(cues)}: a {'good moment to compress' if by_agent else 'boundary'}"
-        )
+    if cues and not by_agent:
+        lines.append(f"{', '.join(cues)}: a boundary")
+    elif cues and isinstance(found.would_free, Projection):
+        lines.append(f"{', '.join(cues)}: a good moment to compress")
     lines.append(f"digests: {found.digests}")
     lines += offer_lines(found.offer)
     for name, number in found.events:
@@ -242,7 +242,7 @@ def _fill_lines(found: Stats, mode: Mode, by_agent: bool, hooked: HookedChat | N
         gain = _describe_gain(found.would_free, by_agent)
         return [f"parts: {', '.join(parts)}", gain, *_advice_on(found.pressure, fill, by_agent)]
     if hooked is not None and hooked.is_fill_reported:
-        return [f"{fill_line(fill)}, {hooked.describe_trigger()}"]
+        return [hooked.describe_fill(fill.tokens)]
     if info.messages:
         recorded = f"{info.messages} messages, {kilo(fill.tokens)} tokens in view"
         return [f"fill: unknown, the window is the host's; recorded are {recorded}"]
@@ -275,7 +275,7 @@ def _describe_gain(outcome: Outcome, by_agent: bool) -> str:
 def _describe_window(info: SessionInfo, mode: Mode, by_agent: bool) -> str:
     if mode == "own":
         how = "compress_context shrinks it" if by_agent else "a compaction shrinks it"
-        return f"window: yours to replace; {how} from your next step"
+        return f"window: {how} from your next step"
     if mode == "hooks":
         back = describe_hook(info.traits.pins_put_back)
     else:

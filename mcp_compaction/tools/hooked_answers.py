@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from mcp_compaction.compactor import Prepared
 from mcp_compaction.core.text.injection import defuse
-from mcp_compaction.core.wording import plural
+from mcp_compaction.core.wording import kilo, plural
 
 ALREADY_PREPARED = (
     "already prepared: nothing was said since. The host's next compaction uses it, and calling "
@@ -19,12 +19,20 @@ class HookedChat(NamedTuple):
     """A chat of which hooks of its host tell."""
 
     host: str
-    compacts_at: float  # percent
     is_fill_reported: bool
+    limit: int | None  # the tokens that the fill is told against; None: not known
+    where: str = ""  # what that limit is
 
-    def describe_trigger(self) -> str:
-        """Who says how full the window is, and when the host compacts it."""
-        return f"as {self.host} reports; it compacts by itself at about {self.compacts_at:.0f} %"
+    def describe_fill(self, tokens: int) -> str:
+        """How full the window is as the host reports it, as far as its limit is known."""
+        if self.limit is None:
+            known = f"{kilo(tokens)} tokens as {self.host} reports"
+            return f"in the window: {known}; at how many it compacts is not known"
+        percent = 100 * tokens / self.limit
+        return (
+            f"fill: {kilo(tokens)} of {kilo(self.limit)} tokens ({percent:.0f} %, as {self.host} "
+            f"reports), {self.where}"
+        )
 
 
 def describe_hook(put_back: datetime | None) -> str:

@@ -133,8 +133,9 @@ class Views:
             key = SessionKey(project=chat.project, host=chat.host, host_session=chat.session)
             info, _ = await compactor.open(key, Traits())
             info = await compactor.own_window(info)
-        if chat.window_tokens is not None and chat.window_tokens != info.traits.window_tokens:
-            traits = Traits(window_tokens=chat.window_tokens)
+        told = chat.window_tokens if compactor.window_set is None else None
+        if told is not None and told != info.traits.window_tokens:
+            traits = Traits(window_tokens=told)
             info = await compactor.set_traits(info, traits)
         self._sessions[chat.session] = info
         return info

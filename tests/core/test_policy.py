@@ -133,7 +133,7 @@ def test_pressure_never_leaves_the_range(
 
 @pytest.mark.parametrize(
     ("window", "trigger", "release"),
-    [(4_096, 75, 60), (32_000, 75, 60), (100_000, 92, 60), (200_000, 95, 60), (1_000_000, 95, 60)],
+    [(4_096, 75, 40), (32_000, 75, 40), (100_000, 92, 57), (200_000, 95, 60), (1_000_000, 95, 60)],
 )
 def test_windows_of_every_size_act_while_there_is_room_for_an_answer(
     window: int, trigger: float, release: float
@@ -234,3 +234,40 @@ def test_the_presets_are_what_the_design_says():
     assert lab.keep_first_request
     assert lab.shrink_over_chars == 500
     assert lab.preserve_recent_messages
+
+
+@pytest.mark.parametrize("preset", ["default", "ladder", "lab"])
+def test_a_larger_window_keeps_at_least_as_many_tokens(preset: str):
+    sizes = range(4_000, 240_000, 2_000)
+    kept = [
+        with_reserve(PRESETS[preset].model_copy(update={"window_tokens": size})).release_tokens
+        for size in sizes
+    ]
+    assert kept == sorted(kept)
+
+
+@pytest.mark.parametrize("preset", ["default", "ladder"])
+def test_a_reserve_leaves_a_quarter_of_the_window_between_trigger_and_release(preset: str):
+    for size in range(4_000, 240_000, 2_000):
+        policy = with_reserve(PRESETS[preset].model_copy(update={"window_tokens": size}))
+        assert policy.trigger_percent - policy.release_percent >= 25, size
+
+
+@pytest.mark.parametrize(
+    ("policy", "traits", "window"),
+    [
+        (Policy(), Traits(), 200_000),
+        (Policy(), Traits(model="claude-opus-5-5"), 1_000_000),
+        (Policy(), Traits(model="gpt-4o"), 128_000),
+        (Policy(), Traits(model="my-own-model"), 200_000),
+        (Policy(), Traits(model="claude-opus-5-5", window_tokens=258_400), 258_400),
+        (Policy(window_tokens=50_000), Traits(model="claude-opus-5-5"), 50_000),
+        # What a host reports is no wish; what a session's own loop was told is one.
+        (Policy(window_tokens=50_000), Traits(window_tokens=258_400, owns_window=False), 50_000),
+        (Policy(window_tokens=50_000), Traits(window_tokens=30_000), 30_000),
+    ],
+)
+def test_a_window_that_is_set_counts_over_what_a_host_or_a_model_tells(
+    policy: Policy, traits: Traits, window: int
+):
+    assert for_session(policy, traits).window_tokens == window

@@ -10,11 +10,14 @@ from typing import Any
 import httpx2
 import pytest
 
+from mcp_compaction import open_store
 from mcp_compaction.api import OpenSession
 from mcp_compaction.core.wording import kilo
-from mcp_compaction.gateway import conversation
+from mcp_compaction.gateway import conversation, counting
 from mcp_compaction.gateway.money import Price
-from mcp_compaction.model import Failed
+from mcp_compaction.gateway.running import within_limit
+from mcp_compaction.model import Compaction, Failed
+from mcp_compaction.settings import load_settings
 from tests.gateway.talking import (
     PATHS,
     TOOLS,
@@ -213,3 +216,46 @@ async def test_a_compaction_that_failed_is_counted_since_no_log_tells_of_it(
     async with open_talk(tmp_path, agent_controlled=False) as (host, _):
         await host.work(0, size=4 * WINDOW)
         assert host.turns.tally["compactions that failed"] == 1
+
+
+async def test_each_compaction_is_counted_once_whoever_asked_for_it(tmp_path: Path) -> None:
+    async with open_talk(tmp_path) as (host, store):
+        await host.work_until_compacted()
+        for number in range(50, 54):
+            await host.work(number)
+        (info,) = await store.compactor.sessions(store.project)
+        asked = await store.session(info.name)
+        assert isinstance(await asked.compress("all read", force=True), Compaction)
+        await host.say("And now?")
+        await host.turns.settle()
+        made = host.turns.tally[counting.COMPACTED]
+        assert host.turns.tally[counting.BY_OTHERS] == 1
+        (account,) = host.turns.ledger.accounts.values()
+        assert len(account.steps) == made + 1
+
+
+async def test_the_window_of_a_known_model_counts_where_none_is_set(tmp_path: Path) -> None:
+    async with open_store(home=tmp_path, project=tmp_path, counter="estimate") as store:
+        session = await store.session("chat")
+        body = {"model": "claude-opus-5-5", "messages": [{"role": "user", "content": "Go on."}]}
+        fitted = await session.fit(body)
+        assert fitted.fill.window == 1_000_000
+        fitted = await session.fit({**body, "model": "my-own-model"})
+        assert fitted.fill.window == 200_000
+
+
+@pytest.mark.parametrize(
+    ("given", "program", "window"),
+    [
+        ({"CLAUDE_CODE_AUTO_COMPACT_WINDOW": "200000"}, "/usr/bin/claude", 167_000),
+        ({"CLAUDE_CODE_AUTO_COMPACT_WINDOW": "200000"}, "codex", None),
+        ({"MCP_COMPACTION_WINDOW_TOKENS": "90000"}, "claude", 90_000),
+        ({}, "claude", None),
+    ],
+)
+def test_a_run_compacts_before_its_host_does(
+    tmp_path: Path, given: dict[str, str], program: str, window: int | None
+) -> None:
+    environ = {"HOME": str(tmp_path), **given}
+    settings = within_limit(load_settings(environ), program, environ)
+    assert settings.policy.window_set == window

@@ -83,9 +83,13 @@ async def talk(
     policy: Mapping[str, str] | None = None,
     **client: Any,
 ) -> AsyncGenerator[Talk]:
-    """A talk with a server whose store is in that folder; `policy` goes over its settings."""
+    """A talk with a server whose store is in that folder; `policy` goes over its settings.
+
+    A setting that is empty there is not set at all.
+    """
     own = {f"MCP_COMPACTION_{name.upper()}": value for name, value in (policy or {}).items()}
-    settings = load_settings({**SMALL, "MCP_COMPACTION_HOME": str(home or folder / "store"), **own})
+    given = {**SMALL, "MCP_COMPACTION_HOME": str(home or folder / "store"), **own}
+    settings = load_settings({name: value for name, value in given.items() if value})
     server = build_server(
         settings, project, environ or {}, only_core=only_core, must_name=must_name
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager, closing
 from pathlib import Path
 from typing import Any
@@ -38,11 +38,11 @@ BOUNDARY = json.dumps(
 )
 
 
-def answer_line(number: int, tokens: int) -> str:
+def answer_line(number: int, tokens: int, model: str = "claude-opus-5") -> str:
     """A line with an answer of the model, and the tokens that it was given."""
     usage = {"input_tokens": tokens, "output_tokens": 0}
     content = [{"type": "text", "text": f"Done with {number}."}]
-    message = {"role": "assistant", "model": "claude-opus-5", "content": content, "usage": usage}
+    message = {"role": "assistant", "model": model, "content": content, "usage": usage}
     return claude_line(number, "", type="assistant", message=message)
 
 
@@ -83,12 +83,19 @@ class Chat:
 
 
 @asynccontextmanager
-async def claude_code(folder: Path, home: Path | None = None) -> AsyncGenerator[Chat]:
-    """A chat of Claude Code that our server is plugged into."""
-    environ = {"HOME": str(folder / "home"), "CLAUDE_CODE_SESSION_ID": CHAT}
+async def claude_code(
+    folder: Path,
+    home: Path | None = None,
+    *,
+    is_window_set: bool = True,
+    variables: Mapping[str, str] | None = None,
+) -> AsyncGenerator[Chat]:
+    """A chat of Claude Code that our server is plugged into, with further variables."""
+    environ = {"HOME": str(folder / "home"), "CLAUDE_CODE_SESSION_ID": CHAT, **(variables or {})}
     home = home or default_home(environ)
     client: dict[str, Any] = {"client_info": Implementation(name="claude-code", version="2")}
-    async with talk(folder, environ=environ, home=home, **client) as connected:
+    policy = {} if is_window_set else {"window_tokens": ""}
+    async with talk(folder, environ=environ, home=home, policy=policy, **client) as connected:
         yield Chat(connected, environ)
 
 
@@ -197,16 +204,102 @@ async def test_a_rule_that_the_hosts_summary_lost_is_back_at_the_next_prompt_onc
         assert "Always run the linter" not in second
 
 
-async def test_the_fill_is_told_near_the_hosts_own_trigger_once_a_step(tmp_path: Path) -> None:
+async def test_the_fill_is_told_near_the_limit_once_a_step(tmp_path: Path) -> None:
     async with claude_code(tmp_path) as chat:
         seen: list[str] = []
-        for number, tokens in enumerate((3000, 7200, 7300, 7900), 12):
+        for number, tokens in enumerate((3000, 8700, 8800, 9200), 12):
             chat.grow(answer_line(number, tokens))
             seen.append(await chat.tell("PostToolBatch"))
         assert seen[0] == seen[2] == ""
-        assert seen[1].startswith("context 72 % full, 7.2k of 10k tokens; the host compacts at")
-        assert seen[3].startswith("context 79 % full")
-        assert "fill: 7.9k of 10k tokens (79 %" in await chat.talk.say("context_stats")
+        assert seen[1].startswith("context 87 % full, 8.7k of the 10k tokens as window_tokens is")
+        assert seen[3].startswith("context 92 % full")
+        assert "fill: 9.2k of 10k tokens (92 %" in await chat.talk.say("context_stats")
+
+
+async def tell_fill(chat: Chat, tokens: int, model: str = "claude-opus-5-5") -> tuple[str, str]:
+    """What the model is told after an answer of so many tokens, and what context_stats says."""
+    chat.grow(answer_line(len(chat.lines), tokens, model))
+    return await chat.tell("PostToolBatch"), await chat.talk.say("context_stats")
+
+
+async def test_a_window_of_a_million_tokens_is_told_against_where_the_host_compacts_it(
+    tmp_path: Path,
+) -> None:
+    async with claude_code(tmp_path, is_window_set=False) as chat:
+        told, stats = await tell_fill(chat, 140_000)
+        assert told == ""
+        assert "fill: 140k of 967k tokens (14 %, as claude-code reports), where the host" in stats
+        told, stats = await tell_fill(chat, 900_000)
+        where = "where the host compacts by itself (the model's window: 1M)"
+        assert told.startswith(f"context 93 % full, 900k of the 967k tokens {where}. ")
+        assert "(93 %" in stats
+
+
+@pytest.mark.parametrize(
+    ("variables", "limit"),
+    [
+        ({"CLAUDE_CODE_AUTO_COMPACT_WINDOW": "200000"}, "167k"),
+        ({"CLAUDE_CODE_AUTO_COMPACT_WINDOW": "50000"}, "67k"),  # of 100,000, its least
+        ({"CLAUDE_CODE_AUTO_COMPACT_WINDOW": "5000000"}, "967k"),  # at most the model's
+        ({"CLAUDE_AUTOCOMPACT_PCT_OVERRIDE": "50"}, "490k"),
+        ({"CLAUDE_AUTOCOMPACT_PCT_OVERRIDE": "99"}, "967k"),  # it only lowers
+    ],
+)
+async def test_the_hosts_own_variables_move_where_it_compacts(
+    tmp_path: Path, variables: dict[str, str], limit: str
+) -> None:
+    async with claude_code(tmp_path, is_window_set=False, variables=variables) as chat:
+        _, stats = await tell_fill(chat, 60_000)
+        assert f"fill: 60k of {limit} tokens (" in stats
+
+
+@pytest.mark.parametrize(
+    ("settings", "model", "limit"),
+    [
+        ({"autoCompactWindow": 400_000}, "claude-opus-5-5", "367k"),
+        (
+            {
+                "autoCompactWindow": 400_000,
+                "modelSettings": {"claude-opus-5-5": {"autoCompactWindow": 300_000}},
+            },
+            "claude-opus-5-5",
+            "267k",
+        ),
+        ({"env": {"CLAUDE_CODE_AUTO_COMPACT_WINDOW": "200000"}}, "claude-opus-5-5", "167k"),
+        ({}, "claude-sonnet-4-5-20250929", "167k"),
+        ({"model": "sonnet[1m]"}, "claude-sonnet-4-5-20250929", "967k"),
+    ],
+)
+async def test_the_hosts_own_settings_tell_where_it_compacts(
+    tmp_path: Path, settings: dict[str, Any], model: str, limit: str
+) -> None:
+    async with claude_code(tmp_path, is_window_set=False) as chat:
+        path = tmp_path / "home" / ".claude" / "settings.json"
+        path.write_text(json.dumps(settings), encoding="utf-8")
+        _, stats = await tell_fill(chat, 60_000, model)
+        assert f"fill: 60k of {limit} tokens (" in stats
+
+
+@pytest.mark.parametrize(
+    ("model", "variables"),
+    [("my-own-model", {}), ("claude-opus-5-5", {"DISABLE_AUTO_COMPACT": "1"})],
+)
+async def test_where_nobody_knows_when_the_host_compacts_no_fill_is_told(
+    tmp_path: Path, model: str, variables: dict[str, str]
+) -> None:
+    async with claude_code(tmp_path, is_window_set=False, variables=variables) as chat:
+        told, stats = await tell_fill(chat, 190_000, model)
+        assert told == ""
+        assert "in the window: 190k tokens as claude-code reports; at how many" in stats
+        assert " %" not in stats
+
+
+async def test_a_window_that_is_filled_far_beyond_its_limit_has_another(tmp_path: Path) -> None:
+    variables = {"CLAUDE_CODE_AUTO_COMPACT_WINDOW": "200000"}
+    async with claude_code(tmp_path, is_window_set=False, variables=variables) as chat:
+        told, stats = await tell_fill(chat, 823_000)
+        assert told == ""
+        assert "493 %" not in stats
 
 
 async def test_after_clear_the_new_chat_has_the_pins_of_the_project(tmp_path: Path) -> None:

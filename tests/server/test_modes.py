@@ -89,7 +89,8 @@ async def test_a_loop_is_told_that_its_pins_stand_in_every_view(tmp_path: Path, 
         assert "it stands in every view of this session" in pinned
         await chat.say("compress_context", reason="x", session="a")
         assert RULE in await chat.read("a/context")
-        assert "window: yours to replace" in await chat.say("context_stats", session="a")
+        stats = await chat.say("context_stats", session="a")
+        assert "window: compress_context shrinks it from your next step" in stats
 
 
 @both_eras
@@ -170,12 +171,15 @@ def test_the_instructions_hold_both_halves_of_the_rubric() -> None:
 
 
 @both_eras
-async def test_the_only_session_of_a_process_is_meant_and_named(tmp_path: Path, era: Era) -> None:
+async def test_the_only_session_of_a_process_is_meant_and_named_once(
+    tmp_path: Path, era: Era
+) -> None:
     async with talk(tmp_path, era, **named("opencode")) as chat:
         first = await chat.say("pin_constraint", text=RULE)
         assert 'new session "p-1": pass session="p-1" from now on' in first
+        named_once = 'session "p-1": the only one this server has used'
+        assert named_once in await chat.say("pin_constraint", text="Be brief.")
         for answer in (
-            await chat.say("pin_constraint", text="Be brief."),
             await chat.say("context_stats"),
             await chat.say("recall_archived"),
             await chat.say("recall_archived", query="push"),
@@ -183,7 +187,8 @@ async def test_the_only_session_of_a_process_is_meant_and_named(tmp_path: Path, 
             await chat.say("record_messages", messages=LONG[:2]),
             await chat.say("unpin_constraint", ref="p2"),
         ):
-            assert 'session "p-1": the only one this server has used' in answer
+            assert named_once not in answer
+            assert "which session?" not in answer
         await chat.say("pin_constraint", text=RULE, session="second")
         for tool in ("context_stats", "recall_archived"):
             result = await chat.call(tool)

@@ -159,6 +159,35 @@ async def test_a_full_window_is_relieved_beside_the_calls(tmp_path: Path, era: E
 
 
 @both_eras
+async def test_a_good_moment_is_told_only_where_compressing_would_free_something(
+    tmp_path: Path, era: Era
+) -> None:
+    green = [
+        {
+            "role": "assistant",
+            "content": [
+                {"type": "tool_use", "id": "g", "name": "Bash", "input": {"command": "pytest -q"}}
+            ],
+        },
+        {
+            "role": "user",
+            "content": [{"type": "tool_result", "tool_use_id": "g", "content": "5 passed in 1s"}],
+        },
+    ]
+    async with talk(tmp_path, era) as chat:
+        await chat.say("record_messages", messages=coding_session(2, 20), session="small")
+        await chat.say("record_messages", messages=green, session="small")
+        stats = await chat.say("context_stats", session="small")
+        assert "compressing now would not pay: " in stats
+        assert "good moment" not in stats
+        await chat.say("record_messages", messages=coding_session(34, 300), session="large")
+        await chat.say("record_messages", messages=green, session="large")
+        stats = await chat.say("context_stats", session="large")
+        assert "compressing now would free at least " in stats, stats
+        assert "tests green: a good moment to compress" in stats
+
+
+@both_eras
 async def test_a_name_goes_on_in_another_project_when_asked_across(
     tmp_path: Path, era: Era
 ) -> None:

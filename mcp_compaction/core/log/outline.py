@@ -18,7 +18,12 @@ from mcp_compaction.model import Message, Value
 
 _MOST_CHARS = 60
 _RECENT = 3
-_PASSED = pattern_of(r"\b\d+ passed\b|\bOK\b|\ball tests pass", re.I)
+# A bare OK says nothing of tests: unittest, PHPUnit and Go name them beside it.
+_PASSED = pattern_of(
+    r"\b[1-9]\d* passed\b|\bRan [1-9]\d* tests?\b[^\n]*\s+OK\b|\bOK \([1-9]\d* tests?\b"
+    r"|^ok\s+\S+\s+(?:\d[\d.]*s\b|\(cached\))|\ball tests pass",
+    re.I | re.M,
+)
 _NOT_PASSED = pattern_of(r"\b[1-9]\d* (?:failed|errors?)\b|FAILED", re.I)
 _COMMIT = pattern_of(r"\bgit\s+(?:-\S+\s+\S+\s+)*commit\b")
 

@@ -57,8 +57,10 @@ async def reply(
         if meta is None and isinstance(relief, Compaction):
             meta = await directive_of(state, info, relief)
     lines += answers.new_pin_lines(await state.take_new_pins(info), "\n".join(lines))
-    if asked is None and info is not None and not state.host(ctx).has_session:
+    is_guessed = asked is None and info is not None and not state.host(ctx).has_session
+    if is_guessed and info is not None and state.told_session != info.id:
         lines.append(answers.only_session_line(info))
+        state.told_session = info.id
     if not has_fill and info is not None and state.mode(ctx, info) == "own":
         fill = await compactor.fill_shown(info)
         if fill is not None:

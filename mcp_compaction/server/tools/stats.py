@@ -5,9 +5,9 @@ from __future__ import annotations
 from mcp.server.mcpserver.exceptions import ToolError
 from mcp.types import CallToolResult
 
+from mcp_compaction.compactor import Compactor
 from mcp_compaction.core.log.outline import find_boundary_cues, outline_of
 from mcp_compaction.errors import NothingRecorded, UnknownSession
-from mcp_compaction.hosts.events import hooked_hosts
 from mcp_compaction.model import Session
 from mcp_compaction.server.state import State, errors_as, state_of
 from mcp_compaction.server.tools.replying import Ctx, reply, reply_without_session
@@ -35,15 +35,19 @@ async def context_stats(
     passages = await state.threads.run(outline_of, loaded.messages) if detail == "full" else ()
     cues = await state.threads.run(find_boundary_cues, loaded.messages)
     mode = state.mode(ctx, info)
-    hooked = _hooked_chat(state, loaded)
+    hooked = await _hooked_chat(state, compactor, loaded, found.fill.tokens)
     text = answers.stats_text(found, mode, cues, passages, by_agent=state.by_agent, hooked=hooked)
     return await reply(ctx, info, text, asked=session, has_fill=True)
 
 
-def _hooked_chat(state: State, session: Session) -> HookedChat | None:
+async def _hooked_chat(
+    state: State, compactor: Compactor, session: Session, tokens: int
+) -> HookedChat | None:
     info = session.info
     if not state.events.has_heard_of(info.host_session):
         return None
-    host = hooked_hosts()[info.host]
     is_reported = session.calibration.reported > 0
-    return HookedChat(host.name, host.compacts_at, is_reported)
+    limit = await state.events.find_limit(compactor, info, tokens)
+    if limit is None:
+        return HookedChat(info.host, is_reported, None)
+    return HookedChat(info.host, is_reported, limit.tokens, limit.describe())

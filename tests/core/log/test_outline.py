@@ -43,6 +43,13 @@ def test_an_outline_has_a_passage_for_each_request() -> None:
     ("session", "cues"),
     [
         (ran("1", "pytest", "5 passed in 1s"), ["tests green"]),
+        (ran("1", "python -m unittest", "Ran 4 tests in 0.002s\n\nOK"), ["tests green"]),
+        (ran("1", "phpunit", "OK (5 tests, 9 assertions)"), ["tests green"]),
+        (ran("1", "go test ./...", "ok  \texample.com/shop\t0.012s"), ["tests green"]),
+        # Without a test none is green.
+        (ran("1", "curl -s localhost/health", "OK"), []),
+        (ran("1", "curl -si localhost/health", "HTTP/1.1 200 OK\nserver: x"), []),
+        (ran("1", "pytest -k none", "0 passed, 12 deselected"), []),
         (ran("1", "pytest", "1 failed, 4 passed"), []),
         (ran("1", "git -C . commit -m x", "[main 1] x"), ["commit made"]),
         (ran("1", "git commit", "nothing to commit\nexit code 1"), []),

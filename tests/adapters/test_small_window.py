@@ -1,0 +1,73 @@
+"""A loop in a window of 30,000 tokens: the agent compresses when it asks, the net acts rarely."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from mcp_compaction import open_store
+from mcp_compaction.adapters.loop import LoopKit
+from mcp_compaction.compactor import SAFETY_NET
+from tests.adapters.scripted import ScriptedModel, Step, blocks_of, run_loop, use
+from tests.checkers import Json
+
+pytestmark = pytest.mark.anyio
+
+REQUESTS = 63
+PART = 7  # steps: some files are read, the tests are run, and the agent compresses
+
+
+def script(*, compresses: bool) -> list[Step]:
+    """The steps of an agent that works through the parts of a project."""
+    steps: list[Step] = []
+    for number in range(1, REQUESTS):
+        if number % PART == PART - 1:
+            steps.append([use(f"t{number}", "Bash", command="pytest -q")])
+        elif number % PART == 0 and compresses:
+            done = use(f"c{number}", "compress_context", reason=f"part {number // PART} is done")
+            steps.append([done])
+        else:
+            steps.append([use(f"t{number}", "Read", path=f"src/part_{number}.py")])
+    return steps
+
+
+def read(call: Json) -> str:
+    """The result of a call: a file of about 2,000 tokens."""
+    given = call["input"]
+    if "command" in given:
+        return "12 passed in 0.41s"
+    lines = (f"{n:>5}\tdef fn_{n}(x): return x * {n * 7919 % 9973}  # row" for n in range(100))
+    return given["path"] + "\n" + "\n".join(lines)
+
+
+@pytest.mark.parametrize("compresses", [True, False])
+async def test_the_net_acts_at_most_8_times_in_63_requests_and_the_agents_calls_are_taken(
+    memory_path: Path, compresses: bool
+) -> None:
+    model = ScriptedModel(script(compresses=compresses))
+    asked: Json = {"role": "user", "content": "Read all parts and improve them."}
+    async with open_store(
+        home=memory_path, project="/p", window_tokens=30_000, counter="estimate"
+    ) as store:
+        session = await store.session("loop")
+        kit = LoopKit(session)
+        await run_loop(kit, model, [asked], read)
+        stats = await session.stats()
+        loaded = await store.compactor.load(session.info)
+    assert kit.failures == 0
+    assert len(model.requests) == REQUESTS
+    assert all(digest.tokens > 20 for digest in loaded.digests), "an empty digest"
+    nets = dict(stats.events).get(SAFETY_NET, 0)
+    assert nets <= 8
+    answers = [
+        str(block["content"])
+        for request in model.requests
+        for block in blocks_of(request[-1])
+        if str(block.get("tool_use_id", "")).startswith("c")
+    ]
+    if compresses:
+        # The first parts leave the window half empty: there is nothing to gain.
+        taken = [" done: " in answer for answer in answers]
+        assert taken == [False, False, *[True] * (len(answers) - 2)], answers
+        assert nets <= 2
