@@ -98,7 +98,7 @@ async def test_two_thousand_previews_on_arrival_take_less_than_twenty_megabytes(
         assert (await store.view(session, 60)).since == since
         assert (await store.view(session, 51)).since == since[:-9]
     sizes = rows(tmp_path / "store.db", "SELECT sum(length(json)) FROM view")
-    assert sizes[0][0] < 20_000_000, sizes
+    assert int(str(sizes[0][0])) < 20_000_000
 
 
 async def test_every_view_that_a_receipt_goes_back_to_is_kept(tmp_path: Path) -> None:
@@ -243,7 +243,7 @@ async def test_a_long_digest_is_found_in_short_pieces_and_not_by_its_index(tmp_p
 
 
 async def test_only_an_item_too_long_for_a_piece_is_cut_and_between_words(tmp_path: Path) -> None:
-    words = [f"word{number}" for number in range(60)]
+    words = [f"word{number}" for number in range(300)]
     text = "\n".join([" ".join(words), "short\nlines " * 3, "x" * 1500])
     pieces = await digest_passages(tmp_path / "store.db", with_long_digest(["a", text, "z"], []))
     assert max(map(len, pieces)) <= 600
