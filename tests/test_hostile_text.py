@@ -98,7 +98,7 @@ def test_eight_times_the_text_is_read_in_at_most_sixteen_times_the_time(reader: 
     read = READERS[reader]
     slow: dict[str, tuple[float, float]] = {}
     for name, shape in SHAPES.items():
-        small, large = shape(5_000), shape(40_000)
+        small, large = shape(3_000), shape(24_000)
         took = seconds_of(lambda text=small: read(text)), seconds_of(lambda text=large: read(text))
         if is_too_slow(*took):
             slow[name] = took
