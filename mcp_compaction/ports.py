@@ -46,6 +46,8 @@ from mcp_compaction.model import (
 # A folder's name may hold bytes that are no text.
 Project = Annotated[str, AfterValidator(without_surrogates)]
 
+EARLIER_VIEWS = 10  # that a store keeps before the newest, beside those that a receipt goes back to
+
 
 class Scope(Value):
     """How far a query may see; every query of a store goes through one."""
@@ -297,7 +299,7 @@ class Store(Protocol):
         ...
 
     async def view(self, session: int, version: int) -> View:
-        """A view of that session as it once was."""
+        """A view of that session as it once was: one of the newest, or the base of a receipt."""
         ...
 
     async def not_shown(self, session: int, seqs: Sequence[int]) -> tuple[int, ...]:

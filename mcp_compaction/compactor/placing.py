@@ -9,6 +9,7 @@ from typing import NamedTuple
 from mcp_compaction.compactor.workspace import Workspace, scope_of
 from mcp_compaction.core.log.pinned import PINNED_LABEL, is_pinned_block
 from mcp_compaction.core.window.history import Given, Place, find_places, is_in, is_record
+from mcp_compaction.errors import UnknownRef
 from mcp_compaction.formats import FORMATS, normalize
 from mcp_compaction.formats.identity import (
     content_hash,
@@ -29,9 +30,9 @@ from mcp_compaction.model import (
     Trimmed,
     View,
 )
+from mcp_compaction.ports import EARLIER_VIEWS
 
 _NOTE = re.compile(r"\[[^\[\]\n]*\b(?:m\d+|recall_archived)\b[^\[\]\n]*\]")
-_MOST_VIEWS = 10  # earlier views in which a cut is looked for
 _MOST_COMPARED = 200  # messages of the log whose words are read to find furniture that changed
 
 
@@ -199,10 +200,13 @@ async def _find_cuts(
     found = await work.threads.run(_hashes_of_cuts, session)
     view = session.view
     noted = {content_hash(message) for message in messages if _has_note(message)} - known
-    for version in range(view.version - 1, max(0, view.version - _MOST_VIEWS), -1):
+    for version in range(view.version - 1, max(0, view.version - EARLIER_VIEWS), -1):
         if noted <= found.keys():
             break
-        earlier = await work.store.view(session.info.id, version)
+        try:
+            earlier = await work.store.view(session.info.id, version)
+        except UnknownRef:  # others have changed the view meanwhile, and this one is left behind
+            break
         seen = await work.store.load(session.info.id, work.now(), earlier)
         found = {**await work.threads.run(_hashes_of_cuts, seen), **found}
     return found

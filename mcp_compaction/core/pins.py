@@ -225,6 +225,7 @@ def _reason_of(saying: Saying | None) -> str:
 
 
 _MOST_WHOLE = 600  # characters of a text that is told or offered to be pinned instead
+_MOST_WHOLES = 100  # rules that are looked at for what governs them: each takes a look at all
 
 
 def what_counts(saying: Saying) -> str:
@@ -361,11 +362,13 @@ def suggest_pins(
     return Offer(candidates=shown, more=max(0, rules - most))
 
 
-def _as_wholes(rules: Iterable[LikelyRule], messages: Sequence[Message]) -> Iterator[LikelyRule]:
-    """The rules with what governs them, so that a pin of each is the user's."""
+def _as_wholes(rules: Sequence[LikelyRule], messages: Sequence[Message]) -> Iterator[LikelyRule]:
+    """The rules with what governs them, so that a pin of each is the user's; where there are very
+    many, only the newest of them."""
     texts = {message.ref: message.text for message in conversation_of(messages)}
-    for rule in rules:
-        whole = whole_of(rule.candidate.text, texts.get(rule.candidate.ref, ""))
+    for left, rule in zip(range(len(rules) - 1, -1, -1), rules, strict=True):
+        text = texts.get(rule.candidate.ref, "") if left < _MOST_WHOLES else ""
+        whole = whole_of(rule.candidate.text, text)
         if 0 < len(whole) <= _MOST_WHOLE:
             candidate = rule.candidate.model_copy(update={"text": whole})
             yield LikelyRule(candidate, rule.strength)

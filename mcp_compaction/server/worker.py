@@ -10,17 +10,20 @@ import gc
 import os
 import pickle
 import sys
-from threading import Thread
+import time
+from threading import Lock, Thread
 from typing import IO, Any, Literal, NamedTuple
 
 from mcp_compaction.compactor import Compactor
 from mcp_compaction.errors import CompactionError
 from mcp_compaction.model import Ask, Compaction, Outcome, SessionInfo, View
 from mcp_compaction.settings import Settings
+from mcp_compaction.store.connect import SCHEMA_VERSION
 from mcp_compaction.wiring import open_compactor
 
 SIZE_BYTES = 8
-Kind = Literal["doing", "done", "error"]
+SIGN_EVERY = 2.0  # seconds
+Kind = Literal["alive", "doing", "done", "error"]
 
 
 class Job(NamedTuple):
@@ -29,6 +32,7 @@ class Job(NamedTuple):
     settings: Settings
     info: SessionInfo
     ask: Ask | None  # None: as the policy wants it, where the window is too full
+    schema: int = SCHEMA_VERSION  # of the server's store, which a newer program would change
 
 
 class Worker:
@@ -37,9 +41,12 @@ class Worker:
     def __init__(self, job: Job, out: IO[bytes]) -> None:
         self._job = job
         self._out = out
+        self._telling = Lock()
 
     async def work(self) -> None:
         """Compact; the outcome is told once the store is closed."""
+        self._tell("alive", None)
+        Thread(target=self._give_signs, name="signs of life", daemon=True).start()
         try:
             outcome = await self._compact()
         except CompactionError as error:
@@ -62,10 +69,16 @@ class Worker:
     async def _report(self, doing: str) -> None:
         self._tell("doing", doing)
 
+    def _give_signs(self) -> None:
+        while True:
+            time.sleep(SIGN_EVERY)
+            self._tell("alive", None)
+
     def _tell(self, kind: Kind, what: Any) -> None:
         told = pickle.dumps((kind, what))
-        self._out.write(len(told).to_bytes(SIZE_BYTES, "big") + told)
-        self._out.flush()
+        with self._telling:
+            self._out.write(len(told).to_bytes(SIZE_BYTES, "big") + told)
+            self._out.flush()
 
 
 def _without_view(outcome: Outcome | None) -> Outcome | None:
@@ -82,6 +95,8 @@ def main() -> None:
     out = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # whatever prints must not spoil what is told
     job: Job = pickle.load(sys.stdin.buffer)  # our own server wrote it
+    if job.schema != SCHEMA_VERSION:
+        sys.exit("mcp-compaction was upgraded under a running server; restart that server")
     Thread(target=_leave_with_server, name="lifeline", daemon=True).start()
     asyncio.run(Worker(job, out).work())
 

@@ -23,6 +23,7 @@ from mcp_compaction.settings import Settings
 
 logger = logging.getLogger(__name__)
 
+SILENCE = 60.0  # seconds without a sign of life, after which the process is ended
 LARGE = 40_000  # tokens of a window that takes longer than a process to start
 # Not with -m, and with -P: nothing of the working directory is imported.
 _COMMAND = (sys.executable, "-P", "-c", "from mcp_compaction.server.worker import main; main()")
@@ -34,7 +35,10 @@ async def compress(
     """Compact a session as asked, apart where its window is large."""
     if not await _is_large(compactor, info):
         return await compactor.compress(info, ask, progress)
-    outcome = await _run_job(Job(settings, info, ask), progress)
+    try:
+        outcome = await _run_job(Job(settings, info, ask), progress)
+    except _NotStartedError:
+        return await compactor.compress(info, ask, progress)
     assert outcome is not None  # only a window that is not full enough gives none
     return outcome
 
@@ -43,18 +47,29 @@ async def relieve(settings: Settings, compactor: Compactor, info: SessionInfo) -
     """Compact a session whose window is too full, apart where it is large."""
     if not await _is_large(compactor, info):
         return await compactor.relieve(info)
-    return await _run_job(Job(settings, info, None), ignore_progress)
+    try:
+        return await _run_job(Job(settings, info, None), ignore_progress)
+    except _NotStartedError:
+        return await compactor.relieve(info)
 
 
 async def _is_large(compactor: Compactor, info: SessionInfo) -> bool:
     return (await compactor.fill(info)).counted >= LARGE
 
 
+class _NotStartedError(Exception):
+    """There is no process to do a job, as after an upgrade under a running server."""
+
+
 async def _run_job(job: Job, progress: Progress) -> Outcome | None:
     """The outcome of a job in a process of its own; a cancellation ends it and leaves no half."""
-    process = await asyncio.create_subprocess_exec(
-        *_COMMAND, stdin=PIPE, stdout=PIPE, start_new_session=True
-    )
+    try:
+        process = await asyncio.create_subprocess_exec(
+            *_COMMAND, stdin=PIPE, stdout=PIPE, start_new_session=True
+        )
+    except OSError as error:
+        logger.warning("no process can be started to compact %s: %s", job.info.name, error)
+        raise _NotStartedError from error
     try:
         return await _follow(process, job, progress)
     finally:
@@ -67,20 +82,30 @@ async def _run_job(job: Job, progress: Progress) -> Outcome | None:
 async def _follow(process: Process, job: Job, progress: Progress) -> Outcome | None:
     assert process.stdin is not None
     assert process.stdout is not None
+    has_started = False
     try:
         process.stdin.write(pickle.dumps(job))
         await process.stdin.drain()
         while True:
-            kind, what = await _read_report(process.stdout)
+            kind, what = await asyncio.wait_for(_read_report(process.stdout), SILENCE)
+            has_started = True
             match kind:
+                case "alive":
+                    pass
                 case "doing":
                     await progress(what)
                 case "done":
                     return what
                 case "error":
                     raise what
-    except (asyncio.IncompleteReadError, ConnectionError):
+    except (asyncio.IncompleteReadError, ConnectionError) as error:
+        if not has_started:
+            logger.warning("the process that was to compact %s did not start", job.info.name)
+            raise _NotStartedError from error
         logger.error("the process that compacted %s ended before it was done", job.info.name)
+        return Failed(reason="process_ended", text=PROCESS_ENDED)
+    except TimeoutError:
+        logger.error("the process that compacted %s gave no sign of life", job.info.name)
         return Failed(reason="process_ended", text=PROCESS_ENDED)
 
 

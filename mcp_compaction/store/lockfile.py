@@ -105,6 +105,18 @@ class LockFile:
         os.write(fd, text)
         os.ftruncate(fd, len(text))
 
+    def touch(self) -> None:
+        """Note on the file that its owner is at work; the caller holds the lock."""
+        os.utime(self._open() if os.utime in os.supports_fd else self.path)
+
+    def is_current(self) -> bool:
+        """Whether the file that this object has open is the one that others find."""
+        return self._fd is not None and self._is_current(self._fd)
+
+    def look_again(self) -> None:
+        """Let go of the file, so that the next try is for the one that others find then."""
+        self._let_go()
+
     def close(self) -> None:
         """Give the lock back for good."""
         self._closed = True

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
 
 from mcp_compaction.errors import UnknownRef
 from mcp_compaction.model import Compaction, Digest, Event, Receipt, View
+from mcp_compaction.ports import EARLIER_VIEWS
 from mcp_compaction.store import passages
 from mcp_compaction.store.columns import from_json, stamp, to_json
 from mcp_compaction.store.sessions import add_event, session_row
+
+_MOST_DROPPED = 50  # views at once: a store of an earlier version may have thousands
 
 
 def save(
@@ -107,6 +111,28 @@ def put(connection: sqlite3.Connection, session: int, shown: View, version: int)
         (session, version, to_json(shown.model_copy(update={"version": version}))),
     )
     connection.execute("UPDATE session SET view_version = ? WHERE id = ?", (version, session))
+    _drop_left_behind(connection, session, shown, version)
+
+
+def _drop_left_behind(
+    connection: sqlite3.Connection, session: int, shown: View, version: int
+) -> None:
+    """Drop views that nobody goes back to: each is as long as its window, so that to keep all of
+    them takes the square of a session. The base of each receipt stays, and so does a view that
+    alone tells which words a message was edited to, for `forget` asks."""
+    rows = connection.execute(
+        "SELECT version, json_extract(json, '$.reworded') FROM view WHERE session = ?1"
+        " AND version < ?2 AND version NOT IN (SELECT base_version FROM receipt WHERE session = ?1)"
+        " ORDER BY version DESC LIMIT ?3",
+        (session, version - EARLIER_VIEWS, _MOST_DROPPED),
+    )
+    told = {(one.seq, one.words) for one in shown.reworded}
+    left = [
+        (session, old)
+        for old, edits in rows.fetchall()
+        if {(one["seq"], one["words"]) for one in json.loads(edits or "[]")} <= told
+    ]
+    connection.executemany("DELETE FROM view WHERE session = ? AND version = ?", left)
 
 
 def view(connection: sqlite3.Connection, session: int, version: int) -> View:

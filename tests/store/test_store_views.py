@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 from threading import Thread
 
@@ -23,7 +25,17 @@ from given_store import (
 )
 
 from mcp_compaction.errors import UnknownRef
-from mcp_compaction.model import Compaction, Event, IndexItem, Item, View
+from mcp_compaction.model import (
+    Compaction,
+    Cut,
+    Event,
+    IndexItem,
+    Item,
+    Reworded,
+    Text,
+    Trimmed,
+    View,
+)
 from mcp_compaction.store.database import Database
 from mcp_compaction.store.sqlite import SqliteStore
 
@@ -66,6 +78,76 @@ async def test_a_store_knows_which_messages_the_window_shows_whole(tmp_path: Pat
         assert await store.save(session, compaction())
         await store.append(session, batch(said("seven")), NOW)
         assert await store.shown_whole(session, [1, 2, 3, 4, 5, 6, 7]) == (1, 6, 7)
+
+
+def preview(seq: int, size: int = 30) -> Trimmed:
+    cut = Cut(part=0, shown=Text(text="x" * size), why="preview")
+    return Trimmed(seq=seq, cuts=(cut,), tokens=4)
+
+
+async def test_two_thousand_previews_on_arrival_take_less_than_twenty_megabytes(
+    tmp_path: Path,
+) -> None:
+    async with opened(tmp_path / "store.db") as store:
+        session = await new_session(store)
+        # As many as two thousand results leave behind them, in the last sixty steps.
+        since = tuple(preview(seq, 200) for seq in range(1, 1941))
+        for version in range(60):
+            since = (*since, preview(1941 + version, 200))
+            assert await store.save_view(session, View(since=since), version)
+        assert (await store.view(session, 60)).since == since
+        assert (await store.view(session, 51)).since == since[:-9]
+    sizes = rows(tmp_path / "store.db", "SELECT sum(length(json)) FROM view")
+    assert int(str(sizes[0][0])) < 20_000_000
+
+
+async def test_every_view_that_a_receipt_goes_back_to_is_kept(tmp_path: Path) -> None:
+    async with opened(tmp_path / "store.db") as store:
+        session = await new_session(store)
+        await store.append(session, batch(*SIX), NOW)
+        bases: dict[int, View] = {}
+        for version in range(100):
+            if version % 20 == 7:
+                number = len(bases) + 1
+                bases[version] = await store.view(session, version)
+                assert await store.save(session, compaction(base=version, number=number))
+            else:
+                assert await store.save_view(session, View(since=(preview(5, version),)), version)
+        assert [base for _, base in await store.receipts(session)] == list(bases)
+        assert {base: await store.view(session, base) for base in bases} == bases
+        with pytest.raises(UnknownRef, match="no view 50 of this session"):
+            await store.view(session, 50)
+
+
+async def test_the_words_of_an_edit_are_forgotten_however_many_views_came_since(
+    tmp_path: Path,
+) -> None:
+    async with opened(tmp_path / "store.db") as store:
+        session = await new_session(store)
+        await store.append(session, batch(*SIX), NOW)
+        edited = View(reworded=(Reworded(seq=2, words=4),))
+        assert await store.save_view(session, edited, 0)
+        for version in range(1, 40):
+            assert await store.save_view(session, View(since=(preview(5, version),)), version)
+        assert (await store.forget(here(session), (2,), NOW)).messages == 2
+
+
+async def test_views_of_an_earlier_version_go_little_by_little(tmp_path: Path) -> None:
+    path = tmp_path / "store.db"
+    async with opened(path) as store:
+        session = await new_session(store)
+        assert await store.save_view(session, View(), 0)
+    with closing(sqlite3.connect(path)) as connection, connection:
+        (text,) = connection.execute("SELECT json FROM view").fetchone()
+        connection.executemany(
+            "INSERT INTO view VALUES (?, ?, ?)", [(session, n, text) for n in range(2, 501)]
+        )
+        connection.execute("UPDATE session SET view_version = 500")
+    async with opened(path) as store:
+        for version in range(500, 520):
+            assert await store.save_view(session, View(), version)
+    ((left, oldest),) = rows(path, "SELECT count(*), min(version) FROM view")
+    assert (left, oldest) == (11, 510)
 
 
 async def test_a_compaction_of_an_older_view_is_not_saved(tmp_path: Path) -> None:

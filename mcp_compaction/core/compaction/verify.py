@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import NamedTuple
 
 from mcp_compaction.core.log.conclusions import conclusions_of
@@ -14,7 +15,7 @@ from mcp_compaction.core.log.identifiers import Finding, find_identifiers, ident
 from mcp_compaction.core.log.ledger import ledger_of
 from mcp_compaction.core.text.haystack import Haystack
 from mcp_compaction.core.text.injection import defuse
-from mcp_compaction.core.text.paths import ends_with_path
+from mcp_compaction.core.text.paths import ends_of
 from mcp_compaction.core.text.patterns import pattern_of
 from mcp_compaction.core.text.retelling import Retelling
 from mcp_compaction.core.text.words import fold
@@ -101,19 +102,22 @@ def find_lost(
     unseen: Sequence[Finding], hits: Sequence[Sequence[int]], found: Findings
 ) -> tuple[Finding, ...]:
     """The identifiers of which no hit holds the thing itself."""
+    wanted = frozenset(unseen)
+    held = {seq: _held_of(found.get(seq, ()), wanted) for seq in frozenset(chain(*hits))}
     return tuple(
         finding
         for finding, seqs in zip(unseen, hits, strict=True)
-        if not any(_holds(found.get(seq, ()), finding) for seq in seqs)
+        if not any(finding in held[seq] for seq in seqs)
     )
 
 
-def _holds(found: Sequence[Finding], wanted: Finding) -> bool:
-    """Whether what was found has the thing itself; a path also as the end of a longer one: who
-    looks for `spec.py` and gets `tests/spec.py` has it."""
-    if wanted.kind != "file":
-        return wanted in found
-    return any(one.kind == "file" and ends_with_path(one.text, wanted.text) for one in found)
+def _held_of(found: Sequence[Finding], wanted: frozenset[Finding]) -> frozenset[Finding]:
+    """What is wanted of that which was found; a path also as the end of a longer one: who looks
+    for `spec.py` and gets `tests/spec.py` has it."""
+    ends = (
+        Finding("file", end) for one in found if one.kind == "file" for end in ends_of(one.text)
+    )
+    return wanted.intersection(chain(found, ends))
 
 
 def tally_findings(check: Check, missing: Sequence[Finding]) -> tuple[Tally, ...]:

@@ -312,7 +312,7 @@ def _clause_cuts() -> Cuts:
     begins, verbs = fill_in_all("clause_begins"), fill_in_all("verb_after_comma")
     return Cuts(
         _AFTER_STOP,
-        rf"(?<=[,;:])\s+(?=(?:{begins}))|\s+[-–—]\s+(?!\d)|(?<=,)\s+(?=(?:{verbs}))",
+        rf"(?<=[,;:])\s+(?=(?:{begins}))|(?<!\s)\s+[-–—]\s+(?!\d)|(?<=,)\s+(?=(?:{verbs}))",
     )
 
 

@@ -17,7 +17,7 @@ from mcp_compaction.model import Message
 
 # A word that names something exact: it has a digit, a capital inside, an underscore or a slash.
 _EXACT = pattern_of(
-    r"(?<![\w./-])(?=[\w./:@+-]*(?:\d|_|[a-z][A-Z]|\w/\w|\w\.\w))[A-Za-z0-9_/~.][\w./:@+-]{3,79}"
+    r"(?<![\w./-])(?=[\w./:@+-]{0,79}(?:\d|_|[a-z][A-Z]|\w/\w|\w\.\w))[A-Za-z0-9_/~.][\w./:@+-]{3,79}"
 )
 _RUN_TABLE = cutting_table(f"{ascii_letters}{digits}_./:@+~-")[:128] + bytes(range(128, 256))
 _LINE_NUMBER = pattern_of(r"^\s*(?:\d{1,6}(?:[:|→\t-]|\s{2,})\s?)+")

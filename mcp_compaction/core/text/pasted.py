@@ -30,7 +30,7 @@ _OWN_RULES = r"(?!.*\b(?:rules?|guidelines?|requirements?|constraints?|conventio
 _ANNOUNCED = pattern_of(
     r"^ *(?:here(?:'s|’s| is| are)|this is|below|see|look at|from|according to)\b[^\n]{0,80}?\b"
     rf"{_SOURCES}[^\n]{{0,60}}: *$"
-    rf"|^ *{_OWN_RULES}(?:\w+ ){{0,4}}?{_SOURCES}[^\n.!?:]{{0,60}}: *$"
+    rf"|^ *+{_OWN_RULES}(?:\w+ ){{0,4}}?{_SOURCES}[^\n.!?:]{{0,60}}: *$"
     r"|^ *(?:(?:it|he|she|they|someone|somebody)\b[^\n.!?:]{0,40}"
     r"\b(?:says?|said|writes|wrote|reads|sent)|on [^\n]{5,120} wrote) *: *$"
     r"|^ *-{2,} *(?:forwarded|original|begin)\b[^\n]*$",

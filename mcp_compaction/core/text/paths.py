@@ -7,6 +7,7 @@ Here it stands as `\\xe9`, and can be read back.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
 from mcp_compaction.core.text.patterns import pattern_of
 
@@ -28,6 +29,12 @@ def path_of(readable: str) -> str:
 def ends_with_path(path: str, end: str) -> bool:
     """Whether a path is another one or ends with it: `tests/spec.py` with `spec.py`."""
     return f"/{path}".endswith(f"/{end}")
+
+
+def ends_of(path: str) -> Iterator[str]:
+    """All that a path ends with: itself, and what stands behind each of its slashes."""
+    yield path
+    yield from (path[slash.end() :] for slash in re.finditer("/", path))
 
 
 def without_surrogates(text: str) -> str:

@@ -66,7 +66,8 @@ def spoken_sentences(text: str) -> tuple[Sentence, ...]:
     begin = 0
     for cut in (*_sentence_cuts().in_text(bare).finditer(bare), None):
         end, following = cut.span() if cut else (len(bare), len(bare))
-        place = _place_of_sentence(open_text, begin, end)
+        is_blank = end - begin < _FEWEST_WIDE_CHARS  # as between the lines of many texts
+        place = None if is_blank else _place_of_sentence(open_text, begin, end)
         if place is not None:
             start, end = place
             unquoted = bare[start:end]

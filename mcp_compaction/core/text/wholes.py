@@ -133,7 +133,7 @@ class Text:
         most = len(new) + _MOST_MORE
         while new and len(known) <= most:
             known |= new
-            new = {more for number in new for more in self._beside(number, blocks)} - known
+            new = {more for number in new for more in self._beside(number, blocks, most)} - known
             if not new and self._leads_on(max(known)):
                 following = self.blocks[self.units[max(known)].block + 1]
                 new = {following.units[0]}
@@ -166,8 +166,9 @@ class Text:
             self.folded[unit.outer if with_signs else unit.start : unit.end] for unit in units
         )
 
-    def _beside(self, number: int, known: set[int]) -> Iterator[int]:
-        """The units that govern one, as far as one look tells."""
+    def _beside(self, number: int, known: set[int], most: int) -> Iterator[int]:
+        """The units that govern one, as far as one look tells, and of a block not many more than
+        so many."""
         unit = self.units[number]
         block = self.blocks[unit.block]
         if number == block.units[0] and unit.block and self._reads[number].leans:
@@ -180,7 +181,7 @@ class Text:
         unlike = self._unlike_orders[unit.block] - (not reads.stands_beside)
         if unlike or (len(block.units) > 1 and reads.is_bound):
             known.add(unit.block)
-            yield from block.units
+            yield from block.units[: most + 1]
 
     @cached_property
     def _unlike_orders(self) -> list[int]:
