@@ -93,6 +93,7 @@ def is_too_slow(smaller: float, larger: float) -> bool:
     return larger > MOST_TIMES * max(smaller, LEAST)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("reader", READERS)
 def test_eight_times_the_text_is_read_in_at_most_sixteen_times_the_time(reader: str) -> None:
     read = READERS[reader]
@@ -161,19 +162,20 @@ async def compact(home: Path, text: str, place: str) -> float:
         await compactor.close()
 
 
-MEASURED = (  # once they took the square of their length, or worse
+ONCE_SLOW = (  # they took the square of their length, or worse
     *(("tool", "'a:'"), ("tool", "paths"), ("user", r"'\t\n'"), ("user", "'never do it. '")),
     *(("user", "rules"), ("user", "deeply indented lines"), ("tool", "base64")),
 )
 OTHERS = [
-    pytest.param(place, shape, marks=pytest.mark.thorough)
+    pytest.param(place, shape, marks=pytest.mark.slow)
     for shape in SHAPES
     for place in ("user", "agent", "tool")
-    if (place, shape) not in MEASURED
+    if (place, shape) not in ONCE_SLOW
 ]
 
 
-@pytest.mark.parametrize(("place", "shape"), [*MEASURED, *OTHERS])
+@pytest.mark.thorough
+@pytest.mark.parametrize(("place", "shape"), [*ONCE_SLOW, *OTHERS])
 async def test_a_session_with_such_a_text_is_compacted_in_time(
     tmp_path: Path, place: str, shape: str
 ) -> None:
