@@ -40,12 +40,14 @@ async def test_a_plugin_gets_views_and_the_name_that_makes_calls_mean_its_chat(
         assert (await ask(place, "/opencode/view", messages=[]))[0] == 404
 
 
-async def test_a_plugin_gets_no_view_while_a_gateway_shows_one(tmp_path: Path) -> None:
+async def test_a_plugin_gets_no_view_while_a_gateway_shows_one(
+    tmp_path: Path, taken_port: int
+) -> None:
     folder = tmp_path / "private"
     folder.mkdir(mode=0o700)
     place = folder / "views.json"
     environ = {"HOME": str(tmp_path), "MCP_COMPACTION_VIEWS": str(place)}
-    gateway = RunningGateway(os.getpid(), 8765, "/shop", "opencode", "2026-11-16", {}, {})
+    gateway = RunningGateway(os.getpid(), taken_port, "/shop", "opencode", "2026-11-16", {}, {})
     note_gateway(tmp_path / "store", gateway)
     environ[PROCESS] = str(os.getpid())
     async with talk(tmp_path, environ=environ, policy={"view_timeout_seconds": "60"}):
