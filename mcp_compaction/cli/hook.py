@@ -33,7 +33,7 @@ _HARMLESS = frozenset({"MCP_COMPACTION_HOME", "MCP_COMPACTION_DEBUG", HOOK_SECON
 _MOST_READ = 2**23  # bytes, more than a window holds
 _COMPACTED = b"<state_snapshot>"  # begins what Gemini CLI writes in place of what it leaves out
 _STARTS = ("SessionStart", "BeforeAgent")
-_REST = "AfterAgent"
+_RESTS = ("AfterAgent", "SessionEnd")
 # Not with -m, and with -P: nothing of the working directory is imported.
 _APART = (sys.executable, "-P", "-c", "from mcp_compaction.cli.hook import record_apart as r; r()")
 _LABEL = "[pinned: rules, open tasks and facts in force, word for word]"
@@ -116,7 +116,7 @@ def _answers(
     is_claude = host == "claude-code"
     if is_claude and event == "SessionStart" and told.get("source") != "startup":
         return  # the running server looks what is missing at the next prompt
-    if event == _REST:
+    if event in _RESTS:
         _record_apart((host, event), told, environ)
         return
     text = "" if _has_settings(environ) else _show_pins(event, told, environ)

@@ -104,7 +104,7 @@ def test_gemini_gets_the_pins_of_the_project_once_and_its_chat_is_recorded(tmp_p
     asyncio.run(pin_for_project(tmp_path / "home", told["cwd"]))
     first = cold_event.handle("gemini", "BeforeAgent", told, environ)
     context = json.loads(first)["hookSpecificOutput"]["additionalContext"]
-    assert RULE in context
+    assert RULE.splitlines()[0] in context
     line = {"id": "u9", "type": "user", "content": [{"text": context}]}
     with Path(told["transcript_path"]).open(
         "a", encoding="utf-8"
@@ -142,6 +142,20 @@ def claude_chat(base: Path, project: Path) -> dict[str, str]:
     path.parent.mkdir(parents=True)
     path.write_text(claude_line(0, "You may always push to main.") + "\n", encoding="utf-8")
     return {"session_id": "5a1c", "transcript_path": str(path), "cwd": str(project)}
+
+
+def test_the_end_of_a_chat_is_recorded_apart(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    told = claude_chat(home / ".claude", tmp_path)
+    done = run_hook(home, json.dumps(told).encode(), "claude-code", "SessionEnd")
+    assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
+    assert any(has_messages(home, told["cwd"]) for _ in range(100))
+
+
+def has_messages(home: Path, project: str) -> bool:
+    """Whether anything of a project is recorded by now."""
+    listed = json.loads(run_program(home, "sessions", "--project", project, "--json"))
+    return any(one["messages"] for one in listed)
 
 
 @pytest.mark.parametrize(
