@@ -136,6 +136,16 @@ def test_gemini_is_shown_the_pins_at_once_and_what_was_said_is_recorded_apart(
     assert any(count_messages(home, told["cwd"]) > 1 for _ in range(100))
 
 
+def test_gemini_tells_our_tools_which_chat_calls_them(tmp_path: Path) -> None:
+    told = {"session_id": "61527364", "tool_input": {"text": RULE}}
+    done = run_hook(tmp_path, json.dumps(told).encode(), "gemini", "BeforeTool")
+    said = json.loads(done.stdout)["hookSpecificOutput"]
+    assert said["tool_input"] == {"text": RULE, "session": "gemini:61527364"}
+    told["tool_input"] = {"session": "tax-2026"}
+    named = run_hook(tmp_path, json.dumps(told).encode(), "gemini", "BeforeTool")
+    assert named.stdout == b""
+
+
 def claude_chat(base: Path, project: Path) -> dict[str, str]:
     """What Claude Code tells of a chat that was written to a folder."""
     path = base / "projects/-shop/5a1c.jsonl"
