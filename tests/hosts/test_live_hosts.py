@@ -58,6 +58,7 @@ def test_in_claude_code_pins_and_records_are_back_once_and_the_rest_is_recalled(
         session = host.run("What was the error?", resume=_session_of(host))
         first, second = model.requests[before:][:2]
         assert BOUNDARY in first
+        assert "systemMessage" not in json.dumps([first, *host.said])
         assert first.count(written(BLOCK)) == 1
         assert first.count("[records: ") == 1
         assert first.count("[digest d1") == 1
@@ -102,6 +103,7 @@ def test_in_codex_pins_and_records_are_back_once(tmp_path: Path) -> None:
         host.run("And now?", resumes=True)
         request = model.requests[before]
         assert "We talked." in request
+        assert "systemMessage" not in request
         assert request.count(written(BLOCK)) == 1
         assert request.count("[records: ") == 1
         host.run("Go on.", resumes=True)
@@ -126,7 +128,9 @@ def test_in_claude_code_a_rule_that_its_summary_lost_is_in_the_next_request_once
 ) -> None:
     work = [Step(tool="shell", arguments={"command": f"echo {n}"}) for n in range(8)]
     with serve_model(ScriptedModel(*work, Step("done"))) as model:
-        ClaudeCode(tmp_path, model).run(f"{HABIT} Then count.", "/compact", "Go on.", "And on.")
+        # Behind more than comes back of the newest words.
+        prompt = f"{'So it was last year. ' * 300} {HABIT} Then count."
+        ClaudeCode(tmp_path, model).run(prompt, "/compact", "Go on.", "And on.")
         *_, first, second = model.requests
         assert BOUNDARY in first
         assert first.count(f"- {HABIT} (m1)") == 1
