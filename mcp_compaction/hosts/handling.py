@@ -270,6 +270,8 @@ class _Handling:
                 return await self._replace_result()
             case "rest":
                 await self._rest()
+            case "call":
+                pass  # which the command answers by itself
         return Answer()
 
     # The end of a turn
