@@ -14,7 +14,7 @@ from typing import Any
 from mcp_compaction.compactor import Compactor
 from mcp_compaction.core.log.outline import find_boundary_cues
 from mcp_compaction.core.log.pinned import pinned_block
-from mcp_compaction.core.text.injection import defuse
+from mcp_compaction.core.text.injection import BAR, defuse
 from mcp_compaction.core.window.fill import Fill
 from mcp_compaction.core.wording import kilo, plural
 from mcp_compaction.errors import CompactionError
@@ -356,7 +356,7 @@ class _Handling:
             return (await self._pins_text(), frozenset({"pins"})) if is_new else ("", frozenset())
         there = await self.threads.run(watch.read_text)
         gives: set[Part] = set()
-        pins = [pin for pin in await self._pins() if not _stands_in(pin, there)]
+        pins = [pin for pin in await self._pins() if not _stands_in(pin, _unquoted(there))]
         text = pinned_block(pins) if "pins" not in self.memory.given else ""
         if text:
             gives.add("pins")
@@ -471,6 +471,11 @@ def _fit_lines(lines: tuple[str, ...], room: int) -> tuple[str, ...]:
 def _stands_in(pin: Pin, text: str) -> bool:
     lines = [line for line in pin.text.splitlines() if line.strip()]
     return all(line in text for line in lines)
+
+
+def _unquoted(text: str) -> str:
+    """A text without the lines that records quote: a rule in these is no rule in force."""
+    return "\n".join(line for line in text.splitlines() if not line.startswith(BAR))
 
 
 def _count_index_entries(records: str) -> int:

@@ -404,3 +404,17 @@ async def test_after_a_compaction_claude_code_is_told_in_words_and_not_in_json(
         given = {"session_id": CHAT, "transcript_path": str(chat.path), "summary": "We talked."}
         told = await chat.talk.say(TOOL, event="PostCompact", **given)
         assert told.startswith("mcp-compaction: 0 pins, ")
+
+
+async def test_a_rule_that_only_the_newest_words_quote_is_given_as_a_pin(tmp_path: Path) -> None:
+    async with claude_code(tmp_path) as chat:
+        chat.grow(claude_line(12, RULE))
+        await chat.tell("UserPromptSubmit")
+        await chat.talk.say("pin_constraint", text=RULE)
+        _, records = await chat.compact()
+        assert f"| {RULE}" in records
+        chat.grow(BOUNDARY, claude_line(13, records))  # the pins did not come in time
+    async with claude_code(tmp_path) as resumed:
+        resumed.lines = chat.lines
+        resumed.grow()
+        assert f"by user: {RULE}" in await resumed.tell("UserPromptSubmit")
