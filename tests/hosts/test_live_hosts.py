@@ -52,7 +52,7 @@ def test_in_claude_code_pins_and_records_are_back_once_and_the_rest_is_recalled(
     read = Step(tool="shell", arguments={"command": LONG.replace(" 600;", " 3500;")})
     with serve_model(ScriptedModel(PIN, read, *later, Step("read"))) as model:
         host = ClaudeCode(tmp_path, model)
-        host.run(RULE + " How was the night?", "/compact")
+        host.run(RULE, "/compact")
         before = len(model.requests)
         model.add(Step(tool="recall_archived", arguments={"query": DROPPED}), Step("found"))
         session = host.run("What was the error?", resume=_session_of(host))
