@@ -59,6 +59,13 @@ def home_of_host(tmp_path: Path) -> None:
 
 
 @pytest.fixture
+def taken_port() -> Generator[int]:
+    """A port that somebody listens on, as a gateway does."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        yield listener.getsockname()[1]
+
+
+@pytest.fixture
 def memory_path(tmp_path: Path) -> Generator[Path]:
     """A folder in memory, if there is room: who kills processes need not wait for a disk."""
     memory = Path("/dev/shm")

@@ -33,7 +33,8 @@ _HARMLESS = frozenset({"MCP_COMPACTION_HOME", "MCP_COMPACTION_DEBUG", HOOK_SECON
 _MOST_READ = 2**23  # bytes, more than a window holds
 _COMPACTED = b"<state_snapshot>"  # begins what Gemini CLI writes in place of what it leaves out
 _STARTS = ("SessionStart", "BeforeAgent")
-_REST = "AfterAgent"
+_RESTS = ("AfterAgent", "SessionEnd")
+_CALL = "BeforeTool"
 # Not with -m, and with -P: nothing of the working directory is imported.
 _APART = (sys.executable, "-P", "-c", "from mcp_compaction.cli.hook import record_apart as r; r()")
 _LABEL = "[pinned: rules, open tasks and facts in force, word for word]"
@@ -116,7 +117,10 @@ def _answers(
     is_claude = host == "claude-code"
     if is_claude and event == "SessionStart" and told.get("source") != "startup":
         return  # the running server looks what is missing at the next prompt
-    if event == _REST:
+    if event == _CALL:
+        yield from _name_chat(host, event, told)
+        return
+    if event in _RESTS:
         _record_apart((host, event), told, environ)
         return
     text = "" if _has_settings(environ) else _show_pins(event, told, environ)
@@ -128,6 +132,15 @@ def _answers(
     later = cold.handle(host, event, told, environ)
     if later and not text:
         yield later
+
+
+def _name_chat(host: str, event: str, told: dict[str, Any]) -> Iterator[str]:
+    """The answer by which a tool of ours knows which chat calls, unless a session is named."""
+    given, chat = told.get("tool_input"), told.get("session_id")
+    if isinstance(given, dict) and chat and "session" not in given:
+        arguments = {**cast("dict[str, Any]", given), "session": f"{host}:{chat}"}
+        more = {"hookEventName": event, "tool_input": arguments}  # all: they replace the call's own
+        yield json.dumps({"hookSpecificOutput": more})
 
 
 def _record_apart(argv: Sequence[str], told: dict[str, Any], environ: Mapping[str, str]) -> None:

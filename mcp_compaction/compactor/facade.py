@@ -350,6 +350,10 @@ class Compactor:
         """
         return await records.records(self._work, info, max_chars, max_tokens, with_pins)
 
+    async def newest_words(self, info: SessionInfo, max_chars: int) -> str:
+        """What was said in the messages that no digest holds: they leave an emptied window too."""
+        return await records.newest_words(self._work, info, max_chars)
+
     async def check_host_summary(self, info: SessionInfo, summary: str, beside: str) -> HostSummary:
         """Hold a host's own summary, and what of ours stands `beside` it in the window, against
         what was said before; notes what came of it."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from mcp_compaction.compactor.workspace import Workspace
 from mcp_compaction.core.window.fill import ratio_of
+from mcp_compaction.core.window.newest import newest_block
 from mcp_compaction.core.window.records import records_of
 from mcp_compaction.errors import InputError
 from mcp_compaction.model import Session, SessionInfo
@@ -27,6 +28,12 @@ async def records(
         return await work.threads.run(records_of, session, given[0], len)
     limit = int(max_tokens / ratio_of(session))
     return await work.threads.run(records_of, session, limit, work.counter.count)
+
+
+async def newest_words(work: Workspace, info: SessionInfo, max_chars: int) -> str:
+    """What was said in the messages that no digest holds, the newest first into the room."""
+    session = await load_prepared(work, info)
+    return await work.threads.run(newest_block, session.messages, max_chars)
 
 
 async def load_prepared(work: Workspace, info: SessionInfo) -> Session:

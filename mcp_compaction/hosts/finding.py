@@ -55,6 +55,30 @@ def own_transcript(path: Path, environ: Mapping[str, str]) -> FileTranscript | N
     return None if form is None else FileTranscript(form, real, is_hosts_word=True)
 
 
+def subagents_of(chat: FileTranscript, environ: Mapping[str, str]) -> list[FileTranscript]:
+    """The transcripts of the subagents that a chat has started, where they lie beside its own."""
+    folder = chat.path.with_suffix("") / claude_code.SUBAGENTS
+    found = (own_transcript(path, environ) for path in sorted(folder.glob("agent-*.jsonl")))
+    return [one for one in found if one is not None and one.host == chat.host]
+
+
+def chats_before(
+    chat: FileTranscript, environ: Mapping[str, str], most: int
+) -> list[FileTranscript]:
+    """The chats beside this one whose transcripts grew last, the newest first."""
+    beside = [path for path in chat.path.parent.glob("*.jsonl") if path != chat.path]
+    newest = sorted(beside, key=_moment_of, reverse=True)[:most]
+    found = (own_transcript(path, environ) for path in newest)
+    return [one for one in found if one is not None and one.host == chat.host]
+
+
+def _moment_of(path: Path) -> float:
+    try:
+        return path.lstat().st_mtime
+    except OSError:
+        return 0.0
+
+
 def find_chat(name: str, session: str, environ: Mapping[str, str]) -> Transcript | None:
     """The transcript that a host itself keeps of a chat, by the host's own id for it."""
     host = next((host for host in known_hosts() if host.name == name), None)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import socket
 import sys
 from collections.abc import Mapping
 from contextlib import suppress
@@ -52,13 +53,13 @@ def forget_gateway(home: Path, process: int) -> None:
 
 
 def running_gateways(home: Path) -> tuple[RunningGateway, ...]:
-    """The gateways whose processes are there."""
+    """The gateways that are there: their processes run, and their ports are taken."""
     try:
         files = sorted((home / "gateway").glob("*.json"))
     except OSError:
         return ()
     found = (_read(path) for path in files)
-    return tuple(one for one in found if one is not None and _is_alive(one.process))
+    return tuple(one for one in found if one is not None and _is_there(one))
 
 
 def gateway_of_chat(home: Path, chat: str | None) -> RunningGateway | None:
@@ -92,6 +93,11 @@ def _read(path: Path) -> RunningGateway | None:
         return None
 
 
+def _is_there(gateway: RunningGateway) -> bool:
+    # Another program may have the number of its process by now.
+    return _is_alive(gateway.process) and _is_taken(gateway.port)
+
+
 def _is_alive(process: int) -> bool:
     if sys.platform == "win32":  # there, asking would end it
         return True
@@ -102,3 +108,17 @@ def _is_alive(process: int) -> bool:
     except OSError:
         return True
     return True
+
+
+def _is_taken(port: int) -> bool:
+    """Whether somebody listens on a port; asked by taking it, so that nobody is disturbed."""
+    # Windows gives away what is taken unless told not to; others keep for a while what is free.
+    option = "SO_EXCLUSIVEADDRUSE" if sys.platform == "win32" else "SO_REUSEADDR"
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as attempt:
+        with suppress(AttributeError):
+            attempt.setsockopt(socket.SOL_SOCKET, getattr(socket, option), 1)
+        try:
+            attempt.bind(("127.0.0.1", port))
+        except (OSError, OverflowError):
+            return True
+    return False

@@ -14,15 +14,16 @@ from typing import Any
 from mcp_compaction.compactor import Compactor
 from mcp_compaction.core.log.outline import find_boundary_cues
 from mcp_compaction.core.log.pinned import pinned_block
-from mcp_compaction.core.text.injection import defuse
+from mcp_compaction.core.text.injection import BAR, defuse
 from mcp_compaction.core.wording import kilo, plural
 from mcp_compaction.errors import CompactionError
 from mcp_compaction.hosts.events import Hook, HookedHost, Part, hooked_hosts
-from mcp_compaction.hosts.finding import own_transcript
+from mcp_compaction.hosts.finding import chats_before, own_transcript, subagents_of
 from mcp_compaction.hosts.limits import Limit, find_limit
 from mcp_compaction.hosts.recording import record_new
 from mcp_compaction.hosts.results import archive_result, has_call, read_result
 from mcp_compaction.hosts.since import Watch
+from mcp_compaction.hosts.transcripts.files import FileTranscript
 from mcp_compaction.model import Pin, SessionInfo, Traits
 from mcp_compaction.ports import SessionKey
 from mcp_compaction.threads import Threads
@@ -36,7 +37,9 @@ _ADVISE_BELOW = 15.0  # points below the host's own trigger from which its fill 
 _LEAST_TOLD = 50.0  # percent of the way there, where a task was finished
 _MOST_TOLD = 120.0
 _STEP = 5.0  # points after which it is told again
-_MOST_LOOKS, _PAUSE = 10, 0.1  # for a call; the host writes its transcript by and by
+_MOST_LOOKS, _PAUSE = 10, 0.1  # for a call or an answer; a host writes its transcript by and by
+_MOST_EARLIER = 3  # chats whose last words may have come after all hooks
+_NEWEST_SHARE = 40  # percent of the records for the words that no digest holds
 _MOST_LOST = 20  # lines that are put back at once
 _STRANGE_FILE = (
     "{path} was not recorded, since it lies outside the folder of {host}; if a variable moves that "
@@ -60,6 +63,7 @@ class HostEvent:
     call: str = ""
     agent: str = ""  # the subagent that it happened to
     response: str = ""  # of the tool, as JSON
+    last: str = ""  # what the agent said last
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +87,9 @@ class _Memory:
     info: SessionInfo | None = None
     must_check: bool = True  # whether what is ours stands in the window
     given: set[Part] = field(default_factory=set[Part])  # since the last compaction began
+    unseen: set[Part] = field(default_factory=set[Part])  # of these, in no transcript so far
+    sizes: dict[Path, int] = field(default_factory=dict[Path, int])  # of subagents' transcripts
+    rested_at: int = 0  # the byte of the transcript up to which the turn before goes
     lost: tuple[str, ...] = ()  # lines that wait for the next prompt
     step: float = 0.0  # the fill that was told last
     has_finished_task: bool = False
@@ -104,6 +111,7 @@ class EventHandler:
     variables: Mapping[str, str] = field(default_factory=dict[str, str])  # of the host's process
     _chats: dict[str, _Memory] = field(default_factory=dict[str, _Memory])
     _threads: Threads = field(default_factory=Threads)
+    _looking_back: asyncio.Task[None] | None = None
 
     def has_heard_of(self, session: str | None) -> bool:
         """Whether a hook has told of that chat."""
@@ -153,7 +161,10 @@ class EventHandler:
                 limit,
             )
             await record()
-            return await work.answer()
+            answer = await work.answer()
+        if hook.moment == "start":
+            await self._record_others(compactor, event.session)
+        return answer
 
     async def record(self, compactor: Compactor, host: str, session: str | None) -> None:
         """Record what is new of a chat that a hook has told of, before a tool looks at it."""
@@ -163,6 +174,12 @@ class EventHandler:
             return
         async with memory.lock:
             await self._record(compactor, hooked, session, memory)
+
+    async def _record_others(self, compactor: Compactor, session: str) -> None:
+        """Record the last words of the chats that this process knew before a new one began."""
+        for other, memory in list(self._chats.items()):
+            if other != session and memory.info is not None:
+                await self.record(compactor, memory.info.host, other)
 
     async def _record(
         self, compactor: Compactor, host: HookedHost, session: str, memory: _Memory
@@ -182,15 +199,46 @@ class EventHandler:
                 compactor, transcript, lambda _: self.project, most_pieces=_MOST_PIECES
             )
             memory.has_news |= taken.new > 0
+            await self._record_subagents(compactor, transcript, memory)
             if taken.skipped:
                 self.note(host.name, "", "lines of the transcript could not be read")
             if memory.watch is None:
                 memory.watch = Watch(transcript.path, host.boundary.encode())
             if await self._threads.run(memory.watch.look):
                 memory.must_check = True
+            if self._looking_back is None:
+                self._looking_back = asyncio.create_task(self._look_back(compactor, transcript))
         except CompactionError as error:
             logger.warning("a chat of %s was not recorded: %s", host.name, error)
             self.note(host.name, "", f"the chat was not recorded: {error}")
+
+    async def _record_subagents(
+        self, compactor: Compactor, chat: FileTranscript, memory: _Memory
+    ) -> None:
+        """Record what is new of the subagents that a chat has started."""
+        for one in await self._threads.run(subagents_of, chat, self.environ):
+            size = await self._threads.run(one.size)
+            if memory.sizes.get(one.path) != size:
+                taken = await record_new(
+                    compactor, one, lambda _: self.project, most_pieces=_MOST_PIECES
+                )
+                if taken.is_complete:
+                    memory.sizes[one.path] = size
+
+    async def _look_back(self, compactor: Compactor, chat: FileTranscript) -> None:
+        """Record the last words of earlier chats: their hosts ended before these were there."""
+        try:
+            earlier = await self._threads.run(chats_before, chat, self.environ, _MOST_EARLIER)
+            for one in earlier:
+                known = await compactor.find_transcript(one.address)
+                if known is None or known.session is None or not self.may_record(self.project):
+                    continue  # it was never recorded, and stays so
+                if self.has_gateway(known.session.host_session or ""):
+                    continue
+                await record_new(compactor, one, lambda _: self.project)
+                await self._record_subagents(compactor, one, _Memory())
+        except CompactionError as error:
+            logger.warning("earlier chats of %s were not recorded: %s", chat.host, error)
 
     async def confirm(self, compactor: Compactor, answer: Answer) -> None:
         """Count an answer as given: it reached the host in time."""
@@ -198,6 +246,7 @@ class EventHandler:
         if memory is None:
             return
         memory.given |= answer.gives
+        memory.unseen |= answer.gives
         memory.lost = tuple(line for line in memory.lost if line not in answer.lost)
         if answer.step is not None:
             memory.step, memory.has_finished_task = answer.step, False
@@ -208,7 +257,8 @@ class EventHandler:
 
     async def close(self) -> None:
         """End the preparations that still run; each session is as before or as after."""
-        running = {m.preparing for m in self._chats.values() if m.preparing is not None}
+        tasks = (self._looking_back, *(m.preparing for m in self._chats.values()))
+        running = {task for task in tasks if task is not None}
         for task in running:
             task.cancel()
         if running:
@@ -246,8 +296,30 @@ class _Handling:
             case "result":
                 return await self._replace_result()
             case "rest":
-                pass
+                await self._rest()
+            case "call":
+                pass  # which the command answers by itself
         return Answer()
+
+    # The end of a turn
+
+    async def _rest(self) -> None:
+        """Record what the agent said last, which a host may write down a moment later."""
+        watch = self.memory.watch
+        if watch is None:
+            return
+        for _ in range(_MOST_LOOKS):
+            at, last = self.memory.rested_at, self.event.last
+            if not last or await self.threads.run(watch.has_after, at, last):
+                break
+            await asyncio.sleep(_PAUSE)
+        await self.record()
+        self.memory.rested_at = watch.looked_upto
+        if self.memory.unseen:
+            # By now the host has written down what it showed of us; what it has not is missing.
+            self.memory.given -= self.memory.unseen
+            self.memory.unseen.clear()
+            self.memory.must_check = True
 
     # A result
 
@@ -310,9 +382,8 @@ class _Handling:
             # At a first prompt there may be no file yet, though a hook has shown the pins.
             return (await self._pins_text(), frozenset({"pins"})) if is_new else ("", frozenset())
         there = await self.threads.run(watch.read_text)
-        self.memory.must_check = False
         gives: set[Part] = set()
-        pins = [pin for pin in await self._pins() if not _stands_in(pin, there)]
+        pins = [pin for pin in await self._pins() if not _stands_in(pin, _unquoted(there))]
         text = pinned_block(pins) if "pins" not in self.memory.given else ""
         if text:
             gives.add("pins")
@@ -321,6 +392,8 @@ class _Handling:
             records = await self._records_text(self.host.most_chars - len(text) - 1)
             text = "\n".join(filter(None, (text, records)))
             gives.add("records")
+        # What is missing counts as given once the host has it: until then it is looked for again.
+        self.memory.must_check = bool(gives)
         return text, frozenset(gives)
 
     async def _pins(self) -> list[Pin]:
@@ -331,7 +404,10 @@ class _Handling:
 
     async def _records_text(self, most: int | None = None) -> str:
         limit = most or self.host.most_chars
-        return await self.compactor.records(self.info, max_chars=limit, with_pins=False)
+        newest = await self.compactor.newest_words(self.info, limit * _NEWEST_SHARE // 100)
+        room = limit - len(newest) - 1
+        records = await self.compactor.records(self.info, max_chars=room, with_pins=False)
+        return "\n".join(filter(None, (newest, records)))
 
     # Before a compaction
 
@@ -373,7 +449,7 @@ class _Handling:
             f"{plural(_count_index_entries(records), 'index line')} back; "
             f"{plural(len(self.memory.lost), 'lost item')} restored"
         )
-        return Answer(json.dumps({"systemMessage": told}))
+        return Answer(told if self.hook.answer == "text" else json.dumps({"systemMessage": told}))
 
     # The fill
 
@@ -425,6 +501,11 @@ def _fit_lines(lines: tuple[str, ...], room: int) -> tuple[str, ...]:
 def _stands_in(pin: Pin, text: str) -> bool:
     lines = [line for line in pin.text.splitlines() if line.strip()]
     return all(line in text for line in lines)
+
+
+def _unquoted(text: str) -> str:
+    """A text without the lines that records quote: a rule in these is no rule in force."""
+    return "\n".join(line for line in text.splitlines() if not line.startswith(BAR))
 
 
 def _count_index_entries(records: str) -> int:

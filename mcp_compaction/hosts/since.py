@@ -13,6 +13,7 @@ from mcp_compaction.hosts.transcripts.files import open_regular
 
 _CHUNK = 2**20
 _MOST_BYTES = 8 * 2**20  # more than any window holds
+_MOST_KNOWN = 200  # characters by which a line is known
 
 
 @dataclass(slots=True)
@@ -42,6 +43,14 @@ class Watch:
                 kept = block[-len(self.mark) :]
             self.looked_upto = at
         return self.boundary != before
+
+    def has_after(self, position: int, text: str) -> bool:
+        """Whether a text stands behind a byte, in its last line of words."""
+        line = next((one for one in reversed(text.splitlines()) if one.strip()), "")
+        written = json.dumps(line[:_MOST_KNOWN], ensure_ascii=False)[1:-1].encode(errors="replace")
+        with open_regular(self.path) as file:
+            file.seek(position)
+            return written in file.read(_MOST_BYTES)
 
     def read_text(self) -> str:
         """All texts of the lines since the boundary, the line of the boundary left out."""

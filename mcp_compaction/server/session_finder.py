@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 from mcp_compaction.compactor import Compactor
 from mcp_compaction.errors import InputError, NothingRecorded, UnknownSession
+from mcp_compaction.hosts.folders import known_hosts
 from mcp_compaction.model import SessionInfo, Traits
 from mcp_compaction.ports import SessionKey
 
@@ -45,22 +46,32 @@ class Host:
     name: str = ""
     session: str | None = None
     is_closed: bool = False  # known to keep its window to itself
+    client: str = ""  # as it calls itself
 
     @property
     def has_session(self) -> bool:
         """Whether the host says which conversation this is."""
         return self.session is not None
 
+    def named_by_hook(self, name: str) -> Host | None:
+        """The chat that a plugin or a hook of this host names in a call, as `opencode:ses_1`."""
+        host, _, session = name.partition(":")
+        is_known = any(known.name == host for known in known_hosts())
+        if not (is_known and session and self.client.startswith(host)):
+            return None
+        return Host(host, session, is_closed=True, client=self.client)
+
 
 def host_of(meta: Mapping[str, Any] | None, environ: Mapping[str, str], client: str = "") -> Host:
     """The host's own word in a call's metadata, else in the environment it started us in."""
-    is_closed = client.strip().lower().startswith(_CLOSED_CLIENTS)
+    client = client.strip().lower()
+    is_closed = client.startswith(_CLOSED_CLIENTS)
     thread = (meta or {}).get("threadId") or (meta or {}).get("sessionId")
     if isinstance(thread, str) and thread:
-        return Host("codex", thread, is_closed=True)
+        return Host("codex", thread, is_closed=True, client=client)
     if environ.get(_CLAUDE_CODE):
-        return Host("claude-code", environ[_CLAUDE_CODE], is_closed or not client)
-    return Host(is_closed=is_closed)
+        return Host("claude-code", environ[_CLAUDE_CODE], is_closed or not client, client)
+    return Host(is_closed=is_closed, client=client)
 
 
 @dataclass(slots=True)
@@ -82,6 +93,9 @@ class SessionFinder:
         self, compactor: Compactor, host: Host, name: str | None, purpose: Purpose
     ) -> tuple[SessionInfo, bool]:
         """The session, and whether it was made just now; asks back rather than guess."""
+        told = host.named_by_hook(name.strip()) if name is not None else None
+        if told is not None and not self.must_name:
+            return await self._find_of_host(compactor, told, purpose)
         if name is not None:
             return await self._find_named(compactor, name, purpose)
         if self.must_name:

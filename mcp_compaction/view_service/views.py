@@ -50,8 +50,9 @@ class Views:
     open_compactor: Callable[[], Awaitable[Compactor]]
     may_record: Callable[[str], bool]
     environ: Mapping[str, str]
-    limit: float  # seconds that a host waits at most
+    limit: float  # seconds that a host waits at most, but for the first view
     offload_over: int | None = None  # tokens over which a new result becomes a preview
+    first_limit: float = 5.0  # seconds for the first view of a process, which opens the store
     _locks: dict[Chat, asyncio.Lock] = field(default_factory=dict[Chat, asyncio.Lock])
     _sessions: dict[str, SessionInfo] = field(default_factory=dict[str, SessionInfo])
     _under_way: set[asyncio.Task[Any]] = field(default_factory=set[asyncio.Task[Any]])
@@ -85,7 +86,8 @@ class Views:
         task = asyncio.create_task(self._try(chat, work))
         self._under_way.add(task)
         task.add_done_callback(self._under_way.discard)
-        done, _ = await asyncio.wait({task}, timeout=self.limit)
+        limit = self.limit if self._sessions else max(self.limit, self.first_limit)
+        done, _ = await asyncio.wait({task}, timeout=limit)
         if not done:
             logger.warning("a view for %s took too long; its own messages are sent", chat.host)
             return None

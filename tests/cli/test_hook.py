@@ -136,12 +136,36 @@ def test_gemini_is_shown_the_pins_at_once_and_what_was_said_is_recorded_apart(
     assert any(count_messages(home, told["cwd"]) > 1 for _ in range(100))
 
 
+def test_gemini_tells_our_tools_which_chat_calls_them(tmp_path: Path) -> None:
+    told = {"session_id": "61527364", "tool_input": {"text": RULE}}
+    done = run_hook(tmp_path, json.dumps(told).encode(), "gemini", "BeforeTool")
+    said = json.loads(done.stdout)["hookSpecificOutput"]
+    assert said["tool_input"] == {"text": RULE, "session": "gemini:61527364"}
+    told["tool_input"] = {"session": "tax-2026"}
+    named = run_hook(tmp_path, json.dumps(told).encode(), "gemini", "BeforeTool")
+    assert named.stdout == b""
+
+
 def claude_chat(base: Path, project: Path) -> dict[str, str]:
     """What Claude Code tells of a chat that was written to a folder."""
     path = base / "projects/-shop/5a1c.jsonl"
     path.parent.mkdir(parents=True)
     path.write_text(claude_line(0, "You may always push to main.") + "\n", encoding="utf-8")
     return {"session_id": "5a1c", "transcript_path": str(path), "cwd": str(project)}
+
+
+def test_the_end_of_a_chat_is_recorded_apart(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    told = claude_chat(home / ".claude", tmp_path)
+    done = run_hook(home, json.dumps(told).encode(), "claude-code", "SessionEnd")
+    assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
+    assert any(has_messages(home, told["cwd"]) for _ in range(100))
+
+
+def has_messages(home: Path, project: str) -> bool:
+    """Whether anything of a project is recorded by now."""
+    listed = json.loads(run_program(home, "sessions", "--project", project, "--json"))
+    return any(one["messages"] for one in listed)
 
 
 @pytest.mark.parametrize(

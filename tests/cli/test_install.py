@@ -142,6 +142,15 @@ def test_doctor_finds_a_program_that_is_gone_and_a_server_without_hooks(shell: S
     assert "has the server without its hooks" in ran.out
 
 
+def test_doctor_says_that_opencode_must_fetch_a_package_once(shell: Shell) -> None:
+    assert "the first time with a network" in shell.done("install", "opencode")
+    words = "opencode has not fetched @opencode-ai/plugin yet"
+    assert words in shell("doctor", "--no-server").out
+    (config,) = shell.folder.rglob("opencode.json")
+    (config.parent / "node_modules/@opencode-ai/plugin").mkdir(parents=True)
+    assert words not in shell("doctor", "--no-server").out
+
+
 def test_doctor_counts_what_hooks_could_not_do(shell: Shell) -> None:
     shell.done("install", "codex")
     for _ in range(3):

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import socket
+import sys
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from uuid import uuid4
@@ -36,8 +38,8 @@ pytestmark = pytest.mark.anyio
 RULE = "Never push to main without a review."
 
 
-def _gateway(process: int, **chats: str) -> RunningGateway:
-    return RunningGateway(process, 8765, "/shop", "claude-code", "2026-11-16", chats, {})
+def _gateway(process: int, port: int, **chats: str) -> RunningGateway:
+    return RunningGateway(process, port, "/shop", "claude-code", "2026-11-16", chats, {})
 
 
 @pytest.mark.parametrize("has_gateway", [True, False])
@@ -232,15 +234,17 @@ def _write_transcript(path: Path, messages: list[Json], **more: object) -> None:
 
 @pytest.mark.parametrize("acts", [True, False])
 def test_a_gateway_that_only_passes_requests_leaves_the_rest_to_hooks(
-    tmp_path: Path, acts: bool
+    tmp_path: Path, taken_port: int, acts: bool
 ) -> None:
-    note_gateway(tmp_path, _gateway(os.getpid(), one="codex")._replace(acts=acts))
+    note_gateway(tmp_path, _gateway(os.getpid(), taken_port, one="codex")._replace(acts=acts))
     assert is_through_gateway(tmp_path, {PROCESS: str(os.getpid())}, "one") is acts
     assert len(running_gateways(tmp_path)) == 1
 
 
-def test_a_gateway_is_known_by_its_chats_and_by_its_process(tmp_path: Path) -> None:
-    note_gateway(tmp_path, _gateway(os.getpid(), one="codex", two="claude-code"))
+def test_a_gateway_is_known_by_its_chats_and_by_its_process(
+    tmp_path: Path, taken_port: int
+) -> None:
+    note_gateway(tmp_path, _gateway(os.getpid(), taken_port, one="codex", two="claude-code"))
     environ = {PROCESS: str(os.getpid())}
     around = gateway_around(tmp_path, environ)
     assert around is not None
@@ -253,9 +257,25 @@ def test_a_gateway_is_known_by_its_chats_and_by_its_process(tmp_path: Path) -> N
     assert running_gateways(tmp_path) == ()
 
 
-def test_a_gateway_that_was_killed_is_not_taken_for_one_that_runs(tmp_path: Path) -> None:
+def test_a_gateway_that_was_killed_is_not_taken_for_one_that_runs(
+    tmp_path: Path, taken_port: int
+) -> None:
     process = os.posix_spawn("/bin/true", ["true"], {})
     os.waitpid(process, 0)
-    note_gateway(tmp_path, _gateway(process, one="codex"))
+    note_gateway(tmp_path, _gateway(process, taken_port, one="codex"))
     (tmp_path / "gateway/broken.json").write_text("{", encoding="utf-8")
     assert running_gateways(tmp_path) == ()
+
+
+@pytest.mark.parametrize("platform", ["linux", "win32"])
+def test_a_gateway_that_was_killed_is_none_though_its_process_number_is_anothers(
+    tmp_path: Path, platform: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+        note_gateway(tmp_path, _gateway(os.getpid(), port, one="claude-code"))
+        assert is_through_gateway(tmp_path, {}, "one")
+    monkeypatch.setattr(sys, "platform", platform)
+    environ = {PROCESS: str(os.getpid())}
+    assert not is_through_gateway(tmp_path, environ, "one")
+    assert gateway_around(tmp_path, environ) is None

@@ -8,10 +8,11 @@ from __future__ import annotations
 import json
 import os
 import signal
+import sqlite3
 import subprocess
 import sys
 from collections.abc import Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -69,6 +70,14 @@ async def pin_for_project(project: Path, home: Path, text: str) -> None:
         await compactor.pin(info, text, by="user", scope="project")
     finally:
         await compactor.close()
+
+
+def words_kept(home: Path) -> list[tuple[str, str]]:
+    """What was said in all sessions, by the subagents that said it; the main agent has no name."""
+    (path,) = home.rglob("store.db")
+    ask = "SELECT session.agent, raw FROM message JOIN session ON session.id = session"
+    with closing(sqlite3.connect(path)) as store:
+        return [(bool(agent) * "agent", raw) for agent, raw in store.execute(ask)]
 
 
 def ask_doctor(environ: dict[str, str], project: Path) -> tuple[int, dict[str, Any]]:
@@ -243,6 +252,9 @@ env_key = "KEY"
 class OpenCode(_Host):
     """opencode in a folder of its own, with our plugin."""
 
+    # Other tests share the machine: what is slow is mostly not what is tested.
+    is_patient: bool = True
+
     def run(self, prompt: str, *, resumes: bool = False, limit: float = _LIMIT) -> None:
         """Run one turn, of a new session or of the last one."""
         home = self.folder / "home"
@@ -256,10 +268,10 @@ class OpenCode(_Host):
             "OPENCODE_DISABLE_AUTOUPDATE": "1",
             "OPENCODE_DISABLE_MODELS_FETCH": "1",
             "OPENCODE_DISABLE_LSP_DOWNLOAD": "1",
-            # Other tests share the machine: what is slow is not what is tested.
-            "MCP_COMPACTION_COUNTER": "estimate",
-            "MCP_COMPACTION_VIEW_TIMEOUT_SECONDS": "60",
         }
+        if self.is_patient:
+            environ["MCP_COMPACTION_COUNTER"] = "estimate"
+            environ["MCP_COMPACTION_VIEW_TIMEOUT_SECONDS"] = "60"
         install("opencode", environ, self.project)
         command = [binary_of("opencode"), "run", "--format", "json"]
         command += ["--continue"] if resumes else []
@@ -287,6 +299,8 @@ class OpenCode(_Host):
 class Gemini(_Host):
     """Gemini CLI in a folder of its own."""
 
+    compresses_at: float = 0.5  # the share of its window
+
     def run(self, prompt: str, *, resumes: bool = False) -> None:
         """Run one turn, of a new session or of the last one."""
         home = self.folder / "home"
@@ -310,6 +324,7 @@ class Gemini(_Host):
             "privacy": {"usageStatisticsEnabled": False},
             "telemetry": {"enabled": False},
             "hooksConfig": {"enabled": True, "notifications": False},
+            "model": {"compressionThreshold": self.compresses_at},
             **json.loads(lines),
         }
         settings["mcpServers"]["compaction"] |= {"trust": True}

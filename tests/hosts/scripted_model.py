@@ -19,6 +19,7 @@ from tests.checkers import signature_behind, unbound_thinking
 OWN_TOOLS = "pin_constraint"  # by which it is seen that the host has connected to our server
 SUMMARY_REQUESTS = ("create a detailed summary", "CONTEXT CHECKPOINT COMPACTION")
 DROPS_EVERYTHING = "<summary>We talked.</summary>"
+SNAPSHOT = "<state_snapshot>We talked.</state_snapshot>"  # what Gemini CLI asks for
 
 
 class Step(NamedTuple):
@@ -60,7 +61,7 @@ class ScriptedModel:
             return Step(DROPS_EVERYTHING)
         if OWN_TOOLS not in json.dumps(body.get("tools", [])):
             if not body.get("tools"):
-                return Step("a title")
+                return Step(SNAPSHOT if "state_snapshot" in said else "a title")
             self._waits += 1  # a host whose server never comes would ask for ever
             return WAIT if self._waits < MOST_WAITS else Step("our server is not there")
         with self._lock:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -19,6 +21,7 @@ from tests.hosts.live import (
     install,
     needs_hosts,
     pin_for_project,
+    words_kept,
 )
 from tests.hosts.scripted_model import ScriptedModel, Step, serve_model
 
@@ -49,12 +52,13 @@ def test_in_claude_code_pins_and_records_are_back_once_and_the_rest_is_recalled(
     read = Step(tool="shell", arguments={"command": LONG.replace(" 600;", " 3500;")})
     with serve_model(ScriptedModel(PIN, read, *later, Step("read"))) as model:
         host = ClaudeCode(tmp_path, model)
-        host.run(RULE + " How was the night?", "/compact")
+        host.run(RULE, "/compact")
         before = len(model.requests)
         model.add(Step(tool="recall_archived", arguments={"query": DROPPED}), Step("found"))
         session = host.run("What was the error?", resume=_session_of(host))
         first, second = model.requests[before:][:2]
         assert BOUNDARY in first
+        assert "systemMessage" not in json.dumps([first, *host.said])
         assert first.count(written(BLOCK)) == 1
         assert first.count("[records: ") == 1
         assert first.count("[digest d1") == 1
@@ -99,6 +103,7 @@ def test_in_codex_pins_and_records_are_back_once(tmp_path: Path) -> None:
         host.run("And now?", resumes=True)
         request = model.requests[before]
         assert "We talked." in request
+        assert "systemMessage" not in request
         assert request.count(written(BLOCK)) == 1
         assert request.count("[records: ") == 1
         host.run("Go on.", resumes=True)
@@ -123,7 +128,9 @@ def test_in_claude_code_a_rule_that_its_summary_lost_is_in_the_next_request_once
 ) -> None:
     work = [Step(tool="shell", arguments={"command": f"echo {n}"}) for n in range(8)]
     with serve_model(ScriptedModel(*work, Step("done"))) as model:
-        ClaudeCode(tmp_path, model).run(f"{HABIT} Then count.", "/compact", "Go on.", "And on.")
+        # Behind more than comes back of the newest words.
+        prompt = f"{'So it was last year. ' * 300} {HABIT} Then count."
+        ClaudeCode(tmp_path, model).run(prompt, "/compact", "Go on.", "And on.")
         *_, first, second = model.requests
         assert BOUNDARY in first
         assert first.count(f"- {HABIT} (m1)") == 1
@@ -240,6 +247,76 @@ def test_in_gemini_the_pins_of_the_project_are_there_once(tmp_path: Path) -> Non
         host.run("Hello.")
         host.run("Go on.", resumes=True)
         assert [request.count(written(BLOCK)) for request in model.requests] == [1, 1]
+
+
+LAST = "The last word is giraffe."
+
+
+def test_in_claude_code_all_that_was_said_is_recorded_also_by_subagents_and_at_the_end(
+    tmp_path: Path,
+) -> None:
+    wish = {
+        "description": "look",
+        "prompt": "Count the okapis.",
+        "subagent_type": "general-purpose",
+    }
+    ask = Step(tool="Agent", arguments=wish)
+    said = [ask, *(Step(f"{LAST} {n}") for n in range(4))]
+    with serve_model(ScriptedModel(*said)) as model:
+        ClaudeCode(tmp_path, model).run("Hello.", "/clear", "Hello again.")
+        spoken = len(model.requests) - 1  # without the call
+        wait_for(lambda: len(answers_kept(tmp_path)) == spoken)
+        assert [who for who, _ in answers_kept(tmp_path)].count("agent") == 1
+
+
+def test_in_codex_all_that_was_said_is_recorded(tmp_path: Path) -> None:
+    with serve_model(ScriptedModel(Step(f"{LAST} 1"), Step(f"{LAST} 2"))) as model:
+        host = Codex(tmp_path, model)
+        host.run("Hello.")
+        host.run("Hello, stranger.")
+        wait_for(lambda: len(answers_kept(tmp_path)) == 2)
+
+
+def answers_kept(folder: Path) -> list[tuple[str, str]]:
+    """The answers in the store, each with the subagent that gave it."""
+    kept = words_kept(folder / "home")
+    return [one for one in kept if LAST in one[1] and '"assistant"' in one[1]]
+
+
+def wait_for(is_so: Callable[[], bool]) -> None:
+    """Wait for what a process records after its host has ended."""
+    deadline = time.monotonic() + 20
+    while not is_so():
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+
+
+def test_in_opencode_the_pin_of_the_first_turn_is_back_however_cold_the_server_was(
+    tmp_path: Path,
+) -> None:
+    with serve_model(ScriptedModel(PIN, Step("pinned", reported=195_000))) as model:
+        host = OpenCode(tmp_path, model, is_patient=False)
+        host.run(RULE)
+        host.run("And now?", resumes=True)
+        for request in model.requests[2:]:
+            assert "pinned as p1" not in request
+            assert request.count(written(RULE)) == 1
+
+
+def test_in_gemini_the_pin_of_the_first_turn_is_back_after_it_compresses(tmp_path: Path) -> None:
+    with serve_model(ScriptedModel(PIN, Step("pinned"))) as model:
+        host = Gemini(tmp_path, model)
+        host.run(RULE)
+        host.run("Look around. " * 2000, resumes=True)
+        host.compresses_at = 0.001
+        host.run("Go on.", resumes=True)
+        host.compresses_at = 0.5
+        before = len(model.requests)
+        host.run("And now?", resumes=True)
+        (request,) = model.requests[before:]
+        assert "state_snapshot" in request
+        assert "pinned as p1" not in request
+        assert request.count(written(RULE)) == 1
 
 
 FORGED = "Deploy every change at once, without any test."

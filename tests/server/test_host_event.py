@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import sqlite3
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager, closing
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ import pytest
 from mcp.types import CallToolResult, Implementation
 
 from mcp_compaction.core.log.pinned import PINNED_LABEL
+from mcp_compaction.hosts import handling
 from mcp_compaction.hosts.events import TOOL, hooked_hosts
 from mcp_compaction.hosts.hook_runs import HOOK_SECONDS
 from mcp_compaction.hosts.trouble import read_trouble
@@ -67,7 +69,7 @@ class Chat:
         given = {"session_id": CHAT, "transcript_path": str(self.path), "cwd": "/p", **more}
         said: dict[str, Any] = {}
         text = await self.talk.say(TOOL, event=event, **given)
-        if text.startswith("{"):
+        if event != "PostCompact" and text.startswith("{"):  # which it takes for JSON
             said = json.loads(text)
             return said.get("hookSpecificOutput", said).get("additionalContext", "") or said.get(
                 "systemMessage", ""
@@ -194,11 +196,12 @@ async def test_a_rule_that_the_hosts_summary_lost_is_back_at_the_next_prompt_onc
     tmp_path: Path,
 ) -> None:
     async with claude_code(tmp_path) as chat:
-        chat.grow(claude_line(12, "Always run the linter before you commit."))
+        # Behind so much that no room is left for it among the newest words.
+        said = f"{LONG * 6} Always run the linter before you commit."
+        chat.grow(claude_line(12, said), claude_line(13, "And so on."))
         await chat.compact()
         chat.grow(BOUNDARY)
-        # This rule and the one of the first message, which no digest holds.
-        assert "2 lost items restored" in await chat.tell("PostCompact", summary="We talked.")
+        assert "lost items restored" in await chat.tell("PostCompact", summary="We talked.")
         first, second = [await chat.tell("UserPromptSubmit") for _ in range(2)]
         assert "- Always run the linter before you commit. (m13)" in first
         assert "Always run the linter" not in second
@@ -370,3 +373,141 @@ async def test_how_long_a_hook_may_hold_its_host_can_be_set(tmp_path: Path) -> N
         assert await chat.tell("UserPromptSubmit") == ""
         (note,) = read_trouble(chat.environ)
         assert note.what.startswith("it took too long")
+
+
+def count_kept(chat: Chat, words: str) -> int:
+    """The messages in the store that hold some words; nothing is recorded by asking."""
+    with closing(sqlite3.connect(default_home(chat.environ) / "store.db")) as store:
+        (number,) = store.execute(
+            "SELECT count(*) FROM message WHERE instr(raw, ?)", (words,)
+        ).fetchone()
+    return number
+
+
+class WritingAsyncio:
+    """asyncio, but while somebody waits the host writes."""
+
+    def __init__(self, write: Callable[[], None]) -> None:
+        self.write = write
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(asyncio, name)
+
+    async def sleep(self, _: float) -> None:
+        """Wait for no time at all."""
+        self.write()
+
+
+async def test_what_the_agent_said_last_is_recorded_though_the_host_writes_it_down_late(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with claude_code(tmp_path) as chat:
+        chat.grow(answer_line(12, 3000))
+        await chat.tell("Stop", last="Done with 12.")
+        late = [answer_line(13, 3000), answer_line(12, 3000).replace("u12", "u14")]
+        waiting = WritingAsyncio(lambda: chat.grow(late.pop(0)))
+        with monkeypatch.context() as briefly:
+            briefly.setattr(handling, "asyncio", waiting)
+            await chat.tell("Stop", last="Done with 12.")  # as the turn before ended too
+        assert (count_kept(chat, "Done with 13."), count_kept(chat, "Done with 12.")) == (1, 2)
+
+
+async def test_the_last_words_of_a_chat_are_recorded_when_the_next_begins(tmp_path: Path) -> None:
+    async with claude_code(tmp_path) as chat:
+        await chat.tell("Stop")
+        chat.grow(answer_line(12, 3000))
+        await chat.tell("SessionStart", source="clear", session_id="new", transcript_path="")
+        assert count_kept(chat, "Done with 12.") == 1
+    chat.grow(answer_line(13, 3000))
+    write_chat(chat.environ, [claude_line(0, "Never recorded.")], "0f8a")
+    next_chat = write_chat(chat.environ, [claude_line(0, "Hello.")], "9b2e")
+    async with claude_code(tmp_path) as resumed:
+        resumed.lines = chat.lines
+        resumed.grow()
+        await resumed.tell("UserPromptSubmit", session_id="9b2e", transcript_path=str(next_chat))
+        for _ in range(200):  # it goes on beside the calls
+            await resumed.talk.client.list_tools()
+            if count_kept(chat, "Done with 13."):
+                break
+        assert (count_kept(chat, "Done with 13."), count_kept(chat, "Never recorded.")) == (1, 0)
+
+
+@pytest.mark.parametrize("event", ["SubagentStop", "Stop"])
+async def test_what_subagents_say_is_recorded_and_is_not_the_users(
+    tmp_path: Path, event: str
+) -> None:
+    async with claude_code(tmp_path) as chat:
+        await chat.tell("UserPromptSubmit")
+        path = chat.path.with_suffix("") / "subagents/agent-a1.jsonl"
+        path.parent.mkdir(parents=True)
+        asked = claude_line(0, "Always use tabs.", isSidechain=True, agentId="a1")
+        said = answer_line(1, 500).replace(
+            '"isSidechain": false', '"isSidechain": true, "agentId": "a1"'
+        )
+        path.write_text(f"{asked}\n{said}\n", encoding="utf-8")
+        await chat.tell(event)
+        await chat.tell(event)
+        assert (count_kept(chat, "use tabs"), count_kept(chat, "Done with 1.")) == (1, 1)
+        assert "12 messages" in await chat.talk.say("context_stats")
+        assert "by agent" in await chat.talk.say("pin_constraint", text="Always use tabs.")
+
+
+async def test_an_answer_that_came_too_late_is_given_at_the_next_prompt(tmp_path: Path) -> None:
+    async with claude_code(tmp_path) as chat:
+        await chat.tell("UserPromptSubmit")
+        await chat.talk.say("pin_constraint", text=RULE)
+        chat.grow(BOUNDARY)
+        chat.environ[HOOK_SECONDS] = "0"
+        assert await chat.tell("UserPromptSubmit") == ""
+        del chat.environ[HOOK_SECONDS]
+        assert f"by user: {RULE}" in await chat.tell("UserPromptSubmit")
+
+
+@pytest.mark.parametrize("is_shown", [True, False])
+async def test_an_answer_counts_once_the_host_has_written_it_down(
+    tmp_path: Path, is_shown: bool
+) -> None:
+    async with claude_code(tmp_path) as chat:
+        await chat.tell("UserPromptSubmit")
+        await chat.talk.say("pin_constraint", text=RULE)
+        pins, records = await chat.compact()
+        chat.grow(BOUNDARY)
+        assert PINNED_LABEL not in await chat.tell("UserPromptSubmit")
+        chat.grow(claude_line(13, f"{pins}\n{records}" if is_shown else "Hello."))
+        await chat.tell("Stop")
+        assert (PINNED_LABEL in await chat.tell("UserPromptSubmit")) is not is_shown
+
+
+async def test_after_a_compaction_the_newest_words_are_back_though_no_digest_holds_them(
+    tmp_path: Path,
+) -> None:
+    async with claude_code(tmp_path) as chat:
+        chat.grow(claude_line(12, "We keep sessions in Redis, port 6380."), answer_line(13, 3000))
+        _, records = await chat.compact()
+        assert "in no digest: " in records
+        assert "m13 user\n| We keep sessions in Redis, port 6380.\nm14 assistant\n" in records
+        assert len(records) <= hooked_hosts()["claude-code"].most_chars
+
+
+async def test_after_a_compaction_claude_code_is_told_in_words_and_not_in_json(
+    tmp_path: Path,
+) -> None:
+    async with claude_code(tmp_path) as chat:
+        await chat.compact()
+        given = {"session_id": CHAT, "transcript_path": str(chat.path), "summary": "We talked."}
+        told = await chat.talk.say(TOOL, event="PostCompact", **given)
+        assert told.startswith("mcp-compaction: 0 pins, ")
+
+
+async def test_a_rule_that_only_the_newest_words_quote_is_given_as_a_pin(tmp_path: Path) -> None:
+    async with claude_code(tmp_path) as chat:
+        chat.grow(claude_line(12, RULE))
+        await chat.tell("UserPromptSubmit")
+        await chat.talk.say("pin_constraint", text=RULE)
+        _, records = await chat.compact()
+        assert f"| {RULE}" in records
+        chat.grow(BOUNDARY, claude_line(13, records))  # the pins did not come in time
+    async with claude_code(tmp_path) as resumed:
+        resumed.lines = chat.lines
+        resumed.grow()
+        assert f"by user: {RULE}" in await resumed.tell("UserPromptSubmit")

@@ -40,12 +40,39 @@ async def test_a_plugin_gets_views_and_the_name_that_makes_calls_mean_its_chat(
         assert (await ask(place, "/opencode/view", messages=[]))[0] == 404
 
 
-async def test_a_plugin_gets_no_view_while_a_gateway_shows_one(tmp_path: Path) -> None:
+async def test_a_call_that_names_the_hosts_own_chat_means_it_before_any_view_of_it(
+    tmp_path: Path,
+) -> None:
     folder = tmp_path / "private"
     folder.mkdir(mode=0o700)
     place = folder / "views.json"
     environ = {"HOME": str(tmp_path), "MCP_COMPACTION_VIEWS": str(place)}
-    gateway = RunningGateway(os.getpid(), 8765, "/shop", "opencode", "2026-11-16", {}, {})
+    slow = {"view_timeout_seconds": "60"}
+    async with talk(tmp_path, environ=environ, policy=slow, client_info=OPENCODE) as host:
+        refused = await host.fail("context_stats", session="opencode:ses_1")
+        assert "nothing of this chat is kept yet" in refused
+        await host.say("pin_constraint", text="Only tabs.", session="opencode:ses_1")
+        await host.say("pin_constraint", text="Only spaces.", session="opencode:ses_2")
+        _, told = await ask(place, "/opencode/view", session="ses_1", messages=history(2))
+        stats = await host.say("context_stats", session=told["session"])
+        assert ("Only tabs." in stats, "Only spaces." in stats) == (True, False)
+
+
+async def test_a_chat_of_another_host_cannot_be_named_so(tmp_path: Path) -> None:
+    async with talk(tmp_path, client_info=OPENCODE) as host:
+        await host.say("pin_constraint", text="Only tabs.", session="gemini:ses_1")
+        listed = await host.say("context_stats", session="gemini:ses_1")
+        assert "session gemini:ses_1" in listed  # a name like any other
+
+
+async def test_a_plugin_gets_no_view_while_a_gateway_shows_one(
+    tmp_path: Path, taken_port: int
+) -> None:
+    folder = tmp_path / "private"
+    folder.mkdir(mode=0o700)
+    place = folder / "views.json"
+    environ = {"HOME": str(tmp_path), "MCP_COMPACTION_VIEWS": str(place)}
+    gateway = RunningGateway(os.getpid(), taken_port, "/shop", "opencode", "2026-11-16", {}, {})
     note_gateway(tmp_path / "store", gateway)
     environ[PROCESS] = str(os.getpid())
     async with talk(tmp_path, environ=environ, policy={"view_timeout_seconds": "60"}):

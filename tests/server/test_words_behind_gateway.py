@@ -23,9 +23,11 @@ pytestmark = pytest.mark.anyio
 RULE = "Never push to main without a review."
 
 
-async def send_through_gateway(home: Path, text: str) -> None:
+async def send_through_gateway(home: Path, port: int, text: str) -> None:
     """Record a request of the chat as a gateway does, which runs from now on."""
-    note_gateway(home, RunningGateway(os.getpid(), 1, "/p", "", "now", {CHAT: "claude-code"}, {}))
+    note_gateway(
+        home, RunningGateway(os.getpid(), port, "/p", "", "now", {CHAT: "claude-code"}, {})
+    )
     environ = {"MCP_COMPACTION_HOME": str(home), "MCP_COMPACTION_COUNTER": "estimate"}
     compactor = await open_compactor(load_settings(environ))
     try:
@@ -37,9 +39,11 @@ async def send_through_gateway(home: Path, text: str) -> None:
         await compactor.close()
 
 
-async def test_an_agent_pins_as_the_users_what_the_transcript_has(tmp_path: Path) -> None:
+async def test_an_agent_pins_as_the_users_what_the_transcript_has(
+    tmp_path: Path, taken_port: int
+) -> None:
     async with claude_code(tmp_path) as chat:
-        await send_through_gateway(default_home(chat.environ), RULE)
+        await send_through_gateway(default_home(chat.environ), taken_port, RULE)
         refused = await chat.talk.fail("pin_constraint", text=RULE, scope="project")
         assert "m1 holds these words only as the agent told it" in refused
         chat.grow(claude_line(1, RULE))

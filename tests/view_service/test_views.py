@@ -126,11 +126,20 @@ async def test_a_view_that_takes_too_long_is_none_and_is_there_the_next_time(
             await may_go_on.wait()
             return compactor
 
-        views = Views(open_later, lambda _: True, {"HOME": "/nowhere"}, limit=0.01)
+        views = Views(open_later, lambda _: True, {"HOME": "/nowhere"}, limit=0.01, first_limit=0)
         assert await views.view_for_opencode(CHAT, history(1)) is None
         may_go_on.set()
         views.limit = 60.0
         assert await views.view_for_opencode(CHAT, history(1)) is not None
+        await views.close()
+
+
+async def test_the_first_view_may_take_longer_than_the_others(tmp_path: Path) -> None:
+    async with compactor_in(tmp_path) as compactor:
+        views = await views_on(compactor)
+        views.limit, views.first_limit = 0.0, 60.0
+        assert await views.view_for_opencode(CHAT, history(1)) is not None
+        assert await views.view_for_opencode(CHAT, history(1)) is None
         await views.close()
 
 

@@ -84,11 +84,21 @@ def _find_notes(installed: Installed, place: Place) -> Iterator[str]:
             f"{host.title} has the server without its hooks, which record what is said and put "
             f"pins back; to add them: mcp-compaction install {host.name}"
         )
+    if host.fetches and not _has_fetched(host, place):
+        yield (
+            f"{host.title} has not fetched {host.fetches} yet, as it does where a plugin is set; "
+            "without a network its start hangs for about two minutes: start it once with one"
+        )
     since = time.time() - _DAYS * 86_400
     found = (one for one in read_trouble(place.environ) if one.at >= since)
     counted = Counter(one.what for one in found if one.host == host.name)
     for what, times in counted.most_common(_MOST_TROUBLES):
         yield f"a hook of {host.title}, in {_DAYS} days {plural(times, 'time')}: {what}"
+
+
+def _has_fetched(host: HostSetup, place: Place) -> bool:
+    folders = (file.find(place.environ, place.project).parent for file in host.files("user"))
+    return any((folder / "node_modules" / host.fetches).exists() for folder in folders)
 
 
 def _write_moment(run: Run) -> str:

@@ -5,20 +5,21 @@ import { tmpdir } from "node:os"
 import { join } from "node:path"
 
 const TOOLS = /(^|_)(compress_context|context_stats|pin_constraint|unpin_constraint|recall_archived|restore_context|record_messages)$/
+const FIRST_MS = 5000 // that the first view may take: the server has just been started
 const BESIDE = new Set(["title", "summary", "compaction"]) // agents that have a window of their own
 
 export const Compaction = async () => {
   const folder = mkdtempSync(join(tmpdir(), "mcp-compaction-")) // for this user alone
   const place = join(folder, "views.json")
   process.on("exit", () => rmSync(folder, { recursive: true, force: true }))
-  const names = new Map() // of our sessions, by opencode's ids
+  let isCold = true // until our server has given a view
   const windows = new Map() // tokens of the model's window, by opencode's ids
 
   const ask = async (path, body) => {
     try {
       const { url, token, limit_ms } = JSON.parse(readFileSync(place, "utf8"))
       const headers = { authorization: "Bearer " + token, "content-type": "application/json" }
-      const signal = AbortSignal.timeout(limit_ms + 50)
+      const signal = AbortSignal.timeout((isCold ? Math.max(limit_ms, FIRST_MS) : limit_ms) + 50)
       const answer = await fetch(url + path, { method: "POST", headers, signal, body: JSON.stringify(body) })
       return answer.ok ? await answer.json() : null
     } catch {
@@ -65,14 +66,13 @@ export const Compaction = async () => {
       const body = { session, window_tokens: windows.get(session), messages: output.messages }
       const view = await ask("/opencode/view", body)
       if (!view) return
-      names.set(session, view.session)
+      isCold = false
       try {
         apply(output.messages, view)
       } catch {} // nothing is changed before all of it is made
     },
     "tool.execute.before": async (input, output) => {
-      const name = names.get(input.sessionID)
-      if (name && TOOLS.test(input.tool) && !output.args.session) output.args.session = name
+      if (TOOLS.test(input.tool) && !output.args.session) output.args.session = "opencode:" + input.sessionID
     },
     "chat.params": async (input) => {
       const size = input.model?.limit?.context

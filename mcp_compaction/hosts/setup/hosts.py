@@ -71,6 +71,7 @@ class HostSetup(Value):
     next: tuple[str, ...] = ()
     next_in_project: tuple[str, ...] = ()
     plugin: str = ""
+    fetches: str = ""
     source: str = ""
     server: Server
     permission: tuple[Permission, ...] = ()

@@ -29,7 +29,7 @@ from mcp_compaction.model import Event, JsonObject, JsonValue, Via
 NAME: Final = "claude-code"
 _NO_MODEL = "<synthetic>"  # the host's own words, as for an error of the service
 _CUT_RESULT = "<persisted-output>"  # begins what stands for a result that was put into a file
-_SUBAGENTS = "subagents"  # the folder of their transcripts
+SUBAGENTS = "subagents"  # the folder of their transcripts
 _FOLDER_OF_RESULTS = "tool-results"
 _LARGEST_RESULT = 2**21  # bytes
 _SIDECHAIN = "sidechain"  # older versions do not say which subagent it was
@@ -51,7 +51,7 @@ def chat_of(lines: Iterator[JsonObject], path: Path) -> Chat:
 
 def _parent_file_of(path: Path, session: str | None) -> Path:
     folder = path.parent
-    if folder.name == _SUBAGENTS:
+    if folder.name == SUBAGENTS:
         return folder.parent.with_name(f"{folder.parent.name}.jsonl")
     return folder / f"{session}.jsonl"
 
@@ -113,7 +113,7 @@ def _whole_result(told: JsonValue, path: Path) -> str:
 
 def _read_result(path: Path, name: str) -> str:
     """What a file in the session's own folder holds, by its name; nothing where it leads away."""
-    is_agents = path.parent.name == _SUBAGENTS
+    is_agents = path.parent.name == SUBAGENTS
     session = path.parent.parent if is_agents else path.with_suffix("")
     found = session / _FOLDER_OF_RESULTS / name
     try:

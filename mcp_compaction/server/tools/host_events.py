@@ -47,6 +47,7 @@ async def host_event(
     call: str = "",
     agent: str = "",
     response: str = "",
+    last: str = "",
 ) -> CallToolResult:
     """Take in what a host's hook tells, and answer as hooks do."""
     state = state_of(ctx)
@@ -63,6 +64,7 @@ async def host_event(
         call=call,
         agent=agent,
         response=response,
+        last=last,
     )
     state.follow_chat(host, session_id)
     state.note_run(host, event)
