@@ -211,6 +211,7 @@ class Talk(NamedTuple):
     async def compact(self) -> None:
         """Compress what was said, as an agent does by our server, which is another process."""
         words = ("compress", "--reason", "half is done", "--force", "--target-percent", "3")
+        words += ("--window-tokens", "200000")  # whatever the model's own holds
         compressing = await start(*words, *self.place)
         told, _ = await compressing.communicate()
         print(f"  {told.decode().partition(chr(10))[0]}")

@@ -99,7 +99,7 @@ async def main() -> None:
                 sizes.append(len(str(messages)))
                 return await model(messages)
 
-            messages = await agent(kit, ask, f"Read orders_2.sql to orders_44.sql. {RULE}")
+            messages = await agent(kit, ask, f"Go through orders_2.sql to orders_44.sql. {RULE}")
             print(f"{len(sizes)} requests, the largest of {max(sizes):,} characters")
             print(f"the rule is in the window: {RULE in str(messages)}")
             print(f"recorded: {(await session.stats()).info.messages} messages")

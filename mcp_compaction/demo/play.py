@@ -12,7 +12,7 @@ from textwrap import shorten
 from typing import Any, cast
 
 from mcp_compaction.compactor import Compactor
-from mcp_compaction.core.log.pinned import PINNED_LABEL
+from mcp_compaction.core.log.pinned import PINNED_LABEL, shown_text
 from mcp_compaction.demo.session import (
     DETAIL,
     NAME,
@@ -179,7 +179,7 @@ async def _figures_of(
         rule=RULE,
         rule_message=f"m{original}",
         rule_bytes=len(RULE.encode()),
-        rule_in_window=any(RULE.encode() in block.encode() for block in pinned),
+        rule_in_window=any(shown_text(RULE).encode() in block.encode() for block in pinned),
         rule_message_in_window=f"m{original}" in directive.get("keep", ()),
         recollection=_recollection_of(loop.answers["recall_archived"].text, texts),
         shown_messages=len(window["messages"]),

@@ -346,7 +346,7 @@ def _is_fragment(text: str) -> bool:
 
 
 def _stands_beside(text: str) -> bool:
-    """Whether a sentence leaves those beside it as they are: an order by itself, a greeting."""
+    """Whether a sentence surely leaves those beside it as they are: an order, a greeting."""
     if part_in_all("greets").match(text):
         return True
     return (
@@ -373,7 +373,10 @@ class _Reading(NamedTuple):
 @lru_cache(maxsize=1_024)
 def _read(text: str) -> _Reading:
     points = part_in_all("points").search(text) is not None
-    return _Reading(_stands_beside(text), _leans(text), points, _is_fragment(text))
+    leans, is_fragment = _leans(text), _is_fragment(text)
+    points_on = text.endswith(_COLONS) or part_in_all("points_on").search(text) is not None
+    turns = points or leans or is_fragment or points_on
+    return _Reading(_stands_beside(text) or not turns, leans, points, is_fragment)
 
 
 def _leans(text: str) -> bool:
