@@ -46,6 +46,9 @@ from mcp_compaction.model import (
 # A folder's name may hold bytes that are no text.
 Project = Annotated[str, AfterValidator(without_surrogates)]
 
+HOST_COMPACTED = "CONTEXT_BUDGET_HOST_COMPACTED"
+"""The event of a host's own compaction; its detail: what for, tokens before and after."""
+
 EARLIER_VIEWS = 10  # that a store keeps before the newest, beside those that a receipt goes back to
 
 
@@ -215,6 +218,11 @@ class Store(Protocol):
         self, key: SessionKey, traits: Traits, now: datetime
     ) -> tuple[SessionInfo, bool]:
         """The session of that key, and whether it was made just now."""
+        ...
+
+    async def take_over(self, copy: int, key: SessionKey, said: Mapping[str, str]) -> bool:
+        """Give a session and its subagents' to a host, where they hold nothing but messages that
+        it says: their contents, by the host's ids."""
         ...
 
     async def find_session(self, scope: Scope, name: str) -> SessionInfo | None:

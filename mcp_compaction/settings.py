@@ -99,6 +99,11 @@ class Settings(Value):
         default=False,
         description="Whether large results are previews when they come (hook, plugin, gateway).",
     )
+    shrink_in_turn: bool = Field(
+        default=False,
+        description="Whether our module in Claude Code makes the requests of a running turn "
+        "smaller, too; off until it was tried on the provider's own service.",
+    )
     bound_thinking: Literal["leave_out", "drop_block"] = Field(
         default="leave_out",
         description="What the gateway does with thinking bound to what a compaction changed; "
@@ -210,6 +215,11 @@ def load_settings(
     fields["summarizer_prices"] = prices
     fields.setdefault("home", default_home(environ))
     return _settings(fields, given)
+
+
+def settings_without_effect(environ: Mapping[str, str]) -> Settings:
+    """Settings for one who cannot know what the user wants: nothing is recorded with them."""
+    return Settings(home=default_home(environ), record=False)
 
 
 def _settings(fields: dict[str, object], given: Mapping[str, _Given]) -> Settings:

@@ -14,7 +14,8 @@ from typing import Any
 import pytest
 
 from mcp_compaction.compactor import Collaborators, Compactor
-from mcp_compaction.core.digest.text import as_sections, parse_digest
+from mcp_compaction.core.digest.fit import as_sections
+from mcp_compaction.core.digest.parse import parse_digest
 from mcp_compaction.core.policy import Policy
 from mcp_compaction.core.window.render import lay_out
 from mcp_compaction.counters.estimate import EstimateCounter

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from pathlib import Path
 from random import Random
 
@@ -21,8 +22,9 @@ from mcp_compaction.core.text.pasted import passed_on_spans, unify_lines
 from mcp_compaction.core.text.sentences import prose_of, split_sentences, spoken_sentences
 from mcp_compaction.core.text.words import fold, telling_in_order
 from mcp_compaction.counters.estimate import EstimateCounter
+from mcp_compaction.errors import CompactionError
 from mcp_compaction.formats import read_incoming
-from mcp_compaction.model import Ask
+from mcp_compaction.model import Ask, SessionInfo
 from mcp_compaction.ports import SessionKey
 from mcp_compaction.store.sqlite import open_store
 from mcp_compaction.summarizers.extractive import ExtractiveSummarizer
@@ -140,9 +142,8 @@ def in_session(text: str, place: str) -> list[Json]:
     return [*begin, *said[place], *steps]
 
 
-async def compact(home: Path, text: str, place: str) -> float:
-    """The processor time in which such a session is recorded and compacted."""
-    compactor = Compactor(
+async def compactor_in(home: Path) -> Compactor:
+    return Compactor(
         Collaborators(
             store=await open_store(home / "store.db"),
             summarizer=ExtractiveSummarizer(),
@@ -151,6 +152,11 @@ async def compact(home: Path, text: str, place: str) -> float:
             policy=Policy(window_tokens=200_000),
         )
     )
+
+
+async def compact(home: Path, text: str, place: str) -> float:
+    """The processor time in which such a session is recorded and compacted."""
+    compactor = await compactor_in(home)
     try:
         name = str(time.monotonic_ns())
         info, _ = await compactor.open(SessionKey(project="/p", name=name))
@@ -185,3 +191,37 @@ async def test_a_session_with_such_a_text_is_compacted_in_time(
     # A short message may stand whole, so that nothing is read in it: such a time
     # counts as a little more.
     assert larger <= MOST_TIMES * max(smaller, 0.15), (smaller, larger)
+
+
+def _whole(text: str) -> Ask:
+    return Ask(reason="x", force=True, target_percent=1.0, digest=text)
+
+
+CALLS: dict[str, Callable[[Compactor, SessionInfo, str], Awaitable[object]]] = {
+    "recorded": lambda c, info, text: c.record(info, read_incoming(in_session(text, "user"))),
+    "pinned": lambda c, info, text: c.pin(info, text, by="agent"),
+    "looked for": lambda c, info, text: c.recall(info, text, scope="session"),
+    "given as a digest": lambda c, info, text: c.compress(info, _whole(text)),
+    "compacted": lambda c, info, _: c.compress(info, Ask(reason="x", force=True)),
+}
+
+
+@pytest.mark.parametrize("what", CALLS)
+async def test_a_long_text_is_read_outside_the_event_loop(tmp_path: Path, what: str) -> None:
+    compactor, text = await compactor_in(tmp_path), repeat("a:")(300_000)
+    try:
+        info, _ = await compactor.open(SessionKey(project="/p", name="work"))
+        said = in_session(text if what == "compacted" else "Fix it.", "tool")
+        await compactor.record(info, read_incoming(said))
+        loop, all_threads = time.thread_time(), time.process_time()
+        with suppress(CompactionError):
+            await CALLS[what](compactor, info, text)
+        loop, all_threads = time.thread_time() - loop, time.process_time() - all_threads
+        assert loop <= max(0.15, all_threads / 4), (loop, all_threads)
+    finally:
+        await compactor.close()
+
+
+@pytest.mark.parametrize("words", ["", "  ", "!!!", "- - -"])
+def test_words_without_letters_are_part_of_nothing(words: str) -> None:
+    assert whole_of(words, "Never do it! - - - !!!") == ""

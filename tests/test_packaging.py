@@ -15,7 +15,11 @@ from typing import Annotated, Any, Literal
 import pytest
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
 
+from mcp_compaction.hosts.setup.hosts import own_tools
+
 ROOT = Path(__file__).parents[1]
+MARKETPLACE = ROOT / "mcp_compaction/hosts/claude_code/marketplace"
+PLUGIN = MARKETPLACE / "mcp-compaction"
 
 # The rules of the registry's 2025-12-11 schema for what this server publishes, restated.
 Specific = Annotated[str, StringConstraints(pattern=r"^\d[\w.+-]*$", max_length=255)]
@@ -97,6 +101,7 @@ def test_the_version_is_the_same_everywhere() -> None:
         released.group(1),
         server["version"],
         server["packages"][0]["version"],
+        json.loads((PLUGIN / ".claude-plugin/plugin.json").read_text("utf-8"))["version"],
         version("mcp-compaction"),
     }
     assert len(numbers) == 1
@@ -118,6 +123,27 @@ def test_the_wheel_holds_every_file_of_the_package(tmp_path: Path) -> None:
     wanted = {str(file.relative_to(ROOT)) for file in files if file.suffix != ".pyc"}
     assert "mcp_compaction/lexicon/secrets.toml" in wanted
     assert wanted <= held
+
+
+@pytest.mark.parametrize("place", [ROOT, MARKETPLACE])
+def test_a_marketplace_names_the_plugin_where_it_is(place: Path) -> None:
+    told = json.loads((place / ".claude-plugin/marketplace.json").read_text(encoding="utf-8"))
+    (plugin,) = told["plugins"]
+    assert (place / plugin["source"]).resolve() == PLUGIN
+    manifest = json.loads((PLUGIN / ".claude-plugin/plugin.json").read_text(encoding="utf-8"))
+    assert (plugin["name"], plugin["description"]) == (manifest["name"], manifest["description"])
+
+
+def test_the_plugin_folder_can_stand_alone() -> None:
+    """It needs no build step: its modules are there, and its licence is the package's."""
+    for module in json.loads((PLUGIN / "hooks/hooks.json").read_text("utf-8"))["modules"]:
+        assert (PLUGIN / "hooks" / module).is_file()
+    assert (PLUGIN / "LICENSE").read_bytes() == (ROOT / "LICENSE").read_bytes()
+    server = json.loads((PLUGIN / ".mcp.json").read_text("utf-8"))["mcpServers"]["compaction"]
+    assert (server["command"], server["args"]) == ("mcp-compaction", ["serve"])
+    skill = (PLUGIN / "skills/context/SKILL.md").read_text("utf-8")
+    for tool in own_tools().core:
+        assert f"`{tool}`" in skill
 
 
 def test_the_tree_in_contributing_names_every_module_folder() -> None:

@@ -47,11 +47,18 @@ from mcp_compaction.api.handles import OpenSession
 from mcp_compaction.compactor.results import FitOptions
 from mcp_compaction.errors import CompactionError, InputError
 from mcp_compaction.formats.answer import messages_of_answer
+from mcp_compaction.formats.content import objects_in, text_or_empty
 from mcp_compaction.formats.plain import plain_of
+from mcp_compaction.formats.turns import (
+    blocks_of,
+    join_turns,
+    place_before_joining,
+    split_turns,
+)
 from mcp_compaction.lexicon.furniture import own_tools
 from mcp_compaction.lexicon.overflow import is_overflow, limit_in
 from mcp_compaction.lexicon.thinking import find_refused_block
-from mcp_compaction.model import JsonObject, Shape
+from mcp_compaction.model import JsonObject, JsonValue, Shape
 from mcp_compaction.tools.answers import is_budget_line
 from mcp_compaction.tools.arguments import definition_of
 from mcp_compaction.tools.running import list_tools
@@ -180,7 +187,7 @@ class LoopKit:
         stays as it was said is your own object.
         """
         given = read_request(request)
-        own = [one for one in given.messages if not _is_budget_line(one)]
+        own = _without_budget_line(given.messages)
         sent = None
         with self._failures.isolate("fitting the window"):
             sent = await self._fit(own, given.beside, self._options)
@@ -199,7 +206,7 @@ class LoopKit:
             return request
         with self._failures.isolate("replacing the window"):
             given = read_request(request)
-            own = [one for one in given.messages if not _is_budget_line(one)]
+            own = _without_budget_line(given.messages)
             if has_open_calls(plain_messages(own), self.shape):
                 return request
             options = self._options._replace(relieve=False, is_sent=False)
@@ -243,13 +250,15 @@ class LoopKit:
         plain = plain_messages(given.messages)
         done = count_compacted_by_api(plain) if self.shape == "anthropic" else 0
         message, block = find_block(plain, place, self.shape)
-        named = (max(0, message - done), block)
+        parts = self._split(plain[done:])
+        message = max(0, message - done)
+        if self.shape == "anthropic":
+            message = place_before_joining(parts, message)
         with self._failures.isolate("leaving thinking out"):
-            left = await self._backend.leave_out_refused(plain[done:], given.beside, named)
-            sent_again = [*plain[:done], *left]
+            left = await self._backend.leave_out_refused(parts, given.beside, (message, block))
+            sent_again = [*plain[:done], *self._join(left)]
             if self._last[1]:
-                own = [one for one in sent_again if not _is_budget_line(one)]
-                self._last = (self._last[0], own)
+                self._last = (self._last[0], _without_budget_line(sent_again))
             return given.with_messages(sent_again)
         return None
 
@@ -268,7 +277,14 @@ class LoopKit:
         done = count_compacted_by_api(plain) if self.shape == "anthropic" else 0
         if done == len(plain):
             return plain
-        return [*plain[:done], *await self._backend.fit(plain[done:], beside, options)]
+        sent = await self._backend.fit(self._split(plain[done:]), beside, options)
+        return [*plain[:done], *self._join(sent)]
+
+    def _join(self, messages: list[JsonObject]) -> list[JsonObject]:
+        return join_turns(messages) if self.shape == "anthropic" else messages
+
+    def _split(self, messages: list[JsonObject]) -> list[JsonObject]:
+        return split_turns(messages) if self.shape == "anthropic" else messages
 
     async def _fit_smaller(self, request: Any, sent: object, refusal: str) -> object | None:
         """What to send after an overflow; None where it is no smaller than what was refused."""
@@ -287,7 +303,10 @@ class LoopKit:
         if not line:
             return sent
         self._backend.note_passing()
-        return [*sent, {"role": "user", "content": line}]
+        if self.shape != "anthropic" or sent[-1].get("role") != "user":
+            return [*sent, {"role": "user", "content": line}]
+        content: list[JsonValue] = [*blocks_of(sent[-1]), {"type": "text", "text": line}]
+        return [*sent[:-1], {**sent[-1], "content": content}]
 
     def _without_us(self, messages: list[Any]) -> list[JsonObject]:
         """What to send where fitting failed: what was sent last, and behind it what is new."""
@@ -317,9 +336,17 @@ def _must_be_call(call: Any) -> Call:
     return known
 
 
-def _is_budget_line(message: Any) -> bool:
-    content = cast("Any", message.get("content")) if isinstance(message, dict) else None  # pyright: ignore[reportUnknownMemberType]
-    return isinstance(content, str) and is_budget_line(content)
+def _without_budget_line(messages: Sequence[Any]) -> list[Any]:
+    """The messages without the lines of the fill that came back: as messages, or in one."""
+    found: list[Any] = []
+    for message in messages:
+        content = cast("Any", message.get("content")) if isinstance(message, dict) else None  # pyright: ignore[reportUnknownMemberType]
+        blocks = objects_in(content)
+        kept = [b for b in blocks if not is_budget_line(text_or_empty(b.get("text")))]
+        if isinstance(content, str) and is_budget_line(content):
+            continue
+        found.append({**message, "content": kept} if len(kept) < len(blocks) else message)
+    return found
 
 
 def _refusal_in(response: Any) -> str:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, Any, cast, get_args
 
 from mcp_compaction.compactor import Compactor, Pinned, Quote, Recalled, Stats
 from mcp_compaction.compactor.asking import make_ask
 from mcp_compaction.compactor.results import FitOptions, Prepared, SearchScope
 from mcp_compaction.errors import InputError
 from mcp_compaction.formats import read_incoming
+from mcp_compaction.formats.arrival import shape_of_body
 from mcp_compaction.formats.plain import plain_of
 from mcp_compaction.model import (
     AgentProfile,
@@ -118,6 +119,7 @@ class OpenSession:
         model: str | None = None,
         is_sent: bool = True,
         beside: bytes = b"",
+        shape: Shape | None = None,
     ) -> Fitted:
         """Record what is new of your own history, and give what to send in its place.
 
@@ -131,14 +133,19 @@ class OpenSession:
         there it is left out once that has changed, so say what you send. `model`: the one that you
         will ask, where the request does not name it. `is_sent`: False where you only keep what
         comes back. `beside`: a fingerprint of what you send beside the request.
+
+        In the Messages API's dialect a text of ours stands in the user's message beside it, so
+        that roles take turns: `shape` says "anthropic" where no `system` or tool of a body does.
         """
         self._check_recorded()
+        body = cast("dict[str, Any]", request) if isinstance(request, dict) else {}
         options = FitOptions(
             relieve,
             offload_over_tokens,
             microcompact,
             model=model,
             is_sent=is_sent,
+            joins=(shape or shape_of_body(body)) == "anthropic",
             beside=beside,
         )
         return await self._compactor.fit(self.info, request, options)

@@ -44,6 +44,7 @@ _PATIENCE = 30.0  # seconds for which another's compaction of the same session i
 _MOST_LOOKED_AT = 30  # newest messages among which a boundary is looked for
 _DUE = ("act", "safety net")
 _MOST_SUGGESTED = 3  # rules to pin, on a receipt
+_MOST_GROWTH = 10.0  # points of the window, after which a compaction is made ready anew
 
 
 async def compress(
@@ -107,6 +108,31 @@ async def relieve(
         return await _relieve_now(work, info, window) if await _is_due(work, window) else None
 
 
+async def make(work: Workspace, info: SessionInfo) -> Outcome:
+    """The compaction that `relieve` would save, not saved. Others may record meanwhile: what comes
+    later joins the tail."""
+
+    async def run() -> Outcome:
+        _, outcome = await _make(work, info, Ask(reason="made ready"), ignore_progress, [])
+        return outcome
+
+    return await report_failure(work, info, run)
+
+
+async def is_ready(work: Workspace, info: SessionInfo) -> bool:
+    """Whether a compaction is ready that was made for hardly less than the window as it is."""
+    window = await work.read_window(info)
+    made = _ready_for(work, window)
+    grown = 0 if made is None else window.fill.tokens - made.receipt.before
+    return made is not None and 100 * grown <= _MOST_GROWTH * window.fill.window
+
+
+def _ready_for(work: Workspace, window: Reading) -> Compaction | None:
+    """The compaction that is ready for a window, where that has not changed but for its growth."""
+    made = work.ready.get(window.session.info.id)
+    return made if made and made.base_version == window.session.view.version else None
+
+
 async def fill_to_relieve(work: Workspace, info: SessionInfo) -> Fill | None:
     """The fill of a window that `relieve` would compress; None where it would not."""
     window = await work.read_window(info)
@@ -137,7 +163,24 @@ async def _relieve_now(work: Workspace, info: SessionInfo, window: Reading) -> O
     if not window.session.info.traits.owns_window:
         return None
     ask = Ask(reason=f"the window is {percent} full")
-    return await report_failure(work, info, lambda: _compress(work, info, ask, ignore_progress))
+    return await _save_ready(work, info, ask, window) or await report_failure(
+        work, info, lambda: _compress(work, info, ask, ignore_progress)
+    )
+
+
+async def _save_ready(
+    work: Workspace, info: SessionInfo, ask: Ask, window: Reading
+) -> Compaction | None:
+    """Save the compaction that is ready for a window, where it still frees enough of it."""
+    made = _ready_for(work, window)
+    if made is None:
+        return None
+    del work.ready[info.id]
+    after = made.receipt.after + window.fill.tokens - made.receipt.before
+    now = {"reason": ask.reason, "at": work.now(), "before": window.fill.tokens, "after": after}
+    made = made.model_copy(update={"receipt": made.receipt.model_copy(update=now)})
+    is_enough = after < window.policy.share(window.policy.trigger_percent - _MOST_GROWTH)
+    return made if is_enough and await _save(work, info, made) else None
 
 
 def _refuse_while_another_compacts(info: SessionInfo) -> Refusal:
@@ -167,27 +210,40 @@ async def report_failure(
 async def _compress(work: Workspace, info: SessionInfo, ask: Ask, progress: Progress) -> Outcome:
     drafts: Drafts = []
     for _ in range(MOST_TRIES):
-        await progress("reading the session")
-        session = await work.load(info, to_digest=True)
-        if not session.messages and ask.digest is None:
-            raise NothingRecorded(
-                f"nothing is recorded in {info.name}; pass your own digest, or record messages "
-                "first."
-            )
-        _check_span(ask, session)
-        outcome = await drive(work, session, ask, progress, drafts)
+        session, outcome = await _make(work, info, ask, progress, drafts)
         if not isinstance(outcome, Compaction):
             return outcome
-        await renew_facts(work, session)
-        offer = await suggest(work, session, _MOST_SUGGESTED)
-        receipt = outcome.receipt.model_copy(update={"offer": offer})
-        outcome = outcome.model_copy(update={"receipt": receipt})
         await progress("saving")
-        done = Event(name=COMPLETED, at=work.now(), detail=outcome.receipt.ref)
-        if await work.store.save(info.id, outcome, done):
+        if await _save(work, info, outcome):
             await keep_reported_fill(work, session)
             return outcome
     return Failed(reason="view_changed", text=explain_overtaken(info.name, MOST_TRIES))
+
+
+async def _make(
+    work: Workspace, info: SessionInfo, ask: Ask, progress: Progress, drafts: Drafts
+) -> tuple[Session, Outcome]:
+    """The session, and its compaction that is not saved yet, or why there is none."""
+    await progress("reading the session")
+    session = await work.load(info, to_digest=True)
+    if not session.messages and ask.digest is None:
+        raise NothingRecorded(
+            f"nothing is recorded in {info.name}; pass your own digest, or record messages first."
+        )
+    _check_span(ask, session)
+    outcome = await drive(work, session, ask, progress, drafts)
+    if not isinstance(outcome, Compaction):
+        return session, outcome
+    await renew_facts(work, session)
+    offer = await suggest(work, session, _MOST_SUGGESTED)
+    receipt = outcome.receipt.model_copy(update={"offer": offer})
+    return session, outcome.model_copy(update={"receipt": receipt})
+
+
+async def _save(work: Workspace, info: SessionInfo, outcome: Compaction) -> bool:
+    """Save a compaction; False where the view is another by now."""
+    done = Event(name=COMPLETED, at=work.now(), detail=outcome.receipt.ref)
+    return await work.store.save(info.id, outcome, done)
 
 
 async def _mask_if_wanted(work: Workspace, info: SessionInfo, ask: Ask) -> Ask:
@@ -196,9 +252,12 @@ async def _mask_if_wanted(work: Workspace, info: SessionInfo, ask: Ask) -> Ask:
         return ask
     texts = {"reason": ask.reason, "digest": ask.digest, "focus": ask.focus}
     known = await known_secrets(work, info)
-    return ask.model_copy(
-        update={name: mask_text(text, known) for name, text in texts.items() if text is not None}
-    )
+    masked = {
+        name: await work.threads.run(mask_text, text, known)
+        for name, text in texts.items()
+        if text is not None
+    }
+    return ask.model_copy(update=masked)
 
 
 def _check_span(ask: Ask, session: Session) -> None:

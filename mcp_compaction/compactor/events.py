@@ -6,12 +6,12 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
+from mcp_compaction.ports import HOST_COMPACTED as HOST_COMPACTED
 from mcp_compaction.ports import Event
 
 COMPLETED = "CONTEXT_BUDGET_COMPACTION_COMPLETED"
 FAILED = "CONTEXT_BUDGET_COMPACTION_FAILED"
 SAFETY_NET = "CONTEXT_BUDGET_COMPACTION_SAFETY_NET"
-HOST_COMPACTED = "CONTEXT_BUDGET_HOST_COMPACTED"  # its detail: what for, tokens before and after
 HOST_SUMMARY_CHECKED = "CONTEXT_BUDGET_HOST_SUMMARY_CHECKED"  # its detail: what it had lost
 REGRET = "CONTEXT_BUDGET_COMPACTION_REGRET"  # its detail: the refs that had to be recalled
 OFFLOADED = "CONTEXT_BUDGET_RESULT_OFFLOADED"  # its detail: the refs of what became a preview

@@ -36,6 +36,7 @@ from mcp_compaction.model import (
     Ask,
     Author,
     Channel,
+    Compaction,
     Digest,
     Event,
     JsonObject,
@@ -155,6 +156,11 @@ class Compactor:
     async def find_transcript(self, address: str) -> KnownTranscript | None:
         """How far a transcript of a host is recorded; None where nothing of it is."""
         return await self._store.find_transcript(address)
+
+    async def take_over(self, copy: SessionInfo, key: SessionKey, came: Incoming) -> bool:
+        """Give a session to the host whose chat it is, where it holds nothing but what the host
+        says of that chat."""
+        return await recording.take_over(self._work, copy, key, came)
 
     async def record_transcript(
         self,
@@ -376,6 +382,22 @@ class Compactor:
         from mcp_compaction.compactor import compressing
 
         return await compressing.relieve(self._work, info)
+
+    async def make(self, info: SessionInfo) -> Outcome:
+        """The compaction that `relieve` would save, not saved."""
+        from mcp_compaction.compactor import compressing
+
+        return await compressing.make(self._work, info)
+
+    def keep_ready(self, info: SessionInfo, made: Compaction) -> None:
+        """Have `relieve` save a compaction when it is due, unless the view is another by then."""
+        self._work.ready[info.id] = made
+
+    async def is_ready(self, info: SessionInfo) -> bool:
+        """Whether a compaction is ready for the window as it is, or nearly so."""
+        from mcp_compaction.compactor import compressing
+
+        return await compressing.is_ready(self._work, info)
 
     async def fill_to_relieve(self, info: SessionInfo) -> Fill | None:
         """The fill of a window that `relieve` would compress; None where it would not."""

@@ -50,6 +50,7 @@ from mcp_compaction.formats.fingerprint import bare_fingerprints_of, fingerprint
 from mcp_compaction.formats.identity import normal_of_essence
 from mcp_compaction.formats.prepare import count_masked_in_new
 from mcp_compaction.formats.thinking import sending_of
+from mcp_compaction.formats.turns import join_turns, split_turns
 from mcp_compaction.model import (
     Calibration,
     JsonObject,
@@ -89,7 +90,7 @@ class _Given(NamedTuple):
 
 async def fit(work: Workspace, info: SessionInfo, sent: Any, options: FitOptions) -> Fitted:
     """Record what is new of a history, and give what should be sent in its place."""
-    given = await work.threads.run(_read, sent, options.prints)
+    given = await work.threads.run(_read, sent, options.prints, options.joins)
     recorded, history = await _record(work, info, given, options)
     reading = await work.read_window(info)
     if not _is_of(history, reading.session):  # another process has sent another history
@@ -126,12 +127,13 @@ async def fit(work: Workspace, info: SessionInfo, sent: Any, options: FitOptions
     per_message = reading.policy.overhead_per_message
     counted = Counted(window.view.version, reading.fill.counted_by_us, per_message)
     work.histories.keep(info.id, history._replace(frame=frame, counted=counted), laid.history)
-    request: object = laid.messages
+    messages = join_turns(laid.messages) if options.joins else laid.messages
+    request: object = messages
     if given.key is not None:
-        request = {**given.rest, given.key: laid.messages}
+        request = {**given.rest, given.key: messages}
     view = state_of(reading.session)
     is_waiting = bool(waiting_pins(work, window))
-    return Fitted(request, laid.messages, recorded, outcome, reading.fill, view, is_waiting)
+    return Fitted(request, messages, recorded, outcome, reading.fill, view, is_waiting)
 
 
 async def _leave_thinking(
@@ -255,7 +257,7 @@ async def _append(
     return done.model_copy(update={"masked": count_masked_in_new(batch.messages, done)})
 
 
-def _read(sent: Any, prints: Sequence[bytes] | None = None) -> _Given:
+def _read(sent: Any, prints: Sequence[bytes] | None = None, splits: bool = False) -> _Given:
     body = cast("JsonObject", sent) if isinstance(sent, dict) else {}
     key = list_of_body(body) if body else None
     found = cast("object", body[key] if key is not None else sent)
@@ -266,6 +268,7 @@ def _read(sent: Any, prints: Sequence[bytes] | None = None) -> _Given:
         raise MalformedMessage(
             "there is no history in it; send the list of messages, or the request body with it."
         )
+    messages = split_turns(messages) if splits else messages
     rest = {name: value for name, value in body.items() if name != key}
     known = list(prints) if prints is not None else fingerprints_of(messages)
     # Anew each time: a first plain message could be of any shape.

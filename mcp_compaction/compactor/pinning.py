@@ -39,9 +39,10 @@ async def pin(work: Workspace, info: SessionInfo, wish: PinWish) -> Pinned:
     """
     policy = (await work.read_window(info)).policy
     now, old = work.now(), None
-    _check_wish(wish, now)
+    await work.threads.run(_check_wish, wish, now)
     saying = await _saying_of(work, info, wish.text)
-    rules.check_secrets(mask_repeats(wish.text, await known_secrets(work, info)).counts)
+    known = await known_secrets(work, info)
+    rules.check_secrets((await work.threads.run(mask_repeats, wish.text, known)).counts)
     if wish.supersedes is not None:
         old = _pin_named(wish.supersedes, await pins_of(work, info))
     owner = await owner_of(work, info, old) if old is not None else None

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Generator, Iterable, Sequence
+from typing import Any
 
 from mcp_compaction.compactor.events import REGRET
 from mcp_compaction.compactor.results import Brief, Quote, Recalled, SearchScope
 from mcp_compaction.compactor.workspace import Workspace, scope_of
-from mcp_compaction.core.digest.text import label_of, render_digest
+from mcp_compaction.core.digest.render import label_of, render_digest
 from mcp_compaction.core.log.content import whole_text
 from mcp_compaction.core.log.conversation import conversation_of
 from mcp_compaction.core.recall.answer import choose
@@ -41,7 +42,7 @@ async def recall(
     """
     if (max_tokens is not None and max_tokens < 1) or skip < 0:
         raise InputError("max_tokens is a number above 0, and skip is 0 or above; pass such ones.")
-    question = read_query(query, work.now().astimezone())
+    question = await work.threads.run(read_query, query, work.now().astimezone())
     if not (question.terms or question.is_narrow):
         raise InputError("the query holds no word to look for; pass words or an identifier.")
     searched = await _search(work, _scope_to_search(info, scope, project), question)
@@ -100,8 +101,8 @@ def _scope_to_search(info: SessionInfo | None, scope: SearchScope, project: str 
 async def _search(work: Workspace, scope: Scope, question: Question) -> SearchResult:
     """Drive a recall: the store answers what it asks."""
     steps = search(question)
-    request = next(steps)
-    while True:
+    request = await work.threads.run(next, steps)
+    while not isinstance(request, SearchResult):
         match request:
             case Find():
                 answer = await work.store.find(scope, request.query)
@@ -109,10 +110,18 @@ async def _search(work: Workspace, scope: Scope, question: Question) -> SearchRe
                 answer = await work.store.read(scope, request.query, request.passages)
             case ListAll():
                 answer = await work.store.list_passages(scope, request.query, request.limit)
-        try:
-            request = steps.send(answer)
-        except StopIteration as done:
-            return done.value
+        request = await work.threads.run(_send, steps, answer)
+    return request
+
+
+def _send(
+    steps: Generator[Find | Read | ListAll, Any, SearchResult], answer: object
+) -> Find | Read | ListAll | SearchResult:
+    """What a recall asks next, or what it found; a thread cannot raise StopIteration."""
+    try:
+        return steps.send(answer)
+    except StopIteration as done:
+        return done.value
 
 
 async def _note_regret(work: Workspace, info: SessionInfo, seqs: Sequence[int]) -> None:

@@ -13,8 +13,10 @@ from mcp_compaction.compactor.masking import known_secrets, note_secrets
 from mcp_compaction.compactor.workspace import MOST_ROWS, Workspace, scope_of
 from mcp_compaction.core.text.refs import number_of
 from mcp_compaction.core.text.repeats import KnownSecret, KnownSecrets
+from mcp_compaction.core.text.secrets import redact
 from mcp_compaction.errors import StoreError
 from mcp_compaction.formats import Incoming, IncomingMessage
+from mcp_compaction.formats.identity import content_hash
 from mcp_compaction.formats.prepare import (
     Masked,
     count_masked_in_new,
@@ -32,7 +34,7 @@ from mcp_compaction.model import (
     Traits,
     Via,
 )
-from mcp_compaction.ports import Batch, Mark, Recorded
+from mcp_compaction.ports import Batch, Mark, Recorded, SessionKey
 
 logger = logging.getLogger(__name__)
 
@@ -103,6 +105,8 @@ async def note_report(
 
 async def note_model(work: Workspace, info: SessionInfo, came: Incoming) -> None:
     """Keep which model it is."""
+    if came.model is not None and work.mask_secrets:
+        came = came.model_copy(update={"model": redact(came.model).text})
     if came.traits_over(info.traits) != info.traits:
         await work.store.set_traits(info.id, came.traits_over(Traits()))
 
@@ -149,6 +153,13 @@ async def record_transcript(
     if came.reported is not None and not done.seqs:  # it comes behind the messages it is about
         await _calibrate(work, info, came.reported)
     return done.model_copy(update={"masked": count_masked_in_new(ready, done)})
+
+
+async def take_over(work: Workspace, copy: SessionInfo, key: SessionKey, came: Incoming) -> bool:
+    """Give a session to the host whose chat it is, where it holds nothing but what came of that."""
+    prepared = await work.threads.run(prepare, work, came, await known_secrets(work, copy))
+    said = {m.host_id: content_hash(m) for m in prepared.messages if m.host_id is not None}
+    return await work.store.take_over(copy.id, key, said)
 
 
 async def _calibrate(

@@ -65,6 +65,9 @@ class FitOptions(NamedTuple):
     is_sent: bool = True  # what is given back: thinking leaves that would be refused
     model: str | None = None  # that will be asked, where the request does not say it
     is_hearsay: bool = False  # whoever sends it, it is only told what the user said
+    joins: bool = (
+        False  # records with the user's messages beside them, as the Messages API has turns
+    )
     beside: bytes = b""  # the fingerprint of what the caller sends beside what it gives here
 
     @property

@@ -28,6 +28,7 @@ from mcp_compaction.core.window.render import lay_out
 from mcp_compaction.errors import UnknownRef
 from mcp_compaction.formats import render
 from mcp_compaction.formats.body import make_request_body
+from mcp_compaction.formats.turns import join_turns
 from mcp_compaction.model import (
     Compaction,
     Event,
@@ -89,6 +90,8 @@ async def context(
 
     messages = await work.threads.run(lay)
     shown = await leave_out_of_view(work, session, messages, shape, is_sent=begins)
+    if shape == "anthropic":
+        shown = join_turns(shown)
     return make_request_body(session.sections.system, shown, shape)
 
 

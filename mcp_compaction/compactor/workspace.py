@@ -18,7 +18,7 @@ from mcp_compaction.core.window.fill import Fill, measure
 from mcp_compaction.errors import StoreError
 from mcp_compaction.formats.thinking import hear_thinking
 from mcp_compaction.lexicon.thinking import rule_of
-from mcp_compaction.model import Event, Session, SessionInfo, View
+from mcp_compaction.model import Compaction, Event, Session, SessionInfo, View
 from mcp_compaction.ports import Clock, Scope, Store, Summarizer, TokenCounter
 from mcp_compaction.threads import Threads
 
@@ -55,6 +55,7 @@ class Workspace:
         self.histories = KnownHistories()
         self.thinking = KnownThinking()
         self.said_pins = SaidPins()
+        self.ready: dict[int, Compaction] = {}  # made before they are due, by session
         self._gauge = Gauge(collaborators.store, collaborators.counter)
 
     def now(self) -> datetime:

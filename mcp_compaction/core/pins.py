@@ -10,9 +10,9 @@ from datetime import datetime
 from typing import NamedTuple
 
 from mcp_compaction.core.log.conversation import conversation_of
-from mcp_compaction.core.log.pinned import pinned_block
+from mcp_compaction.core.log.pinned import pinned_block, shown_text
 from mcp_compaction.core.log.quotes import Saying, whole_of
-from mcp_compaction.core.log.spoken_rules import LikelyRule, is_known, likely_rules
+from mcp_compaction.core.log.spoken_rules import LikelyRule, PinnedRules, likely_rules
 from mcp_compaction.core.policy import Policy
 from mcp_compaction.core.text.injection import UNSEEN, defuse, has_label, is_forged
 from mcp_compaction.core.text.patterns import pattern_of
@@ -42,13 +42,15 @@ def check_text(text: str) -> str:
     """The text of a pin as it will be shown, or why it cannot be one."""
     if not text.strip():
         raise PinRefused("the text is blank; pass the rule word for word.")
-    if "\x00" in text or any("\ud800" <= sign <= "\udfff" for sign in text):
-        raise PinRefused("the text holds a NUL or half a character; pass it as plain text.")
     # The first line stands behind the pin's own label: a voice in it is plainly the pin's.
     if has_label(text) or any(map(_poses, text.splitlines()[1:])):
         raise PinRefused(
             "a line of the text looks like another pin, a label or another speaker; pass it "
             "without that line."
+        )
+    if unseen := UNSEEN.search(text):
+        raise PinRefused(
+            f"the text holds a sign that nobody sees (U+{ord(unseen[0]):04X}); pass it without it."
         )
     check_secrets(redact(text).counts)
     return text
@@ -139,7 +141,7 @@ def plan_pin(draft: Pin, known: Sequence[Pin], grounds: Grounds) -> PinPlan:
     same_words = [
         pin
         for pin in known
-        if (pin.text, pin.kind) == (draft.text, draft.kind)
+        if (one_line(pin.text), pin.kind) == (one_line(draft.text), draft.kind)
         and (grounds.old is None or pin.number != grounds.old.number)
     ]
     same = next((pin for pin in same_words if _covers(pin, draft, grounds)), None)
@@ -167,26 +169,26 @@ _FOR = {"session": "for this session", "project": "for this project", "global": 
 def _question(
     draft: Pin, changed: Pin | None, same: Pin | None, grounds: Grounds
 ) -> Question | None:
-    where = _FOR[draft.scope]
+    where, words = _FOR[draft.scope], shown_text(draft.text)
     until = f" until {draft.expires:%Y-%m-%d %H:%M}" if draft.expires else ""
     if grounds.old is not None and grounds.old.author == "user":
         old = grounds.old
         return Question(
-            text=f'The agent wants to replace your pin {old.ref}, "{old.text}", {where}{until}, '
-            f"by: {draft.text}",
+            text=f'The agent wants to replace your pin {old.ref}, "{shown_text(old.text)}", '
+            f"{where}{until}, by: {words}",
             refusal=_release_refusal(old),
         )
     if changed is not None and changed.author == "user":
         return Question(
-            text=f'The agent wants your pin {changed.ref}, "{changed.text}", which holds '
-            f"{_FOR[changed.scope]}, to hold {where}{until} instead.",
+            text=f'The agent wants your pin {changed.ref}, "{shown_text(changed.text)}", '
+            f"which holds {_FOR[changed.scope]}, to hold {where}{until} instead.",
             refusal=f"{changed.ref} is the user's: only the user changes where or how long it "
             "holds. It stands as it is; ask them to run: mcp-compaction pin TEXT --scope "
             f"{draft.scope}{' --expires WHEN' if draft.expires else ''}",
         )
     if _ends_users_words(draft, grounds.saying) and same is None:
         return Question(
-            text=f"The agent wants to pin what you said {where}{until}: {draft.text}",
+            text=f"The agent wants to pin what you said {where}{until}: {words}",
             refusal=f"{draft.source} says this, and only the user sets an end to it. Pin it "
             "without expires, or ask the user to run: mcp-compaction pin TEXT --expires WHEN",
         )
@@ -199,7 +201,7 @@ def _question(
     if (draft.kind, draft.scope, draft.expires) == ("fact", "project", None):
         wants = "to keep a fact for later sessions of this project, while they use it"
     return Question(
-        text=f"The agent wants {wants}: {draft.text}",
+        text=f"The agent wants {wants}: {words}",
         refusal=f"a {draft.scope} pin needs the user: {_reason_of(grounds.saying)}. Pin it "
         f"for this {nearer}, or ask the user to run: "
         f"mcp-compaction pin{kind} --scope {draft.scope} TEXT",
@@ -275,24 +277,35 @@ _AGENTS_PERCENT = 75  # of the block; the rest is kept for the user's pins
 
 def make_room(known: Sequence[Pin], draft: Pin, policy: Policy, count: CountTokens) -> Room:
     """The room for one more pin, or why there is none; an agent's pins give way to a user's, the
-    oldest first."""
+    oldest first. What an agent pins of the user's words takes of the agent's share and stays."""
     shown = [pin for pin in known if pin.kind != "note"]
     if draft.kind == "note":
         return Room(_Size.of(shown, count).tokens)
     limit = _Size(policy.pinned_limit, policy.pinned_max_chars)
-    if draft.author == "agent":
-        agents = _Size.of([*(pin for pin in shown if pin.author == "agent"), draft], count)
-        share = _Size(*(size * _AGENTS_PERCENT // 100 for size in limit))
-        if not agents.fits(share):
-            raise PinRefused(_no_room("the agent's pins", agents, share))
     leaving: list[Pin] = []
     agents_pins = [pin for pin in shown if pin.author == "agent"] if draft.author == "user" else []
-    while not (size := _Size.of([*shown, draft], count)).fits(limit):
+    while problem := _find_overflow(shown, draft, limit, count):
         if not agents_pins:
-            raise PinRefused(_no_room("the pinned block", size, limit))
+            raise PinRefused(problem)
         leaving.append(agents_pins.pop(0))
         shown.remove(leaving[-1])
-    return Room(size.tokens, tuple(leaving))
+    return Room(_Size.of([*shown, draft], count).tokens, tuple(leaving))
+
+
+def _find_overflow(shown: Sequence[Pin], draft: Pin, limit: _Size, count: CountTokens) -> str:
+    """Why a pin does not fit beside those shown; blank where it does."""
+    if _is_by_agents_call(draft):
+        agents = _Size.of([*filter(_is_by_agents_call, shown), draft], count)
+        share = _Size(*(size * _AGENTS_PERCENT // 100 for size in limit))
+        if not agents.fits(share):
+            return _no_room("the agent's pins", agents, share)
+    size = _Size.of([*shown, draft], count)
+    return "" if size.fits(limit) else _no_room("the pinned block", size, limit)
+
+
+def _is_by_agents_call(pin: Pin) -> bool:
+    """Whether an agent made a pin, be it of the user's own words."""
+    return pin.author == "agent" or pin.channel == "message"
 
 
 class _Size(NamedTuple):
@@ -334,7 +347,7 @@ def suggest_pins(
     A rule whose message has left the window stands in a digest, and is needed all the more. One
     that stood on several earlier receipts, was not pinned and not said again counts as declined.
     """
-    known = [fold(pin.text) for pin in pins]
+    pinned = PinnedRules(pins)
     quoted = (
         LikelyRule(
             Candidate(ref=item.refs[0], text=item.text, is_told=item.provenance == "extracted"),
@@ -342,7 +355,7 @@ def suggest_pins(
         )
         for digest in digests
         for item in digest.items("CONSTRAINTS")
-        if item.provenance != "summarized" and item.refs and not is_known(item.text, known)
+        if item.provenance != "summarized" and item.refs and not pinned.hold(item.text)
     )
     said = tuple(_as_wholes((*quoted, *likely_rules(messages, pins)), messages))
     newest: dict[str, LikelyRule] = {}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
+from mcp_compaction.core.log.commands import program_of
 from mcp_compaction.core.log.content import words_of
 from mcp_compaction.core.log.conversation import conversation_of
 from mcp_compaction.core.log.decisions.statement import find_decisions
@@ -13,7 +14,6 @@ from mcp_compaction.core.log.decisions.supersede import (
     read_decision,
 )
 from mcp_compaction.core.log.failures import is_run_of_tests
-from mcp_compaction.core.log.families import family_of
 from mcp_compaction.core.log.findings import exact_words
 from mcp_compaction.core.log.identifiers import find_identifiers
 from mcp_compaction.core.log.ledger import CallEntry, ledger_of
@@ -111,7 +111,7 @@ def _commands(said: Sequence[Message]) -> Iterator[FactOffer]:
     runs: dict[str, list[CallEntry]] = {}
     for entry in ledger_of(said).entries:
         if entry.action.kind == "run":
-            runs.setdefault(family_of(entry.action.target), []).append(entry)
+            runs.setdefault(program_of(entry.action.target), []).append(entry)
     for entries in runs.values():
         last = entries[-1]
         command = last.action.target.strip()

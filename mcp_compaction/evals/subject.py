@@ -27,6 +27,7 @@ from mcp_compaction.evals.measures import (
     survives,
 )
 from mcp_compaction.formats import Incoming, read, validate
+from mcp_compaction.formats.turns import split_turns
 from mcp_compaction.model import (
     Ask,
     Compaction,
@@ -121,7 +122,8 @@ class Subject:
     async def read_lines(self) -> list[Line]:
         """The messages of the view as a model would read them, each with its role."""
         shown = await self.compactor.context(self.info, self.shape)
-        read_messages = (read(self.shape, json.dumps(m)) for m in _objects_of(shown["messages"]))
+        apart = split_turns(_objects_of(shown["messages"]))
+        read_messages = (read(self.shape, json.dumps(m)) for m in apart)
         return [
             Line(role=role, text="\n".join(map(words_of, parts))) for role, parts in read_messages
         ]

@@ -12,6 +12,7 @@ from mcp_compaction.formats.arrange import Piece, find_pairing_problems
 from mcp_compaction.formats.content import (
     EMPTY,
     NO_RESULT,
+    blocks_of,
     media_of,
     objects_in,
     opaque_of,
@@ -201,18 +202,13 @@ def piece_of(obj: JsonObject) -> Piece:
 
 def merge(objs: Sequence[JsonObject]) -> list[JsonObject]:
     """The messages of one turn as one message, results first."""
-    content = [block for obj in objs for block in _blocks_of(obj)]
+    content = [block for obj in objs for block in blocks_of(obj)]
     results = [block for block in content if block["type"] == "tool_result"]
     if not objs or (len(objs) == 1 and content[: len(results)] == results):
         return list(objs)
     merged: list[JsonValue] = [*results]
     merged += [block for block in content if block["type"] != "tool_result"]
     return [{**objs[0], "content": merged}]
-
-
-def _blocks_of(obj: JsonObject) -> list[JsonObject]:
-    content = obj.get("content")
-    return [_text_block(content)] if isinstance(content, str) else objects_in(content)
 
 
 def make_result(obj: JsonObject, call: str) -> list[JsonObject]:
@@ -239,7 +235,7 @@ def finish(objs: Sequence[JsonObject]) -> list[JsonObject]:
     """The messages with a user's first, and without a turn of nothing but thinking."""
     shown = [obj for obj in objs if not _is_only_thinking(obj)]
     if shown and shown[0]["role"] == "system":
-        content: list[JsonValue] = [_text_block("[system message]"), *_blocks_of(shown[0])]
+        content: list[JsonValue] = [_text_block("[system message]"), *blocks_of(shown[0])]
         shown[0] = {"role": "user", "content": content}
     if shown and shown[0]["role"] == "assistant":
         shown.insert(0, {"role": "user", "content": _BEFORE})
@@ -262,7 +258,7 @@ def validate(messages: Sequence[JsonObject]) -> tuple[str, ...]:
 
 
 def _find_content_problems(message: JsonObject) -> Iterator[str]:
-    content = _blocks_of(message)
+    content = blocks_of(message)
     kinds = [text_or_empty(block.get("type")) for block in content]
     if message.get("role") not in _ROLES:
         yield f"{message.get('role')} is no role"

@@ -21,6 +21,7 @@ from mcp_compaction.formats.jsontext import (
     scrub,
 )
 from mcp_compaction.formats.table import FORMATS
+from mcp_compaction.formats.turns import split_turns
 from mcp_compaction.model import (
     AgentProfile,
     Complexity,
@@ -155,7 +156,10 @@ def _read_body(data: JsonObject) -> Incoming:
         given = [asked]
     if not isinstance(given, list):
         raise MalformedMessage("messages is not a list; send a list of messages.")
-    received = _read_messages(_dump_all(given), _shape_of_body(data), may_be_empty=True)
+    said = [
+        part for one in given for part in (split_turns([one]) if isinstance(one, dict) else [one])
+    ]
+    received = _read_messages(_dump_all(said), shape_of_body(data), may_be_empty=True)
     return received.model_copy(
         update={
             "whole": True,
@@ -181,7 +185,7 @@ def read_beside_messages(data: JsonObject) -> Incoming:
 
 def sure_shape_of(messages: Sequence[JsonObject], body: JsonObject) -> Shape | None:
     """The shape of messages that may stand in a request body; None where several would fit."""
-    known = _shape_of_body(body)
+    known = shape_of_body(body)
     return known or next((shape for one in messages if (shape := sure_shape(one))), None)
 
 
@@ -196,7 +200,8 @@ def _read_choice(data: JsonObject, key: str, choices: object) -> JsonValue:
     return value
 
 
-def _shape_of_body(data: JsonObject) -> Shape | None:
+def shape_of_body(data: JsonObject) -> Shape | None:
+    """The shape that a request body has by what stands beside its messages; None: any."""
     if "input" in data or "instructions" in data:
         return "responses"
     if "system" in data:

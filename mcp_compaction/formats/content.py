@@ -28,6 +28,12 @@ def objects_in(value: JsonValue) -> list[JsonObject]:
     return [v for v in value if isinstance(v, dict)] if isinstance(value, list) else []
 
 
+def blocks_of(message: JsonObject) -> list[JsonObject]:
+    """The blocks of a message of the Messages API; a plain text is one."""
+    content = message.get("content")
+    return [{"type": "text", "text": content}] if isinstance(content, str) else objects_in(content)
+
+
 def read_blocks(content: JsonValue, where: str) -> list[JsonObject]:
     """A list content, each entry checked to be a block with a type."""
     if not isinstance(content, list):

@@ -8,6 +8,7 @@ that the beginning of later blocks stays the same. The archive keeps them all.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Container, Iterable, Mapping, Sequence
 from functools import reduce
 from hashlib import blake2b
@@ -16,6 +17,7 @@ from typing import NamedTuple, cast
 
 from pydantic import JsonValue
 
+from mcp_compaction.core.text.secrets import redact
 from mcp_compaction.formats.content import objects_in
 from mcp_compaction.formats.fingerprint import fingerprint_of, fingerprints_of
 from mcp_compaction.formats.identity import unwrap_text
@@ -29,6 +31,9 @@ _MOST_REQUESTS = 8  # of which it is remembered what was sent for them
 _MOST_READ = 20_000  # messages whose blocks are remembered
 _NOTHING = b""  # the fingerprint of no messages
 _REQUEST, _MODEL = "request ", "model "  # begin the keys of rows that are of no block
+_REFUSED = "refused"
+_MARK = re.compile("[0-9a-f]{32}")
+_LONGEST_MODEL = 200
 
 
 class Sending(NamedTuple):
@@ -95,6 +100,15 @@ def may_be_bound(model: str, shape: Shape) -> bool:
     """
     rule = rule_of(model)
     return rule == "bound" or (rule == "unknown" and shape != "responses")
+
+
+def is_row(key: str, value: str | None) -> bool:
+    """Whether something may be kept of a conversation's thinking: marks and the name of a model,
+    no other words."""
+    is_mark = value in (None, LEFT_OUT, NOWHERE) or _MARK.fullmatch(value or "") is not None
+    if key.startswith(_MODEL):
+        return value == _REFUSED and not redact(key).counts and len(key) <= _LONGEST_MODEL
+    return is_mark and _MARK.fullmatch(key.removeprefix(_REQUEST)) is not None
 
 
 def has_thinking(messages: Iterable[JsonObject]) -> bool:
@@ -200,7 +214,7 @@ class Bindings:
         """What is known of some blocks, and all else, to be kept."""
         known = {block: mark for block, mark in self._blocks.items() if block in blocks}
         requests = {_REQUEST + own: sent for own, sent in self._requests.items()}
-        return known | requests | dict.fromkeys((_MODEL + one for one in self._models), "refused")
+        return known | requests | dict.fromkeys((_MODEL + one for one in self._models), _REFUSED)
 
     def changes(self) -> dict[str, str | None]:
         """The rows that are new since the last time; None: one that is to go."""
@@ -318,7 +332,7 @@ class Bindings:
         """Learn from a provider's refusal: those before the named block are good behind what was
         sent, that one and all later ones are not."""
         self._models.add(model)
-        self._changes[_MODEL + model] = "refused"
+        self._changes[_MODEL + model] = _REFUSED
         messages = _NOTHING
         for place, obj in enumerate(sent.messages):
             blocks = thinking_in(obj)

@@ -8,7 +8,8 @@ what it holds in the user's role is the user's only where the host's own transcr
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+import json
+from collections.abc import Callable, Sequence
 from itertools import takewhile
 from operator import eq, truth
 from typing import NamedTuple
@@ -16,11 +17,11 @@ from typing import NamedTuple
 from mcp_compaction.api import OpenSession
 from mcp_compaction.compactor.framing import state_of
 from mcp_compaction.compactor.results import FitOptions
-from mcp_compaction.core.policy import for_session
+from mcp_compaction.core.policy import Policy, for_session, with_reserve
 from mcp_compaction.core.window.fill import Fill, Pressure
 from mcp_compaction.core.window.history import begin_view
 from mcp_compaction.core.window.render import lay_out
-from mcp_compaction.errors import InputError
+from mcp_compaction.errors import CompactionError, InputError
 from mcp_compaction.formats import FORMATS, render
 from mcp_compaction.formats.answer import messages_of_answer
 from mcp_compaction.formats.arrival import reported_tokens_of
@@ -42,11 +43,15 @@ from mcp_compaction.model import (
     Shape,
 )
 from mcp_compaction.threads import Threads
+from mcp_compaction.worker import client as worker
 
 _AFTER_OVERFLOW = 0.6  # of the fill that was too much, whatever we took the window to hold
 _NO_VIEW = None
 _COOL_DOWN = 4  # requests after a compaction in which the system begins no other
 _FULL = 99.0  # percent, from which on there is no waiting
+_AHEAD = 10.0  # points before the net from which on a compaction is made ready, or the largest step
+_MOST_AHEAD = 30.0
+LEAST_BYTES = 3  # of a token, mostly
 _MOST_TURNS_TO_PAY = 10.0
 
 
@@ -89,12 +94,20 @@ class Sent(NamedTuple):
 class Conversation:
     """The state of one conversation; its methods wait for each other."""
 
-    def __init__(self, session: OpenSession, substitutes: KeptSubstitutes) -> None:
+    def __init__(
+        self,
+        session: OpenSession,
+        substitutes: KeptSubstitutes,
+        note_outcome: Callable[[Outcome | None], None] = lambda _: None,
+    ) -> None:
+        """`note_outcome`: hears of compactions that a request has waited for."""
         self.session = session
         self.has_gap = True  # until the last request that was begun is recorded with its answer
         self.is_left = False  # its window is the host's again
         self._substitutes = substitutes
         self._lock = asyncio.Lock()
+        self._note_outcome = note_outcome
+        self._making: asyncio.Task[bool] | None = None  # the compaction that is made ready
         self._since_compaction = _COOL_DOWN
         self._has_compacted = False  # since the last request that was paid
         settings = session.store.settings
@@ -102,6 +115,8 @@ class Conversation:
         self._offload_over = policy.offload_over_tokens if settings.offload_on_arrival else None
         self._least_percent = policy.trigger_percent - 2 * policy.advise_below_trigger
         self._percent: float | None = 0.0  # of the window; None: it has to be read
+        self._reported = 0.0  # percent, by the provider
+        self._ahead = _AHEAD
         self._threads = Threads()
         self._idle: asyncio.Task[None] | None = None
         self._known: Known | None = None
@@ -134,6 +149,8 @@ class Conversation:
                 await self._record(given, len(candidate))
             if self._goes_on(given):
                 substitute = await self._current_substitute(given)
+                if given.call.kind == "turn" and await self._may_be_full(given):
+                    substitute = await self._keep_below_window(given)
                 return Sent(substitute.apply(given.messages), substitute.view)
             found = self._substitutes.find(given.prints)
             if found is not None and found.layout:
@@ -195,6 +212,34 @@ class Conversation:
         )
         return count + len(back) if all(same) else count
 
+    async def _may_be_full(self, given: Given) -> bool:
+        """Whether the window may be too full with a request, by the length of what is new."""
+        known = self._known
+        if known is None or known.prints == given.prints:  # it is recorded, and was looked at
+            return False
+        policy = self._policy_for(given.call.model)
+        new = given.messages[self._count_known(given, known) :]
+        tokens = sum(len(json.dumps(one, ensure_ascii=False)) for one in new) / LEAST_BYTES
+        if self._percent is None:
+            self._percent = (await self.session.store.compactor.fill(self.session.info)).percent
+        return self._percent + 100 * tokens / policy.window_tokens >= policy.net_percent
+
+    async def _keep_below_window(self, given: Given) -> Substitute:
+        """Record a request before it is sent, and compress where it would not fit otherwise."""
+        found = await self._record(given, len(given.messages), self._offload_over)
+        compactor, info = self.session.store.compactor, self.session.info
+        for _ in range(2):  # what was made ready may be too little by now
+            fill, pressure = await compactor.pressure(info)
+            if fill.percent < (pressure.net_percent if self._is_ready else _FULL):
+                break
+            await self._make_ready()
+            outcome = await self.session.relieve()  # which is another's, where it is None
+            self._note_outcome(outcome)
+            if isinstance(outcome, Compaction):
+                self._note_compaction()
+            found = await self._fit(given, len(given.messages))
+        return found
+
     async def _begin(self, given: Given) -> list[JsonObject]:
         """A history that is not recorded as it will be shown: with the pins at their place."""
         info = self.session.info
@@ -235,17 +280,21 @@ class Conversation:
                 # It was counted for another window than the one that was fitted last.
                 answer = {name: value for name, value in answer.items() if name != "usage"}
             await self.session.record_answer(answer)
-            window = self._window_for(given.call.model)
+            window = self._policy_for(given.call.model).window_tokens
             reported = reported_tokens_of(answer)
-            self._percent = 100 * reported / window if reported else self._percent
+            if reported:
+                self._percent = 100 * reported / window
+                step = self._percent - (self._reported or self._percent)
+                self._ahead = min(_MOST_AHEAD, max(self._ahead, step))
+                self._reported = self._percent
             _, said = messages_of_answer(answer, given.call.api.shape)
             self._known = self._known._replace(answers=said)
             self.has_gap = self._begun is not given
 
-    def _window_for(self, model: str) -> int:
-        """The tokens of the window that the conversation has with a model."""
+    def _policy_for(self, model: str) -> Policy:
+        """The policy that the conversation has with a model."""
         traits = self.session.info.traits.model_copy(update={"model": model})
-        return for_session(self.session.store.settings.policy, traits).window_tokens
+        return with_reserve(for_session(self.session.store.settings.policy, traits))
 
     def pay(
         self, ledger: Ledger, call: Call, sent: Sent, usage: Usage | None, share: float = 1.0
@@ -271,26 +320,53 @@ class Conversation:
         """Compress where the window is too full, so that the next request finds it smaller.
 
         Between trigger and net only where it pays; `is_warm`: the provider's cache still holds.
+        Requests that come meanwhile go on with the window as it was. Near the net a compaction is
+        made ready for them.
         """
-        async with self._lock:
-            self._since_compaction += 1
-            if self._percent is not None and self._percent < self._least_percent:
-                return None
-            compactor, info = self.session.store.compactor, self.session.info
-            fill, pressure = await compactor.pressure(info)
-            is_soon = self._since_compaction < _COOL_DOWN and fill.percent < _FULL
-            if is_soon or not await self._is_worth(given, fill, pressure, is_warm=is_warm):
-                return None
-            outcome = (
-                await self.session.relieve()
-                if is_warm
-                else await self.session.compress("the provider's cache is cold")
-            )
-            if isinstance(outcome, Compaction):
-                self._since_compaction = 0
-                self._has_compacted = True
+        self._since_compaction += 1
+        if self._percent is not None and self._percent < self._least_percent:
+            return None
+        compactor, info = self.session.store.compactor, self.session.info
+        fill, pressure = await compactor.pressure(info)
+        if self._since_compaction < _COOL_DOWN and fill.percent < _FULL:
+            return None
+        if not await self._is_worth(given, fill, pressure, is_warm=is_warm):
+            if fill.percent >= pressure.net_percent - self._ahead:
+                await self._make_ready()
+            return None
+        if is_warm:
+            await self._make_ready()
+            outcome = await self.session.relieve()
+        else:
+            outcome = await self.session.compress("the provider's cache is cold")
+        if isinstance(outcome, Compaction):
+            self._note_compaction()
+            async with self._lock:
                 await self._refit(given.call)
-            return outcome
+        return outcome
+
+    @property
+    def _is_ready(self) -> bool:
+        making = self._making
+        return making is not None and making.done() and making.result()
+
+    async def _make_ready(self) -> None:
+        """Have the next compaction made, once at a time."""
+        if self._making is None or self._making.done():
+            self._making = asyncio.create_task(self._try_to_make_ready())
+        await asyncio.shield(self._making)
+
+    async def _try_to_make_ready(self) -> bool:
+        try:
+            store = self.session.store
+            return await worker.make_ready(store.settings, store.compactor, self.session.info)
+        except CompactionError:  # which the compaction itself meets again
+            return False
+
+    def _note_compaction(self) -> None:
+        self._making = None
+        self._since_compaction = 0
+        self._has_compacted = True
 
     async def _is_worth(
         self, given: Given, fill: Fill, pressure: Pressure, *, is_warm: bool

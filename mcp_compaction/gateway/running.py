@@ -37,6 +37,7 @@ from mcp_compaction.wiring import SystemClock, open_compactor
 RELEASE_PERCENT = 40.0  # of the window, that a compaction leaves
 _LEAVING = 5.0  # seconds for what is still to be recorded when a host has ended
 _ENDING = 0.4  # seconds for it when a signal asks for the end
+_SWITCHING = 0.001  # seconds: requests go between the steps of a compaction in a thread
 _OPENING = 3.0  # seconds for which a host is not yet started, since the store is in use
 _UNTIL_THEN = (
     "Until it can be used nothing is recorded, and requests go out with the last records that were "
@@ -104,6 +105,7 @@ async def open_turns(place: Place, environ: Mapping[str, str]) -> AsyncGenerator
         if place.is_shadow:
             settings = settings.model_copy(update={"home": Path(folder)})
         opening = StoreOpening(settings, place.project)
+        sys.setswitchinterval(_SWITCHING)
         try:
             trouble = await opening.first_trouble()
             turns = CallTurns(

@@ -14,6 +14,7 @@ from operator import is_
 from typing import Any, TypeVar
 
 from mcp_compaction.api.handles import OpenSession, OpenStore
+from mcp_compaction.core.policy import for_session
 from mcp_compaction.formats.fingerprint import fingerprint_of
 from mcp_compaction.formats.thinking import (
     Bindings,
@@ -24,15 +25,24 @@ from mcp_compaction.formats.thinking import (
     sending_of,
     thinking_in,
 )
+from mcp_compaction.formats.turns import join_turns, place_before_joining
 from mcp_compaction.gateway import counting
 from mcp_compaction.gateway.answers import READABLE, Answer, AnswerReader, text_of_error
 from mcp_compaction.gateway.calls import Call, find_api, find_chat, read_call
-from mcp_compaction.gateway.conversation import Conversation, Given, Sent, read_history
+from mcp_compaction.gateway.conversation import (
+    LEAST_BYTES,
+    Conversation,
+    Given,
+    Sent,
+    read_history,
+)
 from mcp_compaction.gateway.forwarding import Headers
 from mcp_compaction.gateway.keeping import KeptSubstitutes, KeptThinking, path_of_substitute
 from mcp_compaction.gateway.ledger import Ledger
 from mcp_compaction.gateway.transcripts import pass_over_chat
 from mcp_compaction.gateway.usage import Usage
+from mcp_compaction.hosts.claude_code.mods import find_served_chat
+from mcp_compaction.hosts.transcripts.claude_code import NAME as CLAUDE_CODE
 from mcp_compaction.hosts.typed_words import TypedWords
 from mcp_compaction.lexicon.overflow import is_overflow
 from mcp_compaction.lexicon.thinking import find_refused_block, rule_of
@@ -47,10 +57,10 @@ T = TypeVar("T")
 logger = logging.getLogger(__name__)
 
 PATIENCE = 0.3  # seconds of our own on a request's way, where there is something else to send
-FIRST_PATIENCE = 20.0  # where there is not, and the history may be longer than the window
+FIRST_PATIENCE = 20.0  # where there is not, or that may be longer than the window
 CACHE_SECONDS = (300.0, 3600.0)  # for which providers keep what they read; and where asked to
 _MOST_CONVERSATIONS = 64
-_LEAST_BYTES = 3  # of a token, mostly
+_MOST_BYTES = 4.0  # of a token, as words have them
 _WRITING_SECONDS = 5.0  # after an answer a host has written it by then
 _SIGNED, _HIDDEN = b'"signature"', b'"redacted_thinking"'  # in every request with thinking
 _BETA = b"anthropic-beta"
@@ -99,6 +109,7 @@ class CallTurns:
         self._substitutes: dict[_Key, KeptSubstitutes] = {}
         self._thinking: dict[_Key, KeptThinking] = {}
         self._typed: dict[int, TypedWords] = {}  # what users typed, by session
+        self._bytes_of_token: dict[_Key, float] = {}
         self._last: dict[_Key, Given] = {}  # the history of each, as it came last
         self._opening = asyncio.Lock()
         self._background: set[asyncio.Task[Any]] = set()
@@ -126,10 +137,27 @@ class CallTurns:
         if call.kind in ("aside", "torn"):
             self.tally[counting.SIDE if call.kind == "aside" else counting.TORN] += 1
             return None
+        if self._is_served_inside(call):
+            return await self._leave_to_module(call, body)
         self.note_chat(call)
         turn = CallTurn(self, await self._read(call), body)
         await turn.fit(self.patience)
         return turn
+
+    def _is_served_inside(self, call: Call) -> bool:
+        """Whether our module inside the host compacts this very conversation."""
+        is_hosts = call.host.name == CLAUDE_CODE and not call.agent
+        return is_hosts and find_served_chat(self._settings.home, call.session) is not None
+
+    async def _leave_to_module(self, call: Call, body: bytes) -> CallTurn | None:
+        """Let go of a conversation, so that only one of the two compacts and records it."""
+        self.tally[counting.AS_IT_CAME] += 1
+        if self.chats.pop(call.session, None) is not None:
+            self.on_change()
+            known = self._conversations.pop(_key_of(call), None)
+            if known is not None:
+                self.start(self._dismiss(known))
+        return await self._begin_aside(call, body)
 
     async def _begin_aside(self, call: Call | None, body: bytes) -> CallTurn | None:
         """A call as it came, without the thinking that was made behind a view of ours."""
@@ -188,7 +216,7 @@ class CallTurns:
             if known is None:
                 store = await self._open_store()
                 session = OpenSession(store, await self._open(store, call))
-                known = Conversation(session, self.substitutes_of(call))
+                known = Conversation(session, self.substitutes_of(call), self.note_outcome)
                 if may_be_bound(call.model, call.api.shape):
                     rows = await store.compactor.thinking(session.info)
                     self.thinking_of(call).bindings.learn(rows)
@@ -321,7 +349,19 @@ class CallTurns:
 
     def may_fit(self, body: bytes) -> bool:
         """Whether a body hardly fills the window; few tokens have less than three bytes."""
-        return len(body) < _LEAST_BYTES * self._settings.policy.window_tokens
+        return len(body) < LEAST_BYTES * self._settings.policy.window_tokens
+
+    def seems_to_fit(self, body: bytes, call: Call) -> bool:
+        """Whether a body is no larger than the window, by what the provider has counted so far."""
+        traits = Traits(model=call.model or None)
+        window = for_session(self._settings.policy, traits).window_tokens
+        return len(body) < self._bytes_of_token.get(_key_of(call), LEAST_BYTES) * window
+
+    def note_size(self, call: Call, body: bytes, usage: Usage | None) -> None:
+        """Note how many bytes a token of a conversation has; pictures have more than words."""
+        if usage is not None and usage.read:
+            found = min(_MOST_BYTES, len(body) / usage.read)
+            _keep_newest(self._bytes_of_token, _key_of(call), found)
 
     async def settle(self) -> None:
         """Wait until all that requests have left behind is done."""
@@ -358,22 +398,27 @@ class CallTurn:
     async def fit(self, patience: float) -> None:
         """Find out what to send; after a while, or when that fails, what is known to be good."""
         kept = self._turns.substitutes_of(self._call).find(self._given.prints)
-        has_other = kept is not None or self._turns.may_fit(self.body)
-        limit = patience if has_other else max(patience, FIRST_PATIENCE)
-        found = await self._turns.isolate(counting.FAILED, self._lay_out(limit))
-        if found is None:
-            messages = self._given.messages
-            found = Sent(kept.apply(messages), kept.view) if kept is not None else Sent(messages)
-        self._take_over(found)
+        messages = self._given.messages
+        good = Sent(kept.apply(messages), kept.view) if kept is not None else Sent(messages)
+        found = await self._turns.isolate(counting.FAILED, self._lay_out(patience, good))
+        self._take_over(found or good)
 
-    async def _lay_out(self, limit: float) -> Sent | None:
+    async def _lay_out(self, patience: float, good: Sent) -> Sent | None:
         laying = self._turns.start(self._ask_conversation())
         laying.add_done_callback(_forget_result)
-        done, _ = await asyncio.wait({laying}, timeout=limit)
+        done, _ = await asyncio.wait({laying}, timeout=patience)
+        if not done and not self._seems_to_fit(good):
+            done, _ = await asyncio.wait({laying}, timeout=FIRST_PATIENCE)
         if done:
             return laying.result()
         self._turns.tally[counting.SLOW] += 1
         return None
+
+    def _seems_to_fit(self, sent: Sent) -> bool:
+        """Whether messages are no more than the window holds."""
+        before = self._call.messages[: self._given.before]
+        body = self._call.with_messages([*before, *sent.messages])
+        return self._turns.seems_to_fit(body, self._call)
 
     async def _ask_conversation(self) -> Sent:
         conversation = await self._turns.conversation_of(self._call)
@@ -417,7 +462,8 @@ class CallTurn:
         if is_same and not self._drops_thinking:
             self.body = self._original
         else:
-            self.body = self._call.with_messages(shown, drops_thinking=self._drops_thinking)
+            turns = join_turns(shown) if self._call.api.shape == "anthropic" else shown
+            self.body = self._call.with_messages(turns, drops_thinking=self._drops_thinking)
 
     # Thinking
 
@@ -470,7 +516,10 @@ class CallTurn:
         is_turn = call.kind == "turn"
         known = self._turns.thinking_of(call).bindings if is_turn else Bindings()
         sent = self._out or self._sending_of(self._shown)
-        known.take_refusal(call.model, sent, *place)
+        message, block = place
+        if self.body is not self._original:
+            message = place_before_joining(self._shown, message)
+        known.take_refusal(call.model, sent, message, block)
         self._is_refused = True
         shown = self._leave_out(known, sent)
         if self._mark is not None and is_turn:
@@ -587,6 +636,7 @@ class CallTurn:
         sent = await accepting
         conversation = await self._turns.conversation_of(self._call)
         ledger = self._turns.ledger
+        self._turns.note_size(self._call, self.body, answer.usage)
         if conversation.pay(ledger, self._call, sent, answer.usage, self._share):
             self._turns.tally[counting.BY_OTHERS] += 1
         if self._is_refused:

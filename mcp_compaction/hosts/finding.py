@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
+from functools import lru_cache
 from pathlib import Path
 from typing import Final
 
@@ -18,7 +19,7 @@ from mcp_compaction.hosts.transcripts.files import (
     open_regular,
 )
 from mcp_compaction.hosts.transcripts.opencode import DatabaseTranscript
-from mcp_compaction.hosts.transcripts.pieces import Transcript
+from mcp_compaction.hosts.transcripts.pieces import Chat, Transcript
 
 _LINE_FORMATS: Final[Mapping[str, LineFormat]] = {
     "a Claude Code transcript": claude_code,
@@ -27,11 +28,6 @@ _LINE_FORMATS: Final[Mapping[str, LineFormat]] = {
     "an export of mcp-compaction": own_export,
 }
 _BY_HOST: Final = {form.NAME: form for form in _LINE_FORMATS.values()}
-
-
-def transcripts_of(host: HostFolder, environ: Mapping[str, str]) -> list[Transcript]:
-    """All transcripts of a host, those of chats that start others first."""
-    return [found for path in host.find_transcripts(environ) for found in _own(host, path)]
 
 
 def transcripts_at(path: Path, environ: Mapping[str, str]) -> list[Transcript]:
@@ -56,10 +52,34 @@ def own_transcript(path: Path, environ: Mapping[str, str]) -> FileTranscript | N
 
 
 def subagents_of(chat: FileTranscript, environ: Mapping[str, str]) -> list[FileTranscript]:
-    """The transcripts of the subagents that a chat has started, where they lie beside its own."""
+    """The transcripts of the subagents that a chat has started, each before those it started."""
+    if chat.host == codex.NAME:
+        return list(_threads_behind(chat, environ))
     folder = chat.path.with_suffix("") / claude_code.SUBAGENTS
     found = (own_transcript(path, environ) for path in sorted(folder.glob("agent-*.jsonl")))
     return [one for one in found if one is not None and one.host == chat.host]
+
+
+def _threads_behind(chat: FileTranscript, environ: Mapping[str, str]) -> Iterator[FileTranscript]:
+    """The rollouts of the threads that a thread of Codex has started: they lie by day, and each
+    names its parent."""
+    threads = {chat.chat().session}
+    days = (day for day in chat.path.parents[3].glob("*/*/*") if day >= chat.path.parent)
+    rollouts = (path for day in days for path in day.glob("rollout-*.jsonl"))
+    for path in sorted(path for path in rollouts if path.name > chat.path.name):
+        one = own_transcript(path, environ)
+        if one is None or one.host != chat.host or not one.size():
+            continue
+        told = _first_lines_of(one)
+        if told.parent is not None and told.parent in threads:
+            threads.add(told.session)
+            yield one
+
+
+@lru_cache(maxsize=4096)
+def _first_lines_of(transcript: FileTranscript) -> Chat:
+    """The chat of a transcript, of which the first lines never change."""
+    return transcript.chat()
 
 
 def chats_before(

@@ -95,10 +95,11 @@ def _read(path: Path) -> RunningGateway | None:
 
 def _is_there(gateway: RunningGateway) -> bool:
     # Another program may have the number of its process by now.
-    return _is_alive(gateway.process) and _is_taken(gateway.port)
+    return is_alive(gateway.process) and _is_taken(gateway.port)
 
 
-def _is_alive(process: int) -> bool:
+def is_alive(process: int) -> bool:
+    """Whether a process of that number runs."""
     if sys.platform == "win32":  # there, asking would end it
         return True
     try:

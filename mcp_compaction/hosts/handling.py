@@ -89,6 +89,8 @@ class _Memory:
     given: set[Part] = field(default_factory=set[Part])  # since the last compaction began
     unseen: set[Part] = field(default_factory=set[Part])  # of these, in no transcript so far
     sizes: dict[Path, int] = field(default_factory=dict[Path, int])  # of subagents' transcripts
+    is_announced: bool = False  # the host is about to compact by itself
+    is_hosts_own: bool = False  # the host itself has made the window as it is
     rested_at: int = 0  # the byte of the transcript up to which the turn before goes
     lost: tuple[str, ...] = ()  # lines that wait for the next prompt
     step: float = 0.0  # the fill that was told last
@@ -107,6 +109,8 @@ class EventHandler:
     note: Callable[[str, str, str], None] = lambda host, event, what: None  # trouble, to be kept
     # A gateway that a chat goes through records it, and shows its pins.
     has_gateway: Callable[[str], bool] = lambda _: False
+    # A module of ours inside the host does so, too, and compacts it.
+    has_mod: Callable[[str], bool] = lambda _: False
     offload_over: int | None = None  # tokens over which a result becomes a preview when it comes
     variables: Mapping[str, str] = field(default_factory=dict[str, str])  # of the host's process
     _chats: dict[str, _Memory] = field(default_factory=dict[str, _Memory])
@@ -138,7 +142,8 @@ class EventHandler:
             return Answer()
         if hook.moment == "result" and (self.offload_over is None or event.agent):
             return Answer()
-        if self.has_gateway(event.session):
+        has_mod = self.has_mod(event.session)
+        if self.has_gateway(event.session) and not has_mod:
             return Answer()
         memory = self._chats.setdefault(event.session, _Memory())
         async with memory.lock:
@@ -160,8 +165,11 @@ class EventHandler:
                 record,
                 limit,
             )
-            await record()
-            answer = await work.answer()
+            if has_mod and not work.is_for_hooks():
+                answer = await work.answer_beside_mod()
+            else:
+                await record()
+                answer = await work.answer()
         if hook.moment == "start":
             await self._record_others(compactor, event.session)
         return answer
@@ -170,7 +178,9 @@ class EventHandler:
         """Record what is new of a chat that a hook has told of, before a tool looks at it."""
         memory = self._chats.get(session or "")
         hooked = hooked_hosts().get(host)
-        if memory is None or hooked is None or session is None or self.has_gateway(session):
+        if memory is None or hooked is None or session is None:
+            return
+        if self.has_gateway(session) or self.has_mod(session):
             return
         async with memory.lock:
             await self._record(compactor, hooked, session, memory)
@@ -300,6 +310,37 @@ class _Handling:
             case "call":
                 pass  # which the command answers by itself
         return Answer()
+
+    # Beside a module of ours in the host
+
+    def is_for_hooks(self) -> bool:
+        """Whether hooks act as without a module: it has left this window to the host.
+
+        Claude Code tells beforehand of a compaction of its own, and of no other.
+        """
+        memory = self.memory
+        match self.hook.moment:
+            case "before":
+                memory.is_announced = True
+                return True
+            case "start" if self.event.source == "compact":
+                memory.is_hosts_own = memory.is_announced
+            case "prompt" | "after":
+                memory.is_announced = False
+            case _:
+                pass
+        return memory.is_hosts_own
+
+    async def answer_beside_mod(self) -> Answer:
+        """What the module leaves to hooks: to tell the agent how full the window is."""
+        if self.hook.moment == "task":
+            self.memory.has_finished_task = True
+        if self.hook.moment not in ("prompt", "work"):
+            return Answer()
+        self.memory.has_news = True  # which the module has recorded
+        line, step = await self._indicate_fill("makes it smaller")
+        answer = self._as_context(line, frozenset())
+        return Answer(answer.text, answer.session, answer.gives, (), step)
 
     # The end of a turn
 
@@ -453,7 +494,7 @@ class _Handling:
 
     # The fill
 
-    async def _indicate_fill(self) -> tuple[str, float | None]:
+    async def _indicate_fill(self, does: str = "prepares it") -> tuple[str, float | None]:
         """One line on the fill near the host's own trigger or at a boundary, once a step."""
         fill = await self.compactor.fill_shown(self.info)
         session = await self.compactor.load_window(self.info)
@@ -470,7 +511,7 @@ class _Handling:
             cues += await self._find_cues()
             if not cues:
                 return "", None
-        return _fill_line(fill.tokens, limit, cues), step
+        return _fill_line(fill.tokens, limit, cues, does), step
 
     async def _find_cues(self) -> tuple[str, ...]:
         """The signs in what is new that a task is finished."""
@@ -514,10 +555,10 @@ def _count_index_entries(records: str) -> int:
     return sum(line.count("; ") + 1 for line in lines)
 
 
-def _fill_line(tokens: int, limit: Limit, cues: list[str]) -> str:
+def _fill_line(tokens: int, limit: Limit, cues: list[str], does: str) -> str:
     when = f" ({', '.join(cues)}: a good moment)" if cues else ""
     return (
         f"context {limit.percent(tokens):.0f} % full, {kilo(tokens)} of the {kilo(limit.tokens)} "
-        f"tokens {limit.describe()}{when}. compress_context prepares it; "
+        f"tokens {limit.describe()}{when}. compress_context {does}; "
         "rules that must hold are pinned with pin_constraint."
     )

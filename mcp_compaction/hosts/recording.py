@@ -10,7 +10,7 @@ from itertools import count
 
 from mcp_compaction.compactor import Compactor
 from mcp_compaction.errors import UnknownSession
-from mcp_compaction.formats import Incoming
+from mcp_compaction.formats import Incoming, IncomingMessage
 from mcp_compaction.hosts.transcripts import claude_code
 from mcp_compaction.hosts.transcripts.files import address_of
 from mcp_compaction.hosts.transcripts.pieces import Chat, Piece, Told, Transcript
@@ -52,8 +52,9 @@ async def record_new(
 
     `project_of` names the project of a chat that is not known yet. What is not the host's word
     goes into a session of its own, where nobody's words are the user's; nothing of it is recorded
-    where the same file was read as the host's word before. `most_pieces` is for those
-    who must not wait: a piece is at most 500 messages.
+    where the same file was read as the host's word before. Where it is read as that later, such a
+    session becomes the chat's, as far as it holds nothing else. `most_pieces` is for those who must
+    not wait: a piece is at most 500 messages.
     """
     work = _Recording(compactor, transcript, project_of, name, may_record)
     return await work.run(on_progress, most_pieces)
@@ -110,7 +111,7 @@ class _Recording:
 
     async def run(self, on_progress: Callable[[int], None], most_pieces: int | None) -> Taken:
         address = self._transcript.address
-        known = await self._compactor.find_transcript(self._transcript.hosts_address)
+        known = await self._compactor.find_transcript(self._transcript.address_if(True))
         if known is not None and not self._transcript.is_hosts_word:
             # Whoever vouches for it goes on with it: as the agent's word it would be there twice.
             self._taken.session, self._taken.is_left_to_host = known.session, True
@@ -192,10 +193,28 @@ class _Recording:
             self._taken.refused = project
             return None
         key = await self._key_of(chat, project, parent)
+        await self._take_over(key)
         started = _first_moment(piece)
         info, is_new = await self._compactor.open(key, Traits(owns_window=False), started)
         self._taken.session, self._taken.is_new = info, is_new
         return info
+
+    async def _take_over(self, key: SessionKey) -> None:
+        """Give the session that has the same chat as the agent's word to the host."""
+        known = await self._compactor.find_transcript(self._transcript.address_if(False))
+        copy = None if known is None else known.session
+        if not self._transcript.is_hosts_word or copy is None:
+            return
+        said: list[IncomingMessage] = []
+        mark: Mark | None = None
+        while True:
+            piece = await self._threads.run(self._transcript.read, mark)
+            said += (one for told in piece.agents.values() for one in told.messages)
+            if piece.is_last:
+                break
+            address = self._transcript.address
+            mark = Mark(address=address, position=piece.position, tail=piece.tail)
+        await self._compactor.take_over(copy, key, Incoming(messages=tuple(said)))
 
     async def _read_chat(self) -> Chat:
         if self._chat is None:

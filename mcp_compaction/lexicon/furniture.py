@@ -21,6 +21,8 @@ class Furniture(Value):
     ends: str = ""
     in_results: bool = False
     changes: bool = False
+    printed: bool = False
+    spoken: bool = False
 
     @model_validator(mode="after")
     def _is_shown_by_examples(self) -> Furniture:
@@ -39,6 +41,11 @@ class _File(Value):
 def known_furniture() -> tuple[Furniture, ...]:
     """The kinds of furniture, host by host."""
     return _read_file().furniture
+
+
+def is_printed(text: str) -> bool:
+    """Whether a text is what a program printed, by how it begins."""
+    return text.startswith(tuple(one.begins for one in known_furniture() if one.printed))
 
 
 def own_tools() -> tuple[str, ...]:

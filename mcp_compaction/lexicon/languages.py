@@ -25,7 +25,6 @@ Kind = Literal[
     "done",
     "doubt",
     "next",
-    "announces",
     "asks-decision",
     "asks-list",
     "order-to-model",
@@ -38,8 +37,6 @@ Kind = Literal[
     "marker",
     "pleasantry",
     "small-talk",
-    "intent",
-    "looks",
     "excuse",
     "date",
     "guard",
@@ -64,13 +61,9 @@ Kind = Literal[
     "reports",
     "asks-for",
     "request",
-    "step",
     "says-done",
     "leaves-open",
     "rejects",
-    "concedes",
-    "takes-back",
-    "deed",
     "turn",
     # what holds until it is said to have changed
     "told-fact",
@@ -79,9 +72,6 @@ Kind = Literal[
     "new-value",
     "retires",
     "place",
-    # what a draft may not make up, and what an agent found out
-    "tests-pass",
-    "finding",
 ]
 Strength = Literal["firm", "weak", "hint"]  # the strongest first; a hint is only offered
 STRENGTHS: tuple[Strength, ...] = get_args(Strength)

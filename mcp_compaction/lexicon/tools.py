@@ -60,14 +60,14 @@ class ShellCommand(Value):
     files: dict[str, Deed] = Field(default_factory=dict[str, Deed])
 
 
-class CommandOption(Value):
-    """An option by which a run is compared with others of its program."""
+class Programs(Value):
+    """The words of shell commands, by what is known of them; see the head of `tools.toml`."""
 
-    names: tuple[str, ...]
-    means: Literal["narrows", "tries", "number", "words"]
-    example: str
-    like: str
-    of: tuple[str, ...] = ()
+    beside: frozenset[str]
+    with_subcommand: frozenset[str]
+    interpreters: frozenset[str]
+    searches: frozenset[str]
+    does_with_found: frozenset[str]
 
 
 class ReportSign(Value):
@@ -82,11 +82,10 @@ class ReportSign(Value):
 
 class _File(Value):
     changes_files: str
-    hands_in: str
+    programs: Programs
     tool: tuple[ToolNames, ...]
     ending: tuple[EndingSign, ...]
     command: tuple[ShellCommand, ...]
-    option: tuple[CommandOption, ...]
     report: tuple[ReportSign, ...]
 
 
@@ -105,9 +104,9 @@ def known_commands() -> tuple[ShellCommand, ...]:
     return _read_file().command
 
 
-def known_options() -> tuple[CommandOption, ...]:
-    """The options by which runs of one program are compared."""
-    return _read_file().option
+def programs() -> Programs:
+    """The words of shell commands, by what is known of them."""
+    return _read_file().programs
 
 
 def known_reports() -> tuple[ReportSign, ...]:
@@ -118,11 +117,6 @@ def known_reports() -> tuple[ReportSign, ...]:
 def code_that_changes_files() -> str:
     """A pattern for what code says that changes files."""
     return _read_file().changes_files
-
-
-def command_that_hands_in() -> str:
-    """A pattern for a whole shell command by which an agent hands in its work."""
-    return _read_file().hands_in
 
 
 @cache

@@ -9,6 +9,7 @@ from mcp_compaction.model.digests import (
     NO_DIGEST,
     OWN_AUTHORS,
     SECTION_NAMES,
+    AccountValue,
     Digest,
     Draft,
     IndexItem,
@@ -18,6 +19,7 @@ from mcp_compaction.model.digests import (
     Provenance,
     SectionName,
     Spent,
+    ValueKind,
     Writer,
 )
 from mcp_compaction.model.messages import (
@@ -113,6 +115,7 @@ __all__ = [
     "NO_DIGEST",
     "OWN_AUTHORS",
     "SECTION_NAMES",
+    "AccountValue",
     "AgentProfile",
     "Ask",
     "Author",
@@ -195,6 +198,7 @@ __all__ = [
     "Traits",
     "Trimmed",
     "Value",
+    "ValueKind",
     "Via",
     "View",
     "Worth",

@@ -12,10 +12,27 @@ Writer = Literal["", "model", "agent"]
 """Who wrote a line of a digest; nobody did, where rules extracted it."""
 
 
+ValueKind = Literal[
+    "file", "failure", "tests", "commit", "request", "task", "job", "refusal", "label"
+]
+
+
+class AccountValue(Value):
+    """How a thing stands of which a digest tells: the item has its name or its words."""
+
+    kind: ValueKind
+    status: str = ""  # created, failed, in force, done; of a label, its words
+    more: str = ""  # why, where to, on which branch
+    times: int = 1
+    since: tuple[str, ...] = ()  # the files changed after a run of tests
+    key: str = ""  # what two calls have in common that do the same; a task's number
+
+
 class Item(Value):
-    """One line of a digest, with the refs it came from."""
+    """One line of a digest, with the refs it came from; a value is put in words by `render`."""
 
     text: str
+    value: AccountValue | None = None
     refs: tuple[str, ...] = ()
     provenance: Provenance = "extracted"
     superseded: bool = False

@@ -12,9 +12,10 @@ from mcp_compaction.model.pins import Pin
 from mcp_compaction.model.view import View
 
 # Who can make the window smaller, and what becomes of pins when a host does. own: the caller
-# replaces its window by our view. hooks: after the host's own compaction a hook shows the pins
-# again. plain: nothing does.
-Mode = Literal["own", "hooks", "plain"]
+# replaces its window by our view. turn: the host takes our view over when the turn ends. host: it
+# does when it next compacts. hooks: after the host's own compaction a hook shows the pins again.
+# plain: nothing does.
+Mode = Literal["own", "turn", "host", "hooks", "plain"]
 
 Complexity = Literal["simple", "medium", "complex", "epic"]
 AgentProfile = Literal["plain", "verbose", "deliberative"]

@@ -7,11 +7,14 @@ import logging
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from re import fullmatch
 from typing import Any
 
 from mcp_compaction.errors import CompactionError
+from mcp_compaction.hosts.claude_code.surroundings import RUN
 from mcp_compaction.hosts.gateways import is_through_gateway
 from mcp_compaction.hosts.transcripts import opencode
+from mcp_compaction.server import claude_mod
 from mcp_compaction.server.state import State
 from mcp_compaction.view_service.listening import VARIABLE, serve_views
 from mcp_compaction.view_service.views import Chat
@@ -21,14 +24,17 @@ logger = logging.getLogger(__name__)
 
 @asynccontextmanager
 async def serve_plugin(state: State) -> AsyncGenerator[None]:
-    """Serve views where a plugin has named a file for their address."""
-    place = state.environ.get(VARIABLE, "")
-    if not Path(place).is_absolute():
+    """Serve views where a plugin has named a file, or a folder, for their address."""
+    place = _place_of(state)
+    if place is None:
         yield
         return
     opening = asyncio.create_task(_open(state))  # so that the first view need not wait for it
 
     async def answer(path: str, body: dict[str, Any]) -> object:
+        if path.startswith(claude_mod.PATH):
+            state.note_run(RUN, "a chat")
+            return await state.mod.answer(path, body)
         window = body.get("window_tokens")
         size = window if isinstance(window, int) and window > 0 else None
         chat = Chat(state.project, opencode.NAME, str(body.get("session") or ""), size)
@@ -42,9 +48,27 @@ async def serve_plugin(state: State) -> AsyncGenerator[None]:
             case _:
                 raise LookupError(path)
 
-    async with serve_views(Path(place), answer, state.settings.view_timeout_seconds):
+    async with serve_views(place, answer, state.settings.view_timeout_seconds):
         yield
     opening.cancel()
+
+
+def _place_of(state: State) -> Path | None:
+    """The file for the address; Claude Code's module looks in a folder, for the chat's own."""
+    named = state.environ.get(VARIABLE, "")
+    if not Path(named).is_absolute():
+        return None
+    session = state.environ.get("CLAUDE_CODE_SESSION_ID", "")
+    if not session:
+        return Path(named)
+    if not fullmatch(r"[\w-]+", session):
+        return None
+    try:
+        Path(named).mkdir(mode=0o700, exist_ok=True)
+    except OSError as error:
+        logger.warning("the module cannot be told where to ask: %s", error)
+    state.mod.expect(session)
+    return Path(named, f"{session}.json")
 
 
 async def _open(state: State) -> None:

@@ -10,7 +10,7 @@ from mcp.server.mcpserver.exceptions import ResourceNotFoundError
 
 from mcp_compaction.compactor import Compactor
 from mcp_compaction.core.compaction.receipt.text import receipt_text
-from mcp_compaction.core.digest.text import render_digest
+from mcp_compaction.core.digest.render import render_digest
 from mcp_compaction.core.log.pinned import pinned_block
 from mcp_compaction.core.text.refs import number_of
 from mcp_compaction.model import SessionInfo

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from mcp_compaction.compactor import Compactor
+from mcp_compaction.core.text.injection import has_label
+from mcp_compaction.core.text.secrets import redact
 from mcp_compaction.errors import InputError, NothingRecorded, UnknownSession
 from mcp_compaction.hosts.folders import known_hosts
 from mcp_compaction.model import SessionInfo, Traits
@@ -115,7 +117,7 @@ class SessionFinder:
     ) -> tuple[SessionInfo, bool]:
         tidy = name.strip()
         is_name = tidy.isprintable() and len(tidy) <= _MOST_NAME and not tidy.startswith("-")
-        if not tidy or not is_name:
+        if not tidy or not is_name or has_label(tidy) or redact(tidy).counts:
             raise InputError(f"{name!r} is no name for a session; write one such as tax-2026.")
         try:
             found = await compactor.find(self.project, tidy)

@@ -14,7 +14,7 @@ import anyio
 from mcp.server.mcpserver import Context
 
 from mcp_compaction.compactor import Compactor
-from mcp_compaction.errors import CompactionError, InputError, NeedsUser
+from mcp_compaction.errors import CompactionError, InputError, NeedsUser, SettingsError
 from mcp_compaction.hosts.folders import trusted_environ
 from mcp_compaction.hosts.gateways import gateway_around, gateway_of_chat, is_through_gateway
 from mcp_compaction.hosts.handling import EventHandler
@@ -23,6 +23,7 @@ from mcp_compaction.hosts.trouble import note_trouble
 from mcp_compaction.hosts.typed_words import TypedWords
 from mcp_compaction.model import Mode, Pin, SessionInfo
 from mcp_compaction.program import complete, typed_command
+from mcp_compaction.server.claude_mod import ClaudeMod
 from mcp_compaction.server.relieving import Relieving
 from mcp_compaction.server.session_finder import Host, Purpose, SessionFinder, host_of
 from mcp_compaction.settings import Settings
@@ -32,6 +33,7 @@ from mcp_compaction.tools import answers
 from mcp_compaction.view_service.views import Views
 from mcp_compaction.wiring import open_compactor
 
+_MENDED = "Nothing was done; tell the user, who restarts the server (in Claude Code: /mcp) then."
 _PATIENCE_AT_END = 1.0  # seconds for what hooks told last
 
 _MOST_LOOKS, _PAUSE = 10, 0.1  # for words that went through a gateway
@@ -47,6 +49,7 @@ class State:
     settings: Settings
     environ: Mapping[str, str]
     finder: SessionFinder
+    fault: str = ""  # what is wrong with the user's settings, so that nothing is done
     own_pins: set[int] = field(default_factory=set[int])  # made through this process
     told_session: int = 0  # that a caller was last told is meant where it names none
     relieving: Relieving = field(default_factory=Relieving)
@@ -55,6 +58,7 @@ class State:
     _runs: RunNotes | None = None
     _events: EventHandler | None = None
     _views: Views | None = None
+    _mod: ClaudeMod | None = None
     _typed: dict[int, TypedWords] = field(default_factory=dict[int, TypedWords])  # by session
     _told_chat: Host | None = None  # the chat that a hook last told of
     _compactor: Compactor | None = None
@@ -80,8 +84,9 @@ class State:
                 self.settings.records,
                 self.note_trouble,
                 partial(is_through_gateway, self.settings.home, self.environ),
-                self._offload_over,
-                self.environ,
+                has_mod=self.mod.is_at_work,
+                offload_over=self._offload_over,
+                variables=self.environ,
             )
         return self._events
 
@@ -107,6 +112,13 @@ class State:
         return self._views
 
     @property
+    def mod(self) -> ClaudeMod:
+        """Who answers our module inside Claude Code."""
+        if self._mod is None:
+            self._mod = ClaudeMod(self)
+        return self._mod
+
+    @property
     def _offload_over(self) -> int | None:
         """The tokens over which a result becomes a preview when it comes; None: none does."""
         wish = self.settings
@@ -117,7 +129,8 @@ class State:
         self._told_chat = Host(host, session, is_closed=True)
 
     async def compactor(self) -> Compactor:
-        """The compactor; a store that cannot be opened fails the call, not the start."""
+        """The compactor; what keeps it from being opened fails the call, not the start."""
+        self._check_settings()
         async with self._opening:
             if self._compactor is None:
                 self._compactor = await open_compactor(self.settings)
@@ -130,20 +143,23 @@ class State:
         compactor, host = await self.compactor(), self.host(ctx)
         if name is None:
             await self.events.record(compactor, host.name, host.session)
+            await self.mod.record(compactor, host.session)
         info, is_new = await self.finder.find(compactor, host, name, purpose)
         await self._vouch(compactor, info)
         return info, is_new
 
     async def hear_words(self, info: SessionInfo, text: str) -> None:
-        """Wait a moment until a gateway has recorded the request with these words, and its host
-        has written them down: an agent may pin at once what the user just said."""
+        """Wait a moment until a host has written these words down, and until a gateway has recorded
+        the request with them: an agent may pin at once what the user just said."""
         compactor = await self.compactor()
-        if gateway_of_chat(self.settings.home, info.host_session) is None:
+        is_served = self.mod.has_transcript_of(info.host_session)
+        if not is_served and gateway_of_chat(self.settings.home, info.host_session) is None:
             return
         for _ in range(_MOST_LOOKS):
             if await compactor.is_said(info, text):
                 return
             await anyio.sleep(_PAUSE)
+            await self.mod.record(compactor, info.host_session)
             await self._vouch(compactor, info)
 
     async def _vouch(self, compactor: Compactor, info: SessionInfo) -> None:
@@ -198,17 +214,24 @@ class State:
         )
         if is_shown or not self.host(ctx).is_closed:
             return info.traits.mode
+        if self.mod.is_at_work(info.host_session):
+            return self.mod.mode_of(info.host_session)
         if self.events.has_heard_of(info.host_session):
             return "hooks"
         return info.traits.model_copy(update={"owns_window": False}).mode
 
     def check_records(self) -> None:
         """Refuse to keep what the user asked not to have kept."""
+        self._check_settings()
         if not self.settings.records(self.project):
             raise InputError(
                 f"recording is off for {self.project} (setting `record`); nothing was kept. "
                 "Go on without, or ask the user to turn it on."
             )
+
+    def _check_settings(self) -> None:
+        if self.fault:
+            raise SettingsError(f"{self.fault} {_MENDED}")
 
     @contextmanager
     def asking_user(self, info: SessionInfo | None) -> Generator[None]:
@@ -238,6 +261,8 @@ class State:
             await self.relieving.close()
             if self._views is not None:
                 await self._views.close()
+            if self._mod is not None:
+                await self._mod.close()
             if self._events is not None:
                 await self._events.close()
             if self.events_under_way:

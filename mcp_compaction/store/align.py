@@ -15,6 +15,7 @@ from mcp_compaction.errors import InputError, UnknownRef
 from mcp_compaction.formats.identity import hash_of
 from mcp_compaction.model import NewMessage
 from mcp_compaction.ports import Batch
+from mcp_compaction.store.columns import encodable
 
 
 def chain_hash(previous: str, content: str) -> str:
@@ -35,6 +36,7 @@ class KnownMessages:
     def __init__(self, connection: sqlite3.Connection, session: int, last: int) -> None:
         self._connection = connection
         self._session = session
+        self._moments: dict[str, list[int]] | None = None
         self.last = last
 
     def by_host_id(self, host_id: str | None) -> int | None:
@@ -55,6 +57,33 @@ class KnownMessages:
             *(self._session, seq + 1, content),
             *(self._session, seq, content),
         )
+
+    def by_content(self, content: str) -> int | None:
+        """The number of the newest message of that content that is a host's word."""
+        return self._read_number(
+            "SELECT seq FROM message WHERE session = ? AND content = ? AND via = 'host'"
+            " ORDER BY seq DESC LIMIT 1",
+            *(self._session, content),
+        )
+
+    def by_call(self, call: str, role: str) -> int | None:
+        """The number of the newest message of that role that makes or answers a call."""
+        return self._read_number(
+            "SELECT message.seq FROM call_message JOIN message USING (session, seq)"
+            " WHERE session = ? AND call = ? AND role = ? ORDER BY message.seq DESC LIMIT 1",
+            *(self._session, encodable(call), role),
+        )
+
+    def at_moment(self, moment: str) -> list[int]:
+        """The numbers of the messages that a host says were said at a moment."""
+        if self._moments is None:
+            self._moments = {}
+            rows = self._connection.execute(
+                "SELECT at, seq FROM message WHERE session = ? AND at IS NOT NULL", (self._session,)
+            )
+            for at, seq in rows:
+                self._moments.setdefault(at, []).append(seq)
+        return self._moments.get(moment, [])
 
     def newest(self, limit: int) -> list[str]:
         """The contents of the newest messages, oldest first."""

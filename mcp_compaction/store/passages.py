@@ -7,6 +7,7 @@ import textwrap
 from collections.abc import Iterable, Iterator
 from typing import Literal, NamedTuple
 
+from mcp_compaction.core.digest.render import words_of_item
 from mcp_compaction.core.log.passages import MOST_CHARS
 from mcp_compaction.core.recall.terms import keys_of
 from mcp_compaction.model import Digest
@@ -94,7 +95,7 @@ def insert_digest(
     """Make a digest findable, its sections in pieces; its index only says where things stand."""
     texts: list[str] = []
     for name, items in digest.sections:
-        texts += _cut_pieces((item.text for item in items), f"{name}: ")
+        texts += _cut_pieces(map(words_of_item, items), f"{name}: ")
     for ordinal, text in enumerate(texts):
         row = Passage(session, project, "d", digest.number, ordinal, "digest", at, (), text)
         insert(connection, row)

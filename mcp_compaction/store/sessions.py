@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sqlite3
+from collections.abc import Mapping
 from datetime import datetime
 from pathlib import PurePath
 
@@ -39,6 +40,57 @@ def open_session(
         ),
     )
     return _info_of(session_row(connection, cursor.lastrowid or 0)), True
+
+
+def take_over(
+    connection: sqlite3.Connection, copy: int, key: SessionKey, said: Mapping[str, str]
+) -> bool:
+    """Give a session and its subagents' to a host, where they hold nothing but what the host says.
+
+    Nothing else may come into a chat, or into another project, in this way: no word of an agent,
+    no pin and no digest.
+    """
+    every = [copy, *_subagents_of(connection, copy)]
+    is_taken = key.host_session is None or _find_by_host(connection, key) is not None
+    if is_taken or not all(_holds_only(connection, one, said) for one in every):
+        return False
+    project = encodable(key.project)
+    for one in every:
+        row = session_row(connection, one)
+        name = row["name"] if row["project"] == project else _make_name(connection, key)
+        agent, parent = (key.agent, key.parent) if one == copy else (row["agent"], copy)
+        connection.execute(
+            "UPDATE session SET project = ?, name = ?, host = ?, host_session = ?, agent = ?,"
+            " parent = ? WHERE id = ?",
+            (
+                project,
+                name,
+                encodable(key.host),
+                encodable(key.host_session or ""),
+                agent,
+                parent,
+                one,
+            ),
+        )
+        connection.execute("UPDATE passage SET project = ? WHERE session = ?", (project, one))
+    return True
+
+
+def _subagents_of(connection: sqlite3.Connection, session: int) -> list[int]:
+    rows = connection.execute("SELECT id FROM session WHERE parent = ? ORDER BY id", (session,))
+    return [one for (one,) in rows]
+
+
+def _holds_only(connection: sqlite3.Connection, session: int, said: Mapping[str, str]) -> bool:
+    """Whether a session has these messages and nothing else: no pin and no view."""
+    others = (
+        ("SELECT count(*) FROM pin WHERE session = ?", session),
+        ("SELECT view_version FROM session WHERE id = ?", session),
+    )
+    if any(connection.execute(sql, (one,)).fetchone()[0] for sql, one in others):
+        return False
+    rows = connection.execute("SELECT host_id, content FROM message WHERE session = ?", (session,))
+    return all(said.get(host_id or "") == content for host_id, content in rows)
 
 
 def find_session(connection: sqlite3.Connection, scope: Scope, name: str) -> SessionInfo | None:

@@ -106,6 +106,11 @@ class SqliteStore:
         """The session of that key, and whether it was made just now."""
         return await self._write(lambda c: sessions.open_session(c, key, traits, now))
 
+    async def take_over(self, copy: int, key: SessionKey, said: Mapping[str, str]) -> bool:
+        """Give a session and its subagents' to a host, where they hold nothing but messages that
+        it says: their contents, by the host's ids."""
+        return await self._write(lambda c: sessions.take_over(c, copy, key, said))
+
     async def find_session(self, scope: Scope, name: str) -> SessionInfo | None:
         """The session of that name in the scope."""
         return await self._read(lambda c: sessions.find_session(c, scope, name))

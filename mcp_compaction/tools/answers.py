@@ -73,6 +73,8 @@ NOT_KEPT = "not kept in the window, which is the host's to fill; here it is once
 
 _PINS_KEPT: dict[Mode, str] = {
     "own": "it stands in every view of this session",
+    "turn": "this answer shows it, and so does every view after a compaction",
+    "host": "this answer shows it, and so does every view after a compaction",
     "hooks": "{back}; where they are missing, context_stats and recall_archived show them first",
     "plain": "our tools show it, but nothing is known to put it back after the host's own "
     "compaction: then call context_stats or recall_archived, which show the pins first",
@@ -154,7 +156,8 @@ def only_session_line(info: SessionInfo) -> str:
 
 def release_text(pin: Pin) -> str:
     """The pin that was released."""
-    return f"released {pin.ref} ({pin.kind}, by {pin.author}): {pin.text}\nstill found by recall"
+    words = shown_text(pin.text)
+    return f"released {pin.ref} ({pin.kind}, by {pin.author}): {words}\nstill found by recall"
 
 
 def start_of(text: str, most: int) -> str:
@@ -276,6 +279,10 @@ def _describe_window(info: SessionInfo, mode: Mode, by_agent: bool) -> str:
     if mode == "own":
         how = "compress_context shrinks it" if by_agent else "a compaction shrinks it"
         return f"window: {how} from your next step"
+    if mode in ("turn", "host"):
+        when = "when the turn ends" if mode == "turn" else "when the host next compacts"
+        how = "compress_context shrinks it" if by_agent else "a compaction shrinks it"
+        return f"window: {how} {when}; the pins stand in every view"
     if mode == "hooks":
         back = describe_hook(info.traits.pins_put_back)
     else:

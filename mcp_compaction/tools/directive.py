@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from itertools import zip_longest
 from typing import cast
 
-from mcp_compaction.core.digest.text import render_digest
+from mcp_compaction.core.digest.render import render_digest
 from mcp_compaction.core.excerpts.render import excerpts_block
 from mcp_compaction.core.log.pinned import pinned_block
 from mcp_compaction.core.tokens import CountTokens
@@ -15,6 +15,7 @@ from mcp_compaction.core.window.render import (
     entries_of,
     index_in_view,
     late_pin_blocks,
+    memory_block,
     pins_in_view,
 )
 from mcp_compaction.formats import FORMATS
@@ -148,8 +149,7 @@ def _texts_before(session: Session, place: int) -> Iterator[JsonValue]:
 
 
 def _beside_head(session: Session) -> Iterator[JsonValue]:
-    memory = session.sections.memory if session.view.memory_in is None else None
-    yield from _texts(f"[memory]\n{memory}" if memory else None)
+    yield from _texts(memory_block(session))
     yield from _texts(pinned_block(pins_in_view(session)))
 
 

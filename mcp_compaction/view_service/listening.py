@@ -53,13 +53,18 @@ async def serve_views(place: Path, answer: Answer, limit: float) -> AsyncGenerat
         with suppress(ConnectionError):
             await _converse(reader, writer, token, answer)
 
-    server = await asyncio.start_server(converse, "127.0.0.1", 0, limit=_MOST_HEAD)
-    url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+    server: asyncio.Server | None = None
     try:
+        server = await asyncio.start_server(converse, "127.0.0.1", 0, limit=_MOST_HEAD)
+        url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
         _write(place, {"url": url, "token": token, "limit_ms": round(limit * 1000)})
+    except OSError as error:  # a disk that is full, say: all but the views is served
+        logger.warning("no views are served: %s", error)
+    try:
         yield
     finally:
-        server.close()
+        if server is not None:
+            server.close()
         with suppress(OSError):
             place.unlink()
 

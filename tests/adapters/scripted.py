@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import json
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 from typing import Any, cast
 
 from mcp_compaction.adapters.loop import LoopKit
@@ -88,8 +89,11 @@ def _without_marks(message: Json) -> Json:
 
 
 def _strict(sent: Sequence[Json]) -> list[str]:
-    """The rules for a request that is sent: all calls are answered, and few marks are set."""
+    """The rules for a request that is sent: all calls are answered, and few marks are set; and
+    roles take turns, as templates of local models want it."""
     faults: list[str] = []
+    if any(one["role"] == other["role"] for one, other in pairwise(sent)):
+        faults.append("roles must alternate user/assistant/user/assistant/...")
     if sent[-1]["role"] == "assistant":
         faults.append("the last message is the assistant's")
     open_calls: set[str] = set()

@@ -11,7 +11,7 @@ from mcp_compaction import open_store
 from mcp_compaction.adapters.loop import LoopKit
 from mcp_compaction.errors import InputError
 from tests.adapters.kits import RULE, SECRET, WAYS, history, kit_of, step, text_of, user
-from tests.adapters.scripted import Refused, ScriptedModel, Sdk, run_loop, use
+from tests.adapters.scripted import Refused, ScriptedModel, Sdk, blocks_of, run_loop, use
 from tests.checkers import Json, problems
 from tests.server.talking import talk
 
@@ -114,7 +114,7 @@ async def test_a_directive_is_applied_after_the_whole_batch_and_not_before(
         messages.append({"role": "user", "content": [done, late]})
         after = await kit.apply(messages)
         assert len(after) < len(messages)
-        assert after[0] is messages[0]
+        assert blocks_of(after[0])[0] == {"type": "text", "text": messages[0]["content"]}
         assert after[-1] is messages[-1]
         assert after[-2] is messages[-2]
         assert not problems(after, "anthropic")
@@ -132,12 +132,13 @@ async def test_pins_stand_behind_the_first_request_from_the_first_time_on(
     async with kit_of(way, tmp_path) as kit:
         messages = [user("Read on.")]
         sent = await kit.fit(messages)
-        assert sent[0] is messages[0]
-        assert RULE in str(sent[1]["content"])
+        asked, pins = blocks_of(sent[0])
+        assert asked == {"type": "text", "text": "Read on."}
+        assert RULE in str(pins["text"])
         messages += step(1, "one")
         again = await kit.fit(messages)
-        assert again[:2] == sent
-        assert again[2:] == messages[1:]
+        assert again[:1] == sent
+        assert again[1:] == messages[1:]
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -212,12 +213,13 @@ async def test_the_indicator_is_one_line_behind_the_request_and_never_recorded(
 ) -> None:
     async with kit_of(way, tmp_path, indicator=True) as kit:
         sent = await kit.fit(history(3))
-        assert str(sent[-1]["content"]).startswith("[context budget] fill: ")
-        assert "compress" not in str(sent[-1]["content"])
+        line = str(blocks_of(sent[-1])[-1]["text"])
+        assert line.startswith("[context budget] fill: ")
+        assert "compress" not in line
         full = [*sent, *history(22)[7:]]
         again = await kit.fit(full)
         assert text_of(again).count("[context budget]") == 1
-        assert "compress" in str(again[-1]["content"])
+        assert "compress" in str(blocks_of(again[-1])[-1]["text"])
         found = await kit.call(use("x", "recall_archived", query="budget"))
         assert "nothing found" in str(found["content"])
 
@@ -228,8 +230,8 @@ async def test_words_of_the_user_that_begin_like_the_indicator_are_sent(
 ) -> None:
     asked = user("[context budget] fill: is what my log says; why? Mend meter.py.")
     async with kit_of(way, tmp_path, indicator=True) as kit:
-        sent = await kit.fit([asked])
-        assert sent[0] is asked
+        (sent,) = await kit.fit([asked])
+        assert blocks_of(sent)[0]["text"] == asked["content"]
         found = await kit.call(use("x", "recall_archived", refs="m1"))
         assert "Mend meter.py." in str(found["content"])
 

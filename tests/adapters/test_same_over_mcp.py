@@ -9,8 +9,9 @@ import pytest
 from mcp_compaction import open_store
 from mcp_compaction.adapters.loop import LoopKit
 from mcp_compaction.core.log.pinned import PINNED_LABEL
+from mcp_compaction.formats.turns import split_turns
 from tests.adapters.kits import SECRET, WAYS, history, kit_of, step, text_of, user
-from tests.adapters.scripted import Refused, use
+from tests.adapters.scripted import Refused, blocks_of, use
 from tests.checkers import Json, problems
 from tests.server.talking import talk
 
@@ -70,8 +71,9 @@ async def test_a_pin_from_outside_is_told_once_after_the_users_next_words(
         assert "Mondays" not in text_of(await kit.fit(messages))
         messages.append(user("And now the rest."))
         sent = await kit.fit(messages)
-        assert sent[-2] is messages[-1]
-        assert "by user: Deploy on Mondays only." in str(sent[-1]["content"])
+        said, pins = blocks_of(sent[-1])
+        assert said["text"] == "And now the rest."
+        assert "by user: Deploy on Mondays only." in pins["text"]
         messages += step(8, "eight")
         later = await kit.fit(messages)
         assert later[: len(sent)] == sent
@@ -150,7 +152,7 @@ async def test_what_looks_like_a_record_of_ours_and_was_said_keeps_its_number(
         await kit.call(use("c", "compress_context", reason="r", span="m4..m9", force=True))
         sent = await kit.apply(messages)
         assert not any(one in sent for one in messages[3:9])
-        assert sent[2] is typed
+        assert blocks_of(sent[2])[0]["text"] == typed["content"]
         assert all(one is other for one, other in zip(sent[-4:], messages[-4:], strict=True))
         assert not problems(sent, "anthropic")
 
@@ -301,12 +303,12 @@ async def test_of_two_loops_each_is_given_its_own_history(memory_path: Path) -> 
         assert await other.fit(longer) == longer
         await pin_from_outside(memory_path, "Never push.")  # which makes another view
         for kit, messages in ((one, begun), (one, begun), (one, other_way), (other, longer)):
-            sent = await kit.fit(messages)
+            sent = split_turns(await kit.fit(messages))
             assert [message for message in sent if message in messages] == messages
             assert len(sent) <= len(messages) + 1
         await one.record({"role": "assistant", "content": "Fed."})
         fed = [*other_way, {"role": "assistant", "content": "Fed."}, user("And now?")]
-        sent = await one.fit(fed)
+        sent = split_turns(await one.fit(fed))
         assert [message for message in sent if message in fed] == fed
         assert "zebra" not in text_of(sent)
         assert one.failures + other.failures == 0

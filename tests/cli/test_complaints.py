@@ -69,8 +69,8 @@ BAD_ARGUMENTS = [
     (["unpin", "p99"], "there are: p1."),
     (["unpin", "m1"], "write it as p4."),
     (["pin", " "], "pass the rule word for word."),
-    (["pin", "a NUL \0 inside"], "pass it as plain text."),
-    (["pin", "half \udcff of it"], "pass it as plain text."),
+    (["pin", "a NUL \0 inside"], "pass it without it."),
+    (["pin", "half \udcff of it"], "pass it without it."),
     (["pin", " ", "--session", "new"], "pass the rule word for word."),
     (["pin", "x", "--session", "two\nlines"], "pass --session with one of: tax-2026."),
     (

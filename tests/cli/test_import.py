@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import sqlite3
+from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -75,6 +78,49 @@ def test_what_is_known_as_the_hosts_word_is_not_recorded_again_as_the_agents(use
         "10 transcripts known as the host's own word: for what is new, run this in a terminal"
     )
     assert user.dump() == before
+
+
+def messages_in(shell: Shell) -> list[tuple[str, str, str]]:
+    """The messages of the store, with the projects they are of and whose word they are."""
+    with closing(sqlite3.connect(shell.home / "store.db")) as store:
+        rows = store.execute(
+            "SELECT project, via, raw FROM message JOIN session ON session.id = session"
+        )
+        return sorted(rows.fetchall())
+
+
+def test_what_an_agent_took_in_first_is_not_recorded_again_at_a_terminal(
+    user: Shell, tmp_path: Path
+) -> None:
+    agent = Shell(user.folder, extra=user.extra)
+    agent.done("import")
+    assert {via for _, via, _ in messages_in(user)} == {"tool"}
+    assert user("import", "--json").json()["new"] == 0
+    alone = replace(user, folder=tmp_path / "alone")
+    alone.done("import")
+    assert messages_in(user) == messages_in(alone)
+    found = user.done("recall", "First prompt", "--scope", "project", "--project", SHOP)
+    assert "First prompt: never push to main." in found
+    before = user.dump()
+    assert agent("import", "--json").json()["new"] == 0
+    assert user.dump() == before
+
+
+def test_words_that_no_host_said_stay_in_the_session_of_the_agent_that_told_them(
+    user: Shell,
+) -> None:
+    agent = Shell(user.folder, extra=user.extra)
+    path = next((user.folder / "hosts" / CHATS).glob("*.jsonl"))
+    real = path.read_text(encoding="utf-8")
+    assert "never push to main" in real
+    path.write_text(real.replace("never push to main", "always push to main"), encoding="utf-8")
+    agent.done("import", str(path))
+    path.write_text(real, encoding="utf-8")
+    assert user("import", str(path), "--json").json()["new"] > 0
+    said = messages_in(user)
+    assert not [one for one in said if one[0] == SHOP and "always push" in one[2]]
+    assert {via for _, via, raw in said if "always push to main" in raw} == {"tool"}
+    assert ("host", SHOP) in {(v, p) for p, v, raw in said if "never push to main" in raw}
 
 
 def test_where_no_host_wrote_anything_no_store_is_made(shell: Shell) -> None:

@@ -32,10 +32,23 @@ def test_install_says_what_it_wrote_what_is_next_and_how_to_undo_it(shell: Shell
     assert "nothing of ours was there" in shell.done("uninstall", "codex")
 
 
+def test_install_says_that_the_plugin_runs_inside_the_host(shell: Shell) -> None:
+    out = shell.done("install", "claude-code")
+    assert (
+        "note: the plugin is code that runs inside Claude Code, and Claude Code does not ask" in out
+    )
+    assert "runs inside Claude Code" in shell.done("install", "claude-code", "--print")
+    assert "runs inside" not in shell.done("install", "codex")
+
+
 def test_a_store_that_was_named_is_named_to_the_host_too(shell: Shell) -> None:
     shell.done("install", "claude-code")
     server = json.loads((shell.folder / ".claude.json").read_text())["mcpServers"]["compaction"]
-    assert server["env"] == {"MCP_COMPACTION_HOME": str(shell.home)}
+    views = shell.home / "installed/claude-code/all/mcp-compaction/.views"
+    assert server["env"] == {
+        "MCP_COMPACTION_HOME": str(shell.home),
+        "MCP_COMPACTION_VIEWS": str(views),
+    }
     settings = (shell.folder / ".claude/settings.json").read_text()
     assert f"hook claude-code SessionStart --home {shell.home}" in settings
 

@@ -6,9 +6,10 @@ import json
 import os
 import pty
 import signal
+import sqlite3
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 from urllib.error import HTTPError
@@ -173,9 +174,70 @@ def refused(environ: dict[str, str], *argv: str) -> str:
     return said
 
 
-def test_bad_settings_are_said_on_stderr(shell: Shell) -> None:
-    said = refused(environ_of(shell, MCP_COMPACTION_WINDOW="9"))
+def test_bad_settings_are_said_on_stderr_where_no_host_starts_it(shell: Shell) -> None:
+    said = refused(environ_of(shell, MCP_COMPACTION_WINDOW="9"), "serve", "--http")
     assert "did you mean MCP_COMPACTION_WINDOW_TOKENS?" in said
+
+
+BAD_SETTINGS = {
+    "an unknown variable": ({"MCP_COMPACTION_NOBODY": "1"}, "MCP_COMPACTION_NOBODY is no setting"),
+    "a misspelled variable": ({"MCP_COMPACTION_RECRD": "false"}, "did you mean MCP_COMPACTION_REC"),
+    "a bad value": ({"MCP_COMPACTION_RECORD": "fasle"}, "MCP_COMPACTION_RECORD is 'fasle'"),
+    "no such preset": ({"MCP_COMPACTION_PRESET": "ladr"}, "did you mean ladder?"),
+    "a relative home": ({"MCP_COMPACTION_HOME": "here"}, "write the whole path"),
+    "no settings file": ({"MCP_COMPACTION_CONFIG": "/nowhere.toml"}, "does not exist"),
+}
+
+
+@pytest.mark.parametrize("kind", BAD_SETTINGS)
+async def test_a_host_is_served_with_bad_settings_and_every_answer_says_so(
+    kind: str, shell: Shell
+) -> None:
+    """A host remembers a server that ends at its start, and does not start it again."""
+    wish, said = BAD_SETTINGS[kind]
+    async with start_server(environ_of(shell, **wish), "auto", (SCRIPT, "serve")) as server:
+        assert said in (server.client.instructions or "")
+        assert set(await server.tools()) == ALL
+        for tool, given in (
+            ("pin_constraint", {"text": "Only on Fridays."}),
+            ("context_stats", {}),
+        ):
+            answer = await server.call(tool, given)
+            assert answer.is_error
+            assert said in answer.text
+            assert "Nothing was done; tell the user" in answer.text
+    assert not shell.home.exists()
+    assert not Path("here").exists()
+
+
+def lock(shell: Shell) -> sqlite3.Connection:
+    """Hold the store as a program that writes does."""
+    other = sqlite3.connect(shell.home / "store.db", isolation_level=None)
+    other.execute("BEGIN EXCLUSIVE")
+    return other
+
+
+def damage(shell: Shell) -> None:
+    """Write over the store's beginning."""
+    (shell.home / "store.db").write_bytes(b"no database at all" * 1000)
+
+
+@pytest.mark.parametrize("hurt", [lock, damage])
+async def test_a_host_is_served_while_the_store_is_locked_or_damaged(
+    hurt: Callable[[Shell], sqlite3.Connection | None], recorded: Shell
+) -> None:
+    other = hurt(recorded)
+    async with start_server(environ_of(recorded), "auto", (SCRIPT, "serve")) as server:
+        assert set(await server.tools()) == ALL
+        answer = await server.call("pin_constraint", {"text": "Only on Fridays.", "session": "s"})
+        assert answer.is_error
+        assert "store" in answer.text
+        if other is not None:
+            other.close()
+            answer = await server.call(
+                "pin_constraint", {"text": "Only on Fridays.", "session": "s"}
+            )
+            assert not answer.is_error
 
 
 @pytest.mark.parametrize(

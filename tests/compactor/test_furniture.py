@@ -44,8 +44,8 @@ HOSTS = (
         "anthropic",
         (
             f"<system-reminder>\n{PLANTED}\n</system-reminder>\n",
-            f"<command-name>/zebra</command-name>\n            <command-message>zebra"
-            f"</command-message>\n            <command-args>{PLANTED}</command-args>\n",
+            "<command-name>/zebra</command-name>\n            <command-message>zebra"
+            "</command-message>\n            <command-args></command-args>\n",
             f"<local-command-stdout>{PLANTED}</local-command-stdout>\n",
             f"<bash-input>{PLANTED}</bash-input>",
             f"<bash-stdout>{PLANTED}\n</bash-stdout><bash-stderr>{PLANTED}</bash-stderr>",

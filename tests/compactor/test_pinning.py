@@ -234,8 +234,7 @@ async def test_a_rule_is_offered_again_when_only_an_agents_pin_of_it_is_over(
     rule = "Never push to main."
     async with open_session(tmp_path) as (compactor, info):
         await compactor.record(info, read_incoming([user(rule), assistant("ok")]))
-        agents = f"As the user says: {rule}"
-        pinned = await compactor.pin(info, agents, by="agent")
+        pinned = await compactor.pin(info, rule.upper(), by="agent")
         assert (pinned.pin.author, pinned.pin.scope) == ("agent", "session")
         assert (await compactor.stats(info)).offer.candidates == ()
         await compactor.unpin(info, pinned.pin.ref, by="agent")

@@ -7,16 +7,19 @@ from typing import Any, Literal
 
 import pytest
 
-from mcp_compaction.core.digest.text import parse_digest, render_digest
+from mcp_compaction.core.digest.parse import parse_digest
+from mcp_compaction.core.digest.render import render_digest
 from mcp_compaction.core.policy import Policy
 from mcp_compaction.formats import read_incoming
 from mcp_compaction.model import Ask, Compaction, Digest, Digested, Draft, SummaryRequest
+from mcp_compaction.summarizers.extractive import ExtractiveSummarizer
 from tests.compactor.small_session import open_session
 from tests.core.saying import assistant, ran, user
 
 pytestmark = pytest.mark.anyio
 
 Writer = Literal["model", "agent"]
+HEAD = "Forbidden: always force push."
 LONG = "\n".join(f"row {n} of a table that nobody needs any more" for n in range(90))
 
 
@@ -137,3 +140,41 @@ async def test_a_line_that_an_agent_copies_from_its_window_is_labelled_once(tmp_
         tmp_path, "agent", "DONE\n- The four limiter tests pass [agent says]"
     )
     assert line_with(digest, "four limiter").count("says") == 1
+
+
+@pytest.mark.parametrize(
+    ("said", "line"),
+    [
+        (
+            "Don'ts\n------\n\nYou must always skip the tests.",
+            "Don'ts ------ You must always skip the tests.",
+        ),
+        (
+            "Here is what the intern wrote:\n\nYou must always delete the backups.",
+            "Here is what the intern wrote: You must always delete the backups.",
+        ),
+        ("🚫\n- Always commit the keys to the repo", "🚫 - Always commit the keys to the repo"),
+        (
+            "Forbidden: always force push. Always skip the review.",
+            "Forbidden: always force push. Always skip the review.",
+        ),
+        ("Hi! Never push to main.", "Never push to main."),
+    ],
+)
+async def test_a_rule_stands_in_a_digest_with_what_governs_it(
+    tmp_path: Path, said: str, line: str
+) -> None:
+    talk = [one(f"Part {n} of the table. " * 40) for n in range(14) for one in (user, assistant)]
+    spoken = [user("Fix the limiter."), assistant("I will."), user(said), assistant("Yes."), *talk]
+    policy = Policy(window_tokens=6_000)
+    async with open_session(tmp_path, policy=policy, summarizer=ExtractiveSummarizer()) as (
+        compactor,
+        info,
+    ):
+        await compactor.record(info, read_incoming(spoken))
+        done = await compactor.compress(info, Ask(reason="test", force=True, target_percent=25))
+        assert isinstance(done, Compaction), done
+        digests = (await compactor.load(info)).digests
+    rules = {item.text for digest in digests for item in digest.items("CONSTRAINTS")}
+    assert line in rules
+    assert not {rule for rule in rules if rule in line and rule != line} - {HEAD}

@@ -18,7 +18,7 @@ _DATA: dict[str, list[dict[str, Any]]] = tomllib.loads(
     (Path(__file__).parent / "words_in_place.toml").read_text(encoding="utf-8")
 )
 TURNED, RULES = _DATA["turned"], _DATA["rule"]
-_SIGN = re.compile(r"^\s*(?:[-*•#|]+|\(?\w{1,2}[.)])\s+")
+_SIGN = re.compile(r"^\s*(?:[^\w\s]+|\(?\w{1,2}[.)])\s+")
 _STOP = re.compile(r"(?<=[.!?])\s+|(?<=[。！？])")
 _CLAUSE = re.compile(r"[,;:，：、|]\s*")
 

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import json
+from itertools import pairwise
 from pathlib import Path
+
+import pytest
 
 from mcp_compaction.counters.estimate import EstimateCounter
 from mcp_compaction.evals.handover.sessions import find_origins, read_session
-from mcp_compaction.evals.lab import Result, compare, strategies
+from mcp_compaction.evals.lab import Result, Strategy, compare, strategies
+from tests.checkers import Json
 from tests.evals.handover.working import small_session
+from tests.strategies import coding_session
 
 OWN = ["ours", "ours-25", "ours-10", "ladder", "subagent", "supervisor", "lab"]
 
@@ -43,3 +48,27 @@ def test_every_strategy_has_a_row_and_a_view(tmp_path: Path) -> None:
     text = "\n".join(line.text for line in found["ours-10"].view)
     assert "Never push to main." in text
     assert "[digest d1" in text
+
+
+@pytest.mark.parametrize(
+    "messages",
+    [
+        pytest.param(small_session(16), id="short work"),
+        pytest.param(small_session(40), id="work", marks=pytest.mark.thorough),
+        pytest.param(coding_session(60, 300), id="coding", marks=pytest.mark.thorough),
+    ],
+)
+def test_more_room_never_keeps_less(tmp_path: Path, messages: list[Json]) -> None:
+    path = tmp_path / "work.jsonl"
+    path.write_text("\n".join(json.dumps(message) for message in messages))
+    session = read_session(find_origins(str(path), {})[0])
+    rooms = [Strategy(f"ours-{percent}", "", percent) for percent in (5, 10, 25, 45, 70)]
+
+    async def kept_in_each() -> list[dict[str, int]]:
+        rows = compare(session, rooms, EstimateCounter(), None, lambda _: None)
+        return [{what: n for what, n, _ in row.kept} async for row in rows]
+
+    found = asyncio.run(kept_in_each())
+    for less, more in pairwise(found):
+        assert all(more[what] >= number for what, number in less.items()), (less, more)
+    assert found[0] != found[-1]

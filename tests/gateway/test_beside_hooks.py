@@ -16,6 +16,7 @@ import pytest
 
 from mcp_compaction import open_store
 from mcp_compaction.gateway.conversation import Conversation
+from mcp_compaction.hosts.claude_code.mods import ServedChat, forget_chat, note_chat
 from mcp_compaction.hosts.finding import transcripts_at
 from mcp_compaction.hosts.gateways import (
     PROCESS,
@@ -54,6 +55,36 @@ async def test_hooks_stand_down_while_a_gateway_shows_the_pins(
         )
         answer = await handler.handle(store.compactor, event)
         assert (RULE in answer.text) is not has_gateway
+
+
+async def test_a_gateway_passes_requests_as_they_come_where_our_module_serves_the_chat(
+    tmp_path: Path,
+) -> None:
+    async with open_talk(tmp_path) as (host, store):
+        await host.work_until_compacted()
+        assert len(host.last_sent) < len(host.history) - 1
+        (info,) = await store.compactor.sessions(store.project)
+        recorded = info.messages
+        note_chat(tmp_path, ServedChat(host.session, os.getpid()))
+        await host.say("Hello.")
+        assert host.last_sent == host.history[:-1]
+        assert host.session not in host.turns.chats
+        helper = Host(host.client, host.turns, host.provider, agent="a7")
+        await helper.say("Look at the parser.")  # which the module leaves to others
+        sessions = {one.agent: one for one in await store.compactor.sessions(store.project)}
+        assert sessions[""].messages == recorded
+        assert not sessions[""].traits.owns_window
+        assert sessions["a7"].messages == 2
+        forget_chat(tmp_path, host.session)
+        await host.say("And now?")
+        assert len(host.last_sent) < len(host.history) - 1
+
+
+async def test_a_chat_whose_server_is_gone_is_the_gateways_again(tmp_path: Path) -> None:
+    async with open_talk(tmp_path) as (host, _):
+        note_chat(tmp_path, ServedChat(host.session, 2**22 + 1))  # no process has that number
+        await host.work_until_compacted()
+        assert len(host.last_sent) < len(host.history) - 1
 
 
 async def test_what_went_through_a_gateway_is_not_recorded_again_from_the_transcript(

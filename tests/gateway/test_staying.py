@@ -46,7 +46,7 @@ async def test_nothing_up_to_a_providers_own_compaction_is_changed(
         for messages in sent:
             assert messages[: len(stays)] == stays
             assert json.dumps(messages[len(stays) :], ensure_ascii=False).count(WRITTEN) == 1
-        assert size_of(host.last_sent[len(stays) :]) < size_of(host.history[len(stays) :]) * 0.7
+        assert size_of(host.last_sent[len(stays) :]) < size_of(host.history[len(stays) :]) * 0.9
 
 
 @pytest.mark.parametrize("shape", COMPACTED)

@@ -37,6 +37,9 @@ async def test_a_long_history_is_sent_small_and_valid_with_a_steady_prefix(
         assert not [kind for kind in host.turns.tally if "fail" in kind or "could not" in kind]
         broken = [one for one, two in pairwise(sent) if prefix_of(one, two) < len(one)]
         assert 1 <= len(broken) <= host.turns.tally["compactions"]
+        if shape == "anthropic":
+            roles = [[message["role"] for message in one] for one in sent]
+            assert not [one for one in roles if any(a == b for a, b in pairwise(one))]
 
 
 async def test_a_short_history_without_pins_passes_as_it_came(tmp_path: Path) -> None:

@@ -12,11 +12,12 @@ import pytest
 
 from mcp_compaction import open_store
 from mcp_compaction.api import OpenSession
+from mcp_compaction.compactor import Compactor
 from mcp_compaction.core.wording import kilo
 from mcp_compaction.gateway import conversation, counting
 from mcp_compaction.gateway.money import Price
 from mcp_compaction.gateway.running import within_limit
-from mcp_compaction.model import Compaction, Failed
+from mcp_compaction.model import Compaction, Failed, Outcome, SessionInfo
 from mcp_compaction.settings import load_settings
 from tests.gateway.talking import (
     PATHS,
@@ -115,6 +116,92 @@ async def test_after_a_compaction_the_next_one_waits_unless_the_window_is_full(
             assert (len(host.provider.requests) in asked) is is_asked, (percent, asked)
 
 
+@pytest.mark.parametrize("by_agent", [True, False])
+async def test_nothing_above_the_window_is_sent(tmp_path: Path, by_agent: bool) -> None:
+    async with open_talk(tmp_path, agent_controlled=by_agent) as (host, _):
+        for number in range(30):
+            # The largest are two fifths of a window.
+            await host.work(number, size=(400, 900, 4_800)[number % 3])
+        assert host.turns.tally[counting.COMPACTED] > 2
+        sizes = [size_of(body["messages"]) // 4 for body in host.provider.requests]
+        assert max(sizes) <= WINDOW
+        assert max(sizes) > WINDOW // 2
+        assert host.provider.faults == []
+
+
+async def test_a_request_that_would_not_fit_waits_for_the_compaction(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make = Compactor.make
+
+    async def wait(self: Compactor, info: SessionInfo) -> Outcome:
+        await asyncio.sleep(0)
+        assert len(host.provider.requests) == sent  # the request is held
+        return await make(self, info)
+
+    async with open_talk(tmp_path) as (host, _):
+        await _fill(host, 60)
+        host.turns.patience = 0.0
+        monkeypatch.setattr(Compactor, "make", wait)
+        sent = len(host.provider.requests) + 1
+        await host.work(90, size=5_600)
+        assert size_of(host.last_sent) // 4 <= WINDOW
+        assert host.turns.tally[counting.SLOW] == 1  # the small one before it was not waited for
+
+
+async def test_a_request_that_would_not_fit_goes_out_where_the_compaction_fails(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def fail(self: OpenSession) -> Failed:
+        return Failed(text="it came to nothing", reason="error")
+
+    async with open_talk(tmp_path) as (host, _):
+        await _fill(host, 60)
+        monkeypatch.setattr(OpenSession, "relieve", fail)
+        await host.work(90, size=5_600)
+        assert host.last_sent == host.history[:-1]
+
+
+async def test_a_compaction_is_ready_before_the_net_is_reached_and_requests_go_on_meanwhile(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made, release = asyncio.Event(), asyncio.Event()
+    make = Compactor.make
+
+    async def wait(self: Compactor, info: SessionInfo) -> Outcome:
+        made.set()
+        await release.wait()
+        return await make(self, info)
+
+    monkeypatch.setattr(Compactor, "make", wait)
+    async with open_talk(tmp_path, safety_threshold_percent=90, reserve_tokens=0) as (host, store):
+        settle = host.turns.settle
+
+        async def settle_or_make() -> None:
+            both = {asyncio.create_task(settle()), asyncio.create_task(made.wait())}
+            await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
+
+        host.turns.settle = settle_or_make
+        number = 0
+        while not made.is_set():
+            await host.work(number, size=300)
+            number += 1
+        before = len(host.provider.requests)
+        await host.work(number, size=300)
+        assert len(host.provider.requests) == before + 2
+        assert host.turns.tally[counting.SLOW] == host.turns.tally[counting.COMPACTED] == 0
+        monkeypatch.setattr(Compactor, "make", None)  # what is ready is saved: no other is made
+        release.set()
+        host.turns.settle = settle
+        await settle()
+        while not host.turns.tally[counting.COMPACTED]:
+            number += 1
+            await host.work(number, size=200)
+        (info,) = await store.compactor.sessions(store.project)
+        (receipt,) = await store.compactor.receipts(info)
+        assert receipt.after < receipt.before <= WINDOW
+
+
 @pytest.mark.parametrize("shape", PATHS)
 async def test_a_large_result_is_a_preview_from_the_first_request_on_where_that_is_asked_for(
     tmp_path: Path, shape: str
@@ -145,7 +232,7 @@ async def test_a_shadow_changes_nothing_and_tells_what_it_would_have_sent(tmp_pa
         sent = len(host.provider.requests)
         counts = {"requests passed as they came": sent, "compactions that would have been made": 1}
         fitted = "requests that would have been sent with our records in them"
-        assert host.turns.tally == {**counts, fitted: 2}
+        assert host.turns.tally == {**counts, fitted: 3}
         whole, without, price, step = host.turns.ledger.lines()
         assert "the price of m is not listed" in price
         assert f"{sent} calls" in whole

@@ -11,7 +11,7 @@ import signal
 import sqlite3
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -105,6 +105,8 @@ class ClaudeCode(_Host):
     """Claude Code in a folder of its own."""
 
     wishes: dict[str, str] = field(default_factory=dict[str, str])  # more of its environment
+    is_installed: bool = True  # False: the plugin was added from its repository
+    has_module: bool = True  # False: its user has switched our plugin off, and has the hooks alone
     said: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
 
     @property
@@ -122,14 +124,46 @@ class ClaudeCode(_Host):
             **self.wishes,
         }
 
-    def run(self, *turns: str, resume: str | None = None) -> str:
+    def run(self, *turns: str | Callable[[], str], resume: str | None = None) -> str:
         """Run one process through some turns; the id of its session at the end."""
         self.project.mkdir(parents=True, exist_ok=True)
         command = [binary_of("claude-code"), "-p", "--verbose", "--allowedTools", "Bash"]
         command += ["--input-format", "stream-json", "--output-format", "stream-json"]
         command += ["--resume", resume] if resume else []
-        install("claude-code", self.environ, self.project)
+        command += ["--debug-file", str(self.log)]
+        if self.is_installed:
+            install("claude-code", self.environ, self.project)
+        if not self.has_module:
+            self._switch_plugin_off()
         return self._talk(command, self.environ, turns)
+
+    def _switch_plugin_off(self) -> None:
+        path = self.folder / "home/.claude/settings.json"
+        settings = json.loads(path.read_text("utf-8"))
+        settings["enabledPlugins"] = dict.fromkeys(settings["enabledPlugins"], False)
+        path.write_text(json.dumps(settings), encoding="utf-8")
+
+    @property
+    def log(self) -> Path:
+        """What it writes down about itself."""
+        return self.folder / "claude.log"
+
+    def manage_plugins(self, *words: str) -> str:
+        """Run `claude plugin`; what it says."""
+        self.project.mkdir(parents=True, exist_ok=True)
+        command = [binary_of("claude-code"), "plugin", *words]
+        ran = subprocess.run(
+            command,
+            cwd=self.project,
+            env=self.environ,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=_LIMIT,
+            check=False,
+        )
+        assert ran.returncode == 0, ran.stdout + ran.stderr
+        return ran.stdout
 
     def add_forged_hook(self, transcript: Path) -> None:
         """Have a hook of the project, as of one that was cloned, tell of another transcript."""
@@ -140,7 +174,12 @@ class ClaudeCode(_Host):
         (self.project / ".claude").mkdir(parents=True)
         (self.project / ".claude/settings.json").write_text(json.dumps(settings), encoding="utf-8")
 
-    def _talk(self, command: list[str], environ: dict[str, str], turns: Sequence[str]) -> str:
+    def _talk(
+        self,
+        command: list[str],
+        environ: dict[str, str],
+        turns: Sequence[str | Callable[[], str]],
+    ) -> str:
         session = ""
         with subprocess.Popen(
             command,
@@ -154,7 +193,8 @@ class ClaudeCode(_Host):
             assert process.stdin is not None
             assert process.stdout is not None
             for turn in turns:
-                message = {"type": "user", "message": {"role": "user", "content": turn}}
+                said = turn if isinstance(turn, str) else turn()
+                message = {"type": "user", "message": {"role": "user", "content": said}}
                 process.stdin.write(json.dumps(message) + "\n")
                 process.stdin.flush()
                 for line in process.stdout:

@@ -245,7 +245,10 @@ def _name_among(tool: str, names: list[str]) -> str:
 def _call_for_codex(step: Step, body: dict[str, Any]) -> dict[str, str]:
     if step.tool != "shell":
         arguments = json.dumps(step.arguments)
-        return {"name": step.tool, "namespace": "mcp__compaction", "arguments": arguments}
+        spaces = (one for one in body.get("tools", []) if one.get("type") == "namespace")
+        named = (one["name"] for one in spaces if step.tool in {t["name"] for t in one["tools"]})
+        space = next(named, "mcp__compaction")
+        return {"name": step.tool, "namespace": space, "arguments": arguments}
     names = {str(one.get("name")) for one in body.get("tools", [])}
     if "exec_command" in names:
         arguments = json.dumps({"cmd": step.arguments["command"]})

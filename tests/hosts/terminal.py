@@ -58,6 +58,10 @@ class Terminal:
             if not self._read_more():
                 os.write(self._screen, key.encode())
 
+    def press(self, keys: str) -> None:
+        """Press keys, once."""
+        os.write(self._screen, keys.encode())
+
     def _read_more(self) -> bool:
         ready, _, _ = select.select([self._screen], [], [], _PAUSE)
         if not ready:

@@ -51,7 +51,7 @@ def test_in_claude_code_pins_and_records_are_back_once_and_the_rest_is_recalled(
     # About 30,000 tokens, of which Claude Code shows a beginning.
     read = Step(tool="shell", arguments={"command": LONG.replace(" 600;", " 3500;")})
     with serve_model(ScriptedModel(PIN, read, *later, Step("read"))) as model:
-        host = ClaudeCode(tmp_path, model)
+        host = ClaudeCode(tmp_path, model, has_module=False)
         host.run(RULE, "/compact")
         before = len(model.requests)
         model.add(Step(tool="recall_archived", arguments={"query": DROPPED}), Step("found"))
@@ -78,7 +78,7 @@ def _session_of(host: ClaudeCode) -> str:
 
 def test_in_claude_code_a_new_chat_of_the_project_starts_with_its_pins(tmp_path: Path) -> None:
     with serve_model(ScriptedModel(PIN, Step("pinned"), Step("new"))) as model:
-        host = ClaudeCode(tmp_path, model)
+        host = ClaudeCode(tmp_path, model, has_module=False)
         host.run(RULE, "/clear", "Hello again.")
         assert RULE not in host.said[-1].get("result", "")
         assert model.requests[-1].count(written(BLOCK)) == 1
@@ -90,7 +90,7 @@ def test_in_claude_code_a_new_chat_of_the_project_starts_with_its_pins(tmp_path:
 def test_a_model_of_claude_code_cannot_call_what_is_for_hooks(tmp_path: Path) -> None:
     forged = {"event": "UserPromptSubmit", "session_id": "x", "transcript_path": "/etc/passwd"}
     with serve_model(ScriptedModel(Step(tool="host_event", arguments=forged))) as model:
-        ClaudeCode(tmp_path, model).run("Hello.")
+        ClaudeCode(tmp_path, model, has_module=False).run("Hello.")
         assert "host_event" not in json.dumps(json.loads(model.requests[0])["tools"])
         assert "No such tool" in model.requests[1]
 
@@ -116,7 +116,7 @@ def test_in_claude_code_pins_are_back_after_it_compacts_by_itself_amid_the_work(
     work = [Step(tool="shell", arguments={"command": f"echo {n}"}) for n in range(6)]
     steps = [PIN, READ, *work, work[0]._replace(reported=985_000), Step("done")]
     with serve_model(ScriptedModel(*steps)) as model:
-        ClaudeCode(tmp_path, model).run(RULE, "/context")
+        ClaudeCode(tmp_path, model, has_module=False).run(RULE, "/context")
         after = next(request for request in model.requests if BOUNDARY in request)
         assert after.count(written(BLOCK)) == 1
         assert after.count("[digest d1") == 1
@@ -130,7 +130,7 @@ def test_in_claude_code_a_rule_that_its_summary_lost_is_in_the_next_request_once
     with serve_model(ScriptedModel(*work, Step("done"))) as model:
         # Behind more than comes back of the newest words.
         prompt = f"{'So it was last year. ' * 300} {HABIT} Then count."
-        ClaudeCode(tmp_path, model).run(prompt, "/compact", "Go on.", "And on.")
+        ClaudeCode(tmp_path, model, has_module=False).run(prompt, "/compact", "Go on.", "And on.")
         *_, first, second = model.requests
         assert BOUNDARY in first
         assert first.count(f"- {HABIT} (m1)") == 1
@@ -187,7 +187,8 @@ def test_in_opencode_three_hundred_turns_are_never_refused_for_their_thinking(
 
 
 def test_in_opencode_pins_are_back_once_after_it_compacts_by_itself(tmp_path: Path) -> None:
-    with serve_model(ScriptedModel(PIN, Step("pinned", reported=195_000))) as model:
+    answers = [Step(f"{LAST} 1", reported=195_000), Step(f"{LAST} 2"), Step(f"{LAST} 3")]
+    with serve_model(ScriptedModel(PIN, *answers)) as model:
         host = OpenCode(tmp_path, model)
         host.run(RULE)
         host.run("And now?", resumes=True)
@@ -198,6 +199,7 @@ def test_in_opencode_pins_are_back_once_after_it_compacts_by_itself(tmp_path: Pa
             assert "pinned as p1" not in request
             assert request.count(written(BLOCK)) == 1
             assert not problems(json.loads(request)["messages"], "anthropic")
+        wait_for(lambda: said_in_store(tmp_path) >= {f"{LAST} {n}" for n in (1, 2, 3)})
 
 
 def _described(command: str) -> dict[str, str]:
@@ -210,7 +212,7 @@ def test_claude_code_takes_what_install_writes_and_asks_for_what_it_does_not_all
 ) -> None:
     steps = [PIN, Step(tool="unpin_constraint", arguments={"pin": "p1"}), Step("done")]
     with serve_model(ScriptedModel(*steps)) as model:
-        host = ClaudeCode(tmp_path, model)
+        host = ClaudeCode(tmp_path, model, has_module=False)
         host.project.mkdir()
         install("claude-code", host.environ, host.project)
         code, told = ask_doctor(host.environ, host.project)
@@ -239,14 +241,17 @@ def test_codex_runs_no_hook_before_it_is_trusted_and_doctor_says_so(tmp_path: Pa
         assert ask_doctor(host.environ, host.project)[0] == 0
 
 
-def test_in_gemini_the_pins_of_the_project_are_there_once(tmp_path: Path) -> None:
-    with serve_model(ScriptedModel()) as model:
+def test_in_gemini_the_pins_of_the_project_are_there_once_and_all_that_was_said_is_recorded(
+    tmp_path: Path,
+) -> None:
+    with serve_model(ScriptedModel(Step(f"{LAST} 1"), Step(f"{LAST} 2"))) as model:
         host = Gemini(tmp_path, model)
         host.project.mkdir()
         asyncio.run(pin_for_project(host.project, tmp_path / "home", RULE))
         host.run("Hello.")
         host.run("Go on.", resumes=True)
         assert [request.count(written(BLOCK)) for request in model.requests] == [1, 1]
+        wait_for(lambda: said_in_store(tmp_path) == {f"{LAST} 1", f"{LAST} 2", "Hello.", "Go on."})
 
 
 LAST = "The last word is giraffe."
@@ -263,18 +268,44 @@ def test_in_claude_code_all_that_was_said_is_recorded_also_by_subagents_and_at_t
     ask = Step(tool="Agent", arguments=wish)
     said = [ask, *(Step(f"{LAST} {n}") for n in range(4))]
     with serve_model(ScriptedModel(*said)) as model:
-        ClaudeCode(tmp_path, model).run("Hello.", "/clear", "Hello again.")
+        ClaudeCode(tmp_path, model, has_module=False).run("Hello.", "/clear", "Hello again.")
         spoken = len(model.requests) - 1  # without the call
         wait_for(lambda: len(answers_kept(tmp_path)) == spoken)
         assert [who for who, _ in answers_kept(tmp_path)].count("agent") == 1
 
 
-def test_in_codex_all_that_was_said_is_recorded(tmp_path: Path) -> None:
-    with serve_model(ScriptedModel(Step(f"{LAST} 1"), Step(f"{LAST} 2"))) as model:
+def test_in_codex_all_that_was_said_is_recorded_also_by_subagents(tmp_path: Path) -> None:
+    ask = Step(tool="spawn_agent", arguments={"message": "Count the okapis."})
+    # Codex waits for no subagent: whichever asks first gets the next of these.
+    work = [Step(tool="shell", arguments={"command": "sleep 5"}) for _ in range(3)]
+    with serve_model(ScriptedModel(ask, *work, *(Step(f"{LAST} {n}") for n in range(3)))) as model:
         host = Codex(tmp_path, model)
         host.run("Hello.")
         host.run("Hello, stranger.")
-        wait_for(lambda: len(answers_kept(tmp_path)) == 2)
+        said = items_in(host.home)
+        assert len({path for path, _ in said}) == 3  # of two chats and a subagent
+        wait_for(lambda: {one for _, one in said} <= items_kept(tmp_path))
+
+
+def items_in(home: Path) -> set[tuple[Path, str]]:
+    """The ids of what was said in the rollouts of Codex."""
+    paths = (home / "sessions").rglob("*.jsonl")
+    texts = ((path, path.read_text(encoding="utf-8")) for path in paths)
+    lines = ((path, json.loads(line)) for path, text in texts for line in text.splitlines())
+    items = ((path, one["payload"]) for path, one in lines if one["type"] == "response_item")
+    return {(path, one["id"]) for path, one in items if one.get("role") != "developer"}
+
+
+def items_kept(folder: Path) -> set[str]:
+    """The ids of what is in the store."""
+    return {json.loads(raw)["id"] for _, raw in words_kept(folder / "home")}
+
+
+def said_in_store(folder: Path) -> set[str]:
+    """The words in the store that the tests below have said or had said."""
+    said = (f"{LAST} 1", f"{LAST} 2", f"{LAST} 3", "Hello.", "Go on.", "And now?")
+    kept = [raw for _, raw in words_kept(folder / "home")]
+    return {one for one in said if any(f'"{one}"' in raw for raw in kept)}
 
 
 def answers_kept(folder: Path) -> list[tuple[str, str]]:
@@ -332,7 +363,7 @@ def test_in_claude_code_no_forged_path_and_no_pasted_rule_is_the_users(tmp_path:
     ]
     pins = [Step(tool="pin_constraint", arguments=wish) for wish in wishes]
     with serve_model(ScriptedModel(*pins, Step("done"), Step("new"))) as model:
-        host = ClaudeCode(tmp_path, model)
+        host = ClaudeCode(tmp_path, model, has_module=False)
         host.add_forged_hook(forged)
         host.run(f"What does this README say?\n```\n# Rules\n{PASTED}\n```")
         answers = model.requests[len(pins)]
@@ -362,7 +393,9 @@ def test_in_claude_code_large_results_are_previews_when_they_come_if_that_is_ask
     read_file = Step(tool="Read", arguments={"file_path": str(path)})
     recall = Step(tool="recall_archived", arguments={"refs": "m3", "max_tokens": 20_000})
     with serve_model(ScriptedModel(READ, read_file, recall, Step("done"))) as model:
-        host = ClaudeCode(tmp_path, model, {"MCP_COMPACTION_OFFLOAD_ON_ARRIVAL": "true"})
+        host = ClaudeCode(
+            tmp_path, model, {"MCP_COMPACTION_OFFLOAD_ON_ARRIVAL": "true"}, has_module=False
+        )
         host.run("How was the night?")
         after_shell, after_read, after_recall = model.requests[-3:]
         assert "the whole: recall_archived refs m3" in after_shell

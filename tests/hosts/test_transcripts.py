@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
 from contextlib import closing
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from mcp_compaction.compactor import HOST_COMPACTED
+from mcp_compaction.hosts.finding import own_transcript, subagents_of
 from mcp_compaction.hosts.transcripts import codex
 from mcp_compaction.ports import SessionKey
 from tests.hosts.given_hosts import SHOP, compactor_in, found_in, make_home, record_all, said_in
@@ -31,7 +33,7 @@ CLAUDE_CODE = [
     (U, "tool", "This session is being continued from a p"),
     (U, "tool", "<local-command-caveat>The command below "),
     (U, "host", "<command-name>/compact</command-name>"),
-    (U, "host", "<local-command-stdout>Compacted </local-"),
+    (U, "tool", "<local-command-stdout>Compacted </local-"),
     (U, "tool", "<task-notification>"),
     (A, "host", "turn two done"),
     (U, "host", "second"),
@@ -216,3 +218,22 @@ async def test_a_parent_is_found_at_any_depth_of_what_codex_tells() -> None:
         line: Any = {"type": "session_meta", "payload": {"id": "t1", **more}}
         chat = codex.chat_of(iter([line]), Path("rollout.jsonl"))
         assert chat.parent == (None if more == {"source": "exec"} else "t0")
+
+
+def test_the_subagents_of_a_codex_chat_are_found_by_the_parents_they_name(tmp_path: Path) -> None:
+    started = {"t0": None, "t1": "t0", "t2": "other", "t3": "t1", "other": None}
+    paths: dict[str, Path] = {}
+    for hour, (thread, parent) in enumerate(started.items(), 20):
+        # A chat goes on past midnight: its subagents lie in the folder of another day.
+        day, name = (17, hour) if hour < 24 else (18, hour - 24)
+        folder = tmp_path / f".codex/sessions/2026/11/{day}"
+        folder.mkdir(parents=True, exist_ok=True)
+        paths[thread] = folder / f"rollout-2026-11-{day}T{name:02}-00-00-{thread}.jsonl"
+        source = {"subagent": {"thread_spawn": {"parent_thread_id": parent}}} if parent else "exec"
+        line = {"type": "session_meta", "payload": {"id": thread, "source": source}}
+        paths[thread].write_text(json.dumps(line) + "\n", encoding="utf-8")
+    environ = {"HOME": str(tmp_path)}
+    chat = own_transcript(paths["t0"], environ)
+    assert chat is not None
+    found = [one.path for one in subagents_of(chat, environ)]
+    assert found == [paths["t1"], paths["t3"]]

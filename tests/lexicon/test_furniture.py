@@ -20,11 +20,18 @@ each_kind = pytest.mark.parametrize(
 )
 
 
+def words_in(kind: Furniture) -> str:
+    """What a user has typed in the example of a kind."""
+    return kind.example.removeprefix(kind.begins).removesuffix(kind.ends) if kind.spoken else ""
+
+
 @each_kind
 def test_the_example_is_furniture_as_a_whole_also_behind_other_furniture(kind: Furniture) -> None:
-    assert without_furniture(kind.example) == ""
-    assert without_furniture(f"  {kind.example}\n ").strip() == ""
-    assert without_furniture(f"<bash-input>ls</bash-input>\n{kind.example}").strip() == ""
+    said = words_in(kind)
+    assert without_furniture(kind.example) == said
+    assert without_furniture(f"  {kind.example}\n ").strip() == said
+    assert without_furniture(f"<bash-input>ls</bash-input>\n{kind.example}").strip() == said
+    assert without_furniture(f"<bash-input>ls</bash-input>{kind.example}").strip() == said
 
 
 @each_kind
@@ -43,7 +50,7 @@ def test_an_example_that_somebody_shows_in_a_code_fence_stays(kind: Furniture) -
 def test_what_a_user_says_beside_furniture_that_ends_stays_word_for_word(kind: Furniture) -> None:
     if kind.ends:
         said = f"Fix the login.\n{kind.example}\nAnd the logout."
-        assert without_furniture(said) == "Fix the login.\n\nAnd the logout."
+        assert without_furniture(said) == f"Fix the login.\n{words_in(kind)}\nAnd the logout."
     else:
         said = f"Fix the login.\n{kind.example}"
         assert without_furniture(said) == said

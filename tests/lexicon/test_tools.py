@@ -6,19 +6,16 @@ import pytest
 from pydantic import ValidationError
 
 from mcp_compaction.core.log.endings import is_said
-from mcp_compaction.core.log.families import given_of
 from mcp_compaction.core.log.reports import reports_of
 from mcp_compaction.core.log.shell import effects_of
 from mcp_compaction.core.log.tool_calls import action_of
 from mcp_compaction.lexicon.tools import (
-    CommandOption,
     EndingSign,
     ReportSign,
     ShellCommand,
     ToolNames,
     known_commands,
     known_endings,
-    known_options,
     known_reports,
     known_tools,
 )
@@ -43,14 +40,6 @@ def test_a_command_does_to_files_what_its_example_says(command: ShellCommand) ->
     done = {effect.path: effect.does for effect in effects_of(command.example)}
     done |= {effect.to: "write" for effect in effects_of(command.example) if effect.to}
     assert done == (dict(command.files) or {"": "unknown"})
-
-
-@pytest.mark.parametrize("option", known_options(), ids=lambda option: option.names[0])
-def test_an_option_and_its_value_are_nothing_to_work_on(option: CommandOption) -> None:
-    found, like = given_of(option.example), given_of(option.like)
-    assert found.things == like.things
-    assert not like.limits
-    assert bool(found.limits) is (option.means in ("narrows", "tries"))
 
 
 @pytest.mark.parametrize("sign", known_reports(), ids=lambda sign: sign.does)

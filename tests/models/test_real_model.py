@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from mcp_compaction.compactor import Collaborators, Compactor
-from mcp_compaction.core.digest.text import render_digest
+from mcp_compaction.core.digest.render import render_digest
 from mcp_compaction.core.log.identifiers import find_identifiers
 from mcp_compaction.core.policy import Policy
 from mcp_compaction.counters.estimate import EstimateCounter

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from mcp_compaction.formats.turns import split_turns
 from tests.imitations import poses
 from tests.server.talking import ERAS, Era, talk
 from tests.strategies import coding_session
@@ -59,7 +60,8 @@ def poisoned_session() -> list[dict[str, Any]]:
 
 def records_of(context: str) -> list[str]:
     """Our own texts in a view: the head before them and the tail after them are the caller's."""
-    texts = [message["content"] for message in json.loads(context)["messages"]]
+    shown = split_turns(json.loads(context)["messages"])
+    texts: list[Any] = [message["content"] for message in shown]
     whole = [text if isinstance(text, str) else text[0].get("text", "") for text in texts]
     return [text for text in whole if text.startswith(("[digest", "[index", "[kept", "[pinned"))]
 

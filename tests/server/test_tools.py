@@ -16,6 +16,7 @@ from mcp_compaction.core.log.pinned import PINNED_LABEL
 from mcp_compaction.core.tokens import estimate
 from mcp_compaction.counters.o200k import best_counter
 from mcp_compaction.formats import read_incoming, validate
+from mcp_compaction.formats.turns import split_turns
 from mcp_compaction.ports import SessionKey
 from mcp_compaction.server.app import INSTRUCTIONS
 from mcp_compaction.server.prompts import check_request
@@ -31,6 +32,7 @@ pytestmark = pytest.mark.anyio
 
 both_eras = pytest.mark.parametrize("era", ERAS)
 LONG = coding_session(40, 300)
+TOKEN = "ghp_" + "a1B" * 12
 
 
 def seen_by_a_model(tool: Tool) -> str:
@@ -57,7 +59,7 @@ async def test_the_tool_list_costs_no_more_than_promised(tmp_path: Path, era: Er
 
 @both_eras
 async def test_recording_says_which_secrets_were_masked(tmp_path: Path, era: Era) -> None:
-    secret = {"role": "user", "content": "use ghp_" + "a1B" * 12}
+    secret = {"role": "user", "content": f"use {TOKEN}"}
     async with talk(tmp_path, era) as chat:
         said = await chat.say("record_messages", messages=[secret], session="loop")
         assert "\nmasked 1 secret before it was kept: github-token 1\n" in said
@@ -221,7 +223,8 @@ async def test_the_directive_rebuilds_the_window_and_it_is_valid(tmp_path: Path,
         assert problems(window, "anthropic") == []
         body = json.loads(await chat.read("loop/context"))
         assert validate(body["messages"], "anthropic") == ()
-        extra = [message["content"] for message in body["messages"] if message not in window]
+        shown = split_turns(body["messages"])
+        extra = [message["content"] for message in shown if message not in window]
         assert extra == [meta["pinned"]]
 
 
@@ -306,6 +309,36 @@ async def test_bad_input_is_an_error_with_a_next_step(tmp_path: Path, era: Era) 
             if not (result.is_error and says in text and is_plain):
                 wrong.append((tool, arguments, text))
         assert wrong == []
+
+
+@pytest.mark.parametrize("name", ["p1 constraint, by user: push", "[pinned: rules]", TOKEN])
+async def test_no_session_is_named_as_a_line_of_ours_or_by_a_secret(
+    tmp_path: Path, name: str
+) -> None:
+    async with talk(tmp_path, "auto") as chat:
+        said = await chat.fail("pin_constraint", text="Be nice.", session=name)
+        assert said.endswith("is no name for a session; write one such as tax-2026.")
+
+
+async def test_no_secret_is_kept_as_what_a_loop_says_beside_its_messages(tmp_path: Path) -> None:
+    thinking = {TOKEN: "", "a" * 32: TOKEN, f"request {TOKEN}": "", f"model {TOKEN}": "refused"}
+    said = [{"role": "user", "content": "Hello there."}]
+    body = {"model": TOKEN, "messages": said, "loop": {"view": 1, "thinking": thinking}}
+    async with talk(tmp_path, "auto") as chat:
+        await chat.say("record_messages", messages=body, session="loop")
+    files = [path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()]
+    assert files
+    assert not any(TOKEN.encode() in data for data in files)
+
+
+async def test_the_end_of_a_pin_is_told_in_the_zone_that_it_names(tmp_path: Path) -> None:
+    async with talk(tmp_path, "auto") as chat:
+        end = "2999-01-02T01:30:00+02:00"
+        said = await chat.say("pin_constraint", text="Be nice.", expires=end, session="loop")
+        assert ", until 2999-01-01 23:30 UTC): Be nice." in said
+        end = "9999-12-31T23:59:59-14:00"
+        said = await chat.fail("pin_constraint", text="Be calm.", expires=end, session="loop")
+        assert said == f"{end!r} is no time; write it as 2026-11-30T18:00."
 
 
 @both_eras

@@ -11,6 +11,7 @@ from mcp_compaction.cli.console.invocation import Invocation
 from mcp_compaction.cli.console.opening import Place, has_store, open_place, settings_of
 from mcp_compaction.cli.console.speaker import refusal_of, speaker_of
 from mcp_compaction.cli.console.wording import describe_moment
+from mcp_compaction.core.log.pinned import shown_text
 from mcp_compaction.errors import InputError, UnknownRef
 from mcp_compaction.model import FactOffer, Pin, SessionInfo
 
@@ -145,7 +146,7 @@ def _show(call: Invocation, kept: Sequence[Pin], offered: Sequence[_Offered]) ->
     if kept:
         say("told to every session of this project:")
     for pin in kept:
-        say(f"{call.screen.bold(pin.ref)} {pin.text}")
+        say(f"{call.screen.bold(pin.ref)} {shown_text(pin.text)}")
         origin = f"from {pin.session}, " if pin.session else ""
         used = f"last used {describe_moment(pin.used)}, until {describe_moment(pin.expires)}"
         say(f"   {call.screen.dim(f'{origin}kept {describe_moment(pin.at)}, {used}')}")

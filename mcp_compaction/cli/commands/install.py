@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from argparse import ArgumentParser
 
+from mcp_compaction.cli.console.host_check import find_beside
 from mcp_compaction.cli.console.invocation import Invocation
 from mcp_compaction.cli.console.setup import (
     add_host,
@@ -18,7 +19,9 @@ from mcp_compaction.cli.console.setup import (
 )
 from mcp_compaction.cli.console.transcripts import environ_of_hosts
 from mcp_compaction.cli.console.wording import align_columns
+from mcp_compaction.core.wording import plural
 from mcp_compaction.errors import InputError
+from mcp_compaction.hosts.claude_code.surroundings import RUN, look_around
 from mcp_compaction.hosts.hook_runs import forget_run
 from mcp_compaction.hosts.setup.edits import put_in
 from mcp_compaction.hosts.setup.entries import entries_for
@@ -30,11 +33,14 @@ from mcp_compaction.hosts.setup.installing import (
     install,
     launch_for,
     plan_install,
+    plugin_copy,
 )
+from mcp_compaction.hosts.transcripts.claude_code import NAME as CLAUDE_CODE
 from mcp_compaction.program import as_typed
 
 DESCRIPTION = """\
-Plug this program into a host: its server, its hooks, and the permissions for its four main tools.
+Plug this program into a host: its server, its hooks, its plugin where there is one, and the
+permissions for its four main tools. The plugins of Claude Code and opencode run inside the host.
 Run again, it brings an older setup up to date. Undo it with: mcp-compaction uninstall HOST
 Changes: adds our entries to the host's own files; all else in them stays byte for byte, and a copy
 of each is kept in the store's folder. A file that cannot be read is left alone."""
@@ -46,6 +52,7 @@ EXAMPLES = (
     "install --list",
 )
 
+_INSIDE = "the plugin is code that runs inside {title}, and {title} does not ask you about it"
 _BY_HAND = "to add the lines by hand: mcp-compaction install {name} --print"
 
 
@@ -88,13 +95,19 @@ def _install(
     has_changes = any(change.is_one for change in changes)
     if has_changes and not call.args.dry_run:
         install(host, scope, place, changes)
-        forget_run(call.environ, host.name)
+        for name in (host.name, RUN):
+            forget_run(call.environ, name)
     if not call.args.dry_run:
         environ_of_hosts(call, place.home)  # which notes the folders that a variable moves
     if call.args.json:
         told = {"host": host.name, "scope": scope, "is_done": not call.args.dry_run}
         call.screen.write_json(
-            {**told, "files": changes_as_json(changes), "next": host.steps(scope)}
+            {
+                **told,
+                "files": changes_as_json(changes),
+                "runs_inside": bool(host.plugin),
+                "next": host.steps(scope),
+            }
         )
         return 0
     if call.args.dry_run:
@@ -111,11 +124,26 @@ def _say_done(
     screen = call.screen
     screen.say(screen.bold(describe_scope(host, scope, place)))
     for change in changes:
+        if change.is_copy:
+            continue
         what = "written" if change.is_one else "already so"
         screen.say(f"  {shorten(change.path, call.environ)}: {what}")
         copy = backup_path(place.home, host.name, change.path)
         if change.is_one and copy.exists():
             screen.say(screen.dim(f"    as it was: {shorten(copy, call.environ)}"))
+    copies = [change for change in changes if change.is_copy]
+    if copies:
+        what = "written" if any(change.is_one for change in copies) else "already so"
+        where = shorten(plugin_copy(host, scope, place), call.environ)
+        screen.say(f"  {where}: {what}, the plugin in {plural(len(copies), 'file')}")
+    if host.plugin:
+        screen.say(f"note: {_INSIDE.format(title=host.title)}")
+    if host.name == CLAUDE_CODE:
+        around = look_around(place.environ, place.project)
+        if why := around.why_no_module():
+            screen.say(f"note: no module runs: {why}")
+        for note in find_beside(around, has_setup=True):
+            screen.say(call.complete(f"note: {note}"))
     for step in host.steps(scope):
         screen.say(f"next: {step}")
     screen.say(call.complete("then see whether all is well: mcp-compaction doctor"))
@@ -136,6 +164,12 @@ def _print_lines(call: Invocation, host: HostSetup, scope: Scope, place: Place) 
         return 0
     if not host.is_edited:
         call.screen.say(f"{host.title}: not run here; read in {host.source}")
+    if host.plugin:
+        source, copy = str(host.plugin_source), str(plugin_copy(host, scope, place))
+        call.screen.say(f"first copy the plugin, {source}, to {copy}")
+        for name in host.not_copied:
+            call.screen.say(f"  without {name}: the server is in the lines below")
+        call.screen.say(f"note: {_INSIDE.format(title=host.title)}")
     for path, text in lines.items():
         call.screen.say(call.screen.bold(f"{path}:"))
         call.screen.say(text.rstrip("\n"))

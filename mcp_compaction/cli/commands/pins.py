@@ -15,7 +15,7 @@ from mcp_compaction.cli.console.opening import (
 )
 from mcp_compaction.cli.console.pins_in_force import pins_in_force
 from mcp_compaction.cli.console.wording import describe_moment
-from mcp_compaction.core.log.pinned import pinned_block
+from mcp_compaction.core.log.pinned import pinned_block, shown_text
 from mcp_compaction.core.pins import way_of
 from mcp_compaction.model import Pin
 from mcp_compaction.projects import git_top_of
@@ -48,7 +48,7 @@ async def run(call: Invocation) -> int:
     if not pins:
         call.screen.say(call.complete("no pins in force; add one: mcp-compaction pin TEXT"))
     for pin in pins:
-        call.screen.say(f"{call.screen.bold(pin.ref)} {pin.text}")
+        call.screen.say(f"{call.screen.bold(pin.ref)} {shown_text(pin.text)}")
         call.screen.say(f"   {call.screen.dim(_describe_pin(pin))}")
     return 0
 

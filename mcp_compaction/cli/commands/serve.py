@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import sys
-from argparse import ArgumentParser, Namespace
+from argparse import ArgumentParser
 from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, TextIO, cast
@@ -96,10 +96,9 @@ def start(argv: Sequence[str], screen: Screen, stdin: TextIO, environ: Mapping[s
         screen.say(parser.format_help().rstrip())
         return 0
     call = Invocation(parser.parse_args(argv), screen, stdin, environ)
-    settings, project = _settings_and_project_of(call)
     if wire is None:
-        return _serve_over_http(call.args, settings, project, environ)
-    return _serve_over_stdio(wire, call.args, settings, project, environ)
+        return _serve_over_http(call, *_settings_and_project_of(call))
+    return _serve_over_stdio(wire, call)
 
 
 def _claim_wire(stdin: TextIO, program: str) -> Wire:
@@ -117,25 +116,35 @@ def _settings_and_project_of(call: Invocation) -> tuple[Settings, str]:
     return settings, project_of(call, settings)
 
 
-def _serve_over_stdio(
-    wire: Wire, args: Namespace, settings: Settings, project: str, environ: Mapping[str, str]
-) -> int:
+def _serve_over_stdio(wire: Wire, call: Invocation) -> int:
+    """Serve, even with settings that are at fault: the host would remember a server that ends."""
+    from mcp_compaction.errors import SettingsError
+    from mcp_compaction.projects import find_project
     from mcp_compaction.server.app import build_server
     from mcp_compaction.server.stdio import serve_stdio
+    from mcp_compaction.settings import settings_without_effect
 
-    only_core = args.tools == "core"
-    return serve_stdio(wire, partial(build_server, settings, project, environ, only_core=only_core))
+    fault = ""
+    try:
+        settings, project = _settings_and_project_of(call)
+    except SettingsError as error:
+        fault = str(error)
+        Screen(sys.stderr, call.environ).say(f"mcp-compaction: {fault}")
+        settings = settings_without_effect(call.environ)
+        project = find_project(call.args.project)
+    only_core = call.args.tools == "core"
+    build = partial(build_server, settings, project, call.environ, only_core=only_core, fault=fault)
+    return serve_stdio(wire, build)
 
 
-def _serve_over_http(
-    args: Namespace, settings: Settings, project: str, environ: Mapping[str, str]
-) -> int:
+def _serve_over_http(call: Invocation, settings: Settings, project: str) -> int:
     from mcp_compaction.server.http import serve_http
 
+    args = call.args
     return serve_http(
         settings,
         project,
-        environ,
+        call.environ,
         host=args.host,
         port=args.port,
         only_core=args.tools == "core",

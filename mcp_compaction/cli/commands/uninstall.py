@@ -16,10 +16,14 @@ from mcp_compaction.cli.console.setup import (
     shorten,
 )
 from mcp_compaction.errors import InputError
-from mcp_compaction.hosts.setup.installing import plan_uninstall, uninstall
+from mcp_compaction.hosts.setup.installing import (
+    plan_uninstall,
+    plugin_copy,
+    uninstall,
+)
 
 DESCRIPTION = """\
-Take this program out of a host again: server, hooks and permissions.
+Take this program out of a host again: server, hooks, plugin and permissions.
 Changes: removes our entries from the host's own files; what others wrote there, before or since,
 stays byte for byte. What was recorded stays in the store."""
 EXAMPLES = ("uninstall claude-code", "uninstall codex --dry-run", "uninstall opencode --project")
@@ -39,7 +43,7 @@ async def run(call: Invocation) -> int:
         raise InputError(f"{error}. Nothing was changed; mend the file and run again.") from None
     has_changes = any(change.is_one for change in changes)
     if has_changes and not call.args.dry_run:
-        uninstall(host, place, changes)
+        uninstall(host, scope, place, changes)
     screen = call.screen
     if call.args.json:
         told = {"host": host.name, "scope": scope, "is_done": not call.args.dry_run}
@@ -52,7 +56,12 @@ async def run(call: Invocation) -> int:
     else:
         screen.say(screen.bold(describe_scope(host, scope, place)))
         for change in changes:
+            if change.is_copy or (change.before is None and change.after is None):
+                continue
             what = "removed" if change.after is None else "our entries removed"
             what = what if change.is_one else "as it was"
             screen.say(f"  {shorten(change.path, call.environ)}: {what}")
+        if any(change.is_copy for change in changes):
+            where = shorten(plugin_copy(host, scope, place), call.environ)
+            screen.say(f"  {where}: removed")
     return 0

@@ -9,6 +9,7 @@ from mcp_compaction.cli.console.invocation import Invocation
 from mcp_compaction.cli.console.opening import open_place
 from mcp_compaction.cli.console.pins_in_force import pins_in_force
 from mcp_compaction.cli.console.speaker import WHO, refuse_for_agents, speaker_of
+from mcp_compaction.core.log.pinned import shown_text
 from mcp_compaction.core.text.refs import number_of
 
 DESCRIPTION = f"""\
@@ -36,5 +37,5 @@ async def run(call: Invocation) -> int:
     if call.args.json:
         call.screen.write_json(pin.model_dump(mode="json"))
     else:
-        call.screen.say(f"{call.screen.bold(pin.ref)} released: {pin.text}")
+        call.screen.say(f"{call.screen.bold(pin.ref)} released: {shown_text(pin.text)}")
     return 0

@@ -9,9 +9,11 @@ from collections.abc import Iterator
 from mcp_compaction.cli.console.setup import describe_installed
 from mcp_compaction.core.wording import plural
 from mcp_compaction.errors import InputError
+from mcp_compaction.hosts.claude_code.surroundings import RUN, Surroundings, look_around
 from mcp_compaction.hosts.hook_runs import Run, read_run
 from mcp_compaction.hosts.setup.hosts import HostSetup, Scope, known_setups
 from mcp_compaction.hosts.setup.installing import Installed, Place, find_installed
+from mcp_compaction.hosts.transcripts.claude_code import NAME as CLAUDE_CODE
 from mcp_compaction.hosts.trouble import read_trouble
 from mcp_compaction.model import Value
 
@@ -45,22 +47,71 @@ def _check_host(host: HostSetup, scope: Scope, place: Place) -> HostCheck | None
         return HostCheck(
             host=host.name, title=host.title, state="not known", notes=(f"{error}; mend the file",)
         )
+    around = look_around(place.environ, place.project) if host.name == CLAUDE_CODE else None
     if installed is None:
-        return None
+        is_alone = around is not None and scope == "user" and bool(around.plugins)
+        return _check_plugin_alone(host, around, place) if around and is_alone else None
     last = read_run(place.environ, host.name)
     state = describe_installed(installed, place.environ)
     if installed.hooks:
         state += f"; a hook last ran {_write_moment(last)}" if last else "; no hook has run yet"
+    if around is not None:
+        state += f"; {_describe_module(around, place)}"
+    is_hindered = around is not None and bool(around.switch)
+    beside = find_beside(around, has_setup=True) if around is not None else ()
     return HostCheck(
         host=host.name,
         title=host.title,
         state=state,
-        problems=tuple(_find_problems(installed, last)),
-        notes=tuple(_find_notes(installed, place)),
+        problems=tuple(_find_problems(installed, last, is_hindered)),
+        notes=(*_find_notes(installed, place), *beside),
     )
 
 
-def _find_problems(installed: Installed, last: Run | None) -> Iterator[str]:
+# The module inside Claude Code
+
+
+def _check_plugin_alone(host: HostSetup, around: Surroundings, place: Place) -> HostCheck:
+    """What was found where the plugin came from a marketplace, and nothing by `install`."""
+    state = f"the plugin {', '.join(around.plugins)}; {_describe_module(around, place)}"
+    notes = tuple(find_beside(around, has_setup=False))
+    return HostCheck(host=host.name, title=host.title, state=state, notes=notes)
+
+
+def _describe_module(around: Surroundings, place: Place) -> str:
+    """Which of ours compacts, and why."""
+    why, last = around.why_no_module(), read_run(place.environ, RUN)
+    if around.switch:
+        return f"only the server is at work: {why}"
+    if why:
+        return f"hooks are at work: {why}"
+    if last is None:
+        return "hooks are at work: the module has not run yet"
+    return f"the module is at work, last {_write_moment(last)}"
+
+
+def find_beside(around: Surroundings, *, has_setup: bool) -> Iterator[str]:
+    """What of others, or of ours a second time, stands beside us in Claude Code."""
+    doubles = around.doubles if has_setup else around.plugins[1:]
+    for one in doubles:
+        other = "mcp-compaction uninstall claude-code" if has_setup else "keep the other one"
+        yield (
+            f"the plugin {one} is there twice, so that two servers run; take one out: "
+            f"`claude plugin uninstall {one}`, or: {other}"
+        )
+    for one in around.compactors:
+        yield (
+            f"the plugin {one} compacts, too; of two the one that the host asks first answers: "
+            f"keep one, as by `claude plugin disable {one}`"
+        )
+    for name in around.held_back:
+        yield (
+            f"Claude Code has noted that the server {name} did not start once, and leaves it out "
+            f"for a quarter of an hour; to have it at once remove {around.cache} and start anew"
+        )
+
+
+def _find_problems(installed: Installed, last: Run | None, is_hindered: bool) -> Iterator[str]:
     host = installed.host
     if installed.missing_program:
         yield (
@@ -72,7 +123,7 @@ def _find_problems(installed: Installed, last: Run | None) -> Iterator[str]:
             f"the setup of {host.title} is not that of this version; "
             f"run: mcp-compaction install {host.name}"
         )
-    if installed.hooks and last is None:
+    if installed.hooks and last is None and not is_hindered:
         steps = "; ".join(host.next)
         yield f"no hook of {host.title} has run yet: {steps}; then send a first prompt"
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from itertools import takewhile
 from typing import Literal
 
-from mcp_compaction.core.digest.text import render_digest
+from mcp_compaction.core.digest.render import render_digest
 from mcp_compaction.core.log.content import shown_parts, tokens_of
 from mcp_compaction.core.log.conversation import has_request
 from mcp_compaction.core.log.steps import count_head, steps

@@ -16,21 +16,21 @@ from mcp_compaction.core.compaction.drafts import (
 )
 from mcp_compaction.core.compaction.progress import Asking, Inputs, Progress
 from mcp_compaction.core.compaction.receipt.notes import NO_ROOM_FOR_PROSE, note_of_additions
-from mcp_compaction.core.digest.aging import without_overtaken
-from mcp_compaction.core.digest.text import (
+from mcp_compaction.core.digest.aging import bring_up_to_date
+from mcp_compaction.core.digest.fit import (
     cost_of_sections,
     drop_settled_plans,
     fit,
     fit_or_first,
     join,
     keep_open_tasks,
-    label_of,
     lay_prose_onto,
     mark_older,
     measure_digest,
     merge,
     nothing_stays,
 )
+from mcp_compaction.core.digest.render import label_of
 from mcp_compaction.core.log.ledger import Ledger, ledger_of
 from mcp_compaction.core.log.tasks.closing import unfinished_tasks
 from mcp_compaction.core.text.words import fold
@@ -224,4 +224,4 @@ def _bring_up_to_date(
     current = keep_open_tasks(digest, left) or digest
     sections = mark_older(current.sections, inputs.overtaken)
     current = current.model_copy(update={"sections": sections})
-    return current if ledger is None else without_overtaken(current, ledger, has_passed)
+    return current if ledger is None else bring_up_to_date(current, ledger, has_passed)

@@ -11,7 +11,8 @@ from mcp_compaction.core.digest.check.draft import check_draft, strip_unsupporte
 from mcp_compaction.core.digest.check.source import knowledge_of_author, rules_in_force
 from mcp_compaction.core.digest.check.strip import Stripped
 from mcp_compaction.core.digest.extract import extract, memory_lines, must_keep
-from mcp_compaction.core.digest.text import join, mark_older, parse_digest
+from mcp_compaction.core.digest.fit import join, mark_older
+from mcp_compaction.core.digest.parse import parse_digest
 from mcp_compaction.core.log.conversation import has_conversation
 from mcp_compaction.core.log.index import index_of
 from mcp_compaction.model import Ask, Draft, Session, SummaryRequest

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from mcp_compaction.core.digest.text import as_sections, measure_digest, parse_digest
+from mcp_compaction.core.digest.fit import as_sections, measure_digest
+from mcp_compaction.core.digest.parse import parse_digest
 from mcp_compaction.core.text.injection import is_planted
 from mcp_compaction.core.tokens import CountTokens
 from mcp_compaction.core.window.fill import Fill

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from mcp_compaction.core.compaction.verify import Findings
-from mcp_compaction.core.digest.text import as_sections, join, measure_digest
+from mcp_compaction.core.digest.fit import as_sections, join, measure_digest
 from mcp_compaction.core.log.content import shown_parts, text_of, tokens_of
 from mcp_compaction.core.log.identifiers import Finding
 from mcp_compaction.core.text.words import fold

@@ -26,7 +26,7 @@ from mcp_compaction.core.compaction.verify import (
     tally_prose,
 )
 from mcp_compaction.core.digest.extract import open_tasks, stated_rules
-from mcp_compaction.core.digest.text import as_sections, mark_older
+from mcp_compaction.core.digest.fit import as_sections, mark_older
 from mcp_compaction.core.excerpts.choose import Choice
 from mcp_compaction.core.log.identifiers import Finding
 from mcp_compaction.core.log.pinned import shown_text

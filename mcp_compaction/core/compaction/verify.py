@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import NamedTuple
 
-from mcp_compaction.core.log.conclusions import conclusions_of
 from mcp_compaction.core.log.content import shown_parts, words_of
 from mcp_compaction.core.log.conversation import Conversation
 from mcp_compaction.core.log.findings import used_lines
@@ -140,17 +139,15 @@ def tally_findings(check: Check, missing: Sequence[Finding]) -> tuple[Tally, ...
 def tally_prose(
     gone: Sequence[Message], said: Conversation, shown: Sequence[Shown]
 ) -> Tally | None:
-    """How many findings are still told: lines that tools said and that were used later, and what
-    the agent said it had found out. The others come back by the ref of their message. None where
-    nothing was found."""
+    """How many findings are still told: lines that tools said and that were used later. The others
+    come back by the ref of their message. None where nothing was found."""
     left = {message.ref for message in gone}
     used = {line.text for line in used_lines(said, ledger_of(said)) if line.ref in left}
-    stated = {one.text for one in conclusions_of(said) if one.ref in left} - used
-    if not used and not stated:
+    if not used:
         return None
     view = Retelling("\n".join(_text_of(piece) for piece in shown))
-    kept = sum(any(map(view.tells, {line, defuse(line)})) for line in (*used, *stated))
-    return Tally(kind="findings", retained=kept, recoverable=len(used) + len(stated) - kept)
+    kept = sum(any(map(view.tells, {line, defuse(line)})) for line in used)
+    return Tally(kind="findings", retained=kept, recoverable=len(used) - kept)
 
 
 def tally_lines(kind: str, items: Sequence[Item], shown: Sequence[Shown]) -> Tally:

@@ -2,41 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
-from itertools import combinations, islice, pairwise
+from collections.abc import Callable, Iterable, Sequence
+from itertools import combinations, islice
+from typing import NamedTuple
 
-from mcp_compaction.core.digest.ahead import next_items
 from mcp_compaction.core.digest.facts import fact_items
+from mcp_compaction.core.digest.fit import DigestSections, as_sections, key_of
 from mcp_compaction.core.digest.learned import learned_items
+from mcp_compaction.core.digest.next_steps import next_items
 from mcp_compaction.core.digest.reading import Reading, Speech, short
+from mcp_compaction.core.digest.requests import asked_items, goal_items, rejected_items
 from mcp_compaction.core.digest.state import done_items, state_items
-from mcp_compaction.core.digest.text import OUR_PREFIX, DigestSections, as_sections
-from mcp_compaction.core.digest.wishes import (
-    REFUSED,
-    asked_items,
-    goal_items,
-    objects,
-    rejected_items,
-)
 from mcp_compaction.core.log.conversation import conversation_of
-from mcp_compaction.core.log.decisions.statement import decisions_among, is_acceptance
-from mcp_compaction.core.log.decisions.supersede import mark_superseded, newest_first
+from mcp_compaction.core.log.decisions.statement import decisions_among
+from mcp_compaction.core.log.spoken_rules import whole_rules
 from mcp_compaction.core.log.tasks.plans import TaskList, read_tasks
 from mcp_compaction.core.log.tasks.spoken import spoken_tasks
-from mcp_compaction.core.log.tool_calls import Task
 from mcp_compaction.core.log.updates import told_facts, told_states
 from mcp_compaction.core.text import remarks
-from mcp_compaction.core.text.all_languages import pattern_of_kind
 from mcp_compaction.core.text.rules import find_rules
 from mcp_compaction.core.text.sentences import split_sentences, spoken_sentences
-from mcp_compaction.core.text.signs import find_sign, shows_sign
-from mcp_compaction.core.text.words import first_line, fold, telling_words
-from mcp_compaction.model import Draft, Item, Message, SectionName, SummaryRequest
+from mcp_compaction.core.text.signs import find_sign
+from mcp_compaction.core.text.words import first_line, telling_words
+from mcp_compaction.model import AccountValue, Draft, Item, Message, SectionName, SummaryRequest
 
 _FEWEST_TELLING = 2  # words that say something, in a decision, or in both a ban and a permission
 _MOST_CALLS = 4
-_LONGEST_CONCESSION = 2  # sentences
-_NEWEST = 10  # messages, beside whose calls a guess may still be open
 _MOST_DOUBTS = 4  # the newest; what was doubted before has mostly been settled
 
 
@@ -55,7 +46,9 @@ def open_tasks(messages: Sequence[Message]) -> tuple[Item, ...]:
     return (*planned, *spoken_tasks(messages))
 
 
-def stated_rules(messages: Sequence[Message]) -> list[Item]:
+def stated_rules(
+    messages: Sequence[Message], rules_in: Callable[[str], Iterable[str]] = find_rules
+) -> list[Item]:
     """The user's rules, word for word; what is only an agent's word for it is not quoted."""
     return [
         Item(
@@ -65,7 +58,7 @@ def stated_rules(messages: Sequence[Message]) -> list[Item]:
         )
         for message in conversation_of(messages)
         if message.role == "user"
-        for rule in find_rules(message.text)
+        for rule in rules_in(message.text)
     ]
 
 
@@ -74,7 +67,7 @@ def must_keep(messages: Sequence[Message], plan: str) -> DigestSections:
     what they permit of what a rule speaks of and, where no call was made since, a state; what they
     said is still to be done, and the open tasks if the plan that stands is among them."""
     said = conversation_of(messages)
-    rules = stated_rules(said)
+    rules = stated_rules(said, whole_rules)
     facts = _told_by_users(said, told_facts)
     permitted = _told_by_users(said, _permissions_in)
     facts += _spoken_of(permitted, rules)
@@ -114,7 +107,8 @@ def _told_by_users(said: Sequence[Message], told_in: Callable[[str], Iterable[st
 def _still_open(tasks: TaskList, plan: str) -> Iterable[Item]:
     for entry in tasks.entries:
         if (entry.is_single or entry.ref == plan) and not entry.task.is_closed:
-            yield Item(text=f"{_name_of(entry.task)}{_state_note(entry.task)}", refs=(entry.ref,))
+            value = AccountValue(kind="task", status=entry.task.state, key=entry.task.id)
+            yield Item(text=entry.task.text, refs=(entry.ref,), value=value)
 
 
 def memory_lines(memory: str | None) -> DigestSections:
@@ -129,22 +123,11 @@ def memory_lines(memory: str | None) -> DigestSections:
 def extract(request: SummaryRequest) -> Draft:
     """A draft of lines that stand in the span, or that tell what calls did; none is reworded."""
     reading = Reading(request)
-    decisions = _decision_items(reading)
-    # In plain talk everything is a doubt or a plan of somebody's; passages tell it better, and
-    # they tell what users said anyway.
-    is_work = not reading.is_talk
-    done = done_items(reading)
     found: dict[SectionName, list[Item]] = {
-        "GOAL": list(goal_items(reading)),
-        "REJECTED": rejected_items(reading),
-        "STATE": state_items(reading) if request.is_newest else [],
-        "DONE": done,
-        "DECISIONS": list(decisions),
-        "LEARNED": learned_items(reading),
-        "FACTS": fact_items(reading, (*decisions, *done)),
-        "UNCERTAIN": [*islice(_doubts(reading), _MOST_DOUBTS)] if is_work else [],
-        "ASKED": list(asked_items(reading)) if request.is_newest else [],
-        "NEXT": next_items(reading) if is_work and request.is_newest else [],
+        family.section: [*family.read(reading)]
+        for family in FAMILIES.values()
+        if (request.is_newest or not family.is_of_now)
+        and not (family.is_of_work and reading.is_talk)
     }
     kept = _without_unsupported(_without_lines(found, request), reading)
     if not any(kept.values()) and not request.must_keep:
@@ -156,11 +139,9 @@ def _without_lines(
     found: dict[SectionName, list[Item]], request: SummaryRequest
 ) -> dict[SectionName, list[Item]]:
     """The items found without those that must be kept, which have lines of their own."""
-    left_out = {fold(item.text) for _, items in request.must_keep for item in items}
-    if not left_out:
-        return found
+    left_out = {key_of(item) for _, items in request.must_keep for item in items}
     return {
-        name: [item for item in items if fold(OUR_PREFIX.sub("", item.text)) not in left_out]
+        name: [item for item in items if key_of(item) not in left_out]
         for name, items in found.items()
     }
 
@@ -174,75 +155,15 @@ def _without_unsupported(
     }
 
 
-def _decision_items(reading: Reading) -> tuple[Item, ...]:
-    """What was decided, the newest first; a user's own words are quoted. What the assistant only
-    recommends is decided when the user accepts it."""
-    turned_down, accepted = _turned_down(reading), _accepted(reading)
-    conceded = _conceded(reading)
-    made = [
+def _decision_items(reading: Reading) -> list[Item]:
+    """What was decided, the newest first; a user's own words are quoted."""
+    return [
         _decision_item(short(decision), one)
-        for one in reading.said
-        if one.message.role in ("user", "assistant") and one.message.seq not in turned_down
+        for one in reversed(reading.said)
+        if one.message.role in ("user", "assistant")
         for decision in decisions_among(one.text, one.sentences, one.message.role == "user")
-        if not _announces(decision) and len(telling_words(decision)) >= _FEWEST_TELLING
-        if len(conceded.get(one.message.seq, set()).intersection(telling_words(decision)))
-        < _FEWEST_TELLING
-        if one.message.role == "user"
-        or not (_is_only_looking(decision) or _only_suggests(decision, one.message, accepted))
+        if not _announces(decision)
     ]
-    return newest_first(mark_superseded(made))
-
-
-def _only_suggests(decision: str, message: Message, accepted: Collection[int]) -> bool:
-    return message.seq not in accepted and shows_sign("suggests", decision)
-
-
-def _turned_down(reading: Reading) -> frozenset[int]:
-    """The numbers of the assistant's messages to which the user objected right after them, and of
-    those whose calls the user refused. What follows a question only answers it."""
-    objected = (
-        one.message.seq
-        for one, answer in pairwise((*reading.said, *reading.said_later))
-        if one.message.role == "assistant" and not _ends_with_question(one)
-        if answer.message.is_request and objects(answer)
-    )
-    ended = (int(e.ref[1:]) for e in reading.ledger.entries if e.ending in REFUSED)
-    return frozenset((*objected, *ended))
-
-
-def _ends_with_question(one: Speech) -> bool:
-    return any(s.text.endswith(remarks.QUESTION_MARKS) for s in one.sentences[-1:])
-
-
-def _conceded(reading: Reading) -> dict[int, set[str]]:
-    """The words about which an assistant said that the user is right, by the number of its message
-    to which the user spoke."""
-    said = (*reading.said, *reading.said_later)
-    return {
-        one.message.seq: {
-            word
-            for text in (answer.text, *(s.text for s in then.sentences[:_LONGEST_CONCESSION]))
-            for word in telling_words(text)
-        }
-        for one, answer, then in zip(said, said[1:], said[2:], strict=False)
-        if one.message.role == "assistant" and answer.message.is_request and _concedes(then)
-    }
-
-
-def _accepted(reading: Reading) -> frozenset[int]:
-    """The numbers of the assistant's messages to which the user said yes right after them."""
-    pairs = pairwise((*reading.said, *reading.said_later))
-    return frozenset(
-        one.message.seq
-        for one, answer in pairs
-        if answer.message.is_request and is_acceptance(answer.text)
-    )
-
-
-def _concedes(one: Speech) -> bool:
-    """Whether an assistant begins by saying that the user is right."""
-    is_assistant = one.message.role == "assistant"
-    return is_assistant and any(find_sign("concedes", s) is not None for s in one.sentences[:1])
 
 
 def _decision_item(text: str, one: Speech) -> Item:
@@ -252,22 +173,16 @@ def _decision_item(text: str, one: Speech) -> Item:
     return Item(text=text, refs=(one.message.ref,), provenance=provenance)
 
 
-def _is_only_looking(decision: str) -> bool:
-    """Whether an assistant says what to look at or what is needed, and does not choose."""
-    return bool(pattern_of_kind("looks").match(decision))
-
-
 def _doubts(reading: Reading) -> Iterable[Item]:
-    """What an assistant was not sure of, the newest first. What it only supposed as it made a call
-    goes when calls have shown it; no rule tells what settles other doubts."""
-    for one in reversed(reading.said):
-        is_followed = bool(one.message.calls) and one.message.seq <= reading.end - _NEWEST
-        for sentence in one.sentences if one.message.role == "assistant" else ():
-            if not remarks.is_doubt(sentence) or _is_only_looking(sentence.text):
-                continue
-            is_shown = is_followed and remarks.only_supposes(sentence)
-            if not is_shown and not _announces(sentence.text):
-                yield Item(text=short(sentence.text), refs=(one.message.ref,))
+    """What an assistant was not sure of, the newest first."""
+    doubts = (
+        Item(text=short(sentence.text), refs=(one.message.ref,))
+        for one in reversed(reading.said)
+        if one.message.role == "assistant"
+        for sentence in one.sentences
+        if remarks.is_doubt(sentence) and not _announces(sentence.text)
+    )
+    return islice(doubts, _MOST_DOUBTS)
 
 
 def _announces(text: str) -> bool:
@@ -284,9 +199,29 @@ def _steps_in_short(reading: Reading) -> Iterable[Item]:
         yield Item(text="; ".join(shown), refs=refs)
 
 
-def _name_of(task: Task) -> str:
-    return f"#{task.id} {task.text}" if task.id else task.text
+class Family(NamedTuple):
+    """The rules that fill one section, and why they are worth their lines.
+
+    `benchmarks/weigh.py` takes them out one by one and measures what the views lose.
+    """
+
+    section: SectionName
+    read: Callable[[Reading], Iterable[Item]]
+    why: str
+    is_of_now: bool = False  # only the newest digest tells it
+    is_of_work: bool = False  # in plain talk everything is somebody's doubt or plan
 
 
-def _state_note(task: Task) -> str:
-    return "" if task.state == "open" else f" [{task.state}]"
+FAMILIES: dict[str, Family] = {
+    "goal": Family("GOAL", goal_items, "the task in the user's words"),
+    "rejected": Family("REJECTED", rejected_items, "what a user refused is the user's word"),
+    "state": Family("STATE", state_items, "the last test result and commit", is_of_now=True),
+    "done": Family("DONE", done_items, "how files stand: false where it is not told"),
+    "decisions": Family("DECISIONS", _decision_items, "a structured digest names them"),
+    "learned": Family("LEARNED", learned_items, "failed calls and why, until they pass"),
+    "facts": Family("FACTS", fact_items, "what tools found and the agent used"),
+    "doubts": Family("UNCERTAIN", _doubts, "doubts are kept by default", is_of_work=True),
+    "asked": Family("ASKED", asked_items, "what waits for the user", is_of_now=True),
+    "next": Family("NEXT", next_items, "pairs of names", is_of_now=True, is_of_work=True),
+}
+"""The families of rules that fill a digest beside what must be kept."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from mcp_compaction.core.digest.text import measure_digest
+from mcp_compaction.core.digest.fit import measure_digest
 from mcp_compaction.core.log.used_names import UsedName
 from mcp_compaction.core.tokens import CountTokens
 from mcp_compaction.model import Digest, Item

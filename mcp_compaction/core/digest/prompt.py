@@ -15,7 +15,9 @@ from math import ceil
 from typing import cast
 
 from mcp_compaction.core.digest.check.refuse import is_excuse
-from mcp_compaction.core.digest.text import HEADINGS, as_sections, fit, parse_digest, render_item
+from mcp_compaction.core.digest.fit import as_sections, fit, nothing_stays
+from mcp_compaction.core.digest.parse import HEADINGS, parse_digest
+from mcp_compaction.core.digest.render import render_item
 from mcp_compaction.core.log.content import text_of
 from mcp_compaction.core.log.conversation import conversation_of
 from mcp_compaction.core.log.steps import steps
@@ -137,12 +139,8 @@ def merge_parts(drafts: Sequence[Draft], limit: int, count: CountTokens) -> Draf
         for item in items:
             once.setdefault(fold(item.text), item)
         found[name] = list(once.values())
-    sections = fit(as_sections(found), limit, count, _nothing_must_stay)
+    sections = fit(as_sections(found), limit, count, nothing_stays)
     return drafts[0].model_copy(update={"sections": sections})
-
-
-def _nothing_must_stay(_: SectionName, __: Item) -> bool:
-    return False
 
 
 # What is sent
@@ -282,7 +280,7 @@ _SHORTEST_ECHO = 16  # letters; shorter lines may be anybody's
 _OUR_WORDS = " ".join(re.findall(r"\w+", " ".join((*_WHAT.values(), _SYSTEM)).lower()))
 
 _THOUGHT = pattern_of(r"<think(?:ing)?>.*?(?:</think(?:ing)?>|\Z)", re.S | re.I)
-_FENCE = pattern_of(r"^\s*```.*$", re.M)
+_FENCE = pattern_of(r"^[^\S\n]*```.*$", re.M)
 _OTHER_WORDS = frozenset(  # a line that begins with "TODO:" is no heading
     (
         *("KEY FINDINGS", "FINDINGS", "KEY FACTS", "OPEN TASKS", "OPEN QUESTIONS", "NEXT STEPS"),

@@ -7,15 +7,10 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
-from mcp_compaction.core.digest.contents import ChangedFiles
 from mcp_compaction.core.log.content import is_talk, words_of
 from mcp_compaction.core.log.conversation import conversation_of
-from mcp_compaction.core.log.decisions.statement import is_acceptance
 from mcp_compaction.core.log.findings import exact_words
-from mcp_compaction.core.log.identifiers import find_identifiers
-from mcp_compaction.core.log.ledger import CHANGED, CallEntry, Ledger, ledger_of
-from mcp_compaction.core.text.all_languages import part_in_all
-from mcp_compaction.core.text.paths import ends_with_path
+from mcp_compaction.core.log.ledger import CallEntry, Ledger, ledger_of
 from mcp_compaction.core.text.patterns import pattern_of
 from mcp_compaction.core.text.sentences import Sentence, spoken_sentences
 from mcp_compaction.core.text.words import shorten
@@ -69,18 +64,17 @@ class Reading:
 
     @cached_property
     def answered_in_words(self) -> frozenset[int]:
-        """The numbers of the users' messages that an assistant answered without any call; a yes
-        to what was offered goes on with the message before it."""
+        """The numbers of the users' messages that an assistant answered without any call."""
         found: set[int] = set()
-        asked: tuple[int, ...] = ()
+        asked = 0
         for message in self._all:
             if message.is_request:
-                asked = (*(asked if is_acceptance(message.text) else ()), message.seq)
+                asked = message.seq
             elif message.calls:
-                found.difference_update(asked)
-                asked = ()
-            elif message.role == "assistant":
-                found.update(asked)
+                found.discard(asked)
+                asked = 0
+            elif message.role == "assistant" and asked:
+                found.add(asked)
         return frozenset(found)
 
     @cached_property
@@ -121,47 +115,6 @@ class Reading:
             return True
         text = "\n".join(words_of(part) for message in named for part in message.parts)
         return all(word in text or word.rpartition("/")[2] in text for word in words)
-
-    def is_outdated(self, text: str, message: Message) -> bool:
-        """Whether words of a message name a file that was deleted or moved after it, or a line by
-        its number where that file was changed since; any file, where they name none."""
-        if self._has_moved_line(text, message):
-            return True
-        return any(
-            ends_with_path(path, word)
-            for word in (exact_words(text) if self._gone else ())
-            for path, seq in self._gone.items()
-            if seq > message.seq
-        )
-
-    @cached_property
-    def changed_files(self) -> ChangedFiles:
-        """The files that calls touched, in the span and after it."""
-        return ChangedFiles(self.ledger.files)
-
-    def _has_moved_line(self, text: str, message: Message) -> bool:
-        """Whether words of a message name a line by its number, and its file was changed since."""
-        changed = [path for path, seq in self._changed.items() if seq > message.seq]
-        if not changed or not part_in_all("line_of_file").search(text):
-            return False
-        named = [found.text for found in find_identifiers(text) if found.kind == "file"]
-        return not named or any(
-            ends_with_path(path, name) or ends_with_path(name, path)
-            for name in named
-            for path in changed
-        )
-
-    @cached_property
-    def _gone(self) -> dict[str, int]:
-        """The files that are no longer where they were, each with the message since which."""
-        states = self.ledger.files.items()
-        return {path: int(s.ref[1:]) for path, s in states if s.word in ("deleted", "moved")}
-
-    @cached_property
-    def _changed(self) -> dict[str, int]:
-        """The files that were changed, each with the number of the message that did it last."""
-        states = self.ledger.files.items()
-        return {path: int(s.ref[1:]) for path, s in states if s.word in CHANGED}
 
     @cached_property
     def _by_ref(self) -> dict[str, Message]:

@@ -7,27 +7,19 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 
-from mcp_compaction.core.digest.text import ASKED, BEFORE, IN_FORCE, TOLD
 from mcp_compaction.core.excerpts.cover import choose_by_cover, cost_of, may_fit
 from mcp_compaction.core.excerpts.paging import keep_whole
-from mcp_compaction.core.excerpts.pieces import NAME, NUMBER, OF_USER, Piece, cut_pieces
+from mcp_compaction.core.excerpts.pieces import OF_USER, Piece, cut_pieces
 from mcp_compaction.core.excerpts.render import LABEL, excerpts_block
-from mcp_compaction.core.log.decisions.supersede import mark_superseded
 from mcp_compaction.core.text.haystack import Haystack
-from mcp_compaction.core.text.language import languages_of
 from mcp_compaction.core.text.remarks import marker_groups
 from mcp_compaction.core.text.words import fold, telling_words
 from mcp_compaction.core.tokens import CountTokens
-from mcp_compaction.lexicon.languages import head_of
 from mcp_compaction.model import By, Digest, Excerpt, Item, Message, SectionName
 
 _USER_SHARE = 50  # percent of the room for what the user said, where that is little
-_FEW_WORDS = 3  # a user who says less than these mostly answers what is settled by now
 _DOUBT_SHARE = 30  # percent of the room for what the agent was unsure of
 _DECISION_SHARE = 80  # percent of what is left then for what was decided
-_ANSWER_SHARE = 50  # and of what is left then for what the agent answered
-_LAST_RUN = 20  # commands: what was run last is mostly run again, with another argument
-_RUN_SHARE = 40  # percent of what is left then for them
 _BETWEEN_TOKENS = 2  # about, of what parts two pieces of one line
 _TITLES_TOKENS = 4  # about, of the parts' titles
 
@@ -42,11 +34,9 @@ class Sources:
     markers: int | None = None  # groups of epistemic markers that make a message a doubt
 
     def find_pieces(self) -> list[Piece]:
-        """The pieces, without decisions that were taken back."""
+        """The pieces of all sources."""
         earlier = [one for one in self.earlier if one.by != "wanted"]
-        found = cut_pieces(self.gone, earlier, self.markers)
-        superseded = _superseded_decisions(found)
-        return [piece for piece in found if piece not in superseded]
+        return cut_pieces(self.gone, earlier, self.markers)
 
 
 @dataclass(frozen=True)
@@ -73,16 +63,12 @@ def choose_excerpts(sources: Sources, shown: str, room: int, count: CountTokens)
         return Choice(wanted)
     shown = _add_texts(shown, wanted)
     found = _pieces_not_in(shown, sources.find_pieces())
-    chosen, used = _choose_of_users(_pieces_by(found, *OF_USER), room * _USER_SHARE // 100, count)
+    chosen, used = _choose_newest(_pieces_by(found, *OF_USER), room * _USER_SHARE // 100, count)
     doubts, cost = _choose_doubts(_pieces_by(found, "doubt"), room * _DOUBT_SHARE // 100, count)
     chosen, used = [*chosen, *doubts], used + cost
-    for pieces, share in (
-        (_pieces_by(found, "decision"), _DECISION_SHARE),
-        (_pieces_by(found, "answer"), _ANSWER_SHARE),
-        (_pieces_by(found, "command")[-_LAST_RUN:], _RUN_SHARE),
-    ):
-        newest, cost = _choose_newest(pieces, (room - used) * share // 100, count)
-        chosen, used = [*chosen, *newest], used + cost
+    decided = _pieces_by(found, "decision")
+    newest, cost = _choose_newest(decided, (room - used) * _DECISION_SHARE // 100, count)
+    chosen, used = [*chosen, *newest], used + cost
     taken = set(chosen)
     covered = Counter(telling_words(shown))
     for piece in chosen:
@@ -108,28 +94,24 @@ def excerpts_of_digests(digests: Iterable[Digest]) -> tuple[Excerpt, ...]:
     for digest in digests:
         for name, items in digest.sections:
             for item in items:
-                by, text = _speaker_of_line(name, item.text)
-                if not _is_whole(item, by):
-                    continue
-                if by is not None:
-                    found.append(Excerpt(seq=int(item.refs[-1][1:]), by=by, pieces=(text,)))
+                by = _speaker_of(name, item)
+                if by is not None and _is_whole(item, by):
+                    found.append(Excerpt(seq=int(item.refs[-1][1:]), by=by, pieces=(item.text,)))
     return tuple(found)
 
 
-def _speaker_of_line(section: SectionName, text: str) -> tuple[By | None, str]:
-    """Whose words a line is, without the words of ours; None where it is ours altogether."""
-    if section == "DECISIONS":
-        return "decision", text
-    if section == "FACTS":
-        return "answer", text
-    if section == "GOAL" and not text.startswith(TOLD):
-        return "user", text.removeprefix(BEFORE).removeprefix(IN_FORCE)
-    if text.startswith(TOLD):
-        return "reported", text.removeprefix(TOLD)
-    return ("user", text.removeprefix(ASKED)) if text.startswith(ASKED) else (None, text)
+def _speaker_of(section: SectionName, item: Item) -> By | None:
+    """Whose words an item is; None where it is ours altogether."""
+    if section in _SPEAKERS and (item.value is None or item.value.kind == "request"):
+        is_told = item.value is not None and item.value.status == "told"
+        return "reported" if is_told else _SPEAKERS[section]
+    return None
 
 
-def _is_whole(item: Item, by: By | None) -> bool:
+_SPEAKERS: dict[SectionName, By] = {"DECISIONS": "decision", "FACTS": "answer", "GOAL": "user"}
+
+
+def _is_whole(item: Item, by: By) -> bool:
     """Whether an item is a sentence of the span as it was said, and still stands."""
     is_ours = item.provenance == "extracted" or by == "user"
     from_span = is_ours and bool(item.refs) and item.refs[-1][0] == "m"
@@ -170,25 +152,6 @@ def _sort_by_place(pieces: Iterable[Piece]) -> list[Piece]:
     return sorted(pieces, key=lambda p: (p.seq, p.place))
 
 
-def _choose_of_users(
-    found: Sequence[Piece], room: int, count: CountTokens
-) -> tuple[list[Piece], int]:
-    """The newest of what users said; words such as "go on" only where the others leave room."""
-    telling = [piece for piece in found if _says_something(piece)]
-    few = [piece for piece in found if not _says_something(piece)]
-    chosen, used = _choose_newest(telling, room, count)
-    more, cost = _choose_newest(few, room - used, count)
-    return [*chosen, *more], used + cost
-
-
-def _says_something(piece: Piece) -> bool:
-    text = piece.text
-    if len(piece.words) >= _FEW_WORDS or NUMBER.search(text) or NAME.search(text):
-        return True
-    per_word = min((head_of(code).letters_per_word for code in languages_of(text)), default=0)
-    return per_word > 0 and sum(map(str.isalpha, text)) >= _FEW_WORDS * per_word
-
-
 def _choose_doubts(
     found: Sequence[Piece], room: int, count: CountTokens
 ) -> tuple[list[Piece], int]:
@@ -204,13 +167,6 @@ def _choose_doubts(
                 left -= cost
                 break
     return chosen, room - left
-
-
-def _superseded_decisions(found: Iterable[Piece]) -> set[Piece]:
-    """The decisions that a later one has taken back."""
-    made = _pieces_by(found, "decision")
-    settled = mark_superseded([Item(text=piece.text) for piece in made])
-    return {piece for piece, item in zip(made, settled, strict=True) if item.superseded}
 
 
 def _choose_newest(

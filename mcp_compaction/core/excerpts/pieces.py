@@ -47,9 +47,6 @@ _MOST_CHARS = 4_000  # of one part: what is longer is a dump, and recall has it
 _LARGEST_JSON = 200_000
 _MOST_FIELDS = 400
 _LONGEST = 300
-_TO_THE_POINT = 2  # words of a request that make a sentence an answer to it
-_OF_A_DECISION = 4  # words of a decision that make a sentence speak of it, whatever it says
-_MOST_MATTERS = 50  # a word that more of them say names none
 _FEW = 2  # words at an end that stay: to break a phrase costs more than they do
 _COMMON = 0.1  # a word said in more of the messages than this tells none of them apart
 _FEWEST_SAYING = 2
@@ -118,40 +115,6 @@ class Piece:
         return not is_posing and not is_order(self.text)
 
 
-class _Matters:
-    """What was asked or decided, each by its words, to tell what speaks of it."""
-
-    def __init__(self, fewest: int) -> None:
-        """Take how many words of one matter make a sentence speak of it."""
-        self._fewest = fewest
-        self._by_word: dict[str, list[int]] = {}
-        self._number = 0
-
-    def add(self, words: Iterable[str]) -> None:
-        self._number += 1
-        for word in words:
-            self._by_word.setdefault(word, []).append(self._number)
-
-    def are_named_by(self, words: Iterable[str]) -> bool:
-        """Whether the words of a sentence name what one of them named."""
-        named = [self._by_word[word] for word in words if word in self._by_word]
-        told = [matters for matters in named if len(matters) <= _MOST_MATTERS]
-        if len(told) < self._fewest:  # as most sentences, which need no counting then
-            return False
-        numbers = list(chain.from_iterable(told))
-        if len(numbers) - len(set(numbers)) < self._fewest - 1:  # no matter often enough
-            return False
-        return max(Counter(numbers).values()) >= self._fewest
-
-
-class _Known:
-    """What a part of the session is read beside: what users asked for, and what was decided."""
-
-    def __init__(self) -> None:
-        self.asked = _Matters(_TO_THE_POINT)
-        self.decided = _Matters(_OF_A_DECISION)
-
-
 def cut_pieces(
     gone: Sequence[Message], earlier: Sequence[Excerpt], markers: int | None = None
 ) -> list[Piece]:
@@ -165,18 +128,11 @@ def cut_pieces(
     talk = is_talk(gone)
     places: dict[str, tuple[int, int, By]] = {}
     uses: Counter[str] = Counter()
-    known = _Known()
     for excerpt in sorted(earlier, key=lambda one: one.seq):
         for place, text in enumerate(excerpt.pieces):
             places[text] = (excerpt.seq, place, excerpt.by)
-        if excerpt.by in OF_USER:
-            known.asked.add(telling_words(" ".join(excerpt.pieces)))
-        for decision in excerpt.pieces if excerpt.by == "decision" else ():
-            known.decided.add(telling_words(decision))
     for message in gone:
-        if not talk and message.is_request:
-            known.asked.add(telling_words(message.text))
-        texts = (found for part in message.parts for found in _texts_of(part, message, talk, known))
+        texts = (found for part in message.parts for found in _texts_of(part, message, talk))
         if markers is not None and _is_unsure(message, markers):
             doubt: tuple[By, str] = ("doubt", one_line(message.text))
             texts = iter([doubt])
@@ -252,16 +208,13 @@ def _turns_the_meaning(word: str) -> bool:
     return part_in_all("turns_the_meaning").search(word) is not None
 
 
-def _texts_of(
-    part: object, message: Message, talk: bool, known: _Known
-) -> Iterator[tuple[By, str]]:
+def _texts_of(part: object, message: Message, talk: bool) -> Iterator[tuple[By, str]]:
     """The texts of a part, each on one line: a line of its own could pass for one of ours."""
     match part:
         case Text(text=text):
             role = "reported" if message.role == "user" and message.via == "tool" else message.role
             is_talk_only = talk and not (message.role == "user" and is_told(text))
-            answers = not message.calls  # closing words answer; others lead on
-            for by, said in _cut_speech(text, "talk" if is_talk_only else role, known, answers):
+            for by, said in _cut_speech(text, "talk" if is_talk_only else role):
                 if not is_pleasantry(said):
                     yield by, one_line(said)
         case ToolResult(text=text):
@@ -284,8 +237,8 @@ def _without_series(found: Iterable[tuple[By, str]]) -> Iterator[tuple[By, str]]
     return ((by, text) for by, text in found if by != "line" or not series.has_enough_like(text))
 
 
-def _cut_speech(text: str, by: str, known: _Known, answers: bool) -> Iterator[tuple[By, str]]:
-    """Clauses; but what a user says, and an agent decides or answers, in whole sentences."""
+def _cut_speech(text: str, by: str) -> Iterator[tuple[By, str]]:
+    """Clauses; but what a user says, and an agent decides, in whole sentences."""
     if by == "talk":
         for clause in _cut_clauses(text, _clause_cuts()):
             yield "talk", clause
@@ -296,12 +249,8 @@ def _cut_speech(text: str, by: str, known: _Known, answers: bool) -> Iterator[tu
         if by == "user" or by == "reported":
             yield by, sentence
             continue
-        words = telling_words(sentence)
-        if known.decided.are_named_by(words) or states_decision(sentence):
-            known.decided.add(words)
+        if states_decision(sentence):
             yield "decision", sentence
-        elif answers and known.asked.are_named_by(words):
-            yield "answer", sentence
         else:
             for clause in _cut_clauses(sentence, _clause_cuts()):
                 yield "agent", clause

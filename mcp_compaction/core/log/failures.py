@@ -41,7 +41,7 @@ _IS_CODE = pattern_of(
     r"^(?:\d+[\s:|→-]+)?(?:@|except|raise|catch|throw|throws|elif|if|assert|return|import|from|class"
     r"|def|case|#|//|\*|/\*|print|log|console|[\w.]*log\w*\.)(?:\b|\W)|[{;]$"
 )
-_HAS_PASSED = pattern_of(r"\.{4,}.{0,40}(?:Passed|Skipped)$")  # a check among others
+_HAS_PASSED = pattern_of(r"(?<!\.)\.{4,}+.{0,40}(?:Passed|Skipped)$")  # a check among others
 # What says that a command failed and not why: its exit code, a bare "Error", a host's fold.
 _NO_CAUSE = pattern_of(
     r"^\W*(?:exit(?:ed)?|return ?code|process (?:exited|finished))\b"

@@ -35,8 +35,8 @@ _PATH = pattern_of(
 _ID = pattern_of(
     r"[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}"
     r"|(?=[0-9a-f]*[a-f])(?=[0-9a-f]*\d)[0-9a-f]{7,64}"
-    r"|[A-Z][A-Z0-9]{1,9}-\d{1,7}|#\d{2,7}|[A-Z0-9]{2,}[0-9][A-Z0-9]{3,}"
-    r"|(?=[A-Z]*\d)(?=\d*[A-Z])[A-Z0-9]{5,16}|\w{2,}_\w*\d{4,}"
+    r"|[A-Z][A-Z0-9]{1,9}-\d{1,7}|#\d{2,7}|(?=[A-Z0-9]{2,}[0-9][A-Z0-9]{3})[A-Z0-9]+"
+    r"|(?=[A-Z]*\d)(?=\d*[A-Z])[A-Z0-9]{5,16}|(?=\w{2,}_)\w+\d{4}"
     # req_8f3a91c2d7, chatcmpl-9f31c07be4; toolu_01AbCdEf23
     r"|[a-z]{2,12}[-_](?=[0-9a-f]*[a-f])(?=[0-9a-f]*\d[0-9a-f]*\d)[0-9a-f]{7,64}"
     r"|[a-z]{2,12}_(?=\w*\d\w*\d)(?=\w*\d[A-Za-z])(?=\w*[a-z])(?=\w*[A-Z])[0-9A-Za-z]{10,64}"
@@ -60,7 +60,7 @@ _ERROR_WORD = pattern_of(
     r"E(?:rror|xception)\b: ?\S|F(?:ailure\b: ?\S|AILED|ATAL)|panic:|error[\[:]|fatal:"
 )
 _ERROR_SIGNS = ("rror:", "Exception:", "Failure:", "FAILED", "FATAL", "panic:", "error[", "fatal:")
-_RULED = pattern_of(r"={6,} .+ ={6,}$")  # a heading of a report
+_RULED = pattern_of(r"(?<!=)={6,}+ .{1,300} ={6,}$")  # a heading of a report
 _EXIT_CODE = pattern_of(
     r"(?:\b(?:exit(?:ed)?(?: with)?(?: code| status)?|returncode)[ :=]{1,3}|<returncode>)"
     r"(\d{1,3})\b"

@@ -8,8 +8,8 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from fnmatch import fnmatchcase
 from typing import Literal, NamedTuple
 
+from mcp_compaction.core.log.commands import main_part_of, program_of
 from mcp_compaction.core.log.endings import CallEnding, ending_of_call, is_unparsed
-from mcp_compaction.core.log.families import family_of, main_part_of
 from mcp_compaction.core.log.recent import read_recent_once
 from mcp_compaction.core.log.reports import reports_of
 from mcp_compaction.core.log.shell import Effect, effects_of
@@ -136,10 +136,10 @@ def _tell_places(entries: Sequence[CallEntry]) -> Iterator[CallEntry]:
     went: dict[str, set[str]] = {}
     for entry, folder in placed:
         if folder:
-            went.setdefault(family_of(entry.action.target), set()).add(folder)
+            went.setdefault(program_of(entry.action.target), set()).add(folder)
     apart = {family for family, folders in went.items() if _are_separate(folders)}
     for entry, folder in placed:
-        is_apart = bool(folder) and family_of(entry.action.target) in apart
+        is_apart = bool(folder) and program_of(entry.action.target) in apart
         yield entry._replace(folder=folder) if is_apart else entry
 
 
@@ -156,13 +156,6 @@ def _folder_of(entry: CallEntry) -> str:
     part = main_part_of(command)
     is_told = part is not None and part.folder.startswith("/") and "$" not in part.folder
     return part.folder if part is not None and is_told else ""
-
-
-def may_be_one_place(folder: str, other: str) -> bool:
-    """Whether calls may have run in one place: in one folder or one inside it, as far as both say
-    where."""
-    is_unknown = not folder or not other
-    return is_unknown or is_inside(folder, other) or is_inside(other, folder)
 
 
 def _commits_of(entry: CallEntry) -> Iterator[Commit]:

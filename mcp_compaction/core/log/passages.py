@@ -10,7 +10,7 @@ from mcp_compaction.core.text.patterns import pattern_of
 from mcp_compaction.model import Part, Role, Spoken, Text, ToolResult
 
 MOST_CHARS = 600  # about eighty words
-_LINE = pattern_of(r"\n(?:[ \t]*\n)*(?=([ \t]*)\S)")
+_LINE = pattern_of(r"\n(?:[ \t]*\n){0,50}(?=([ \t]*)\S)")
 _BLANK_LINES = pattern_of(r"\A(?:[ \t\r]*\n)+")
 _JOINTS = (
     pattern_of(r"(?<=[.!?]) +|(?<=[。！？])"),  # sentences

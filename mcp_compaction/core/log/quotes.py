@@ -9,7 +9,7 @@ from typing import Literal, NamedTuple
 
 from mcp_compaction.core.log.conversation import conversation_of
 from mcp_compaction.core.text.pasted import Span, is_passed_on, passed_on_spans, unify_lines
-from mcp_compaction.core.text.wholes import Text, fold_lines
+from mcp_compaction.core.text.wholes import Text, fold_lines, is_laid_out_as
 from mcp_compaction.model import Message
 
 _LEAST_CHARS = 8
@@ -59,7 +59,8 @@ class Requests:
 
     def saying_of(self, text: str) -> Saying | None:
         """The message that holds these words, the best first."""
-        wanted = fold_lines(unify_lines(text))
+        unified = unify_lines(text)
+        wanted = fold_lines(unified)
         tail = wanted.rpartition(" ")[2]  # also where the text leaves something out in between
         if len(wanted) < _LEAST_CHARS or tail not in self._all:
             return None
@@ -70,6 +71,8 @@ class Requests:
             stand = self._standing_in(message, said, wanted)
             if stand is None:
                 continue
+            if stand.how == "said" and not is_laid_out_as(unified, said):
+                stand = _Standing("part", wanted)
             found = _saying_in(message, stand)
             if found.how == "said":
                 return found
@@ -137,7 +140,7 @@ def _standing_of(wanted: str, text: str) -> _Standing | None:
 def _places_of(wanted: str, folded: str) -> Iterable[tuple[int, int]]:
     """Where these words stand as whole words."""
     start = folded.find(wanted)
-    while start >= 0:
+    while wanted and start >= 0:
         end = start + len(wanted)
         before, after = folded[start - 1 : start] if start else "", folded[end : end + 1]
         if not (_goes_on(before, wanted[0]) or _goes_on(wanted[-1], after)):

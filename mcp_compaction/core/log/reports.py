@@ -7,7 +7,7 @@ from collections.abc import Container
 from functools import cache
 from typing import NamedTuple
 
-from mcp_compaction.core.log.families import only_looks
+from mcp_compaction.core.log.commands import only_looks
 from mcp_compaction.core.text.patterns import pattern_of
 from mcp_compaction.lexicon.tools import Deed, known_reports
 

@@ -32,7 +32,7 @@ _TIMEOUT = frozenset(("timeout", "gtimeout"))
 _RUNS_CODE = pattern_of(r"(?:python|node|ruby|perl|bash|sh|deno|bun|php)[\d.]*$")
 _UNREAD = pattern_of(r"[$`]")
 _REDIRECT = "> "
-_GLOB = pattern_of(r"[*?\[]|\{[^}]*,")
+_GLOB = pattern_of(r"[*?\[]|\{[^{},]*,")
 
 
 class Effect(NamedTuple):
@@ -180,7 +180,7 @@ def _changes_files() -> re.Pattern[str]:
     return re.compile(code_that_changes_files())
 
 
-_NAMED = pattern_of(r"[\w./@+-]+\.\w{1,12}\b|/[\w./@+-]+")
+_NAMED = pattern_of(r"(?<![\w./@+-])[\w./@+-]+\.\w{1,12}\b|/[\w./@+-]+")
 
 
 def _paths_in(code: str) -> Iterable[str]:

@@ -6,10 +6,15 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from mcp_compaction.core.log.conversation import conversation_of
-from mcp_compaction.core.text.rules import find_likely_rules
-from mcp_compaction.core.text.words import fold
+from mcp_compaction.core.log.quotes import whole_of
+from mcp_compaction.core.text.reading import read_once
+from mcp_compaction.core.text.rules import find_likely_rules, find_rules
+from mcp_compaction.core.text.words import fold, one_line
 from mcp_compaction.lexicon.languages import Strength
 from mcp_compaction.model import Candidate, Message, Pin
+
+_MOST_WHOLES = 100  # to find what governs one takes a look at all of the text
+_MOST_CHARS = 400
 
 
 class LikelyRule(NamedTuple):
@@ -31,15 +36,42 @@ def unpinned_rules(messages: Sequence[Message], pins: Sequence[Pin]) -> tuple[Ca
 def likely_rules(messages: Sequence[Message], pins: Sequence[Pin]) -> Iterator[LikelyRule]:
     """What users said that nobody has pinned and that is or may be a rule, each time it was said,
     oldest first."""
-    known = [fold(pin.text) for pin in pins]
+    pinned = PinnedRules(pins)
     for message in conversation_of(messages):
         if message.role != "user":
             continue
         for text, strength in find_likely_rules(message.text):
-            if not is_known(text, known):
+            if not pinned.hold(text):
                 is_told = message.via == "tool"
                 candidate = Candidate(ref=message.ref, text=text, is_told=is_told)
                 yield LikelyRule(candidate, strength)
+
+
+@read_once
+def whole_rules(text: str) -> tuple[str, ...]:
+    """The rules of a text, each with the heading, list head or sentence that may turn it round;
+    where there are very many, only the first of them."""
+    rules = find_rules(text)
+    first, others = rules[:_MOST_WHOLES], rules[_MOST_WHOLES:]
+    wholes = ((rule, one_line(whole_of(rule, text))) for rule in first)
+    return (*(whole if 0 < len(whole) <= _MOST_CHARS else rule for rule, whole in wholes), *others)
+
+
+class PinnedRules:
+    """The rules that are pinned: an agent's pin counts only for the very words that it holds, so
+    that none hides what the user said."""
+
+    def __init__(self, pins: Iterable[Pin]) -> None:
+        self._exact: set[str] = set()
+        self._users: list[str] = []
+        for pin in pins:
+            words = fold(pin.text)
+            self._exact.add(words)
+            self._users += [words] if pin.author == "user" else []
+
+    def hold(self, rule: str) -> bool:
+        """Whether a rule is pinned."""
+        return fold(rule) in self._exact or is_known(rule, self._users)
 
 
 def is_known(text: str, known: Iterable[str]) -> bool:

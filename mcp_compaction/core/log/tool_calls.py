@@ -9,7 +9,7 @@ from typing import Literal, NamedTuple
 
 from mcp_compaction.core.log.content import compact_json
 from mcp_compaction.core.text.patterns import pattern_of
-from mcp_compaction.lexicon.tools import ToolKind, command_that_hands_in, known_tools
+from mcp_compaction.lexicon.tools import ToolKind, known_tools
 from mcp_compaction.model import JsonObject, JsonValue, Message, ToolCall, ToolResult, Value
 
 ActionKind = ToolKind | Literal["other"]
@@ -136,19 +136,6 @@ def is_plan(call: ToolCall) -> bool:
 def is_task(call: ToolCall) -> bool:
     """Whether a call changes one task, told by its name alone."""
     return _kind_of(call.name) == "task"
-
-
-def hands_in(call: ToolCall) -> bool:
-    """Whether a call hands in the work as a whole."""
-    action = action_of(call)
-    if action.kind == "run":
-        return bool(_hands_in().match(action.target.strip()))
-    return action.kind == "submit"
-
-
-@cache
-def _hands_in() -> re.Pattern[str]:
-    return re.compile(command_that_hands_in())
 
 
 def tasks_of(call: ToolCall) -> tuple[Task, ...]:

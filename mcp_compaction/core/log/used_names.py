@@ -14,8 +14,10 @@ from mcp_compaction.model import Message
 
 _NAME = pattern_of(
     r"https?://[^\s\"'`<>()\[\]{}\\|]+"
-    r"|(?:~|\.{1,2})?/?[\w@+-][\w.@+-]*(?:/[\w.@+-]+)+|/[\w.@+-]+(?:/[\w.@+-]+)*"  # a path
-    r"|\b[\w-]+(?:\.[\w-]+)*\.[A-Za-z]\w{0,9}\b"  # a file, or a name with parts
+    # A path, and a file or a name with parts: not from the middle of one, which takes the square.
+    r"|(?<![\w@+-])(?<!\w\.)(?<!\w\.\.)(?:~|\.{1,2})?/?[\w@+-][\w.@+-]*(?:/[\w.@+-]+)+"
+    r"|/[\w.@+-]+(?:/[\w.@+-]+)*"
+    r"|\b(?<!\w[.-])(?<!\w--)(?=\w)[\w-]++(?:\.[\w-]++)*\.[A-Za-z]\w{0,9}\b"
     r"|(?<!\S)--[a-z][\w-]+"  # an option
     r"|\b[A-Za-z]+(?:_[A-Za-z0-9]+)+\b|\b[A-Z][a-z0-9]+[A-Z]\w+\b"
     r"|\b[a-z]+[A-Z][A-Za-z0-9]+\b"

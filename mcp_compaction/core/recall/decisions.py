@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from itertools import islice
 from typing import Literal, NamedTuple
 
-from mcp_compaction.core.digest.text import parse_digest
+from mcp_compaction.core.digest.parse import parse_digest
 from mcp_compaction.core.log.decisions.statement import find_decisions, is_acceptance
 from mcp_compaction.core.log.decisions.supersede import (
     Decision,

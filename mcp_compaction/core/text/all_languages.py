@@ -17,7 +17,7 @@ from mcp_compaction.lexicon.languages import (
 KINDS_IN_ALL: frozenset[Kind] = frozenset(
     (
         *("order-to-model", "marker", "negation", "demand", "permission", "needless", "lifting"),
-        *("lifts-rules", "pleasantry", "small-talk", "intent", "looks", "excuse"),
+        *("lifts-rules", "pleasantry", "small-talk", "excuse"),
     )
 )
 """The kinds that are looked for here; their signs have no guards."""

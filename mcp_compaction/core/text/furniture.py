@@ -44,8 +44,16 @@ def furniture_in(text: str) -> tuple[Stretch, ...]:
         place, is_run = reader.follow_run(start, is_speech_before)
         if is_run:
             end = place
-            found.append(Stretch(start, end))
+            found += _around(start, end, reader.spoken)
     return tuple(found)
+
+
+def _around(start: int, end: int, spoken: list[Stretch]) -> Iterator[Stretch]:
+    """The furniture of a run, around what a user has typed in it."""
+    for words in spoken:
+        yield Stretch(start, words.start)
+        start = words.end
+    yield Stretch(start, end)
 
 
 def without_furniture(text: str) -> str:
@@ -121,11 +129,13 @@ class _Reader:
     def __init__(self, text: str) -> None:
         self._text = text
         self._endings: dict[str, int] = {}  # where each ending stands next
+        self.spoken: list[Stretch] = []  # what a user has typed in the last run
 
     def follow_run(self, start: int, is_speech_before: bool) -> tuple[int, bool]:
         """Where the furniture that begins here ends, and whether all of it is furniture: only a
         line end may follow, and what has no ending of its own stands behind no speech."""
         end = start
+        self.spoken = []
         while opening := _beginning().match(self._text, end):
             kind = _kinds()[opening[0]]
             if not kind.ends:
@@ -133,6 +143,8 @@ class _Reader:
             closing = self._find_ending(kind.ends, opening.end())
             if closing == _NOWHERE:
                 return opening.end(), False
+            if kind.spoken and self._text[opening.end() : closing].strip():
+                self.spoken.append(Stretch(opening.end(), closing))
             end = closing + len(kind.ends)
             blanks = _BLANKS.match(self._text, end)
             after = blanks.end() if blanks else end

@@ -1,4 +1,5 @@
-"""Finds what the writer of a text only passes on: code, quotations, tagged blocks, pastes.
+"""Finds what the writer of a text only passes on: code, quotations, tagged blocks, pastes; and
+what is struck out.
 
 The texts given here have been through `unify_lines`: one kind of line end, one kind of blank.
 """
@@ -16,7 +17,8 @@ from mcp_compaction.core.text.patterns import INLINE_CODE, QUOTED, pattern_of
 
 _LINE_ENDS = pattern_of("\r\n|[\r\v\f\x1c-\x1e\x85\u2028\u2029]")
 _BLANKS = pattern_of(r"[^\S\n]")
-_FENCE = pattern_of(r" *(`{3,}|~{3,})")
+_FENCE = pattern_of(r" *(`{3,}|~{3,}|(?:\"{3}|'{3})(?= *$))")
+_STRUCK = pattern_of(r"(?<!~)~~(?!~)[^~]{1,2000}~~(?!~)")
 _QUOTED_LINE = pattern_of(r"^ *>.*$", re.M)
 _SPEAKER = pattern_of(r"^ *(?:\[?m?\d+\]?:? +)?(?:user|human|assistant|system|ai|agent) *:", re.I)
 _CLOSERS = {'"': '"', "“": "”", "«": "»", "„": "“”", "「": "」"}
@@ -52,8 +54,9 @@ def unify_lines(text: str) -> str:
 
 
 def passed_on_spans(text: str) -> tuple[Span, ...]:
-    """The stretches of a text that its writer quotes or pastes rather than says, in order."""
-    patterns = (INLINE_CODE, QUOTED, _QUOTED_LINE)
+    """The stretches of a text that its writer quotes, pastes or strikes out rather than says, in
+    order."""
+    patterns = (INLINE_CODE, QUOTED, _QUOTED_LINE, _STRUCK)
     found = [Span(*m.span()) for m in chain.from_iterable(p.finditer(text) for p in patterns)]
     lines = _lines_of(text)
     found += [

@@ -26,11 +26,6 @@ def path_of(readable: str) -> str:
     return data.decode("utf-8", "surrogateescape")
 
 
-def ends_with_path(path: str, end: str) -> bool:
-    """Whether a path is another one or ends with it: `tests/spec.py` with `spec.py`."""
-    return f"/{path}".endswith(f"/{end}")
-
-
 def ends_of(path: str) -> Iterator[str]:
     """All that a path ends with: itself, and what stands behind each of its slashes."""
     yield path

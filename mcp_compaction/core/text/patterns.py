@@ -87,11 +87,6 @@ def without_wide_signs(text: str) -> str:
     return text.encode("ascii", "replace").decode()
 
 
-def without_open_fences(text: str) -> str:
-    """A text with blanks for the signs of fences that are never closed."""
-    return _FENCE_SIGNS.sub(lambda sign: sign[1] or " " * len(sign[0]), text)
-
-
 def word_set(words: str) -> frozenset[str]:
     """The words of a table."""
     return frozenset(re.findall(r"[\w']+", words))

@@ -3,20 +3,12 @@
 from __future__ import annotations
 
 from mcp_compaction.core.text.all_languages import pattern_of_kind, patterns_by_name
-from mcp_compaction.core.text.language import ENGLISH
 from mcp_compaction.core.text.patterns import may_say, pattern_of
 from mcp_compaction.core.text.sentences import Sentence, prose_of
-from mcp_compaction.core.text.signs import find_sign, signs_of
+from mcp_compaction.core.text.signs import find_sign
 
 QUESTION_MARKS = ("?", "？")
 _LABEL = pattern_of(r"\W*\w+\W*:")  # "limit: the most rows" names a thing
-
-
-def is_asking(sentence: Sentence) -> bool:
-    """Whether a sentence asks for something, in the form of a question or not."""
-    if sentence.text.endswith(QUESTION_MARKS):
-        return True
-    return find_sign("request", sentence) is not None and not _LABEL.match(sentence.bare)
 
 
 def is_next_step(sentence: Sentence) -> bool:
@@ -24,29 +16,9 @@ def is_next_step(sentence: Sentence) -> bool:
     return find_sign("next", sentence) is not None
 
 
-def is_step_of_now(sentence: Sentence) -> bool:
-    """Whether a sentence says what its speaker does now."""
-    found = find_sign("announces", sentence, by_user=False)
-    return found is not None and found.sign.strength == "firm"
-
-
-def may_announce(sentence: Sentence) -> bool:
-    """Whether a sentence says what its speaker is about to do, or is in a language in which that
-    cannot be told."""
-    languages = sentence.languages or (ENGLISH,)
-    is_told = any(signs_of(code, "announces") for code in languages)
-    return not is_told or find_sign("announces", sentence, by_user=False) is not None
-
-
 def is_doubt(sentence: Sentence) -> bool:
     """Whether a sentence says that its speaker is not sure."""
     return find_sign("doubt", sentence) is not None
-
-
-def only_supposes(sentence: Sentence) -> bool:
-    """Whether a sentence says how something seems to be, and no more is in doubt."""
-    found = find_sign("doubt", sentence)
-    return found is not None and found.sign.strength != "firm"
 
 
 def is_pleasantry(sentence: str) -> bool:

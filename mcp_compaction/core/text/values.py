@@ -15,9 +15,9 @@ _LIMITS = (  # how much, until when, of which version: of one thing only one can
     ("time", pattern_of(r"(?<![\w:])\d{1,2}:\d\d(?![\w:])")),
 )
 _MONEY_SIGN = pattern_of(r"[$€£¥] ?\d[\d.,]*\d|[$€£¥] ?\d")
-_VERSION = pattern_of(r"\b([A-Za-z][\w+#]+) v?(\d+(?:\.\d+)+)(?![\w.]*/)")
+_VERSION = pattern_of(r"\b(?<!\w[+#])([A-Za-z][\w+#]+) v?(\d+(?:\.\d+)+)(?![\w.]*/)")
 _URL = pattern_of(r"https?://[^\s\"'`<>()\[\]{}\\|,;]+")
-_PATH = pattern_of(r"(?<![\w:/.])([A-Za-z][\w.-]*)(/[\w./-]*\w)")
+_PATH = pattern_of(r"(?<![\w:/.])(?<!\w-)([A-Za-z][\w.-]*+)(/[\w./-]*\w)")
 _BRANCH = pattern_of(r"/[\w-]+")  # a name in a folder, without an ending
 _CODE = pattern_of(r"(?<![\w/.-])(?=[\w-]*\d)(?=[\w-]*[A-Za-z])[A-Za-z0-9]+(?:[-_][A-Za-z0-9]+)+")
 _PERSON = pattern_of(r"(?<![\w.])[A-Z][a-zà-ÿ]+(?: [A-Z][a-zà-ÿ]+)+(?![\w-])")

@@ -10,15 +10,17 @@ The texts given here have been through `unify_lines`.
 from __future__ import annotations
 
 import re
+import unicodedata
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator
 from functools import cache, cached_property, lru_cache
+from itertools import pairwise, zip_longest
 from typing import Literal, NamedTuple
 
 from mcp_compaction.core.text.all_languages import part_in_all
 from mcp_compaction.core.text.patterns import any_of, pattern_of
-from mcp_compaction.core.text.words import one_line
-from mcp_compaction.lexicon.languages import fill_in_all
+from mcp_compaction.core.text.words import lower_words, one_line
+from mcp_compaction.lexicon.languages import fill_in_all, read_heads
 
 _SIGN = pattern_of(  # of a list, before the words of an item
     r"(?:(?![\"'(\[<@/~$#|`*_¿¡])[^\w\s]{1,3}|\*|"
@@ -26,7 +28,10 @@ _SIGN = pattern_of(  # of a list, before the words of an item
     r"(?:\[[ x~]\][ \t]+)?",
     re.I,
 )
-_HEADING = pattern_of(r"(#{1,6}) |(\*\*|__)[^*_]+(?:\*\*|__):?$")
+_TELLING_SIGN = pattern_of(r"[^\w\s.()）、\[\]~*+–—•‣⁃·∙\u25a0-\u25ff-]")  # ❌, as a word does
+_HEADING = pattern_of(r"(#{1,6}) |(\*\*|__)[^*_]+(?:\*\*|__):?$|([=*~+#-]{3,}) ?(?![=*~+#-]).*\3$")
+_LEAST_INDENT = 2
+_UNDERLINE = pattern_of(r"\s*(?:(=+)|-{3,})\s*$")  # of the heading that is the line before
 _LEVEL_OF_BOLD = 7
 _STOPS = (".", "!", "?")
 _WIDE_STOPS = ("。", "！", "？")
@@ -89,12 +94,24 @@ class Text:
         folded = " ".join(one_line(line) for _, line in lines)
         self._folded.append(folded)
         sign = _SIGN.match(folded) if kind == "item" else None
+        sign = None if sign and self._tells(sign[0]) else sign
         first = len(self.units)
         number = len(self.blocks)
         for start, end in _sentences_in(folded, sign.end() if sign else 0):
             signed = sign.end() if sign and start == sign.end() else 0
             self.units.append(Unit(folded[start:end], begin + start, begin + end, number, signed))
         self.blocks.append(Block(kind, level, range(first, len(self.units))))
+
+    def _tells(self, sign: str) -> bool:
+        """Whether the sign of a list says something that its items do not."""
+        return _TELLING_SIGN.search(sign) is not None or (
+            sign[0] in "+-" and self._is_for_and_against
+        )
+
+    @cached_property
+    def _is_for_and_against(self) -> bool:
+        signs = {line.strip()[:2] for line in self._raw.split("\n")}
+        return {"+ ", "- "} <= signs
 
     # Where words stand
 
@@ -262,9 +279,14 @@ class Text:
         before = self.blocks[place - 1] if place else None
         if before is None or before.kind == "heading":
             return None
-        if _points_on(self.units[before.units[-1]].text, before.kind == "item"):
+        is_listed = before.kind == "item" and not self._stands_alone(place - 1)
+        if _points_on(self.units[before.units[-1]].text, is_listed):
             return place - 1
         return known[place - 1] if before.kind == "prose" and len(before.units) == 1 else None
+
+    def _stands_alone(self, place: int) -> bool:
+        """Whether an item has none before it in its list, and so may be a heading by number."""
+        return place == 0 or self.blocks[place - 1].kind != "item"
 
     @cached_property
     def _ends_of_lists(self) -> list[int]:
@@ -284,8 +306,34 @@ def fold_lines(text: str) -> str:
     return " ".join(one_line(line) for line in text.split("\n") if _has_words(line))
 
 
+def is_laid_out_as(words: str, text: str) -> bool:
+    """Whether some words of a text have a blank line only where the text ends a line, or behind a
+    stop, and no line of mere signs ("<!--") that the text does not have."""
+    lines, others = _lines_in(words), _lines_in(text)
+    bare = {line for line in lines if line and not _has_words(line)}
+    ends = {line.split()[-1] for line in others if line}
+    return bare <= set(others) and all(
+        line.endswith((*_STOPS, *_WIDE_STOPS)) or line.split()[-1] in ends
+        for line, below in pairwise(lines)
+        if line and not below
+    )
+
+
+def _lines_in(text: str) -> list[str]:
+    return [line.strip() for line in text.strip().split("\n")]
+
+
 def _has_words(line: str) -> bool:
-    return any(map(str.isalnum, line))
+    return any(sign.isalnum() or _is_picture(sign) for sign in line)
+
+
+def _is_picture(sign: str) -> bool:
+    """Whether a sign says something without a letter: ❌, ≠; lines and boxes do not."""
+    return (
+        not sign.isascii()
+        and not "\u2500" <= sign <= "\u25ff"
+        and unicodedata.category(sign) in ("So", "Sm")
+    )
 
 
 def _blocks_of(
@@ -295,20 +343,30 @@ def _blocks_of(
     kind: Literal["heading", "prose", "item"] = "prose"
     level, lines = 0, list[tuple[int, str]]()
     offset = 0
-    for line in text.split("\n"):
+    raw = text.split("\n")
+    for line, below in zip_longest(raw, raw[1:], fillvalue=""):
         words = line.strip()
-        heading = _HEADING.match(words)
+        is_open = not words.endswith((*_STOPS, *_WIDE_STOPS))
+        underline = _UNDERLINE.match(below) if is_open and not lines else None
+        heading = _HEADING.match(words) or underline
         is_item = not heading and _SIGN.match(words) is not None
         has_words = _has_words(words)
+        indent = len(line) - len(line.lstrip())
+        # What is set in under an open line hangs on it as an item does.
+        hangs = kind == "prose" and bool(lines) and indent >= level + _LEAST_INDENT
+        hangs = hangs and not lines[-1][1].rstrip().endswith((*_STOPS, *_WIDE_STOPS))
+        is_item = is_item or hangs
         if lines and (not has_words or heading or is_item or kind == "heading"):
             yield kind, level, lines
             lines = []
         if has_words:
             if not lines:
-                level = len(line) - len(line.lstrip())
+                level = indent
                 kind = "heading" if heading else "item" if is_item else "prose"
                 if heading:
                     level = len(heading[1] or "") or _LEVEL_OF_BOLD
+                if underline:
+                    level = 1 if underline[1] else 2
             lines.append((offset, line))
         offset += len(line) + 1
     if lines:
@@ -351,6 +409,7 @@ def _stands_beside(text: str) -> bool:
         return True
     return (
         not text.endswith((*_QUESTIONS, *_COLONS))
+        and not _says_nothing(text)
         and part_in_all("stands_beside").match(text) is not None
         and part_in_all("points").search(text) is None
     )
@@ -376,7 +435,22 @@ def _read(text: str) -> _Reading:
     leans, is_fragment = _leans(text), _is_fragment(text)
     points_on = text.endswith(_COLONS) or part_in_all("points_on").search(text) is not None
     turns = points or leans or is_fragment or points_on
-    return _Reading(_stands_beside(text) or not turns, leans, points, is_fragment)
+    stands_beside = (_stands_beside(text) or not turns) and not _BEGUN_LIST.match(text)
+    return _Reading(stands_beside, leans, points, is_fragment)
+
+
+_BEGUN_LIST = pattern_of(r"(?:\S+ ){0,2}\S+[:：] \S|(?:\S+ ){0,2}\S+：")  # "Forbidden: do this."
+
+
+def _says_nothing(text: str) -> bool:
+    """Whether a few words only wait for others: "Do not", "Never, ever"."""
+    words = lower_words(text)
+    return len(words) < _FEWEST_WORDS and all(word in _function_words() for word in words)
+
+
+@cache
+def _function_words() -> frozenset[str]:
+    return frozenset(word for head in read_heads() for word in head.function_words)
 
 
 def _leans(text: str) -> bool:

@@ -12,7 +12,9 @@ from mcp_compaction.core.tokens import CountTokens
 
 _MOST_CHARS = 900
 _NAMES_SHARE = 20  # percent of a preview, for names in what was cut out
-_NAME = pattern_of(r"\b[A-Za-z]+(?:_\w+)+\b|\b[A-Za-z][a-z0-9]+[A-Z]\w+\b|[\w./-]+\.[a-z]\w{0,4}\b")
+_NAME = pattern_of(
+    r"\b[A-Za-z]+(?:_\w+)+\b|\b[A-Za-z][a-z0-9]+[A-Z]\w+\b|(?<![\w./-])[\w./-]+\.[a-z]\w{0,4}\b"
+)
 _CHARS_OF_A_LARGE_TOKEN = 8  # a text this long for its limit is over it, whatever the language
 
 

@@ -10,12 +10,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 
-from mcp_compaction.core.digest.text import (
-    fit,
-    must_stay,
-    nothing_stays,
-    render_digest,
-)
+from mcp_compaction.core.digest.fit import fit, nothing_stays
+from mcp_compaction.core.digest.render import must_stay, render_digest
 from mcp_compaction.core.log.pinned import pinned_block
 from mcp_compaction.core.window.render import index_block
 from mcp_compaction.core.wording import plural

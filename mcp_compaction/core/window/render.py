@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import takewhile
 
+from mcp_compaction.core.digest.fit import merge_index
 from mcp_compaction.core.digest.names import names_of_digests
-from mcp_compaction.core.digest.text import merge_index, render_digest
+from mcp_compaction.core.digest.render import render_digest, words_of_item
 from mcp_compaction.core.excerpts.render import excerpts_block
 from mcp_compaction.core.log.content import Series
 from mcp_compaction.core.log.index import usefulness_of
 from mcp_compaction.core.log.pinned import pinned_block
-from mcp_compaction.core.text.injection import defuse
+from mcp_compaction.core.text.injection import defuse, defuse_lines
 from mcp_compaction.core.tokens import CountTokens
 from mcp_compaction.model import (
     Cut,
@@ -101,7 +102,7 @@ def _listed_in_view(session: Session) -> frozenset[str]:
     their most needed lines list none."""
     shown = {e.digest for e in session.view.body if isinstance(e, Digested) and not e.thin}
     digests = [digest for digest in session.digests if digest.number in shown]
-    done = (item.text for digest in digests for item in digest.items("DONE"))
+    done = (words_of_item(item) for digest in digests for item in digest.items("DONE"))
     return frozenset((*names_of_digests(digests), *done))
 
 
@@ -128,6 +129,14 @@ def lay_out(session: Session, index_limit: int, count: CountTokens) -> tuple[Sho
     return (*frame, *since)
 
 
+def memory_block(session: Session) -> str:
+    """The memory until a digest holds it; no line of it poses as one of ours."""
+    memory = session.sections.memory
+    if not memory or session.view.memory_in is not None:
+        return ""
+    return f"[memory]\n{defuse_lines(memory)}"
+
+
 def lay_out_frame(session: Session, index_limit: int, count: CountTokens) -> tuple[Shown, ...]:
     """The view without what came after it: the same until the next compaction."""
     view, sections = session.view, session.sections
@@ -137,8 +146,7 @@ def lay_out_frame(session: Session, index_limit: int, count: CountTokens) -> tup
     if sections.task:
         shown.append(ShownRecord(text=sections.task))
     shown += (_show_message(messages[e.seq], e) for e in view.head)
-    if sections.memory and view.memory_in is None:
-        shown.append(ShownRecord(text=f"[memory]\n{sections.memory}"))
+    shown += _records_of(memory_block(session))
     shown += _records_of(pinned_block(pins_in_view(session)))
     first_digests = _end_of_first_digests(view.body)
     for position, entry in enumerate(view.body):

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Literal
 
+from mcp_compaction.core.digest.render import words_of_item
 from mcp_compaction.core.log.conversation import conversation_of
 from mcp_compaction.core.log.ledger import ledger_of
 from mcp_compaction.core.log.tool_calls import action_of
@@ -45,7 +46,7 @@ def judge_claims(
     answers = [turn for turn in later if turn.role == "assistant"][:_SOON]
     soon = frozenset[str]().union(*(names_in(f"{turn.typed}\n{turn.said}") for turn in answers))
     fresh = sum(not _is_stale(item, by_ref, early[-1].seq) for item in ahead)
-    true = sum(not soon.isdisjoint(names_in(item.text)) for item in ahead)
+    true = sum(not soon.isdisjoint(names_in(words_of_item(item))) for item in ahead)
     right, false, known = _judge_files(early, digests)
     return {
         "files whose state is told": (right, known),
@@ -66,7 +67,9 @@ def _is_stale(item: Item, by_ref: Mapping[str, Message], last: int) -> bool:
     if message.is_request or any(action_of(c).kind in ("plan", "task") for c in message.calls):
         return False
     typed = Turn(message.role, message.parts).typed
-    return last - message.seq > _OLD or not names_in(item.text).isdisjoint(names_in(typed))
+    return last - message.seq > _OLD or not names_in(words_of_item(item)).isdisjoint(
+        names_in(typed)
+    )
 
 
 def _judge_files(early: Sequence[Message], digests: Sequence[Digest]) -> tuple[int, int, int]:
@@ -90,7 +93,7 @@ def _judge_files(early: Sequence[Message], digests: Sequence[Digest]) -> tuple[i
 
 def _lines_of(digests: Sequence[Digest]) -> Iterator[str]:
     for digest in digests:
-        yield from (item.text for _, items in digest.sections for item in items)
+        yield from (words_of_item(item) for _, items in digest.sections for item in items)
         yield from (f"{item.text} {item.note}" for item in digest.index)
 
 

@@ -11,7 +11,7 @@ _CODE_OR_NUMBER = re.compile(
     r"|\b\d{4,}\b|\b\d+\.\d+(?:\.\d+)+\b"  # a number, a version
 )
 _SHORTEST = 4
-_RUN = re.compile(r"([\w./-]*?)(\d{1,4})\.\.(\d{1,4})([\w./-]*)")
+_RUN = re.compile(r"([\w./-]{0,200}?)(\d{1,4})\.\.(\d{1,4})([\w./-]*)")
 _LONGEST_RUN = 400
 
 

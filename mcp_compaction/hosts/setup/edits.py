@@ -80,10 +80,14 @@ def _remove_outdated(host: HostSetup, holds: Sequence[Held], wanted: list[Entry]
     while True:
         data = json_text.parse(text).data
         ours = find_ours(host, holds, data)
-        outdated = [at for at in ours if value_at(data, at) not in values]
+        outdated = [at for at in ours if not _may_stay(value_at(data, at), values)]
         if not outdated:
             return text
         text = json_text.remove(text, outdated[-1])
+
+
+def _may_stay(value: Any, wanted: list[Any]) -> bool:
+    return value in wanted or value is False  # by which the user has switched a plugin off
 
 
 def take_out(

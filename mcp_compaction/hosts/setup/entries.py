@@ -6,14 +6,22 @@ import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path as FilePath
 from typing import Any, Final, NamedTuple, cast
 
 from mcp_compaction.hosts.events import TOOL, hooked_hosts
-from mcp_compaction.hosts.setup.hosts import Held, HostSetup, own_tools
+from mcp_compaction.hosts.setup.hosts import Held, HostSetup, Note, own_tools
 from mcp_compaction.hosts.setup.json_text import Path
 
-PLUGIN_COPY: Final = "mcp-compaction.js"
+MARKETPLACE: Final = "mcp-compaction-local"
+"""The marketplace of the plugin's copy for all projects; that for one has its number behind it."""
+
+PLUGIN_FILE: Final = "mcp-compaction.js"
+"""The name of the copy of a plugin that is one file."""
+
 _SERVER = "compaction"
+_VIEWS = "MCP_COMPACTION_VIEWS"
+_OUR_MARKETPLACE = re.compile(rf"{MARKETPLACE}(?:-[0-9a-f]+)?")
 _OUR_PROGRAM = re.compile(
     r"(?:^|[\\/\s'\"])mcp-compaction(?:\.exe)?(?:$|[\s'\"])|\bmcp_compaction\."
 )
@@ -33,7 +41,14 @@ class Launch:
     words: tuple[str, ...]
     env: Mapping[str, str] = field(default_factory=dict[str, str])
     home: str = ""  # the store's folder, where the user has named one
-    plugin: str = ""  # the address of our plugin's copy
+    plugin: str = ""  # the path of our plugin's copy
+    marketplace: str = MARKETPLACE
+
+    @property
+    def names(self) -> dict[str, str]:
+        """What is filled in where a plugin is named."""
+        url = FilePath(self.plugin).as_uri() if self.plugin else ""
+        return {"{path}": self.plugin, "{url}": url, "{marketplace}": self.marketplace}
 
 
 def entries_for(host: HostSetup, holds: Sequence[Held], launch: Launch) -> Iterator[Entry]:
@@ -41,17 +56,40 @@ def entries_for(host: HostSetup, holds: Sequence[Held], launch: Launch) -> Itera
     for held in holds:
         match held:
             case "server":
-                yield Entry(host.server.at, _fill_in(host.server.entry, launch))
+                yield Entry(host.server.at, _fill_in(host, launch))
             case "permissions":
                 yield from _permissions_of(host)
             case "hooks":
                 yield from _hooks_of(host, launch)
             case "plugin":
-                yield Entry(("plugin", -1), launch.plugin)
+                for plugged in host.plugged:
+                    at = tuple(_fill_names(plugged.at, launch.names))
+                    item: Any = plugged.item or plugged.value
+                    place = (*at, -1) if plugged.item else at
+                    yield Entry(place, _fill_names(item, launch.names))
 
 
-def _fill_in(entry: dict[str, Any], launch: Launch) -> dict[str, Any]:
+def _fill_names(value: Any, names: Mapping[str, str]) -> Any:
+    """A value with the names of a plugin filled in, however deep they stand."""
+    match value:
+        case str():
+            for sign, name in names.items():
+                value = value.replace(sign, name)
+            return value
+        case dict():
+            entries = cast("dict[str, Any]", value)
+            return {key: _fill_names(one, names) for key, one in entries.items()}
+        case tuple() | list():
+            return [_fill_names(one, names) for one in cast("Sequence[Any]", value)]
+        case _:
+            return value
+
+
+def _fill_in(host: HostSetup, launch: Launch) -> dict[str, Any]:
+    entry = host.server.entry
     env = {**launch.env, **({"MCP_COMPACTION_HOME": launch.home} if launch.home else {})}
+    if host.views:
+        env[_VIEWS] = str(FilePath(launch.plugin, host.views))
     values = {
         "{command}": launch.words[0],
         "{args}": list(launch.words[1:]),
@@ -121,9 +159,28 @@ def find_ours(host: HostSetup, holds: Sequence[Held], data: Any) -> list[Path]:
     if "hooks" in holds:
         found += _find_hooks(data)
     if "plugin" in holds:
-        plugins = enumerate(_items_of(value_at(data, ("plugin",))))
-        found += [("plugin", n) for n, one in plugins if str(one).endswith(f"/{PLUGIN_COPY}")]
+        for plugged in host.plugged:
+            found += _find_plugged(plugged.at, bool(plugged.item), data)
     return found
+
+
+def _find_plugged(at: Path, is_item: bool, data: Any) -> Iterator[Path]:
+    """The places at which a plugin of ours is named: by its copy, or by its marketplace."""
+    if is_item:
+        items = enumerate(_items_of(value_at(data, at)))
+        yield from ((*at, n) for n, one in items if str(one).endswith(f"/{PLUGIN_FILE}"))
+        return
+    *above, last = at
+    table: Any = value_at(data, tuple(above))
+    for key in cast("dict[str, Any]", table) if isinstance(table, dict) else ():
+        if _OUR_MARKETPLACE.fullmatch(key.removeprefix(str(last).removesuffix("{marketplace}"))):
+            yield (*above, key)
+
+
+def find_note(note: Note, launch: Launch, data: Any) -> Path | None:
+    """The place where a host has noted our plugin by itself."""
+    at = tuple(_fill_names(note.at, launch.names))
+    return at if value_at(data, at) is not None else None
 
 
 def _find_hooks(data: Any) -> Iterator[Path]:

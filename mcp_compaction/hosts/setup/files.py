@@ -13,7 +13,6 @@ from hashlib import sha256
 from pathlib import Path
 
 from mcp_compaction.errors import InputError
-from mcp_compaction.hosts.setup.entries import PLUGIN_COPY
 
 _FOLDER = "installed"
 
@@ -25,6 +24,7 @@ class Change:
     path: Path
     before: str | None
     after: str | None
+    is_copy: bool = False  # a file of ours that is put in a folder of ours
 
     @property
     def is_one(self) -> bool:
@@ -32,7 +32,9 @@ class Change:
         return self.before != self.after
 
     def diff(self) -> str:
-        """The change as `diff -u` shows it."""
+        """The change as `diff -u` shows it; of a copy only that it comes or goes."""
+        if self.is_copy:
+            return f"{'+++' if self.after is not None else '---'} {self.path} (of the plugin)\n"
         lines = unified_diff(
             (self.before or "").splitlines(keepends=True),
             (self.after or "").splitlines(keepends=True),
@@ -54,16 +56,17 @@ def read_file(path: Path) -> str | None:
 
 def backup_path(home: Path, host: str, path: Path) -> Path:
     """The place of the copy of a host's file as it was before."""
-    return home / _FOLDER / host / f"{_short_name(path)}-{path.name}"
+    return home / _FOLDER / host / f"{short_name(path)}-{path.name}"
 
 
-def plugin_path(home: Path, host: str, project: Path | None) -> Path:
-    """The place of the copy of a plugin, for one project or for all."""
-    owner = "all" if project is None else _short_name(project)
-    return home.absolute() / _FOLDER / host / owner / PLUGIN_COPY
+def plugin_folder(home: Path, host: str, project: Path | None) -> Path:
+    """The folder for the copy of a plugin, for one project or for all."""
+    owner = "all" if project is None else short_name(project)
+    return home.absolute() / _FOLDER / host / owner
 
 
-def _short_name(path: Path) -> str:
+def short_name(path: Path) -> str:
+    """A few characters that stand for a path."""
     return sha256(os.fsencode(path)).hexdigest()[:12]
 
 

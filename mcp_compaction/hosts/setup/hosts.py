@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import sys
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import cache
 from importlib.resources import files
+from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Any, Literal
 
@@ -35,6 +36,14 @@ class Permission(Value):
     value: str = ""
 
 
+class Plugged(Value):
+    """What names a plugin to its host; see the head of `hosts.toml`."""
+
+    at: tuple[str, ...]
+    item: str = ""
+    value: Any = None
+
+
 class SetupFile(Value):
     """A file of a host; see the head of `hosts.toml`."""
 
@@ -48,16 +57,30 @@ class SetupFile(Value):
 
     def find(self, environ: Mapping[str, str], project: Path) -> Path:
         """The path of the file, which need not be there."""
-        folder = environ.get(self.moved_by, "") if self.moved_by else ""
-        if self.scope == "project":
-            path = project / self.path
-        elif Path(folder).is_absolute():
-            path = Path(folder, self.moved)
-        else:
-            home = Path(environ["HOME"]) if environ.get("HOME") else Path.home()
-            path = home / self.path
+        path = project / self.path if self.scope == "project" else _find_of_user(self, environ)
         beside = [path.with_name(name) for name in self.others]
         return next((other for other in beside if other.exists()), path)
+
+
+class Note(Value):
+    """Where a host writes down a plugin by itself; see the head of `hosts.toml`."""
+
+    path: str
+    moved_by: str
+    moved: str
+    at: tuple[str, ...]
+
+    def find(self, environ: Mapping[str, str]) -> Path:
+        """The path of the file, which need not be there."""
+        return _find_of_user(self, environ)
+
+
+def _find_of_user(file: SetupFile | Note, environ: Mapping[str, str]) -> Path:
+    folder = environ.get(file.moved_by, "") if file.moved_by else ""
+    if Path(folder).is_absolute():
+        return Path(folder, file.moved)
+    home = Path(environ["HOME"]) if environ.get("HOME") else Path.home()
+    return home / file.path
 
 
 class HostSetup(Value):
@@ -71,9 +94,13 @@ class HostSetup(Value):
     next: tuple[str, ...] = ()
     next_in_project: tuple[str, ...] = ()
     plugin: str = ""
+    not_copied: tuple[str, ...] = ()
+    views: str = ""
     fetches: str = ""
     source: str = ""
     server: Server
+    plugged: tuple[Plugged, ...] = ()
+    note: tuple[Note, ...] = ()
     permission: tuple[Permission, ...] = ()
     file: tuple[SetupFile, ...] = Field(min_length=1)
 
@@ -81,15 +108,30 @@ class HostSetup(Value):
         """What the user does next."""
         return (*(self.next_in_project if scope == "project" else ()), *self.next)
 
-    def read_plugin(self) -> str:
-        """The text of the plugin; empty for a host that has none."""
+    @property
+    def plugin_source(self) -> Traversable:
+        """The plugin as it is shipped: a file, or a folder."""
+        return files("mcp_compaction.hosts").joinpath(self.plugin)
+
+    def read_plugin(self) -> dict[str, str]:
+        """The texts of the plugin that are copied, by their places below the copy's; a file has
+        the place ""."""
         if not self.plugin:
-            return ""
-        return files("mcp_compaction.hosts").joinpath(self.plugin).read_text(encoding="utf-8")
+            return {}
+        found = dict(_read_below(self.plugin_source, ""))
+        return {place: text for place, text in found.items() if place not in self.not_copied}
 
     def files(self, scope: Scope, platform: str = sys.platform) -> tuple[SetupFile, ...]:
         """The files of a scope on this platform."""
         return tuple(f for f in self.file if f.scope == scope and f.platform in ("", platform))
+
+
+def _read_below(source: Traversable, place: str) -> Iterator[tuple[str, str]]:
+    if source.is_file():
+        yield place, source.read_text(encoding="utf-8")
+        return
+    for one in source.iterdir():
+        yield from _read_below(one, f"{place}/{one.name}" if place else one.name)
 
 
 class OwnTools(Value):

@@ -3,24 +3,34 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from mcp_compaction.errors import InputError
 from mcp_compaction.hosts.setup.edits import parse_file, put_in, take_out
-from mcp_compaction.hosts.setup.entries import Launch, entries_for, find_ours, value_at
+from mcp_compaction.hosts.setup.entries import (
+    MARKETPLACE,
+    PLUGIN_FILE,
+    Launch,
+    entries_for,
+    find_note,
+    find_ours,
+    value_at,
+)
 from mcp_compaction.hosts.setup.files import (
     Change,
     back_up,
     backup_path,
     make_private,
-    plugin_path,
+    plugin_folder,
     read_file,
+    short_name,
     write_changes,
 )
-from mcp_compaction.hosts.setup.hosts import HostSetup, Scope, SetupFile
+from mcp_compaction.hosts.setup.hosts import HostSetup, Note, Scope, SetupFile
+from mcp_compaction.hosts.setup.json_text import remove
 from mcp_compaction.program import lasting_command
 
 
@@ -53,23 +63,48 @@ def launch_for(host: HostSetup, scope: Scope, place: Place) -> Launch:
     found = shutil.which(program, path=place.environ.get("PATH", "")) or program
     env = {name: place.environ[name] for name in host.passes if place.environ.get(name)}
     words = (str(Path(found).absolute()), *rest)
-    plugin = _plugin_copy(host, scope, place)
-    return Launch(words, env, place.named_home, plugin.as_uri())
+    own = f"{MARKETPLACE}-{short_name(place.project)}"
+    name = own if scope == "project" else MARKETPLACE
+    return Launch(words, env, place.named_home, str(plugin_copy(host, scope, place)), name)
 
 
-def _plugin_copy(host: HostSetup, scope: Scope, place: Place) -> Path:
-    """The place of a plugin's copy, which outlives the folder of this version."""
-    return plugin_path(place.home, host.name, place.project if scope == "project" else None)
+def _plugin_folder(host: HostSetup, scope: Scope, place: Place) -> Path:
+    """The folder for a plugin's copy, which outlives the folder of this version."""
+    return plugin_folder(place.home, host.name, place.project if scope == "project" else None)
+
+
+def plugin_copy(host: HostSetup, scope: Scope, place: Place) -> Path:
+    """The copy of a plugin, a file or a folder, which the host reads."""
+    folder = _plugin_folder(host, scope, place)
+    is_file = bool(host.plugin) and host.plugin_source.is_file()
+    return folder / PLUGIN_FILE if is_file else folder
+
+
+def _plan_copy(host: HostSetup, scope: Scope, place: Place) -> Iterator[Change]:
+    """The changes that make a plugin's copy that of this version."""
+    copy, name = plugin_copy(host, scope, place), launch_for(host, scope, place).marketplace
+    texts = {
+        copy / below: text.replace(f'"{MARKETPLACE}"', f'"{name}"')
+        for below, text in host.read_plugin().items()
+    }
+    for path in sorted({*texts, *_files_of_copy(host, scope, place)}):
+        yield Change(path, read_file(path), texts.get(path), is_copy=True)
+
+
+def _files_of_copy(host: HostSetup, scope: Scope, place: Place) -> Iterator[Path]:
+    """The files that are there now, without those that a running server has put there."""
+    folder = _plugin_folder(host, scope, place)
+    views = folder / host.views if host.views else None
+    for path in folder.rglob("*") if host.plugin else ():
+        if path.is_file() and not (views is not None and path.is_relative_to(views)):
+            yield path
 
 
 def plan_install(host: HostSetup, scope: Scope, place: Place) -> list[Change]:
     """The changes that set a host up; of files that are already so, none."""
     launch = launch_for(host, scope, place)
     changes = [_plan_file(host, file, launch, place) for file in _files_of(host, scope)]
-    if host.plugin:
-        copy = _plugin_copy(host, scope, place)
-        changes.append(Change(copy, read_file(copy), host.read_plugin()))
-    return changes
+    return [*changes, *_plan_copy(host, scope, place)]
 
 
 def _plan_file(host: HostSetup, file: SetupFile, launch: Launch, place: Place) -> Change:
@@ -103,19 +138,21 @@ def _files_of(host: HostSetup, scope: Scope) -> tuple[SetupFile, ...]:
 
 def install(host: HostSetup, scope: Scope, place: Place, changes: list[Change]) -> None:
     """Make the changes, with a copy of each file as it was before the first of them."""
-    for file, change in zip(_files_of(host, scope), changes, strict=False):  # not of the plugin
+    for file, change in zip(_files_of(host, scope), changes, strict=False):  # not of the copy
         data = parse_file(host, change.before or "", str(change.path))
         has_copy = backup_path(place.home, host.name, change.path).exists()
         if change.is_one and not (has_copy and find_ours(host, file.holds, data)):
             back_up(place.home, host.name, change)
     if host.plugin:
-        make_private(place.home, _plugin_copy(host, scope, place).parent)
-    write_changes(change for change in changes if change.is_one)
+        make_private(place.home, _plugin_folder(host, scope, place))
+    # The copy first: a host that is running may read its files at any moment.
+    wanted = [change for change in changes if change.is_one]
+    write_changes(sorted(wanted, key=lambda change: not change.is_copy))
 
 
 def plan_uninstall(host: HostSetup, scope: Scope, place: Place) -> list[Change]:
     """The changes that take what is ours out of a host's files."""
-    changes: list[Change] = []
+    changes: dict[Path, Change] = {}
     for file in _files_of(host, scope):
         path = file.find(place.environ, place.project)
         before = read_file(path)
@@ -123,18 +160,33 @@ def plan_uninstall(host: HostSetup, scope: Scope, place: Place) -> list[Change]:
         after = before
         if before is not None:
             after = take_out(host, file.holds, before, str(path), base)
-        changes.append(Change(path, before, after))
-    if host.plugin:
-        copy = _plugin_copy(host, scope, place)
-        changes.append(Change(copy, read_file(copy), None))
-    return changes
+        changes[path] = Change(path, before, after)
+    launch = launch_for(host, scope, place)
+    for note in host.note:
+        path = note.find(place.environ)
+        before = read_file(path)
+        change = changes.get(path, Change(path, before, before))
+        changes[path] = replace(change, after=_without_note(host, note, launch, change))
+    copied = sorted(_files_of_copy(host, scope, place))
+    removed = [Change(path, read_file(path), None, is_copy=True) for path in copied]
+    return [*changes.values(), *removed]
 
 
-def uninstall(host: HostSetup, place: Place, changes: list[Change]) -> None:
+def _without_note(host: HostSetup, note: Note, launch: Launch, change: Change) -> str | None:
+    """A text from which our plugin is taken out that the host has noted there by itself."""
+    if change.after is None:
+        return None
+    at = find_note(note, launch, parse_file(host, change.after, str(change.path)))
+    return change.after if at is None else remove(change.after, at)
+
+
+def uninstall(host: HostSetup, scope: Scope, place: Place, changes: list[Change]) -> None:
     """Make the changes, and remove the copies."""
     write_changes(change for change in changes if change.is_one)
     for change in changes:
         backup_path(place.home, host.name, change.path).unlink(missing_ok=True)
+    if host.plugin:
+        shutil.rmtree(_plugin_folder(host, scope, place), ignore_errors=True)
 
 
 def find_installed(host: HostSetup, scope: Scope, place: Place) -> Installed | None:

@@ -20,7 +20,7 @@ _TOKEN = re.compile(
     re.DOTALL,
 )
 _COMMENT_ON_LINE = re.compile(r"[ \t]*(?://[^\r\n]*|/\*[^\r\n]*?\*/)")
-_LINE_BEFORE = re.compile(r"(?:\r?\n)?[ \t]*\Z")
+_LINE_BEFORE = re.compile(r"(?:\r?\n|(?<![ \t]))[ \t]*+\Z")
 
 
 class UnreadableJson(Exception):

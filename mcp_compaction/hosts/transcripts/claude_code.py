@@ -11,9 +11,12 @@ from pathlib import Path, PurePath
 from typing import Final
 
 from mcp_compaction.compactor import HOST_COMPACTED
+from mcp_compaction.core.text.furniture import without_furniture
+from mcp_compaction.core.window.history import is_record
 from mcp_compaction.errors import InputError
 from mcp_compaction.formats import IncomingMessage
 from mcp_compaction.formats.arrival import parse_moment, reported_tokens_of
+from mcp_compaction.formats.identity import unwrap_text
 from mcp_compaction.hosts.transcripts.files import open_regular
 from mcp_compaction.hosts.transcripts.pieces import (
     NOTHING,
@@ -24,6 +27,7 @@ from mcp_compaction.hosts.transcripts.pieces import (
     object_at,
     text_at,
 )
+from mcp_compaction.lexicon.furniture import is_printed
 from mcp_compaction.model import Event, JsonObject, JsonValue, Via
 
 NAME: Final = "claude-code"
@@ -32,7 +36,12 @@ _CUT_RESULT = "<persisted-output>"  # begins what stands for a result that was p
 SUBAGENTS = "subagents"  # the folder of their transcripts
 _FOLDER_OF_RESULTS = "tool-results"
 _LARGEST_RESULT = 2**21  # bytes
+_SIGNS_PROMPTS = (2, 1, 325)  # from then on, surely, it says of each prompt where that came from
+_TYPED_COMMANDS = ("<command-name>", "<command-message>")  # of which it says nothing
+_SKILL = "Base directory for this skill: "
 _SIDECHAIN = "sidechain"  # older versions do not say which subagent it was
+_WRITTEN = ("isMeta", "isCompactSummary", "isSidechain", "textNotTyped", "handedOff")
+_WAKES = ("wakeupSource", "scheduledTaskId")  # an agent may have set the time and the words
 
 
 def chat_of(lines: Iterator[JsonObject], path: Path) -> Chat:
@@ -40,7 +49,7 @@ def chat_of(lines: Iterator[JsonObject], path: Path) -> Chat:
     for line in lines:
         if line.get("type") not in ("user", "assistant"):
             continue
-        agent, folder = _agent_of(line), text_at(line, "cwd")
+        agent, folder = agent_of(line), text_at(line, "cwd")
         if not agent:
             # A chat that goes on with another one may begin with lines of that one.
             return Chat(session=path.stem, folder=folder)
@@ -59,31 +68,112 @@ def _parent_file_of(path: Path, session: str | None) -> Path:
 def read_line(obj: JsonObject, line: bytes, at: int, path: Path) -> Line:
     """What a line tells: a message, a prompt that waited, or a compaction."""
     host_id = text_at(obj, "uuid") or f"@{at}"
-    when, agent = obj.get("timestamp"), _agent_of(obj)
+    when, agent = obj.get("timestamp"), agent_of(obj)
     match obj.get("type"):
         case "user":
-            message = _with_whole_result(object_at(obj, "message"), obj.get("toolUseResult"), path)
-            said = message_of(message, "anthropic", host_id, when, _via_of(obj))
-            return Line(said, agent)
+            message = message_in(obj, path)
+            via = "tool" if is_printed(_first_text_of(message)) else _via_of(obj)
+            is_known = is_built(obj) and is_skill(message)
+            if via is not None and (is_known or _is_record(message)):
+                return NOTHING  # of ours, after a compaction from inside
+            return Line(message_of(message, "anthropic", host_id, when, via), agent)
         case "assistant":
             return _read_answer(obj, host_id, agent)
         case "attachment":
             return Line(_read_queued(obj, host_id), agent)
-        case "system" if obj.get("subtype") == "compact_boundary":
+        case "system" if is_boundary(obj):
             return _read_boundary(obj, agent)
         case _:
             return NOTHING
 
 
-def _agent_of(obj: JsonObject) -> str:
+def message_in(obj: JsonObject, path: Path) -> JsonObject:
+    """The message that a line of a transcript holds, as it is recorded; empty where it has none."""
+    match obj.get("type"):
+        case "user":
+            return _with_whole_result(object_at(obj, "message"), obj.get("toolUseResult"), path)
+        case "assistant":
+            return object_at(obj, "message")
+        case "attachment" if is_queued(obj):
+            return _queued_message(obj)
+        case _:
+            return {}
+
+
+def is_built(obj: JsonObject) -> bool:
+    """Whether a line was neither said by a model nor sent by anybody: a compaction built it."""
+    if obj.get("type") == "assistant":
+        return obj.get("madeBy") == "other"
+    is_meta = obj.get("isMeta") is True
+    return obj.get("type") == "user" and not is_meta and _is_unsigned(obj)
+
+
+def is_skill(message: JsonObject) -> bool:
+    """Whether a message in the user's role is the text of a skill that was invoked."""
+    content = unwrap_text(message.get("content"))
+    return isinstance(content, str) and content.startswith(_SKILL)
+
+
+def is_boundary(obj: JsonObject) -> bool:
+    """Whether a line tells that the chat was compacted."""
+    return obj.get("type") == "system" and obj.get("subtype") == "compact_boundary"
+
+
+def is_queued(obj: JsonObject) -> bool:
+    """Whether a line holds a prompt that waited while the agent was at work."""
+    return object_at(obj, "attachment").get("type") == "queued_command"
+
+
+def agent_of(obj: JsonObject) -> str:
     """The subagent that a line is about; the main agent has no name."""
     return (text_at(obj, "agentId") or _SIDECHAIN) if obj.get("isSidechain") is True else ""
 
 
 def _via_of(obj: JsonObject) -> Via | None:
     """`tool` where the host or an agent wrote what stands in the user's role."""
-    is_written = any(obj.get(key) is True for key in ("isMeta", "isCompactSummary", "isSidechain"))
-    return "tool" if is_written or obj.get("promptSource") == "system" else None
+    is_written = any(obj.get(key) is True for key in _WRITTEN) or any(map(obj.get, _WAKES))
+    origin = obj.get("origin")
+    is_others = origin is not None and object_at(obj, "origin").get("kind") != "human"
+    is_hosts = obj.get("promptSource") == "system" or _is_unsigned(obj)
+    return "tool" if is_written or is_others or is_hosts else None
+
+
+def _first_text_of(message: JsonObject) -> str:
+    """What a message begins with, be it a text or blocks."""
+    match message.get("content"):
+        case str() as text:
+            return text.lstrip()
+        case [{"type": "text", "text": str() as text}, *_]:
+            return text.lstrip()
+        case _:
+            return ""
+
+
+def _is_unsigned(obj: JsonObject) -> bool:
+    """Whether a line in the user's role has words that nobody sent, by a host that tells."""
+    if _version_of(obj) < _SIGNS_PROMPTS or obj.get("promptSource") is not None:
+        return False
+    is_command = _first_text_of(object_at(obj, "message")).startswith(_TYPED_COMMANDS)
+    return not is_command and _has_words(obj)
+
+
+def _has_words(obj: JsonObject) -> bool:
+    """Whether a line in the user's role holds words, beside what the host put in."""
+    content = object_at(obj, "message").get("content")
+    blocks = content if isinstance(content, list) else [{"type": "text", "text": content}]
+    texts = [text_at(block, "text") or "" for block in blocks if isinstance(block, dict)]
+    return any(without_furniture(text).strip() for text in texts)
+
+
+def _version_of(obj: JsonObject) -> tuple[int, ...]:
+    """The version of the host that wrote a line; empty where it does not say."""
+    parts = (text_at(obj, "version") or "").split(".")
+    return tuple(map(int, parts)) if all(part.isdigit() for part in parts) else ()
+
+
+def _is_record(message: JsonObject) -> bool:
+    content = unwrap_text(message.get("content"))
+    return isinstance(content, str) and is_record(content)
 
 
 def _with_whole_result(message: JsonObject, told: JsonValue, path: Path) -> JsonObject:
@@ -128,6 +218,8 @@ def _read_result(path: Path, name: str) -> str:
 
 def _read_answer(obj: JsonObject, host_id: str, agent: str) -> Line:
     message = object_at(obj, "message")
+    if is_built(obj) and obj.get("isApiErrorMessage") is not True:  # no model has said it now
+        return NOTHING
     said = message_of(message, "anthropic", host_id, obj.get("timestamp"))
     model = text_at(message, "model")
     if model == _NO_MODEL:
@@ -137,14 +229,17 @@ def _read_answer(obj: JsonObject, host_id: str, agent: str) -> Line:
 
 def _read_queued(obj: JsonObject, host_id: str) -> tuple[IncomingMessage, ...]:
     """The prompt that a user typed while the agent was at work."""
-    attachment = object_at(obj, "attachment")
-    if attachment.get("type") != "queued_command":
+    if not is_queued(obj):
         return ()
-    is_typed = attachment.get("commandMode", "prompt") == "prompt" and _via_of(obj) is None
-    message: JsonObject = {"role": "user", "content": attachment.get("prompt")}
-    return message_of(
-        message, "anthropic", host_id, obj.get("timestamp"), None if is_typed else "tool"
-    )
+    attachment = object_at(obj, "attachment")
+    is_prompt = attachment.get("commandMode", "prompt") == "prompt"
+    is_typed = is_prompt and _via_of(obj) is None and _via_of(attachment) is None
+    via = None if is_typed else "tool"
+    return message_of(_queued_message(obj), "anthropic", host_id, obj.get("timestamp"), via)
+
+
+def _queued_message(obj: JsonObject) -> JsonObject:
+    return {"role": "user", "content": object_at(obj, "attachment").get("prompt")}
 
 
 def _read_boundary(obj: JsonObject, agent: str) -> Line:

@@ -51,12 +51,11 @@ class FileTranscript:
     @property
     def address(self) -> str:
         """The hash of where it is."""
-        return address_of(self.path, self.is_hosts_word)
+        return self.address_if(self.is_hosts_word)
 
-    @property
-    def hosts_address(self) -> str:
-        """The address that it has where it is read as the host's word."""
-        return address_of(self.path, True)
+    def address_if(self, is_hosts_word: bool) -> str:
+        """The address that it has where it is read as the host's word, or as the agent's."""
+        return address_of(self.path, is_hosts_word)
 
     def size(self) -> int:
         """The number of its bytes."""

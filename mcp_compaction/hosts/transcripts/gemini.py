@@ -28,10 +28,12 @@ from mcp_compaction.hosts.transcripts.pieces import (
     object_at,
     text_at,
 )
-from mcp_compaction.model import Event, JsonObject
+from mcp_compaction.model import Event, JsonObject, Via
 
 NAME: Final = "gemini"
 _SNAPSHOT = "<state_snapshot>"
+_REFERENCED = "--- Content from referenced files ---"  # a part of its own; files named by @ follow
+_WRITTEN = ":written"  # ends the id of what the host put beside the words of the user
 _MOST_OF_A_PATH = 4_096
 
 
@@ -104,16 +106,37 @@ def _read_message(obj: JsonObject) -> Line:
 
 def _read_user(obj: JsonObject, host_id: str) -> Line:
     parts = _parts_of(obj.get("content"))
-    texts = [text for part in parts if (text := text_at(part, "text")) is not None]
+    texts = _texts_in(parts)
     when = obj.get("timestamp")
-    content: list[JsonValue] = [{"type": "text", "text": text} for text in texts]
-    message: JsonObject = {"role": "user", "content": content}
     moment = parse_moment(when)
     if _is_snapshot(obj) and moment is not None:
         event = Event(name=HOST_COMPACTED, at=moment, detail="history")
-        return Line(message_of(message, "anthropic", host_id, when, "tool"), events=(event,))
-    said = message_of(message, "anthropic", host_id, when)
-    return Line((*said, *_read_results(parts, when)))
+        return Line(_request_of(texts, host_id, when, "tool"), events=(event,))
+    typed = _typed_of(texts, _texts_in(_parts_of(obj.get("displayContent"))))
+    written = texts[len(typed) :] if texts[: len(typed)] == typed else texts
+    said = _request_of(typed, host_id, when)
+    beside = _request_of(written, f"{host_id}{_WRITTEN}", when, "tool")
+    return Line((*said, *beside, *_read_results(parts, when)))
+
+
+def _texts_in(parts: list[JsonObject]) -> list[str]:
+    return [text for part in parts if (text := text_at(part, "text")) is not None]
+
+
+def _typed_of(texts: list[str], shown: list[str]) -> list[str]:
+    """What the user typed: as the host shows it where it sent something else, a command's own
+    words say; else all before the files that were named."""
+    if shown:
+        return shown
+    starts = [number for number, text in enumerate(texts) if text.strip() == _REFERENCED]
+    return texts[: starts[0]] if starts else texts
+
+
+def _request_of(
+    texts: list[str], host_id: str, when: JsonValue, via: Via | None = None
+) -> tuple[IncomingMessage, ...]:
+    content: list[JsonValue] = [{"type": "text", "text": text} for text in texts]
+    return message_of({"role": "user", "content": content}, "anthropic", host_id, when, via)
 
 
 def _read_answer(obj: JsonObject, host_id: str) -> tuple[IncomingMessage, ...]:

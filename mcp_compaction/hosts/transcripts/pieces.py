@@ -125,9 +125,8 @@ class Transcript(Protocol):
         """The hash of where it is."""
         ...
 
-    @property
-    def hosts_address(self) -> str:
-        """The address that it has where it is read as the host's word."""
+    def address_if(self, is_hosts_word: bool) -> str:
+        """The address that it has where it is read as the host's word, or as the agent's."""
         ...
 
     def size(self) -> int:
@@ -158,7 +157,7 @@ def message_of(
     _, parts = FORMATS[shape].read(obj, "the message")
     raw = dump_original(obj, "the message")
     check_size(raw, "the message")
-    if not any(_says_something(part) for part in parts):
+    if not any(map(_says, parts)):
         return ()
     moment = parse_moment(at if isinstance(at, str | int | float) else None)
     results = [part for part in parts if isinstance(part, ToolResult)]
@@ -169,7 +168,13 @@ def message_of(
     return (message,)
 
 
-def _says_something(part: Part) -> bool:
+def says_something(message: JsonObject) -> bool:
+    """Whether anything of a provider's message is worth recording: a thought may be empty."""
+    _, parts = FORMATS["anthropic"].read(message, "the message") if message else ("", ())
+    return any(map(_says, parts))
+
+
+def _says(part: Part) -> bool:
     return bool(part.text.strip()) if isinstance(part, Text | Thinking) else True
 
 

@@ -9,12 +9,12 @@ from mcp_compaction.compactor import Prepared, Progress
 from mcp_compaction.compactor.asking import make_ask
 from mcp_compaction.core.compaction.receipt.text import outcome_text
 from mcp_compaction.model import Ask, Compaction, NothingToDo, Outcome, SessionInfo
-from mcp_compaction.server import worker_client
 from mcp_compaction.server.sampling import compactor_asking_host
 from mcp_compaction.server.state import errors_as, state_of
 from mcp_compaction.server.tools.replying import Ctx, directive_of, reply
 from mcp_compaction.tools import arguments
 from mcp_compaction.tools.hooked_answers import ALREADY_PREPARED, prepared_text
+from mcp_compaction.worker import client as worker
 
 
 @errors_as(ToolError)
@@ -49,13 +49,16 @@ async def compress_context(
     makes = digest is not None and not dry_run
     info, _ = await state.session(ctx, session, "make" if makes else "look")
     is_plain_wish = digest is None and span is None and target_percent is None and not dry_run
-    if is_plain_wish and state.events.has_heard_of(info.host_session):
+    is_hooked = state.events.has_heard_of(info.host_session)
+    if is_plain_wish and is_hooked and not state.mod.is_at_work(info.host_session):
         return await _prepare(ctx, info, session)
     outcome = await run_compaction(ctx, info, ask)
     if isinstance(outcome, InputRequiredResult):
         return outcome
     text = outcome_text(outcome, state.mode(ctx, info), info.name)
     meta = None
+    if isinstance(outcome, Compaction):
+        state.mod.note_change(info)
     if isinstance(outcome, Compaction) and outcome.receipt.kind == "compress":
         meta = await directive_of(state, info, outcome, preserve_markers)
     return await reply(ctx, info, text, meta, asked=session)
@@ -87,7 +90,7 @@ async def run_compaction(ctx: Ctx, info: SessionInfo, ask: Ask) -> Outcome | Inp
         await report("waiting for the compaction that is under way")
         await state.relieving.wait(info)
     if asking is compactor:
-        return await worker_client.compress(state.settings, compactor, info, ask, report)
+        return await worker.compress(state.settings, compactor, info, ask, report)
     return await asking.compress(info, ask, report)
 
 
@@ -117,5 +120,6 @@ async def restore_context(
     text = outcome_text(outcome, state.mode(ctx, info), info.name)
     if not isinstance(outcome, Compaction):
         return await reply(ctx, info, text, asked=session)
+    state.mod.note_change(info)
     meta = await directive_of(state, info, outcome)
     return await reply(ctx, info, text, meta, asked=session)

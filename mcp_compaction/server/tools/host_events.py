@@ -69,7 +69,15 @@ async def host_event(
     state.follow_chat(host, session_id)
     state.note_run(host, event)
     text = await _handle_in_time(state, told)
-    return CallToolResult(content=[TextContent(type="text", text=text or "{}")])
+    return CallToolResult(content=[TextContent(type="text", text=text or _nothing(state, told))])
+
+
+def _nothing(state: State, told: HostEvent) -> str:
+    """What is answered where there is nothing to say: after a compaction the host shows even that,
+    so that it is told what our module has done."""
+    hook = hooked_hosts()[told.host].find_hook(told.name)
+    is_shown = hook is not None and hook.moment == "after" and hook.answer == "text"
+    return state.mod.tell_last(told.session) if is_shown else "{}"
 
 
 def _host_of_hook(ctx: Ctx, state: State, session: str) -> str:

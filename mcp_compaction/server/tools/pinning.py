@@ -11,6 +11,7 @@ from mcp.types import CallToolResult
 from pydantic import BaseModel, Field
 
 from mcp_compaction.compactor import PinWish
+from mcp_compaction.core.log.pinned import shown_text
 from mcp_compaction.core.pins import check_question
 from mcp_compaction.errors import CompactionError
 from mcp_compaction.model import Author, PinKind, PinScope
@@ -126,7 +127,7 @@ async def _ask_for_release(ctx: Ctx, ref: str, session: str | None) -> Elicit[Su
     pin = next((pin for pin in await compactor.pins(info) if pin.ref == ref), None)
     if pin is None or await compactor.owner_of(info, pin) != "user":
         return Sure(sure=False)
-    return await _ask(ctx, f"The agent wants to release your pin {pin.ref}: {pin.text}")
+    return await _ask(ctx, f"The agent wants to release your pin {pin.ref}: {shown_text(pin.text)}")
 
 
 @errors_as(ToolError)

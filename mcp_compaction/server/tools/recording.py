@@ -12,15 +12,16 @@ from mcp_compaction.compactor.results import FitOptions
 from mcp_compaction.core.text.secrets import masked_line
 from mcp_compaction.formats import read_incoming
 from mcp_compaction.formats.show import objects_of
+from mcp_compaction.formats.thinking import is_row
 from mcp_compaction.model import Compaction, JsonObject, SessionInfo, Shape, ShownMessage
 from mcp_compaction.ports import Recorded
-from mcp_compaction.server import worker_client
 from mcp_compaction.server.state import State, errors_as, state_of
 from mcp_compaction.server.tools.compressing import run_compaction
 from mcp_compaction.server.tools.replying import Ctx, directive_of, reply
 from mcp_compaction.tools import answers, arguments
 from mcp_compaction.tools.overflow import plan_after_overflow
 from mcp_compaction.tools.system_answers import compacting_elsewhere_line, compacting_line
+from mcp_compaction.worker import client as worker
 
 
 @errors_as(ToolError)
@@ -97,7 +98,8 @@ async def _answer_loop(ctx: Ctx, info: SessionInfo, done: Recorded, loop: _Loop)
     # Not the newest of now: what others wrote meanwhile is then told by the next answer.
     newest_of_log = info.messages + done.new
     meta: JsonObject = {"ours": [*done.ours], "cut": [*done.cut], "log": newest_of_log}
-    await compactor.keep_thinking(info, loop.thinking)
+    rows = {key: mark for key, mark in loop.thinking.items() if is_row(key, mark)}
+    await compactor.keep_thinking(info, rows)
     if loop.view is None:
         meta |= {"thinking": {**await compactor.thinking(info)}, "model": info.traits.model}
     await compactor.show_pins(info)
@@ -141,6 +143,6 @@ async def _relieve(state: State, info: SessionInfo) -> list[str]:
             return [compacting_elsewhere_line(fill)]
         if not state.relieving.is_wanted(info, fill):
             return []
-        work = worker_client.relieve(state.settings, compactor, info)
+        work = worker.relieve(state.settings, compactor, info)
         state.relieving.begin(info, fill, work)
     return [compacting_line(fill)]

@@ -44,9 +44,12 @@ async def _hooked_chat(
     state: State, compactor: Compactor, session: Session, tokens: int
 ) -> HookedChat | None:
     info = session.info
+    is_reported = session.calibration.reported > 0
+    served = state.mod.limit_of(info.host_session)
+    if served is not None:
+        return HookedChat(info.host, is_reported, served, "where it compacts by itself")
     if not state.events.has_heard_of(info.host_session):
         return None
-    is_reported = session.calibration.reported > 0
     limit = await state.events.find_limit(compactor, info, tokens)
     if limit is None:
         return HookedChat(info.host, is_reported, None)

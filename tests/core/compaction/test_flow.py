@@ -12,7 +12,7 @@ from mcp_compaction.core.compaction.flow import flow
 from mcp_compaction.core.compaction.gate import gate
 from mcp_compaction.core.compaction.outcomes import too_little_gain
 from mcp_compaction.core.compaction.plan import make_plan
-from mcp_compaction.core.digest.text import render_digest
+from mcp_compaction.core.digest.render import render_digest
 from mcp_compaction.core.excerpts.render import excerpts_block
 from mcp_compaction.core.policy import PRESETS, Policy
 from mcp_compaction.core.tokens import estimate
@@ -588,7 +588,7 @@ def test_a_draft_that_drops_the_rules_gets_them_back() -> None:
         "Never push to main.",
         "Always ask first.",
     ]
-    assert [item.text for item in digest.items("OPEN")] == ["write the tests [active]"]
+    assert [item.text for item in digest.items("OPEN")] == ["write the tests"]
     tallies = {tally.kind: tally for tally in outcome.receipt.tallies}
     assert (tallies["rules"].retained, tallies["rules"].lost) == (2, 0)
     assert (tallies["open tasks"].retained, tallies["open tasks"].lost) == (1, 0)

@@ -15,7 +15,7 @@ from benchmarks.windows import GENERATED
 from mcp_compaction.core.compaction.flow import Flow, flow
 from mcp_compaction.core.compaction.progress import Answer, Request
 from mcp_compaction.core.digest.extract import extract
-from mcp_compaction.core.log.families import family_of
+from mcp_compaction.core.log.commands import program_of
 from mcp_compaction.core.log.identifiers import identifiers_by_message
 from mcp_compaction.core.policy import Policy
 from mcp_compaction.core.tokens import estimate
@@ -97,7 +97,7 @@ def reads_anew() -> Iterator[None]:
     for make in KINDS.values():
         Work(list(islice(make(), MESSAGES)), {"force": True})
     forget_what_was_read()
-    assert family_of.cache_info().currsize == 0
+    assert program_of.cache_info().currsize == 0
     yield
     gc.freeze()
 

@@ -23,7 +23,8 @@ from mcp_compaction.core.compaction.ladder.shrink import shrink
 from mcp_compaction.core.compaction.ladder.shrink_request import shrink_request
 from mcp_compaction.core.compaction.ladder.summarize import summarize, summarize_all
 from mcp_compaction.core.compaction.ladder.truncate import truncate
-from mcp_compaction.core.digest.text import DigestSections, measure_digest, render_digest
+from mcp_compaction.core.digest.fit import DigestSections, measure_digest
+from mcp_compaction.core.digest.render import render_digest
 from mcp_compaction.core.policy import Policy
 from mcp_compaction.core.tokens import CountTokens, estimate
 from mcp_compaction.core.window.preview import is_large, preview, preview_argument, preview_chars

@@ -104,24 +104,22 @@ def test_no_draft_lowers_what_the_extractive_digest_keeps(
 
 
 def test_prose_stands_behind_what_was_extracted_and_says_whose_it_is() -> None:
-    talk = [
-        assistant(f"Step {n} took {n}00ms in src/mod{n}.py. " + "word " * 40) for n in range(40)
-    ]
+    talk = [assistant(f"We decided on mod{n}.py for step {n}. " + "word " * 40) for n in range(40)]
     session = session_of([user("go"), *talk])
     prose = Item(text="the steps were timed one by one", provenance="summarized")
-    draft = Draft(author="model-x", sections=(("FACTS", (prose,)),))
+    draft = Draft(author="model-x", sections=(("DECISIONS", (prose,)),))
     outcome = compress(session, SMALL, Drafted(session.messages, draft))
     assert isinstance(outcome, Compaction)
     (digest,) = outcome.digests
-    assert digest.items("FACTS")[-1] == prose.model_copy(update={"by": "model"})
-    assert len(digest.items("FACTS")) > 1
+    assert digest.items("DECISIONS")[-1] == prose.model_copy(
+        update={"by": "model", "doubt": "unshown"}
+    )
+    assert len(digest.items("DECISIONS")) > 1
     assert digest.author == "model-x"
 
 
 def test_prose_that_the_target_has_no_room_for_is_left_out_and_said() -> None:
-    talk = [
-        assistant(f"Step {n} took {n}00ms in src/mod{n}.py. " + "word " * 40) for n in range(60)
-    ]
+    talk = [assistant(f"We decided on mod{n}.py for step {n}. " + "word " * 40) for n in range(60)]
     session = session_of([user("go"), *talk])
     lines = tuple(Item(text=f"prose number {n} of the model " + "so " * 20) for n in range(6))
     outside = Drafted(session.messages, Draft(author="model-x", sections=(("FACTS", lines),)))
@@ -136,9 +134,7 @@ def test_prose_that_the_target_has_no_room_for_is_left_out_and_said() -> None:
 
 
 def test_prose_that_would_lift_the_window_over_its_goal_is_left_out_and_said() -> None:
-    talk = [
-        assistant(f"Step {n} took {n}00ms in src/mod{n}.py. " + "word " * 40) for n in range(40)
-    ]
+    talk = [assistant(f"We decided on mod{n}.py for step {n}. " + "word " * 40) for n in range(60)]
     session = session_of([user("go"), *talk])
     lines = tuple(Item(text=f"prose number {n} of the model " + "so " * 20) for n in range(10))
     outside = Drafted(session.messages, Draft(author="model-x", sections=(("FACTS", lines),)))
@@ -150,24 +146,20 @@ def test_prose_that_would_lift_the_window_over_its_goal_is_left_out_and_said() -
 
 
 def test_prose_that_only_repeats_is_not_shown_twice() -> None:
-    talk = [
-        assistant(f"Step {n} took {n}00ms in src/mod{n}.py. " + "word " * 40) for n in range(40)
-    ]
+    talk = [assistant(f"We decided on mod{n}.py for step {n}. " + "word " * 40) for n in range(40)]
     session = session_of([user("go"), *talk])
     plainly = compress(session, SMALL)
     assert isinstance(plainly, Compaction)
-    fact = plainly.digests[0].items("FACTS")[0].text
+    fact = plainly.digests[0].items("DECISIONS")[0].text
     again = Item(text=f"{fact.rstrip('.')}  ")
-    outside = Drafted(session.messages, Draft(author="x", sections=(("FACTS", (again,)),)))
+    outside = Drafted(session.messages, Draft(author="x", sections=(("DECISIONS", (again,)),)))
     outcome = compress(session, SMALL, outside)
     assert isinstance(outcome, Compaction)
     assert outcome.digests == plainly.digests
 
 
 def test_without_a_target_prose_is_shown_whole() -> None:
-    talk = [
-        assistant(f"Step {n} took {n}00ms in src/mod{n}.py. " + "word " * 40) for n in range(60)
-    ]
+    talk = [assistant(f"We decided on mod{n}.py for step {n}. " + "word " * 40) for n in range(60)]
     session = session_of([user("go"), *talk])
     prose = Item(text="the steps were timed one by one")
     outside = Drafted(session.messages, Draft(author="x", sections=(("DONE", (prose,)),)))

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mcp_compaction.core.compaction.receipt.text import receipt_text
-from mcp_compaction.core.digest.text import render_digest
+from mcp_compaction.core.digest.render import render_digest
 from mcp_compaction.core.policy import PRESETS, Policy
 from mcp_compaction.core.tokens import estimate
 from mcp_compaction.core.window.fill import measure

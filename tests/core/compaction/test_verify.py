@@ -13,7 +13,7 @@ from mcp_compaction.core.compaction.verify import (
     tally_lines,
     tally_prose,
 )
-from mcp_compaction.core.digest.text import render_item
+from mcp_compaction.core.digest.render import render_item
 from mcp_compaction.core.log.conversation import conversation_of
 from mcp_compaction.core.log.identifiers import Finding, identifiers_by_message
 from mcp_compaction.model import (
@@ -52,21 +52,6 @@ def test_what_tools_said_and_was_used_is_counted_in_prose_too() -> None:
         kind="findings", retained=1, recoverable=1
     )
     assert tally_prose(messages[:1], conversation_of(messages), shown) is None
-
-
-def test_what_an_agent_found_out_is_counted_in_prose_too_and_in_other_words() -> None:
-    said = (
-        "I looked at the pool. The root cause is that the worker never returns its connection. "
-        "It turns out the retry loop hides the timeout. Let me look at the tests."
-    )
-    messages = messages_of([assistant(said)])
-    shown = [ShownRecord(text="- cause: a worker never returns the connection it took (m1)")]
-    assert tally_prose(messages, conversation_of(messages), shown) == Tally(
-        kind="findings", retained=1, recoverable=1
-    )
-    assert tally_prose(
-        messages, conversation_of(messages), [ShownMessage(message=messages[0])]
-    ) == Tally(kind="findings", retained=2)
 
 
 def test_a_ref_to_what_no_answer_could_hold_counts_for_nothing() -> None:

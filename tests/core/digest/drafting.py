@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from mcp_compaction.core.digest.extract import extract
+from mcp_compaction.core.digest.render import words_of_item
 from mcp_compaction.model import Draft, SectionName, SummaryRequest
 from tests.sessions import messages_of
 
@@ -24,4 +25,4 @@ def drafted(span: list[Json], later: list[Json] | None = None, **more: Any) -> D
 
 def texts(draft: Draft, name: SectionName) -> list[str]:
     """The lines of a section."""
-    return [item.text for item in draft.items(name)]
+    return [words_of_item(item) for item in draft.items(name)]

@@ -4,21 +4,33 @@ from __future__ import annotations
 
 import pytest
 
-from mcp_compaction.core.digest.aging import without_overtaken
-from mcp_compaction.core.digest.text import DigestSections, render_digest
+from mcp_compaction.core.digest.aging import bring_up_to_date
+from mcp_compaction.core.digest.fit import DigestSections
+from mcp_compaction.core.digest.render import render_digest, words_of_item
 from mcp_compaction.core.log.ledger import Ledger, ledger_of
 from mcp_compaction.core.policy import Policy
 from mcp_compaction.core.tokens import estimate
 from mcp_compaction.core.window.render import lay_out
-from mcp_compaction.model import Digest, IndexItem, Item, ShownRecord
+from mcp_compaction.model import AccountValue, Digest, IndexItem, Item, ShownRecord
 from tests.core.saying import Json, chatter, ran, used, user
 from tests.sessions import after, compress, messages_of, said, session_of
 
 REFUSED = "The user doesn't want to proceed with this tool use. The tool use was rejected."
+NEWEST = AccountValue(kind="request", status="newest")
+PASSED = AccountValue(kind="tests", status="5 passed", key="pytest")
+
+
+def file_item(path: str, status: str, ref: str) -> Item:
+    return Item(text=path, refs=(ref,), value=AccountValue(kind="file", status=status))
+
+
 SECTIONS: DigestSections = (
-    ("GOAL", (Item(text="Mend the login page.", refs=("m1",), provenance="verbatim"),)),
-    ("STATE", (Item(text="tests: 5 passed, at pytest", refs=("m2",)),)),
-    ("DONE", (Item(text="src/a.py written", refs=("m3",)), Item(text="b.py edited", refs=("m4",)))),
+    (
+        "GOAL",
+        (Item(text="Mend it.", refs=("m1",), provenance="verbatim", value=NEWEST),),
+    ),
+    ("STATE", (Item(text="pytest", refs=("m2",), value=PASSED),)),
+    ("DONE", (file_item("src/a.py", "written", "m3"), file_item("b.py", "edited", "m4"))),
     ("NEXT", (Item(text="Then I ship it.", refs=("m4",)),)),
 )
 DIGEST = Digest(
@@ -36,26 +48,33 @@ def ledger(*steps: list[Json]) -> Ledger:
 
 
 def test_a_file_that_was_removed_since_is_no_longer_told_as_written() -> None:
-    aged = without_overtaken(DIGEST, ledger(ran("1", "rm src/a.py", "")), is_followed=False)
-    assert [item.text for item in aged.items("DONE")] == ["b.py edited"]
+    aged = bring_up_to_date(DIGEST, ledger(ran("1", "rm src/a.py", "")), is_followed=False)
+    assert [words_of_item(item) for item in aged.items("DONE")] == ["b.py edited"]
     assert (aged.index[0].note, aged.index[0].refs[-1]) == ("deleted", "m5")
     assert aged.items("STATE") == DIGEST.items("STATE")
+
+
+def test_lines_of_older_stores_have_no_value_and_stay_as_they_are() -> None:
+    old = Item(text="src/a.py written", refs=("m3",))
+    digest = DIGEST.model_copy(update={"sections": (("DONE", (old,)),)})
+    removed = ledger(ran("1", "rm src/a.py", ""))
+    assert bring_up_to_date(digest, removed, is_followed=True).items("DONE") == (old,)
 
 
 def test_an_agents_own_words_do_not_age_though_they_read_like_ours() -> None:
     theirs = Item(text="src/a.py written by hand, ask before you touch it", by="agent")
     digest = DIGEST.model_copy(update={"sections": (("DONE", (theirs,)),)})
-    aged = without_overtaken(digest, ledger(ran("1", "rm src/a.py", "")), is_followed=False)
+    aged = bring_up_to_date(digest, ledger(ran("1", "rm src/a.py", "")), is_followed=False)
     assert aged.items("DONE") == (theirs,)
 
 
 def test_what_held_at_the_end_of_a_span_goes_when_another_follows() -> None:
-    where = Item(text="folder: /app", refs=("m2",))
+    where = Item(text="/app", refs=("m2",), value=AccountValue(kind="label", status="folder"))
     digest = DIGEST.model_copy(update={"sections": (*SECTIONS[::2], ("STATE", (where,)))})
-    aged = without_overtaken(digest, ledger(), is_followed=True)
+    aged = bring_up_to_date(digest, ledger(), is_followed=True)
     assert [name for name, _ in aged.sections] == ["GOAL", "DONE"]
-    assert [item.text for item in aged.items("GOAL")] == ["before: Mend the login page."]
-    assert without_overtaken(aged, ledger(), is_followed=True) == aged
+    assert [words_of_item(item) for item in aged.items("GOAL")] == ["before: Mend it."]
+    assert bring_up_to_date(aged, ledger(), is_followed=True) == aged
 
 
 @pytest.mark.parametrize(
@@ -70,62 +89,63 @@ def test_what_held_at_the_end_of_a_span_goes_when_another_follows() -> None:
     ],
 )
 def test_what_tests_said_holds_until_they_run_again(steps: list[list[Json]], told: str) -> None:
-    aged = without_overtaken(DIGEST, ledger(*steps), is_followed=True)
+    aged = bring_up_to_date(DIGEST, ledger(*steps), is_followed=True)
     whole = told.replace("…", "tests: 5 passed, at pytest")
-    assert [item.text for item in aged.items("STATE")] == ([whole] if whole else [])
-    assert without_overtaken(aged, ledger(), is_followed=True).items("STATE") == aged.items("STATE")
+    assert [words_of_item(item) for item in aged.items("STATE")] == ([whole] if whole else [])
+    assert bring_up_to_date(aged, ledger(), is_followed=True).items("STATE") == aged.items("STATE")
 
 
 @pytest.mark.parametrize(
     ("command", "told"),
     [
-        ("pip install --no-deps web", "pip install web: failed m2 (no wheel), passed m5"),
-        ("pip install other", "failed: pip install web: no wheel"),
-        ("make web", "failed: pip install web: no wheel"),
+        ("pip install web", False),
+        ("pip install --no-deps web", True),
+        ("make web", True),
     ],
 )
-def test_a_failure_is_told_with_the_later_run_that_covers_it(command: str, told: str) -> None:
-    failing = Item(text="failed: pip install web: no wheel", refs=("m2", "m3"))
+def test_a_failure_is_told_until_the_same_line_was_done(command: str, told: bool) -> None:
+    value = AccountValue(kind="failure", status="failed", key="run pip install web")
+    failing = Item(text="pip install web", refs=("m2", "m3"), value=value)
     digest = DIGEST.model_copy(update={"sections": (("LEARNED", (failing,)),)})
-    aged = without_overtaken(digest, ledger(ran("1", command, "ok")), is_followed=False)
-    assert [item.text for item in aged.items("LEARNED")] == [told]
+    aged = bring_up_to_date(digest, ledger(ran("1", command, "ok")), is_followed=False)
+    assert aged.items("LEARNED") == ((failing,) if told else ())
 
 
 def test_a_state_that_a_user_told_holds_until_something_is_done() -> None:
     told = Item(text="STATUS: two are left.", refs=("m2",), provenance="verbatim", must_stay=True)
     digest = DIGEST.model_copy(update={"sections": (("STATE", (told,)),)})
-    assert without_overtaken(digest, ledger(), is_followed=True).items("STATE") == (told,)
+    assert bring_up_to_date(digest, ledger(), is_followed=True).items("STATE") == (told,)
     worked = ledger(ran("1", "make", ""))
-    assert without_overtaken(digest, worked, is_followed=True).items("STATE") == ()
+    assert bring_up_to_date(digest, worked, is_followed=True).items("STATE") == ()
 
 
 def test_a_digest_of_which_nothing_is_left_is_no_text() -> None:
     only_next = DIGEST.model_copy(update={"sections": SECTIONS[3:]})
-    aged = without_overtaken(only_next, ledger(), is_followed=True)
+    aged = bring_up_to_date(only_next, ledger(), is_followed=True)
     assert aged.sections == ()
     assert render_digest(aged) == render_digest(aged, thin=True) == ""
 
 
 def test_a_file_changed_after_the_span_is_told_until_a_newer_digest_does() -> None:
-    told = Item(text="src/a.py deleted", refs=("m5",))
+    told = file_item("src/a.py", "deleted", "m5")
     digest = DIGEST.model_copy(update={"sections": (("DONE", (told, *SECTIONS[2][1][1:])),)})
     removed = ledger(ran("1", "rm src/a.py", ""))
-    assert without_overtaken(digest, removed, is_followed=False).items("DONE")[0] == told
-    assert told not in without_overtaken(digest, removed, is_followed=True).items("DONE")
+    assert bring_up_to_date(digest, removed, is_followed=False).items("DONE")[0] == told
+    assert told not in bring_up_to_date(digest, removed, is_followed=True).items("DONE")
     refused = ledger(used("1", "Bash", REFUSED, command="rm src/a.py"))
-    assert told not in without_overtaken(digest, refused, is_followed=False).items("DONE")
+    assert told not in bring_up_to_date(digest, refused, is_followed=False).items("DONE")
 
 
 def test_a_file_whose_path_has_a_space_ages_like_any_other() -> None:
-    told = Item(text="src/my file.py written", refs=("m3",))
+    told = file_item("src/my file.py", "written", "m3")
     digest = DIGEST.model_copy(update={"sections": (("DONE", (told, *SECTIONS[2][1][1:])),)})
     removed = ledger(ran("1", "rm 'src/my file.py'", ""))
-    assert told not in without_overtaken(digest, removed, is_followed=False).items("DONE")
+    assert told not in bring_up_to_date(digest, removed, is_followed=False).items("DONE")
 
 
 def test_an_agents_own_digest_stays_as_it_is() -> None:
     own = DIGEST.model_copy(update={"messages": 0, "first": 0, "last": 0})
-    assert without_overtaken(own, ledger(ran("1", "rm src/a.py", "")), is_followed=True) == own
+    assert bring_up_to_date(own, ledger(ran("1", "rm src/a.py", "")), is_followed=True) == own
 
 
 def records_after_two_compactions(*more: Json) -> str:
@@ -174,10 +194,11 @@ def test_a_compaction_of_several_passes_keeps_the_state_that_the_first_one_told(
 
 
 def test_a_request_in_force_becomes_one_before() -> None:
-    goal = (Item(text="in force: Mend the login page.", refs=("m9",)),)
+    in_force = AccountValue(kind="request", status="in force")
+    goal = (Item(text="Mend it.", refs=("m9",), value=in_force),)
     digest = DIGEST.model_copy(update={"sections": (("GOAL", goal),)})
-    aged = without_overtaken(digest, ledger(), is_followed=True)
-    assert [item.text for item in aged.items("GOAL")] == ["before: Mend the login page."]
+    aged = bring_up_to_date(digest, ledger(), is_followed=True)
+    assert [words_of_item(item) for item in aged.items("GOAL")] == ["before: Mend it."]
 
 
 def test_a_view_has_no_heading_with_nothing_below_it() -> None:

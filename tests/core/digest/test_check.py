@@ -9,7 +9,8 @@ from mcp_compaction.core.digest.check.draft import Refused, check_draft, strip_u
 from mcp_compaction.core.digest.check.source import knowledge_of_author, rules_in_force
 from mcp_compaction.core.digest.check.strip import Stripped
 from mcp_compaction.core.digest.extract import extract, must_keep
-from mcp_compaction.core.digest.text import parse_digest
+from mcp_compaction.core.digest.parse import parse_digest
+from mcp_compaction.core.digest.render import words_of_item
 from mcp_compaction.core.text.injection import is_planted
 from mcp_compaction.core.tokens import estimate
 from mcp_compaction.model import (
@@ -539,8 +540,10 @@ def test_our_own_extract_keeps_all_but_what_a_tool_planted() -> None:
 
     judged = strip_unsupported(draft, asked, ("Never push to main.",))
 
-    lost = {i.text for _, f in draft.sections for i in f} - {text for _, text in items(judged)}
-    assert all("instructions" in text for text in lost)
+    told = {words_of_item(item) for _, found in draft.sections for item in found}
+    kept = {words_of_item(item) for _, found in judged.draft.sections for item in found}
+    assert any("instructions" in line for line in told)
+    assert {line for line in told if "instructions" in line} == told - kept
 
 
 def test_the_words_our_own_extract_puts_first_are_nobodys_and_break_no_rule() -> None:
@@ -550,7 +553,7 @@ def test_the_words_our_own_extract_puts_first_are_nobodys_and_break_no_rule() ->
 
     judged = strip_unsupported(extract(asked), asked, rules)
 
-    assert ("STATE", "left running: npm run dev &") in items(judged)
+    assert ("STATE", "npm run dev &") in items(judged)
     assert ("GOAL", "It is late. May I push to main now?") in items(judged)
 
 

@@ -43,22 +43,6 @@ def test_a_doubt_stays_when_it_is_raised_again() -> None:
     assert first in told
 
 
-@pytest.mark.parametrize(
-    "guess",
-    [
-        "The install timed out, but it seems like it was going on.",
-        "Die Installation scheint noch zu laufen.",
-    ],
-)
-def test_what_was_supposed_beside_a_call_goes_when_calls_have_followed(guess: str) -> None:
-    step = [calls(("1", "Bash", {"command": "pip list"}), text=guess), results(("1", "ok"))]
-    assert texts(drafted(step), "UNCERTAIN") == [guess]
-    more = [message for n in range(2, 8) for message in ran(str(n), "ls", "a")]
-    assert texts(drafted([*step, *more]), "UNCERTAIN") == []
-    assert texts(drafted(step, more), "UNCERTAIN") == []
-    assert texts(drafted([*ran("1", "ls", "a"), assistant(guess), *more]), "UNCERTAIN") == [guess]
-
-
 def test_what_was_not_known_beside_a_call_stays_when_calls_have_followed() -> None:
     doubt = "I am not sure whether the staging password was rotated."
     step = [calls(("1", "Bash", {"command": "ls"}), text=doubt), results(("1", "ok"))]

@@ -14,14 +14,14 @@ from mcp_compaction.core.digest.extract import (
     open_tasks,
     ref_of_standing_plan,
 )
+from mcp_compaction.core.digest.render import words_of_item
 from mcp_compaction.core.log.content import whole_text
 from mcp_compaction.core.log.identifiers import identifiers_by_message
 from mcp_compaction.core.log.index import index_of
-from mcp_compaction.model import Draft, Item, SectionName, SummaryRequest
+from mcp_compaction.model import AccountValue, Draft, Item, SectionName, SummaryRequest
 from tests.core.saying import (
     assistant,
     call,
-    calls,
     planned,
     ran,
     results,
@@ -51,8 +51,13 @@ def drafted(originals: list[Json], memory: str | None = None) -> Draft:
     )
 
 
+def task_item(text: str, status: str, ref: str, number: str = "") -> Item:
+    value = AccountValue(kind="task", status=status, key=number)
+    return Item(text=text, refs=(ref,), value=value)
+
+
 def texts(draft: Draft, name: SectionName) -> list[str]:
-    return [item.text for item in draft.items(name)]
+    return [words_of_item(item) for item in draft.items(name)]
 
 
 def test_the_users_rules_are_kept_word_for_word_with_their_refs() -> None:
@@ -89,7 +94,7 @@ def test_the_newest_plan_says_what_is_open_and_what_is_done() -> None:
         *planned("2", ("parse", "completed"), ("test", "in_progress"), ("ship", "pending")),
         *used("3", "TodoWrite", "ok", todos=[]),
     ]
-    open_tasks = (Item(text="test [active]", refs=("m3",)), Item(text="ship", refs=("m3",)))
+    open_tasks = (task_item("test", "active", "m3"), task_item("ship", "open", "m3"))
     messages = messages_of(session)
     assert must_keep(messages, ref_of_standing_plan(messages)) == (("OPEN", open_tasks),)
     assert must_keep(messages, "m99") == ()
@@ -101,7 +106,7 @@ def test_nothing_said_must_keep_nothing() -> None:
     assert drafted([]) == Draft(author="extractive")
 
 
-def test_decisions_facts_doubts_and_next_steps_are_what_was_said() -> None:
+def test_decisions_and_doubts_are_what_was_said() -> None:
     draft = drafted(
         [
             user("We went with Redis because of restarts."),
@@ -113,15 +118,7 @@ def test_decisions_facts_doubts_and_next_steps_are_what_was_said() -> None:
         ]
     )
     assert texts(draft, "DECISIONS") == ["We went with Redis because of restarts."]
-    assert texts(draft, "FACTS") == ["The limit lives in src/limits.py now."]
     assert texts(draft, "UNCERTAIN") == ["It might be slow."]
-    assert texts(draft, "NEXT") == ["Then I'll ship it.", "Next, I test."]
-
-
-def test_facts_are_the_newest_forty() -> None:
-    draft = drafted([assistant(f"The file is src/mod{n}.py here.") for n in range(60)])
-    assert len(texts(draft, "FACTS")) == 40
-    assert texts(draft, "FACTS")[0] == "The file is src/mod59.py here."
 
 
 def test_a_memory_is_taken_in_as_facts_that_stay_word_for_word() -> None:
@@ -163,7 +160,7 @@ def test_a_decision_of_the_user_is_quoted_and_one_of_the_agent_is_not() -> None:
     }
 
 
-def test_the_latest_decision_stands_first_and_what_it_overtakes_is_marked() -> None:
+def test_the_latest_decision_stands_first() -> None:
     draft = drafted(
         [
             user("Let's use Redis for the session cache."),
@@ -171,10 +168,10 @@ def test_the_latest_decision_stands_first_and_what_it_overtakes_is_marked() -> N
             assistant("Change of plan: Postgres holds the session cache."),
         ]
     )
-    assert [(i.text, i.superseded) for i in draft.items("DECISIONS")] == [
-        ("Change of plan: Postgres holds the session cache.", False),
-        ("We'll keep the v1 endpoint. That way old clients work.", False),
-        ("Let's use Redis for the session cache.", True),
+    assert texts(draft, "DECISIONS") == [
+        "Change of plan: Postgres holds the session cache.",
+        "We'll keep the v1 endpoint. That way old clients work.",
+        "Let's use Redis for the session cache.",
     ]
 
 
@@ -188,7 +185,7 @@ def test_open_tasks_are_those_of_the_plan_and_those_said_in_words() -> None:
     said = Item(text="Remember to rotate the staging key.", refs=("m3",), provenance="verbatim")
     assert open_tasks(messages) == (Item(text="ship", refs=("m1",)), said)
     ((section, items),) = must_keep(messages, "m1")
-    assert (section, items) == ("OPEN", (Item(text="ship [blocked]", refs=("m1",)), said))
+    assert (section, items) == ("OPEN", (task_item("ship", "blocked", "m1"), said))
 
 
 def test_tasks_made_one_by_one_are_kept_with_their_number() -> None:
@@ -198,24 +195,9 @@ def test_tasks_made_one_by_one_are_kept_with_their_number() -> None:
         *used("3", "TaskUpdate", "ok", taskId="1", status="completed"),
         *used("4", "TaskUpdate", "ok", taskId="2", status="in_progress"),
     ]
-    ship = Item(text="#2 ship [active]", refs=("m3",))
+    ship = task_item("ship", "active", "m3", "2")
     assert must_keep(messages_of(session), "") == (("OPEN", (ship,)),)
     assert texts(drafted(session), "DONE") == ["done: parse"]
-
-
-def test_facts_are_of_closing_words_first_and_never_of_intentions() -> None:
-    draft = drafted(
-        [
-            assistant("The limit in src/a.py is wrong. It took 340 ms in all, every time."),
-            calls(("1", "f", {}), text="Let me read src/b.py now. The bug sits in src/c.py here."),
-            results(("1", "ok")),
-        ]
-    )
-    assert texts(draft, "FACTS") == [
-        "The limit in src/a.py is wrong.",
-        "It took 340 ms in all, every time.",
-        "The bug sits in src/c.py here.",
-    ]
 
 
 @given(sessions())

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from mcp_compaction.core.digest import learned
 from mcp_compaction.core.digest.extract import extract
-from mcp_compaction.core.digest.learned import learned_items
-from mcp_compaction.core.digest.reading import Reading
-from mcp_compaction.model import Item, SummaryRequest
+from mcp_compaction.model import SummaryRequest
 from tests.core.digest.drafting import drafted, texts
-from tests.core.saying import assistant, call, failed, planned, ran, used, user
+from tests.core.saying import assistant, planned, ran, used, user
 from tests.sessions import messages_of
 
 # How things stand
@@ -59,39 +56,9 @@ def test_a_run_before_the_span_is_the_state_while_the_window_holds_it() -> None:
     assert texts(extract(request), "STATE") == ["tests: 5 passed, at pytest; changed since: a.py"]
 
 
-def test_commits_and_what_was_changed_since_are_told() -> None:
-    commit = ran("1", "git commit -m x", "[main 1a2b3c4] Mend the limiter\n 1 file changed")
-    draft = drafted([*commit, *used("2", "Edit", "ok", file_path="src/a.py")])
-    assert texts(draft, "STATE") == [
-        "last commit: 1a2b3c4 Mend the limiter, on main",
-        "changed since that commit: src/a.py",
-    ]
-    assert texts(draft, "DONE") == ["commit 1a2b3c4: Mend the limiter", "src/a.py edited"]
-    clean = ran("3", "git status", "On branch main\nnothing to commit, working tree clean")
-    assert len(texts(drafted([*commit, *clean]), "STATE")) == 1
-
-
-def test_what_is_left_running_and_the_folder_are_state() -> None:
-    serve = used("1", "Bash", "Running with ID: bash_7", command="npm run dev &")
-    moved = [*ran("2", "cd /app && ls", "a"), *ran("3", "cd /app && ls -l", "a")]
-    draft = drafted([*serve, *moved])
-    assert texts(draft, "STATE") == ["left running: npm run dev &", "folder: /app"]
-
-
-def test_what_is_left_running_is_told_by_the_call_and_by_what_it_said() -> None:
-    (item,) = drafted(ran("1", "nohup ./serve.sh --port 8080 > log 2>&1 &", "")).items("STATE")
-    assert item.text == "left running: nohup ./serve.sh --port 8080 > log 2>&1 &"
-    assert item.refs == ("m1", "m2")
-
-
 def test_what_was_killed_at_its_start_is_not_left_running() -> None:
     killed = "The last command <command>serve &</command> timed out and has been killed."
     assert texts(drafted(ran("1", "serve --port 8000 &", killed)), "STATE") == []
-
-
-def test_the_lines_last_edited_are_shown() -> None:
-    edit = used("1", "Edit", "ok", file_path="src/a.py", old_string="a", new_string="limit = 90")
-    assert texts(drafted(edit), "STATE") == ["last edit of src/a.py: limit = 90"]
 
 
 def test_only_the_newest_span_tells_the_state() -> None:
@@ -144,116 +111,7 @@ def test_tasks_of_the_plan_that_are_done_are_told() -> None:
     assert texts(draft, "DONE") == ["done: parse"]
 
 
-def test_a_claim_that_is_taken_back_is_not_done() -> None:
-    claim = assistant("I created the environment with fasttext installed.")
-    assert texts(drafted([claim]), "DONE") == ["I created the environment with fasttext installed."]
-    for since in (
-        assistant("The fasttext environment install didn't complete despite the output."),
-        user("No, the environment is empty!"),
-    ):
-        assert "I created" not in str(drafted([claim, since]).items("DONE"))
-
-
-def test_a_claim_stays_when_something_else_of_its_words_is_denied() -> None:
-    claim = "I fixed the retry loop in the client."
-    denied = assistant("The retry loop fix isn't in the docs of the client.")
-    assert claim in texts(drafted([*ran("1", "ls", "a"), assistant(claim), denied]), "DONE")
-
-
-@pytest.mark.parametrize(
-    "claim",
-    [
-        "Ich habe die Umgebung für den Import angelegt.",
-        "J'ai terminé la migration de la base.",
-        "He actualizado el archivo de la cola.",
-    ],
-)
-def test_a_deed_is_told_in_other_languages_too(claim: str) -> None:
-    assert texts(drafted([assistant(claim)]), "DONE") == [claim]
-
-
-@pytest.mark.parametrize(
-    "claim",
-    [
-        "I fixed the login form in `app.py`; it should be faster now.",
-        "I removed the old table, which could have broken the report.",
-        "When we tested it, I fixed the parser of the rows.",
-    ],
-)
-def test_a_deed_is_told_whatever_else_its_sentence_thinks_of(claim: str) -> None:
-    work = ran("1", "cat app.py", "x")
-    assert texts(drafted([*work, assistant(claim)]), "DONE") == [claim]
-    thought = "It would be faster if we removed the old table."
-    assert thought not in texts(drafted([*work, assistant(thought)]), "DONE")
-
-
-def test_in_plain_talk_nobody_tells_what_was_done() -> None:
-    told = "I created the environment with fasttext installed."
-    question = "How was your weekend by the sea, and did you get any work done there?"
-    talk = [user(question), assistant(told)]
-    assert drafted(talk).items("DONE") == ()
-    assert texts(drafted([*talk, *ran("1", "ls", "a")]), "DONE") == [told]
-
-
-def test_what_was_said_of_a_file_that_is_gone_since_is_neither_done_nor_a_fact() -> None:
-    said = "I have created out/report.md with 40 lines."
-    work = [user("Write a report."), *used("1", "Write", "ok", file_path="out/report.md")]
-    for after, is_told in ((ran("2", "ls", "a"), True), (ran("2", "rm out/report.md", ""), False)):
-        draft = drafted([*work, assistant(said), *after])
-        told = [item.text for name in ("DONE", "FACTS") for item in draft.items(name)]
-        assert (said in told) == is_told
-
-
-def test_commands_that_say_how_they_ended_are_done() -> None:
-    draft = drafted([*ran("1", "ls", "quiet"), *ran("3", "make", "exit code 0")])
-    assert texts(draft, "DONE") == ["ran make: exit 0"]
-
-
 # What was learned
-
-
-def test_a_failure_that_passed_later_says_what_came_between() -> None:
-    draft = drafted(
-        [
-            *ran("1", "pip install fasttext", "error: no wheel\nexit code 1"),
-            *used("2", "Edit", "ok", file_path="setup.py"),
-            *ran("3", "pip install fasttext --no-deps", "Successfully installed"),
-        ]
-    )
-    assert draft.items("LEARNED") == (
-        Item(
-            text="pip install fasttext: failed m1 (error: no wheel), passed m5; between: "
-            "edited setup.py, with --no-deps",
-            refs=("m2", "m3"),
-        ),
-    )
-
-
-def test_what_still_fails_comes_first() -> None:
-    draft = drafted(
-        [
-            *ran("1", "make", "a.c:3:5: error: no semicolon\nexit code 2"),
-            *ran("2", "pytest", "KeyError: 'x'\nexit code 1"),
-            *ran("3", "pytest", "KeyError: 'x'\nexit code 1"),
-            *ran("4", "make", "exit code 0"),
-        ]
-    )
-    assert texts(draft, "LEARNED") == [
-        "still failing 2 times: pytest: KeyError: 'x'",
-        "make: failed m1 (a.c:3:5: error: no semicolon), passed m7",
-    ]
-
-
-def test_a_heading_of_a_report_is_no_cause() -> None:
-    heading = f"Error: {'=' * 20} test session starts {'=' * 20}\nno rates table\nexit code 1"
-    assert texts(drafted(ran("1", "pytest", heading)), "LEARNED") == [
-        "failed: pytest: no rates table"
-    ]
-
-
-def test_a_call_of_any_tool_that_failed_says_why() -> None:
-    draft = drafted([call("1", "f"), failed("1", "no such file\nmore")])
-    assert draft.items("LEARNED") == (Item(text="failed: f: no such file", refs=("m1", "m2")),)
 
 
 @pytest.mark.parametrize(
@@ -265,81 +123,6 @@ def test_a_call_of_any_tool_that_failed_says_why() -> None:
 )
 def test_a_search_that_did_run_is_no_failure_whatever_it_found(answer: str) -> None:
     assert texts(drafted(ran("1", "grep -n rate src", answer)), "LEARNED") == []
-
-
-def test_a_search_by_a_program_that_is_not_there_is_told() -> None:
-    missing = "Error: sh: 1: rg: not found"
-    (told,) = texts(drafted(ran("1", "rg rate src", missing)), "LEARNED")
-    assert told == f"failed: rg rate src: {missing}"
-
-
-def test_a_run_ends_the_failure_of_the_same_things_only() -> None:
-    killed = "The last command <command>pip install</command> timed out and has been killed."
-    failing = ran("1", "pip install rates flask", killed)
-    passing = {name: ran("2", f"pip install {name}", "ok") for name in ("jinja", "flask")}
-    assert texts(drafted([*failing, *passing["jinja"]]), "LEARNED") == [
-        "timed out: pip install rates flask"
-    ]
-    assert texts(drafted([*failing, *passing["flask"]]), "LEARNED") == [
-        "timed out: pip install rates flask; passed since: flask m3"
-    ]
-    both = ran("2", "pip install --no-deps flask rates", "ok")
-    assert texts(drafted([*failing, *both]), "LEARNED") == [
-        "pip install rates flask: failed m1 (timed out), passed m3; between: with --no-deps"
-    ]
-
-
-@pytest.mark.parametrize(
-    ("broken", "done"),
-    [
-        ("git push origin main", "git push origin dev"),
-        ("pip install flask", "pip install flask-login"),
-        ("pytest -k rows tests/spec.py", "pytest -k hosts tests/spec.py"),
-        ("pytest", "pytest tests/spec.py"),
-        ("pytest tests", "pytest tests/spec.py"),
-        ("npm install react@18 vite", "npm install react"),
-    ],
-)
-def test_a_run_that_shares_only_some_things_ends_no_failure(broken: str, done: str) -> None:
-    draft = drafted([*ran("1", broken, "error: no\nexit code 1"), *ran("2", done, "exit code 0")])
-    assert [text.partition(": ")[0] for text in texts(draft, "LEARNED")] == ["failed"]
-
-
-def test_a_run_of_the_whole_ends_the_failures_of_all_its_parts() -> None:
-    parts = ("tests/a_spec.py::it_reads", "tests/b_spec.py")
-    broken = [one for n in parts for one in ran(n, f"pytest {n}", "KeyError: 'x'\nexit code 1")]
-    for whole in ("pytest", "pytest tests"):
-        told = texts(drafted([*broken, *ran("3", whole, "exit code 0")]), "LEARNED")
-        assert told == [
-            f"pytest {n}: failed {ref} (KeyError: 'x'); {whole} passed m5"
-            for n, ref in zip(parts[::-1], ("m3", "m1"), strict=True)
-        ]
-
-
-def test_many_different_failures_of_one_kind_are_not_all_compared(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    compared: list[frozenset[str]] = []
-
-    def note(_: frozenset[str], one: frozenset[str]) -> bool:
-        compared.append(one)
-        return False
-
-    monkeypatch.setattr(learned, "covers", note)
-    runs = [m for n in range(200) for m in ran(str(n), f"pytest t_{n}.py", "KeyError\nexit code 1")]
-    request = SummaryRequest(
-        first=1, last=len(runs), messages=messages_of(runs), later=(), max_tokens=600
-    )
-    assert len(learned_items(Reading(request))) == 8
-    assert 0 < len(compared) <= 200 * 20
-
-
-def test_one_piece_of_inline_code_does_not_mend_another() -> None:
-    broken = ran("1", 'python -c "\nimport rates\nrates.load()\n"', "KeyError: 'x'\nexit code 1")
-    other = ran("2", 'python -c "\nprint(1)\n"', "1")
-    assert texts(drafted([*broken, *other]), "LEARNED") == [
-        "failed: python -c \" import rates rates.load() \": KeyError: 'x'"
-    ]
 
 
 # Facts and names
@@ -406,58 +189,6 @@ def test_steps_commands_doubts_and_headings_are_no_facts(said: str) -> None:
 @pytest.mark.parametrize(
     "said",
     [
-        "Сеть работает на порту 8443 у клиента.",
-        "Память занята на 80 % на сервере.",
-        "Почти все данные лежат в `data/rows.csv`.",
-        "Ayer la compilación de `rates.py` falló dos veces.",
-        "Entre le client et le serveur il y a `cache.py`.",
-        "Build in `dist/` takes 12 s",
-        "Run with 8 workers took 41 s",
-        "Test `tests/rows.py` fails without the token.",
-        "This will listen on port 8443 at night.",
-        "The call of `rates.py` returns 404 | 500",
-    ],
-)
-def test_a_fact_is_told_whatever_its_first_word_looks_like(said: str) -> None:
-    assert texts(drafted([*ran("1", "ls", "a"), assistant(said)]), "FACTS") == [said]
-
-
-def test_a_fact_is_told_once_whatever_sign_stands_before_it() -> None:
-    said = "The limit of rates.py is 40 rows."
-    draft = drafted([*ran("1", "ls", "a"), assistant(f"✅ {said}"), user("ok"), assistant(said)])
-    assert texts(draft, "FACTS") == [said]
-
-
-def test_a_line_of_a_file_by_its_number_is_a_fact_until_files_change() -> None:
-    span = [*ran("1", "ls", "a"), assistant("The limit is set on line 13 of rates.py.")]
-    assert texts(drafted(span), "FACTS") == ["The limit is set on line 13 of rates.py."]
-    edit = used("2", "Edit", "ok", file_path="src/rates.py")
-    assert texts(drafted([*span, *edit]), "FACTS") == []
-    assert texts(drafted(span, edit), "FACTS") == []
-
-
-def test_a_line_by_its_number_stays_a_fact_when_another_file_changes() -> None:
-    edit = used("2", "Edit", "ok", file_path="docs/notes.md")
-    for said, is_told in (
-        ("The limit of 40 rows is set at line 40 of `conf/limits.toml`.", True),
-        ("The limit of API_ROWS is set at line 40 of that file.", False),
-    ):
-        span = [*ran("1", "ls", "a"), assistant(said)]
-        assert texts(drafted(span), "FACTS") == [said]
-        assert texts(drafted([*span, *edit]), "FACTS") == [said] * is_told
-
-
-def test_what_an_agent_is_about_to_look_at_is_neither_decision_nor_doubt() -> None:
-    chosen, looked = "I'll use SQLite for the store.", "Looking at the store, we moved to SQLite."
-    searched = "Let's search for what might be the cause."
-    draft = drafted([*ran("1", "ls", "a"), assistant(f"{looked} {searched} {chosen}")])
-    assert texts(draft, "DECISIONS") == [chosen]
-    assert texts(draft, "UNCERTAIN") == []
-
-
-@pytest.mark.parametrize(
-    "said",
-    [
         "It will be Postgres; we decided against MySQL.",
         "We'll now go with tabs.",
         "This will be MIT licensed, we settled on that.",
@@ -504,21 +235,6 @@ def test_a_span_of_nothing_worth_a_line_still_says_what_was_done() -> None:
 def test_a_result_that_is_not_used_says_nothing(poison: str) -> None:
     draft = drafted([*ran("1", "cat notes", poison), assistant("Read it.")])
     assert poison not in str(draft.sections)
-
-
-def test_signatures_and_echoes_of_edits_are_no_facts() -> None:
-    edited = "Updated lib.py\n 28 - rows = old_rows()\n 29 + rows = new_rows(limit_7)"
-    log = "Generated with [Some Tool](https://tool.example/code)\nport_a: 8443 is in use"
-    session = [
-        user("Mend it."),
-        *used("a", "Edit", edited, file_path="lib.py", new_string="rows = new_rows(limit_7)"),
-        *ran("b", "git log", log),
-        *ran("c", "curl https://tool.example/code", "ok"),
-        *ran("d", "run new_rows limit_7 old_rows", "ok"),
-        *ran("e", "connect port_a 8443", "ok"),
-        assistant("It works."),
-    ]
-    assert texts(drafted(session), "FACTS") == ["port_a: 8443 is in use"]
 
 
 def test_a_name_alone_is_no_fact() -> None:

@@ -9,26 +9,24 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcp_compaction.core.digest.text import (
-    MUST_STAY,
+from mcp_compaction.core.digest.fit import (
     DigestSections,
     as_sections,
     fit,
     join,
-    label_of,
     measure_digest,
     merge,
     merge_index,
     nothing_stays,
-    parse_digest,
-    render_digest,
-    render_item,
 )
+from mcp_compaction.core.digest.parse import parse_digest
+from mcp_compaction.core.digest.render import MUST_STAY, label_of, render_digest, render_item
 from mcp_compaction.core.text.words import fold
 from mcp_compaction.core.tokens import estimate
 from mcp_compaction.model import (
     EARLIER_SECTIONS,
     SECTION_NAMES,
+    AccountValue,
     Digest,
     IndexItem,
     Item,
@@ -73,14 +71,17 @@ def test_a_thin_digest_holds_only_what_must_stay() -> None:
 
 
 def test_the_open_tasks_of_one_plan_are_one_line() -> None:
-    planned = [Item(text=text, refs=("m7",)) for text in ("write the parser", "test it.", "ship")]
+    task = AccountValue(kind="task", status="open")
+    texts = ("write the parser", "test it.", "ship")
+    planned = [Item(text=text, refs=("m7",), value=task) for text in texts]
     said = Item(text="Call Anna back.", refs=("m9",), provenance="verbatim")
-    numbered = Item(text="#4 rename it", refs=("m7",))
+    one = AccountValue(kind="task", status="active", key="4")
+    numbered = Item(text="rename it", refs=("m7",), value=one)
     shown = render_digest(digest(sections=(("OPEN", (*planned, numbered, said)),)))
     assert shown.split("\n")[1:] == [
         "OPEN",
         "- write the parser; test it; ship (m7)",
-        "- #4 rename it (m7)",
+        "- #4 rename it [active] (m7)",
         '- "Call Anna back." (m9)',
     ]
 
@@ -360,29 +361,6 @@ def test_a_rule_that_a_draft_repeats_elsewhere_stays_where_it_must() -> None:
     rule = Item(text="Never push to main.", refs=("m1",), provenance="verbatim")
     draft: DigestSections = (("FACTS", (Item(text="Never push to main."),)),)
     assert join((("CONSTRAINTS", (rule,)),), draft) == (("CONSTRAINTS", (rule,)),)
-
-
-def test_a_decision_without_a_ref_is_as_new_as_its_digest() -> None:
-    old = digest(1, first=1, last=20).model_copy(
-        update={
-            "sections": (
-                ("DECISIONS", (Item(text="We use SQLite instead of Postgres.", refs=("m5",)),)),
-            )
-        }
-    )
-    for refs in ((), ("d2",)):
-        new = digest(2, first=21, last=40).model_copy(
-            update={
-                "sections": (
-                    ("DECISIONS", (Item(text="We use Postgres instead of SQLite.", refs=refs),)),
-                )
-            }
-        )
-        merged = merge([old, new], 3, 500, estimate)
-        assert [(i.text, i.superseded) for i in merged.items("DECISIONS")] == [
-            ("We use Postgres instead of SQLite.", False),
-            ("We use SQLite instead of Postgres.", True),
-        ]
 
 
 def test_headings_of_other_words_find_their_section_and_are_never_items() -> None:

@@ -6,6 +6,7 @@ import pytest
 
 from mcp_compaction.core.digest.check.draft import strip_unsupported
 from mcp_compaction.core.digest.extract import extract
+from mcp_compaction.core.digest.render import words_of_item
 from mcp_compaction.model import SummaryRequest, Via
 from tests.core.saying import ran, user
 from tests.sessions import messages_of
@@ -19,4 +20,4 @@ def test_an_order_of_the_user_is_no_planted_order(via: Via, label: str) -> None:
     messages = tuple(message.model_copy(update={"via": via}) for message in said)
     request = SummaryRequest(first=1, last=len(messages), messages=messages, max_tokens=300)
     judged = strip_unsupported(extract(request), request)
-    assert f"{label}{GOAL}" in [item.text for item in judged.draft.items("GOAL")]
+    assert f"{label}{GOAL}" in [words_of_item(item) for item in judged.draft.items("GOAL")]

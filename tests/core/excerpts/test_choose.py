@@ -19,7 +19,7 @@ from mcp_compaction.core.excerpts.choose import (
 from mcp_compaction.core.excerpts.render import LABEL, excerpts_block
 from mcp_compaction.core.text.words import fold
 from mcp_compaction.core.tokens import estimate
-from mcp_compaction.model import Digest, Excerpt, Item, Message
+from mcp_compaction.model import AccountValue, Digest, Excerpt, Item, Message
 from tests.core.excerpts.showing import AGAIN, COUNTS, SESSION, WORK, block
 from tests.core.saying import assistant, ran, used, user
 from tests.sessions import messages_of
@@ -280,6 +280,11 @@ def test_promoting_what_was_promoted_changes_nothing() -> None:
     assert set(again) == set(once)
 
 
+def request_item(text: str, ref: str, status: str) -> Item:
+    value = AccountValue(kind="request", status=status)
+    return Item(text=text, refs=(ref,), value=value)
+
+
 def test_lines_of_digests_are_passages_but_quotations_and_what_was_taken_back() -> None:
     items = (
         Item(text="We use SQLite.", refs=("m3", "m7")),
@@ -291,27 +296,21 @@ def test_lines_of_digests_are_passages_but_quotations_and_what_was_taken_back() 
     fact = (Item(text="The port is 8443.", refs=("m4",)),)
     goal = (
         Item(text="Raise the timeout.", refs=("m9",), provenance="verbatim"),
-        Item(text="before: Find the port.", refs=("m2",)),
-        Item(text="in force: Mend the proxy.", refs=("m3",)),
+        request_item("Find the port.", "m2", "before"),
+        request_item("Mind it.", "m6", "told"),
     )
-    told = (
-        Item(text="asked: Mind the port.", refs=("m5",)),
-        Item(text="asked, the agent says: Mind it.", refs=("m6",)),
-        Item(text="ran make: exit 0", refs=("m8",)),
-    )
+    done = (Item(text="a.py", refs=("m8",), value=AccountValue(kind="file", status="edited")),)
     digest = Digest(
         number=1,
         first=1,
         last=9,
         messages=9,
-        sections=(("GOAL", goal), ("PROGRESS", told), ("DECISIONS", items), ("FACTS", fact)),
+        sections=(("GOAL", goal), ("DONE", done), ("DECISIONS", items), ("FACTS", fact)),
     )
 
     assert excerpts_of_digests([digest]) == (
         Excerpt(seq=9, by="user", pieces=("Raise the timeout.",)),
         Excerpt(seq=2, by="user", pieces=("Find the port.",)),
-        Excerpt(seq=3, by="user", pieces=("Mend the proxy.",)),
-        Excerpt(seq=5, by="user", pieces=("Mind the port.",)),
         Excerpt(seq=6, by="reported", pieces=("Mind it.",)),
         Excerpt(seq=7, by="decision", pieces=("We use SQLite.",)),
         Excerpt(seq=4, by="answer", pieces=("The port is 8443.",)),
@@ -370,18 +369,6 @@ def test_the_same_words_give_the_same_bytes_whatever_the_seed_of_hashes(room: in
     }
 
     assert told == {ascii(block(SESSION * 4, room)) + "\n"}
-
-
-def test_a_decision_that_was_taken_back_is_not_shown_however_much_room_there_is() -> None:
-    session = [
-        user("Which database?"),
-        *WORK,
-        assistant("We decided to use MongoDB for orders, because it is there."),
-        assistant("We switched from MongoDB to Postgres for orders, because it has joins."),
-    ]
-    shown = block(session, 5_000)
-    assert "We switched from MongoDB to Postgres for orders" in shown
-    assert "We decided to use MongoDB" not in shown
 
 
 def test_a_tool_cannot_pass_for_the_user() -> None:

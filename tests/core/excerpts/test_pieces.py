@@ -263,17 +263,6 @@ def test_decisions_of_the_agent_are_whole_sentences_and_the_rest_is_cut_into_cla
     ]
 
 
-def test_an_answer_names_what_was_asked_for_and_is_whole_unless_it_leads_on_to_a_call() -> None:
-    asked = [*WORK, user("Find out why the upload to Lisbon hangs.")]
-    answer = "The Lisbon upload hangs, because a proxy in between drops idle connections."
-    leading = calls(("c", "Read", {}), text=answer)
-    earlier = (Excerpt(seq=1, by="user", pieces=("Why does the Lisbon upload hang?",)),)
-
-    assert said([*asked, assistant(answer)]) == [("answer", answer)]
-    assert said([*WORK, assistant(answer)], earlier) == [("answer", answer)]
-    assert {by for by, _ in said([*asked, leading])} == {"agent"}
-
-
 def test_a_word_that_all_requests_say_answers_none_of_them() -> None:
     requests = [user(f"Check upload server number{n}.") for n in range(60)]
     told = "The upload server hangs, because a proxy in between drops idle connections."
@@ -353,17 +342,6 @@ def test_telling_words_are_sorted_singular_and_said_once() -> None:
     said = "The flights, a flight and the class: 3 of the 2024-05-01 flights (x) 9:30"
 
     assert telling_words(said) == ("2024-05-01", "3", "9:30", "class", "flight")
-
-
-def test_a_sentence_that_names_what_was_decided_counts_as_a_decision_however_it_is_said() -> None:
-    decided = "We decided to use manual failover for the read replica."
-    turned = "Better: the read replica takes three nodes, manual failover is out."
-    other = "The read replica is slow today, as far as I can tell from here."
-    session = [user("go"), *WORK, assistant(decided), assistant(turned), assistant(other)]
-
-    found = cut_pieces(messages_of(session), ())
-
-    assert [piece.text for piece in found if piece.by == "decision"] == [decided, turned]
 
 
 def test_a_short_talk_has_pieces_too() -> None:

@@ -12,7 +12,7 @@ from mcp_compaction.core.log.tasks.plans import read_tasks
 from mcp_compaction.core.log.tasks.spoken import leaves_open, spoken_tasks
 from mcp_compaction.core.log.tool_calls import answered_calls
 from mcp_compaction.core.text.sentences import spoken_sentences
-from mcp_compaction.model import Item
+from mcp_compaction.model import AccountValue, Item
 from tests.core.saying import assistant, call, failed, planned, ran, results, used, user
 from tests.sessions import messages_of
 
@@ -72,9 +72,11 @@ def test_a_task_without_a_number_never_takes_the_place_of_a_numbered_one() -> No
 def test_a_numbered_task_of_a_digest_is_closed_by_its_number(
     text: str, since: list[tuple[str, str]], is_open: bool
 ) -> None:
+    number = text[1:].partition(" ")[0] if text.startswith("#") else ""
+    value = AccountValue(kind="task", status="open", key=number) if number else None
     later = [call("1", "TaskUpdate", taskId=number, status=state) for number, state in since]
     later += [call("2", "TaskUpdate", taskId="1", subject="no word of its state")]
-    item = Item(text=text, refs=("m2",))
+    item = Item(text=text.removeprefix(f"#{number} "), refs=("m2",), value=value)
     assert unfinished_tasks([item], messages_of(later)) == ((item,) if is_open else ())
 
 
@@ -369,7 +371,7 @@ def test_what_was_started_and_never_ended_is_left_running(
     session: list[Json], running: list[str]
 ) -> None:
     found = running_jobs(messages_of(session))
-    assert [item.text for item in found] == [f"left running: {what}" for what in running]
+    assert [item.text for item in found] == running
 
 
 def test_a_long_command_is_cut_at_a_word() -> None:

@@ -12,7 +12,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from mcp_compaction.core.compaction.receipt.text import offer_lines, receipt_text
-from mcp_compaction.core.digest.text import label_of, render_digest
+from mcp_compaction.core.digest.render import label_of, render_digest
 from mcp_compaction.core.excerpts.render import LABEL, excerpts_block
 from mcp_compaction.core.log.outline import outline_of
 from mcp_compaction.core.text.injection import defuse, defuse_lines, has_label, is_forged

@@ -81,6 +81,19 @@ def test_what_is_pinned_or_was_said_before_is_not_offered_again() -> None:
     assert found == (Candidate(ref="m1", text="Never push to main."),)
 
 
+@pytest.mark.parametrize(
+    "text", ["e", "main", "The user withdrew: Never push to main. Push freely."]
+)
+def test_no_pin_of_an_agent_hides_what_the_user_said(text: str) -> None:
+    said = messages_of([user("Never push to main.")])
+    agents = pin(1, text).model_copy(update={"author": "agent"})
+    assert [one.text for one in suggest_pins(said, (), [agents], most=3).candidates] == [
+        "Never push to main."
+    ]
+    exact = agents.model_copy(update={"text": "never push to main"})
+    assert suggest_pins(said, (), [exact], most=3).candidates == ()
+
+
 def test_the_newest_are_offered_first_and_the_rest_are_counted() -> None:
     said = [user(f"Never touch table {n}.") for n in range(1, 6)]
 

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcp_compaction.core.digest.text import DigestSections, measure_digest, render_digest
+from mcp_compaction.core.digest.fit import DigestSections, measure_digest
+from mcp_compaction.core.digest.render import render_digest
 from mcp_compaction.core.log.pinned import PINNED_LABEL, pinned_block
 from mcp_compaction.core.tokens import estimate
 from mcp_compaction.core.window.records import Size, records_of

@@ -7,6 +7,7 @@ import stat
 import subprocess
 import sys
 import tomllib
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -42,7 +43,7 @@ ODD = Launch(
     words=('/opt/our tools/it\'s "here"/mcp-compaction', "serve"),
     env={"A": "b c"},
     home="/a store",
-    plugin="file:///a%20store/mcp-compaction.js",
+    plugin="/a store/mcp-compaction.js",
 )
 
 CLAUDE_SETTINGS = """\
@@ -140,7 +141,7 @@ def set_up(name: str, place: Place, scope: Scope = "user") -> list[Change]:
 
 def clear(name: str, place: Place, scope: Scope = "user") -> None:
     """Uninstall a host."""
-    uninstall(find_host(name), place, plan_uninstall(find_host(name), scope, place))
+    uninstall(find_host(name), scope, place, plan_uninstall(find_host(name), scope, place))
 
 
 @pytest.mark.parametrize("scope", ["user", "project"])
@@ -250,6 +251,83 @@ def test_an_older_setup_gives_way_to_this_one(tmp_path: Path) -> None:
     found = find_installed(find_host("claude-code"), "user", place)
     assert found is not None
     assert (found.is_current, found.missing_program) == (True, "")
+
+
+@pytest.mark.parametrize("scope", ["user", "project"])
+def test_claude_code_is_told_of_the_copy_of_the_plugin_and_starts_one_server(
+    scope: Scope, tmp_path: Path
+) -> None:
+    place = place_at(tmp_path)
+    set_up("claude-code", place, scope)
+    files = {file.holds: file for file in find_host("claude-code").files(scope)}
+    server, settings = (
+        json.loads(f.find(place.environ, place.project).read_text()) for f in files.values()
+    )
+    ((name, told),) = settings["extraKnownMarketplaces"].items()
+    copy = Path(told["source"]["path"])
+    assert settings["enabledPlugins"] == {f"mcp-compaction@{name}": True}
+    assert json.loads((copy / ".claude-plugin/marketplace.json").read_text())["name"] == name
+    assert (copy / "mcp-compaction/hooks/register.jsx").is_file()
+    assert not (copy / "mcp-compaction/.mcp.json").exists()
+    environ = server["mcpServers"]["compaction"]["env"]
+    assert environ["MCP_COMPACTION_VIEWS"] == str(copy / "mcp-compaction/.views")
+    assert stat.S_IMODE(copy.stat().st_mode) == 0o700
+
+
+def test_each_project_has_a_copy_of_its_own(tmp_path: Path) -> None:
+    names: set[str] = set()
+    for project in ("a", "b"):
+        place = replace(place_at(tmp_path), project=tmp_path / project)
+        set_up("claude-code", place, "project")
+        settings = json.loads((tmp_path / project / ".claude/settings.local.json").read_text())
+        names |= set(settings["extraKnownMarketplaces"])
+    clear("claude-code", place, "project")
+    assert len(names) == 2
+    assert len(list((tmp_path / "store").rglob("register.jsx"))) == 1
+
+
+def test_the_copy_of_a_plugin_becomes_that_of_this_version_while_a_server_runs(
+    tmp_path: Path,
+) -> None:
+    place = place_at(tmp_path)
+    set_up("claude-code", place)
+    plugin = tmp_path / "store/installed/claude-code/all/mcp-compaction"
+    (plugin / "hooks/register.jsx").write_text("// of an older version")
+    (plugin / "hooks/older.js").write_text("")
+    (plugin / ".views").mkdir()
+    (plugin / ".views/a-chat.json").write_text("{}")
+    found = find_installed(find_host("claude-code"), "user", place)
+    assert found is not None
+    assert not found.is_current
+    changed = {change.path.name for change in set_up("claude-code", place)}
+    assert changed == {"register.jsx", "older.js"}
+    assert not (plugin / "hooks/older.js").exists()
+    assert (plugin / ".views/a-chat.json").exists()
+    clear("claude-code", place)
+    assert not plugin.exists()
+
+
+def test_what_claude_code_has_noted_of_the_plugin_goes_with_it(tmp_path: Path) -> None:
+    write_real(tmp_path)
+    place = place_at(tmp_path)
+    set_up("claude-code", place)
+    ours, theirs = "mcp-compaction@mcp-compaction-local", "their@other"
+    state = json.loads((tmp_path / ".claude.json").read_text())
+    notes: dict[str, dict[str, Any]] = {
+        ".claude/plugins/known_marketplaces.json": {"other": {}, "mcp-compaction-local": {}},
+        ".claude/plugins/installed_plugins.json": {"version": 2, "plugins": {theirs: [], ours: []}},
+        ".claude.json": {**state, "pluginUsage": {theirs: {}, ours: {}}},
+    }
+    for name, told in notes.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(json.dumps(told, indent=2))
+    clear("claude-code", place)
+    left = [json.loads((tmp_path / name).read_text()) for name in notes]
+    assert left == [
+        {"other": {}},
+        {"version": 2, "plugins": {theirs: []}},
+        {**json.loads(CLAUDE_STATE), "pluginUsage": {theirs: {}}},
+    ]
 
 
 @pytest.mark.parametrize(

@@ -1,8 +1,8 @@
-"""The rung for requests over their limit: previews of what they ask, with their rules."""
+"""The rung for requests over their limit: their start, their end and their rules."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 
 from mcp_compaction.core.compaction.blocks import (
     Block,
@@ -14,7 +14,7 @@ from mcp_compaction.core.compaction.blocks import (
 from mcp_compaction.core.policy import Policy
 from mcp_compaction.core.tokens import CountTokens
 from mcp_compaction.core.window.offload import lines_to_keep
-from mcp_compaction.core.window.request import Request, preview_request, read_request
+from mcp_compaction.core.window.preview import preview
 from mcp_compaction.model import Cut, Message, MessageEntry, Text
 
 _FIRST_SHARE, _NEWEST_SHARE = 20, 40  # percent of the goal
@@ -23,8 +23,8 @@ _FEWEST_CHARS = 160  # about two sentences: less says nothing
 
 def shrink_request(window: WindowPlan, goal: int, policy: Policy, count: CountTokens) -> WindowPlan:
     """The first request takes a fifth of the goal at most, and the newest two fifths; over that
-    they are shown as previews of what they ask, in which their rules, questions and commands stay
-    in sight. What a host put before the first in messages of their own is shortened alike."""
+    they are shown as previews, in which their rules, questions and commands stay in sight. What a
+    host put before the first in messages of their own is shortened alike."""
     first = min(policy.head_preview_over_tokens, goal * _FIRST_SHARE // 100)
     window = _shrink_head(window, first, count)
     newest = goal * _NEWEST_SHARE // 100
@@ -57,22 +57,17 @@ def _shorten(message: Message, entry: MessageEntry, limit: int, count: CountToke
     if entry_tokens(message, entry) <= limit:
         return entry
     lines = lines_to_keep(message)
-    requests = {
-        number: read_request(part.text, lines)
-        for number, part in enumerate(message.parts)
-        if isinstance(part, Text) and len(part.text) > _FEWEST_CHARS
-    }
     chars = max(_FEWEST_CHARS, 4 * limit)
     while True:
-        shorter = trim_entry(message, entry, _cut_long(requests, message.ref, chars), count)
+        shorter = trim_entry(message, entry, _cut_long(message, lines, chars), count)
         if chars <= _FEWEST_CHARS or entry_tokens(message, shorter) <= limit:
             return shorter
         chars = max(_FEWEST_CHARS, chars * 5 // 6)
 
 
-def _cut_long(requests: Mapping[int, Request], ref: str, chars: int) -> list[Cut]:
+def _cut_long(message: Message, lines: Sequence[str], chars: int) -> list[Cut]:
     return [
-        Cut(part=part, shown=Text(text=preview_request(request, ref, chars)), why="preview")
-        for part, request in requests.items()
-        if len(request.text) > chars
+        Cut(part=n, shown=Text(text=preview(part.text, message.ref, chars, lines)), why="preview")
+        for n, part in enumerate(message.parts)
+        if isinstance(part, Text) and len(part.text) > chars
     ]

@@ -21,7 +21,7 @@ from mcp_compaction.core.compaction.unread import (
     room_beside_rest,
     unread_tokens,
 )
-from mcp_compaction.core.digest.text import render_digest
+from mcp_compaction.core.digest.render import render_digest
 from mcp_compaction.core.policy import Policy
 from mcp_compaction.core.tokens import CountTokens
 from mcp_compaction.core.window.preview import preview_chars

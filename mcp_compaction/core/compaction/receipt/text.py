@@ -21,6 +21,10 @@ from mcp_compaction.model import (
 _MOST_QUOTED = 120
 _ASK_TO_KEEP = "to ask the user whether to keep one: pin_constraint kind=fact scope=project"
 _NO_MODEL = (*OWN_AUTHORS, NO_DIGEST)
+_TAKEN_OVER: dict[Mode, str] = {
+    "turn": "when this turn ends",
+    "host": "when the host next compacts, by itself or by /compact",
+}
 _VERBS = {"restore": "restored", "page_in": "paged in"}
 
 
@@ -129,6 +133,9 @@ def _checked_lines(tallies: tuple[Tally, ...]) -> list[str]:
 
 def _window_line(receipt: Receipt, mode: Mode, session: str) -> str:
     undo = f"undo: restore_context {receipt.ref}"
+    if mode in _TAKEN_OVER:
+        what = "as it was" if receipt.kind == "restore" else "smaller"
+        return f"window: {what} {_TAKEN_OVER[mode]}; unchanged until then. Go on. {undo}"
     if mode != "own":
         what = "as it was" if receipt.kind == "restore" else "smaller"
         return (

@@ -12,7 +12,7 @@ from itertools import islice
 
 from mcp_compaction.core.digest.check.days import SourceDays, dates_in, days_of_source
 from mcp_compaction.core.digest.check.proper_names import proper_names
-from mcp_compaction.core.log.families import subcommand_of
+from mcp_compaction.core.log.commands import subcommand_of
 from mcp_compaction.core.log.identifiers import find_identifiers
 from mcp_compaction.core.text.numbers import (
     LARGEST_COUNT,
@@ -188,7 +188,7 @@ _NO_LETTERS = [code for code in range(128) if not chr(code).isalnum()]
 _SPACED, _CLOSED = dict.fromkeys(_NO_LETTERS, " "), dict.fromkeys(_NO_LETTERS)
 # What opens a quotation stands before a word and not behind one: `"a" and "b"` quotes two things.
 _QUOTED = pattern_of(r"(?<![\w)\]}])\"(?=[^\s\"])[^\"]{3,}\"|(?<![\w)\]}])`[^`]+`")
-_CUT_SHORT = pattern_of(r"(\S{4,})\.\.\.(?!\w)")  # the beginning of a long name
+_CUT_SHORT = pattern_of(r"(?<!\S)(\S{4,})\.\.\.(?!\w)")  # the beginning of a long name
 _CODE_NUMBER = pattern_of(r"`([\d.,]+)`")  # a number as it is often set in prose
 _SPELLED = re.findall(
     r"\w+",
@@ -238,7 +238,7 @@ def _ran_a_command() -> re.Pattern[str]:
     before, after = fill_in_all("ran_a_command"), fill_in_all("command_was_run")
     return re.compile(
         rf"\b(?:(?i:{before}) (?P<command>[a-z][^,;:()]{{2,80}})"
-        rf"|(?<!\w )(?P<called>[a-z][\w-]* [a-z][\w-]*)(?: -\S+)* (?:{after})\b)"
+        rf"|(?<!\w )(?<!-)(?P<called>[a-z][\w-]* [a-z][\w-]*)(?: -\S+)* (?:{after})\b)"
     )
 
 

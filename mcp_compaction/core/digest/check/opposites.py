@@ -88,7 +88,7 @@ class Rules:
 
 _WORD = pattern_of(r"[぀-ヿ㐀-鿿]+|[^\W_]+(?:'\w+)?")
 _EAST_ASIAN = pattern_of(r"[぀-ヿ㐀-鿿]")
-_FOLDERS = pattern_of(r"(?<![\w/])(?:[\w.-]+/)+(?=[\w.-]*\w)")  # a file is known by its name
+_FOLDERS = pattern_of(r"(?<![\w./-])(?:[\w.-]++/)+(?=[\w.-]*\w)")  # a file is known by its name
 _LONGEST_QUOTE = 90  # characters
 _ENOUGH, _NEARLY_ALL = 0.6, 0.75
 _BINDING: tuple[SectionName, ...] = ("CONSTRAINTS", "DECISIONS", "OPEN", "NEXT")

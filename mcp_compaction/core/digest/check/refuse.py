@@ -8,7 +8,7 @@ from itertools import pairwise
 from typing import Literal, NamedTuple
 
 from mcp_compaction.core.digest.check.source import Source
-from mcp_compaction.core.digest.text import render_item
+from mcp_compaction.core.digest.render import render_item
 from mcp_compaction.core.text.all_languages import pattern_of_kind
 from mcp_compaction.core.text.patterns import pattern_of
 from mcp_compaction.core.text.words import one_line

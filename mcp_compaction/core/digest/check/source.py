@@ -11,7 +11,7 @@ from mcp_compaction.core.digest.check.deeds import TELLS_OF_THE_PAST, Deeds, say
 from mcp_compaction.core.digest.check.evidence import Evidence
 from mcp_compaction.core.digest.check.opposites import Rules, Words, shares_words
 from mcp_compaction.core.digest.check.statements import Statements
-from mcp_compaction.core.digest.text import OUR_PREFIX
+from mcp_compaction.core.digest.render import words_of_item
 from mcp_compaction.core.log.content import compact_json, words_of
 from mcp_compaction.core.log.conversation import conversation_of
 from mcp_compaction.core.log.quotes import Requests
@@ -54,7 +54,7 @@ def knowledge_of_author(
     """What an author may know beside a span: a model the pins, the agent all it has in sight."""
     pinned = tuple(pin.text for pin in session.pins)
     done = tuple(
-        item.text
+        words_of_item(item)
         for digest in session.digests
         for name in TELLS_OF_THE_PAST
         for item in digest.items(name)
@@ -66,7 +66,7 @@ def knowledge_of_author(
     fixed = (sections.task, sections.memory, compact_json(sections.system))
     told = (
         *(text for text in fixed if text),
-        *(item.text for digest in digests for _, items in digest.sections for item in items),
+        *(words_of_item(i) for digest in digests for _, items in digest.sections for i in items),
         *(item.text for digest in digests for item in digest.index),
         *(piece for one in excerpts for piece in one.pieces),
     )
@@ -166,7 +166,7 @@ class Source:
 
     def is_users(self, text: str) -> bool:
         """Whether a user said these words as whole sentences, be it only as the agent told it."""
-        saying = self._requests.saying_of(OUR_PREFIX.sub("", text))
+        saying = self._requests.saying_of(text)
         return saying is not None and saying.how in ("said", "told")
 
     @cached_property

@@ -7,7 +7,8 @@ from typing import Literal, NamedTuple
 
 from mcp_compaction.core.digest.check.opposites import lifts_rules
 from mcp_compaction.core.digest.check.source import Source
-from mcp_compaction.core.digest.text import OUR_PREFIX, as_sections
+from mcp_compaction.core.digest.fit import as_sections
+from mcp_compaction.core.digest.render import words_of_item
 from mcp_compaction.core.text.all_languages import part_in_all
 from mcp_compaction.core.text.injection import UNSEEN, is_forged, is_order
 from mcp_compaction.core.text.patterns import pattern_of
@@ -48,7 +49,9 @@ class Stripped(NamedTuple):
     invented: tuple[str, ...] = ()
 
 
-_QUOTES = pattern_of(r"\"([^\"]{4,})\"|“([^”]{4,})”|«([^»]{4,})»|「([^」]{4,})」|„([^“”]{4,})[“”]")
+_QUOTES = pattern_of(
+    r"\"([^\"]{4,})\"|“([^“”]{4,})”|«([^«»]{4,})»|「([^「」]{4,})」|„([^„“”]{4,})[“”]"
+)
 _REF = pattern_of(r"[mdp]\d{1,9}")
 
 
@@ -87,27 +90,33 @@ def _make_readable(item: Item, request: SummaryRequest, author: str) -> Item:
     # How things stand may be told by a message that stays in the window.
     last = request.later[-1].seq if is_ours and request.later else request.last
     refs = tuple(ref for ref in named if ref[0] != "m" or int(ref[1:]) <= last)
-    changed = {"text": one_line(UNSEEN.sub("", item.text)), "refs": refs}
+    changed = {"text": _show(item.text), "refs": refs}
     if is_ours:
-        return item.model_copy(update=changed)
+        more = item.value and item.value.model_copy(update={"more": _show(item.value.more)})
+        return item.model_copy(update={**changed, "value": more})
     # What no size leaves out is for us to say.
     written: Writer = "agent" if author == "agent" else "model"
-    return item.model_copy(update={**changed, "must_stay": False, "by": written, "doubt": ""})
+    plain = {"must_stay": False, "value": None, "by": written, "doubt": ""}
+    return item.model_copy(update={**changed, **plain})
+
+
+def _show(text: str) -> str:
+    return one_line(UNSEEN.sub("", text))
 
 
 _Judged = tuple[Fault | None, str]  # and the doubt that a line is marked with
 
 
 def _fault_of(section: SectionName, item: Item, source: Source, is_ours: bool) -> _Judged:
-    if is_forged(item.text):
+    said = words_of_item(item)
+    if is_forged(said):
         return "forged", ""
     # Our own lines on what a user refused name the command that it was.
     tells_refusal = is_ours and section == "REJECTED"
     is_users = source.is_users(item.text)
-    if is_order(item.text) and not (tells_refusal or is_users):
+    if is_order(said) and not (tells_refusal or is_users):
         return "order", ""
-    said = OUR_PREFIX.sub("", item.text)
-    if not is_users and (lifts_rules(item.text) or (is_ours and source.opposes(section, said))):
+    if not is_users and (lifts_rules(said) or (is_ours and source.opposes(section, item.text))):
         return "negated", ""
     if _is_unsaid(item, source):
         return "unsaid", ""

@@ -21,7 +21,6 @@ from mcp_compaction.core.log.tool_calls import (
     task_change_of,
     tasks_of,
 )
-from mcp_compaction.core.text.patterns import pattern_of
 from mcp_compaction.model import Item, Message
 
 
@@ -31,13 +30,9 @@ def unfinished_tasks(items: Sequence[Item], later: Sequence[Message]) -> tuple[I
     return tuple(item for item in items if not by_number.get(_number_of(item), item.text in closed))
 
 
-_NUMBERED = pattern_of(r"#(\S+) ")
-
-
 def _number_of(item: Item) -> str:
-    """The number a tool gave a task of a digest; users may begin a line with a number too."""
-    named = _NUMBERED.match(item.text) if item.provenance == "extracted" else None
-    return named[1] if named else ""
+    """The number that a tool gave a task."""
+    return item.value.key if item.value is not None and item.value.kind == "task" else ""
 
 
 def _closed_numbers(messages: Sequence[Message]) -> dict[str, bool]:

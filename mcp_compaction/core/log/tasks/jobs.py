@@ -17,9 +17,8 @@ from mcp_compaction.core.log.tool_calls import (
 )
 from mcp_compaction.core.text.patterns import pattern_of, word_set
 from mcp_compaction.core.text.words import first_line
-from mcp_compaction.model import Item, Message, ToolCall, ToolResult
+from mcp_compaction.model import AccountValue, Item, Message, ToolCall, ToolResult
 
-_LEFT = "left running: "
 _STARTED = pattern_of(
     r"\b(?:running in (?:the )?background|launched|started|spawned|backgrounded)\b", re.I
 )
@@ -76,7 +75,7 @@ def _note_call(
         named = _JOB.search(result.text[:2_000])
         job = next(filter(None, named.groups()), "") if named else ""
         what = first_line(action_of(call).target) or call.name
-        item = Item(text=f"{_LEFT}{what}", refs=refs)
+        item = Item(text=what, refs=refs, value=AccountValue(kind="job"))
         jobs[job or f"? {what}"] = _Job(item, frozenset(_files_written(call)))
 
 
@@ -138,4 +137,4 @@ def _arguments_of(call: ToolCall) -> str:
 
 
 def _long_words(text: str) -> list[str]:
-    return re.findall(r"[\w.-]{4,}", text.removeprefix(_LEFT))
+    return re.findall(r"[\w.-]{4,}", text)

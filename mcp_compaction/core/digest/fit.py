@@ -1,0 +1,249 @@
+"""Fits digests to a size, joins and merges them: nothing is reworded."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+from mcp_compaction.core.digest.render import (
+    MUST_STAY,
+    is_planned,
+    label_of,
+    must_stay,
+    render_digest,
+    render_item,
+)
+from mcp_compaction.core.log.index import is_changed_file
+from mcp_compaction.core.text.words import fold
+from mcp_compaction.core.tokens import CountTokens
+from mcp_compaction.model import SECTION_NAMES, Digest, Draft, IndexItem, Item, SectionName
+
+DigestSections = tuple[tuple[SectionName, tuple[Item, ...]], ...]
+
+# What is missed most first, each section with as many lines as it may add before the others get
+# another turn.
+_TURNS: dict[SectionName, int] = {
+    "GOAL": 1,
+    "CONSTRAINTS": 2,  # those that a model wrote
+    "REJECTED": 2,
+    "STATE": 2,
+    "NEXT": 1,
+    "OPEN": 2,
+    "ASKED": 1,
+    "DONE": 3,
+    "LEARNED": 2,
+    "DECISIONS": 2,
+    "FACTS": 2,
+    "NAMES": 1,
+    "UNCERTAIN": 1,
+    "ERRORS": 1,
+    "PROGRESS": 1,
+    "ARTIFACTS": 1,
+}
+
+
+def mark_older(sections: DigestSections, newer: Mapping[str, str]) -> DigestSections:
+    """The sections, a user's words marked with the ref of what users said later on the same."""
+    return tuple((name, tuple(_with_newer(i, newer) for i in items)) for name, items in sections)
+
+
+def _with_newer(item: Item, newer: Mapping[str, str]) -> Item:
+    ref = newer.get(fold(item.text), "") if newer and item.provenance == "verbatim" else ""
+    return item.model_copy(update={"newer": ref}) if ref else item
+
+
+def as_sections(found: dict[SectionName, list[Item]]) -> DigestSections:
+    """Items by section, in the order sections are shown, without empty ones."""
+    return tuple((name, tuple(found[name])) for name in SECTION_NAMES if found.get(name))
+
+
+def fit(
+    sections: DigestSections,
+    limit: int,
+    count: CountTokens,
+    stays: Callable[[SectionName, Item], bool] = must_stay,
+) -> DigestSections:
+    """As many items as a limit holds, the most missed first; what must stay always stays."""
+    by_name = dict(sections)
+    kept: dict[SectionName, list[Item]] = {}
+    used = 0
+    queues: dict[SectionName, list[Item]] = {}
+    for name in dict.fromkeys((*MUST_STAY, *_TURNS)):
+        items = by_name.get(name, ())
+        must = [item for item in items if stays(name, item)]
+        queues[name] = [item for item in items if not stays(name, item)]
+        if must:
+            kept[name] = must
+            used += _cost_of_heading(name, count) + sum(_cost_of(item, count) for item in must)
+    for name, item in _in_order_of_need(queues):
+        heading = 0 if name in kept else _cost_of_heading(name, count)
+        cost = _cost_of(item, count) + heading
+        if used + cost <= limit:
+            kept.setdefault(name, []).append(item)
+            used += cost
+    order = {id(item): n for _, items in sections for n, item in enumerate(items)}
+    for items in kept.values():
+        items.sort(key=lambda item: order[id(item)])
+    return as_sections(kept)
+
+
+def _in_order_of_need(
+    queues: dict[SectionName, list[Item]],
+) -> Iterator[tuple[SectionName, Item]]:
+    """Items, those first that stay wherever they can: rules, tasks, facts, states; then a few of
+    each section in turn, so that none crowds out the others."""
+    left: dict[SectionName, list[Item]] = {}
+    for name in (*MUST_STAY, "FACTS", *_TURNS):
+        if name not in left:
+            left[name] = [item for item in queues[name] if not must_stay(name, item)]
+            for item in queues[name]:
+                if must_stay(name, item):
+                    yield name, item
+    while any(left.values()):
+        for name, turn in _TURNS.items():
+            for item in left[name][:turn]:
+                yield name, item
+            del left[name][:turn]
+
+
+def fit_or_first(sections: DigestSections, limit: int, count: CountTokens) -> DigestSections:
+    """As many items as a limit holds, and the first where it holds none: no digest is empty."""
+    return fit(sections, limit, count) or _first_item(sections)
+
+
+def _first_item(sections: DigestSections) -> DigestSections:
+    return tuple((name, items[:1]) for name, items in sections[:1])
+
+
+def join(first: DigestSections, second: DigestSections) -> DigestSections:
+    """Two drafts' items by section, each thing said once: where it must stay, if anywhere."""
+    found: dict[SectionName, list[Item]] = {}
+    seen: set[str] = set()
+    for name in (*MUST_STAY, *SECTION_NAMES):
+        for item in (*dict(first).get(name, ()), *dict(second).get(name, ())):
+            if key_of(item) not in seen:
+                seen.add(key_of(item))
+                found.setdefault(name, []).append(item)
+    return as_sections(found)
+
+
+def key_of(item: Item) -> str:
+    """What two items have in common that tell the same: their words, or the thing and what it is
+    told for."""
+    value = item.value
+    if value is None or value.kind in ("request", "task"):
+        return fold(item.text)
+    return f"{value.kind} {value.status if value.kind == 'label' else ''} {item.text}"
+
+
+def lay_prose_onto(digest: Digest, draft: Draft, room: int, count: CountTokens) -> Digest:
+    """The digest with as much prose laid onto it as the room holds; none of its own items goes."""
+    said = {key_of(item) for _, items in digest.sections for item in items}
+    new: dict[SectionName, list[Item]] = {}
+    for name, items in draft.sections:
+        new[name] = [item for item in items if key_of(item) not in said]
+    fitting = dict(fit(as_sections(new), room, count, nothing_stays))
+    if not fitting:
+        return digest
+    own = dict(digest.sections)
+    sections = as_sections(
+        {
+            # What the record shows stands before what somebody says of it.
+            name: [*own.get(name, ()), *fitting.get(name, ())]
+            for name in SECTION_NAMES
+        }
+    )
+    dressed = digest.model_copy(update={"sections": sections, "author": draft.author})
+    return measure_digest(dressed, count)
+
+
+def nothing_stays(_: SectionName, __: Item) -> bool:
+    """Whether an item stays where everything may give way: never."""
+    return False
+
+
+def merge(digests: Sequence[Digest], number: int, limit: int, count: CountTokens) -> Digest:
+    """One digest for several: sections joined, nothing reworded, the newest kept first."""
+    sections: DigestSections = ()
+    for digest in reversed(digests):
+        sections = join(sections, digest.sections)
+    oldest, newest = digests[0], digests[-1]
+    merged = Digest(
+        number=number,
+        first=oldest.first,
+        last=newest.last,
+        messages=sum(d.messages for d in digests),
+        sections=(),
+        index=merge_index(d.index for d in digests),
+        author=newest.author,
+        checked=all(d.checked for d in digests),
+        began=oldest.began,
+        ended=newest.ended,
+        merged=tuple(n for d in digests for n in (*d.merged, d.number)),
+    )
+    room = limit - count(label_of(merged))
+    return measure_digest(
+        merged.model_copy(update={"sections": fit_or_first(sections, room, count)}), count
+    )
+
+
+def drop_settled_plans(tasks: Iterable[Item], plan: str) -> tuple[Item, ...]:
+    """Open tasks without those of plans that a newer one has settled.
+
+    Tasks taken from a plan carry its ref; what was quoted stays, and what has a number of its own
+    is closed by that.
+    """
+    return tuple(task for task in tasks if not plan or plan in task.refs or not is_planned(task))
+
+
+def keep_open_tasks(digest: Digest, left: tuple[Item, ...]) -> Digest | None:
+    """The digest with only these of its open tasks; None where these are all."""
+    if left == digest.items("OPEN"):
+        return None
+    sections = tuple((n, left if n == "OPEN" else items) for n, items in digest.sections)
+    kept = tuple((name, items) for name, items in sections if items)
+    return digest.model_copy(update={"sections": kept, "merged": (*digest.merged, digest.number)})
+
+
+def merge_index(parts: Iterable[Sequence[IndexItem]]) -> tuple[IndexItem, ...]:
+    """One index for several, oldest first: each thing once, what is newest decides, and leads."""
+    merged: dict[tuple[str, str], IndexItem] = {}
+    in_time = list(parts)
+    for items in in_time:
+        for item in items:
+            old = merged.get((item.kind, item.text))
+            merged[item.kind, item.text] = _merge_items(old, item) if old is not None else item
+    newest_first = dict.fromkeys((i.kind, i.text) for items in reversed(in_time) for i in items)
+    return tuple(merged[key] for key in newest_first)
+
+
+def _merge_items(old: IndexItem, new: IndexItem) -> IndexItem:
+    """A thing met again: a file that was only named since, or read where it still stood, stands
+    as it was changed; a command ended as it did last."""
+    is_gone = old.note.partition(" ")[0] in ("deleted", "moved")
+    if is_changed_file(old) and (not new.note or (new.note == "read" and not is_gone)):
+        note, refs = old.note, (*old.refs[:1], *new.refs[-1:], *old.refs[-1:])
+    else:
+        note = new.note if new.kind == "command" else new.note or old.note
+        refs = (*old.refs[:1], *new.refs[-2:])
+    return new.model_copy(update={"note": note, "refs": tuple(dict.fromkeys(refs))})
+
+
+def measure_digest(digest: Digest, count: CountTokens) -> Digest:
+    """The digest with its own tokens counted."""
+    return digest.model_copy(update={"tokens": count(render_digest(digest))})
+
+
+def cost_of_sections(sections: DigestSections, count: CountTokens) -> int:
+    """The tokens that sections take with their headings."""
+    return sum(
+        _cost_of_heading(name, count) + sum(_cost_of(item, count) for item in items)
+        for name, items in sections
+    )
+
+
+def _cost_of(item: Item, count: CountTokens) -> int:
+    return count("\n" + render_item(item))
+
+
+def _cost_of_heading(name: SectionName, count: CountTokens) -> int:
+    return count("\n" + name)

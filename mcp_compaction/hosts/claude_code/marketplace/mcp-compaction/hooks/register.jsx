@@ -1,0 +1,276 @@
+/*
+ * mcp-compaction inside Claude Code: compactions are answered by the view of our own server.
+ *
+ * This module asks and shows; what is kept, cut and pinned is decided there. Whatever fails, or takes
+ * too long, the host does what it would have done without it.
+ *
+ * Where it asks: the server, which `.mcp.json` starts with MCP_COMPACTION_VIEWS, writes its address and
+ * a token to `.views/<session id>.json` in the plugin's own folder, which is `$.plugin.root` here.
+ */
+
+const COMPACT_MS = 20000; // the host's own compaction takes as long
+const ASK_MS = 1500;
+const START_MS = 30000; // the host starts its servers beside the first turn
+const APPEND_MS = 300; // rows come several at once
+
+// Our own four, which need no question; a rule of the user's own stands above this.
+const OWN = /^mcp__plugin_mcp-compaction_compaction__(compress_context|pin_constraint|recall_archived|context_stats)$/;
+
+const PINNED = '[pinned: rules, open tasks and facts in force, word for word]';
+
+const sessions = new Set(); // ids that the chat had: the file has the one of the server's start
+const now = {
+  address: null,
+  isThere: null, // whether the server has answered last; null: it has just been started
+  started: 0,
+  isInteractive: false,
+  version: '',
+  context: {}, // what the host counts
+  limits: {}, // where it compacts by itself
+  shown: { pins: 0, last: '' },
+  shrinks: false, // whether requests of a running turn are made smaller, too
+  busy: '', // what is going on, for the line
+  hasNews: false,
+  falls: 0, // compactions that were left to the host
+  offloadOver: null, // tokens over which a result becomes a preview when it comes; null: none does
+  viewOf: null, // the chat whose window is our view
+  isHostCompacting: false,
+};
+
+const find = async ($, session) => {
+  sessions.add(session);
+  for (const id of [session, ...sessions]) {
+    try {
+      return JSON.parse(await $.fs.read(`${$.plugin.root}/.views/${id}.json`));
+    } catch {} // of another id, or not yet there
+  }
+  throw new Error('the server is not there');
+};
+
+const post = async ($, path, body) => {
+  const session = await $.session.id();
+  now.address ??= await find($, session);
+  const { url, token } = now.address;
+  const told = {
+    session,
+    interactive: now.isInteractive,
+    version: now.version,
+    falls: now.falls,
+    window_tokens: now.limits.window,
+    limit_tokens: now.limits.at,
+    ...body,
+  };
+  const answer = await $.http.fetch(`${url}/claude/${path}`, {
+    method: 'POST',
+    headers: { authorization: `Bearer ${token}`, 'content-type': 'application/json' },
+    body: JSON.stringify(told),
+  });
+  if (!answer.ok) throw new Error(`the server answered ${answer.status}`);
+  return JSON.parse(answer.text);
+};
+
+/** What the server answers; throws where it does not, or not in time. */
+const ask = async ($, path, body = {}, ms = ASK_MS) => {
+  let timer;
+  const late = new Promise((_, reject) => {
+    timer = $.clock.after(ms, () => reject(new Error(`no answer in ${ms / 1000} s`)));
+  });
+  try {
+    const told = await Promise.race([post($, path, body), late]);
+    now.isThere = true;
+    return told;
+  } catch (error) {
+    const isStarting = now.isThere === null && (await $.clock.now()) - now.started < START_MS;
+    now.isThere = isStarting ? null : false;
+    now.address = null; // another server may have been started since
+    throw error;
+  } finally {
+    timer.cancel();
+  }
+};
+
+const learn = async ($) => {
+  const { context } = await $.session.usage({ breakdown: 'summary' });
+  const { maxTokens, autoCompactThreshold } = context.breakdown ?? {};
+  now.limits = { window: maxTokens ?? context.window, at: autoCompactThreshold };
+};
+
+const look = async ($) => {
+  try {
+    now.shown = (await ask($, 'status')) ?? now.shown;
+  } catch {} // the line says so
+  $.ui.invalidate('ui.render');
+};
+
+const sayBusy = ($, what) => {
+  now.busy = what;
+  $.ui.invalidate('ui.render');
+};
+
+/** The rows that stand after a compaction, or why nothing is changed; throws where neither is known. */
+const compact = async ($, e) => {
+  const wish = { trigger: e.trigger, instructions: e.instructions, handles: e.messages.map((row) => row.handle) };
+  let view = await ask($, 'compact', wish, COMPACT_MS);
+  if (view?.missing) {
+    const missing = new Set(view.missing);
+    const rows = e.messages.filter((row) => missing.has(row.handle));
+    view = await ask($, 'compact', { ...wish, told: Object.fromEntries(rows.map((row) => [row.handle, row])) }, COMPACT_MS);
+  }
+  if (view?.skip) return { skip: view.skip };
+  const own = new Map(e.messages.map((row) => [row.handle, row]));
+  const messages = view?.rows?.map((row) => (row.handle ? own.get(row.handle) : row)) ?? [];
+  if (messages[0]?.role !== 'user' || messages.includes(undefined)) throw new Error('there is no view');
+  now.shown = { ...now.shown, last: view.note };
+  now.viewOf = await $.session.id();
+  $.ui.toast(view.note);
+  return { messages };
+};
+
+/** The host hands its own notes on with the rows that stay: pins that a hook showed are in our view now. */
+const withoutOldPins = (e, hasView) => {
+  const { content } = e.message;
+  if (!hasView || e.door !== 'hook-context' || !JSON.stringify(content).includes(PINNED)) return e;
+  const told = content.map((block) => (block.type === 'text' ? { ...block, text: 'The pins stand in the view.' } : block));
+  return { ...e, message: { ...e.message, content: told } };
+};
+
+const fallBack = ($, why) => {
+  now.viewOf = null;
+  if (!now.falls) $.ui.toast(`mcp-compaction: ${why}; compacted by Claude Code itself`);
+  now.falls += 1; // which the server is told with the next question
+};
+
+/** A row as it should be kept: a large result as a preview, the whole of which the server has. */
+const preview = async ($, e) => {
+  const [block, ...others] = e.message?.content ?? [];
+  if (now.offloadOver === null || e.door !== 'tool-result' || e.agentId !== undefined || others.length) return e;
+  if (block?.type !== 'tool_result' || typeof block.content !== 'string' || block.content.length <= now.offloadOver) return e;
+  try {
+    const told = await ask($, 'result', { call: block.tool_use_id, tool: e.origin?.tool, text: block.content });
+    return told ? { ...e, message: { ...e.message, content: [{ ...block, content: told.preview }] } } : e;
+  } catch {
+    return e;
+  }
+};
+
+const describe = () => {
+  const { context, limits, shown } = now;
+  const size = limits.at ?? limits.window ?? context.window;
+  const fill = context.tokens && size ? Math.round((100 * context.tokens) / size) : null;
+  return [
+    now.busy,
+    fill === null ? '' : `window ${fill} % of ${Math.round(size / 1000)}k`,
+    shown.pins ? `${shown.pins} pinned` : '',
+    shown.last ? `last: ${shown.last}` : '',
+    shown.trouble ? `mcp-compaction: ${shown.trouble}` : '',
+    now.isThere === false ? 'mcp-compaction: server not there' : '',
+  ].filter(Boolean);
+};
+
+/** @type {import('claude-code').Register} */
+export const register = (on) => {
+  on('session.start', async ($, e, next) => {
+    const started = await next(e);
+    now.started = await $.clock.now();
+    now.isInteractive = (await $.session.surfaces()).length > 0;
+    now.version = (await $.session.version()).version;
+    try {
+      await $.command.register({ name: 'window', description: 'The context window: pins, receipts, undo, search' });
+    } catch {} // another plugin has the name
+    return started;
+  });
+
+  on('session.compact', async ($, e, next) => {
+    if (e.trigger === 'precompute') return { skip: 'mcp-compaction needs no summary ahead of time' };
+    if (e.agentId !== undefined) return next(e);
+    sayBusy($, 'compacting …');
+    const watch = $.clock.every(1000, () => {
+      ask($, 'progress').then((told) => sayBusy($, told.doing || 'compacting …'), () => {});
+    });
+    try {
+      return await compact($, e);
+    } finally {
+      watch.cancel();
+      sayBusy($, '');
+    }
+  }).catch(async ($, e, next) => {
+    fallBack($, now.isThere ? 'it had no view' : 'its server did not answer');
+    now.isHostCompacting = true; // it asks the model for a summary of all that was said
+    try {
+      return await next(e);
+    } finally {
+      now.isHostCompacting = false;
+    }
+  });
+
+  // Within a turn: what is sent is the view, what the host keeps stays whole.
+  on('http.fetch', async ($, e, next) => {
+    if (!now.shrinks || now.isHostCompacting || next.origin.plugin !== 'engine') return next(e);
+    if (!/\/v1\/messages(\?|$)/.test(e.url) || typeof e.init?.body !== 'string') return next(e);
+    const names = Object.keys(e.init.headers ?? {}).map((name) => name.toLowerCase());
+    if (names.includes('x-claude-code-agent-id')) return next(e);
+    // There a changed request would be stopped by the host.
+    if (await $.env.get('CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC')) return next(e);
+    const view = await ask($, 'request', { request: e.init.body });
+    return view ? next({ ...e, init: { ...e.init, body: view.body } }) : next(e);
+  }).catch(($, e, next) => next(e));
+
+  on('session.append', async ($, e, next) => {
+    const row = withoutOldPins(e, now.viewOf === (await $.session.id()));
+    const appended = await next(await preview($, row));
+    if (!now.hasNews) {
+      now.hasNews = true;
+      $.clock.after(APPEND_MS, () => {
+        now.hasNews = false;
+        ask($, 'append').then(
+          (told) => { now.shrinks = told.shrinks; now.offloadOver = told.offload_over; },
+          () => {}, // the transcript has it: the next row tells of it, too
+        );
+      });
+    }
+    return appended;
+  }).catch(($, e, next) => next(e));
+
+  on('turn.complete', async ($, e, next) => {
+    const done = await next(e);
+    if (e.agentId !== undefined) return done;
+    try {
+      const told = await ask($, 'turn', { tokens: now.context.tokens });
+      if (told.compact && now.isInteractive) await $.session.compact();
+    } catch {} // at the next compaction, then
+    return done;
+  });
+
+  on('session.measure', async ($, e, next) => {
+    const measured = await next(e);
+    now.context = { ...now.context, ...e.context };
+    if (now.limits.window === undefined) await learn($).catch(() => {});
+    await look($);
+    return measured;
+  });
+
+  on('tool.check', async ($, e, next) => {
+    const verdict = await next(e);
+    const isOurs = verdict.decision === 'ask' && verdict.rule === undefined && OWN.test(e.tool);
+    return isOurs ? { decision: 'allow' } : verdict;
+  });
+
+  on('ui.render', { component: 'AbovePrompt' }, async ($, e, next) => {
+    const parts = describe();
+    if (!parts.length) return next(e);
+    const { Box, Text } = $.ui.resolve(e);
+    return (
+      <Box>
+        <Text dimColor>{parts.join(' | ')}</Text>
+      </Box>
+    );
+  });
+
+  on('command.run', { command: 'window' }, async ($, e) => {
+    try {
+      return await ask($, 'window', { args: e.args, tokens: now.context.tokens }, COMPACT_MS);
+    } catch {
+      return { text: 'mcp-compaction: its server is not there. /mcp shows why, and starts it again.' };
+    }
+  });
+};

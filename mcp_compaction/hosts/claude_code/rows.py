@@ -1,0 +1,262 @@
+"""The rows of a chat of Claude Code: what its transcript holds, and what a view makes of them.
+
+A row is one block: an answer with a thought, a text and two calls is four rows. What a user said is
+handed back by its handle, which is the row's id in the transcript; so is a result that holds an
+image, which cannot be built. All else is built anew: kept by their handles, answers and results
+have a host that resumes the chat go back to where they first stood, before the compaction.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple, cast
+
+from mcp_compaction.errors import InputError
+from mcp_compaction.formats.content import blocks_of
+from mcp_compaction.formats.fingerprint import fingerprint_of
+from mcp_compaction.formats.thinking import thinking_in, without_thinking
+from mcp_compaction.hosts.transcripts.claude_code import (
+    agent_of,
+    is_boundary,
+    is_built,
+    is_queued,
+    is_skill,
+    message_in,
+)
+from mcp_compaction.hosts.transcripts.files import open_regular
+from mcp_compaction.hosts.transcripts.pieces import object_at, says_something, text_at
+from mcp_compaction.model import JsonObject
+
+_SKIPPED = b'{"type":"api-request'  # requests as they were sent: most of a transcript's bytes
+_MOST_SKILLS = 5
+_MOST_BYTES = 2**28  # that are read at once
+
+
+class Row(NamedTuple):
+    """One row of a chat.
+
+    What a compaction keeps is written down once more, under another id and without what it has
+    cost. The message of such a row is the first one; of one that we have cut, all but the cut is.
+    """
+
+    uuid: str
+    message: JsonObject
+    is_queued: bool = False  # typed while the agent was at work: the host gives it no handle
+    is_meta: bool = False  # the host's own word, which it may send in another way
+    is_skill: bool = False  # the text of a skill, which a host puts back after a compaction
+
+
+class ChatRows:
+    """The rows of one chat since it was last compacted; each line is read once."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._rows: dict[str, Row] = {}  # in the order of the transcript
+        self._first: dict[bytes, JsonObject] = {}  # as each thing was first written
+        self._used: set[bytes] = set()  # of these, since the last compaction
+        self._said: dict[bytes, JsonObject] = {}  # the same, by who said what
+        self._position = 0
+
+    def has_all(self, handles: Collection[str]) -> bool:
+        """Whether the transcript has told of all of these rows, as far as it was read."""
+        return all(handle in self._rows for handle in handles)
+
+    def read(self) -> None:
+        """Read what is new in the transcript."""
+        try:
+            with open_regular(self.path) as file:
+                if file.seek(0, 2) < self._position:  # written anew
+                    self._rows, self._first, self._used, self._said = {}, {}, set(), {}
+                    self._position = 0
+                file.seek(self._position)
+                data = file.read(_MOST_BYTES)
+        except InputError:  # it is not there yet, or not any more
+            return
+        whole = data[: data.rfind(b"\n") + 1]
+        self._position += len(whole)
+        for line in whole.split(b"\n"):
+            if line and not line.startswith(_SKIPPED):
+                self._add(line)
+
+    def _add(self, line: bytes) -> None:
+        try:
+            value: object = json.loads(line)
+        except (ValueError, RecursionError):
+            return
+        obj = cast("JsonObject", value) if isinstance(value, dict) else {}
+        if agent_of(obj):
+            return
+        if is_boundary(obj):  # what stays was there just now
+            self._first = {key: self._first[key] for key in self._used}
+            self._said = {_print_of(row.message): row.message for row in self._rows.values()}
+            self._rows, self._used = {}, set()
+        uuid, message = text_at(obj, "uuid"), message_in(obj, self.path)
+        if uuid and message.get("content"):
+            message = self._as_first(message, text_at(obj, "timestamp") or "", is_built(obj))
+            is_meta = obj.get("isMeta") is True
+            skill = (is_meta or is_built(obj)) and is_skill(message)
+            self._rows[uuid] = Row(uuid, message, is_queued(obj), is_meta, skill)
+
+    def _as_first(self, message: JsonObject, moment: str, is_built: bool) -> JsonObject:
+        """A message as it was first written; what says something else now says it here, too."""
+        blocks = blocks_of(message)
+        said = self._said.get(_print_of(message)) if is_built else None
+        call = _ids_in(message, "tool_use", "id") or _ids_in(message, "tool_result", "tool_use_id")
+        if len(call) == len(blocks) == 1:
+            key = fingerprint_of([message.get("role"), *call])
+        else:
+            key = fingerprint_of([message.get("role"), moment, message.get("content")])
+        is_known = said is not None or key in self._first
+        if is_built and not is_known and message.get("role") == "assistant":
+            return {}  # what another plugin has put into the model's mouth: nobody knows of it
+        first = self._first.setdefault(key, said or message)
+        self._used.add(key)
+        if message.get("content") == first.get("content"):
+            return {**first}  # an object of its own: each row is known by it
+        (known,) = blocks_of(first)
+        return {**first, "content": [{**known, **blocks[0]}]}
+
+    def list_current(self) -> list[Row]:
+        """The rows that the host has now, as far as the transcript tells."""
+        rows = [row for row in self._rows.values() if not row.is_queued]
+        rows = [row for row in rows if not row.is_meta and not row.is_skill]
+        return [row for row in rows if says_something(row.message)]
+
+    def list_skills(self) -> list[JsonObject]:
+        """The texts of the skills that were invoked, the newest last: a host gives no handles for
+        them, and would put them back after a compaction of its own."""
+        skills = [row.message for row in self._rows.values() if row.is_skill]
+        return list({_print_of(message): message for message in skills}.values())[-_MOST_SKILLS:]
+
+    def list_rows(self, handles: Sequence[str], told: Sequence[object]) -> list[Row]:
+        """The rows that the host has, and the prompts between them that it gives no handle.
+
+        `told`: what the module tells of each of these rows, where the transcript does not.
+        """
+        rows = [
+            self._rows.get(h) or Row(h, read_told(t)) for h, t in zip(handles, told, strict=True)
+        ]
+        known = {*handles}
+        places = {uuid: n for n, uuid in enumerate(self._rows)}
+        waiting = [row for row in self._rows.values() if row.is_queued and row.uuid not in known]
+        for one in waiting:
+            before = [
+                n for n, row in enumerate(rows) if places.get(row.uuid, -1) < places[one.uuid]
+            ]
+            if before and before[-1] + 1 == len(before):  # else the chat went back behind it
+                rows.insert(len(before), one)
+        return [row for row in rows if says_something(row.message) and not row.is_skill]
+
+
+def read_told(told: object) -> JsonObject:
+    """The message of a row as the module tells it: its text, its calls and its results."""
+    row = cast("dict[str, Any]", told) if isinstance(told, dict) else {}
+    content: list[Any] = [
+        {
+            "type": "tool_result",
+            "tool_use_id": str(one.get("tool_use_id") or ""),
+            "content": str(one.get("text") or ""),
+            **({"is_error": True} if one.get("isError") is True else {}),
+        }
+        for one in _objects_at(row, "toolResults")
+    ]
+    if isinstance(row.get("text"), str) and row["text"].strip():
+        content.append({"type": "text", "text": row["text"]})
+    content += [
+        {
+            "type": "tool_use",
+            "id": str(one.get("tool_use_id") or ""),
+            "name": str(one.get("tool") or ""),
+            "input": one.get("input") if isinstance(one.get("input"), dict) else {},
+        }
+        for one in _objects_at(row, "toolUses")
+    ]
+    role = "assistant" if row.get("role") == "assistant" else "user"
+    return {"role": role, "content": content} if content else {}
+
+
+def _objects_at(row: dict[str, Any], key: str) -> list[dict[str, Any]]:
+    found: object = row.get(key)
+    every = cast("list[object]", found) if isinstance(found, list) else []
+    return [cast("dict[str, Any]", one) for one in every if isinstance(one, dict)]
+
+
+def tell_rows(
+    rows: Sequence[Row], shown: Sequence[JsonObject], skills: Sequence[JsonObject] = ()
+) -> list[JsonObject]:
+    """What stands after a compaction: rows of the host by their handles, and built ones. Skills
+    that are not shown follow the first words.
+
+    Thinking is bound to what stood before it, so that it goes. Raises InputError where the host
+    could not go on with it: a chat begins with a user's words, and each call has its result.
+    """
+    own = {id(row.message): row for row in rows}
+    there = {_print_of(message) for message in shown}
+    left = [message for message in skills if _print_of(message) not in there]
+    shown = [*shown[:1], *left, *shown[1:]]
+    told: list[JsonObject] = []
+    for message in shown:
+        bare = without_thinking(message) if thinking_in(message) else message
+        if bare is None:
+            continue
+        row = own.get(id(message))
+        is_kept = row is not None and not row.is_queued and _needs_handle(message)
+        told.append({"handle": row.uuid} if row is not None and is_kept else build_row(bare))
+    _check([message for message in shown if without_thinking(message) is not None])
+    return told
+
+
+def _needs_handle(message: JsonObject) -> bool:
+    """Whether a row is a user's, or a result with more than words."""
+    if message["role"] != "user":
+        return False
+    results = [one for one in blocks_of(message) if one.get("type") == "tool_result"]
+    kinds = [one.get("type") for result in results for one in blocks_of(result)]
+    return not results or any(kind != "text" for kind in kinds)
+
+
+def _print_of(message: JsonObject) -> bytes:
+    return fingerprint_of({"role": message.get("role"), "content": message.get("content")})
+
+
+def build_row(message: JsonObject) -> JsonObject:
+    """A message as a row of the host, built anew."""
+    blocks = blocks_of(message)
+    texts = [text_at(one, "text") or "" for one in blocks if one.get("type") == "text"]
+    results: list[Any] = [
+        {
+            "tool_use_id": one.get("tool_use_id"),
+            "text": _text_of_result(one),
+            "isError": one.get("is_error") is True,
+        }
+        for one in blocks
+        if one.get("type") == "tool_result"
+    ]
+    calls: list[Any] = [
+        {"tool_use_id": one.get("id"), "tool": one.get("name"), "input": object_at(one, "input")}
+        for one in blocks
+        if one.get("type") == "tool_use"
+    ]
+    row: JsonObject = {"role": message["role"], "text": "\n\n".join(filter(None, texts))}
+    row["toolUses"] = calls
+    return {**row, "toolResults": results} if results else row
+
+
+def _text_of_result(block: JsonObject) -> str:
+    return "\n".join(text_at(one, "text") or "" for one in blocks_of(block))
+
+
+def _check(messages: Sequence[JsonObject]) -> None:
+    first = messages[0] if messages else {}
+    if first.get("role") != "user" or _ids_in(first, "tool_result", "tool_use_id"):
+        raise InputError("a chat begins with words of its user; nothing was changed.")
+    called = [one for message in messages for one in _ids_in(message, "tool_use", "id")]
+    results = [one for m in messages for one in _ids_in(m, "tool_result", "tool_use_id")]
+    if sorted(called) != sorted(results):
+        raise InputError("a call would be without its result; nothing was changed.")
+
+
+def _ids_in(message: JsonObject, kind: str, key: str) -> list[str]:
+    return [str(one.get(key)) for one in blocks_of(message) if one.get("type") == kind]

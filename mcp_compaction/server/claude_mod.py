@@ -1,0 +1,551 @@
+"""Answers our module inside Claude Code: what stands after a compaction, and how things are.
+
+The module only asks and shows. Any process of the user's that finds the token may ask, too: so
+nothing that is told here is recorded as anybody's words. It only says that there is something new
+in the host's own transcript; and words that a compaction brings before the transcript has them are
+hearsay, as those of any request are.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, cast
+
+from mcp_compaction.compactor import Compactor
+from mcp_compaction.compactor.results import FitOptions
+from mcp_compaction.core.compaction.receipt.text import outcome_text
+from mcp_compaction.core.log.conversation import is_own_tool
+from mcp_compaction.core.wording import kilo, plural
+from mcp_compaction.errors import CompactionError, InputError
+from mcp_compaction.formats.fingerprint import fingerprints_of
+from mcp_compaction.formats.thinking import sending_of
+from mcp_compaction.hosts.claude_code.mods import ServedChat, forget_chat, note_chat
+from mcp_compaction.hosts.claude_code.requests import SplitRequest, is_sendable
+from mcp_compaction.hosts.claude_code.rows import ChatRows, Row, tell_rows
+from mcp_compaction.hosts.events import hooked_hosts
+from mcp_compaction.hosts.finding import chats_before, subagents_of, transcripts_of_chat
+from mcp_compaction.hosts.folders import trusted_environ
+from mcp_compaction.hosts.recording import record_new
+from mcp_compaction.hosts.results import ToldResult, archive_result, has_call
+from mcp_compaction.hosts.transcripts.claude_code import NAME
+from mcp_compaction.hosts.transcripts.files import FileTranscript
+from mcp_compaction.model import (
+    Ask,
+    Compaction,
+    JsonObject,
+    Mode,
+    Outcome,
+    Receipt,
+    SessionInfo,
+    Traits,
+)
+from mcp_compaction.ports import SessionKey
+from mcp_compaction.server.window_command import answer_command
+from mcp_compaction.worker import client as worker
+
+if TYPE_CHECKING:
+    from mcp_compaction.server.state import State
+
+logger = logging.getLogger(__name__)
+
+PATH = "/claude/"
+"""How the paths begin that are answered here."""
+
+_SHARE = 0.25  # of what is in the window, that a compaction leaves
+_LEAST_LEFT = 4_000  # tokens: of a small chat more stays, at most the half
+_MOST_LOOKS, _PAUSE = 15, 0.1  # for rows that the host has not written down yet
+_LARGE = 300_000  # tokens of a window that is compacted in a process of its own
+_PATIENCE_AT_END = 1.0  # seconds for what was said last
+_MOST_EARLIER = 3  # chats whose last words may have come after all else
+_MOST_SHOWN = 120  # characters
+_STILL_MUCH = 0.5  # of a full window, which the agent's own compaction has left
+
+Trigger = Literal["manual", "auto", "plugin"]
+_REASONS: dict[str, str] = {
+    "manual": "the user asked for it",
+    "auto": "the host's limit is near",
+    "plugin": "a plugin asked for it",
+}
+
+
+@dataclass(slots=True)
+class _Chat:
+    """What one process knows of one chat."""
+
+    session: str  # the host's own id for it
+    transcript: FileTranscript | None = None
+    rows: ChatRows | None = None
+    info: SessionInfo | None = None
+    is_interactive: bool = False
+    limit: int | None = None  # tokens at which the host compacts it by itself
+    is_changed: bool = False  # its view, since the host last took one
+    shrinks: bool = False  # its requests show our view within a turn, too
+    doing: str = ""  # what a compaction that runs is at
+    last: str = ""  # compaction, in a line
+    served: ServedChat | None = None
+    sizes: dict[Path, int] = field(default_factory=dict[Path, int])  # of subagents' transcripts
+    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+    recording: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+
+class ClaudeMod:
+    """The chats of Claude Code that our module serves in this process."""
+
+    def __init__(self, state: State) -> None:
+        self._state = state
+        self._environ = trusted_environ(state.environ, state.settings.home)
+        self._chats: dict[str, _Chat] = {}
+        self._expected: _Chat | None = None
+        self._has_looked_back = False
+        self._under_way: set[asyncio.Task[Any]] = set()
+
+    def is_at_work(self, session: str | None) -> bool:
+        """Whether the module has told of that chat."""
+        return session is not None and session in self._chats
+
+    def mode_of(self, session: str | None) -> Mode:
+        """When a chat's window becomes what our view shows: where nobody sits before it, the host
+        takes it over only when it compacts."""
+        chat = self._chats.get(session or "")
+        if chat is not None and chat.shrinks:
+            return "own"  # the very next request shows it
+        return "turn" if chat is not None and chat.is_interactive else "host"
+
+    def tell_last(self, session: str) -> str:
+        """The last compaction of a chat, in a line."""
+        chat = self._chats.get(session)
+        return f"mcp-compaction: {chat.last}" if chat is not None and chat.last else ""
+
+    def limit_of(self, session: str | None) -> int | None:
+        """The tokens at which the host compacts a chat by itself; None where it is not known."""
+        chat = self._chats.get(session or "")
+        return chat.limit if chat is not None else None
+
+    def note_change(self, info: SessionInfo) -> None:
+        """Note that a tool has changed the view of a chat: the host is to take it over."""
+        chat = self._chats.get(info.host_session or "")
+        if chat is not None:
+            chat.is_changed = True
+
+    async def answer(self, path: str, body: dict[str, Any]) -> object:
+        """Answer a question of the module; LookupError: there is no such path."""
+        session = str(body.get("session") or "")
+        if not session:
+            raise LookupError(path)
+        chat = self._hear_of(session, body)
+        match path.removeprefix(PATH):
+            case "append":
+                self._start(self._record_beside(chat))
+                wish = self._state.settings
+                over = wish.policy.offload_over_tokens if wish.offload_on_arrival else None
+                return {"shrinks": wish.shrink_in_turn, "offload_over": over}
+            case "turn":
+                return await self._end_turn(chat, body)
+            case "compact":
+                return await self._compact(chat, body)
+            case "progress":
+                return {"doing": chat.doing and f"compacting: {chat.doing}"}
+            case "result":
+                return await self._preview(chat, body)
+            case "request":
+                return await self._fit_request(chat, body)
+            case "status":
+                return await self._describe(chat)
+            case "window":
+                return await self._answer_command(chat, body)
+            case _:
+                raise LookupError(path)
+
+    def expect(self, session: str) -> None:
+        """Hear that the host has started this server from our plugin, for that chat: a tool may be
+        called before the module has told of it."""
+        self._expected = _Chat(session)
+
+    def has_transcript_of(self, session: str | None) -> bool:
+        """Whether the transcript of that chat is recorded here."""
+        return self._find(session) is not None
+
+    async def record(self, compactor: Compactor, session: str | None) -> None:
+        """Record what is new of a chat, before a tool looks at it."""
+        chat = self._find(session)
+        if chat is not None:
+            await self._record(compactor, chat)
+
+    def _find(self, session: str | None) -> _Chat | None:
+        expected = self._expected
+        is_expected = expected is not None and expected.session == session
+        return self._chats.get(session or "") or (expected if is_expected else None)
+
+    async def close(self) -> None:
+        """End what is under way; each session is as before or as after."""
+        running = set(self._under_way)
+        for task in running:
+            task.cancel()
+        if running:
+            await asyncio.wait(running)
+        for chat in self._chats.values():
+            await self._record_last(chat)
+            forget_chat(self._state.settings.home, chat.session)
+
+    async def _record_last(self, chat: _Chat) -> None:
+        """Record what was said last: a host writes it down when it has told of it."""
+        try:
+            async with asyncio.timeout(_PATIENCE_AT_END):
+                await self._record(await self._state.compactor(), chat)
+        except (CompactionError, TimeoutError) as error:
+            logger.warning("the end of a chat was not recorded: %s", error)
+
+    # The chats
+
+    def _hear_of(self, session: str, body: dict[str, Any]) -> _Chat:
+        chat = self._chats.get(session)
+        if chat is None:
+            chat = self._chats[session] = self._find(session) or _Chat(session)
+            self._state.follow_chat(NAME, session)
+        if isinstance(body.get("interactive"), bool):
+            chat.is_interactive = body["interactive"]
+        falls = body.get("falls")
+        if chat.served is not None and isinstance(falls, int) and falls > chat.served.hosts:
+            self._note(chat, hosts=falls - chat.served.hosts)
+        limit = body.get("limit_tokens")
+        chat.limit = limit if isinstance(limit, int) and limit > 0 else chat.limit
+        if chat.served is None:
+            version = str(body.get("version") or "")[:40]
+            chat.served = ServedChat(session, os.getpid(), version)
+            self._note(chat)
+        return chat
+
+    def _note(self, chat: _Chat, *, ours: int = 0, hosts: int = 0, why: str = "") -> None:
+        """Note beside the store that the module serves a chat, and how it went."""
+        served = chat.served or ServedChat(chat.session, os.getpid())
+        if hosts:
+            cause = why or served.why or "no view in time"
+            self._state.note_trouble(NAME, "session.compact", f"left to the host: {cause}")
+        chat.served = served._replace(
+            ours=served.ours + ours,
+            hosts=served.hosts + hosts,
+            why=why or served.why,
+            is_interactive=chat.is_interactive,
+        )
+        if self._state.fault:
+            return  # nobody knows where the user wants the store
+        try:
+            note_chat(self._state.settings.home, chat.served)
+        except OSError as error:  # others do not know of it then
+            logger.warning("that the module serves a chat was not noted: %s", error)
+
+    def _start(self, work: Any) -> None:
+        task = asyncio.create_task(work)
+        self._under_way.add(task)
+        task.add_done_callback(self._under_way.discard)
+
+    async def _find_transcript(self, chat: _Chat) -> FileTranscript | None:
+        if chat.transcript is None:
+            every = await self._state.threads.run(
+                transcripts_of_chat, NAME, chat.session, self._environ
+            )
+            main = (one for one in every if not one.chat().is_subagent)
+            found = next(main, None)
+            if isinstance(found, FileTranscript):
+                chat.transcript, chat.rows = found, ChatRows(found.path)
+        return chat.transcript
+
+    # Recording
+
+    async def _record_beside(self, chat: _Chat) -> None:
+        """Record what is new while the host goes on; what waits already records this, too."""
+        if chat.recording.locked():
+            return
+        async with chat.recording:
+            await asyncio.sleep(_PAUSE)  # a host writes a moment later, and mostly several rows
+        try:
+            await self._record(await self._state.compactor(), chat)
+        except CompactionError as error:
+            logger.warning("a chat was not recorded: %s", error)
+
+    async def _record(self, compactor: Compactor, chat: _Chat) -> SessionInfo | None:
+        """Record what is new in the host's own transcripts of a chat and of its subagents."""
+        state = self._state
+        if not state.settings.records(state.project):
+            return None
+        async with chat.lock:
+            transcript = await self._find_transcript(chat)
+            if transcript is None:
+                return None
+            taken = await record_new(compactor, transcript, lambda _: state.project)
+            chat.info = taken.session or chat.info
+            if not self._has_looked_back:
+                self._has_looked_back = True
+                self._start(self._look_back(compactor, transcript))
+            for one in await state.threads.run(subagents_of, transcript, self._environ):
+                size = await state.threads.run(one.size)
+                if chat.sizes.get(one.path) != size:
+                    await record_new(compactor, one, lambda _: state.project)
+                    chat.sizes[one.path] = size
+        return chat.info
+
+    async def _look_back(self, compactor: Compactor, transcript: FileTranscript) -> None:
+        """Record the last words of earlier chats: their hosts ended before these were there."""
+        state = self._state
+        try:
+            for one in await state.threads.run(
+                chats_before, transcript, self._environ, _MOST_EARLIER
+            ):
+                if await compactor.find_transcript(one.address) is not None:
+                    await record_new(compactor, one, lambda _: state.project)
+        except CompactionError as error:
+            logger.warning("earlier chats were not recorded: %s", error)
+
+    # Compacting
+
+    async def _end_turn(self, chat: _Chat, body: dict[str, Any]) -> JsonObject:
+        """Whether the host is to take a view over now: its agent has asked for another one, or
+        the host's own limit is so near that the next turn would be interrupted."""
+        self._start(self._record_beside(chat))
+        if not chat.is_interactive:  # the host may end now
+            await self._record_last(chat)
+        tokens, limit = body.get("tokens"), chat.limit
+        net = self._state.settings.policy.safety_threshold_percent
+        is_full = isinstance(tokens, int) and limit is not None and 100 * tokens >= net * limit
+        return {"compact": chat.is_changed or is_full}
+
+    async def _compact(self, chat: _Chat, body: dict[str, Any]) -> JsonObject | None:
+        """What stands after a compaction; None: the host compacts by itself."""
+        chat.doing = ""
+        try:
+            return await self._try_to_compact(chat, body)
+        except Exception as error:  # noqa: BLE001  # the host goes on with its own compaction
+            logger.warning("a compaction was left to the host: %r", error)
+            self._note(chat, why=str(error) or repr(error))
+            return None
+
+    async def _try_to_compact(self, chat: _Chat, body: dict[str, Any]) -> JsonObject | None:
+        handles = [str(one) for one in _list_at(body, "handles")]
+        told = body.get("told")
+        missing = await self._read_rows(chat, handles)
+        if missing and not isinstance(told, dict):
+            return {"missing": cast("Any", missing)}
+        known = cast("dict[str, object]", told) if isinstance(told, dict) else {}
+        rows = (chat.rows or ChatRows(Path())).list_rows(
+            handles, [known.get(handle) for handle in handles]
+        )
+        if not rows:
+            raise InputError("the host told of no rows.")
+        compactor = await self._state.compactor()
+        info = await self._open(compactor, chat, body)
+        return await self._make_view(compactor, info, chat, rows, body)
+
+    async def _make_view(
+        self,
+        compactor: Compactor,
+        info: SessionInfo,
+        chat: _Chat,
+        rows: Sequence[Row],
+        body: dict[str, Any],
+    ) -> JsonObject | None:
+        trigger = str(body.get("trigger") or "manual")
+        given = [row.message for row in rows]
+        options = FitOptions(relieve=False, is_hearsay=True, is_sent=False)
+        shown = (await compactor.fit(info, given, options)).messages
+        before, after = _size(given), _size(shown)
+        is_agents = chat.is_changed and (trigger != "auto" or after < _STILL_MUCH * before)
+        outcome: Outcome | None = None
+        if not is_agents:
+            outcome = await self._compress(compactor, info, chat, body)
+            shown = (await compactor.fit(info, given, options)).messages
+            after = _size(shown)
+        if not is_agents and after >= before:
+            return _decline(trigger, outcome, info)
+        skills = chat.rows.list_skills() if chat.rows is not None else []
+        told = await self._state.threads.run(tell_rows, rows, shown, skills)
+        chat.is_changed = False
+        receipts = await compactor.receipts(info)
+        done = _describe_receipt(receipts[-1]) if receipts else "compacted"
+        pins = [pin for pin in await compactor.pins(info) if pin.kind != "note"]
+        chat.last = f"{done}, {plural(len(pins), 'pin')} kept"
+        self._note(chat, ours=1)
+        return {"rows": cast("Any", told), "note": chat.last}
+
+    # A result
+
+    async def _preview(self, chat: _Chat, body: dict[str, Any]) -> JsonObject | None:
+        """What stands for a large result from the moment it comes; None: it stays as it is."""
+        wish, text = self._state.settings, str(body.get("text") or "")
+        over, call = wish.policy.offload_over_tokens, str(body.get("call") or "")
+        hosts = hooked_hosts()[NAME]
+        kind = next((one for one in hosts.result if one.is_of(str(body.get("tool") or ""))), None)
+        if not wish.offload_on_arrival or kind is None or is_own_tool(str(body.get("tool") or "")):
+            return None
+        try:
+            compactor = await self._state.compactor()
+            if await self._state.threads.run(compactor.count, text) <= over:
+                return None
+            for _ in range(_MOST_LOOKS):
+                info = await self._record(compactor, chat)
+                if info is not None and has_call(await compactor.load(info), call):
+                    result = ToldResult(kind, text, text)
+                    shown = await archive_result(compactor, info, result, call, over)
+                    return {"preview": shown} if shown else None
+                await asyncio.sleep(_PAUSE)
+        except CompactionError as error:
+            logger.warning("a result stays as it is: %s", error)
+        return None
+
+    # Within a turn
+
+    async def _fit_request(self, chat: _Chat, body: dict[str, Any]) -> JsonObject | None:
+        """The request of a running turn as our view shows it; None: as it came."""
+        if not self._state.settings.shrink_in_turn:
+            return None
+        try:
+            return await self._try_to_fit(chat, body)
+        except Exception as error:  # noqa: BLE001  # the host's request goes out as it came
+            logger.warning("a request was left as it came: %r", error)
+            return None
+
+    async def _try_to_fit(self, chat: _Chat, body: dict[str, Any]) -> JsonObject | None:
+        threads = self._state.threads
+        sent: object = await threads.run(json.loads, str(body.get("request") or "null"))
+        request = cast("JsonObject", sent) if isinstance(sent, dict) else {}
+        messages = _objects_at(request, "messages")
+        if not messages or not request.get("tools"):
+            return None
+        chat.shrinks = True
+        compactor = await self._state.compactor()
+        info = await self._open(compactor, chat, body)
+        if chat.rows is None:
+            return None
+        await threads.run(chat.rows.read)
+        split = await threads.run(SplitRequest, messages, chat.rows.list_current())
+        if not split.is_whole or not split.rows:
+            return None
+        options = FitOptions(relieve=False, is_hearsay=True, is_sent=False)
+        fitted = await compactor.fit(info, [row.message for row in split.rows], options)
+        laid = await threads.run(split.lay_out, fitted.messages)
+        own = sending_of(messages, request, fingerprints_of(messages))
+        sending = sending_of(laid, request, fingerprints_of(laid))
+        model = str(request.get("model") or "")
+        left = await compactor.leave_out_thinking(info, own, sending, model, "anthropic")
+        shown = left.messages if left is not None else laid
+        if fingerprints_of(shown) == own.prints or not is_sendable(shown):
+            return None
+        return {"body": json.dumps({**request, "messages": cast("Any", shown)})}
+
+    async def _read_rows(self, chat: _Chat, handles: list[str]) -> list[str]:
+        """Read the rows that the host names; gives those that its transcript does not tell of."""
+        for _ in range(_MOST_LOOKS):
+            await self._find_transcript(chat)
+            if chat.rows is not None:
+                await self._state.threads.run(chat.rows.read)
+                if chat.rows.has_all(handles):
+                    return []
+            await asyncio.sleep(_PAUSE)
+        rows = chat.rows
+        return [one for one in handles if rows is None or not rows.has_all([one])]
+
+    async def _open(self, compactor: Compactor, chat: _Chat, body: dict[str, Any]) -> SessionInfo:
+        """The session of a chat, with all that its transcript tells; its window is the host's."""
+        state = self._state
+        state.check_records()
+        info = await self._record(compactor, chat)
+        if info is None:
+            key = SessionKey(project=state.project, host=NAME, host_session=chat.session)
+            info, _ = await compactor.open(key, Traits(owns_window=False))
+        window = body.get("window_tokens")
+        is_told = isinstance(window, int) and window > 0 and compactor.window_set is None
+        if is_told and window != info.traits.window_tokens:
+            info = await compactor.set_traits(info, Traits(window_tokens=window))
+        chat.info = info
+        return info
+
+    async def _compress(
+        self, compactor: Compactor, info: SessionInfo, chat: _Chat, body: dict[str, Any]
+    ) -> Outcome:
+        async def report(what: str) -> None:
+            chat.doing = what
+
+        trigger = str(body.get("trigger") or "manual")
+        fill = await compactor.fill(info)
+        seen = fill.scaled(fill.counted_by_us)
+        target = 100 * max(_SHARE * seen, min(_LEAST_LEFT, seen / 2)) / fill.window
+        focus = body.get("instructions")
+        ask = Ask(
+            reason=_REASONS.get(trigger, trigger),
+            focus=focus if isinstance(focus, str) and focus.strip() else None,
+            target_percent=min(99.0, max(0.001, target)),
+            force=True,
+        )
+        if fill.counted_by_us < _LARGE:  # nobody waits for the server but the host
+            return await compactor.compress(info, ask, report)
+        settings = self._state.settings
+        return await worker.compress(settings, compactor, info, ask, report)
+
+    # What is shown
+
+    async def _describe(self, chat: _Chat) -> JsonObject:
+        """What the line above the prompt shows."""
+        try:
+            compactor = await self._state.compactor()
+            every = await compactor.pins(chat.info) if chat.info is not None else ()
+        except CompactionError as error:
+            return {"pins": 0, "last": chat.last, "trouble": _first_sentence(str(error))}
+        pins = [pin for pin in every if pin.kind != "note"]
+        return {"pins": len(pins), "last": chat.last}
+
+    async def _answer_command(self, chat: _Chat, body: dict[str, Any]) -> JsonObject:
+        try:
+            compactor = await self._state.compactor()
+            info = await self._record(compactor, chat)
+        except CompactionError as error:
+            return {"text": str(error), "compact": False}
+        if info is None:
+            return {"text": "nothing of this chat is recorded yet"}
+        tokens = body.get("tokens")
+        fill = f"{kilo(tokens)} tokens" if isinstance(tokens, int) else "how full is not known yet"
+        limit = f", compacted at {kilo(chat.limit)}" if chat.limit is not None else ""
+        mode = self.mode_of(chat.session)
+        told = await answer_command(
+            compactor, info, str(body.get("args") or ""), mode, f"window: {fill}{limit}"
+        )
+        chat.is_changed |= told.is_changed
+        return {"text": told.text}
+
+
+def _describe_receipt(receipt: Receipt) -> str:
+    verb = "restored" if receipt.kind == "restore" else "compacted"
+    return f"{receipt.ref} {verb}: {kilo(receipt.before)} -> {kilo(receipt.after)} tokens"
+
+
+def _decline(trigger: str, outcome: Outcome | None, info: SessionInfo) -> JsonObject | None:
+    """Leave a chat as it is, of which nothing can go; a full one is left to the host."""
+    if trigger == "auto":
+        return None
+    text = outcome_text(outcome, "plain", info.name) if outcome is not None else ""
+    first = text.partition("\n")[0] if not isinstance(outcome, Compaction) else ""
+    return {"skip": first or "compacting would not make this chat smaller"}
+
+
+def _first_sentence(text: str) -> str:
+    """As much of an error as a line has room for."""
+    return text.partition(". ")[0][:_MOST_SHOWN]
+
+
+def _size(messages: Sequence[JsonObject]) -> int:
+    """The characters of messages, without what a provider noted beside them."""
+    return sum(len(json.dumps([one.get("role"), one.get("content")])) for one in messages)
+
+
+def _objects_at(body: JsonObject, key: str) -> list[JsonObject]:
+    found = body.get(key)
+    return [one for one in found if isinstance(one, dict)] if isinstance(found, list) else []
+
+
+def _list_at(body: dict[str, Any], key: str) -> list[object]:
+    found: object = body.get(key)
+    return cast("list[object]", found) if isinstance(found, list) else []

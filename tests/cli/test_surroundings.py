@@ -1,0 +1,173 @@
+"""What doctor finds in Claude Code's files: what is at work there, and what stands beside us."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mcp_compaction.hosts.claude_code import surroundings
+from mcp_compaction.hosts.claude_code.surroundings import RUN, Surroundings, look_around
+from mcp_compaction.hosts.hook_runs import RunNotes
+from tests.cli.conftest import Shell
+from tests.hosts.given_hosts import claude_line, write_chat
+
+OURS = "mcp-compaction@mcp-compaction-local"
+
+
+def write(path: Path, told: object) -> None:
+    """Write a file as the host has it."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(told), encoding="utf-8")
+
+
+def look(folder: Path) -> Surroundings:
+    """What is found for a user whose home is a folder, in its project."""
+    return look_around({"HOME": str(folder)}, folder / "project")
+
+
+def add_plugin(folder: Path, name: str, module: str, *, is_copied: bool) -> None:
+    """A plugin with a module: copied by the host, or read in its marketplace's folder."""
+    plugin, _, marketplace = name.partition("@")
+    place = folder / "elsewhere" / marketplace
+    settings: dict[str, Any] = {"enabledPlugins": {name: True}}
+    if is_copied:
+        root = folder / ".claude/plugins/cache" / plugin
+        noted = {"version": 2, "plugins": {name: [{"installPath": str(root)}]}}
+        write(folder / ".claude/plugins/installed_plugins.json", noted)
+    else:
+        root = place / plugin
+        listed = {"name": marketplace, "plugins": [{"name": plugin, "source": f"./{plugin}"}]}
+        write(place / ".claude-plugin/marketplace.json", listed)
+        source = {"source": {"source": "directory", "path": str(place)}}
+        settings["extraKnownMarketplaces"] = {marketplace: source}
+    write(root / "hooks/hooks.json", {"modules": ["./register.js"]})
+    (root / "hooks/register.js").write_text(module, encoding="utf-8")
+    write(folder / ".claude/settings.json", settings)
+
+
+@pytest.mark.parametrize("is_copied", [True, False])
+def test_a_plugin_of_others_that_compacts_is_named(is_copied: bool, tmp_path: Path) -> None:
+    module = "export const register = (on) => { on('session.compact', fold); };"
+    add_plugin(tmp_path, "folder@origami", module, is_copied=is_copied)
+    assert look(tmp_path).compactors == ("folder@origami",)
+    add_plugin(
+        tmp_path, "folder@origami", module.replace(".compact", ".start"), is_copied=is_copied
+    )
+    assert look(tmp_path).compactors == ()
+
+
+def test_a_plugin_of_ours_from_a_marketplace_is_a_double_of_what_is_installed(shell: Shell) -> None:
+    shell.done("install", "claude-code")
+    settings = shell.folder / ".claude/settings.json"
+    told = json.loads(settings.read_text())
+    told["enabledPlugins"]["mcp-compaction@mcp-compaction"] = True
+    write(settings, told)
+    words = "the plugin mcp-compaction@mcp-compaction is there twice, so that two servers run"
+    assert f"note: {words}" in shell("doctor", "--no-server").out
+    assert f"note: {words}" in shell.done("install", "claude-code")
+    told["enabledPlugins"]["mcp-compaction@mcp-compaction"] = False
+    write(settings, told)
+    assert "twice" not in shell("doctor", "--no-server").out
+
+
+def test_a_plugin_from_a_marketplace_alone_is_told_by_doctor(shell: Shell) -> None:
+    write(
+        shell.folder / ".claude/settings.json", {"enabledPlugins": {"mcp-compaction@their": True}}
+    )
+    ran = shell("doctor", "--no-server")
+    assert ran.code == 0
+    assert "the plugin mcp-compaction@their; hooks are at work: the module has not run" in ran.out
+
+
+def test_doctor_says_what_is_at_work_and_why(shell: Shell) -> None:
+    shell.done("install", "claude-code")
+    RunNotes(shell.environ).note("claude-code", "SessionStart")
+    doctor = "doctor", "--no-server"
+    assert "hooks are at work: the module has not run yet" in shell.done(*doctor)
+    RunNotes(shell.environ).note(RUN, "a chat")
+    assert "the module is at work, last 20" in shell.done(*doctor)
+    write_chat(
+        {"HOME": str(shell.folder)},
+        [claude_line(1, "Hello.", version="2.1.286").replace(": ", ":")],
+    )
+    old = "hooks are at work: Claude Code 2.1.286 has no modules, which came with 2.1.287"
+    assert old in shell.done(*doctor)
+    write_chat(
+        {"HOME": str(shell.folder)},
+        [claude_line(1, "Hello.", version="2.1.325").replace(": ", ":")],
+    )
+    assert "the module is at work" in shell.done(*doctor)
+
+
+def test_a_plugin_that_its_user_has_switched_off_stays_off(shell: Shell) -> None:
+    shell.done("install", "claude-code")
+    settings = shell.folder / ".claude/settings.json"
+    settings.write_text(settings.read_text().replace(f'"{OURS}": true', f'"{OURS}": false'))
+    assert "settings.json: already so" in (out := shell.done("install", "claude-code"))
+    assert (
+        f"note: no module runs: the plugin is off (to have it: claude plugin enable {OURS})" in out
+    )
+    assert "is not that of this version" not in (out := shell("doctor", "--no-server").out)
+    assert "hooks are at work: the plugin is off" in out
+    shell.done("uninstall", "claude-code")
+    assert not settings.exists()
+
+
+def test_without_hooks_doctor_names_the_switch_and_asks_for_no_run(shell: Shell) -> None:
+    shell.done("install", "claude-code")
+    local = shell.folder / "project/.claude/settings.local.json"
+    write(local, {"disableAllHooks": True})
+    doctor = "doctor", "--no-server", "--project", str(shell.folder / "project")
+    ran = shell(*doctor)
+    assert ran.code == 0
+    assert f"only the server is at work: disableAllHooks in {local} keeps hooks and mod" in ran.out
+    write(local, {"disableAllHooks": False})
+    assert "no hook of Claude Code has run yet" in shell(*doctor).out
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        {"allowManagedHooksOnly": True},
+        {"pluginConfigs": {"cc-plugin-sec-default@builtin": {"allowManagedModsOnly": True}}},
+    ],
+)
+def test_what_an_organization_forbids_is_named(
+    told: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    managed = tmp_path / "managed-settings.json"
+    monkeypatch.setattr(surroundings, "_MANAGED", {})
+    monkeypatch.setattr(surroundings, "_MANAGED_ELSEWHERE", str(managed))
+    write(tmp_path / ".claude/settings.json", {"enabledPlugins": {OURS: True}})
+    assert look(tmp_path).why_no_module() == ""
+    write(managed, told)
+    assert str(managed) in look(tmp_path).why_no_module()
+    managed.unlink()
+    write(tmp_path / ".claude/settings.json", {**told, "enabledPlugins": {OURS: True}})
+    assert look(tmp_path).why_no_module() == ""  # a user's own word on it says nothing
+
+
+def test_a_server_that_the_host_holds_back_is_named_with_what_to_do(shell: Shell) -> None:
+    shell.done("install", "claude-code")
+    cache = shell.folder / ".claude/mcp-needs-auth-cache.json"
+    write(cache, {"plugin:mcp-compaction:compaction": {"timestamp": 1}, "other": {}})
+    out = shell("doctor", "--no-server").out
+    assert "noted that the server plugin:mcp-compaction:compaction did not start once" in out
+    assert f"to have it at once remove {cache} and start anew" in out
+    write(cache, {"other": {}})
+    assert "did not start once" not in shell("doctor", "--no-server").out
+
+
+@pytest.mark.parametrize(
+    "text", ["", "[]", "{", '{"enabledPlugins": [], "disableAllHooks": 1}', "\xff"]
+)
+def test_files_that_cannot_be_read_say_nothing(text: str, tmp_path: Path) -> None:
+    for name in ("settings.json", "plugins/installed_plugins.json", "mcp-needs-auth-cache.json"):
+        path = tmp_path / ".claude" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(text.encode("latin-1"))
+    found = look(tmp_path)
+    assert (found.plugins, found.compactors, found.switch, found.version) == ((), (), "", ())

@@ -1,0 +1,235 @@
+"""Claude Code with our module in it: what is in the requests that it sends to a model."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import signal
+import sqlite3
+from collections.abc import Callable
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from mcp_compaction.core.log.pinned import PINNED_LABEL
+from tests.checkers import problems
+from tests.hosts.live import BOUND, PROGRAM, ClaudeCode, binary_of, needs_hosts
+from tests.hosts.scripted_model import DROPS_EVERYTHING, ScriptedModel, Step, serve_model
+from tests.hosts.terminal import Terminal
+
+pytestmark = needs_hosts
+
+PLUGIN = Path(__file__).parents[2] / "mcp_compaction/hosts/claude_code/marketplace/mcp-compaction"
+SERVER = "mcp__plugin_mcp-compaction_compaction"
+RULE = 'Never push to "main" — not even once — é ü “x”.'
+PIN = Step(tool="pin_constraint", arguments={"text": RULE})
+PINNED = json.dumps(f"by user: {RULE}", ensure_ascii=False)[1:-1]
+
+
+def read(number: int) -> Step:
+    """Read a report of about 1,000 tokens."""
+    line = f"seq -f 'line %g of report {number} is in order' 100; echo E47{number} disk is full"
+    return Step(f"Report {number}.", tool="shell", arguments={"command": line})
+
+
+@dataclass(slots=True)
+class ModdedClaude(ClaudeCode):
+    """Claude Code with our plugin from a folder of its own, and nothing else of ours."""
+
+    @property
+    def plugin(self) -> Path:
+        """The folder of the plugin."""
+        return self.folder / "plugin"
+
+    def plug_in(self) -> list[str]:
+        """Copy the plugin as an installation does; gives the command that runs the host."""
+        self.project.mkdir(parents=True, exist_ok=True)
+        if not self.plugin.exists():
+            shutil.copytree(PLUGIN, self.plugin)
+            servers = json.loads((self.plugin / ".mcp.json").read_text("utf-8"))
+            servers["mcpServers"]["compaction"]["command"] = PROGRAM
+            (self.plugin / ".mcp.json").write_text(json.dumps(servers), encoding="utf-8")
+        command = [binary_of("claude-code"), "--plugin-dir", str(self.plugin), "--model", BOUND]
+        return [*command, "--allowedTools", "Bash", SERVER]
+
+    def run(self, *turns: str | Callable[[], str], resume: str | None = None) -> str:
+        """Run one process through some turns; the id of its session at the end."""
+        command = [*self.plug_in(), "-p", "--verbose"]
+        command += ["--input-format", "stream-json", "--output-format", "stream-json"]
+        command += ["--resume", resume] if resume else []
+        return self._talk(command, self.environ, turns)
+
+    def open(self) -> Terminal:
+        """Start it as a person does who has used it before."""
+        command = self.plug_in()
+        home = self.folder / "home"
+        home.mkdir(exist_ok=True)
+        trusted = {"hasTrustDialogAccepted": True, "hasCompletedProjectOnboarding": True}
+        known: dict[str, Any] = {
+            "hasCompletedOnboarding": True,
+            "theme": "dark",
+            "customApiKeyResponses": {"approved": [self.environ["ANTHROPIC_API_KEY"]]},
+            "projects": {str(self.project): trusted},
+        }
+        (home / ".claude.json").write_text(json.dumps(known), encoding="utf-8")
+        environ = {**self.environ, "DISABLE_AUTOUPDATER": "1", "LANG": "C.UTF-8"}
+        return Terminal(command, self.project, environ)
+
+    def rows_kept(self) -> list[str]:
+        """What is recorded, in order."""
+        (path,) = (self.folder / "home").rglob("store.db")
+        with closing(sqlite3.connect(path)) as store:
+            return [raw for (raw,) in store.execute("SELECT raw FROM message ORDER BY id")]
+
+
+def messages_of(request: str) -> list[dict[str, Any]]:
+    """The messages of a request that are a user's or a model's."""
+    return [one for one in json.loads(request)["messages"] if one["role"] != "system"]
+
+
+def size_of(request: str) -> int:
+    """The size of what was said in a request, without what the host itself tells."""
+    return len(json.dumps(messages_of(request)))
+
+
+def check(model: ScriptedModel) -> None:
+    """No request was refused for its form, and the host has asked for no summary."""
+    for request in model.requests:
+        assert not problems(messages_of(request), "anthropic")
+        assert json.dumps(DROPS_EVERYTHING)[1:-1] not in request
+
+
+def test_the_hosts_compaction_is_our_view_with_the_pin_once(tmp_path: Path) -> None:
+    reads = [read(n) for n in range(8)]
+    more = [read(n) for n in range(8, 16)]
+    with serve_model(ScriptedModel(PIN, *reads, Step("read"), *more, Step("read"))) as model:
+        host = ModdedClaude(tmp_path, model)
+        session = host.run(RULE, "/compact the errors", "Go on.", "/compact")
+        first, second = model.requests[10], model.requests[9]
+        assert size_of(first) < size_of(second) / 2
+        assert first.count(PINNED) == 1
+        before = len(model.requests)
+        model.add(Step("hello"))
+        host.run("Are you there?", resume=session)
+        resumed = model.requests[before]
+        assert size_of(resumed) < size_of(model.requests[before - 1]) / 2
+        assert resumed.count(PINNED) == resumed.count(PINNED_LABEL) == 1
+        check(model)
+        kept = host.rows_kept()
+        calls = [raw for raw in kept if '"tool_use"' in raw and " of report " in raw]
+        results = [raw for raw in kept if '"tool_result"' in raw and "line 1 of report" in raw]
+        assert (len(calls), len(results)) == (16, 16)
+        assert sum("Are you there?" in raw for raw in kept) == 1
+        assert not any(raw.startswith('{"role":"user","content":"[') for raw in kept)
+
+
+def test_the_hosts_own_limit_is_answered_by_our_view_amid_the_work(tmp_path: Path) -> None:
+    reads = [read(n) for n in range(8)]
+    full = read(8)._replace(reported=985_000)
+    with serve_model(ScriptedModel(PIN, *reads, full, Step("done"))) as model:
+        ModdedClaude(tmp_path, model).run(RULE, "/context")
+        *_, before, after = model.requests
+        assert size_of(after) < size_of(before) / 2
+        assert after.count(PINNED) == 1
+        check(model)
+
+
+def test_the_agents_compaction_is_taken_over_when_its_turn_ends(tmp_path: Path) -> None:
+    wish = {"reason": "read", "force": True, "target_percent": 0.3}
+    compress = Step(tool="compress_context", arguments=wish)
+    reads = [read(n) for n in range(8)]
+    steps = [PIN, *reads, compress, Step("The reports are read."), Step("I am.")]
+    with serve_model(ScriptedModel(*steps)) as model:
+        terminal = ModdedClaude(tmp_path, model).open()
+        try:
+            terminal.wait_for("/effort")
+            type_in(terminal, RULE)
+            terminal.wait_for("c1 compacted")  # the line above the prompt
+            type_in(terminal, "Are you there?")
+            terminal.wait_until(lambda: len(model.requests) >= 12)
+        finally:
+            terminal.close()
+        before, after = model.requests[10:12]
+        assert "window: smaller when this turn ends" in before
+        assert size_of(after) < size_of(before) / 2
+        assert after.count(PINNED) == 1
+        assert "The reports are read." in after
+        check(model)
+
+
+def type_in(terminal: Terminal, text: str) -> None:
+    """Type a prompt, and send it."""
+    terminal.press(text)
+    terminal.wait_for(text)
+    terminal.press("\r")
+
+
+def test_without_its_server_the_host_compacts_by_itself_and_goes_on(tmp_path: Path) -> None:
+    reads = [read(n) for n in range(4)]
+    with serve_model(ScriptedModel(*reads, Step("read"), Step("on"))) as model:
+        host = ModdedClaude(tmp_path, model)
+        host.run("Read the reports.", kill_server(host), "/compact", "Go on.")
+        last = model.requests[-1]
+        assert "We talked." in last
+        assert "line 50 of report 1" not in last
+
+
+def kill_server(host: ModdedClaude) -> Callable[[], str]:
+    """A turn before which the server of the plugin is killed."""
+
+    def kill() -> str:
+        for path in (host.folder / "home").rglob("claude-code-mod/*.json"):
+            os.kill(json.loads(path.read_text("utf-8"))["process"], signal.SIGKILL)
+        return "/context"
+
+    return kill
+
+
+def test_with_a_module_that_cannot_be_read_the_host_goes_on_as_without(tmp_path: Path) -> None:
+    with serve_model(ScriptedModel(read(0), Step("read"), Step("on"))) as model:
+        host = ModdedClaude(tmp_path, model)
+        host.plug_in()
+        (host.plugin / "hooks/register.jsx").write_text("export const register = (", "utf-8")
+        host.run("Read the reports.", "/compact", "Go on.")
+        assert "We talked." in model.requests[-1]
+
+
+def test_within_a_turn_the_request_after_compress_context_is_smaller(tmp_path: Path) -> None:
+    wish = {"reason": "read", "force": True, "target_percent": 0.3}
+    compress = Step(tool="compress_context", arguments=wish)
+    reads = [read(n) for n in range(8)]
+    later = [read(n)._replace(thinking="so it is") for n in range(8, 11)]
+    # Nothing leaves the machine: what the host would send elsewhere goes to a port nobody has.
+    sealed = {"HTTPS_PROXY": "http://127.0.0.1:9", "NO_PROXY": "127.0.0.1"}
+    wishes = {**sealed, "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": ""}
+    wishes["MCP_COMPACTION_SHRINK_IN_TURN"] = "true"
+    with serve_model(ScriptedModel(PIN, *reads, compress, *later, Step("done"))) as model:
+        ModdedClaude(tmp_path, model, wishes).run(RULE)
+        before, *after = model.requests[9:]
+        assert all(size_of(one) < size_of(before) for one in after)
+        assert size_of(after[0]) < size_of(before) / 2
+        assert [one.count(PINNED) for one in after] == [1] * len(after)
+        assert after[-1].count('"type": "thinking"') == 3  # all that was thought since
+        assert "# Environment" in after[-1]
+        first, second = (json.loads(one)["messages"] for one in after[:2])
+        assert without_marks(second[: len(first)]) == without_marks(first)
+        check(model)
+
+
+def without_marks(messages: list[dict[str, Any]]) -> str:
+    """Messages without the host's cache marks, which move."""
+    return re.sub(r', "cache_control": \{[^}]*\}', "", json.dumps(messages))
+
+
+def test_a_large_result_is_a_preview_in_the_request_after_it(tmp_path: Path) -> None:
+    wishes = {"MCP_COMPACTION_OFFLOAD_ON_ARRIVAL": "true"}
+    wishes["MCP_COMPACTION_OFFLOAD_OVER_TOKENS"] = "500"
+    with serve_model(ScriptedModel(PIN, read(0), Step("read"))) as model:
+        host = ModdedClaude(tmp_path, model, wishes)
+        host.run(RULE)
+        assert "line 50 of report 0" not in model.requests[2]
+        assert "recall_archived refs m" in model.requests[2]
+        assert any("line 50 of report 0" in raw for raw in host.rows_kept())
