@@ -211,7 +211,8 @@ export const register = (on) => {
     if (names.includes('x-claude-code-agent-id')) return next(e);
     // There a changed request would be stopped by the host.
     if (await $.env.get('CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC')) return next(e);
-    const view = await ask($, 'request', { request: e.init.body });
+    // A request sent whole after one that was not is refused for its thinking: that is worth a wait.
+    const view = await ask($, 'request', { request: e.init.body }, now.isThere === false ? ASK_MS : COMPACT_MS);
     return view ? next({ ...e, init: { ...e.init, body: view.body } }) : next(e);
   }).catch(($, e, next) => next(e));
 
