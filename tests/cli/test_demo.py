@@ -110,7 +110,7 @@ def test_a_folder_with_files_of_others_is_not_played_into(shell: Shell) -> None:
     assert not (shell.folder / "store.db").exists()
 
 
-def test_piped_it_prints_what_the_readme_shows_and_leaves_nothing_behind(tmp_path: Path) -> None:
+def test_piped_it_prints_what_the_page_shows_and_leaves_nothing_behind(tmp_path: Path) -> None:
     played = play(tmp_path)
     assert (played.code, played.err) == (0, "")
     assert "\x1b" not in played.out
@@ -118,8 +118,8 @@ def test_piped_it_prints_what_the_readme_shows_and_leaves_nothing_behind(tmp_pat
     assert "before [####" in played.out
     assert "all 6 things that were checked held" in played.out
     assert [path.name for path in tmp_path.iterdir()] == ["mcp-compaction"]
-    readme = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
-    shown = readme.split("shows what happened:\n\n```\n", 1)[1].split("\n```\n", 1)[0]
+    page = (Path(__file__).parents[2] / "docs/compaction.md").read_text(encoding="utf-8")
+    shown = page.split("shows what happened:\n\n```\n", 1)[1].split("\n```\n", 1)[0]
     assert played.out.rstrip("\n") == shown
 
 

@@ -131,7 +131,14 @@ def test_the_undo_of_a_receipt_works_from_another_folder(recorded: Shell, strang
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 ROWS = re.findall(r"^\| [^|]+ \| `mcp-compaction (install .+?)`", README, re.M)
-BLOCK_LINES = re.findall(r"^mcp-compaction (.+)$", README, re.M)
+PAGES = [README, *(page.read_text(encoding="utf-8") for page in sorted(ROOT.glob("docs/*.md")))]
+BLOCK_LINES = sorted(
+    {
+        line
+        for page in PAGES
+        for line in re.findall(r"^mcp-compaction (.+)$", page.replace("\\\n", ""), re.M)
+    }
+)
 
 
 @pytest.mark.parametrize("row", ROWS)
@@ -147,7 +154,7 @@ def test_the_readme_has_a_row_for_each_host_whose_files_are_edited() -> None:
 
 
 @pytest.mark.parametrize("line", BLOCK_LINES)
-def test_the_command_lines_of_the_readme_are_understood(line: str) -> None:
+def test_the_command_lines_of_the_documents_are_understood(line: str) -> None:
     is_understood(shlex.split(line, comments=True))
 
 
