@@ -69,6 +69,9 @@ COMMANDS: Mapping[str, Listed] = {
     "demo": Listed(
         "mcp_compaction.cli.commands.demo", "play a long session and show what comes of it"
     ),
+    "audit": Listed(
+        "mcp_compaction.cli.commands.audit", "tell what past compactions of hosts lost and cost"
+    ),
     "eval": Listed("mcp_compaction.cli.commands.eval", "measure what survives a compaction"),
     "lab": Listed(
         "mcp_compaction.cli.commands.lab", "see the strategies side by side on one session"

@@ -20,7 +20,9 @@ from mcp_compaction.formats.identity import unwrap_text
 from mcp_compaction.hosts.transcripts.files import open_regular
 from mcp_compaction.hosts.transcripts.pieces import (
     NOTHING,
+    OURS,
     Chat,
+    Compacted,
     Line,
     count_at,
     message_of,
@@ -75,8 +77,11 @@ def read_line(obj: JsonObject, line: bytes, at: int, path: Path) -> Line:
             via = "tool" if is_printed(_first_text_of(message)) else _via_of(obj)
             is_known = is_built(obj) and is_skill(message)
             if via is not None and (is_known or _is_record(message)):
-                return NOTHING  # of ours, after a compaction from inside
-            return Line(message_of(message, "anthropic", host_id, when, via), agent)
+                return OURS  # after a compaction from inside
+            is_summary = obj.get("isCompactSummary") is True
+            summary = _first_text_of(message) if is_summary else ""
+            said = message_of(message, "anthropic", host_id, when, via)
+            return Line(said, agent, summary=summary)
         case "assistant":
             return _read_answer(obj, host_id, agent)
         case "attachment":
@@ -250,4 +255,16 @@ def _read_boundary(obj: JsonObject, agent: str) -> Line:
         return NOTHING
     detail = f"{text_at(told, 'trigger') or 'unknown'}, {before} -> {after} tokens"
     event = Event(name=HOST_COMPACTED, at=moment, detail=detail)
-    return Line(agent=agent, events=(event,), reported=after or None)
+    return Line(agent=agent, events=(event,), reported=after or None, compacted=_compacted(told))
+
+
+def _compacted(told: JsonObject) -> Compacted:
+    kept = object_at(told, "preservedMessages").get("uuids")
+    waited = count_at(told, "durationMs")
+    return Compacted(
+        trigger=text_at(told, "trigger") or "",
+        before=count_at(told, "preTokens") or None,
+        after=count_at(told, "postTokens") or None,
+        seconds=waited / 1_000 if waited else None,
+        kept=tuple(one for one in kept if isinstance(one, str)) if isinstance(kept, list) else (),
+    )

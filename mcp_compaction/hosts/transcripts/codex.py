@@ -15,6 +15,7 @@ from mcp_compaction.formats.content import objects_in
 from mcp_compaction.hosts.transcripts.pieces import (
     NOTHING,
     Chat,
+    Compacted,
     Line,
     count_at,
     message_of,
@@ -102,7 +103,10 @@ def _read_compaction(obj: JsonObject, payload: JsonObject, place: str) -> Line:
             item, "responses", text_at(item, "id") or place, obj.get("timestamp"), "tool"
         )
     ]
-    return Line(tuple(said), events=events)
+    stays = [_text_of(item) or "" for item in history if item not in summary[-1:]]
+    told = text_at(payload, "message") or ""
+    compacted = Compacted(kept_text="\n".join(stays))
+    return Line(tuple(said), events=events, compacted=compacted, summary=told)
 
 
 def _text_of(item: JsonObject) -> str | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from hashlib import blake2b, sha256
 from pathlib import Path
@@ -72,6 +73,15 @@ class FileTranscript:
         with open_regular(self.path) as file:
             start = mark.position if mark is not None and _is_at(file, mark) else 0
             return self._read_piece(file, start)
+
+    def lines(self) -> Iterator[Line]:
+        """All that it tells, in its order; lines that cannot be read are left out."""
+        with open_regular(self.path) as file:
+            for at, line in _lines(file, 0):
+                obj = None if line is None else _object_in(line)
+                if obj is not None and line is not None:
+                    with suppress(MalformedMessage):
+                        yield self.format.read_line(obj, line, at, self.path)
 
     def _read_piece(self, file: BinaryIO, start: int) -> Piece:
         file.seek(start)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Generator, Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -25,6 +25,7 @@ from mcp_compaction.hosts.transcripts.pieces import (
     MOST_BYTES,
     MOST_MESSAGES,
     Chat,
+    Compacted,
     Line,
     Piece,
     count_at,
@@ -104,6 +105,13 @@ class DatabaseTranscript:
                 except MalformedMessage:
                     piece.skipped += 1
         return piece
+
+    def lines(self) -> Iterator[Line]:
+        """All that it tells, in its order; rows that cannot be read are left out."""
+        with _open(self.path) as connection:
+            for row in _rows_after(connection, self.session, Piece(position=0)):
+                with suppress(MalformedMessage):
+                    yield _read_row(row)
 
 
 def sessions_in(path: Path) -> list[str]:
@@ -193,10 +201,12 @@ def _read_row(row: _Row) -> Line:
     )
     # The summary was made in another window.
     is_summary = row.message.get("summary") is True
+    texts = [text_at(part, "text") or "" for part in row.parts if part.get("type") == "text"]
     return Line(
         tuple(_read_answer(row)),
         reported=None if is_summary else total or None,
         model=text_at(row.message, "modelID"),
+        summary="\n".join(texts) if is_summary else "",
     )
 
 
@@ -216,7 +226,8 @@ def _read_user(row: _Row) -> Line:
     if asked is None or moment is None:
         return Line(tuple(said))
     detail = "auto" if asked.get("auto") is True else "manual"
-    return Line(tuple(said), events=(Event(name=HOST_COMPACTED, at=moment, detail=detail),))
+    event = Event(name=HOST_COMPACTED, at=moment, detail=detail)
+    return Line(tuple(said), events=(event,), compacted=Compacted(trigger=detail))
 
 
 def _message_of_texts(

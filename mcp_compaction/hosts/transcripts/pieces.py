@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, NamedTuple, Protocol
@@ -46,6 +46,17 @@ class Chat:
         return bool(self.agent or self.parent) or self.is_agents
 
 
+class Compacted(NamedTuple):
+    """What a host tells of a compaction; what it does not tell is None or empty."""
+
+    trigger: str = ""
+    before: int | None = None  # tokens of the window
+    after: int | None = None
+    seconds: float | None = None
+    kept: tuple[str, ...] = ()  # the ids of the messages that stayed
+    kept_text: str = ""  # what stayed, where the host tells it by its words
+
+
 class Line(NamedTuple):
     """What one line of a transcript tells."""
 
@@ -56,9 +67,13 @@ class Line(NamedTuple):
     model: str | None = None
     window_tokens: int | None = None
     skipped: int = 0  # messages in it that could not be read
+    compacted: Compacted | None = None
+    summary: str = ""  # the host's own summary, which a compaction left
+    is_ours: bool = False  # a record of ours, which our own compaction left
 
 
 NOTHING: Final = Line()
+OURS: Final = Line(is_ours=True)
 
 
 @dataclass(slots=True)
@@ -98,7 +113,7 @@ class Piece:
     def add(self, line: Line) -> None:
         """Take in what a line tells."""
         self.skipped += line.skipped
-        if line != NOTHING:
+        if line not in (NOTHING, OURS):
             self.agents.setdefault(line.agent, Told()).add(line)
 
 
@@ -139,6 +154,10 @@ class Transcript(Protocol):
 
     def read(self, mark: Mark | None) -> Piece:
         """The next piece after a mark; from the start where that does not fit any more."""
+        ...
+
+    def lines(self) -> Iterator[Line]:
+        """All that it tells, in its order; lines that cannot be read are left out."""
         ...
 
 

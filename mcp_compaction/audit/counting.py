@@ -1,0 +1,136 @@
+"""Counts what a compaction left of what the window held, and what the rest of the chat needed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+from mcp_compaction.audit.results import Again, Count
+from mcp_compaction.core.digest.extract import open_tasks, stated_rules
+from mcp_compaction.core.log.identifiers import identifiers_by_message
+from mcp_compaction.core.log.tool_calls import action_of
+from mcp_compaction.core.text.words import fold
+from mcp_compaction.core.tokens import CountTokens
+from mcp_compaction.evals.handover.measure import Needs
+from mcp_compaction.evals.handover.names import names_in
+from mcp_compaction.evals.handover.turns import Turn
+from mcp_compaction.model import Message, ToolCall, ToolResult
+
+RULES, TASKS = "rules", "open tasks"
+_NAMES = {"file": "paths", "command": "commands", "url": "URLs", "id": "ids", "number": "numbers"}
+_MOST_INVENTED = 20
+_AGAIN = {"read": "read", "search": "read", "list": "read", "run": "run"}
+
+Things = Mapping[str, frozenset[str]]  # the texts of each kind
+
+
+class Kept(NamedTuple):
+    """The text of a window, in which things are looked for."""
+
+    text: str
+    folded: str
+
+    def holds(self, kind: str, thing: str) -> bool:
+        """Whether a thing stands in it: rules and tasks word for word but for blanks and case."""
+        return fold(thing) in self.folded if kind in (RULES, TASKS) else thing in self.text
+
+
+def window_of(text: str) -> Kept:
+    """A window by its text."""
+    return Kept(text, fold(text))
+
+
+def things_of(messages: Sequence[Message]) -> Things:
+    """What messages say that a summary should keep."""
+    typed = [message for message in messages if message.role != "user" or message.via != "tool"]
+    found: dict[str, set[str]] = {RULES: {rule.text for rule in stated_rules(typed)}}
+    found[TASKS] = {task.text for task in open_tasks(typed)}
+    for identifiers in identifiers_by_message(messages).values():
+        for one in identifiers:
+            if one.kind in _NAMES:
+                found.setdefault(_NAMES[one.kind], set()).add(one.text)
+    return {kind: frozenset(texts) for kind, texts in found.items()}
+
+
+def carry(fresh: Things, earlier: Things, left: Kept) -> Things:
+    """What a window held: what was said since the last compaction, and what that one left."""
+    stood = {
+        kind: {one for one in texts if left.holds(kind, one)} for kind, texts in earlier.items()
+    }
+    kinds = dict.fromkeys((*fresh, *stood))
+    return {kind: fresh.get(kind, frozenset()) | stood.get(kind, set()) for kind in kinds}
+
+
+def needed_of(held: Things, early: Sequence[Turn], later: Sequence[Turn]) -> Things:
+    """What the rest of the chat needed of it: what later calls pass, and what users say again."""
+    passed = Needs(early, later).in_calls.keys()
+    said = fold("\n".join(turn.said for turn in later if turn.role == "user"))
+    return {
+        kind: frozenset(
+            one for one in texts if (fold(one) in said if kind in (RULES, TASKS) else one in passed)
+        )
+        for kind, texts in held.items()
+    }
+
+
+def count_things(held: Things, needed: Things, left: Kept, ours: Kept | None) -> tuple[Count, ...]:
+    """The counts of each kind that there is."""
+
+    def stand(kind: str, texts: Iterable[str], window: Kept) -> int:
+        return sum(window.holds(kind, one) for one in texts)
+
+    return tuple(
+        Count(
+            kind=kind,
+            before=len(texts),
+            stood=stand(kind, texts, left),
+            needed=len(needed[kind]),
+            needed_stood=stand(kind, needed[kind], left),
+            ours=None if ours is None else stand(kind, texts, ours),
+            ours_needed=None if ours is None else stand(kind, needed[kind], ours),
+        )
+        for kind, texts in held.items()
+        if texts
+    )
+
+
+def find_invented(summary: str, everything: str, chat: str) -> tuple[str, ...]:
+    """The names in a summary that were said nowhere before; a host names its own file in it."""
+    known = everything.casefold()
+    names = sorted(names_in(summary), key=len, reverse=True)
+    new = [n for n in names if n.casefold() not in known and chat.split(" ")[0] not in n]
+    whole = [n for place, n in enumerate(new) if not any(n in longer for longer in new[:place])]
+    return tuple(sorted(whole))[:_MOST_INVENTED]
+
+
+def count_again(
+    early: Sequence[Turn], later: Sequence[Turn], rules: Iterable[str], count: CountTokens
+) -> tuple[Again, ...]:
+    """The calls that were made before with the same arguments, and rules that were said again."""
+    made = {key for turn in early for _, key in _calls_of(turn)}
+    results = {
+        part.call: count(part.text)
+        for turn in later
+        for part in turn.parts
+        if isinstance(part, ToolResult)
+    }
+    times: dict[str, list[int]] = {}
+    for call, key in (one for turn in later for one in _calls_of(turn)):
+        if key in made:
+            times.setdefault(key[0], []).append(results.get(call.id, 0))
+    said = [fold(turn.said) for turn in later if turn.role == "user"]
+    again = [rule for rule in rules if any(fold(rule) in text for text in said)]
+    found = [Again(kind=k, times=len(v), tokens=sum(v)) for k, v in sorted(times.items())]
+    if again:
+        found.append(Again(kind="said", times=len(again), tokens=sum(map(count, again))))
+    return tuple(found)
+
+
+def _calls_of(turn: Turn) -> Iterable[tuple[ToolCall, tuple[str, str]]]:
+    """The calls of a turn that read or run something, by what they do and to what."""
+    for part in turn.parts:
+        if isinstance(part, ToolCall):
+            action = action_of(part)
+            kind = _AGAIN.get(action.kind)
+            if kind is not None and action.target:
+                yield part, (kind, action.target)

@@ -1,0 +1,214 @@
+"""The command that tells what past compactions lost: `mcp-compaction audit`."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser
+from collections.abc import Iterator
+from datetime import UTC, date, datetime, time
+from pathlib import Path
+
+from mcp_compaction.audit.auditing import audit_chat
+from mcp_compaction.audit.cases import Case, cases_of
+from mcp_compaction.audit.page import make_page
+from mcp_compaction.audit.report import (
+    HOW,
+    Table,
+    full_lines,
+    headline_of,
+    hosts_own,
+    lines_of,
+    table_of,
+    worst_chat,
+)
+from mcp_compaction.audit.results import Audit, Finding, total_of
+from mcp_compaction.cli.console.arguments import check_count
+from mcp_compaction.cli.console.invocation import Invocation
+from mcp_compaction.cli.console.waiting import make_teller
+from mcp_compaction.cli.console.wording import align_columns
+from mcp_compaction.counters.o200k import best_counter
+from mcp_compaction.errors import InputError
+from mcp_compaction.hosts.finding import transcripts_at
+from mcp_compaction.hosts.folders import known_hosts
+from mcp_compaction.hosts.transcripts.pieces import Transcript
+from mcp_compaction.program import as_typed
+
+HOSTS = ("claude-code", "codex", "opencode")
+
+DESCRIPTION = """\
+Tell what the compactions of your past chats lost and cost, from the transcripts that hosts keep.
+For each compaction: which rules, open tasks, paths, commands, ids and numbers still stood in the
+host's summary or in what it kept; which of them the rest of the chat needed again; what was read,
+run or said again; what the summary says that nobody had said; how long you waited and what it cost;
+and what our own view of the same size would have kept.
+Needs no key, no network and no model. Claude Code removes transcripts after 30 days, unless
+`cleanupPeriodDays` in its settings says otherwise.
+Changes: nothing but the file that --html names; the store is not touched."""
+EXAMPLES = (
+    "audit",
+    "audit claude-code --since 2026-11-01",
+    "audit ~/.codex/sessions/2026/11 --limit 10",
+    "audit --show 3f2a91c0",
+    "audit --html audit.html",
+)
+_MOST = 50  # compactions, without --limit
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    """Declare the arguments."""
+    parser.add_argument(
+        "sources",
+        metavar="HOST|PATH",
+        nargs="*",
+        help=f"hosts, files or folders (default: {', '.join(HOSTS)})",
+    )
+    parser.add_argument("--since", metavar="DAY", help="only compactions from this day on, in UTC")
+    parser.add_argument(
+        "--limit", metavar="N", type=int, help=f"at most so many, the newest (default: {_MOST})"
+    )
+    parser.add_argument("--show", metavar="CHAT", help="one chat in full, by the start of its id")
+    parser.add_argument("--html", metavar="FILE", type=Path, help="write a page with all of it")
+    parser.add_argument("--json", action="store_true", help="write one JSON document for programs")
+
+
+async def run(call: Invocation) -> int:
+    """Audit, and show what was found."""
+    check_count("--limit", call.args.limit)
+    audit = await _audit(call, _read_since(call.args.since))
+    if call.args.html is not None:
+        _write(call.args.html, make_page(audit))
+    if call.args.json:
+        call.screen.write_json(audit.model_dump(mode="json"))
+    elif call.args.show:
+        _show_chat(call, audit)
+    else:
+        _show_all(call, audit)
+    return 0
+
+
+async def _audit(call: Invocation, since: datetime | None) -> Audit:
+    counter = best_counter()
+    tell = make_teller(quiet=call.args.json)
+    skipped: list[str] = []
+    chats = left = 0
+    findings: list[Finding] = []
+    most = call.args.limit or _MOST
+    transcripts = sorted(_transcripts(call, skipped), key=_changed, reverse=True)
+    for number, transcript in enumerate(transcripts):
+        bar = call.screen.bar(100 * number / len(transcripts))
+        tell(f"{bar}{transcript.path.name}")
+        try:
+            cases = [case for case in cases_of(transcript) if _is_since(case, since)]
+        except InputError as error:
+            skipped.append(str(error))
+            continue
+        chats += 1
+        room = max(0, most - len(findings))
+        left += max(0, len(cases) - room)
+        if call.args.show and not any(_is_named(case.chat, call.args.show) for case in cases):
+            continue
+        newest = cases[len(cases) - min(room, len(cases)) :]
+        findings += await audit_chat(
+            newest, counter, counter.count, lambda words, bar=bar: tell(f"{bar}{words}")
+        )
+    tell("")
+    return Audit(chats=chats, findings=tuple(findings), skipped=tuple(skipped), left=left)
+
+
+def _transcripts(call: Invocation, skipped: list[str]) -> Iterator[Transcript]:
+    for source in call.args.sources or HOSTS:
+        host = next((one for one in known_hosts() if one.name == source), None)
+        paths = host.find_transcripts(call.environ) if host else _paths_at(source)
+        for path in paths:
+            try:
+                found = transcripts_at(path, call.environ)
+            except InputError as error:
+                skipped.append(str(error))
+                continue
+            if not found:
+                skipped.append(f"{path}: no transcript of a host")
+            yield from found
+
+
+def _paths_at(source: str) -> list[Path]:
+    path = Path(source).expanduser()
+    if not source or not path.exists():
+        names = ", ".join(HOSTS)
+        raise InputError(f"{source!r} is no host and no file; name one of {names}, or a path.")
+    return sorted((*path.rglob("*.jsonl"), *path.rglob("*.db"))) if path.is_dir() else [path]
+
+
+def _changed(transcript: Transcript) -> float:
+    try:
+        return transcript.path.stat().st_mtime
+    except OSError:
+        return 0.0
+
+
+def _read_since(text: str | None) -> datetime | None:
+    if text is None:
+        return None
+    try:
+        return datetime.combine(date.fromisoformat(text), time(), UTC)
+    except ValueError:
+        raise InputError(f"--since {text!r} is no day; pass one such as 2026-11-01.") from None
+
+
+def _is_since(case: Case, since: datetime | None) -> bool:
+    return since is None or case.at is None or case.at >= since
+
+
+def _is_named(chat: str, start: str) -> bool:
+    return chat.startswith(start)
+
+
+def _write(path: Path, text: str) -> None:
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise InputError(f"cannot write {path}: {error.strerror}; pass another --html.") from None
+
+
+def _show_all(call: Invocation, audit: Audit) -> None:
+    screen = call.screen
+    screen.say(screen.bold(headline_of(audit)))
+    if not audit.findings:
+        for line in lines_of(audit):
+            screen.say(line)
+        screen.say("Nothing was compacted here. What a compaction would lose of your chats:")
+        screen.say(f"  {call.program} eval claude-code")
+        return
+    _show_table(call, table_of(total_of(hosts_own(audit))))
+    for line in lines_of(audit):
+        screen.say(line)
+    screen.say()
+    for line in HOW:
+        screen.say(screen.dim(line))
+    worst = worst_chat(hosts_own(audit))
+    if worst is not None:
+        screen.say()
+        typed = as_typed(["audit", *call.args.sources, "--show", worst.chat.split(" ")[0]])
+        screen.say(f"the worst of them in full: {call.program} {typed}")
+    if call.args.html is not None:
+        screen.say(f"the page: {call.args.html}")
+
+
+def _show_chat(call: Invocation, audit: Audit) -> None:
+    screen = call.screen
+    found = [one for one in audit.findings if _is_named(one.chat, call.args.show)]
+    if not found:
+        raise InputError(
+            f"no compaction in a chat {call.args.show!r}; `audit` lists what there is."
+        )
+    for one in found:
+        by = "mcp-compaction" if one.is_ours else one.host
+        screen.say(screen.bold(f"{one.chat}, compaction {one.number} by {by}, {one.at or ''}"))
+        _show_table(call, table_of(one.counts))
+        for line in full_lines(one):
+            screen.say(f"  {line}")
+        screen.say()
+
+
+def _show_table(call: Invocation, rows: Table) -> None:
+    if len(rows) > 1:
+        for line in align_columns([tuple(row) for row in rows]):
+            call.screen.say(f"  {line}")

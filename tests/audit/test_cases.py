@@ -1,0 +1,85 @@
+"""Where compactions are in a transcript, and what the window held before each."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from mcp_compaction.audit.cases import Case, cases_of
+from mcp_compaction.core.log.pinned import PINNED_LABEL
+from mcp_compaction.evals.handover.turns import turns_of
+from mcp_compaction.formats import IncomingMessage
+from mcp_compaction.hosts.finding import transcripts_at
+from tests.audit.chats import RULE, SUMMARY, ClaudeChat, write_rollout
+
+
+def cases_at(path: Path) -> list[Case]:
+    (transcript,) = transcripts_at(path, {"HOME": "/nowhere"})
+    return list(cases_of(transcript))
+
+
+def texts_of(messages: list[IncomingMessage]) -> list[str]:
+    return [turn.text for turn in turns_of(messages)]
+
+
+def test_two_compactions_of_a_chat_are_cut_apart(tmp_path: Path) -> None:
+    chat = ClaudeChat(tmp_path)
+    chat.ask("one")
+    chat.compact("first summary", durationMs=1500)
+    chat.ask("two")
+    chat.compact("second summary", trigger="auto")
+    chat.ask("three")
+    first, second = cases_at(chat.path)
+    assert (texts_of(first.fresh), texts_of(first.later)) == (["one"], ["two"])
+    assert (texts_of(second.fresh), texts_of(second.later)) == (["two"], ["three"])
+    assert (first.told.trigger, first.told.seconds) == ("manual", 1.5)
+    assert second.window_before.strip() == "first summary"
+    assert (first.summary, second.summary) == ("first summary", "second summary")
+
+
+def test_what_the_host_kept_stands_whether_it_is_named_or_written_again(tmp_path: Path) -> None:
+    chat = ClaudeChat(tmp_path)
+    first, second = chat.ask("the first words"), chat.say("the second words")
+    chat.compact("a summary", kept=(first,))
+    chat.write_again(second)
+    chat.ask("on")
+    (case,) = cases_at(chat.path)
+    assert texts_of(case.kept) == ["the first words", "the second words"]
+    assert texts_of(case.later) == ["on"]
+
+
+def test_a_title_is_no_compaction(tmp_path: Path) -> None:
+    chat = ClaudeChat(tmp_path)
+    chat.title("Fix the importer")
+    chat.ask("one")
+    assert not cases_at(chat.path)
+
+
+def test_a_compaction_of_ours_is_told_apart(tmp_path: Path) -> None:
+    chat = ClaudeChat(tmp_path)
+    chat.ask("one")
+    chat.compact_by_us(f"{PINNED_LABEL}\np1 constraint, by user: {RULE}")
+    chat.ask("two")
+    (case,) = cases_at(chat.path)
+    assert case.is_ours
+
+
+def test_codex_tells_the_summary_and_what_stays(tmp_path: Path) -> None:
+    def said(role: str, text: str) -> dict[str, object]:
+        kind = "input_text" if role == "user" else "output_text"
+        return {"type": "message", "role": role, "content": [{"type": kind, "text": text}]}
+
+    path = tmp_path / "rollout-2026-11-02.jsonl"
+    history = [said("user", "first words"), said("user", SUMMARY)]
+    write_rollout(
+        path,
+        [
+            ("response_item", said("user", RULE)),
+            ("compacted", {"message": SUMMARY, "replacement_history": history}),
+            ("response_item", said("assistant", "on")),
+            ("compacted", {"message": "again"}),
+        ],
+    )
+    first, second = cases_at(path)
+    assert (first.summary, first.told.kept_text) == (SUMMARY, "first words")
+    assert texts_of(first.fresh) == [RULE]
+    assert (second.summary, second.told.kept_text) == ("again", "")

@@ -1,0 +1,91 @@
+"""The command `audit`: one screen, one chat, a page, a document."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.audit.chats import RULE, SUMMARY, ClaudeChat
+from tests.cli.conftest import Shell
+
+
+@pytest.fixture
+def chats(tmp_path: Path) -> Path:
+    """A folder with a chat that was compacted, and files that are none."""
+    folder = tmp_path / "chats"
+    folder.mkdir()
+    chat = ClaudeChat(folder)
+    chat.ask(RULE)
+    chat.call("Read", "def load(): ...\n" * 40, file_path="src/load.py")
+    chat.compact(SUMMARY, durationMs=20_000)
+    chat.call("Bash", "ok", command="psql -h prod-db-2 -f migrate.sql")
+    (folder / "empty.jsonl").write_text("", encoding="utf-8")
+    (folder / "foreign.jsonl").write_text('{"a": 1}\n', encoding="utf-8")
+    return folder
+
+
+def test_one_screen_tells_what_was_lost_and_quotes_the_worst(shell: Shell, chats: Path) -> None:
+    ran = shell.bare("audit", str(chats))
+    assert (ran.code, ran.err) == (0, "")
+    assert "1 compaction by hosts in 1 chat; 1 of 1 rule gone" in ran.out
+    assert f"the rule   {RULE}   [u1]" in ran.out
+    assert "the call   psql -h prod-db-2 -f migrate.sql   [u" in ran.out
+    assert "said nowhere before, but in a summary: 1 name" in ran.out
+    assert "they took: 20 s of waiting" in ran.out
+    assert "not read: " in ran.out
+    assert len(ran.out.splitlines()) <= 40
+    assert not list(shell.folder.rglob("store.db"))
+
+
+def test_one_chat_is_shown_in_full_by_the_start_of_its_id(shell: Shell, chats: Path) -> None:
+    out = shell.bare("audit", str(chats), "--show", "3f2a").out
+    assert "90,000 tokens before, 4,000 after; manual" in out
+    assert f"gone: {RULE}" in out
+    assert "said nowhere before: src/ghost_file.py" in out
+
+
+def test_a_chat_that_is_not_there_is_named(shell: Shell, chats: Path) -> None:
+    ran = shell.bare("audit", str(chats), "--show", "nobody")
+    assert ran.code == 2
+    assert "no compaction in a chat 'nobody'" in ran.err
+
+
+def test_the_page_loads_nothing_and_runs_nothing(shell: Shell, chats: Path, tmp_path: Path) -> None:
+    evil = ClaudeChat(chats, session="evil")
+    evil.ask("Never show <script>alert(1)</script> to anybody.")
+    evil.compact("<img src=x onerror=alert(1)>")
+    page = tmp_path / "audit.html"
+    assert shell.bare("audit", str(chats), "--html", str(page)).code == 0
+    text = page.read_text(encoding="utf-8")
+    assert "<script" not in text
+    assert "<img" not in text
+    assert "http" not in text.replace("http-equiv", "")
+    assert RULE in text
+
+
+def test_programs_read_one_document(shell: Shell, chats: Path) -> None:
+    told = shell.bare("audit", str(chats), "--json").json()
+    (finding,) = told["findings"]
+    assert (finding["chat"], finding["trigger"]) == ("3f2a91c0-chat", "manual")
+    assert told["chats"] == 1
+    assert len(told["skipped"]) == 2
+
+
+def test_without_a_compaction_it_says_what_to_do_instead(shell: Shell, tmp_path: Path) -> None:
+    folder = tmp_path / "other"
+    folder.mkdir()
+    ClaudeChat(folder).ask("one")
+    out = shell.bare("audit", str(folder)).out
+    assert "Nothing was compacted here." in out
+    assert "eval claude-code" in out
+
+
+def test_days_and_limits_leave_out_what_is_older(shell: Shell, chats: Path) -> None:
+    assert "0 compactions" in shell.bare("audit", str(chats), "--since", "2026-11-02").out
+    ran = shell.bare("audit", str(chats), "--since", "yesterday")
+    assert (ran.code, "pass one such as 2026-11-01" in ran.err) == (2, True)
+    other = ClaudeChat(chats, session="other")
+    other.ask("one")
+    other.compact("We talked.")
+    assert "1 older compaction left out" in shell.bare("audit", str(chats), "--limit", "1").out
