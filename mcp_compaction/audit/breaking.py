@@ -49,13 +49,13 @@ def _may_break(rule: str, call: ToolCall) -> bool:
     banned = _banned_by(rule)
     if not banned or not action.target or action.kind in _HARMLESS:
         return False
-    typed = [word.casefold() for word in _WORD.findall(action.target)]
+    target = action.target.partition("<<")[0].casefold()  # text that is fed to a command is data
+    typed = _WORD.findall(target)
     holds = {*typed, *(part for word in typed for part in re.split(r"[/=:]", word))}
-    quoted = [name.casefold() for name in _QUOTED.findall(rule)]
+    quoted = [name.casefold() for name in _QUOTED.findall(banned)]
     words = [word.casefold() for word in _WORD.findall(banned)]
     names = [word for word in words if _NAME.fullmatch(word)]
     if names or quoted:
-        target = action.target.casefold()
         return any(name in holds for name in names) or any(name in target for name in quoted)
     telling = [word for word in words if word not in stop_words(main_language(rule))]
     if action.kind != "run" or len(telling) < _BEGINS_WITH:

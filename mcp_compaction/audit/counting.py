@@ -98,7 +98,9 @@ def find_invented(summary: str, everything: str, chat: str) -> tuple[str, ...]:
     """The names in a summary that were said nowhere before; a host names its own file in it."""
     known = everything.casefold()
     names = sorted(names_in(summary), key=len, reverse=True)
-    new = [n for n in names if n.casefold() not in known and chat.split(" ")[0] not in n]
+    own = chat.split(" ")[0]
+    # A path may be spelled from another folder: its last part tells.
+    new = [n for n in names if n.rpartition("/")[2].casefold() not in known and own not in n]
     whole = [n for place, n in enumerate(new) if not any(n in longer for longer in new[:place])]
     return tuple(sorted(whole))[:_MOST_INVENTED]
 

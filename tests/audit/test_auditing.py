@@ -140,3 +140,12 @@ async def test_a_rule_that_the_first_summary_kept_is_lost_by_the_second(tmp_path
     chat.compact("We talked again.")
     *_, third = await audited(chat.path)
     assert not [count for count in third.counts if count.kind == "rules"]
+
+
+async def test_text_that_is_fed_to_a_command_breaks_nothing(tmp_path: Path) -> None:
+    chat = ClaudeChat(tmp_path)
+    chat.ask(RULE)
+    chat.compact("We talked.")
+    chat.call("Bash", "ok", command="cat > notes.md <<'EOF'\nprod-db-2 is not for us\nEOF")
+    (finding,) = await audited(chat.path)
+    assert not finding.broken
