@@ -42,7 +42,8 @@ run or said again; what the summary says that nobody had said; how long you wait
 and what our own view of the same size would have kept.
 Needs no key, no network and no model. Claude Code removes transcripts after 30 days, unless
 `cleanupPeriodDays` in its settings says otherwise.
-Changes: nothing but the file that --html names; the store is not touched."""
+Changes: nothing but the file that --html names; whatever --home and the settings say, the store is
+not touched."""
 EXAMPLES = (
     "audit",
     "audit claude-code --since 2026-11-01",

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 from argparse import ArgumentParser
-from collections.abc import Iterable, Iterator
+from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
+from contextlib import suppress
 
 from mcp_compaction.cli.console.arguments import add_place, add_session
 from mcp_compaction.cli.console.fill_line import fill_line
 from mcp_compaction.cli.console.invocation import Invocation
-from mcp_compaction.cli.console.opening import open_place
+from mcp_compaction.cli.console.opening import Place, open_place
 from mcp_compaction.cli.console.policy_flags import add_policy
 from mcp_compaction.cli.console.screen import Screen
 from mcp_compaction.cli.console.wording import describe_moment, for_person, join_refs
@@ -33,7 +35,10 @@ EXAMPLES = (
     "stats --session tax-2026",
     "stats --session tax-2026 --window-tokens 1000000",
     "stats --session tax-2026 --json",
+    "stats --session tax-2026 --watch",
 )
+_PAUSE = 1.0  # seconds between two looks
+_HOME_AND_CLEAR = "\x1b[H\x1b[2J"
 
 _EVENTS = {
     COMPLETED: "compactions completed",
@@ -50,10 +55,17 @@ def add_arguments(parser: ArgumentParser) -> None:
     add_session(parser)
     add_place(parser)
     add_policy(parser)
+    parser.add_argument(
+        "--watch",
+        action="store_true",
+        help="show fill, pins and the last receipt until it is interrupted; piped, a line a change",
+    )
 
 
 async def run(call: Invocation) -> int:
     """Print what there is to know about the window."""
+    if call.args.watch:
+        return await _watch(call)
     async with open_place(call) as place:
         stats = await place.compactor.stats(await place.session())
     if call.args.json:
@@ -65,6 +77,45 @@ async def run(call: Invocation) -> int:
         for line in _lines_of(stats, call.screen):
             call.screen.say(call.complete(line))
     return 0
+
+
+async def _watch(call: Invocation) -> int:
+    """Show the window again and again, in place at a terminal, until somebody interrupts it."""
+    shown: list[str] = []
+    with suppress(asyncio.CancelledError, KeyboardInterrupt):
+        while True:
+            async with open_place(call) as place:
+                lines = [line async for line in _watched(place)]
+            if lines != shown:
+                _redraw(call, lines)
+                shown = lines
+            await asyncio.sleep(_PAUSE)
+    return 0
+
+
+async def _watched(place: Place) -> AsyncIterator[str]:
+    info = await place.session()
+    fill = await place.compactor.fill(info)
+    pins = [pin for pin in await place.compactor.pins(info) if pin.kind != "note"]
+    receipts = await place.compactor.receipts(info)
+    yield f"{info.name}: {plural(info.messages, 'message')}"
+    yield f"{fill.percent:.0f} % of the window, {kilo(fill.tokens)} tokens"
+    yield plural(len(pins), "pin")
+    if receipts:
+        last = receipts[-1]
+        yield f"last: {last.ref} {kilo(last.before)} -> {kilo(last.after)} tokens"
+
+
+def _redraw(call: Invocation, lines: Sequence[str]) -> None:
+    if not call.screen.is_terminal:
+        call.screen.say("; ".join(lines))
+        call.screen.flush()
+        return
+    call.screen.write_bytes(_HOME_AND_CLEAR.encode())
+    for line in lines:
+        call.screen.say(line)
+    call.screen.say(call.screen.dim("Ctrl-C ends this"))
+    call.screen.flush()
 
 
 def _lines_of(stats: Stats, screen: Screen) -> Iterator[str]:
