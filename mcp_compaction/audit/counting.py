@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from mcp_compaction.audit.results import Again, Count
 from mcp_compaction.core.digest.extract import open_tasks, stated_rules
-from mcp_compaction.core.log.identifiers import identifiers_by_message
+from mcp_compaction.core.log.identifiers import find_identifiers, identifiers_by_message
 from mcp_compaction.core.log.tool_calls import action_of
 from mcp_compaction.core.text.words import fold
 from mcp_compaction.core.tokens import CountTokens
@@ -29,15 +29,19 @@ class Kept(NamedTuple):
 
     text: str
     folded: str
+    numbers: frozenset[str]  # with their keys, however these stand there
 
     def holds(self, kind: str, thing: str) -> bool:
         """Whether a thing stands in it: rules and tasks word for word but for blanks and case."""
-        return fold(thing) in self.folded if kind in (RULES, TASKS) else thing in self.text
+        if kind in (RULES, TASKS):
+            return fold(thing) in self.folded
+        return thing in self.numbers or thing in self.text
 
 
 def window_of(text: str) -> Kept:
     """A window by its text."""
-    return Kept(text, fold(text))
+    found = find_identifiers(text)
+    return Kept(text, fold(text), frozenset(one.text for one in found if one.kind == "number"))
 
 
 def things_of(messages: Sequence[Message]) -> Things:

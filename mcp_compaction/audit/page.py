@@ -36,6 +36,7 @@ th:first-child, td:first-child { text-align: left; }
 .bar { height: 10px; border-radius: 5px; background: var(--line); overflow: hidden; margin: 2px 0; }
 .bar i { display: block; height: 100%; background: var(--host); }
 .bar .us { background: var(--ours); }
+.host { color: var(--host); } .ours { color: var(--ours); }
 details { margin: 10px 0; border-top: 1px solid var(--line); padding-top: 8px; }
 summary { cursor: pointer; }
 """
@@ -91,6 +92,9 @@ def _bars(counts: Sequence[Count]) -> Iterator[str]:
         drawn = f'<div role="img" aria-label="{escape(label)}">{bars}</div>'
         yield f"<span>{escape(one.kind)}</span>{drawn}"
     yield "</div>"
+    if any(one.ours is not None for one in counts):
+        host, us = '<b class="host">', '<b class="ours">'
+        yield f"<p>What stood after {host}the host's</b> compactions, and in {us}ours</b>.</p>"
 
 
 def _table(rows: Table) -> Iterator[str]:

@@ -72,6 +72,7 @@ COMMANDS: Mapping[str, Listed] = {
     "audit": Listed(
         "mcp_compaction.cli.commands.audit", "tell what past compactions of hosts lost and cost"
     ),
+    "open": Listed("mcp_compaction.cli.commands.open", "show sessions on a local page"),
     "eval": Listed("mcp_compaction.cli.commands.eval", "measure what survives a compaction"),
     "lab": Listed(
         "mcp_compaction.cli.commands.lab", "see the strategies side by side on one session"

@@ -149,3 +149,12 @@ async def test_text_that_is_fed_to_a_command_breaks_nothing(tmp_path: Path) -> N
     chat.call("Bash", "ok", command="cat > notes.md <<'EOF'\nprod-db-2 is not for us\nEOF")
     (finding,) = await audited(chat.path)
     assert not finding.broken
+
+
+async def test_a_number_stands_by_its_key_however_it_is_written(tmp_path: Path) -> None:
+    chat = ClaudeChat(tmp_path)
+    chat.ask("The port is this one: port=8080, and timeout: 30")
+    chat.compact("It listens there (port: 8080).")
+    (finding,) = await audited(chat.path)
+    numbers = count_of(finding, "numbers")
+    assert (numbers.before, numbers.stood) == (2, 1)

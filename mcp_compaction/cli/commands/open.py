@@ -1,0 +1,90 @@
+"""The command that shows sessions in a browser: `mcp-compaction open`."""
+
+from __future__ import annotations
+
+import secrets
+import socket
+import webbrowser
+from argparse import ArgumentParser
+from pathlib import Path
+
+from mcp_compaction.cli.console.arguments import add_place
+from mcp_compaction.cli.console.invocation import Invocation
+from mcp_compaction.cli.console.opening import Place, open_place
+from mcp_compaction.errors import InputError
+
+DESCRIPTION = """\
+Show the recorded sessions on one local page: the fill over time, each compaction and what each rung
+freed, pins, digests whose lines lead to what was said, receipts, and a search of the archive.
+The page is served to this machine only, works without a network, and needs the token that is in the
+address; it follows a session while that runs. Ctrl-C ends it.
+Changes: nothing, but for undo on the page, which asks twice; with --html the file that it names."""
+EXAMPLES = ("open", "open tax-2026", "open tax-2026 --html session.html", "open --no-browser")
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    """Declare the arguments."""
+    parser.add_argument(
+        "session", metavar="SESSION", nargs="?", help="the session to begin with (default: newest)"
+    )
+    parser.add_argument(
+        "--html", metavar="FILE", type=Path, help="write one file and serve nothing"
+    )
+    parser.add_argument("--port", metavar="N", type=int, default=0, help="default: any free one")
+    parser.add_argument("--no-browser", action="store_true", help="only print the address")
+    add_place(parser)
+
+
+async def run(call: Invocation) -> int:
+    """Serve the page until it is interrupted, or write it."""
+    async with open_place(call) as place:
+        if call.args.html is not None:
+            return await _write(call, place)
+        return await _serve(call, place)
+
+
+async def _write(call: Invocation, place: Place) -> int:
+    from mcp_compaction.viewer.written import write_page
+
+    page = await write_page(place.compactor, await place.session_or_newest())
+    path: Path = call.args.html
+    try:
+        path.write_text(page, encoding="utf-8")
+    except OSError as error:
+        raise InputError(f"cannot write {path}: {error.strerror}; pass another --html.") from None
+    call.screen.say(f"written: {path}")
+    return 0
+
+
+async def _serve(call: Invocation, place: Place) -> int:
+    from mcp_compaction.connections import BoundedServer, Limits, bounded_config
+    from mcp_compaction.viewer.serving import build_app
+
+    token = secrets.token_urlsafe(24)
+    first = f"?session={(await place.session()).id}" if call.args.session else ""
+    with _listen(call.args.port) as listener:
+        port = listener.getsockname()[1]
+        url = f"http://127.0.0.1:{port}/{first}#token={token}"
+        if call.args.json:
+            call.screen.write_json({"url": url})
+        else:
+            call.screen.say(f"open: {url}")
+            call.screen.say(call.screen.dim("Ctrl-C ends it"))
+        call.screen.flush()
+        if call.screen.is_terminal and not call.args.no_browser:
+            webbrowser.open(url)
+        app = build_app(place.compactor, token)
+        config = bounded_config(app, Limits(), log_level="warning")
+        await BoundedServer(config).serve(sockets=[listener])
+    return 0
+
+
+def _listen(port: int) -> socket.socket:
+    listener = socket.socket()
+    try:
+        listener.bind(("127.0.0.1", port))
+        listener.listen()  # who reads the address may come at once
+    except (OSError, OverflowError) as error:
+        listener.close()
+        raise InputError(f"cannot listen on port {port}: {error}; leave --port out.") from None
+    return listener

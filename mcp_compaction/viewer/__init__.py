@@ -1,0 +1,1 @@
+"""One local page that shows sessions: fill, compactions, pins, digests, receipts, the archive."""

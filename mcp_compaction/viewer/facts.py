@@ -1,0 +1,153 @@
+"""What the page shows, as plain data: nothing here is changed by looking at it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any, NamedTuple
+
+from mcp_compaction.compactor import Compactor
+from mcp_compaction.core.compaction.ladder import shown_as
+from mcp_compaction.core.compaction.receipt.text import receipt_text
+from mcp_compaction.core.digest.render import words_of_item
+from mcp_compaction.core.log.content import words_of
+from mcp_compaction.core.text.words import one_line
+from mcp_compaction.errors import InputError
+from mcp_compaction.model import Digest, Message, Receipt, SessionInfo
+
+MOST_SESSIONS = 500
+PAGE_OF_MESSAGES = 500
+_BEGIN = 200  # characters of a message in a list
+_MOST_POINTS = 300  # of a curve
+
+Facts = dict[str, Any]
+
+
+class _Moment(NamedTuple):
+    at: datetime
+    tokens: int
+    compaction: str = ""
+
+
+async def list_sessions(compactor: Compactor) -> list[Facts]:
+    """The sessions of all projects, the newest first."""
+    return [_session(info) for info in await compactor.sessions(None, MOST_SESSIONS)]
+
+
+def _session(info: SessionInfo) -> Facts:
+    return {
+        "id": info.id,
+        "name": info.name,
+        "project": info.project,
+        "messages": info.messages,
+        "updated": info.updated.isoformat(),
+        "host": info.host or "",
+        "model": info.traits.model or "",
+    }
+
+
+async def find_session(compactor: Compactor, number: int) -> SessionInfo:
+    """The session of that id; LookupError where there is none."""
+    every = await compactor.sessions(None, MOST_SESSIONS)
+    found = next((info for info in every if info.id == number), None)
+    if found is None:
+        raise LookupError(number)
+    return found
+
+
+async def describe_session(compactor: Compactor, info: SessionInfo) -> Facts:
+    """All of one session but its messages."""
+    session = await compactor.load(info)
+    fill = await compactor.fill(info)
+    receipts = await compactor.receipts(info)
+    now = _Moment(info.updated, fill.tokens)
+    curve = _curve_of(session.messages, receipts, now)
+    return {
+        **_session(info),
+        "fill": {"tokens": fill.tokens, "percent": round(fill.percent, 1), "window": fill.window},
+        "curve": [[one.at.isoformat(), one.tokens, one.compaction] for one in curve],
+        "pins": [
+            {
+                "ref": pin.ref,
+                "kind": pin.kind,
+                "by": pin.author,
+                "scope": pin.scope,
+                "at": pin.at.isoformat(),
+                "text": pin.text,
+            }
+            for pin in await compactor.pins(info)
+        ],
+        "digests": [_digest(one) for one in reversed(await compactor.digests(info))],
+        "receipts": [_receipt(one) for one in reversed(receipts)],
+    }
+
+
+def _digest(digest: Digest) -> Facts:
+    return {
+        "ref": digest.ref,
+        "span": f"m{digest.first}..m{digest.last}",
+        "author": digest.author,
+        "sections": [
+            [name, [{"text": words_of_item(item), "refs": list(item.refs)} for item in items]]
+            for name, items in digest.sections
+        ],
+    }
+
+
+def _receipt(receipt: Receipt) -> Facts:
+    return {
+        "ref": receipt.ref,
+        "kind": receipt.kind,
+        "at": receipt.at.isoformat(),
+        "before": receipt.before,
+        "after": receipt.after,
+        "freed": [[shown_as(rung), tokens] for rung, tokens in receipt.freed if tokens > 0],
+        "text": receipt_text(receipt),
+    }
+
+
+async def list_messages(compactor: Compactor, info: SessionInfo, after: int) -> list[Facts]:
+    """A page of the messages behind a number, each by its beginning."""
+    page = await read_messages(compactor, info, after)
+    return [begin_of(message) for message in page]
+
+
+async def read_messages(compactor: Compactor, info: SessionInfo, after: int) -> list[Message]:
+    """The messages behind a number, a page of them; those that were forgotten are not there."""
+    try:
+        found = await compactor.originals(info, f"m{after + 1}..m{after + PAGE_OF_MESSAGES}")
+    except InputError:
+        return []
+    return [one.message for one in found]
+
+
+def whole_text(message: Message) -> str:
+    """All that a message says."""
+    return "\n".join(map(words_of, message.parts))
+
+
+def begin_of(message: Message) -> Facts:
+    """A message by its beginning."""
+    text = one_line(whole_text(message)[: 4 * _BEGIN])
+    shown = text if len(text) <= _BEGIN else f"{text[:_BEGIN]}…"
+    return {"ref": message.ref, "seq": message.seq, "role": message.role, "text": shown}
+
+
+def _curve_of(
+    messages: Sequence[Message], receipts: Sequence[Receipt], now: _Moment
+) -> list[_Moment]:
+    """The window's size as messages came and at each compaction; of what was compacted only the
+    sizes before and after are told."""
+    curve = [_Moment(messages[0].at or now.at, 0)] if messages else []
+    for one in receipts:
+        curve += [_Moment(one.at, one.before), _Moment(one.at, one.after, one.ref)]
+    if not receipts:
+        for message in messages:
+            curve.append(_Moment(message.at or curve[-1].at, curve[-1].tokens + message.tokens))
+    return [*_thin(curve), now]
+
+
+def _thin(curve: Sequence[_Moment]) -> list[_Moment]:
+    """At most so many points of a curve without compactions; all of another."""
+    step = 1 if any(one.compaction for one in curve) else max(1, len(curve) // _MOST_POINTS)
+    return list(curve[::step])

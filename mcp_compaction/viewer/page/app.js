@@ -1,0 +1,206 @@
+/* The page: asks for facts and shows them. Stored text is only ever set as text, never as markup. */
+'use strict';
+
+const data = document.getElementById('data'); // a page that was written to a file has all of it here
+const written = data ? JSON.parse(data.textContent) : null;
+const token = new URLSearchParams(location.hash.slice(1)).get('token') ?? '';
+if (token) history.replaceState(null, '', location.pathname + location.search); // out of the address bar
+const main = document.getElementById('main');
+const list = document.getElementById('sessions');
+const LIVE_MS = 2000;
+const PAGE = 500; // messages that are asked for at once
+let chosen = null;
+let shown = '';
+
+const say = (text) => { document.getElementById('state').textContent = text; };
+
+const make = (tag, given = {}, ...children) => {
+  const element = document.createElement(tag);
+  for (const [name, value] of Object.entries(given)) {
+    if (name.startsWith('on')) element.addEventListener(name.slice(2), value);
+    else if (value !== false) element.setAttribute(name, value);
+  }
+  element.append(...children); // texts become text nodes
+  return element;
+};
+
+const draw = (tag, given) => {
+  const element = document.createElementNS('http://www.w3.org/2000/svg', tag);
+  for (const [name, value] of Object.entries(given)) element.setAttribute(name, value);
+  return element;
+};
+
+const ask = async (path, body) => {
+  if (written) return written[path];
+  const headers = { authorization: `Bearer ${token}` };
+  if (body) headers['content-type'] = 'application/json';
+  const answer = await fetch(`api/${path}`, { method: body ? 'POST' : 'GET', headers, body: body && JSON.stringify(body) });
+  if (!answer.ok) throw new Error(answer.status === 401 ? 'The token is missing: open the page by `mcp-compaction open`.' : await answer.text());
+  return answer.json();
+};
+
+const kilo = (tokens) => (tokens < 1000 ? String(tokens) : `${(tokens / 1000).toFixed(1)}k`);
+const when = (moment) => moment.slice(0, 16).replace('T', ' ');
+const refButton = (ref) => make('button', { class: 'ref', onclick: () => jump(ref) }, ref);
+
+const jump = async (ref) => {
+  const number = Number(ref.replace(/^m(\d+).*/, '$1'));
+  if (!Number.isInteger(number)) return;
+  let place = document.getElementById(`m${number}`);
+  if (!place) {
+    await loadMessages(number - 20, true);
+    place = document.getElementById(`m${number}`);
+  }
+  if (!place) return say(`${ref} is not there any more`);
+  for (const other of document.querySelectorAll('.found')) other.classList.remove('found');
+  place.classList.add('found');
+  await whole(place, number);
+  place.scrollIntoView({ block: 'center' });
+  place.focus();
+};
+
+const whole = async (place, number) => {
+  if (place.dataset.whole) return;
+  place.dataset.whole = 'yes';
+  const told = await ask(`session/${chosen}/message/${number}`);
+  if (told) place.querySelector('pre').textContent = told.text;
+};
+
+const messageOf = (one) => {
+  const place = make('article', { class: 'card', id: `m${one.seq}`, tabindex: '-1' });
+  const open = make('button', { class: 'ref', 'aria-label': `show all of ${one.ref}`, onclick: () => whole(place, one.seq) }, one.ref);
+  place.append(open, ` ${one.role}`, make('pre', {}, one.text));
+  return place;
+};
+
+const loadMessages = async (after, isAnew = false) => {
+  const place = document.getElementById('messages');
+  const page = (await ask(`session/${chosen}/messages/${Math.max(0, after)}`)) ?? [];
+  if (isAnew) place.replaceChildren();
+  place.append(...page.map(messageOf));
+  const more = document.getElementById('more');
+  more.hidden = page.length < PAGE || written !== null;
+  more.onclick = () => loadMessages(page.at(-1).seq);
+};
+
+const chart = (session) => {
+  const [wide, high] = [800, 180];
+  const svg = draw('svg', { viewBox: `0 0 ${wide} ${high}`, role: 'img' });
+  const points = session.curve;
+  const top = Math.max(1, ...points.map(([, tokens]) => tokens));
+  svg.setAttribute('aria-label', `The window over time: ${points.length} points, at most ${kilo(top)} tokens, now ${kilo(session.fill.tokens)}`);
+  let steps = 0; // a compaction falls straight down
+  const steps_of = points.map(([, , ref], n) => (n === 0 || ref ? steps : (steps += 1)));
+  const place = (n) => [(wide * steps_of[n]) / Math.max(1, steps), high - 20 - ((high - 40) * points[n][1]) / top];
+  svg.append(draw('polyline', { class: 'curve', points: points.map((_, n) => place(n).join(',')).join(' ') }));
+  points.forEach(([, , ref], n) => {
+    if (!ref) return;
+    const [x] = place(n);
+    const label = draw('text', { x: x + 3, y: 12 });
+    label.textContent = ref;
+    svg.append(draw('line', { class: 'cut', x1: x, x2: x, y1: 0, y2: high - 20 }), label);
+  });
+  const scale = draw('text', { x: 4, y: high - 6 });
+  scale.textContent = `at most ${kilo(top)} tokens`;
+  svg.append(scale);
+  return svg;
+};
+
+const receiptOf = (one, isNewest) => {
+  const most = Math.max(1, ...one.freed.map(([, tokens]) => tokens));
+  const bars = one.freed.map(([name, tokens]) => make('li', {}, `${name}: ${kilo(tokens)} tokens `, make('meter', { min: 0, max: most, value: tokens, 'aria-label': name })));
+  const card = make('article', { class: 'card' }, make('strong', {}, one.ref), ` ${one.kind}, ${when(one.at)}: ${kilo(one.before)} → ${kilo(one.after)} tokens`, make('ul', {}, ...bars));
+  card.append(make('details', {}, make('summary', {}, 'The receipt'), make('pre', {}, one.text)));
+  if (isNewest && !written && one.kind === 'compress') card.append(undoButton(one.ref));
+  return card;
+};
+
+const undoButton = (ref) => {
+  const button = make('button', {}, `Undo ${ref}`);
+  let isSure = false;
+  button.addEventListener('click', async () => {
+    if (!isSure) {
+      isSure = true;
+      button.classList.add('warn');
+      button.textContent = `Undo ${ref}? Click again to go back to the window before it`;
+      return;
+    }
+    button.disabled = true;
+    try {
+      say((await ask(`session/${chosen}/undo`, { ref })).text);
+      await show(chosen);
+    } catch (error) {
+      say(error.message);
+    }
+  });
+  return button;
+};
+
+const pinOf = (pin) => make('article', { class: 'card' }, make('strong', {}, pin.ref), ` ${pin.kind}, by ${pin.by}, ${pin.scope}, ${when(pin.at)}`, make('pre', {}, pin.text));
+
+const digestOf = (digest) => {
+  const card = make('details', { class: 'card' }, make('summary', {}, `${digest.ref}: ${digest.span}, by ${digest.author}`));
+  for (const [name, items] of digest.sections) {
+    const lines = items.map((item) => make('li', {}, `${item.text} `, ...item.refs.filter((ref) => /^m\d/.test(ref)).map(refButton)));
+    card.append(make('h4', {}, name), make('ul', {}, ...lines));
+  }
+  return card;
+};
+
+const search = () => {
+  const found = make('div', { id: 'found' });
+  const input = make('input', { type: 'search', placeholder: 'words, names, a day', 'aria-label': 'Search the archive' });
+  const form = make('form', {
+    role: 'search',
+    onsubmit: async (event) => {
+      event.preventDefault();
+      const hits = (await ask(`session/${chosen}/search`, { words: input.value })) ?? [];
+      found.replaceChildren(...hits.map((hit) => make('article', { class: 'card' }, refButton(hit.ref), ` ${hit.role}`, make('pre', {}, hit.text))));
+      say(hits.length ? `${hits.length} found` : 'nothing was found');
+    },
+  }, input);
+  return [form, found];
+};
+
+const section = (title, ...children) => [make('h3', {}, title), ...(children.length ? children : [make('p', { class: 'soft' }, 'none')])];
+
+const show = async (id, isQuiet = false) => {
+  const session = await ask(`session/${id}`);
+  const state = JSON.stringify(session);
+  if (isQuiet && state === shown) return;
+  [chosen, shown] = [id, state];
+  for (const button of list.children) button.setAttribute('aria-current', String(button.dataset.id === String(id)));
+  const { tokens, percent, window: size } = session.fill;
+  const full = make('meter', { min: 0, max: 100, value: percent, 'aria-label': 'fill' });
+  main.replaceChildren(
+    make('h2', {}, session.name),
+    make('p', { class: 'soft' }, [session.project, session.host, session.model, `${session.messages} messages`].filter(Boolean).join(' · ')),
+    make('p', {}, `${percent} % of ${kilo(size)} tokens: ${kilo(tokens)}`), full,
+    ...section('The window over time', ...(session.curve.length ? [chart(session)] : [])),
+    ...section('Pins in force', ...session.pins.map(pinOf)),
+    ...section('Compactions', ...session.receipts.map((one, n) => receiptOf(one, n === 0))),
+    ...section('Digests', ...session.digests.map(digestOf)),
+    ...(written ? [] : section('Search the archive', ...search())),
+    ...section('What was said', make('div', { id: 'messages' }), make('button', { id: 'more' }, 'More messages')),
+  );
+  await loadMessages(0);
+  say(written ? 'written to a file' : 'live');
+};
+
+const begin = async () => {
+  const sessions = await ask('sessions');
+  list.replaceChildren(...sessions.map((one) => make('button', { 'data-id': one.id, onclick: () => show(one.id).then(() => main.focus()) },
+    make('strong', {}, one.name), make('br'), make('span', { class: 'soft' }, `${one.messages} messages, ${when(one.updated)}`))));
+  if (!sessions.length) {
+    main.replaceChildren(make('h2', {}, 'Nothing is recorded yet'), make('p', {}, 'Run `mcp-compaction import` or `mcp-compaction record chat.jsonl`, then load this page again.'));
+    return say('');
+  }
+  const wanted = new URLSearchParams(location.search).get('session');
+  await show((sessions.find((one) => String(one.id) === wanted) ?? sessions[0]).id);
+  if (!written) setInterval(() => { if (!document.hidden && !isBusy()) show(chosen, true).catch((error) => say(error.message)); }, LIVE_MS);
+};
+
+/** Whether somebody reads or types in what a redraw would take away. */
+const isBusy = () => main.contains(document.activeElement) && document.activeElement !== main;
+
+begin().catch((error) => say(error.message));

@@ -1,0 +1,163 @@
+"""The page of `open`: who is given what, and what a browser makes of hostile text."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+from urllib.error import HTTPError
+from urllib.request import ProxyHandler, Request, build_opener
+
+import pytest
+
+from tests.hosts.live import PROGRAM
+
+HOSTILE = (
+    "<script>document.title='broken into'</script><img src=x onerror=\"document.title='broken "
+    "into'\"></script><style>body{display:none}</style> Never ![](http://evil.example/x.png)"
+)
+BROWSER = shutil.which("chromium")
+needs_browser = pytest.mark.skipif(BROWSER is None, reason="Debian's chromium is not installed")
+_OPENER = build_opener(ProxyHandler({}))
+
+
+class Page(NamedTuple):
+    """A page that is served."""
+
+    url: str
+    token: str
+    place: tuple[str, ...]  # the options that name the store
+
+    def ask(self, path: str, body: Any = None, **headers: str) -> Any:
+        """The answer to a request, by default with the token."""
+        given = {"authorization": f"Bearer {self.token}", **headers}
+        data = None if body is None else json.dumps(body).encode()
+        with _OPENER.open(Request(f"{self.url}{path}", data, given)) as answer:
+            return json.loads(answer.read())
+
+    def status(self, path: str, body: Any = None, **headers: str) -> int:
+        """The status of a request that is refused."""
+        with pytest.raises(HTTPError) as refused:
+            self.ask(path, body, **headers)
+        with refused.value as error:
+            return error.code
+
+
+def run(*words: str) -> str:
+    done = subprocess.run([PROGRAM, *words], check=True, capture_output=True, text=True)
+    return done.stdout
+
+
+def messages() -> list[dict[str, Any]]:
+    said: list[dict[str, Any]] = [{"role": "user", "content": HOSTILE}]
+    for number in range(40):
+        call = {"type": "tool_use", "id": f"t{number}", "name": "Bash"}
+        said.append(
+            {"role": "assistant", "content": [{**call, "input": {"command": f"ls {number}"}}]}
+        )
+        result = {"type": "tool_result", "tool_use_id": f"t{number}", "content": "a.py\n" * 30}
+        said.append({"role": "user", "content": [result]})
+    return said
+
+
+@pytest.fixture(scope="module")
+def page(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
+    """The page of a store with one session, which was compacted once and holds hostile text."""
+    folder = tmp_path_factory.mktemp("open")
+    chat = folder / "chat.jsonl"
+    chat.write_text("\n".join(map(json.dumps, messages())), encoding="utf-8")
+    place = ("--home", str(folder / "home"), "--project", "/p")
+    run("record", str(chat), "--session", "a", *place)
+    run("pin", HOSTILE, "--session", "a", *place)
+    run("compress", "--session", "a", "--window-tokens", "9000", "--force", *place)
+    command = [PROGRAM, "open", "--json", *place]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
+        assert server.stdout is not None
+        url, _, token = json.loads(server.stdout.readline())["url"].partition("#token=")
+        yield Page(url, token, place)
+        server.terminate()
+
+
+def test_the_page_is_given_to_anybody_and_holds_nothing(page: Page) -> None:
+    with _OPENER.open(page.url) as answer:
+        assert "default-src 'none'" in answer.headers["content-security-policy"]
+        assert "Never" not in answer.read().decode()
+
+
+@pytest.mark.parametrize("path", ["api/sessions", "api/session/1", "api/session/1/messages/0"])
+def test_facts_are_given_only_for_the_token(page: Page, path: str) -> None:
+    assert page.status(path, authorization="Bearer wrong") == 401
+
+
+def test_a_name_that_another_site_has_for_this_address_is_refused(page: Page) -> None:
+    assert page.status("api/sessions", host="evil.example") == 421
+
+
+def test_one_session_is_told_with_all_that_was_said(page: Page) -> None:
+    (one,) = page.ask("api/sessions")
+    told = page.ask(f"api/session/{one['id']}")
+    assert (told["name"], told["messages"]) == ("a", 81)
+    assert [pin["text"] for pin in told["pins"]] == [HOSTILE]
+    assert [receipt["ref"] for receipt in told["receipts"]] == ["c1"]
+    said = page.ask(f"api/session/{one['id']}/messages/0")
+    assert [message["ref"] for message in said] == [f"m{n}" for n in range(1, 82)]
+    assert page.ask(f"api/session/{one['id']}/message/1")["text"] == HOSTILE
+
+
+def test_looking_for_words_finds_them_and_counts_as_no_recall(page: Page) -> None:
+    found = page.ask("api/session/1/search", {"words": "ls 3"})
+    assert any("ls 3" in hit["text"] for hit in found)
+    assert "recalled" not in run("stats", "--session", "a", *page.place)
+
+
+def test_undo_needs_a_post_with_the_token(page: Page) -> None:
+    assert page.status("api/session/1/undo") == 405
+    assert page.status("api/session/1/undo", {"ref": "c1"}, authorization="") == 401
+    assert "boundary: m" in run("show", "--session", "a", *page.place)
+    assert "restored" in page.ask("api/session/1/undo", {"ref": "c1"})["text"]
+    assert page.status("api/session/1/undo", {"ref": "c99"}) == 400
+
+
+def browse(url: str, folder: Path) -> str:
+    """What a browser makes of a page, after its scripts have run."""
+    options = ["--headless", "--no-sandbox", "--disable-gpu", "--virtual-time-budget=10000"]
+    options += [f"--user-data-dir={folder}", "--dump-dom"]
+    command = [str(BROWSER), *options, url]
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+
+
+@needs_browser
+@pytest.mark.thorough
+def test_hostile_text_is_shown_and_runs_nothing(page: Page, tmp_path: Path) -> None:
+    shown = browse(f"{page.url}#token={page.token}", tmp_path / "profile")
+    assert "<title>mcp-compaction</title>" in shown
+    assert "&lt;script&gt;document.title" in shown
+    assert "<img" not in shown
+    assert shown.count("<script") == 1
+    assert page.token not in shown
+
+
+@needs_browser
+@pytest.mark.thorough
+def test_a_page_that_was_written_shows_the_same_and_loads_nothing(
+    page: Page, tmp_path: Path
+) -> None:
+    file = tmp_path / "page.html"
+    run("open", "a", "--html", str(file), *page.place)
+    shown = browse(file.as_uri(), tmp_path / "profile")
+    assert "&lt;script&gt;document.title" in shown
+    assert "<title>mcp-compaction</title>" in shown
+    assert "<img" not in shown
+    text = file.read_text(encoding="utf-8")
+    assert "src=" not in text.replace("src=x", "").replace("-src", "")
+
+
+def test_without_a_store_it_says_what_to_do_first(tmp_path: Path) -> None:
+    ran = subprocess.run(
+        [PROGRAM, "open", "--home", str(tmp_path / "none")], capture_output=True, text=True
+    )
+    assert ran.returncode == 2
+    assert "first run: " in ran.stderr
