@@ -72,6 +72,9 @@ COMMANDS: Mapping[str, Listed] = {
     "audit": Listed(
         "mcp_compaction.cli.commands.audit", "tell what past compactions of hosts lost and cost"
     ),
+    "uncompact": Listed(
+        "mcp_compaction.cli.commands.uncompact", "give a chat back what its host compacted away"
+    ),
     "open": Listed("mcp_compaction.cli.commands.open", "show sessions on a local page"),
     "eval": Listed("mcp_compaction.cli.commands.eval", "measure what survives a compaction"),
     "lab": Listed(

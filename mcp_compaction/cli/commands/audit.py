@@ -189,6 +189,8 @@ def _show_all(call: Invocation, audit: Audit) -> None:
         screen.say()
         typed = as_typed(["audit", *call.args.sources, "--show", worst.chat.split(" ")[0]])
         screen.say(f"the worst of them in full: {call.program} {typed}")
+        back = as_typed(["uncompact", worst.chat.split(" ")[0]])
+        screen.say(f"its own words back:        {call.program} {back}")
     if call.args.html is not None:
         screen.say(f"the page: {call.args.html}")
 

@@ -1,0 +1,102 @@
+"""The command that gives a chat its own words back: `mcp-compaction uncompact`."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser
+from collections.abc import Iterator, Mapping
+
+from mcp_compaction.audit.cases import cases_of
+from mcp_compaction.cli.console.arguments import add_place
+from mcp_compaction.cli.console.invocation import Invocation
+from mcp_compaction.cli.console.opening import Place, open_place, settings_of
+from mcp_compaction.cli.console.transcripts import environ_of_hosts, take_in
+from mcp_compaction.core.wording import kilo, plural
+from mcp_compaction.errors import InputError
+from mcp_compaction.hosts.finding import transcripts_at
+from mcp_compaction.hosts.folders import known_hosts
+from mcp_compaction.hosts.transcripts.pieces import Transcript
+from mcp_compaction.model import Ask, SessionInfo
+from mcp_compaction.program import as_typed
+
+DESCRIPTION = """\
+Give a chat that its host has compacted its own words back: they are still in the host's transcript.
+All of it is recorded, the host's summary too, and becomes a session that any chat can go on from:
+whole where it fits the window, else as our view, with everything in the archive.
+Changes: appends what is not yet known of that chat; where it is larger than the window, compacts
+it here, which `restore` undoes. The host's files stay as they are."""
+EXAMPLES = ("uncompact 3f2a91c0", "uncompact 3f2a91c0 --json")
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    """Declare the arguments."""
+    parser.add_argument("chat", metavar="CHAT", help="the host's id of the chat, or its beginning")
+    add_place(parser)
+
+
+async def run(call: Invocation) -> int:
+    """Take the chat in, and say how to go on from it."""
+    transcript = _find(call)
+    compactions = sum(not case.is_ours for case in cases_of(transcript))
+    async with open_place(call, makes_store=True) as place:
+        intake = await take_in(call, place, [transcript])
+        if intake.failed:
+            raise InputError(intake.failed[0])
+        (_, taken), *_ = intake.taken
+        known = await place.compactor.find_transcript(transcript.address)
+        info = taken.session or (known.session if known is not None else None)
+        if info is None:
+            raise InputError(
+                f"nothing of {call.args.chat} is recorded; the setting `record` is off."
+            )
+        tokens = await _fit(place, info)
+    if call.args.json:
+        told = {"session": info.name, "project": info.project, "compactions": compactions}
+        call.screen.write_json({**told, "new": taken.new, "tokens": tokens})
+        return 0
+    for line in _lines(call, info, compactions, tokens):
+        call.screen.say(line)
+    return 0
+
+
+def _find(call: Invocation) -> Transcript:
+    start: str = call.args.chat
+    trusted = environ_of_hosts(call, settings_of(call).home)
+    found = [one for one in _transcripts(call, trusted) if _is_named(one, start)]
+    if not start or not found:
+        raise InputError(f"no chat {start!r} in the hosts' folders; `audit` lists what there is.")
+    if len(found) > 1:
+        names = ", ".join(str(one.chat().session) for one in found[:5])
+        raise InputError(f"{start!r} begins several chats: {names}; write more of one.")
+    return found[0]
+
+
+def _transcripts(call: Invocation, trusted: Mapping[str, str]) -> Iterator[Transcript]:
+    for host in known_hosts():
+        for path in host.find_transcripts(call.environ):
+            try:
+                yield from transcripts_at(path, trusted)
+            except InputError:
+                continue
+
+
+def _is_named(transcript: Transcript, start: str) -> bool:
+    chat = transcript.chat()
+    return not chat.is_subagent and (chat.session or "").startswith(start)
+
+
+async def _fit(place: Place, info: SessionInfo) -> int:
+    """Make the session fit its window; the tokens of its view."""
+    fill = await place.compactor.fill(info)
+    if fill.percent > 100:
+        await place.compactor.compress(info, Ask(reason="its host's chat is larger than a window"))
+        fill = await place.compactor.fill(info)
+    return fill.tokens
+
+
+def _lines(call: Invocation, info: SessionInfo, compactions: int, tokens: int) -> Iterator[str]:
+    many = plural(compactions, "compaction")
+    yield f"{info.name}: all {plural(info.messages, 'message')}, from before {many} by its host"
+    yield f"its window: {kilo(tokens)} tokens"
+    yield f'to go on, say in a fresh chat: "continue {info.name}"'
+    typed = as_typed(["show", "--session", info.name, "--project", info.project])
+    yield f"to read it: {call.program} {typed}"
