@@ -73,9 +73,11 @@ async def _compress(
     size = count(case.left)
     if case.is_ours or not before or not size:
         return None, None
-    await ours.set_window(max(before, _SMALLEST_WINDOW))
+    window = max(before, _SMALLEST_WINDOW)
+    await ours.set_window(window)
     began = time.perf_counter()
-    await ours.compress(min(100 * size / max(before, _SMALLEST_WINDOW), 100.0))
+    if size < window:  # else all of it would have fitted
+        await ours.compress(100 * size / window)
     seconds = time.perf_counter() - began
     view = "\n".join(line.text for line in await ours.read_lines())
     return window_of(view), Ours(tokens=count(view), of_tokens=size, seconds=round(seconds, 3))

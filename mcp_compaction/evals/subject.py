@@ -122,7 +122,7 @@ class Subject:
     async def read_lines(self) -> list[Line]:
         """The messages of the view as a model would read them, each with its role."""
         shown = await self.compactor.context(self.info, self.shape)
-        apart = split_turns(_objects_of(shown["messages"]))
+        apart = split_turns(_messages_of(shown))
         read_messages = (read(self.shape, json.dumps(m)) for m in apart)
         return [
             Line(role=role, text="\n".join(map(words_of, parts))) for role, parts in read_messages
@@ -181,7 +181,7 @@ class Subject:
         lines: list[str] = []
         for shape in dict.fromkeys((self.shape, "anthropic")):
             shown = await self.compactor.context(self.info, shape)
-            messages = _objects_of(shown["messages"])
+            messages = _messages_of(shown)
             faults += validate(messages, shape)
             if shape == self.shape:
                 lines = [line for message in messages for line in _lines_of(message, shape)]
@@ -224,8 +224,9 @@ def _text_of_outcome(outcome: Outcome) -> str:
     return "" if isinstance(outcome, Compaction | Projection) else outcome.text
 
 
-def _objects_of(messages: object) -> list[JsonObject]:
-    return cast(list[JsonObject], messages)
+def _messages_of(body: JsonObject) -> list[JsonObject]:
+    """The messages of a request, which the Responses API calls its input."""
+    return cast(list[JsonObject], body["input"] if "input" in body else body["messages"])
 
 
 def _lines_of(message: JsonObject, shape: Shape) -> list[str]:

@@ -158,3 +158,11 @@ async def test_a_number_stands_by_its_key_however_it_is_written(tmp_path: Path) 
     (finding,) = await audited(chat.path)
     numbers = count_of(finding, "numbers")
     assert (numbers.before, numbers.stood) == (2, 1)
+
+
+async def test_where_the_host_left_more_than_there_was_ours_is_all_of_it(tmp_path: Path) -> None:
+    chat = ClaudeChat(tmp_path)
+    chat.ask(RULE)
+    chat.compact("We talked, and there was much to say. " * 200)
+    (finding,) = await audited(chat.path)
+    assert count_of(finding, "rules").ours == 1

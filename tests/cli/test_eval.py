@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from mcp_compaction.cli.commands import eval as command
+from tests.audit.chats import write_rollout
 from tests.cli.conftest import Shell
 from tests.evals.handover.working import small_session
 from tests.models.server import endpoint
@@ -154,3 +156,16 @@ def test_a_summarizer_that_asks_no_model_is_refused(shell: Shell) -> None:
     ran = shell.bare("eval", *SMALL, "--summarizer", "extractive")
     assert ran.code == 2
     assert "--summarizer extractive asks no model; pass anthropic or openai" in ran.err
+
+
+def test_a_rollout_of_codex_is_measured_too(shell: Shell, tmp_path: Path) -> None:
+    def said(role: str, text: str) -> tuple[str, dict[str, Any]]:
+        kind = "input_text" if role == "user" else "output_text"
+        content = [{"type": kind, "text": text}]
+        return "response_item", {"type": "message", "role": role, "content": content}
+
+    turns = [turn for n in range(15) for turn in (said("user", f"go {n}"), said("assistant", "on"))]
+    path = tmp_path / "rollout-2026-11-02.jsonl"
+    write_rollout(path, turns)
+    ran = shell.bare("eval", str(path), "--counter", "estimate")
+    assert (ran.code, ran.err) == (0, "")
