@@ -8,6 +8,7 @@ import re
 import shutil
 import signal
 import sqlite3
+import subprocess
 from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass
@@ -15,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from mcp_compaction.core.log.pinned import PINNED_LABEL
+from mcp_compaction.formats.content import blocks_of
 from tests.checkers import problems
 from tests.hosts.live import BOUND, PROGRAM, ClaudeCode, binary_of, needs_hosts
 from tests.hosts.scripted_model import DROPS_EVERYTHING, ScriptedModel, Step, serve_model
@@ -220,8 +222,9 @@ def test_within_a_turn_the_request_after_compress_context_is_smaller(tmp_path: P
 
 
 def without_marks(messages: list[dict[str, Any]]) -> str:
-    """Messages without the host's cache marks, which move."""
-    return re.sub(r', "cache_control": \{[^}]*\}', "", json.dumps(messages))
+    """Messages without the host's cache marks, which move: a text that has one is a block."""
+    as_blocks = [{**one, "content": blocks_of(one)} for one in messages]
+    return re.sub(r', "cache_control": \{[^}]*\}', "", json.dumps(as_blocks))
 
 
 def test_a_large_result_is_a_preview_in_the_request_after_it(tmp_path: Path) -> None:
@@ -233,3 +236,33 @@ def test_a_large_result_is_a_preview_in_the_request_after_it(tmp_path: Path) -> 
         assert "line 50 of report 0" not in model.requests[2]
         assert "recall_archived refs m" in model.requests[2]
         assert any("line 50 of report 0" in raw for raw in host.rows_kept())
+
+
+def test_a_pin_made_in_a_terminal_is_in_the_next_request_and_once_after_compactions(
+    tmp_path: Path,
+) -> None:
+    reads = [read(n) for n in range(6)]
+    says = [Step("read"), Step("on"), Step("and on"), Step("still"), Step("yes")]
+    with serve_model(ScriptedModel(*reads, *says)) as model:
+        host = ModdedClaude(tmp_path, model)
+        pin = pin_in_terminal(host, "Go on.")
+        host.run("Read the reports.", pin, "And on?", "/compact", "Still?", "/compact", "Now?")
+        before, first, *later = model.requests[len(reads) :]
+        shown = PINNED.replace("by user", "by agent")  # no person sits before that terminal
+        assert shown not in before
+        assert [one.count(shown) for one in (first, *later)] == [1] * 4
+        sent = json.loads(before)["messages"]
+        assert without_marks(json.loads(first)["messages"][: len(sent)]) == without_marks(sent)
+        assert not any(RULE in raw for raw in host.rows_kept())
+        check(model)
+
+
+def pin_in_terminal(host: ModdedClaude, prompt: str) -> Callable[[], str]:
+    """A turn before which the user pins the rule in a terminal."""
+
+    def pin() -> str:
+        command = [PROGRAM, "pin", RULE]
+        subprocess.run(command, env=host.environ, cwd=host.project, check=True, capture_output=True)
+        return prompt
+
+    return pin
