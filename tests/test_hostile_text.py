@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
@@ -220,6 +221,28 @@ async def test_a_long_text_is_read_outside_the_event_loop(tmp_path: Path, what: 
         assert loop <= max(0.15, all_threads / 4), (loop, all_threads)
     finally:
         await compactor.close()
+
+
+@pytest.mark.parametrize("what", ["1,", "word "])
+async def test_others_are_answered_while_a_megabyte_is_recorded(tmp_path: Path, what: str) -> None:
+    compactor, text = await compactor_in(tmp_path), repeat(what)(1_000_000)
+    stretches: list[float] = []
+
+    async def answer_others() -> None:
+        while True:
+            last = time.process_time()
+            await asyncio.sleep(0.005)
+            stretches.append(time.process_time() - last)
+
+    try:
+        info, _ = await compactor.open(SessionKey(project="/p", name="work"))
+        others = asyncio.create_task(answer_others())
+        await asyncio.sleep(0)
+        await compactor.record(info, read_incoming(in_session(text, "tool")))
+        others.cancel()
+    finally:
+        await compactor.close()
+    assert max(stretches) <= max(0.3, sum(stretches) / 3), (max(stretches), sum(stretches))
 
 
 @pytest.mark.parametrize("words", ["", "  ", "!!!", "- - -"])

@@ -8,8 +8,10 @@ import sys
 from collections.abc import Mapping, Sequence
 from importlib import import_module
 from io import BytesIO, TextIOWrapper
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, TextIO, cast
 
+from mcp_compaction.cli.console.repositories import leave_out_repository
 from mcp_compaction.cli.console.screen import Screen
 from mcp_compaction.cli.console.wording import for_person
 from mcp_compaction.errors import CompactionError, InputError, SettingsError, StoreError
@@ -134,6 +136,9 @@ exit codes:
 def run() -> None:
     """The console script: the process's own streams, and an exit with the code."""
     stdin = sys.stdin or TextIOWrapper(BytesIO())  # a caller may have closed it
+    left = leave_out_repository(os.environ, Path.cwd())
+    if left and sys.stderr:
+        sys.stderr.write(f"mcp-compaction: {', '.join(left)} of the project's settings: left out\n")
     raise SystemExit(main(sys.argv[1:], sys.stdout, sys.stderr, stdin, os.environ))
 
 

@@ -100,7 +100,7 @@ async def fit(work: Workspace, info: SessionInfo, sent: Any, options: FitOptions
         recorded = followed.model_copy(update=total)
         reading = await work.read_window(info)
     has_begun = await begin(work, reading.session)
-    has_late = await show_late_pins(work, reading.session)
+    has_late = options.shows_late_pins and await show_late_pins(work, reading.session)
     if has_begun or has_late:
         reading = await work.read_window(info)
     if options.microcompact:

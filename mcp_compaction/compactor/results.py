@@ -68,6 +68,7 @@ class FitOptions(NamedTuple):
     joins: bool = (
         False  # records with the user's messages beside them, as the Messages API has turns
     )
+    shows_late_pins: bool = True  # made outside the chat: False where the caller tells them itself
     beside: bytes = b""  # the fingerprint of what the caller sends beside what it gives here
 
     @property

@@ -18,6 +18,7 @@ Count = Annotated[int, Field(ge=0)]
 _PRESSURE_POINTS = 10
 _LEAST_GAP = 10  # points between the trigger and the release mark, or every step would compact
 _PAYING_GAP = 35  # points that a reserve leaves between them where they were so far apart
+_PAYING_RESERVES = 2  # or as many reserves: each is about the next input, and the gap holds several
 _MOST_RESERVED = 25  # percent of the window
 
 
@@ -293,7 +294,9 @@ def with_reserve(policy: Policy) -> Policy:
     if policy.trigger_percent <= reached and policy.net_percent <= reached:
         return policy
     trigger = min(policy.trigger_percent, reached)
-    gap = max(_LEAST_GAP, min(_PAYING_GAP, policy.trigger_percent - policy.release_percent))
+    gap = max(_LEAST_GAP, policy.trigger_percent - policy.release_percent)
+    if gap >= _PAYING_GAP:
+        gap = max(_PAYING_GAP, _PAYING_RESERVES * (100 - reached))
     return policy.model_copy(
         update={
             "fill_threshold_percent": min(policy.fill_threshold_percent, reached),

@@ -43,11 +43,15 @@ _O200K = re.compile(
     r"(?:^|[/.:])(?:gpt-(?:4o|4\.[15]|oss|(?!35)(?:[5-9]|\d\d))|chatgpt|codex|o[1-9](?![a-z0-9]))"
 )
 _LEAST, _MOST = 0.5, 3.0
+_LONG = 100_000  # characters
 
 
 def estimate(text: str) -> int:
     """The o200k tokens of a text, within a few percent on a page of it."""
-    return ceil(sum(map(_weight, _PIECE.findall(text))))
+    if len(text) <= _LONG:
+        return ceil(sum(map(_weight, _PIECE.findall(text))))
+    # One by one: within a single call no other thread could run.
+    return ceil(sum(_weight(piece[0]) for piece in _PIECE.finditer(text)))
 
 
 @lru_cache(maxsize=32_768)

@@ -12,7 +12,7 @@ import asyncio
 import json
 import logging
 import os
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, cast
@@ -21,6 +21,7 @@ from mcp_compaction.compactor import Compactor
 from mcp_compaction.compactor.results import FitOptions
 from mcp_compaction.core.compaction.receipt.text import outcome_text
 from mcp_compaction.core.log.conversation import is_own_tool
+from mcp_compaction.core.log.pinned import pinned_block
 from mcp_compaction.core.wording import kilo, plural
 from mcp_compaction.errors import CompactionError, InputError
 from mcp_compaction.formats.fingerprint import fingerprints_of
@@ -139,28 +140,18 @@ class ClaudeMod:
         if not session:
             raise LookupError(path)
         chat = self._hear_of(session, body)
-        match path.removeprefix(PATH):
-            case "append":
-                self._start(self._record_beside(chat))
-                wish = self._state.settings
-                over = wish.policy.offload_over_tokens if wish.offload_on_arrival else None
-                return {"shrinks": wish.shrink_in_turn, "offload_over": over}
-            case "turn":
-                return await self._end_turn(chat, body)
-            case "compact":
-                return await self._compact(chat, body)
-            case "progress":
-                return {"doing": chat.doing and f"compacting: {chat.doing}"}
-            case "result":
-                return await self._preview(chat, body)
-            case "request":
-                return await self._fit_request(chat, body)
-            case "status":
-                return await self._describe(chat)
-            case "window":
-                return await self._answer_command(chat, body)
-            case _:
-                raise LookupError(path)
+        answers: dict[str, Callable[[_Chat, dict[str, Any]], Awaitable[object]]] = {
+            "append": self._hear_of_rows,
+            "prompt": self._tell_late_pins,
+            "turn": self._end_turn,
+            "compact": self._compact,
+            "progress": self._tell_progress,
+            "result": self._preview,
+            "request": self._fit_request,
+            "status": self._describe,
+            "window": self._answer_command,
+        }
+        return await answers[path.removeprefix(PATH)](chat, body)
 
     def expect(self, session: str) -> None:
         """Hear that the host has started this server from our plugin, for that chat: a tool may be
@@ -257,6 +248,13 @@ class ClaudeMod:
         return chat.transcript
 
     # Recording
+
+    async def _hear_of_rows(self, chat: _Chat, _: dict[str, Any]) -> JsonObject:
+        """Record what is new; what the module is to do with requests and results."""
+        self._start(self._record_beside(chat))
+        wish = self._state.settings
+        over = wish.policy.offload_over_tokens if wish.offload_on_arrival else None
+        return {"shrinks": wish.shrink_in_turn, "offload_over": over}
 
     async def _record_beside(self, chat: _Chat) -> None:
         """Record what is new while the host goes on; what waits already records this, too."""
@@ -372,6 +370,22 @@ class ClaudeMod:
         self._note(chat, ours=1)
         return {"rows": cast("Any", told), "note": chat.last}
 
+    # What goes with a prompt
+
+    async def _tell_late_pins(self, chat: _Chat, _: dict[str, Any]) -> JsonObject:
+        """The pins that nothing in the window tells of: they were made outside the chat."""
+        try:
+            compactor = await self._state.compactor()
+            info = await self._record(compactor, chat) or await self._open(compactor, chat, {})
+            pins = [pin for pin in await compactor.pins(info) if pin.kind != "note"]
+        except CompactionError as error:
+            logger.warning("what is pinned was not told: %s", error)
+            return {"context": None}
+        rows = chat.rows or ChatRows(Path())
+        await self._state.threads.run(rows.read)
+        late = [pin for pin in pins if not await self._state.threads.run(rows.shows, pin)]
+        return {"context": pinned_block(late) or None}
+
     # A result
 
     async def _preview(self, chat: _Chat, body: dict[str, Any]) -> JsonObject | None:
@@ -425,7 +439,7 @@ class ClaudeMod:
         split = await threads.run(SplitRequest, messages, chat.rows.list_current())
         if not split.is_whole or not split.rows:
             return None
-        options = FitOptions(relieve=False, is_hearsay=True, is_sent=False)
+        options = FitOptions(relieve=False, is_hearsay=True, is_sent=False, shows_late_pins=False)
         fitted = await compactor.fit(info, [row.message for row in split.rows], options)
         laid = await threads.run(split.lay_out, fitted.messages)
         own = sending_of(messages, request, fingerprints_of(messages))
@@ -488,7 +502,10 @@ class ClaudeMod:
 
     # What is shown
 
-    async def _describe(self, chat: _Chat) -> JsonObject:
+    async def _tell_progress(self, chat: _Chat, _: dict[str, Any]) -> JsonObject:
+        return {"doing": chat.doing and f"compacting: {chat.doing}"}
+
+    async def _describe(self, chat: _Chat, _: dict[str, Any]) -> JsonObject:
         """What the line above the prompt shows."""
         try:
             compactor = await self._state.compactor()

@@ -133,7 +133,7 @@ def test_pressure_never_leaves_the_range(
 
 @pytest.mark.parametrize(
     ("window", "trigger", "release"),
-    [(4_096, 75, 40), (32_000, 75, 40), (100_000, 92, 57), (200_000, 95, 60), (1_000_000, 95, 60)],
+    [(4_096, 75, 25), (32_000, 75, 25), (100_000, 92, 57), (200_000, 95, 60), (1_000_000, 95, 60)],
 )
 def test_windows_of_every_size_act_while_there_is_room_for_an_answer(
     window: int, trigger: float, release: float

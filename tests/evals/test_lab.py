@@ -64,11 +64,17 @@ def test_more_room_never_keeps_less(tmp_path: Path, messages: list[Json]) -> Non
     session = read_session(find_origins(str(path), {})[0])
     rooms = [Strategy(f"ours-{percent}", "", percent) for percent in (5, 10, 25, 45, 70)]
 
-    async def kept_in_each() -> list[dict[str, int]]:
-        rows = compare(session, rooms, EstimateCounter(), None, lambda _: None)
-        return [{what: n for what, n, _ in row.kept} async for row in rows]
+    async def show_each() -> list[Result]:
+        rows = compare(session, [*rooms, Strategy("ours", "")], EstimateCounter(), None, print)
+        return [row async for row in rows]
 
-    found = asyncio.run(kept_in_each())
-    for less, more in pairwise(found):
-        assert all(more[what] >= number for what, number in less.items()), (less, more)
-    assert found[0] != found[-1]
+    def kept_in(row: Result) -> dict[str, int]:
+        return {what: number for what, number, _ in row.kept}
+
+    *rows, default = asyncio.run(show_each())
+    smaller = [(row, default) for row in rows if row.tokens <= default.tokens]
+    assert smaller
+    for less, more in (*pairwise(rows), *smaller):
+        kept = kept_in(more)
+        assert all(kept[what] >= number for what, number in kept_in(less).items()), (less, more)
+    assert rows[0].kept != rows[-1].kept

@@ -45,6 +45,7 @@ class ScriptedModel:
         self._lock = Lock()
         self._numbers = count(1)
         self._waits = 0
+        self.waits_for_us = True  # False: it goes on where our server is not there
         self.requests: list[str] = []  # those of the agent, as they came
         self.unbound: list[str] = []  # the refusals of thinking behind another beginning
         self.dropped = 0  # requests of which such thinking was dropped, as they wished
@@ -59,9 +60,9 @@ class ScriptedModel:
         said = json.dumps(body, ensure_ascii=False)
         if any(words in json.dumps(_newest(body)) for words in SUMMARY_REQUESTS):
             return Step(DROPS_EVERYTHING)
-        if OWN_TOOLS not in json.dumps(body.get("tools", [])):
-            if not body.get("tools"):
-                return Step(SNAPSHOT if "state_snapshot" in said else "a title")
+        if not body.get("tools"):
+            return Step(SNAPSHOT if "state_snapshot" in said else "a title")
+        if self.waits_for_us and OWN_TOOLS not in json.dumps(body["tools"]):
             self._waits += 1  # a host whose server never comes would ask for ever
             return WAIT if self._waits < MOST_WAITS else Step("our server is not there")
         with self._lock:

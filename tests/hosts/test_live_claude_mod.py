@@ -4,102 +4,27 @@ from __future__ import annotations
 
 import json
 import os
-import re
-import shutil
 import signal
-import sqlite3
+import subprocess
 from collections.abc import Callable
-from contextlib import closing
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from mcp_compaction.core.log.pinned import PINNED_LABEL
-from tests.checkers import problems
-from tests.hosts.live import BOUND, PROGRAM, ClaudeCode, binary_of, needs_hosts
-from tests.hosts.scripted_model import DROPS_EVERYTHING, ScriptedModel, Step, serve_model
-from tests.hosts.terminal import Terminal
+from tests.hosts.live import PROGRAM, needs_hosts
+from tests.hosts.live_mod import (
+    PIN,
+    PINNED,
+    RULE,
+    ModdedClaude,
+    check,
+    read,
+    size_of,
+    type_in,
+    without_marks,
+)
+from tests.hosts.scripted_model import ScriptedModel, Step, serve_model
 
 pytestmark = needs_hosts
-
-PLUGIN = Path(__file__).parents[2] / "mcp_compaction/hosts/claude_code/marketplace/mcp-compaction"
-SERVER = "mcp__plugin_mcp-compaction_compaction"
-RULE = 'Never push to "main" — not even once — é ü “x”.'
-PIN = Step(tool="pin_constraint", arguments={"text": RULE})
-PINNED = json.dumps(f"by user: {RULE}", ensure_ascii=False)[1:-1]
-
-
-def read(number: int) -> Step:
-    """Read a report of about 1,000 tokens."""
-    line = f"seq -f 'line %g of report {number} is in order' 100; echo E47{number} disk is full"
-    return Step(f"Report {number}.", tool="shell", arguments={"command": line})
-
-
-@dataclass(slots=True)
-class ModdedClaude(ClaudeCode):
-    """Claude Code with our plugin from a folder of its own, and nothing else of ours."""
-
-    @property
-    def plugin(self) -> Path:
-        """The folder of the plugin."""
-        return self.folder / "plugin"
-
-    def plug_in(self) -> list[str]:
-        """Copy the plugin as an installation does; gives the command that runs the host."""
-        self.project.mkdir(parents=True, exist_ok=True)
-        if not self.plugin.exists():
-            shutil.copytree(PLUGIN, self.plugin)
-            servers = json.loads((self.plugin / ".mcp.json").read_text("utf-8"))
-            servers["mcpServers"]["compaction"]["command"] = PROGRAM
-            (self.plugin / ".mcp.json").write_text(json.dumps(servers), encoding="utf-8")
-        command = [binary_of("claude-code"), "--plugin-dir", str(self.plugin), "--model", BOUND]
-        return [*command, "--allowedTools", "Bash", SERVER]
-
-    def run(self, *turns: str | Callable[[], str], resume: str | None = None) -> str:
-        """Run one process through some turns; the id of its session at the end."""
-        command = [*self.plug_in(), "-p", "--verbose"]
-        command += ["--input-format", "stream-json", "--output-format", "stream-json"]
-        command += ["--resume", resume] if resume else []
-        return self._talk(command, self.environ, turns)
-
-    def open(self) -> Terminal:
-        """Start it as a person does who has used it before."""
-        command = self.plug_in()
-        home = self.folder / "home"
-        home.mkdir(exist_ok=True)
-        trusted = {"hasTrustDialogAccepted": True, "hasCompletedProjectOnboarding": True}
-        known: dict[str, Any] = {
-            "hasCompletedOnboarding": True,
-            "theme": "dark",
-            "customApiKeyResponses": {"approved": [self.environ["ANTHROPIC_API_KEY"]]},
-            "projects": {str(self.project): trusted},
-        }
-        (home / ".claude.json").write_text(json.dumps(known), encoding="utf-8")
-        environ = {**self.environ, "DISABLE_AUTOUPDATER": "1", "LANG": "C.UTF-8"}
-        return Terminal(command, self.project, environ)
-
-    def rows_kept(self) -> list[str]:
-        """What is recorded, in order."""
-        (path,) = (self.folder / "home").rglob("store.db")
-        with closing(sqlite3.connect(path)) as store:
-            return [raw for (raw,) in store.execute("SELECT raw FROM message ORDER BY id")]
-
-
-def messages_of(request: str) -> list[dict[str, Any]]:
-    """The messages of a request that are a user's or a model's."""
-    return [one for one in json.loads(request)["messages"] if one["role"] != "system"]
-
-
-def size_of(request: str) -> int:
-    """The size of what was said in a request, without what the host itself tells."""
-    return len(json.dumps(messages_of(request)))
-
-
-def check(model: ScriptedModel) -> None:
-    """No request was refused for its form, and the host has asked for no summary."""
-    for request in model.requests:
-        assert not problems(messages_of(request), "anthropic")
-        assert json.dumps(DROPS_EVERYTHING)[1:-1] not in request
 
 
 def test_the_hosts_compaction_is_our_view_with_the_pin_once(tmp_path: Path) -> None:
@@ -160,13 +85,6 @@ def test_the_agents_compaction_is_taken_over_when_its_turn_ends(tmp_path: Path) 
         check(model)
 
 
-def type_in(terminal: Terminal, text: str) -> None:
-    """Type a prompt, and send it."""
-    terminal.press(text)
-    terminal.wait_for(text)
-    terminal.press("\r")
-
-
 def test_without_its_server_the_host_compacts_by_itself_and_goes_on(tmp_path: Path) -> None:
     reads = [read(n) for n in range(4)]
     with serve_model(ScriptedModel(*reads, Step("read"), Step("on"))) as model:
@@ -219,11 +137,6 @@ def test_within_a_turn_the_request_after_compress_context_is_smaller(tmp_path: P
         check(model)
 
 
-def without_marks(messages: list[dict[str, Any]]) -> str:
-    """Messages without the host's cache marks, which move."""
-    return re.sub(r', "cache_control": \{[^}]*\}', "", json.dumps(messages))
-
-
 def test_a_large_result_is_a_preview_in_the_request_after_it(tmp_path: Path) -> None:
     wishes = {"MCP_COMPACTION_OFFLOAD_ON_ARRIVAL": "true"}
     wishes["MCP_COMPACTION_OFFLOAD_OVER_TOKENS"] = "500"
@@ -233,3 +146,33 @@ def test_a_large_result_is_a_preview_in_the_request_after_it(tmp_path: Path) -> 
         assert "line 50 of report 0" not in model.requests[2]
         assert "recall_archived refs m" in model.requests[2]
         assert any("line 50 of report 0" in raw for raw in host.rows_kept())
+
+
+def test_a_pin_made_in_a_terminal_is_in_the_next_request_and_once_after_compactions(
+    tmp_path: Path,
+) -> None:
+    reads = [read(n) for n in range(6)]
+    says = [Step("read"), Step("on"), Step("and on"), Step("still"), Step("yes")]
+    with serve_model(ScriptedModel(*reads, *says)) as model:
+        host = ModdedClaude(tmp_path, model)
+        pin = pin_in_terminal(host, "Go on.")
+        host.run("Read the reports.", pin, "And on?", "/compact", "Still?", "/compact", "Now?")
+        before, first, *later = model.requests[len(reads) :]
+        shown = PINNED.replace("by user", "by agent")  # no person sits before that terminal
+        assert shown not in before
+        assert [one.count(shown) for one in (first, *later)] == [1] * 4
+        sent = json.loads(before)["messages"]
+        assert without_marks(json.loads(first)["messages"][: len(sent)]) == without_marks(sent)
+        assert not any(RULE in raw for raw in host.rows_kept())
+        check(model)
+
+
+def pin_in_terminal(host: ModdedClaude, prompt: str) -> Callable[[], str]:
+    """A turn before which the user pins the rule in a terminal."""
+
+    def pin() -> str:
+        command = [PROGRAM, "pin", RULE]
+        subprocess.run(command, env=host.environ, cwd=host.project, check=True, capture_output=True)
+        return prompt
+
+    return pin

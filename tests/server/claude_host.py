@@ -30,6 +30,7 @@ class ClaudeHost:
         self.folder.mkdir(parents=True, exist_ok=True)
         self.rows: list[dict[str, Any]] = []  # of the transcript that are in the window
         self.kept: list[dict[str, Any]] = []  # those before the last compaction
+        self.beside: dict[int, str] = {}  # what the module told with prompts, by their numbers
         self._number = 0
         self._chars = 0  # in the window
         self._now = datetime(2026, 11, 17, 10, tzinfo=UTC)
@@ -49,6 +50,15 @@ class ClaudeHost:
         """Have a person type a prompt while the agent is at work: it has no handle."""
         told = {"type": "queued_command", "prompt": text, "commandMode": "prompt"}
         self._write({**self._line("attachment"), "attachment": told})
+
+    async def prompt(self, place: Path, text: str) -> None:
+        """Have a person type a prompt; what the module puts beside it is in the next request."""
+        _, told = await ask(place, "/claude/prompt", session=self.session)
+        if told["context"]:
+            attachment = {"type": "hook_additional_context", "content": [told["context"]]}
+            self._write({**self._line("attachment"), "attachment": attachment})
+            self.beside[self._number + 1] = told["context"]
+        self.type(text)
 
     def answer(self, text: str, thinking: str = "") -> None:
         """Have the model answer; a thought is a row of its own."""
@@ -155,6 +165,11 @@ class ClaudeHost:
         merged: list[dict[str, Any]] = []
         for line in self.rows:
             message = line["message"]
+            beside = self.beside.get(UUID(line["uuid"]).int)
+            if beside is not None:
+                reminder = f"<system-reminder>\nhook: {beside}\n</system-reminder>"
+                block = {"type": "text", "text": reminder}
+                message = {**message, "content": [block, *_blocks_of(message)]}
             if merged and merged[-1]["role"] == message["role"]:
                 merged[-1]["content"] += _blocks_of(message)
             else:

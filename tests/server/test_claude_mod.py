@@ -11,8 +11,11 @@ from typing import Any
 import pytest
 
 from mcp_compaction.core.log.pinned import PINNED_LABEL
+from mcp_compaction.ports import SessionKey
+from mcp_compaction.settings import load_settings
+from mcp_compaction.wiring import open_compactor
 from tests.checkers import problems
-from tests.server.claude_host import SESSION, ClaudeHost, claude_talk
+from tests.server.claude_host import PROJECT, SESSION, ClaudeHost, claude_talk
 from tests.view_service.test_listening import ask
 
 pytestmark = pytest.mark.anyio
@@ -303,3 +306,50 @@ async def test_unless_it_is_set_no_request_is_changed(tmp_path: Path) -> None:
         wish: dict[str, Any] = {"reason": "read", "force": True, "target_percent": 5}
         await talk.say("compress_context", **wish)
         assert await fit(place, host) is None
+
+
+OTHER = "Ask before you change a schema,\nwhatever it is."
+
+
+async def pin_outside(folder: Path, text: str) -> None:
+    """Pin a text for the project, as its user does in a terminal."""
+    compactor = await open_compactor(load_settings({"HOME": str(folder / "home")}))
+    try:
+        info, _ = await compactor.open(SessionKey(project=PROJECT))
+        await compactor.pin(info, text, by="user", scope="project")
+    finally:
+        await compactor.close()
+
+
+@pytest.mark.parametrize("shrinks", ["true", "false"])
+async def test_a_pin_made_outside_goes_with_the_next_prompt_once_and_changes_nothing_sent(
+    tmp_path: Path, shrinks: str
+) -> None:
+    shown = "by user: Ask before you change a schema,\\n  | whatever it is."
+
+    async def send() -> list[dict[str, Any]]:
+        sent = await fit(place, host)
+        return host.request_with_reminders() if sent is None else sent["messages"]
+
+    async with claude_talk(tmp_path, {**WIDE, "shrink_in_turn": shrinks}) as (talk, host, place):
+        await host.prompt(place, RULE)
+        await talk.say("pin_constraint", text=RULE)
+        assert not host.beside  # it was said here
+        work(host, 0, 12)
+        before = await send()
+        await pin_outside(tmp_path, OTHER)
+        for text in ("Go on.", "And on."):
+            await host.prompt(place, text)
+            host.answer("I do.")
+            after = await send()
+            assert after[: len(before)] == before
+            assert json.dumps(after).count(shown) == 1
+        wish: dict[str, Any] = {"reason": "read", "force": True, "target_percent": 5}
+        await talk.say("compress_context", **wish)
+        await host.prompt(place, "Still there?")
+        assert json.dumps(await send()).count(shown) == 1
+        host.beside.clear()  # as the module does when the view is taken over
+        await host.compact(place)
+        await host.prompt(place, "And now?")
+        assert json.dumps(await send()).count(shown) == 1
+        assert not any("Ask before you" in raw for *_, raw in rows_kept(tmp_path))

@@ -104,7 +104,7 @@ def make_plan(
     if window.tokens > goal:
         window = drop_excerpts(window, goal, policy, count)
     if room is None:
-        window = _climb(window, LADDER, goal, policy, count)
+        window = _climb(window, LADDER, goal, _with_small_digests(policy, goal), count)
     elif follows or window.tokens > goal:  # what is within its target already stays as it is
         window = _make_room(window, goal, room, policy, count)
     if window.tokens > goal and window.has_new_digests:
@@ -144,14 +144,19 @@ def _make_room(
         window = shrink_newest(_limit_tail(window, goal, room, policy), policy, count)
     if goal * _FAR_ABOVE_GOAL > window.tokens:  # else only digests are small enough
         window = _climb(window, _SHORTENING, goal, policy, count)
-    most = max(1, min(policy.digest_max_tokens, goal * _DIGEST_SHARE // 100))
-    tight = policy.model_copy(update={"digest_max_tokens": most})
+    tight = _with_small_digests(policy, goal)
     has_digests = any(isinstance(block, DigestBlock) for block in window.blocks)
     if window.tokens > goal or has_digests:
         window = summarize_all(window, tight, _steps_outside_tail(window, policy))
     if not window.has_new_digests:
         window = merge_all(window, tight)
     return _climb(window, _DIGESTING, goal, tight, count)
+
+
+def _with_small_digests(policy: Policy, goal: int) -> Policy:
+    """The policy by which a digest leaves most of the goal to the newest steps."""
+    most = max(1, min(policy.digest_max_tokens, goal * _DIGEST_SHARE // 100))
+    return policy.model_copy(update={"digest_max_tokens": most})
 
 
 def _limit_tail(window: WindowPlan, goal: int, room: RoomForTarget, policy: Policy) -> WindowPlan:

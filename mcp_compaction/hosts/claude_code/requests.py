@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import cast
 
+from mcp_compaction.core.log.pinned import PINNED_LABEL
 from mcp_compaction.formats.content import blocks_of
 from mcp_compaction.formats.fingerprint import fingerprint_of
 from mcp_compaction.hosts.claude_code.rows import Row
@@ -101,7 +102,7 @@ class SplitRequest:
         return _merge(self._with_hosts(laid))
 
     def _with_hosts(self, laid: Sequence[Piece]) -> list[Piece]:
-        """The pieces with what the host tells, each where it stood, or early."""
+        """The pieces with what the host tells, each where it stood, or early; pins once."""
         there = {id(piece) for piece in laid}
         left = [one for piece in self.pieces if id(piece) not in there for one in piece.behind]
         early = {_print_of(one): one for one in left}.values()  # hosts repeat their reminders
@@ -111,7 +112,15 @@ class SplitRequest:
             pieces += piece.behind if id(piece) in {id(one) for one in self.pieces} else ()
             if number == 0:
                 pieces += early
-        return pieces
+        texts = [text for piece in laid for text in _texts_of(piece.blocks)]
+        own = "\n".join(text for text in texts if text.startswith(PINNED_LABEL))
+        return [one for one in pieces if id(one) in there or not _is_shown_in(own, one)]
+
+
+def _is_shown_in(own: str, piece: Piece) -> bool:
+    """Whether a piece of the host's holds pins that it was given, and that a view shows now."""
+    _, label, told = "\n".join(_texts_of(piece.blocks)).partition(f"{PINNED_LABEL}\n")
+    return bool(label) and told.partition("\n</system-reminder>")[0] in own
 
 
 def _piece_of(message: JsonObject) -> Piece:

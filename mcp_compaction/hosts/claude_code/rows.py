@@ -9,10 +9,12 @@ have a host that resumes the chat go back to where they first stood, before the 
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
+from mcp_compaction.core.log.conversation import is_own_tool
+from mcp_compaction.core.log.pinned import shown_text
 from mcp_compaction.errors import InputError
 from mcp_compaction.formats.content import blocks_of
 from mcp_compaction.formats.fingerprint import fingerprint_of
@@ -24,10 +26,11 @@ from mcp_compaction.hosts.transcripts.claude_code import (
     is_queued,
     is_skill,
     message_in,
+    told_by_hooks,
 )
 from mcp_compaction.hosts.transcripts.files import open_regular
 from mcp_compaction.hosts.transcripts.pieces import object_at, says_something, text_at
-from mcp_compaction.model import JsonObject
+from mcp_compaction.model import JsonObject, Pin
 
 _SKIPPED = b'{"type":"api-request'  # requests as they were sent: most of a transcript's bytes
 _MOST_SKILLS = 5
@@ -57,6 +60,7 @@ class ChatRows:
         self._first: dict[bytes, JsonObject] = {}  # as each thing was first written
         self._used: set[bytes] = set()  # of these, since the last compaction
         self._said: dict[bytes, JsonObject] = {}  # the same, by who said what
+        self._told: list[str] = []  # what hooks have told the model since the last compaction
         self._position = 0
 
     def has_all(self, handles: Collection[str]) -> bool:
@@ -69,7 +73,7 @@ class ChatRows:
             with open_regular(self.path) as file:
                 if file.seek(0, 2) < self._position:  # written anew
                     self._rows, self._first, self._used, self._said = {}, {}, set(), {}
-                    self._position = 0
+                    self._told, self._position = [], 0
                 file.seek(self._position)
                 data = file.read(_MOST_BYTES)
         except InputError:  # it is not there yet, or not any more
@@ -91,7 +95,8 @@ class ChatRows:
         if is_boundary(obj):  # what stays was there just now
             self._first = {key: self._first[key] for key in self._used}
             self._said = {_print_of(row.message): row.message for row in self._rows.values()}
-            self._rows, self._used = {}, set()
+            self._rows, self._used, self._told = {}, set(), []
+        self._told += told_by_hooks(obj)
         uuid, message = text_at(obj, "uuid"), message_in(obj, self.path)
         if uuid and message.get("content"):
             message = self._as_first(message, text_at(obj, "timestamp") or "", is_built(obj))
@@ -123,6 +128,14 @@ class ChatRows:
         rows = [row for row in self._rows.values() if not row.is_queued]
         rows = [row for row in rows if not row.is_meta and not row.is_skill]
         return [row for row in rows if says_something(row.message)]
+
+    def shows(self, pin: Pin) -> bool:
+        """Whether the window tells of a pin: its user said it, a call made it, or it was shown."""
+        shown = shown_text(pin.text)
+        if any(shown in text for text in self._told):
+            return True
+        blocks = (one for row in self._rows.values() for one in _words_in(row.message))
+        return any(pin.text in text or shown in text for text in blocks)
 
     def list_skills(self) -> list[JsonObject]:
         """The texts of the skills that were invoked, the newest last: a host gives no handles for
@@ -256,6 +269,15 @@ def _check(messages: Sequence[JsonObject]) -> None:
     results = [one for m in messages for one in _ids_in(m, "tool_result", "tool_use_id")]
     if sorted(called) != sorted(results):
         raise InputError("a call would be without its result; nothing was changed.")
+
+
+def _words_in(message: JsonObject) -> Iterator[str]:
+    """What a message says in the user's role, or asks of our own tools."""
+    for block in blocks_of(message):
+        if block.get("type") == "text" and message.get("role") == "user":
+            yield text_at(block, "text") or ""
+        elif block.get("type") == "tool_use" and is_own_tool(text_at(block, "name") or ""):
+            yield text_at(object_at(block, "input"), "text") or ""
 
 
 def _ids_in(message: JsonObject, kind: str, key: str) -> list[str]:

@@ -129,6 +129,15 @@ def is_queued(obj: JsonObject) -> bool:
     return object_at(obj, "attachment").get("type") == "queued_command"
 
 
+def told_by_hooks(obj: JsonObject) -> list[str]:
+    """What a line holds that hooks, or hooks of modules, have told the model."""
+    match object_at(obj, "attachment"):
+        case {"type": "hook_additional_context", "content": list() as content}:
+            return [one for one in content if isinstance(one, str)]
+        case _:
+            return []
+
+
 def agent_of(obj: JsonObject) -> str:
     """The subagent that a line is about; the main agent has no name."""
     return (text_at(obj, "agentId") or _SIDECHAIN) if obj.get("isSidechain") is True else ""

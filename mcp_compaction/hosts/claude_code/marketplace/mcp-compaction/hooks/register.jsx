@@ -34,6 +34,7 @@ const now = {
   falls: 0, // compactions that were left to the host
   offloadOver: null, // tokens over which a result becomes a preview when it comes; null: none does
   viewOf: null, // the chat whose window is our view
+  latePins: null, // that went with a prompt since
   isHostCompacting: false,
 };
 
@@ -122,6 +123,7 @@ const compact = async ($, e) => {
   if (messages[0]?.role !== 'user' || messages.includes(undefined)) throw new Error('there is no view');
   now.shown = { ...now.shown, last: view.note };
   now.viewOf = await $.session.id();
+  now.latePins = null;
   $.ui.toast(view.note);
   return { messages };
 };
@@ -130,6 +132,7 @@ const compact = async ($, e) => {
 const withoutOldPins = (e, hasView) => {
   const { content } = e.message;
   if (!hasView || e.door !== 'hook-context' || !JSON.stringify(content).includes(PINNED)) return e;
+  if (now.latePins && content.some((block) => block.text?.includes(now.latePins))) return e;
   const told = content.map((block) => (block.type === 'text' ? { ...block, text: 'The pins stand in the view.' } : block));
   return { ...e, message: { ...e.message, content: told } };
 };
@@ -230,6 +233,14 @@ export const register = (on) => {
       });
     }
     return appended;
+  }).catch(($, e, next) => next(e));
+
+  // Pins that were made elsewhere: they stand with the prompt, behind all that was sent.
+  on('prompt.submit', async ($, e, next) => {
+    const { context } = await ask($, 'prompt');
+    if (!context) return next(e);
+    now.latePins = context;
+    return next({ ...e, context: [...(e.context ?? []), context] });
   }).catch(($, e, next) => next(e));
 
   on('turn.complete', async ($, e, next) => {
