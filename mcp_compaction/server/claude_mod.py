@@ -29,6 +29,7 @@ from mcp_compaction.formats.thinking import sending_of
 from mcp_compaction.hosts.claude_code.mods import ServedChat, forget_chat, note_chat
 from mcp_compaction.hosts.claude_code.requests import SplitRequest, is_sendable
 from mcp_compaction.hosts.claude_code.rows import ChatRows, Row, tell_rows
+from mcp_compaction.hosts.claude_code.whole import list_whole_chat, was_compacted_by_host
 from mcp_compaction.hosts.events import hooked_hosts
 from mcp_compaction.hosts.finding import chats_before, subagents_of, transcripts_of_chat
 from mcp_compaction.hosts.folders import trusted_environ
@@ -65,6 +66,10 @@ _LARGE = 300_000  # tokens of a window that is compacted in a process of its own
 _PATIENCE_AT_END = 1.0  # seconds for what was said last
 _MOST_EARLIER = 3  # chats whose last words may have come after all else
 _MOST_SHOWN = 120  # characters
+_CHARS = 4  # of a token, about
+_NOT_COMPACTED = (
+    "Claude Code has compacted nothing of this chat; /window undo takes back a compaction of ours."
+)
 _STILL_MUCH = 0.5  # of a full window, which the agent's own compaction has left
 
 Trigger = Literal["manual", "auto", "plugin"]
@@ -87,6 +92,7 @@ class _Chat:
     limit: int | None = None  # tokens at which the host compacts it by itself
     is_changed: bool = False  # its view, since the host last took one
     shrinks: bool = False  # its requests show our view within a turn, too
+    wants_whole: bool = False  # its next compaction gives back what the host's own took away
     doing: str = ""  # what a compaction that runs is at
     last: str = ""  # compaction, in a line
     served: ServedChat | None = None
@@ -150,6 +156,7 @@ class ClaudeMod:
             "request": self._fit_request,
             "status": self._describe,
             "window": self._answer_command,
+            "uncompact": self._wish_for_whole_chat,
         }
         return await answers[path.removeprefix(PATH)](chat, body)
 
@@ -337,7 +344,50 @@ class ClaudeMod:
             raise InputError("the host told of no rows.")
         compactor = await self._state.compactor()
         info = await self._open(compactor, chat, body)
+        if chat.wants_whole and chat.transcript is not None:
+            chat.wants_whole = False
+            return await self._make_whole(compactor, info, chat, rows, body)
         return await self._make_view(compactor, info, chat, rows, body)
+
+    # What the host itself has compacted
+
+    async def _wish_for_whole_chat(self, chat: _Chat, _: dict[str, Any]) -> JsonObject:
+        """Have the next compaction give back what the host's own ones took away."""
+        transcript = await self._find_transcript(chat)
+        if transcript is None or not await self._state.threads.run(
+            was_compacted_by_host, transcript
+        ):
+            return {"text": _NOT_COMPACTED, "compact": False}
+        chat.wants_whole = True
+        return {"text": "All that was said comes back with the next /compact.", "compact": True}
+
+    async def _make_whole(
+        self,
+        compactor: Compactor,
+        info: SessionInfo,
+        chat: _Chat,
+        rows: Sequence[Row],
+        body: dict[str, Any],
+    ) -> JsonObject:
+        """The rows of a chat from before the host's compactions: whole where they fit below what
+        a compaction leaves, else as our view."""
+        threads = self._state.threads
+        assert chat.transcript is not None
+        every = await threads.run(list_whole_chat, chat.transcript, rows)
+        given = [row.message for row in every]
+        options = FitOptions(relieve=False, is_hearsay=True, is_sent=False)
+        shown = (await compactor.fit(info, given, options)).messages
+        release = self._state.settings.policy.release_percent
+        if chat.limit is not None and 100 * _size(shown) / _CHARS > release * chat.limit:
+            await self._compress(compactor, info, chat, body)
+            shown = (await compactor.fit(info, given, options)).messages
+        try:
+            told = await threads.run(tell_rows, rows, shown)  # others the host has no handle of
+        except InputError as error:
+            return {"skip": f"the chat stays as it is: {error}"}
+        chat.last = f"all {plural(len(every), 'message')} back"
+        self._note(chat, ours=1)
+        return {"rows": cast("Any", told), "note": chat.last}
 
     async def _make_view(
         self,

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from mcp_compaction.core.log.pinned import PINNED_LABEL
+from tests.checkers import problems
 from tests.hosts.live import PROGRAM, needs_hosts
 from tests.hosts.live_mod import (
     PIN,
@@ -17,6 +18,7 @@ from tests.hosts.live_mod import (
     RULE,
     ModdedClaude,
     check,
+    messages_of,
     read,
     size_of,
     type_in,
@@ -25,6 +27,8 @@ from tests.hosts.live_mod import (
 from tests.hosts.scripted_model import ScriptedModel, Step, serve_model
 
 pytestmark = needs_hosts
+
+RULE_NOT_PINNED = "Never deploy on a Friday. Say hello."
 
 
 def test_the_hosts_compaction_is_our_view_with_the_pin_once(tmp_path: Path) -> None:
@@ -176,3 +180,24 @@ def pin_in_terminal(host: ModdedClaude, prompt: str) -> Callable[[], str]:
         return prompt
 
     return pin
+
+
+def test_what_the_host_compacted_three_times_comes_back_when_its_user_asks(tmp_path: Path) -> None:
+    reads = [step for n in range(3) for step in (read(n), Step("read"))]
+    steps = [Step("hello"), *reads, Step("here I am"), Step("still here")]
+    with serve_model(ScriptedModel(*steps)) as model:
+        host = ModdedClaude(tmp_path, model)
+        host.plug_in()
+        module = host.plugin / "hooks/register.jsx"
+        ours = module.read_bytes()
+        module.write_text("export const register = (", "utf-8")  # the host compacts by itself
+        turns = [turn for n in range(3) for turn in (f"Read report {n}.", "/compact")]
+        session = host.run(RULE_NOT_PINNED, *turns)
+        module.write_bytes(ours)
+        host.run("Are you there?", "/uncompact", "/compact", "And now?", resume=session)
+        last = model.requests[-1]
+        assert not problems(messages_of(last), "anthropic")
+        for sentence in (RULE_NOT_PINNED, *(f"Read report {n}." for n in range(3))):
+            assert sentence in last
+        assert "line 50 of report 1" in last
+        assert not model.unbound

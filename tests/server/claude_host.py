@@ -86,6 +86,13 @@ class ClaudeHost:
         left = [line for line in lines if row["uuid"] not in line]
         self.transcript.write_text("".join(left), encoding="utf-8")
 
+    def compact_by_host(self, summary: str) -> None:
+        """Compact as the host does without us: a summary stands for all that was said."""
+        boundary = {**self._line("system"), "subtype": "compact_boundary"}
+        self._write({**boundary, "compactMetadata": {"trigger": "manual"}})
+        self.kept, self.rows = self.rows, []
+        self._add("user", summary, isCompactSummary=True)
+
     def write_built(self, text: str) -> None:
         """Write what another plugin's compaction has built in the user's role."""
         self._add("user", text)

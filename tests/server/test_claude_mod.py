@@ -353,3 +353,46 @@ async def test_a_pin_made_outside_goes_with_the_next_prompt_once_and_changes_not
         await host.prompt(place, "And now?")
         assert json.dumps(await send()).count(shown) == 1
         assert not any("Ask before you" in raw for *_, raw in rows_kept(tmp_path))
+
+
+async def test_what_the_host_compacted_away_comes_back_when_its_user_asks(tmp_path: Path) -> None:
+    async with claude_talk(tmp_path) as (_, host, place):
+        host.type(RULE)
+        host.answer("Understood.", "well")
+        for number in range(3):
+            work(host, number, number + 1)
+            host.compact_by_host("This session is being continued. We talked.")
+        host.type("What is next?")
+        _, told = await ask(place, "/claude/uncompact", session=SESSION)
+        assert told["compact"]
+        view = await host.compact(place, limit_tokens=500_000)
+        assert "messages back" in view["note"]
+        said = host.tell()
+        for sentence in (RULE, "Read report 0.", "Read report 2.", "What is next?"):
+            assert json.dumps(sentence, ensure_ascii=False)[1:-1] in said
+        assert "line 50 of report 1" in said
+        assert "We talked." not in said
+        assert '"thinking"' not in said
+        assert not problems(host.request(), "anthropic")
+
+
+async def test_where_it_does_not_fit_it_comes_back_as_our_view(tmp_path: Path) -> None:
+    async with claude_talk(tmp_path) as (_, host, place):
+        host.type(RULE)
+        work(host, 0, 12)
+        whole = len(host.tell())
+        host.compact_by_host("This session is being continued. We talked.")
+        await ask(place, "/claude/uncompact", session=SESSION)
+        await host.compact(place, limit_tokens=4_000)
+        assert len(host.tell()) < whole / 2
+        assert json.dumps(RULE, ensure_ascii=False)[1:-1] in host.tell()
+        assert not problems(host.request(), "anthropic")
+
+
+async def test_a_chat_that_the_host_has_not_compacted_stays_as_it_is(tmp_path: Path) -> None:
+    async with claude_talk(tmp_path) as (_, host, place):
+        host.type(RULE)
+        host.answer("Understood.")
+        _, told = await ask(place, "/claude/uncompact", session=SESSION)
+        assert not told["compact"]
+        assert "/window undo" in told["text"]

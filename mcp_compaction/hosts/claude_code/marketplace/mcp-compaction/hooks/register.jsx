@@ -179,6 +179,7 @@ export const register = (on) => {
     now.version = (await $.session.version()).version;
     try {
       await $.command.register({ name: 'window', description: 'The context window: pins, receipts, undo, search' });
+      await $.command.register({ name: 'uncompact', description: 'Give this chat back what Claude Code compacted away' });
     } catch {} // another plugin has the name
     return started;
   });
@@ -276,6 +277,17 @@ export const register = (on) => {
         <Text dimColor>{parts.join(' | ')}</Text>
       </Box>
     );
+  });
+
+  on('command.run', { command: 'uncompact' }, async ($) => {
+    try {
+      const told = await ask($, 'uncompact', {}, COMPACT_MS);
+      if (!told.compact || !now.isInteractive) return { text: told.text };
+      await $.session.compact();
+      return { text: now.shown.last };
+    } catch {
+      return { text: 'mcp-compaction: its server is not there yet; nothing was changed. Try it again in a moment.' };
+    }
   });
 
   on('command.run', { command: 'window' }, async ($, e) => {
