@@ -15,6 +15,7 @@ from mcp_compaction.core.log.pinned import pinned_block
 from mcp_compaction.core.text.refs import number_of
 from mcp_compaction.model import SessionInfo
 from mcp_compaction.server.state import State, errors_as, state_of
+from mcp_compaction.server.window_app import MIME_TYPE, URI, read_app
 
 Ctx = Context[State]
 
@@ -40,6 +41,7 @@ def register(server: MCPServer[State], state: State) -> None:
         ("compaction://{session}/digests", "All digests", _TEXT, digests),
         ("compaction://{session}/messages/{ref}", "A message, byte for byte", _JSON, message),
         ("compaction://{session}/receipts/{ref}", "A receipt", _TEXT, receipt),
+        (URI, "The context window", MIME_TYPE, app),
     ):
         server.resource(uri, title=title, mime_type=kind)(read)
 
@@ -48,6 +50,11 @@ async def _find_session(ctx: Ctx, name: str) -> tuple[Compactor, SessionInfo]:
     state = state_of(ctx)
     compactor = await state.compactor()
     return compactor, await compactor.find(state.project, name)
+
+
+async def app() -> str:
+    """The page that a host may show beside what context_stats answers."""
+    return read_app()
 
 
 @errors_as(ResourceNotFoundError)

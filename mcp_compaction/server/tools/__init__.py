@@ -16,6 +16,7 @@ from mcp_compaction.server.tools.pinning import pin_constraint, unpin_constraint
 from mcp_compaction.server.tools.recalling import recall_archived
 from mcp_compaction.server.tools.recording import record_messages
 from mcp_compaction.server.tools.stats import context_stats
+from mcp_compaction.server.window_app import URI
 from mcp_compaction.tools.arguments import (
     Arguments,
     CompressContext,
@@ -82,6 +83,14 @@ def list_withheld(by_agent: bool) -> dict[str, str]:
     return {} if by_agent else {compress_context.__name__: SYSTEM_COMPACTS}
 
 
+def _meta_of(tool: Tool) -> dict[str, Any] | None:
+    """What hosts are told of a tool beside its description."""
+    meta: dict[str, Any] = {"anthropic/alwaysLoad": True} if tool.is_core and tool.is_listed else {}
+    if tool.function is context_stats:
+        meta["ui"] = {"resourceUri": URI}
+    return meta or None
+
+
 def register(server: MCPServer[State], tools: Iterable[Tool]) -> None:
     """Publish these tools."""
     for tool in tools:
@@ -96,6 +105,6 @@ def register(server: MCPServer[State], tools: Iterable[Tool]) -> None:
             title=tool.title,
             description=description_of(tool.described_by),
             annotations=annotations,
-            meta={"anthropic/alwaysLoad": True} if tool.is_core and tool.is_listed else None,
+            meta=_meta_of(tool),
             structured_output=False,
         )

@@ -37,13 +37,14 @@ async def reply(
     asked: str | None,
     shows_pins: bool = False,
     has_fill: bool = False,
+    facts: dict[str, Any] | None = None,
 ) -> CallToolResult:
     """A text with what belongs around it; its last line the fill where that is known.
 
     What came of relieving the session meanwhile is told in the first answer after its end.
 
     `asked`: the session as it was named. `shows_pins`: where the window is not the caller's own,
-    the pins come first. `has_fill`: the text says it already.
+    the pins come first. `has_fill`: the text says it already. `facts`: for a page beside the text.
     """
     state = state_of(ctx)
     compactor = await state.compactor()
@@ -65,7 +66,8 @@ async def reply(
         fill = await compactor.fill_shown(info)
         if fill is not None:
             lines.append(answers.fill_line(fill))
-    return CallToolResult(content=[TextContent(type="text", text="\n".join(lines))], _meta=meta)
+    whole = {**(meta or {}), **(facts or {})} or None
+    return CallToolResult(content=[TextContent(type="text", text="\n".join(lines))], _meta=whole)
 
 
 async def _pins_first(state: State, compactor: Compactor, info: SessionInfo | None) -> list[str]:

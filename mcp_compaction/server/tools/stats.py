@@ -11,6 +11,7 @@ from mcp_compaction.errors import NothingRecorded, UnknownSession
 from mcp_compaction.model import Session
 from mcp_compaction.server.state import State, errors_as, state_of
 from mcp_compaction.server.tools.replying import Ctx, reply, reply_without_session
+from mcp_compaction.server.window_app import facts_of
 from mcp_compaction.tools import answers, arguments
 from mcp_compaction.tools.hooked_answers import HookedChat
 
@@ -37,7 +38,7 @@ async def context_stats(
     mode = state.mode(ctx, info)
     hooked = await _hooked_chat(state, compactor, loaded, found.fill.tokens)
     text = answers.stats_text(found, mode, cues, passages, by_agent=state.by_agent, hooked=hooked)
-    return await reply(ctx, info, text, asked=session, has_fill=True)
+    return await reply(ctx, info, text, asked=session, has_fill=True, facts=facts_of(found))
 
 
 async def _hooked_chat(
