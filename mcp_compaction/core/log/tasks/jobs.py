@@ -10,7 +10,6 @@ from typing import NamedTuple
 from mcp_compaction.core.log.endings import ending_of_call
 from mcp_compaction.core.log.failures import causes_of
 from mcp_compaction.core.log.identifiers import exit_code
-from mcp_compaction.core.log.shell import parts_of
 from mcp_compaction.core.log.tool_calls import (
     action_of,
     is_background,
@@ -18,6 +17,7 @@ from mcp_compaction.core.log.tool_calls import (
 from mcp_compaction.core.text.patterns import pattern_of, word_set
 from mcp_compaction.core.text.words import first_line
 from mcp_compaction.model import AccountValue, Item, Message, ToolCall, ToolResult
+from mcp_compaction.shell import commands_of
 
 _STARTED = pattern_of(
     r"\b(?:running in (?:the )?background|launched|started|spawned|backgrounded)\b", re.I
@@ -108,7 +108,7 @@ def _strike_crashed(jobs: dict[str, _Job], shown: str) -> None:
 def _files_written(call: ToolCall) -> Iterator[str]:
     """The files that a command writes its output into."""
     action = action_of(call)
-    for part in parts_of(action.target) if action.kind == "run" else ():
+    for part in (commands_of(action.target) or ()) if action.kind == "run" else ():
         yield from (normpath(join(part.folder, path)) for path in part.written)
 
 
@@ -117,7 +117,7 @@ def _file_shown(call: ToolCall) -> str:
     action = action_of(call)
     if action.kind == "read" and not action.detail:
         return normpath(action.target)
-    parts = parts_of(action.target) if action.kind == "run" else ()
+    parts = (commands_of(action.target) or ()) if action.kind == "run" else ()
     working = [part for part in parts if part.words and part.words[0] not in _WAITS]
     if len(working) != 1 or working[0].words[0] not in _SHOWS:
         return ""
