@@ -36,12 +36,14 @@ _SHELL_TEXT = re.compile(r"-[a-z]*c")
 
 class Command(NamedTuple):
     """One command of a line: its words without wrappers, the files that its output goes into, the
-    folder that the line went to before it, and what it is given by a here-document."""
+    folder that the line went to before it, what it is given by a here-document, and whether the
+    line goes on without waiting for it."""
 
     words: tuple[str, ...]
     written: tuple[str, ...] = ()
     folder: str = ""
     given: str = ""
+    is_left: bool = False
 
     @property
     def name(self) -> str:
@@ -181,7 +183,9 @@ class _Reader:
         if (said == "(" and self._words) or said.startswith(";;"):
             raise _UnreadableError  # a function, an array, a case
         self._end()
-        if said == "(":
+        if said == "&" and self._found:
+            self._found[-1] = self._found[-1]._replace(is_left=True)
+        elif said == "(":
             self._folders.append(self._folders[-1])
         elif said == ")":
             self._folders.pop()
