@@ -61,8 +61,6 @@ class Programs(NamedTuple):
     does_with_found: frozenset[str]
     keywords: frozenset[str]
     shells: frozenset[str]
-    elsewhere: frozenset[str]
-    only_tries: frozenset[str]
     wrappers: dict[str, frozenset[str]]
     before_subcommand: dict[str, frozenset[str]]
 

@@ -60,23 +60,12 @@ class ShellCommand(Value):
     files: dict[str, Deed] = Field(default_factory=dict[str, Deed])
 
 
-class ReportSign(Value):
-    """One way in which a line that a run printed says what was done to a file."""
-
-    does: Literal["write", "edit"]
-    says: str
-    example: str
-    file: str
-    near_miss: str
-
-
 class _File(Value):
     changes_files: str
     programs: dict[str, JsonValue]  # which `shell.py` reads alone
     tool: tuple[ToolNames, ...]
     ending: tuple[EndingSign, ...]
     command: tuple[ShellCommand, ...]
-    report: tuple[ReportSign, ...]
 
 
 def known_tools() -> tuple[ToolNames, ...]:
@@ -92,11 +81,6 @@ def known_endings() -> tuple[EndingSign, ...]:
 def known_commands() -> tuple[ShellCommand, ...]:
     """The shell commands that change files."""
     return _read_file().command
-
-
-def known_reports() -> tuple[ReportSign, ...]:
-    """The ways in which a line that a run printed says what was done to a file."""
-    return _read_file().report
 
 
 def code_that_changes_files() -> str:

@@ -27,12 +27,12 @@ class _Failure(NamedTuple):
 def learned_items(reading: Reading) -> list[Item]:
     """What failed in the span and was not done again since, the newest first."""
     found = [one for one in _failures(reading) if reading.is_in_span(one.entry.ref)]
-    return [_item_of(one) for one in found[:_MOST]]
+    return [_item_of(one, reading) for one in found[:_MOST]]
 
 
 def still_failing(reading: Reading) -> list[Item]:
     """What failed, in the span or after it, and was not done again since."""
-    return [_item_of(one) for one in _failures(reading)]
+    return [_item_of(one, reading) for one in _failures(reading)]
 
 
 def _failures(reading: Reading) -> list[_Failure]:
@@ -71,10 +71,10 @@ def _has_searched(entry: CallEntry) -> bool:
     return is_one and not (entry.result is not None and has_not_begun(entry.result))
 
 
-def _item_of(one: _Failure) -> Item:
+def _item_of(one: _Failure, reading: Reading) -> Item:
     entry = one.entry
     if entry.action.kind == "run":
-        what = f"{command_line_of(entry.action.target, 80)}{entry.where}"
+        what = f"{command_line_of(entry.action.target, 80)}{reading.where(entry)}"
     else:
         what = f"{entry.call.name} {first_line(entry.action.target, 80)}".strip()
     found = causes_of(entry.result) if entry.result is not None and entry.ending == "failed" else ()

@@ -95,6 +95,14 @@ class Reading:
         """The calls of the span."""
         return tuple(e for e in self.ledger.entries if self.is_in_span(e.ref))
 
+    def where(self, entry: CallEntry) -> str:
+        """The folder of a command as a line tells it, where not all ran in one."""
+        return f" in {entry.folder}" if entry.folder and len(self._folders) > 1 else ""
+
+    @cached_property
+    def _folders(self) -> frozenset[str]:
+        return frozenset(e.folder for e in self.window.entries if e.folder.startswith("/"))
+
     @cached_property
     def is_talk(self) -> bool:
         """Whether people only talk here."""

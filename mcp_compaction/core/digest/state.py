@@ -34,7 +34,7 @@ def _test_runs(reading: Reading) -> Iterator[Item]:
     last: dict[str, CallEntry] = {}
     for entry in reading.window.entries:
         if entry.action.kind == "run" and entry.ending != "refused":
-            program = f"{program_of(entry.action.target)}{entry.where}"
+            program = f"{program_of(entry.action.target)}{reading.where(entry)}"
             last.pop(program, None)
             result = entry.result if entry.ending in ("done", "failed") else None
             if result is not None and is_run_of_tests(result):
@@ -51,7 +51,7 @@ def _test_runs(reading: Reading) -> Iterator[Item]:
             key=program_of(entry.action.target),
         )
         refs = (entry.ref, entry.result_ref, *(state.ref for state in changed))
-        line = f"{command_line_of(entry.action.target)}{entry.where}"
+        line = f"{command_line_of(entry.action.target)}{reading.where(entry)}"
         yield Item(text=line, refs=tuple(dict.fromkeys(refs)), value=value)
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from functools import cache
-from shlex import split
 from typing import Literal
 
 from mcp_compaction.core.log.failures import is_failure
@@ -26,13 +25,6 @@ _NOT_FOUND = pattern_of(  # what a shell says of a program, and Python of a modu
     r"|^(?:\S+: )?\S*python[\d.]*: No module named \S+$",
     re.M,
 )
-_UNPARSED = pattern_of(  # all that is told of a command whose quotation has no end
-    r"\s*(?:<returncode>\d+</returncode>\s*|(?:Error: )?[Ee]xit code:? \d+\s*)?"
-    r"(?:\S*/)?(?:(?:ba|z|da|k|a)?sh|\(eval\)):(?: ?-c:)? ?(?:line )?\d+: "
-    r"(?:Syntax error: Unterminated quoted string|unmatched ['\"`]"
-    r"|unexpected EOF while looking for matching .{1,9}"
-    r"(?:\n\S+: (?:-c: )?line \d+: syntax error: unexpected end of file)?)\s*"
-)
 _NOT_FOUND_SIGNS = ("not found", ": No module named")
 
 
@@ -49,18 +41,6 @@ def has_not_begun(result: ToolResult) -> bool:
     """Whether a result says that the program to run was not found."""
     end = result.text[-_CLOSING:]
     return any(sign in end for sign in _NOT_FOUND_SIGNS) and bool(_NOT_FOUND.search(end))
-
-
-def is_unparsed(command: str, result: ToolResult) -> bool:
-    """Whether a command of one line opens a quotation that it does not close, and all that the
-    shell said is that: it ran nothing of it. Of several lines it runs those before."""
-    if "\n" in command or not _UNPARSED.fullmatch(result.text[:_OPENING]):
-        return False
-    try:
-        split(command)
-    except ValueError:
-        return True
-    return False
 
 
 def _ends_in_trace(text: str) -> bool:

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import re
-from collections import deque
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from fnmatch import fnmatchcase
 from typing import Literal, NamedTuple
 
-from mcp_compaction.core.log.commands import main_command_of, program_of
+from mcp_compaction.core.log.commands import main_command_of
 from mcp_compaction.core.log.effects import Effect, effects_of
-from mcp_compaction.core.log.endings import CallEnding, ending_of_call, is_unparsed
+from mcp_compaction.core.log.endings import CallEnding, ending_of_call
 from mcp_compaction.core.log.recent import read_recent_once
-from mcp_compaction.core.log.reports import reports_of
 from mcp_compaction.core.log.tool_calls import Action, action_of
-from mcp_compaction.core.text.paths import is_inside
 from mcp_compaction.core.text.patterns import pattern_of
 from mcp_compaction.model import Message, ToolCall, ToolResult
 
@@ -36,7 +32,6 @@ _SAYS_UNCHANGED = pattern_of(r"\(No changes\)|No replacement was performed|No ch
 _MAKES_COMMITS = pattern_of(r"commit|revert|cherry-pick")
 _COMMIT = pattern_of(r"^\s*\[(?P<on>[^\]\n]{1,80}) (?P<id>[0-9a-f]{7,40})\] (?P<subject>.+)$")
 _MOST_CHARS = 4_000
-_MOST_CALLS = 40  # of the last ones a run may tell what became of files they named
 _NO_RESULT = "no result seen"
 
 
@@ -71,12 +66,12 @@ class CallEntry(NamedTuple):
     ending: CallEnding
     ref: str  # of the message that made the call
     result_ref: str  # of the message that answered it, or else of the same
-    folder: str = ""  # it went to for its work, where others of its family went elsewhere
 
     @property
-    def where(self) -> str:
-        """The folder as a line tells it."""
-        return f" in {self.folder}" if self.folder else ""
+    def folder(self) -> str:
+        """The folder that a command went to for its work."""
+        main = main_command_of(self.action.target) if self.action.kind == "run" else None
+        return main.folder if main is not None else ""
 
 
 class Commit(NamedTuple):
@@ -103,7 +98,7 @@ def ledger_of(messages: Iterable[Message]) -> Ledger:
 
 @read_recent_once
 def _read_ledger(messages: Sequence[Message]) -> Ledger:
-    entries = tuple(_tell_places(tuple(_entries_of(messages))))
+    entries = tuple(_entries_of(messages))
     files = _Files()
     commits: list[Commit] = []
     for entry in entries:
@@ -129,35 +124,6 @@ def _entries_of(messages: Sequence[Message]) -> Iterator[CallEntry]:
             yield CallEntry(call, result, action_of(call), ending, message.ref, where)
 
 
-def _tell_places(entries: Sequence[CallEntry]) -> Iterator[CallEntry]:
-    """The calls, with the folder each went to where those of its family ran in separate ones: what
-    passes in one place says nothing of another."""
-    placed = [(entry, _folder_of(entry)) for entry in entries]
-    went: dict[str, set[str]] = {}
-    for entry, folder in placed:
-        if folder:
-            went.setdefault(program_of(entry.action.target), set()).add(folder)
-    apart = {family for family, folders in went.items() if _are_separate(folders)}
-    for entry, folder in placed:
-        is_apart = bool(folder) and program_of(entry.action.target) in apart
-        yield entry._replace(folder=folder) if is_apart else entry
-
-
-def _are_separate(folders: Collection[str]) -> bool:
-    outermost = min(folders, key=len)
-    return not all(is_inside(folder, outermost) for folder in folders)
-
-
-def _folder_of(entry: CallEntry) -> str:
-    """The folder that a command went to for its work; "" where that cannot be told."""
-    command = entry.action.target
-    if entry.action.kind != "run" or "cd " not in command:
-        return ""
-    part = main_command_of(command)
-    is_told = part is not None and part.folder.startswith("/") and "$" not in part.folder
-    return part.folder if part is not None and is_told else ""
-
-
 def _commits_of(entry: CallEntry) -> Iterator[Commit]:
     if entry.result is None or not _MAKES_COMMITS.search(entry.action.target):
         return
@@ -173,18 +139,6 @@ class _Files:
     def __init__(self) -> None:
         self._states: dict[str, FileState] = {}
         self._by_name: dict[str, list[str]] = {}
-        self._calls: deque[ToolCall] = deque(maxlen=_MOST_CALLS)
-
-    def __contains__(self, path: object) -> bool:
-        """Whether a call so far did something to a file, or one of the last few typed its path."""
-        if path in self._states or not isinstance(path, str):
-            return path in self._states
-        typed = re.compile(rf"(?<![\w/~@+-])(?:\./)?{re.escape(path)}(?![\w/])")
-        return any(
-            isinstance(value, str) and typed.search(value)
-            for call in self._calls
-            for value in call.arguments.values()
-        )
 
     def states(self) -> dict[str, FileState]:
         """The last state of each file, in the order of the last deeds."""
@@ -192,14 +146,12 @@ class _Files:
 
     def note(self, entry: CallEntry) -> None:
         """Take down what a call did; what was refused or failed did nothing."""
-        self._calls.append(entry.call)
         match entry.action.kind:
             case "read" | "write" | "edit":
                 self._note_file_tool(entry)
-            case "run" if not _was_unparsed(entry):
+            case "run":
                 for effect in effects_of(entry.action.target):
                     self._note_effect(effect, entry)
-                self._note_reports(entry)
             case _:
                 pass
 
@@ -238,14 +190,6 @@ class _Files:
         by = f"{effect.by} {effect.path}" if effect.is_glob else effect.by
         for path in self._meant(effect):
             self._make_unknown(path, by, entry)
-
-    def _note_reports(self, entry: CallEntry) -> None:
-        """Take down what a run that was done says it did; the message that says so tells it."""
-        if entry.result is None or entry.ending != "done":
-            return
-        for report in reports_of(entry.action.target, entry.result.text, self):
-            said = entry._replace(ref=entry.result_ref)
-            self._set(report.path, _WORDS[report.does], said, "(a run says)")
 
     def _do(self, effect: Effect, entry: CallEntry) -> None:
         word = _WORDS[effect.does]
@@ -298,11 +242,6 @@ class _Files:
         others = self._by_name.get(_name_of(clean), [])
         same = [p for p in others if p.endswith(f"/{clean}") or clean.endswith(f"/{p}")]
         return same[-1] if len(same) == 1 else clean
-
-
-def _was_unparsed(entry: CallEntry) -> bool:
-    result = entry.result if entry.ending == "failed" else None
-    return result is not None and is_unparsed(entry.action.target, result)
 
 
 def _complains_of(path: str, entry: CallEntry) -> bool:
