@@ -6,8 +6,7 @@ from typing import NamedTuple
 
 from mcp_compaction.core.digest.reading import Reading, short
 from mcp_compaction.core.log.commands import command_line_of, is_search
-from mcp_compaction.core.log.endings import has_not_begun
-from mcp_compaction.core.log.failures import causes_of
+from mcp_compaction.core.log.endings import causes_of, has_not_begun
 from mcp_compaction.core.log.ledger import CHANGED, CallEntry
 from mcp_compaction.core.text.words import first_line, one_line
 from mcp_compaction.model import AccountValue, Item

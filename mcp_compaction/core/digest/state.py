@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from mcp_compaction.core.digest.reading import Reading, short
 from mcp_compaction.core.log.commands import command_line_of, program_of
-from mcp_compaction.core.log.failures import causes_of, ending_of, is_run_of_tests
+from mcp_compaction.core.log.endings import causes_of, ending_of, is_run_of_tests
 from mcp_compaction.core.log.ledger import CHANGED, CallEntry, Commit, FileState
 from mcp_compaction.core.log.tasks import read_tasks
 from mcp_compaction.core.log.tool_calls import is_background

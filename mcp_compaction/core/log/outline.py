@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 
 from mcp_compaction.core.log.conversation import conversation_of
-from mcp_compaction.core.log.failures import is_failure
+from mcp_compaction.core.log.endings import is_failure
 from mcp_compaction.core.log.steps import steps
 from mcp_compaction.core.log.tool_calls import action_of, answered_calls, tasks_of
 from mcp_compaction.core.text.injection import defuse
