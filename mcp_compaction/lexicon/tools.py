@@ -12,6 +12,7 @@ from mcp_compaction.model import Value
 
 ToolKind = Literal["read", "write", "edit", "run", "plan", "task", "agent", "recall", "submit"]
 Ending = Literal["refused", "interrupted", "timed out", "running", "failed"]
+TaskState = Literal["done", "active", "open", "blocked", "dropped"]
 Deed = Literal["write", "edit", "delete", "move", "revert", "forget"]
 
 
@@ -62,6 +63,7 @@ class ShellCommand(Value):
 
 class _File(Value):
     changes_files: str
+    task_states: dict[TaskState, tuple[str, ...]]
     programs: dict[str, JsonValue]  # which `shell.py` reads alone
     tool: tuple[ToolNames, ...]
     ending: tuple[EndingSign, ...]
@@ -71,6 +73,11 @@ class _File(Value):
 def known_tools() -> tuple[ToolNames, ...]:
     """The kinds of tools that agents have."""
     return _read_file().tool
+
+
+def known_task_states() -> dict[TaskState, tuple[str, ...]]:
+    """The words and boxes by which plans say how a task stands."""
+    return _read_file().task_states
 
 
 def known_endings() -> tuple[EndingSign, ...]:
