@@ -9,14 +9,20 @@ from typing import NamedTuple
 
 from mcp_compaction.core.log.content import is_talk, words_of
 from mcp_compaction.core.log.conversation import conversation_of
+from mcp_compaction.core.log.decisions import is_acceptance
 from mcp_compaction.core.log.findings import exact_words
 from mcp_compaction.core.log.ledger import CallEntry, Ledger, ledger_of
+from mcp_compaction.core.text import remarks
 from mcp_compaction.core.text.patterns import pattern_of
+from mcp_compaction.core.text.rules import find_rules
 from mcp_compaction.core.text.sentences import Sentence, spoken_sentences
-from mcp_compaction.core.text.words import shorten
+from mcp_compaction.core.text.signs import find_sign
+from mcp_compaction.core.text.words import shorten, telling_words
 from mcp_compaction.model import Item, Message, SummaryRequest
 
 _MOST_CHARS = 240
+_FEWEST_TELLING = 2  # words that say something, in what counts as a request
+_FEWEST_ALONE = 4  # such words, in a sentence that asks beside a yes
 
 
 class Speech(NamedTuple):
@@ -25,6 +31,21 @@ class Speech(NamedTuple):
     message: Message
     text: str
     sentences: tuple[Sentence, ...]
+
+    @property
+    def is_only_a_rule(self) -> bool:
+        """Whether it is one sentence, and that a rule."""
+        return len(self.sentences) == 1 and bool(find_rules(self.text))
+
+    @property
+    def says_something(self) -> bool:
+        """Whether a user says more here than yes or thanks."""
+        if not self.message.is_request:
+            return False
+        if is_acceptance(self.text):
+            longer = (s for s in self.sentences if len(telling_words(s.text)) >= _FEWEST_ALONE)
+            return any(is_asking(sentence, firmly=True) for sentence in longer)
+        return len(telling_words(self.text)) >= _FEWEST_TELLING
 
 
 @dataclass(frozen=True)
@@ -61,6 +82,19 @@ class Reading:
     def said_earlier(self) -> tuple[Speech, ...]:
         """What users said before the span and is still in the window."""
         return _speeches([m for m in conversation_of(self.request.earlier) if m.is_request])
+
+    @cached_property
+    def requests(self) -> tuple[Speech, ...]:
+        """The messages of the window in which a user asks for something, led to a call or was not
+        answered; all in which one says something, where none is seen to ask, as in a language that
+        has no lexicon."""
+        said = (*self.said_earlier, *self.said, *self.said_later)
+        telling = [one for one in said if one.says_something]
+        asking = {one.message.seq for one in telling if any(map(is_asking, one.sentences))}
+        unanswered = {o.message.seq for o in telling} - self.answered_in_words
+        if not asking and not any(seq < self.end for seq in unanswered):
+            return tuple(telling)
+        return tuple(one for one in telling if one.message.seq in asking | unanswered)
 
     @cached_property
     def answered_in_words(self) -> frozenset[int]:
@@ -131,6 +165,13 @@ class Reading:
     def is_in_span(self, ref: str) -> bool:
         """Whether a message is one of the span."""
         return int(ref[1:]) <= self.request.last
+
+
+def is_asking(sentence: Sentence, firmly: bool = False) -> bool:
+    """Whether a sentence asks for something."""
+    shown = find_sign("request", sentence)
+    is_shown = shown is not None and (not firmly or shown.sign.strength == "firm")
+    return is_shown or sentence.text.endswith(remarks.QUESTION_MARKS)
 
 
 def _speeches(messages: Sequence[Message]) -> tuple[Speech, ...]:

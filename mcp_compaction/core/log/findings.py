@@ -8,7 +8,8 @@ from typing import NamedTuple
 
 from mcp_compaction.core.log.content import words_of
 from mcp_compaction.core.log.identifiers import error_lines
-from mcp_compaction.core.log.ledger import Ledger
+from mcp_compaction.core.log.ledger import Ledger, ledger_of
+from mcp_compaction.core.log.recent import read_recent_once
 from mcp_compaction.core.text.patterns import cut_words, cutting_table, pattern_of
 from mcp_compaction.core.text.reading import read_once
 from mcp_compaction.core.text.words import is_plain, one_line
@@ -39,10 +40,12 @@ class UsedLine(NamedTuple):
     last_use: int
 
 
-def used_lines(messages: Sequence[Message], ledger: Ledger) -> Iterator[UsedLine]:
+@read_recent_once
+def used_lines(messages: Sequence[Message]) -> tuple[UsedLine, ...]:
     """The lines of results that first said what the agent later typed or spoke of; what
     stands in a file that was changed since is left out."""
-    answers = _current_answers(ledger)
+    answers = _current_answers(ledger_of(messages))
+    found: list[UsedLine] = []
     typed = [(m, exact_words("\n".join((m.text, *map(words_of, m.calls))))) for m in messages]
     uses: dict[str, list[int]] = {}
     for message, words in typed:
@@ -54,9 +57,10 @@ def used_lines(messages: Sequence[Message], ledger: Ledger) -> Iterator[UsedLine
             told = exact_words(result.text)
             new = {w for w in told - known if uses.get(w, [0])[-1] > message.seq}
             if new and (message.ref, result.call) in answers:
-                yield from _lines_used(result.text, message, uses, new)
+                found += _lines_used(result.text, message, uses, new)
             known |= told
         known |= words
+    return tuple(found)
 
 
 def _current_answers(ledger: Ledger) -> set[tuple[str, str]]:

@@ -6,12 +6,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from fnmatch import fnmatchcase
 from typing import Literal, NamedTuple
 
-from mcp_compaction.core.log.commands import main_command_of
+from mcp_compaction.core.log.commands import is_search, main_command_of
 from mcp_compaction.core.log.effects import Effect, effects_of
-from mcp_compaction.core.log.endings import CallEnding, ending_of_call
+from mcp_compaction.core.log.endings import CallEnding, ending_of_call, has_not_begun
 from mcp_compaction.core.log.recent import read_recent_once
 from mcp_compaction.core.log.tool_calls import Action, action_of
 from mcp_compaction.core.text.patterns import pattern_of
+from mcp_compaction.core.text.words import one_line
 from mcp_compaction.model import Message, ToolCall, ToolResult
 
 FileWord = Literal[
@@ -33,6 +34,7 @@ _MAKES_COMMITS = pattern_of(r"commit|revert|cherry-pick")
 _COMMIT = pattern_of(r"^\s*\[(?P<on>[^\]\n]{1,80}) (?P<id>[0-9a-f]{7,40})\] (?P<subject>.+)$")
 _MOST_CHARS = 4_000
 _NO_RESULT = "no result seen"
+_CHANGES = ("write", "edit")
 
 
 class FileState(NamedTuple):
@@ -73,6 +75,22 @@ class CallEntry(NamedTuple):
         main = main_command_of(self.action.target) if self.action.kind == "run" else None
         return main.folder if main is not None else ""
 
+    @property
+    def form(self) -> str:
+        """What makes two calls the same: the command line, or the file to change."""
+        action = self.action
+        if action.kind == "run":
+            return f"run {one_line(action.target)}"
+        does = "change" if action.kind in _CHANGES else f"{self.call.name} {action.kind}"
+        return f"{does} {action.target.removeprefix('./')}"
+
+
+class Failure(NamedTuple):
+    """The last call of a form that failed, and how often in a row it did."""
+
+    entry: CallEntry
+    times: int
+
 
 class Commit(NamedTuple):
     """A commit that git confirmed."""
@@ -84,11 +102,13 @@ class Commit(NamedTuple):
 
 
 class Ledger(NamedTuple):
-    """The calls of some messages in order, the last state of each file, and the commits."""
+    """The calls of some messages in order, the last state of each file, the commits, and what
+    failed and was not done since."""
 
     entries: tuple[CallEntry, ...]
     files: dict[str, FileState]
     commits: tuple[Commit, ...]
+    failures: tuple[Failure, ...]  # the newest first
 
 
 def ledger_of(messages: Iterable[Message]) -> Ledger:
@@ -104,7 +124,34 @@ def _read_ledger(messages: Sequence[Message]) -> Ledger:
     for entry in entries:
         files.note(entry)
         commits += _commits_of(entry)
-    return Ledger(entries, files.states(), tuple(commits))
+    states = files.states()
+    return Ledger(entries, states, tuple(commits), tuple(_failures_of(entries, states))[::-1])
+
+
+def _failures_of(entries: Iterable[CallEntry], files: dict[str, FileState]) -> Iterator[Failure]:
+    """The last failure of each form that was not done since; a file that could not be changed and
+    was changed since by whatever call has nothing to tell, nor has a search that found nothing."""
+    standing: dict[str, Failure] = {}
+    for entry in entries:
+        if entry.ending in ("failed", "timed out") and not _has_searched(entry):
+            before = standing.pop(entry.form, None)
+            standing[entry.form] = Failure(entry, before.times + 1 if before else 1)
+        elif entry.ending == "done" and standing:
+            standing.pop(entry.form, None)
+    return (one for one in standing.values() if not _is_changed_since(one.entry, files))
+
+
+def _is_changed_since(entry: CallEntry, files: dict[str, FileState]) -> bool:
+    state = files.get(entry.action.target.removeprefix("./"))
+    if state is None or entry.action.kind not in _CHANGES:
+        return False
+    return state.word in CHANGED and int(state.ref[1:]) > int(entry.ref[1:])
+
+
+def _has_searched(entry: CallEntry) -> bool:
+    """Whether a search did run: that it found nothing, or not all was there, is no failure."""
+    is_one = entry.action.kind == "run" and is_search(entry.action.target)
+    return is_one and not (entry.result is not None and has_not_begun(entry.result))
 
 
 def _entries_of(messages: Sequence[Message]) -> Iterator[CallEntry]:
