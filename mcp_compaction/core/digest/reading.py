@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 from mcp_compaction.core.log.content import is_talk, words_of
-from mcp_compaction.core.log.conversation import conversation_of
+from mcp_compaction.core.log.conversation import Conversation, conversation_of
 from mcp_compaction.core.log.decisions import is_acceptance
 from mcp_compaction.core.log.findings import exact_words
 from mcp_compaction.core.log.ledger import CallEntry, Ledger, ledger_of
@@ -55,18 +55,14 @@ class Reading:
     request: SummaryRequest
 
     @cached_property
-    def _all(self) -> tuple[Message, ...]:
-        return conversation_of((*self.request.messages, *self.request.later))
-
-    @cached_property
     def messages(self) -> tuple[Message, ...]:
         """The conversation of the span."""
-        return tuple(m for m in self._all if m.seq <= self.request.last)
+        return tuple(m for m in self.window if self.is_in_span(m.ref))
 
     @cached_property
     def later(self) -> tuple[Message, ...]:
         """The conversation that stays in the window after the span."""
-        return tuple(m for m in self._all if m.seq > self.request.last)
+        return tuple(m for m in self.window if m.seq > self.request.last)
 
     @cached_property
     def said(self) -> tuple[Speech, ...]:
@@ -81,7 +77,7 @@ class Reading:
     @cached_property
     def said_earlier(self) -> tuple[Speech, ...]:
         """What users said before the span and is still in the window."""
-        return _speeches([m for m in conversation_of(self.request.earlier) if m.is_request])
+        return _speeches([m for m in self.window if m.seq < self.request.first and m.is_request])
 
     @cached_property
     def requests(self) -> tuple[Speech, ...]:
@@ -101,7 +97,7 @@ class Reading:
         """The numbers of the users' messages that an assistant answered without any call."""
         found: set[int] = set()
         asked = 0
-        for message in self._all:
+        for message in (*self.messages, *self.later):
             if message.is_request:
                 asked = message.seq
             elif message.calls:
@@ -112,17 +108,15 @@ class Reading:
         return frozenset(found)
 
     @cached_property
-    def ledger(self) -> Ledger:
-        """What calls did in the span and after it."""
-        return ledger_of(self._all)
+    def window(self) -> Conversation:
+        """The conversation of the span, before it and after it, as far as the window holds it."""
+        request = self.request
+        return conversation_of((*request.earlier, *request.messages, *request.later))
 
     @cached_property
-    def window(self) -> Ledger:
-        """What calls did in the span, before it and after it, as far as the window holds them."""
-        request = self.request
-        if not request.earlier:
-            return self.ledger
-        return ledger_of(conversation_of((*request.earlier, *request.messages, *request.later)))
+    def ledger(self) -> Ledger:
+        """What calls did in the window."""
+        return ledger_of(self.window)
 
     @cached_property
     def entries(self) -> tuple[CallEntry, ...]:
@@ -135,7 +129,7 @@ class Reading:
 
     @cached_property
     def _folders(self) -> frozenset[str]:
-        return frozenset(e.folder for e in self.window.entries if e.folder.startswith("/"))
+        return frozenset(e.folder for e in self.ledger.entries if e.folder.startswith("/"))
 
     @cached_property
     def is_talk(self) -> bool:
@@ -145,7 +139,7 @@ class Reading:
     @property
     def end(self) -> int:
         """The number of the newest message of the window."""
-        return self._all[-1].seq if self._all else self.request.last
+        return self.window[-1].seq if self.window else self.request.last
 
     def supports(self, item: Item) -> bool:
         """Whether the exact words of a line stand in the messages that it names, paths by their
@@ -160,11 +154,11 @@ class Reading:
 
     @cached_property
     def _by_ref(self) -> dict[str, Message]:
-        return {message.ref: message for message in (*self.request.earlier, *self._all)}
+        return {message.ref: message for message in self.window}
 
     def is_in_span(self, ref: str) -> bool:
         """Whether a message is one of the span."""
-        return int(ref[1:]) <= self.request.last
+        return self.request.first <= int(ref[1:]) <= self.request.last
 
 
 def is_asking(sentence: Sentence, firmly: bool = False) -> bool:

@@ -31,7 +31,7 @@ def _test_runs(reading: Reading) -> Iterator[Item]:
     """The last result of each program that tests or builds, and what was changed after it; none
     where a later run of it did not say how it ended."""
     last: dict[str, CallEntry] = {}
-    for entry in reading.window.entries:
+    for entry in reading.ledger.entries:
         if entry.action.kind == "run" and entry.ending != "refused":
             program = f"{program_of(entry.action.target)}{reading.where(entry)}"
             last.pop(program, None)
@@ -58,7 +58,7 @@ def _changed_after(reading: Reading, entry: CallEntry) -> list[FileState]:
     after = int(entry.result_ref[1:])
     return [
         state
-        for state in reading.window.files.values()
+        for state in reading.ledger.files.values()
         if state.word in CHANGED
         and int(state.ref[1:]) > after
         and _may_be_in(state.path, entry.folder)
@@ -71,13 +71,13 @@ def _may_be_in(path: str, folder: str) -> bool:
 
 def _repository(reading: Reading) -> Iterator[Item]:
     """The last commit with its branch, or else the branch."""
-    if reading.window.commits:
-        commit = reading.window.commits[-1]
+    if reading.ledger.commits:
+        commit = reading.ledger.commits[-1]
         value = AccountValue(kind="commit", status=commit.id, more=commit.branch)
         yield Item(text=short(commit.subject, 100), refs=(commit.ref,), value=value)
         return
     branch, where = "", ""
-    for entry in reading.window.entries:
+    for entry in reading.ledger.entries:
         text = entry.result.text[:400] if entry.result else ""
         if "git" in entry.action.target and (found := _BRANCH.search(text)):
             branch, where = next(filter(None, found.groups())), entry.result_ref
@@ -87,7 +87,7 @@ def _repository(reading: Reading) -> Iterator[Item]:
 
 def _jobs(reading: Reading) -> Iterator[Item]:
     """What was started in the background and no later call speaks of, the newest first."""
-    entries = reading.window.entries
+    entries = reading.ledger.entries
     for place in range(len(entries) - 1, -1, -1):
         entry = entries[place]
         if not is_background(entry.call) or entry.ending not in ("done", "running"):
@@ -125,7 +125,8 @@ def _file_items(reading: Reading) -> Iterator[Item]:
     then those that steps after the span changed, until a digest of theirs tells of them."""
     newest_first = [s for s in reversed(reading.ledger.files.values()) if s.word != "read"]
     in_span = [state for state in newest_first if reading.is_in_span(state.ref)]
-    later = [s for s in newest_first if reading.request.is_newest and s not in in_span]
+    later = newest_first if reading.request.is_newest else []
+    later = [state for state in later if int(state.ref[1:]) > reading.request.last]
     yield from (_file_item(state) for state in in_span if state.word != "unknown")
     unknown = [s for s in (*in_span, *later) if s.word == "unknown"][:_MOST_UNKNOWN]
     if unknown:
