@@ -10,7 +10,7 @@ from mcp_compaction.core.log.commands import is_search, main_command_of
 from mcp_compaction.core.log.effects import Effect, effects_of
 from mcp_compaction.core.log.endings import CallEnding, ending_of_call, has_not_begun
 from mcp_compaction.core.log.recent import read_recent_once
-from mcp_compaction.core.log.tool_calls import Action, action_of
+from mcp_compaction.core.log.tool_calls import Action, action_of, answers_of
 from mcp_compaction.core.text.patterns import pattern_of
 from mcp_compaction.core.text.words import one_line
 from mcp_compaction.model import Message, ToolCall, ToolResult
@@ -155,15 +155,8 @@ def _has_searched(entry: CallEntry) -> bool:
 
 
 def _entries_of(messages: Sequence[Message]) -> Iterator[CallEntry]:
-    """Each call in order; some providers number the calls of a turn anew."""
-    answers: dict[tuple[str, str], tuple[str, ToolResult]] = {}
-    made: dict[str, str] = {}
-    for message in messages:
-        for result in message.results:
-            if result.call in made:
-                answers[made[result.call], result.call] = (message.ref, result)
-        for call in message.calls:
-            made[call.id] = message.ref
+    """Each call in order."""
+    answers = answers_of(messages)
     for message in messages:
         for call in message.calls:
             where, result = answers.get((message.ref, call.id), (message.ref, None))

@@ -206,13 +206,15 @@ def _range_of(call: ToolCall) -> str:
     return compact_json(given) if given else ""
 
 
-def answered_calls(messages: Iterable[Message]) -> Iterable[tuple[Message, ToolCall, ToolResult]]:
-    """Each result with the call it answers; some providers number the calls of a turn anew."""
-    calls: dict[str, ToolCall] = {}
+def answers_of(messages: Iterable[Message]) -> dict[tuple[str, str], tuple[str, ToolResult]]:
+    """The answer to each call, and the ref of its message, by the ref of the message that made the
+    call and the call's id: some providers number the calls of a turn anew."""
+    made: dict[str, str] = {}
+    found: dict[tuple[str, str], tuple[str, ToolResult]] = {}
     for message in messages:
         for result in message.results:
-            call = calls.get(result.call)
-            if call is not None:
-                yield message, call, result
+            if result.call in made:
+                found[made[result.call], result.call] = (message.ref, result)
         for call in message.calls:
-            calls[call.id] = call
+            made[call.id] = message.ref
+    return found

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from mcp_compaction.core.log.tasks import leaves_open, read_tasks, spoken_tasks, unfinished_tasks
-from mcp_compaction.core.log.tool_calls import answered_calls
+from mcp_compaction.core.log.tool_calls import answers_of
 from mcp_compaction.core.text.sentences import spoken_sentences
 from mcp_compaction.model import AccountValue, Item
 from tests.core.saying import assistant, call, planned, ran, results, used, user
@@ -85,8 +85,8 @@ def test_a_number_in_the_words_of_a_user_is_no_number_of_a_task() -> None:
 
 def test_a_result_belongs_to_the_newest_call_of_its_id() -> None:
     messages = messages_of([*ran("1", "a", "x"), *ran("1", "b", "y"), results(("2", "z"))])
-    found = [(c.arguments["command"], r.text) for _, c, r in answered_calls(messages)]
-    assert found == [("a", "x"), ("b", "y")]
+    found = {key: (ref, result.text) for key, (ref, result) in answers_of(messages).items()}
+    assert found == {("m1", "1"): ("m2", "x"), ("m3", "1"): ("m4", "y")}
 
 
 @pytest.mark.parametrize(
