@@ -204,14 +204,16 @@ class _Reader:
         elif (words and words[0] != "for") or written:
             self._found += self._unwrap(Command(tuple(words), written, folder, given))
 
-    def _unwrap(self, command: Command) -> Iterator[Command]:
+    def _unwrap(self, command: Command, depth: int = 0) -> Iterator[Command]:
         """What a command runs: the one that it is put before, the text that a shell is given, the
         command that a search has for what it finds."""
+        if depth > _DEEPEST:
+            raise _UnreadableError
         known, words, name = programs(), command.words, command.name
         inner = _words_behind(words, known.wrappers[name]) if name in known.wrappers else ()
         if inner:
             more = (UNKNOWN,) if name == "xargs" else ()
-            yield from self._unwrap(command._replace(words=(*inner, *more)))
+            yield from self._unwrap(command._replace(words=(*inner, *more)), depth + 1)
             return
         text = _text_for_shell(command) if name in known.shells else ""
         if text:
@@ -222,7 +224,7 @@ class _Reader:
         yield command
         run = _run_with_found(words) if name in known.searches else ()
         if run:
-            yield from self._unwrap(Command(run, folder=command.folder))
+            yield from self._unwrap(Command(run, folder=command.folder), depth + 1)
 
 
 def _unquote(quoted: re.Match[str]) -> str:
@@ -233,8 +235,8 @@ def _unquote(quoted: re.Match[str]) -> str:
 
 def _texts_opened_in(word: str) -> Iterator[str]:
     """The texts whose output stands in a word: `$(…)` in double quotes, backquotes anywhere."""
-    place = 0
-    while ("$(" in word or "`" in word) and (found := _OPENED.search(word, place)):
+    place = 0 if "$(" in word or "`" in word else len(word)
+    while found := _OPENED.search(word, place):
         place = found.end()
         if found[0] == "$(":
             place = _end_of_bracket(word, found.end())

@@ -109,6 +109,8 @@ def test_any_text_is_read_or_told_as_unreadable(line: str) -> None:
 
 def test_a_shell_in_a_shell_ends_somewhere() -> None:
     assert commands_of("$(" * 500 + "rm a" + ")" * 500) is None
+    assert commands_of("sudo " * 500 + "rm a") is None
+    assert commands_of("find -exec " * 500 + "rm a") is None
     assert commands_of("x" * 50_000) is None
 
 

@@ -89,6 +89,7 @@ def _completes(text: str, sentence: Sentence, following: Sentence) -> bool:
     return bool(find_sign("gives-reason", following)) or turns_back_only(sentence.text)
 
 
+@lru_cache(maxsize=8_192)
 def turns_back_only(text: str) -> bool:
     """Whether a text takes back what was said before it and names nothing: "scrap that"."""
     return shows_sign("reversal", text) and not subject_words(text)
