@@ -112,6 +112,7 @@ class _Reader:
         self._written: list[str] = []
         self._given = ""
         self._awaits = ""  # what the next word is, where it is no word of the command
+        self._last: list[str] = []  # where the word stands that may go on
         self._word_end = -1
 
     def read(self) -> list[Command]:
@@ -146,15 +147,16 @@ class _Reader:
         for text in _texts_opened_in(said):
             self._read_inside(text)
         word, awaits, self._awaits = _QUOTED.sub(_unquote, said), self._awaits, ""
-        if awaits == "into" and not (word.isdigit() or word == "-" or word.startswith("/dev/")):
-            self._written.append(word)
+        if not awaits and start == self._word_end and self._last:
+            self._last[-1] += word
         elif awaits == "here":
             self._take_document(word, end)
-        elif not awaits and start == self._word_end:
-            self._words[-1] += word
-        elif not awaits:
-            self._words.append(word)
-        self._word_end = end if not awaits else -1
+        else:
+            is_stream = word.isdigit() or word == "-" or word.startswith("/dev/")
+            is_file = awaits == "into" and not is_stream
+            self._last = self._written if is_file else [] if awaits else self._words
+            self._last.append(word)
+        self._word_end = end
 
     def _open(self, token: re.Match[str], place: int) -> int:
         """Read what stands in brackets as commands of their own, whose output is a word here."""

@@ -34,6 +34,8 @@ def test_a_command_is_told_by_its_work_and_not_by_what_comes_before(
         ("pip3 install web", "pip install"),
         ("python -c 'print(1)'", "python -c"),
         ("sudo timeout 5 ./run.sh", "run.sh"),
+        ("git -C sub -c a=b commit -m x", "git commit"),
+        ("kubectl -n web get pods", "kubectl get"),
         ("", ""),
     ],
 )

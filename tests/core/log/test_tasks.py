@@ -160,6 +160,17 @@ def test_a_task_in_words_is_open_until_the_plan_or_the_user_closes_it(
     assert unfinished_tasks([task], messages[2:]) == ((task,) if is_open else ())
 
 
+def test_a_task_that_is_said_again_is_not_done() -> None:
+    task = Item(text="Remember to rotate the staging key.", refs=("m2",), provenance="verbatim")
+    again = messages_of(
+        [
+            user("The staging key hasn't been rotated yet."),
+            user("Still to do: rotate the staging key, once done."),
+        ]
+    )
+    assert unfinished_tasks([task], again) == (task,)
+
+
 @pytest.mark.parametrize(
     ("task", "since", "is_open"),
     [
