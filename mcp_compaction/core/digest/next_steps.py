@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from mcp_compaction.core.digest.learned import still_failing
+from mcp_compaction.core.digest.learned import failure_item
 from mcp_compaction.core.digest.reading import Reading, Speech, short
 from mcp_compaction.core.digest.requests import main_sentence, request_in_force
 from mcp_compaction.core.log.content import words_of
 from mcp_compaction.core.log.identifiers import find_identifiers
-from mcp_compaction.core.log.tasks.plans import TaskEntry, read_tasks
+from mcp_compaction.core.log.tasks import TaskEntry, read_tasks
 from mcp_compaction.core.log.used_names import is_of_library
 from mcp_compaction.core.text import remarks
 from mcp_compaction.core.text.patterns import FENCED
@@ -24,9 +24,10 @@ def next_items(reading: Reading) -> list[Item]:
     """What is in work, what of it nobody has touched, what just failed, and the steps that the
     last words name."""
     since = reading.end - _LAST_MESSAGES
-    failing = [item for item in still_failing(reading) if int(item.refs[-1][1:]) > since]
+    newest = reading.ledger.failures[:1]
+    failing = [failure_item(f, reading) for f in newest if int(f.entry.result_ref[1:]) > since]
     steps = [*_steps_named(reading)]
-    ahead = [*_in_work(reading), *failing[:1], *steps[:_MOST_STEPS]]
+    ahead = [*_in_work(reading), *failing, *steps[:_MOST_STEPS]]
     return ahead or [*_end_of_turn(reading)]
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from inspect import unwrap
 from string import ascii_letters, ascii_lowercase, digits
 
 import pytest
@@ -12,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mcp_compaction.core.digest.check.opposites import Rules
-from mcp_compaction.core.log import endings, failures, identifiers, used_names
+from mcp_compaction.core.log import endings, identifiers, used_names
 from mcp_compaction.core.log.endings import ending_of_call
 from mcp_compaction.core.log.findings import exact_words
 from mcp_compaction.core.log.identifiers import (
@@ -21,8 +20,6 @@ from mcp_compaction.core.log.identifiers import (
     error_lines,
     find_identifiers,
 )
-from mcp_compaction.core.log.tasks import done
-from mcp_compaction.core.log.tasks.done import done_in_text
 from mcp_compaction.core.text import injection, remarks
 from mcp_compaction.core.text.injection import (
     defuse,
@@ -203,20 +200,12 @@ def test_a_text_is_read_in_the_language_that_most_of_its_words_speak_for(text: s
     assert main_language(text) == next(iter(languages_of(text)), "en")
 
 
-@pytest.mark.parametrize("text", SAID)
-def test_a_look_at_the_words_of_a_text_spares_it_nothing_that_is_done(text: str) -> None:
-    spared = done_in_text(text)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(done, "_has_marks", always)
-        assert unwrap(done_in_text)(text) == spared
-
-
 @pytest.mark.parametrize("text", ENDINGS)
 def test_a_look_at_the_words_of_a_result_spares_it_no_failure(text: str) -> None:
     result = ToolResult(call="a", text=text)
     spared = ending_of_call(result), list(error_lines(text))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(failures, "_FAILED_SIGNS", ("",))
+        patch.setattr(endings, "_FAILED_SIGNS", ("",))
         patch.setattr(endings, "_NOT_FOUND_SIGNS", ("",))
         patch.setattr(identifiers, "_ERROR_SIGNS", ("",))
         assert (ending_of_call(result), list(error_lines(text))) == spared

@@ -6,8 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from mcp_compaction.core.log.decisions.statement import decisions_among, is_acceptance
-from mcp_compaction.core.log.decisions.supersede import subject_words
+from mcp_compaction.core.log.decisions import decisions_among, is_acceptance, subject_words
 from mcp_compaction.core.text.language import ENGLISH
 from mcp_compaction.core.text.patterns import pattern_of
 from mcp_compaction.core.text.remarks import is_doubt
