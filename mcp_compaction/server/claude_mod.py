@@ -23,7 +23,7 @@ from mcp_compaction.core.compaction.receipt.text import outcome_text
 from mcp_compaction.core.log.conversation import is_own_tool
 from mcp_compaction.core.log.pinned import pinned_block
 from mcp_compaction.core.wording import kilo, plural
-from mcp_compaction.errors import CompactionError, InputError
+from mcp_compaction.errors import CompactionError, InputError, StoreError
 from mcp_compaction.formats.fingerprint import fingerprints_of
 from mcp_compaction.formats.thinking import sending_of
 from mcp_compaction.hosts.claude_code.mods import ServedChat, forget_chat, note_chat
@@ -42,6 +42,7 @@ from mcp_compaction.model import (
     JsonObject,
     Mode,
     Outcome,
+    Pin,
     Receipt,
     SessionInfo,
     Traits,
@@ -373,11 +374,11 @@ class ClaudeMod:
     # What goes with a prompt
 
     async def _tell_late_pins(self, chat: _Chat, _: dict[str, Any]) -> JsonObject:
-        """The pins that nothing in the window tells of: they were made outside the chat."""
+        """The pins that nothing in the window tells of: they were made outside the chat, or the
+        host has compacted it by itself."""
         try:
             compactor = await self._state.compactor()
-            info = await self._record(compactor, chat) or await self._open(compactor, chat, {})
-            pins = [pin for pin in await compactor.pins(info) if pin.kind != "note"]
+            pins = await self._pins_of(compactor, chat)
         except CompactionError as error:
             logger.warning("what is pinned was not told: %s", error)
             return {"context": None}
@@ -385,6 +386,16 @@ class ClaudeMod:
         await self._state.threads.run(rows.read)
         late = [pin for pin in pins if not await self._state.threads.run(rows.shows, pin)]
         return {"context": pinned_block(late) or None}
+
+    async def _pins_of(self, compactor: Compactor, chat: _Chat) -> list[Pin]:
+        """The pins in force; also where nothing can be written."""
+        try:
+            info = await self._record(compactor, chat)
+        except StoreError:
+            info = await compactor.find_of_host(self._state.project, chat.session, NAME)
+        project = self._state.project
+        pins = await (compactor.pins(info) if info else compactor.project_pins(project))
+        return [pin for pin in pins if pin.kind != "note"]
 
     # A result
 
