@@ -62,6 +62,7 @@ PATH = "/claude/"
 _SHARE = 0.25  # of what is in the window, that a compaction leaves
 _LEAST_LEFT = 4_000  # tokens: of a small chat more stays, at most the half
 _MOST_LOOKS, _PAUSE = 15, 0.1  # for rows that the host has not written down yet
+_MOST_LOOKS_AT_PROMPT = 10  # the user waits
 _LARGE = 300_000  # tokens of a window that is compacted in a process of its own
 _PATIENCE_AT_END = 1.0  # seconds for what was said last
 _MOST_EARLIER = 3  # chats whose last words may have come after all else
@@ -86,6 +87,7 @@ class _Chat:
     info: SessionInfo | None = None
     is_interactive: bool = False
     limit: int | None = None  # tokens at which the host compacts it by itself
+    compactions: int = 0  # by the host itself, too, that its transcript is to tell of
     is_changed: bool = False  # its view, since the host last took one
     shrinks: bool = False  # its requests show our view within a turn, too
     doing: str = ""  # what a compaction that runs is at
@@ -205,6 +207,7 @@ class ClaudeMod:
         falls = body.get("falls")
         if chat.served is not None and isinstance(falls, int) and falls > chat.served.hosts:
             self._note(chat, hosts=falls - chat.served.hosts)
+            chat.compactions = (chat.rows.compactions if chat.rows is not None else 0) + 1
         limit = body.get("limit_tokens")
         chat.limit = limit if isinstance(limit, int) and limit > 0 else chat.limit
         if chat.served is None:
@@ -383,7 +386,11 @@ class ClaudeMod:
             logger.warning("what is pinned was not told: %s", error)
             return {"context": None}
         rows = chat.rows or ChatRows(Path())
+        looks = _MOST_LOOKS_AT_PROMPT
         await self._state.threads.run(rows.read)
+        while rows.compactions < chat.compactions and (looks := looks - 1):
+            await asyncio.sleep(_PAUSE)
+            await self._state.threads.run(rows.read)
         late = [pin for pin in pins if not await self._state.threads.run(rows.shows, pin)]
         return {"context": pinned_block(late) or None}
 

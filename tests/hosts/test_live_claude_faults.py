@@ -53,17 +53,19 @@ def test_where_the_store_cannot_be_written_the_host_compacts_and_goes_on(
     tmp_path: Path, fault: str
 ) -> None:
     reads = [read(n) for n in range(6)]
-    with serve_model(ScriptedModel(PIN, *reads, Step("read"), Step("on"))) as model:
+    with serve_model(ScriptedModel(PIN, *reads, Step("read"))) as model:
         host = ModdedClaude(tmp_path, model)
         session = host.run(RULE)
         store, before = store_of(host), model.requests[-1]
+        model.add(host.wait_for_server(), Step("yes"), Step("on"))
+        turns = ("Are you there?", "/compact", "Go on.")
         if fault == "full":
             host.program = [sys.executable, "-c", _WITHOUT_ROOM, PROGRAM]
-            host.run("/compact", "Go on.", resume=session)
+            host.run(*turns, resume=session)
         else:
             host.program = as_a_user()
             with only_to_read(store):
-                host.run("/compact", "Go on.", resume=session)
+                host.run(*turns, resume=session)
         after = model.requests[-1]
         assert "Go on." in after
         # What can be read goes with the prompt; a store without any room is not opened.
