@@ -23,7 +23,7 @@ from mcp_compaction.core.compaction.receipt.text import outcome_text
 from mcp_compaction.core.log.conversation import is_own_tool
 from mcp_compaction.core.log.pinned import pinned_block
 from mcp_compaction.core.wording import kilo, plural
-from mcp_compaction.errors import CompactionError, InputError
+from mcp_compaction.errors import CompactionError, InputError, StoreError
 from mcp_compaction.formats.fingerprint import fingerprints_of
 from mcp_compaction.formats.thinking import sending_of
 from mcp_compaction.hosts.claude_code.mods import ServedChat, forget_chat, note_chat
@@ -43,6 +43,7 @@ from mcp_compaction.model import (
     JsonObject,
     Mode,
     Outcome,
+    Pin,
     Receipt,
     SessionInfo,
     Traits,
@@ -62,6 +63,7 @@ PATH = "/claude/"
 _SHARE = 0.25  # of what is in the window, that a compaction leaves
 _LEAST_LEFT = 4_000  # tokens: of a small chat more stays, at most the half
 _MOST_LOOKS, _PAUSE = 15, 0.1  # for rows that the host has not written down yet
+_MOST_LOOKS_AT_PROMPT = 10  # the user waits
 _LARGE = 300_000  # tokens of a window that is compacted in a process of its own
 _PATIENCE_AT_END = 1.0  # seconds for what was said last
 _MOST_EARLIER = 3  # chats whose last words may have come after all else
@@ -90,6 +92,7 @@ class _Chat:
     info: SessionInfo | None = None
     is_interactive: bool = False
     limit: int | None = None  # tokens at which the host compacts it by itself
+    compactions: int = 0  # by the host itself, too, that its transcript is to tell of
     is_changed: bool = False  # its view, since the host last took one
     shrinks: bool = False  # its requests show our view within a turn, too
     wants_whole: bool = False  # its next compaction gives back what the host's own took away
@@ -211,6 +214,7 @@ class ClaudeMod:
         falls = body.get("falls")
         if chat.served is not None and isinstance(falls, int) and falls > chat.served.hosts:
             self._note(chat, hosts=falls - chat.served.hosts)
+            chat.compactions = (chat.rows.compactions if chat.rows is not None else 0) + 1
         limit = body.get("limit_tokens")
         chat.limit = limit if isinstance(limit, int) and limit > 0 else chat.limit
         if chat.served is None:
@@ -423,18 +427,32 @@ class ClaudeMod:
     # What goes with a prompt
 
     async def _tell_late_pins(self, chat: _Chat, _: dict[str, Any]) -> JsonObject:
-        """The pins that nothing in the window tells of: they were made outside the chat."""
+        """The pins that nothing in the window tells of: they were made outside the chat, or the
+        host has compacted it by itself."""
         try:
             compactor = await self._state.compactor()
-            info = await self._record(compactor, chat) or await self._open(compactor, chat, {})
-            pins = [pin for pin in await compactor.pins(info) if pin.kind != "note"]
+            pins = await self._pins_of(compactor, chat)
         except CompactionError as error:
             logger.warning("what is pinned was not told: %s", error)
             return {"context": None}
         rows = chat.rows or ChatRows(Path())
+        looks = _MOST_LOOKS_AT_PROMPT
         await self._state.threads.run(rows.read)
+        while rows.compactions < chat.compactions and (looks := looks - 1):
+            await asyncio.sleep(_PAUSE)
+            await self._state.threads.run(rows.read)
         late = [pin for pin in pins if not await self._state.threads.run(rows.shows, pin)]
         return {"context": pinned_block(late) or None}
+
+    async def _pins_of(self, compactor: Compactor, chat: _Chat) -> list[Pin]:
+        """The pins in force; also where nothing can be written."""
+        try:
+            info = await self._record(compactor, chat)
+        except StoreError:
+            info = await compactor.find_of_host(self._state.project, chat.session, NAME)
+        project = self._state.project
+        pins = await (compactor.pins(info) if info else compactor.project_pins(project))
+        return [pin for pin in pins if pin.kind != "note"]
 
     # A result
 

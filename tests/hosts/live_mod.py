@@ -81,6 +81,11 @@ class ModdedClaude(ClaudeCode):
         environ = {**self.environ, "DISABLE_AUTOUPDATER": "1", "LANG": "C.UTF-8"}
         return Terminal(command, self.project, environ)
 
+    def wait_for_server(self) -> Step:
+        """Have the agent wait until the server of the plugin is there, in a chat that goes on."""
+        line = f"until ls {self.plugin}/.views/*.json; do sleep 0.1; done"
+        return Step(tool="shell", arguments={"command": line})
+
     def rows_kept(self) -> list[str]:
         """What is recorded, in order."""
         (path,) = (self.folder / "home").rglob("store.db")

@@ -56,6 +56,7 @@ class ChatRows:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self.compactions = 0  # that were read of
         self._rows: dict[str, Row] = {}  # in the order of the transcript
         self._first: dict[bytes, JsonObject] = {}  # as each thing was first written
         self._used: set[bytes] = set()  # of these, since the last compaction
@@ -93,6 +94,7 @@ class ChatRows:
         if agent_of(obj):
             return
         if is_boundary(obj):  # what stays was there just now
+            self.compactions += 1
             self._first = {key: self._first[key] for key in self._used}
             self._said = {_print_of(row.message): row.message for row in self._rows.values()}
             self._rows, self._used, self._told = {}, set(), []
