@@ -31,7 +31,6 @@ _MASK = "[masked:"
 _LONGEST = 240  # characters; what needs more is a story and not a fact
 _FEWEST_RUNS = 2  # of a command that works here
 _SHARE_OF_WORDS = 2 / 3  # of a fact that names nothing exact, in one message that uses it
-_PLACES = ("file", "url")
 _PASSING = ("/tmp/", "$TMP", "mktemp")  # in commands whose files are gone the next day
 
 
@@ -93,15 +92,15 @@ def _is_lasting_choice(decision: str) -> bool:
 
 
 def _places(said: Sequence[Message]) -> Iterator[FactOffer]:
-    """The sentences that tell where something is."""
+    """The sentences of users that end in a file or an address and ask for nothing: they tell where
+    something is."""
     for message in said:
-        if message.role not in ("user", "assistant"):
+        if message.role != "user":
             continue
         for sentence in spoken_sentences(message.text):
-            if sentence.text.endswith(("?", ":")):
-                continue
-            is_place = find_sign("place", sentence, message.role == "user") is not None
-            if is_place and any(f.kind in _PLACES for f in find_identifiers(sentence.text)):
+            named = [f.text for f in find_identifiers(sentence.text) if f.kind in ("file", "url")]
+            is_told = named and sentence.text.rstrip(".`!").endswith(named[-1])
+            if is_told and find_sign("request", sentence) is None:
                 yield FactOffer(kind="place", ref=message.ref, text=one_line(sentence.text))
 
 

@@ -192,7 +192,7 @@ def _read_statement(
 ) -> Statement:
     matter = _LABEL.sub("", text)
     languages = languages_of(matter) or (ENGLISH,)
-    binds = pattern_of_kind("negation").search(matter) or pattern_of_kind("demand").search(matter)
+    binds = pattern_of_kind("negation").search(matter)
     about = "\n".join(captures_of("about", matter, languages))
     settings = read_lexicon(languages[0]).tables.get("settings", {})
     words = pattern_of(r"[\w-]+").findall(matter.lower())

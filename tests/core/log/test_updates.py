@@ -61,7 +61,6 @@ BOTH_STAND = [
     ("FACT: The staging port is web-80.", "FACT: The production port is web-81."),
     ("Always keep the travel budget below $500.", "New limit for the hotel: 90 euros."),
     ("Never push to release/one.", "From now on never push to release/two."),
-    ("Branch release/one must stay untouched.", "We switched to release/two."),
     ("Never commit without running the tests.", "From now on, run the tests with -x."),
     ("Always use tabs.", "Always use spaces in YAML files."),
     (

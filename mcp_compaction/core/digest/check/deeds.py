@@ -40,7 +40,6 @@ _EAST_ASIAN = "\u1100"  # from here on, letters of languages without spaces betw
 _SIGNS = pattern_of(r"[\W_]+")
 _CLAUSE_END = pattern_of(r"[,;，；、。]\s*|(?<=\w)[.:!] +|\s[–—-]\s")
 _NO_SPACES = ("zh", "ja", "ko")
-_DECIDED = pattern_of(r"\b(?:we|team|they|everyone|all)\b.{0,20}\b(?:decided|agreed|chose)\b", re.I)
 _QUESTION = pattern_of(r"[?？]\W*$")
 _FIRST_PERSON = pattern_of(r"\b(?:I|we)(?: have|'ve)? (?:just |already )?\w+(?:ed|nt|de|n)\b")
 
@@ -89,11 +88,6 @@ class Deeds:
             is_told = section not in TELLS_DEEDS or bool(claims) or self._tells(item.text)
             return is_told or self._is_known(item.text)
         return self._is_known(item.text)
-
-    def speaks_of(self, text: str) -> bool:
-        """Whether most words of a line stand somewhere in the record."""
-        wanted = _telling_in(text, ())
-        return bool(wanted) and _holds_enough(wanted, self._everything, _MOST)
 
     def _is_known(self, text: str) -> bool:
         return any(text in known or known in text for known in self.known if known)
@@ -224,11 +218,6 @@ class Deeds:
                 if (is_told or _FIRST_PERSON.search(sentence)) and not _QUESTION.search(sentence):
                     told.append(_with_plain(sentence))
         return "".join([*told, *map(_with_plain, self.known)])
-
-
-def says_we_decided(text: str) -> bool:
-    """Whether a line says that several decided something together."""
-    return bool(_DECIDED.search(text))
 
 
 def _is_of_user(clause: str) -> bool:

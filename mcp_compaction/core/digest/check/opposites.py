@@ -39,11 +39,6 @@ class _Rule(NamedTuple):
     beside: frozenset[str] = frozenset()  # words of what is to be done instead
 
 
-def lifts_rules(text: str) -> bool:
-    """Whether a text says that rules are no longer in force, whichever they are."""
-    return bool(pattern_of_kind("lifts-rules").search(text))
-
-
 class Rules:
     """What users forbade and demanded, by its rarest words: a line is compared only with what it
     may speak of, however much there is."""
@@ -67,9 +62,9 @@ class Rules:
         needless what they demand, or claims that it was done and nothing shows that."""
         if not self._by_stem:
             return None
-        everything = _stems_of(text)
+        everything = stems_of(text)
         for clause in _clauses(text):
-            stems = _stems_of(clause)
+            stems = stems_of(clause)
             for rule in self._rules_sharing(stems):
                 if len(rule.stems & stems) < _ENOUGH * len(rule.stems):
                     continue
@@ -110,16 +105,15 @@ def _clauses(text: str) -> list[str]:
 
 def shares_words(text: str, said: str, share: float, least: int = 1) -> bool:
     """Whether so much of what a text says was said, by the beginnings of its words."""
-    wanted = _stems_of(text)
-    found = len(wanted & _stems_of(said))
+    wanted = stems_of(text)
+    found = len(wanted & stems_of(said))
     return found >= share * len(wanted) and found >= min(len(wanted), least)
 
 
 def _read_rules(words: Words) -> Iterator[_Rule]:
     for clause in _clauses(words.text):
         is_ban = bool(pattern_of_kind("negation").search(clause))
-        stems = _stems_of(clause)
-        if stems and (is_ban or pattern_of_kind("demand").search(clause)):
+        if stems := stems_of(clause):
             yield _Rule("ban" if is_ban else "demand", stems, words)
 
 
@@ -198,8 +192,8 @@ def _order_of(
     for name in ("handling", "vague"):
         text = words_of_deeds(name).sub(" ", text)
     stops = stop_words(main_language(words.text))
-    stems = _stems_of(" ".join(word for word in text.split() if word.lower() not in stops))
-    beside = _stems_of(before)
+    stems = stems_of(" ".join(word for word in text.split() if word.lower() not in stops))
+    beside = stems_of(before)
     only = stems - beside
     if only:
         yield _Rule(kind, only, words, beside)
@@ -222,22 +216,23 @@ def _goes_against(text: str, everything: frozenset[str], rule: _Rule) -> bool:
 def _affirms(clause: str, rule: _Rule) -> bool:
     """Whether a clause names what an order forbids, and nothing in it turns that round."""
     needed = (_NEARLY_ALL if len(rule.stems) > 2 else 1) * len(rule.stems)
-    if len(rule.stems & _stems_of(clause)) < needed:
+    if len(rule.stems & stems_of(clause)) < needed:
         return False
     if pattern_of_kind("negation").search(clause) or words_of_deeds("denying").search(clause):
         return False
     turned = words_of_deeds("contrast").search(clause)
-    return turned is None or not rule.stems.isdisjoint(_stems_of(clause[: turned.start()]))
+    return turned is None or not rule.stems.isdisjoint(stems_of(clause[: turned.start()]))
 
 
-def _stems_of(text: str) -> frozenset[str]:
+def stems_of(text: str) -> frozenset[str]:
+    """The beginnings of the words of a text that say something."""
     found: set[str] = set()
     negation, fillers = pattern_of_kind("negation"), words_in_all("rule_fillers")
     text = _FOLDERS.sub("", text)
     negating = tuple(words_in_all("negating_endings"))
     for word in _WORD.findall(text.lower()):
         if _EAST_ASIAN.match(word):
-            plain = negation.sub(" ", pattern_of_kind("demand").sub(" ", word))
+            plain = negation.sub(" ", word)
             found.update(run[n : n + 2] for run in plain.split() for n in range(len(run) - 1))
         elif word not in fillers and not negation.fullmatch(word) and not word.endswith(negating):
             found.add(_ending().sub("", word)[:6] if len(word) > 3 else word)
@@ -245,13 +240,13 @@ def _stems_of(text: str) -> frozenset[str]:
 
 
 def _opposes(section: SectionName, clause: str, stems: frozenset[str], rule: _Rule) -> bool:
+    is_lifted = bool(pattern_of_kind("permission", "firm").search(clause))
+    is_negated = bool(pattern_of_kind("negation").search(clause))
     if rule.kind == "demand":
-        return section in _BINDING and bool(pattern_of_kind("needless").search(clause))
-    if pattern_of_kind("lifting").search(clause):
-        return True
-    if pattern_of_kind("negation").search(clause):
-        return False
-    if pattern_of_kind("permission").search(clause):
+        return section in _BINDING and (is_lifted or is_negated)
+    if is_lifted or is_negated:
+        return is_lifted
+    if pattern_of_kind("permission", "weak").search(clause):
         return True
     is_nearly_all = len(rule.stems & stems) >= _NEARLY_ALL * len(rule.stems)
     return is_nearly_all and (section in _BINDING or _is_imperative(clause, rule))
@@ -261,4 +256,4 @@ def _is_imperative(clause: str, rule: _Rule) -> bool:
     first = _WORD.findall(clause.lower())[0]
     return not first.endswith(
         tuple(words_in_all("endings_of_telling"))
-    ) and not rule.stems.isdisjoint(_stems_of(first))
+    ) and not rule.stems.isdisjoint(stems_of(first))

@@ -9,7 +9,6 @@ from typing import Literal, NamedTuple
 
 from mcp_compaction.core.digest.check.source import Source
 from mcp_compaction.core.digest.render import render_item
-from mcp_compaction.core.text.all_languages import pattern_of_kind
 from mcp_compaction.core.text.patterns import pattern_of
 from mcp_compaction.core.text.words import one_line
 from mcp_compaction.core.tokens import CountTokens
@@ -22,11 +21,6 @@ _TIMES_TOO_LONG = 4
 _FEWEST_LETTERS = 12
 _SPAN_WORTH_WORDS = 200
 _FEW_LINES = 2  # of an error message
-
-
-def is_excuse(text: str) -> bool:
-    """Whether a text begins as a model's refusal does."""
-    return bool(pattern_of_kind("excuse").match(text))
 
 
 def texts_of(draft: Draft) -> list[str]:
@@ -92,7 +86,7 @@ def _is_error(texts: Sequence[str], source: Source) -> bool:
     first = one_line(texts[0])
     if first in source.everything:
         return False
-    return is_excuse(first) or (len(texts) <= _FEW_LINES and bool(_ERROR_FORM.match(first)))
+    return len(texts) <= _FEW_LINES and bool(_ERROR_FORM.match(first))
 
 
 _SPEAKER = pattern_of(r"^(?:\[?m?\d+\]?:? )?(?:user|assistant|tool|system|human|ai)\s*:\s*", re.I)
