@@ -7,28 +7,25 @@ from collections.abc import Iterable, Iterator, Sequence
 from mcp_compaction.core.log.commands import program_of
 from mcp_compaction.core.log.content import words_of
 from mcp_compaction.core.log.conversation import conversation_of
-from mcp_compaction.core.log.decisions.statement import find_decisions
-from mcp_compaction.core.log.decisions.supersede import (
-    mark_superseded,
-    newest_first,
-    read_decision,
-)
+from mcp_compaction.core.log.decisions import find_decisions
 from mcp_compaction.core.log.failures import is_run_of_tests
 from mcp_compaction.core.log.findings import exact_words
 from mcp_compaction.core.log.identifiers import find_identifiers
 from mcp_compaction.core.log.ledger import CallEntry, ledger_of
 from mcp_compaction.core.log.spoken_rules import is_known
 from mcp_compaction.core.pins import check_text
+from mcp_compaction.core.recall.decisions import standing_decisions
 from mcp_compaction.core.text.injection import is_planted
 from mcp_compaction.core.text.rules import find_rules
 from mcp_compaction.core.text.sentences import spoken_sentences
 from mcp_compaction.core.text.signs import find_sign, shows_sign
 from mcp_compaction.core.text.words import fold, one_line, telling_words
 from mcp_compaction.errors import PinRefused
-from mcp_compaction.model import FactOffer, Item, Message, Pin, Text, ToolCall
+from mcp_compaction.model import FactOffer, Message, Pin, Text, ToolCall
 
 _MASK = "[masked:"
 _LONGEST = 240  # characters; what needs more is a story and not a fact
+_MOST_DECISIONS = 200  # the newest
 _FEWEST_RUNS = 2  # of a command that works here
 _SHARE_OF_WORDS = 2 / 3  # of a fact that names nothing exact, in one message that uses it
 _PASSING = ("/tmp/", "$TMP", "mktemp")  # in commands whose files are gone the next day
@@ -73,22 +70,21 @@ def _may_stand(text: str) -> bool:
 def _decisions(said: Sequence[Message]) -> Iterator[FactOffer]:
     """The choices of users that stand at the end: what they took over another, or for a reason."""
     made = [
-        Item(text=decision, refs=(message.ref,))
+        (message.ref, decision)
         for message in said
         if message.role == "user"
         for decision in find_decisions(message.text)
-    ]
-    for item in newest_first(mark_superseded(made)):
-        if not item.superseded and _is_lasting_choice(item.text):
-            yield FactOffer(kind="decision", ref=item.refs[0], text=item.text)
+    ][-_MOST_DECISIONS:]
+    for place in standing_decisions([text for _, text in made]):
+        ref, text = made[place]
+        if _is_founded(text):
+            yield FactOffer(kind="decision", ref=ref, text=text)
 
 
-def _is_lasting_choice(decision: str) -> bool:
-    """Whether a decision chooses among things; most others only say what is done next."""
-    choice = read_decision(decision)
-    is_founded = bool(choice.refused) or shows_sign("reason", decision)
-    is_choice = choice.is_choice and not choice.turns_back and bool(choice.taken)
-    return is_choice and (is_founded or len(spoken_sentences(decision)) > 1)
+def _is_founded(decision: str) -> bool:
+    """Whether a decision says why, or over what; most others only say what is done next."""
+    has_reason = shows_sign("reason", decision) or shows_sign("refused", decision)
+    return has_reason or len(spoken_sentences(decision)) > 1
 
 
 def _places(said: Sequence[Message]) -> Iterator[FactOffer]:

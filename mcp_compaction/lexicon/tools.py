@@ -60,16 +60,6 @@ class ShellCommand(Value):
     files: dict[str, Deed] = Field(default_factory=dict[str, Deed])
 
 
-class Programs(Value):
-    """The words of shell commands, by what is known of them; see the head of `tools.toml`."""
-
-    beside: frozenset[str]
-    with_subcommand: frozenset[str]
-    interpreters: frozenset[str]
-    searches: frozenset[str]
-    does_with_found: frozenset[str]
-
-
 class ReportSign(Value):
     """One way in which a line that a run printed says what was done to a file."""
 
@@ -82,7 +72,7 @@ class ReportSign(Value):
 
 class _File(Value):
     changes_files: str
-    programs: Programs
+    programs: dict[str, JsonValue]  # which `shell.py` reads alone
     tool: tuple[ToolNames, ...]
     ending: tuple[EndingSign, ...]
     command: tuple[ShellCommand, ...]
@@ -102,11 +92,6 @@ def known_endings() -> tuple[EndingSign, ...]:
 def known_commands() -> tuple[ShellCommand, ...]:
     """The shell commands that change files."""
     return _read_file().command
-
-
-def programs() -> Programs:
-    """The words of shell commands, by what is known of them."""
-    return _read_file().programs
 
 
 def known_reports() -> tuple[ReportSign, ...]:

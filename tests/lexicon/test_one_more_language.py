@@ -60,8 +60,8 @@ no = ["We zien het morgen wel."]
 
 ASK = """
 import json
-from mcp_compaction.core.log.decisions.statement import find_decisions
-from mcp_compaction.core.log.tasks.spoken import leaves_open
+from mcp_compaction.core.log.decisions import find_decisions
+from mcp_compaction.core.log.tasks import leaves_open
 from mcp_compaction.core.text.rules import find_rules
 from mcp_compaction.core.text.sentences import spoken_sentences
 from mcp_compaction.core.text.words import stem

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from pydantic import ValidationError
 
+from mcp_compaction.core.log.effects import effects_of
 from mcp_compaction.core.log.endings import is_said
 from mcp_compaction.core.log.reports import reports_of
-from mcp_compaction.core.log.shell import effects_of
 from mcp_compaction.core.log.tool_calls import action_of
 from mcp_compaction.lexicon.tools import (
     EndingSign,

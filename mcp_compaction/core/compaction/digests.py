@@ -32,7 +32,7 @@ from mcp_compaction.core.digest.fit import (
 )
 from mcp_compaction.core.digest.render import label_of
 from mcp_compaction.core.log.ledger import Ledger, ledger_of
-from mcp_compaction.core.log.tasks.closing import unfinished_tasks
+from mcp_compaction.core.log.tasks import unfinished_tasks
 from mcp_compaction.core.text.words import fold
 from mcp_compaction.core.tokens import CountTokens
 from mcp_compaction.model import OWN_AUTHORS, Digest, Draft, SectionName, SummaryRequest

@@ -13,7 +13,7 @@ from mcp_compaction.core.compaction.plan import Plan
 from mcp_compaction.core.digest.extract import ref_of_standing_plan
 from mcp_compaction.core.log.conversation import Conversation, conversation_of
 from mcp_compaction.core.log.identifiers import Finding, identifiers_by_message
-from mcp_compaction.core.log.updates import overtaken_statements
+from mcp_compaction.core.log.told import older_words
 from mcp_compaction.core.policy import Policy
 from mcp_compaction.core.tokens import CountTokens
 from mcp_compaction.core.window.fill import Fill, measure
@@ -66,8 +66,8 @@ class Inputs:
 
     @cached_property
     def overtaken(self) -> dict[str, str]:
-        """What users stated, folded, with the ref of what they said later on the same matter."""
-        return overtaken_statements(self.said, self.digests)
+        """What users told, folded, with the ref of what they told later in its place."""
+        return older_words(self.said, self.digests)
 
     def measure(self, session: Session) -> Fill:
         """The fill of a session's view under the policy that the caller gave."""

@@ -14,11 +14,10 @@ from mcp_compaction.core.digest.reading import Reading, Speech, short
 from mcp_compaction.core.digest.requests import asked_items, goal_items, rejected_items
 from mcp_compaction.core.digest.state import done_items, state_items
 from mcp_compaction.core.log.conversation import conversation_of
-from mcp_compaction.core.log.decisions.statement import decisions_among
+from mcp_compaction.core.log.decisions import decisions_among
 from mcp_compaction.core.log.spoken_rules import whole_rules
-from mcp_compaction.core.log.tasks.plans import TaskList, read_tasks
-from mcp_compaction.core.log.tasks.spoken import spoken_tasks
-from mcp_compaction.core.log.updates import told_facts, told_states
+from mcp_compaction.core.log.tasks import TaskList, read_tasks, spoken_tasks
+from mcp_compaction.core.log.told import told_facts, told_states
 from mcp_compaction.core.text import remarks
 from mcp_compaction.core.text.rules import find_rules
 from mcp_compaction.core.text.sentences import split_sentences, spoken_sentences

@@ -9,7 +9,7 @@ from mcp_compaction.core.digest.reading import Reading, Speech, short
 from mcp_compaction.core.digest.requests import main_sentence, request_in_force
 from mcp_compaction.core.log.content import words_of
 from mcp_compaction.core.log.identifiers import find_identifiers
-from mcp_compaction.core.log.tasks.plans import TaskEntry, read_tasks
+from mcp_compaction.core.log.tasks import TaskEntry, read_tasks
 from mcp_compaction.core.log.used_names import is_of_library
 from mcp_compaction.core.text.patterns import FENCED
 from mcp_compaction.model import AccountValue, Item

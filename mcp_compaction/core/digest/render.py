@@ -134,7 +134,7 @@ def _say_task(text: str, value: AccountValue) -> str:
 
 
 def _say_job(text: str, value: AccountValue) -> str:
-    return f"left running: {text}"
+    return f"started in the background: {text}"
 
 
 def _say_refusal(text: str, value: AccountValue) -> str:

@@ -7,7 +7,7 @@ from itertools import islice
 
 from mcp_compaction.core.digest.reading import Reading, Speech, short
 from mcp_compaction.core.log.commands import command_line_of
-from mcp_compaction.core.log.decisions.statement import is_acceptance
+from mcp_compaction.core.log.decisions import is_acceptance
 from mcp_compaction.core.log.ledger import CallEntry
 from mcp_compaction.core.text import remarks
 from mcp_compaction.core.text.rules import find_rules

@@ -8,24 +8,24 @@ from mcp_compaction.core.digest.reading import Reading, short
 from mcp_compaction.core.log.commands import command_line_of, program_of
 from mcp_compaction.core.log.failures import causes_of, ending_of, is_run_of_tests
 from mcp_compaction.core.log.ledger import CHANGED, CallEntry, Commit, FileState
-from mcp_compaction.core.log.tasks.jobs import running_jobs
-from mcp_compaction.core.log.tasks.plans import read_tasks
+from mcp_compaction.core.log.tasks import read_tasks
+from mcp_compaction.core.log.tool_calls import is_background
 from mcp_compaction.core.text.paths import is_inside
 from mcp_compaction.core.text.patterns import pattern_of
+from mcp_compaction.core.text.words import first_line
 from mcp_compaction.model import AccountValue, Item
 
 _MOST_RUNS = 3
 _MOST_UNKNOWN = 8
 MOST_CHANGED = 2  # files named as changed since a run of tests; DONE names them all
 _BRANCH = pattern_of(r"^\s*On branch (\S+)|^Switched to (?:a new )?branch '([^']+)'")
+_JOB = pattern_of(r"\b(?:id|ID|pid|PID)\b\W{1,4}([\w-]{3,64})")
 _REVERTS = pattern_of(r'Revert "(.+)"$')
 
 
 def state_items(reading: Reading) -> list[Item]:
     """How things stand: test runs, the repository, what runs."""
-    request = reading.request
-    jobs = running_jobs((*request.earlier, *request.messages, *request.later))
-    return [*_test_runs(reading), *_repository(reading), *jobs]
+    return [*_test_runs(reading), *_repository(reading), *_jobs(reading)]
 
 
 def _test_runs(reading: Reading) -> Iterator[Item]:
@@ -84,6 +84,21 @@ def _repository(reading: Reading) -> Iterator[Item]:
             branch, where = next(filter(None, found.groups())), entry.result_ref
     if branch:
         yield Item(text=branch, refs=(where,), value=AccountValue(kind="label", status="branch"))
+
+
+def _jobs(reading: Reading) -> Iterator[Item]:
+    """What was started in the background and no later call speaks of, the newest first."""
+    entries = reading.window.entries
+    for place in range(len(entries) - 1, -1, -1):
+        entry = entries[place]
+        if not is_background(entry.call) or entry.ending not in ("done", "running"):
+            continue
+        named = _JOB.search(entry.result.text[:2_000]) if entry.result is not None else None
+        later = (str(one.call.arguments) for one in entries[place + 1 :])
+        if named is None or not any(named[1] in told for told in later):
+            what = first_line(entry.action.target) or entry.call.name
+            refs = tuple(dict.fromkeys((entry.ref, entry.result_ref)))
+            yield Item(text=what, refs=refs, value=AccountValue(kind="job"))
 
 
 def done_items(reading: Reading) -> list[Item]:

@@ -12,9 +12,9 @@ from typing import cast
 
 from mcp_compaction.core.log.content import Series, is_talk
 from mcp_compaction.core.log.conversation import conversation_of
-from mcp_compaction.core.log.decisions.statement import states_decision
+from mcp_compaction.core.log.decisions import states_decision
+from mcp_compaction.core.log.told import is_told
 from mcp_compaction.core.log.tool_calls import action_of
-from mcp_compaction.core.log.updates import is_told
 from mcp_compaction.core.text.all_languages import part_in_all
 from mcp_compaction.core.text.injection import defuse, is_forged, is_order
 from mcp_compaction.core.text.patterns import Cuts, pattern_of

@@ -1,74 +1,77 @@
-"""Reads command lines: the program that does the work, and the line as it is told."""
+"""Tells command lines: the program that does the work, whether it only looks, how it is written."""
 
 from __future__ import annotations
 
 from functools import lru_cache
 
-from mcp_compaction.core.log.shell import Part, parts_of
 from mcp_compaction.core.text.patterns import pattern_of
 from mcp_compaction.core.text.words import one_line, shorten
-from mcp_compaction.lexicon.tools import programs
+from mcp_compaction.shell import Command, commands_of, programs
 
 _LONGEST = 2_000
 _PREPARES = pattern_of(r"^(?:(?:cd|source|\.|export|set|sudo)\s[^&;|\n]*(?:&&|;)\s*)+(?=\S)")
 _ASSIGNMENTS = pattern_of(r"^(?:[A-Za-z_]\w*=(?:\"[^\"\n]*\"|'[^'\n]*'|[^\s\"';&|]*)\s*[\n;]\s*)+")
 
 
-def is_search(command: str) -> bool:
-    """Whether a command only looks for something: that there is none is no failure."""
-    part = main_part_of(command)
-    return part is not None and _searches(part)
+def main_command_of(line: str) -> Command | None:
+    """The command of a line that does the work: the last that does not only prepare or filter;
+    None where the line cannot be read."""
+    commands = [one for one in commands_of(line) or () if one.words]
+    working = [one for one in commands if one.name not in programs().beside]
+    return working[-1] if working else commands[-1] if commands else None
 
 
-def _searches(part: Part) -> bool:
-    does_more = any(word in programs().does_with_found for word in part.words)
-    return _name_of(part) in programs().searches and not does_more
+def is_search(line: str) -> bool:
+    """Whether a line only looks for something: that there is none is no failure."""
+    main = main_command_of(line)
+    return main is not None and _searches(main)
 
 
-def only_looks(command: str) -> bool:
-    """Whether a command only shows what is there: a search, a file, what git has."""
-    part = main_part_of(command)
-    if part is None or _name_of(part) == "git":
-        return True
-    return _name_of(part) in programs().beside or _searches(part)
+def _searches(command: Command) -> bool:
+    does_more = not programs().does_with_found.isdisjoint(command.words)
+    return command.name in programs().searches and not does_more
+
+
+def only_looks(line: str) -> bool:
+    """Whether a line only shows what is there: a search, a file, what git has."""
+    main = main_command_of(line)
+    if main is None:
+        return commands_of(line) is not None
+    return main.name == "git" or main.name in programs().beside or _searches(main)
 
 
 @lru_cache(maxsize=2_048)
-def program_of(command: str) -> str:
-    """The program of a command, with its subcommand or its script: `pip install`, `python a.py`."""
-    part = main_part_of(command)
-    if part is None:
+def program_of(line: str) -> str:
+    """The program of a line, with its subcommand or its script: `pip install`, `python a.py`."""
+    main = main_command_of(line)
+    if main is None:
         return ""
-    name = _name_of(part)
-    words, rest = part.words, [word for word in part.words[1:] if not word.startswith("-")]
+    name, words = main.name, main.words[1:]
     if name.rstrip("0123456789.") in programs().interpreters:
-        if "-m" in words[:-1]:
-            name = words[words.index("-m") + 1]
-            rest = rest[1:]
-        else:
-            script = "-c" if "-c" in words else next(iter(rest), "")
+        if "-m" not in words[:-1]:
+            plain = [word for word in words if not word.startswith("-")]
+            script = "-c" if "-c" in words else next(iter(plain), "")
             return f"{name.rstrip('0123456789.')} {script.rpartition('/')[2]}".strip()
-    has_subcommand = name in programs().with_subcommand and rest
-    return f"{name.rstrip('3')} {rest[0]}" if has_subcommand else name
+        name, words = words[words.index("-m") + 1], words[words.index("-m") + 2 :]
+    found = subcommand_of(name, words)
+    return f"{name.rstrip('3')} {found[0]}" if found else name
 
 
-def subcommand_of(command: str) -> str:
-    """The program and the subcommand that a command runs: `npm publish`; "" where its program has
-    none."""
-    program = program_of(command)
+def subcommand_of(name: str, words: tuple[str, ...]) -> tuple[str, ...]:
+    """The subcommand of a program and the words behind it; none where it has none."""
+    if name not in programs().with_subcommand:
+        return ()
+    valued, rest = programs().before_subcommand.get(name, frozenset[str]()), words
+    while rest and rest[0].startswith("-"):
+        rest = rest[2 if rest[0] in valued else 1 :]
+    return rest
+
+
+def program_with_subcommand(line: str) -> str:
+    """The program and the subcommand that a line runs: `npm publish`; "" where it has none."""
+    program = program_of(line)
     has_one = program.partition(" ")[0] in programs().with_subcommand and " " in program
     return program if has_one else ""
-
-
-def main_part_of(command: str) -> Part | None:
-    """The command of a line that does the work: the last that does not only prepare or filter."""
-    parts = [part for part in parts_of(command[:_LONGEST]) if part.words]
-    working = [part for part in parts if _name_of(part) not in programs().beside]
-    return working[-1] if working else parts[-1] if parts else None
-
-
-def _name_of(part: Part) -> str:
-    return part.words[0].rpartition("/")[2]
 
 
 def command_line_of(command: str, most: int = 100) -> str:

@@ -8,11 +8,11 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from fnmatch import fnmatchcase
 from typing import Literal, NamedTuple
 
-from mcp_compaction.core.log.commands import main_part_of, program_of
+from mcp_compaction.core.log.commands import main_command_of, program_of
+from mcp_compaction.core.log.effects import Effect, effects_of
 from mcp_compaction.core.log.endings import CallEnding, ending_of_call, is_unparsed
 from mcp_compaction.core.log.recent import read_recent_once
 from mcp_compaction.core.log.reports import reports_of
-from mcp_compaction.core.log.shell import Effect, effects_of
 from mcp_compaction.core.log.tool_calls import Action, action_of
 from mcp_compaction.core.text.paths import is_inside
 from mcp_compaction.core.text.patterns import pattern_of
@@ -153,7 +153,7 @@ def _folder_of(entry: CallEntry) -> str:
     command = entry.action.target
     if entry.action.kind != "run" or "cd " not in command:
         return ""
-    part = main_part_of(command)
+    part = main_command_of(command)
     is_told = part is not None and part.folder.startswith("/") and "$" not in part.folder
     return part.folder if part is not None and is_told else ""
 

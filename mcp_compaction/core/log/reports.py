@@ -10,18 +10,11 @@ from typing import NamedTuple
 from mcp_compaction.core.log.commands import only_looks
 from mcp_compaction.core.text.patterns import pattern_of
 from mcp_compaction.lexicon.tools import Deed, known_reports
+from mcp_compaction.shell import programs
 
 _MOST_CHARS = 8_000  # from the end, where a run sums up
 _MOST_FILES = 10  # a run that tells of more lists them rather than sums up
 _WORDS = pattern_of(r"[\w./~@+-]+")
-# What only tries, only tells what was done before, or is done on another machine.
-_NOT_HERE = frozenset(
-    (
-        *("--dry-run", "--dryrun", "--just-print", "--check", "--diff", "-n"),
-        *("logs", "log", "journalctl"),
-        *("ssh", "curl", "wget", "docker", "docker-compose", "podman", "kubectl"),
-    )
-)
 
 
 class Report(NamedTuple):
@@ -35,7 +28,8 @@ def reports_of(command: str, printed: str, known: Container[str]) -> tuple[Repor
     """What a run says it did to files that are known or that its command names, in order; what a
     command only shows, or types itself, says nothing. That a file is gone is believed of no run."""
     named = {_clean(word) for word in _WORDS.findall(command)}
-    if only_looks(command) or any(word.rpartition("/")[2] in _NOT_HERE for word in named):
+    not_here = programs().elsewhere | programs().only_tries
+    if only_looks(command) or any(word.rpartition("/")[2] in not_here for word in named):
         return ()
     found = sorted(
         (line.start(), Report(does, _clean(line["path"])))

@@ -11,6 +11,7 @@ from mcp_compaction.core.log.content import compact_json
 from mcp_compaction.core.text.patterns import pattern_of
 from mcp_compaction.lexicon.tools import ToolKind, known_tools
 from mcp_compaction.model import JsonObject, JsonValue, Message, ToolCall, ToolResult, Value
+from mcp_compaction.shell import commands_of
 
 ActionKind = ToolKind | Literal["other"]
 
@@ -183,13 +184,11 @@ def is_background(call: ToolCall) -> bool:
     if any(call.arguments.get(key) is True for key in _BACKGROUND_KEYS):
         return True
     action = action_of(call)
-    return action.kind == "run" and bool(_BACKGROUND.search(action.target.strip()))
+    commands = commands_of(action.target) if action.kind == "run" and "&" in action.target else ()
+    return any(command.is_left for command in commands or ())
 
 
 _BACKGROUND_KEYS = ("run_in_background", "background", "is_background", "detach", "async")
-_BACKGROUND = pattern_of(
-    r"(?<![&>|])&\Z|(?<![&>|])&\s*(?:disown|echo)\b|^nohup\s.*(?<![&>|])&(?![&>])|^setsid\s", re.S
-)
 
 
 def _read_task(entry: JsonValue) -> Task | None:

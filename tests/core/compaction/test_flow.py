@@ -905,12 +905,12 @@ def test_where_size_forbids_it_the_phrases_of_a_doubt_are_named() -> None:
     )
 
 
-def test_a_task_that_was_said_to_be_done_leaves_an_older_digest() -> None:
+def test_a_task_that_the_user_says_is_done_leaves_an_older_digest() -> None:
     session = session_of([user("go"), user("Don't forget to rotate the deploy key."), *chatter(40)])
     before = done(compress(session, SMALL, force=True))
     tasks = [item.text for digest in before.digests for item in digest.items("OPEN")]
     assert tasks == ["Don't forget to rotate the deploy key."]
-    told = assistant("The deploy key is rotated, that is done.")
+    told = user("The deploy key is rotated, that is done.")
     later = said(after(session, before), [told, *chatter(40)], len(session.messages))
     seen = after(later, done(compress(later, SMALL, force=True)))
     assert not [item for digest in seen.digests for item in digest.items("OPEN")]

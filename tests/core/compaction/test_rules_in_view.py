@@ -237,9 +237,7 @@ def lines_of(session: Session, policy: Policy) -> list[str]:
 
 
 @pytest.mark.parametrize(("older", "newer"), OVERTAKEN)
-def test_a_rule_stands_beside_a_later_one_on_the_same_matter_and_is_marked(
-    older: str, newer: str
-) -> None:
+def test_a_rule_stands_beside_a_later_one_on_the_same_matter(older: str, newer: str) -> None:
     policy = Policy(window_tokens=6_000)
     session = session_of([user("Go."), user(older), *work(6), user(newer), *work(6), user("On.")])
     later = next(m.ref for m in session.messages if m.text == newer)
@@ -248,9 +246,19 @@ def test_a_rule_stands_beside_a_later_one_on_the_same_matter_and_is_marked(
 
     assert isinstance(outcome, Compaction)
     lines = lines_of(after(session, outcome), policy)
-    assert f'- "{older}" (m2) (older; see {later})' in lines
+    assert f'- "{older}" (m2)' in lines
     assert f'- "{newer}" ({later})' in lines
     assert "rules 2/2 in view" in receipt_text(outcome.receipt)
+
+
+def test_a_fact_that_is_told_again_with_another_value_stands_marked() -> None:
+    policy = Policy(window_tokens=6_000)
+    told = [user("Go."), user("FACT: The quota is 10%."), *work(6), user("FACT: The quota is 20%.")]
+    session = session_of([*told, *work(6), user("On.")])
+    later = next(m.ref for m in session.messages if "20%" in m.text)
+    lines = lines_of(after(session, compress(session, policy, target_percent=30.0)), policy)
+    assert f'- "FACT: The quota is 10%." (m2) (older; see {later})' in lines
+    assert f'- "FACT: The quota is 20%." ({later})' in lines
 
 
 def test_what_a_user_calls_a_fact_stays_when_another_is_told() -> None:
@@ -268,7 +276,7 @@ def test_what_a_user_calls_a_fact_stays_when_another_is_told() -> None:
 
 
 @pytest.mark.parametrize(("older", "newer"), OVERTAKEN)
-def test_a_rule_of_an_earlier_digest_is_marked_once_and_stays_through_each_compaction(
+def test_a_rule_of_an_earlier_digest_stays_through_each_compaction_whatever_is_said_later(
     older: str, newer: str
 ) -> None:
     policy = Policy(window_tokens=6_000)
@@ -283,9 +291,7 @@ def test_a_rule_of_an_earlier_digest_is_marked_once_and_stays_through_each_compa
         assert isinstance(outcome, Compaction)
         session = after(session, outcome)
         lines = lines_of(session, policy)
-        assert [line for line in lines if older in line] == [
-            f'- "{older}" (m2) (older; see {later})'
-        ]
+        assert [line for line in lines if older in line] == [f'- "{older}" (m2)']
         assert [line for line in lines if newer in line] == [f'- "{newer}" ({later})']
         assert "rules 2/2 in view" in receipt_text(outcome.receipt)
 

@@ -66,6 +66,6 @@ def test_a_failed_edit_is_settled_by_any_later_change_of_the_file() -> None:
 def test_what_was_left_running_is_told_by_the_call_and_by_what_it_said() -> None:
     served = used("1", "Bash", "Running with ID: bash_7", command="npm run dev &")
     draft = drafted(served)
-    assert texts(draft, "STATE") == ["left running: npm run dev &"]
+    assert texts(draft, "STATE") == ["started in the background: npm run dev &"]
     assert isinstance(draft.items("STATE")[0], Item)
     assert draft.items("STATE")[0].refs == ("m1", "m2")

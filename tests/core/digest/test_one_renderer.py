@@ -35,7 +35,12 @@ def test_no_module_but_one_writes_a_line_of_a_digest() -> None:
 
 
 def test_our_own_words_stand_in_no_pattern() -> None:
-    own = ("not done since in that form", "changed since: ", "left running: ", "last commit: ")
+    own = (
+        "not done since in that form",
+        "changed since: ",
+        "started in the background: ",
+        "last commit: ",
+    )
     for path in PACKAGE.rglob("*.py"):
         text = path.read_text("utf-8")
         assert path == RENDER or not any(words in text for words in own), path
@@ -49,7 +54,7 @@ def test_every_kind_of_value_has_its_words() -> None:
         "commit": "- commit edited: a.py (m1)",
         "request": "- a.py (m1)",
         "task": "- a.py [edited] (m1)",
-        "job": "- left running: a.py (m1)",
+        "job": "- started in the background: a.py (m1)",
         "refusal": "- edited: a.py (m1)",
         "label": "- edited: a.py (m1)",
     }

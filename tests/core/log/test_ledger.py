@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mcp_compaction.core.log.effects import effects_of
 from mcp_compaction.core.log.ledger import ledger_of
-from mcp_compaction.core.log.shell import effects_of, parts_of
 from tests.core.saying import call, failed, ran, used
 from tests.sessions import messages_of
 
@@ -212,19 +212,6 @@ def test_calls_end_as_their_results_say() -> None:
     ]
     endings = [entry.ending for entry in ledger_of(messages_of(steps)).entries]
     assert endings == ["done", "refused", "timed out", "running", "failed", "failed", "running"]
-
-
-@pytest.mark.parametrize(
-    ("command", "words"),
-    [
-        ("FOO=1 sudo rm a  # rm b", [("rm", "a")]),
-        ("timeout 30 rm a; echo 'rm b; rm c'", [("rm", "a"), ("echo", "rm b; rm c")]),
-        ("cd /x && (rm a)", [("rm", "a")]),
-        ("echo x > a 2>/dev/null", [("echo", "x")]),
-    ],
-)
-def test_a_shell_text_is_cut_into_its_commands(command: str, words: list[tuple[str, ...]]) -> None:
-    assert [part.words for part in parts_of(command)] == words
 
 
 def test_streams_and_quoted_words_write_no_files() -> None:

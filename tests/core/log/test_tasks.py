@@ -1,4 +1,4 @@
-"""The books of a session: plans, tasks left in words, and what is still running."""
+"""The books of a session: plans, and tasks left in words."""
 
 from __future__ import annotations
 
@@ -6,14 +6,11 @@ from typing import Any
 
 import pytest
 
-from mcp_compaction.core.log.tasks.closing import unfinished_tasks
-from mcp_compaction.core.log.tasks.jobs import running_jobs
-from mcp_compaction.core.log.tasks.plans import read_tasks
-from mcp_compaction.core.log.tasks.spoken import leaves_open, spoken_tasks
+from mcp_compaction.core.log.tasks import leaves_open, read_tasks, spoken_tasks, unfinished_tasks
 from mcp_compaction.core.log.tool_calls import answered_calls
 from mcp_compaction.core.text.sentences import spoken_sentences
 from mcp_compaction.model import AccountValue, Item
-from tests.core.saying import assistant, call, failed, planned, ran, results, used, user
+from tests.core.saying import assistant, call, planned, ran, results, used, user
 from tests.sessions import messages_of
 
 Json = dict[str, Any]
@@ -86,11 +83,6 @@ def test_a_number_in_the_words_of_a_user_is_no_number_of_a_task() -> None:
     assert unfinished_tasks([item], later) == (item,)
 
 
-def test_a_numbered_task_of_a_digest_is_closed_by_words_too() -> None:
-    item = Item(text="#12 Migrate the orders [active]", refs=("m2",))
-    assert unfinished_tasks([item], messages_of([assistant("I migrated the orders.")])) == ()
-
-
 def test_a_result_belongs_to_the_newest_call_of_its_id() -> None:
     messages = messages_of([*ran("1", "a", "x"), *ran("1", "b", "y"), results(("2", "z"))])
     found = [(c.arguments["command"], r.text) for _, c, r in answered_calls(messages)]
@@ -145,21 +137,23 @@ def test_a_story_or_a_plain_request_leaves_nothing_open(sentence: str) -> None:
 @pytest.mark.parametrize(
     ("since", "is_open"),
     [
-        ([assistant("I rotated the staging key.")], False),
-        ([assistant("Rotating the staging key: done.")], False),
         ([user("I have rotated the staging key myself.")], False),
+        ([user("The staging key is already rotated, done.")], False),
         (planned("1", ("Rotate the staging key", "completed")), False),
-        ([assistant("I rotated the production key.")], True),
-        ([assistant("I have not rotated the staging key.")], True),
-        ([assistant("Next I will have the staging key rotated.")], True),
-        ([call("1", "f"), results(("1", "rotated the staging key"))], True),
         (planned("1", ("Rotate the staging key", "pending")), True),
+        ([user("I rotated the production key.")], True),
+        ([user("I have not rotated the staging key.")], True),
+        ([user("Is the staging key rotated?")], True),
+        ([user("Rotate the staging key.")], True),
+        ([user("I rotated the staging key logs.")], True),
+        ([assistant("I rotated the staging key.")], True),
+        ([call("1", "f"), results(("1", "rotated the staging key"))], True),
     ],
 )
-def test_a_task_in_words_is_open_until_it_is_said_to_be_done(
+def test_a_task_in_words_is_open_until_the_plan_or_the_user_closes_it(
     since: list[Json], is_open: bool
 ) -> None:
-    before = assistant("I rotated the staging key yesterday.")
+    before = user("I rotated the staging key yesterday.")
     messages = messages_of([before, user("Remember to rotate the staging key."), *since])
     task = Item(text="Remember to rotate the staging key.", refs=("m2",), provenance="verbatim")
     assert spoken_tasks(messages) == ((task,) if is_open else ())
@@ -167,217 +161,26 @@ def test_a_task_in_words_is_open_until_it_is_said_to_be_done(
 
 
 @pytest.mark.parametrize(
-    ("task", "since"),
-    [
-        ("Don't forget to deploy to production.", "I checked the production deploy logs."),
-        ("Don't forget to deploy to production.", "I deployed the production logs."),
-        ("Remember to test on Windows.", "I tested the window size handling."),
-        ("Don't forget to call the customer.", "The customer called and changed the deadline."),
-        ("Don't forget to call the customer.", "The customer finished the call."),
-        (
-            "Remember to delete the temp bucket.",
-            "Created the temp bucket so that a delete marker is kept.",
-        ),
-        (
-            "We still need to update the changelog.",
-            "I checked the changelog and its last update.",
-        ),
-        ("We still need to update the changelog.", "I finished reading the changelog update."),
-        ("We still need to update the changelog.", "Update the changelog: that part I fixed."),
-        ("TODO: tests", "I ran the linter and put the tests in a folder."),
-        ("TODO: tests", "The tests are done."),
-        ("Remember to test the release build.", "I released the test build."),
-        ("Remember to test the release build.", "I tested the API and released the build."),
-        ("Remember to run the full suite.", "Run the full suite."),
-        ("Remember to run the full suite.", "The docs say `I ran the full suite`."),
-        (
-            "Remember to rotate the staging database deploy key.",
-            "I rotated the production database deploy key.",
-        ),
-        ("The security review is still pending.", "I wrote the security review guide."),
-        ("Remember to delete the temp bucket.", "Bob asked whether I deleted the temp bucket."),
-        ("Remember to review the PR.", "I reviewed the PR description."),
-        ("Remember to tell the customer.", "I was told the customer left."),
-        ("Remember to rotate the staging key.", "The rotated staging key: nobody likes it."),
-    ],
-)
-def test_words_about_a_task_leave_it_open(task: str, since: str) -> None:
-    item = Item(text=task, refs=("m1",), provenance="verbatim")
-    for say in (assistant, user):
-        assert unfinished_tasks([item], messages_of([say(since)])) == (item,)
-    assert spoken_tasks(messages_of([user(task), assistant(since)])) == (item,)
-
-
-@pytest.mark.parametrize(
-    ("task", "since"),
-    [
-        ("Don't forget to rotate the deploy key.", "The deploy key is rotated, that is done."),
-        ("Don't forget to rotate the deploy key.", "The deploy key has now been rotated."),
-        ("Don't forget to rotate the deploy key.", "Rotated the deploy key in `vault.yml`."),
-        ("Don't forget to rotate the deploy key.", "Done: deploy key rotation."),
-        ("Don't forget to rotate the deploy key.", "✅ Rotated the deploy key."),
-        ("Don't forget to rotate the deploy key.", "Deploy key rotated ✓"),
-        ("Don't forget to rotate the deploy key.", "I'm done with rotating the deploy key."),
-        ("Don't forget to rotate the deploy key.", "The deploy key rotation is complete."),
-        ("Don't forget to deploy to production.", "Deployed to production."),
-        ("Don't forget to send the invoice to Maria.", "The invoice was sent to Maria."),
-        ("Don't forget to tell the support team.", "I told the support team about it."),
-        ("Remember to update `setup.cfg` today.", "I've also updated `setup.cfg`."),
-        ("We still need to add the index.", "I wrote the migration and added the index."),
-        ("Remember to run the full suite.", "We ran the full suite, all green."),
-        ("Don't forget to call the customer.", "I called the customer yesterday."),
-        ("Once it is merged, drop the old table.", "Dropped the old table, merged it as well."),
-        ("The security review is still pending.", "The security review is done."),
-        ("The invoice export hasn't been tested yet.", "I tested the invoice export manually."),
-        ("Remember to fix the login bug.", "The login bug is fixed."),
-        (
-            "Remember to rotate the key and update the changelog.",
-            "I rotated the key and updated the changelog.",
-        ),
-        ("Remember to copy the report.", "Update: copied the report\u00a0 to the share."),
-    ],
-)
-def test_words_that_say_a_task_was_done_close_it(task: str, since: str) -> None:
-    item = Item(text=task, refs=("m1",), provenance="verbatim")
-    assert unfinished_tasks([item], messages_of([assistant(since)])) == ()
-
-
-@pytest.mark.parametrize(
     ("task", "since", "is_open"),
     [
         ("Die Doku muss noch aktualisiert werden.", "Die Doku ist aktualisiert.", False),
-        (
-            "Wir müssen noch die Migration abschließen.",
-            "Ich habe die Migration abgeschlossen.",
-            False,
-        ),
-        ("Später noch die alten Logs löschen.", "Die alten Logs habe ich gelöscht.", False),
-        ("Vergiss nicht, die Doku anzupassen.", "Die Doku wurde angepasst.", False),
-        ("Denk daran, den Branch zu mergen.", "hab den branch gemergt", False),
         ("Die Doku muss noch aktualisiert werden.", "Die Doku ist noch nicht aktualisiert.", True),
-        ("Vergiss nicht, das Zertifikat zu erneuern.", "Ich habe das Passwort erneuert.", True),
         ("Denk dran, die API-Doku zu aktualisieren.", "Die Doku ist aktualisiert.", True),
-        ("Pense à mettre à jour la doc.", "J'ai mis à jour la doc.", False),
-        ("Il reste à supprimer les vieux fichiers.", "Les vieux fichiers sont supprimés.", False),
-        ("Pense à mettre à jour la doc.", "La doc sera mise à jour demain.", True),
-        ("Il faut encore corriger le bug des accents.", "J'ai corrigé le bug de la page.", True),
-        ("Todavía falta migrar los datos.", "Hemos migrado los datos.", False),
-        ("Luego hay que borrar los logs viejos.", "Ya borré los logs viejos.", False),
-        ("No olvides renovar el certificado.", "El certificado no está renovado.", True),
+        ("Pense à supprimer les vieux fichiers.", "J'ai supprimé les vieux fichiers.", False),
         ("Todavía falta migrar los datos.", "Hemos migrado los usuarios.", True),
     ],
 )
-def test_a_task_of_another_language_is_open_until_that_language_says_it_is_done(
+def test_a_task_of_another_language_is_closed_in_that_language(
     task: str, since: str, is_open: bool
 ) -> None:
     item = Item(text=task, refs=("m1",), provenance="verbatim")
     assert [leaves_open(found) for found in spoken_sentences(task)] == [True]
-    assert unfinished_tasks([item], messages_of([assistant(since)])) == ((item,) if is_open else ())
-
-
-@pytest.mark.parametrize(
-    ("entry", "is_open"),
-    [
-        ("Deploy to production", False),
-        ("Deploy v2 to production", False),
-        ("Production deploy", False),
-        ("Check the production deploy", True),
-        ("Deploy the production logs", True),
-    ],
-)
-def test_an_entry_of_a_plan_closes_the_task_it_names(entry: str, is_open: bool) -> None:
-    item = Item(text="Don't forget to deploy to production.", provenance="verbatim")
-    later = messages_of(planned("1", (entry, "completed")))
-    assert unfinished_tasks([item], later) == ((item,) if is_open else ())
+    assert unfinished_tasks([item], messages_of([user(since)])) == ((item,) if is_open else ())
 
 
 def test_a_standing_rule_is_no_task() -> None:
     rule = "Never merge before the security review is done."
     assert spoken_tasks(messages_of([user(rule)])) == ()
-
-
-def background(id: str, command: str, answer: str) -> list[Json]:
-    return used(id, "Bash", answer, command=command, run_in_background=True)
-
-
-TRACE = 'Traceback (most recent call last):\n  File "serve", line 2, in <module>\n    load()\n'
-LOGGED = ran("1", "nohup ./serve > out.log 2>&1 &", "")
-PLACED = ran("1", "cd /srv/a && ./serve > out.log &", "")
-SERVER = background("1", "npm run dev", "Command running in background with ID: bash_7")
-
-
-@pytest.mark.parametrize(
-    ("session", "running"),
-    [
-        (SERVER, ["npm run dev"]),
-        ([*SERVER, *used("2", "BashOutput", "status: running", bash_id="bash_7")], ["npm run dev"]),
-        ([*SERVER, *used("2", "BashOutput", "status: completed", bash_id="bash_7")], []),
-        ([*SERVER, *used("2", "KillShell", "ok", shell_id="bash_7")], []),
-        ([*SERVER, user("<note>bash_7 has completed</note>")], []),
-        ([*SERVER, *ran("2", "ls", "bash_8 completed")], ["npm run dev"]),
-        (ran("1", "nohup ./serve &", ""), ["nohup ./serve &"]),
-        ([*ran("1", "./serve &", ""), *ran("2", "pkill -f ./serve", "")], []),
-        ([*ran("1", "./serve &", ""), *ran("2", "pkill -f other", "")], ["./serve &"]),
-        (
-            [*ran("1", "./serve &", ""), *ran("2", "pkill -f ./serve", "sh: 1: pkill: not found")],
-            ["./serve &"],
-        ),
-        ([*ran("1", "./serve &", ""), *ran("2", "pkill ./serve; ps", "sh: ps: not found")], []),
-        ([*LOGGED, *ran("2", "tail ./out.log", f"{TRACE}KeyError: 'x'")], []),
-        ([*LOGGED, *ran("2", "cat out.log", "ready")], ["nohup ./serve > out.log 2>&1 &"]),
-        ([*LOGGED, *ran("2", "cat b.log", f"{TRACE}KeyError")], ["nohup ./serve > out.log 2>&1 &"]),
-        ([*LOGGED, *ran("2", "sleep 5; cat out.log", f"{TRACE}KeyError: 'x'\nexit code 0")], []),
-        ([*LOGGED, *used("2", "Read", f"{TRACE}KeyError: 'x'", file_path="out.log")], []),
-        (
-            [*PLACED, *ran("2", "tail -n 20 /srv/a/out.log", f"{TRACE}KeyError: 'x'")],
-            [],
-        ),
-        *(
-            (
-                [*LOGGED, call("2", "Bash", command=command), failed("2", "Exit code 1")],
-                ["nohup ./serve > out.log 2>&1 &"],
-            )
-            for command in (
-                "grep ERROR out.log",
-                "test -s out.log",
-                "cp out.log /root",
-                "cat out.log",
-            )
-        ),
-        (
-            [*LOGGED, *ran("2", "grep -A9 Trace out.log", f"{TRACE}KeyError: 'x'")],
-            ["nohup ./serve > out.log 2>&1 &"],
-        ),
-        (
-            [*LOGGED, *ran("2", "cat out.log", f"{TRACE}KeyError: 'x'\nGET / 500\nGET /a 200\n")],
-            ["nohup ./serve > out.log 2>&1 &"],
-        ),
-        (
-            [*PLACED, *ran("2", "cat /home/b/out.log", f"{TRACE}KeyError: 'x'")],
-            ["cd /srv/a && ./serve > out.log &"],
-        ),
-        ([call("1", "Bash", command="./serve &"), failed("1", "no")], []),
-        (ran("1", "./serve &", "exit code 1"), []),
-        (
-            used("1", "Task", "Agent launched. agent id: a1b2", description="look around"),
-            ["look around"],
-        ),
-        (used("1", "Task", "The report: all fine.", description="look around"), []),
-        (used("1", "Task", "started", background=True), ["Task"]),
-        ([results(("ghost", "running in background"))], []),
-    ],
-)
-def test_what_was_started_and_never_ended_is_left_running(
-    session: list[Json], running: list[str]
-) -> None:
-    found = running_jobs(messages_of(session))
-    assert [item.text for item in found] == running
-
-
-def test_a_long_command_is_cut_at_a_word() -> None:
-    (item,) = running_jobs(messages_of(background("1", "word " * 60, "ok")))
-    assert item.text.endswith("word …")
-    assert len(item.text) < 120
 
 
 def test_a_plan_that_only_its_result_shows_is_read_from_there() -> None:

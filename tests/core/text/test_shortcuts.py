@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from inspect import unwrap
 from string import ascii_letters, ascii_lowercase, digits
 
 import pytest
@@ -21,8 +20,6 @@ from mcp_compaction.core.log.identifiers import (
     error_lines,
     find_identifiers,
 )
-from mcp_compaction.core.log.tasks import done
-from mcp_compaction.core.log.tasks.done import done_in_text
 from mcp_compaction.core.text import injection, remarks
 from mcp_compaction.core.text.injection import (
     defuse,
@@ -201,14 +198,6 @@ def test_letters_speak_for_their_languages_beside_signs_of_none(text: str) -> No
 @given(texts_of(SAID))
 def test_a_text_is_read_in_the_language_that_most_of_its_words_speak_for(text: str) -> None:
     assert main_language(text) == next(iter(languages_of(text)), "en")
-
-
-@pytest.mark.parametrize("text", SAID)
-def test_a_look_at_the_words_of_a_text_spares_it_nothing_that_is_done(text: str) -> None:
-    spared = done_in_text(text)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(done, "_has_marks", always)
-        assert unwrap(done_in_text)(text) == spared
 
 
 @pytest.mark.parametrize("text", ENDINGS)

@@ -12,7 +12,7 @@ from itertools import islice
 
 from mcp_compaction.core.digest.check.days import SourceDays, dates_in, days_of_source
 from mcp_compaction.core.digest.check.proper_names import proper_names
-from mcp_compaction.core.log.commands import subcommand_of
+from mcp_compaction.core.log.commands import program_with_subcommand
 from mcp_compaction.core.log.identifiers import find_identifiers
 from mcp_compaction.core.text.numbers import (
     LARGEST_COUNT,
@@ -127,7 +127,9 @@ class Evidence:
     def _missing_words(self, said: str) -> Iterator[str]:
         """What a line says was run, and its proper names, as far as the source lacks them."""
         for run in _ran_a_command().finditer(said):
-            program, _, sub = subcommand_of(run["command"] or run["called"]).lower().partition(" ")
+            program, _, sub = (
+                program_with_subcommand(run["command"] or run["called"]).lower().partition(" ")
+            )
             if program and not self._holds_command(program, sub):
                 yield f"{program} {sub}"
         for name in proper_names(said):

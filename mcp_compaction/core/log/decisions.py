@@ -1,4 +1,5 @@
-"""Finds the sentences that state a decision, each with the reason given next to it."""
+"""Finds the sentences that state a decision, each with the reason given next to it, and the words
+that it is about."""
 
 from __future__ import annotations
 
@@ -6,11 +7,13 @@ from collections.abc import Sequence
 from functools import cache, lru_cache
 
 from mcp_compaction.core.text.language import ENGLISH, languages_of, words_of
+from mcp_compaction.core.text.patterns import pattern_of
 from mcp_compaction.core.text.sentences import Sentence, spoken_sentences
 from mcp_compaction.core.text.signs import find_sign, part_of, shows_sign, signs_of
-from mcp_compaction.core.text.words import one_line
-from mcp_compaction.lexicon.languages import Kind, read_heads
+from mcp_compaction.core.text.words import one_line, space_pairs, stem, stop_words
+from mcp_compaction.lexicon.languages import Kind, read_heads, read_lexicon
 
+_WORD = pattern_of(r"[^\W_][\w+#.-]*[\w+#]|[^\W\d_]")
 _OPENING = 80  # characters, by which the language of a yes is told
 
 
@@ -83,7 +86,12 @@ def _completes(text: str, sentence: Sentence, following: Sentence) -> bool:
     """Whether the next sentence gives the reason, or what comes instead."""
     if text[sentence.end : following.start].strip() or "\n\n" in text[sentence.end : following.end]:
         return False
-    return bool(find_sign("gives-reason", following) or find_sign("bare-reversal", sentence))
+    return bool(find_sign("gives-reason", following)) or turns_back_only(sentence.text)
+
+
+def turns_back_only(text: str) -> bool:
+    """Whether a text takes back what was said before it and names nothing: "scrap that"."""
+    return shows_sign("reversal", text) and not subject_words(text)
 
 
 def is_acceptance(text: str) -> bool:
@@ -94,3 +102,17 @@ def is_acceptance(text: str) -> bool:
         any(any(signs_of(code, "accepts").find(part)) for code in languages)
         for part in (opening, text)
     )
+
+
+def subject_words(text: str, languages: tuple[str, ...] | None = None) -> frozenset[str]:
+    """The words a text is about, as stems and without those that only decide."""
+    known = (languages_of(text) if languages is None else languages) or (ENGLISH,)
+    empty = _empty_words(known)
+    words = (match.rstrip(".-") for match in _WORD.findall(space_pairs(text.lower())))
+    return frozenset(stem(word, known[0]) for word in words if len(word) > 1 and word not in empty)
+
+
+@cache
+def _empty_words(languages: tuple[str, ...]) -> frozenset[str]:
+    lists = ((stop_words(code), read_lexicon(code).words("deciding")) for code in languages)
+    return frozenset(word for pair in lists for words in pair for word in words)

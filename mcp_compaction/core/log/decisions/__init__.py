@@ -1,1 +1,0 @@
-"""Decisions: which sentences state one, and which a later one has superseded."""

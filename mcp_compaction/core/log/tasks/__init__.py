@@ -1,1 +1,0 @@
-"""The tasks of a session: what is planned, spoken of, done since, and left running."""

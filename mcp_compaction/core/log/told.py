@@ -1,0 +1,94 @@
+"""Finds what users tell as a fact or a state, by a label before it, and which of it is older.
+
+Nothing that users said is dropped for a later word of theirs: both stand, with their refs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from itertools import groupby
+from operator import itemgetter
+
+from mcp_compaction.core.log.conversation import conversation_of
+from mcp_compaction.core.text.reading import read_once
+from mcp_compaction.core.text.sentences import Sentence, spoken_sentences
+from mcp_compaction.core.text.signs import find_sign
+from mcp_compaction.core.text.words import fold
+from mcp_compaction.lexicon.languages import Kind
+from mcp_compaction.model import Digest, Message
+
+
+def is_told(text: str) -> bool:
+    """Whether a text is told as a fact or a state, by a label before it."""
+    first = next(iter(spoken_sentences(text)), None)
+    return first is not None and any(find_sign(k, first) for k in ("told-fact", "told-state"))
+
+
+@read_once
+def told_facts(text: str) -> tuple[str, ...]:
+    """The sentences of a text that are called facts by a label before them, word for word."""
+    return _told_under("told-fact", text)
+
+
+@read_once
+def told_states(text: str) -> tuple[str, ...]:
+    """The sentences of a text that are called a state by a label before them, word for word."""
+    return _told_under("told-state", text)
+
+
+def _told_under(label: Kind, text: str) -> tuple[str, ...]:
+    """The sentences on each line of a text that begins with such a label."""
+    sentences = spoken_sentences(text)
+    if not any(_has_firm_label(label, one) for one in sentences):
+        return ()
+    found: list[str] = []
+    numbered = zip(_line_numbers(text, sentences), sentences, strict=True)
+    for _, on_line in groupby(numbered, key=itemgetter(0)):
+        line = [one for _, one in on_line]
+        if _has_firm_label(label, line[0]):
+            found += (text[one.start : one.end] for one in line)
+    return tuple(found)
+
+
+def _line_numbers(text: str, sentences: Iterable[Sentence]) -> Iterator[int]:
+    """The line on which each sentence begins; each line of the text is read once."""
+    number = place = 0
+    for one in sentences:
+        number += text.count("\n", place, one.start)
+        place = one.start
+        yield number
+
+
+def _has_firm_label(label: Kind, sentence: Sentence) -> bool:
+    shown = find_sign(label, sentence)
+    return shown is not None and shown.sign.strength == "firm"
+
+
+def older_words(messages: Iterable[Message], digests: Iterable[Digest] = ()) -> dict[str, str]:
+    """The facts and states that users told, folded, which they told again with another last word,
+    each with the ref of that; digests tell the oldest. Rules are never among them, nor does an
+    agent's word for it make anything older."""
+    earlier = [
+        (item.text, item.refs[0] if item.refs else "")
+        for digest in digests
+        for name in ("STATE", "FACTS")
+        for item in digest.items(name)
+        if item.must_stay
+    ]
+    said = [
+        (told, message.ref)
+        for message in conversation_of(messages)
+        if message.is_request and message.via == "host"
+        for told in (*told_facts(message.text), *told_states(message.text))
+    ]
+    newest = {_all_but_the_end(told): (fold(told), ref) for told, ref in (*earlier, *said)}
+    return {
+        fold(told): ref
+        for told, _ in (*earlier, *said)
+        for words, ref in [newest[_all_but_the_end(told)]]
+        if words != fold(told) and ref
+    }
+
+
+def _all_but_the_end(told: str) -> str:
+    return fold(told).rpartition(" ")[0]

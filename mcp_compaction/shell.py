@@ -1,0 +1,289 @@
+"""Reads lines of a shell: each command that one runs, whatever it is wrapped in; standard library
+only, so that hooks may use it.
+
+What is known of programs is a table, [programs] in `lexicon/tools.toml`. `shlex` alone does not do:
+it tells no quoted `;` from one that ends a command.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from functools import cache, lru_cache
+from importlib.resources import files
+from posixpath import join, normpath
+from typing import Any, NamedTuple
+
+UNKNOWN = "$@"
+"""The word for operands that only the run will know, as those of `xargs`."""
+_LONGEST = 20_000  # characters without here-documents
+_DEEPEST = 8  # a shell in a shell in a shell
+_TOKEN = re.compile(
+    r"(?P<blank>[ \t\r]+|\\\n|(?<![^\s;|&()])#[^\n]*)"
+    r"|(?P<opens>[<>$]\(|\((?=\())"
+    r"|(?P<into>(?:\d+|&)?>[>|]?&?)|(?P<here><<-?(?!<))|(?P<other>\d*<(?:<<|[&>])?)"
+    r"|(?P<cut>&&|\|[|&]?|;+|&|\n|[()])"
+    r"|(?P<word>(?:[^\s'\"`\\$;|&<>()]+|'[^']*'|\"(?:\\.|[^\"\\])*\"|`[^`]*`|\\.|\$(?!\())+)",
+    re.S,
+)
+_QUOTED = re.compile(r"'([^']*)'|\"((?:\\.|[^\"\\])*)\"|\\(.)", re.S)
+_ESCAPED = re.compile(r"\\([\\\"$`\n])")
+_BRACKETS = re.compile(r"'[^']*'|\"(?:\\.|[^\"\\])*\"|\\.|[()]", re.S)
+_OPENED = re.compile(r"'[^']*'|\\.|\$\((?!\()|`[^`]*`", re.S)
+_ASSIGNED = re.compile(r"[A-Za-z_]\w*\+?=")
+_SHELL_TEXT = re.compile(r"-[a-z]*c")
+
+
+class Command(NamedTuple):
+    """One command of a line: its words without wrappers, the files that its output goes into, the
+    folder that the line went to before it, what it is given by a here-document, and whether the
+    line goes on without waiting for it."""
+
+    words: tuple[str, ...]
+    written: tuple[str, ...] = ()
+    folder: str = ""
+    given: str = ""
+    is_left: bool = False
+
+    @property
+    def name(self) -> str:
+        """The program without its folder."""
+        return self.words[0].rpartition("/")[2] if self.words else ""
+
+
+class Programs(NamedTuple):
+    """What is known of programs; the head of `tools.toml` explains each."""
+
+    beside: frozenset[str]
+    with_subcommand: frozenset[str]
+    interpreters: frozenset[str]
+    searches: frozenset[str]
+    does_with_found: frozenset[str]
+    keywords: frozenset[str]
+    shells: frozenset[str]
+    elsewhere: frozenset[str]
+    only_tries: frozenset[str]
+    wrappers: dict[str, frozenset[str]]
+    before_subcommand: dict[str, frozenset[str]]
+
+
+@cache
+def programs() -> Programs:
+    """The table of programs."""
+    import tomllib
+
+    source = files("mcp_compaction").joinpath("lexicon", "tools.toml").read_text(encoding="utf-8")
+    table: dict[str, list[str] | dict[str, list[str]]] = tomllib.loads(source)["programs"]
+    return Programs(**{name: _as_sets(entry) for name, entry in table.items()})
+
+
+def _as_sets(entry: list[str] | dict[str, list[str]]) -> Any:
+    if isinstance(entry, dict):
+        return {name: frozenset(words) for name, words in entry.items()}
+    return frozenset(entry)
+
+
+@lru_cache(maxsize=2_048)
+def commands_of(line: str) -> tuple[Command, ...] | None:
+    """The commands that a line runs, in order, without those that only change the folder; None
+    where it cannot be read: a quotation or a bracket without an end, a function, a `case`."""
+    try:
+        return tuple(_Reader(line).read())
+    except _UnreadableError:
+        return None
+
+
+class _UnreadableError(Exception):
+    """A line that cannot be read."""
+
+
+class _Reader:
+    """Reads one text; a text inside of it has a reader of its own."""
+
+    def __init__(self, text: str, folder: str = "", depth: int = 0) -> None:
+        if depth > _DEEPEST:
+            raise _UnreadableError
+        self._text, self._depth = text, depth
+        self._folders = [folder]  # one more for each bracket that is open
+        self._found: list[Command] = []
+        self._after_documents = 0  # the place behind the here-documents of this line
+        self._begin()
+
+    def _begin(self) -> None:
+        self._words: list[str] = []
+        self._written: list[str] = []
+        self._given = ""
+        self._awaits = ""  # what the next word is, where it is no word of the command
+        self._word_end = -1
+
+    def read(self) -> list[Command]:
+        """The commands of the text."""
+        place = size = 0
+        while place < len(self._text):
+            token = _TOKEN.match(self._text, place)
+            size += len(token[0]) if token else 0
+            if token is None or size > _LONGEST:
+                raise _UnreadableError
+            place = token.end()
+            match token.lastgroup:
+                case "word":
+                    self._take(token[0], token.start(), place)
+                case "opens":
+                    place = self._open(token, place)
+                case "into" | "here" | "other" as kind:
+                    self._awaits = kind
+                case "cut":
+                    self._cut(token[0])
+                    if token[0] == "\n":
+                        place = max(place, self._after_documents)
+                case _:
+                    pass
+        self._end()
+        if len(self._folders) != 1:
+            raise _UnreadableError
+        return self._found
+
+    def _take(self, said: str, start: int, end: int) -> None:
+        """Take a word down, or the end of one."""
+        for text in _texts_opened_in(said):
+            self._read_inside(text)
+        word, awaits, self._awaits = _QUOTED.sub(_unquote, said), self._awaits, ""
+        if awaits == "into" and not (word.isdigit() or word == "-" or word.startswith("/dev/")):
+            self._written.append(word)
+        elif awaits == "here":
+            self._take_document(word, end)
+        elif not awaits and start == self._word_end:
+            self._words[-1] += word
+        elif not awaits:
+            self._words.append(word)
+        self._word_end = end if not awaits else -1
+
+    def _open(self, token: re.Match[str], place: int) -> int:
+        """Read what stands in brackets as commands of their own, whose output is a word here."""
+        end = _end_of_bracket(self._text, place)
+        inside = self._text[place:end]
+        if token[0] != "(" and not inside.startswith("("):  # else it is a sum
+            self._read_inside(inside)
+        self._take("$", token.start(), end + 1)
+        return end + 1
+
+    def _read_inside(self, text: str) -> None:
+        self._found += _Reader(text, self._folders[-1], self._depth + 1).read()
+
+    def _take_document(self, delimiter: str, place: int) -> None:
+        """Take down the here-document that begins on the next line."""
+        line_end = self._text.find("\n", place)
+        start = max(line_end + 1 or len(self._text), self._after_documents)
+        closing = re.compile(rf"^[ \t]*{re.escape(delimiter)}[ \t\r]*$", re.M)
+        found = closing.search(self._text, start)
+        self._given += self._text[start : found.start() if found else None]
+        self._after_documents = found.end() if found else len(self._text)
+
+    def _cut(self, said: str) -> None:
+        if (said == "(" and self._words) or said.startswith(";;"):
+            raise _UnreadableError  # a function, an array, a case
+        self._end()
+        if said == "&" and self._found:
+            self._found[-1] = self._found[-1]._replace(is_left=True)
+        elif said == "(":
+            self._folders.append(self._folders[-1])
+        elif said == ")":
+            self._folders.pop()
+            if not self._folders:
+                raise _UnreadableError
+
+    def _end(self) -> None:
+        """End the command that was read so far."""
+        words, written, given = self._words, tuple(self._written), self._given
+        self._begin()
+        while words and (words[0] in programs().keywords or _ASSIGNED.match(words[0])):
+            words.pop(0)
+        folder = self._folders[-1]
+        if words[:1] in (["case"], ["function"], ["select"]):
+            raise _UnreadableError
+        if words[:1] == ["cd"]:
+            self._folders[-1] = normpath(join(folder, words[1])) if len(words) > 1 else ""
+        elif (words and words[0] != "for") or written:
+            self._found += self._unwrap(Command(tuple(words), written, folder, given))
+
+    def _unwrap(self, command: Command) -> Iterator[Command]:
+        """What a command runs: the one that it is put before, the text that a shell is given, the
+        command that a search has for what it finds."""
+        known, words, name = programs(), command.words, command.name
+        inner = _words_behind(words, known.wrappers[name]) if name in known.wrappers else ()
+        if inner:
+            more = (UNKNOWN,) if name == "xargs" else ()
+            yield from self._unwrap(command._replace(words=(*inner, *more)))
+            return
+        text = _text_for_shell(command) if name in known.shells else ""
+        if text:
+            yield from _Reader(text, command.folder, self._depth + 1).read()
+            if command.written:
+                yield command._replace(words=(), given="")
+            return
+        yield command
+        run = _run_with_found(words) if name in known.searches else ()
+        if run:
+            yield from self._unwrap(Command(run, folder=command.folder))
+
+
+def _unquote(quoted: re.Match[str]) -> str:
+    if quoted[2] is not None:
+        return _ESCAPED.sub(lambda found: found[1].strip("\n"), quoted[2])
+    return quoted[1] or (quoted[3] or "").strip("\n")
+
+
+def _texts_opened_in(word: str) -> Iterator[str]:
+    """The texts whose output stands in a word: `$(…)` in double quotes, backquotes anywhere."""
+    place = 0
+    while ("$(" in word or "`" in word) and (found := _OPENED.search(word, place)):
+        place = found.end()
+        if found[0] == "$(":
+            place = _end_of_bracket(word, found.end())
+            yield word[found.end() : place]
+        elif found[0].startswith("`"):
+            yield found[0][1:-1]
+
+
+def _end_of_bracket(text: str, place: int) -> int:
+    """The place of the bracket that closes one which was opened before a place."""
+    depth = 1
+    for found in _BRACKETS.finditer(text, place):
+        depth += {"(": 1, ")": -1}.get(found[0], 0)
+        if not depth:
+            return found.start()
+    raise _UnreadableError
+
+
+def _words_behind(words: Sequence[str], valued: frozenset[str]) -> tuple[str, ...]:
+    """The words of a command behind its wrapper: its options, some of which take a word more, what
+    it assigns, and a time."""
+    rest = (
+        list(words[1:]) if words[1:2] not in (("-v",), ("-V",)) else []
+    )  # `command -v` only looks
+    while rest and (rest[0].startswith("-") or _ASSIGNED.match(rest[0])):
+        option = rest.pop(0)
+        if option in valued and rest:
+            rest.pop(0)
+        if option == "--":
+            break
+    return tuple(rest[1:] if "TIME" in valued else rest)
+
+
+def _text_for_shell(command: Command) -> str:
+    """The text that a shell is to run, where the line gives it."""
+    if command.name == "eval":
+        return " ".join(command.words[1:])
+    for place, word in enumerate(command.words[1:-1], 1):
+        if _SHELL_TEXT.fullmatch(word):
+            return command.words[place + 1]
+    is_file = any(not word.startswith("-") for word in command.words[1:])
+    return "" if is_file else command.given
+
+
+def _run_with_found(words: Sequence[str]) -> tuple[str, ...]:
+    """The command that a search runs with what it finds."""
+    marks = programs().does_with_found
+    start = next((n + 1 for n, word in enumerate(words) if word in marks), len(words))
+    end = next((n for n, word in enumerate(words) if n > start and word in (";", "+")), None)
+    return tuple(UNKNOWN if word == "{}" else word for word in words[start:end])
