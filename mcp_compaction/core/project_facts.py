@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from mcp_compaction.core.log.commands import program_of
 from mcp_compaction.core.log.content import words_of
 from mcp_compaction.core.log.conversation import conversation_of
-from mcp_compaction.core.log.decisions import find_decisions
+from mcp_compaction.core.log.decisions import find_decisions, words_turned_down
 from mcp_compaction.core.log.failures import is_run_of_tests
 from mcp_compaction.core.log.findings import exact_words
 from mcp_compaction.core.log.identifiers import find_identifiers
@@ -18,7 +18,7 @@ from mcp_compaction.core.recall.decisions import standing_decisions
 from mcp_compaction.core.text.injection import is_planted
 from mcp_compaction.core.text.rules import find_rules
 from mcp_compaction.core.text.sentences import spoken_sentences
-from mcp_compaction.core.text.signs import find_sign, shows_sign
+from mcp_compaction.core.text.signs import find_sign
 from mcp_compaction.core.text.words import fold, one_line, telling_words
 from mcp_compaction.errors import PinRefused
 from mcp_compaction.model import FactOffer, Message, Pin, Text, ToolCall
@@ -83,8 +83,7 @@ def _decisions(said: Sequence[Message]) -> Iterator[FactOffer]:
 
 def _is_founded(decision: str) -> bool:
     """Whether a decision says why, or over what; most others only say what is done next."""
-    has_reason = shows_sign("reason", decision) or shows_sign("refused", decision)
-    return has_reason or len(spoken_sentences(decision)) > 1
+    return bool(words_turned_down(decision)) or len(spoken_sentences(decision)) > 1
 
 
 def _places(said: Sequence[Message]) -> Iterator[FactOffer]:

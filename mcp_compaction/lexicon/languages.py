@@ -20,42 +20,16 @@ from mcp_compaction.model import Value
 Kind = Literal[
     "rule",
     "decision",
-    "reversal",
+    "reversal",  # firm: of a decision; weak: something is turned down
     "task",
-    "done",
-    "asks-decision",
+    "request",
+    "accepts",
+    "marker",
     "order-to-model",
     "negation",
-    "permission",
-    "marker",
+    "permission",  # weak: a word of permission; firm: what sets a rule aside
     "date",
     "guard",
-    # what else is read in a decision, and beside it
-    "bare-reversal",
-    "others-story",
-    "gives-reason",
-    "reason",
-    "refused",
-    "chooses",
-    "chosen",
-    "about",
-    "put",
-    "many",
-    "adds",
-    "changes",
-    "accepts",
-    "suggests",
-    "offers",
-    "intends",
-    "plans",
-    "reports",
-    "request",
-    "rejects",
-    # what holds until it is said to have changed
-    "told-fact",
-    "told-state",
-    "new-value",
-    "retires",
 ]
 Strength = Literal["firm", "weak", "hint"]  # the strongest first; a hint is only offered
 STRENGTHS: tuple[Strength, ...] = get_args(Strength)

@@ -42,7 +42,6 @@ TURNED_BACK = [
     "We take back the rename.",
     "Not Celery after all.",
     "Replaced moment.js with dayjs.",
-    "Switching from yarn to pnpm.",
     "Forget Kafka, NATS will do.",
 ]
 NOT_SETTLED = [
