@@ -14,7 +14,6 @@ SETTLED = [
     "Postgres it is.",
     "We settled on a 30-day retention window.",
     "I opted for a token bucket instead of a leaky one.",
-    "The call is to ship on Friday.",
     "Final: three replicas, one per zone.",
     "**Verdict:** keep the monolith.",
     "Agreed, let's ship without the beta flag.",
