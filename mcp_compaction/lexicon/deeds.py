@@ -38,7 +38,7 @@ class KnownDeeds(Value):
     """All that is known of deeds; see the head of `deeds.toml`."""
 
     fine: ByLanguage
-    succeeding: ByLanguage
+    earlier: ByLanguage
     aux: ByLanguage
     place: ByLanguage
     ahead: ByLanguage
