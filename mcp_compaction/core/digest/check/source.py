@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from typing import NamedTuple
 
 from mcp_compaction.core.digest.check.deeds import TELLS_OF_THE_PAST, Deeds
@@ -137,12 +138,12 @@ class Source:
 
     @cached_property
     def _stated(self) -> tuple[frozenset[str], ...]:
-        """The stems of each sentence that may have settled something."""
-        spoken = (
-            m.text for m in conversation_of(self._messages) if m.role in ("user", "assistant")
-        )
-        said = (one for text in spoken for one in split_sentences(text) if one[-1] not in "?？")
-        return tuple(map(stems_of, (*self._known, *self.beside.settled, *said)))
+        """The stems of each sentence that may have settled something, and of each answer with the
+        message before it."""
+        spoken = [m for m in conversation_of(self._window) if m.role in ("user", "assistant")]
+        said = (one for m in spoken for one in split_sentences(m.text) if one[-1] not in "?？")
+        answers = (f"{m.text} {n.text}" for m, n in pairwise(spoken) if n.is_request)
+        return tuple(map(stems_of, (*self._known, *self.beside.settled, *said, *answers)))
 
     @cached_property
     def deeds(self) -> Deeds:
