@@ -45,7 +45,6 @@ class KnownDeeds(Value):
     looking: ByLanguage
     removing: ByLanguage
     keeping: ByLanguage
-    contrast: ByLanguage
     denying: ByLanguage
     opening: ByLanguage
     handling: ByLanguage
