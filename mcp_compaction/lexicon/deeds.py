@@ -52,7 +52,6 @@ class KnownDeeds(Value):
     speaker: ByLanguage
     vague: ByLanguage
     accepting: ByLanguage
-    asking: ByLanguage
     deed: tuple[KnownDeed, ...]
 
 

@@ -30,12 +30,7 @@ _MOST_CHARS = 4_000  # at either end of a result
 _BEGINNING = 5  # letters: "deploy" and "deployment" are one word
 _SHORTEST = 3
 _FAR = 40  # characters between a thing and the word that it is in order
-_SOME, _HARDLY, _ENOUGH, _MOST = (
-    0.2,
-    1 / 3,
-    0.45,
-    0.6,
-)  # of the telling words of a line, those that the record has
+_SOME, _HARDLY, _MOST = 0.2, 1 / 3, 0.6  # of the telling words of a line, those that the record has
 _EAST_ASIAN = "\u1100"  # from here on, letters of languages without spaces between words
 _SIGNS = pattern_of(r"[\W_]+")
 _CLAUSE_END = pattern_of(r"[,;，；、。]\s*|(?<=\w)[.:!] +|\s[–—-]\s")
@@ -51,7 +46,6 @@ class _Call(NamedTuple):
     text: str
     result: str
     is_done: bool
-    is_read: bool
 
 
 class Claim(NamedTuple):
@@ -78,15 +72,9 @@ class Deeds:
         claims = claims_in(item.text)
         if section not in TELLS_OF_THE_PAST:
             claims = [claim for claim in claims if _has_aux(claim)]
-        judged = {claim.clause for claim in claims if claim.deed.by_user}
-        clauses = (clause for clause in _CLAUSE_END.split(item.text) if clause not in judged)
-        asked = [clause for clause in clauses if _is_of_user(clause)]
-        if all(self._shows(claim, item) for claim in claims) and all(map(self._user_said, asked)):
-            if asked:
-                return True
-            is_told = section not in TELLS_DEEDS or bool(claims) or self._tells(item.text)
-            return is_told or self._is_known(item.text)
-        return self._is_known(item.text)
+        is_shown = all(self._shows(claim, item) for claim in claims)
+        is_told = section not in TELLS_DEEDS or bool(claims) or self._tells(item.text)
+        return (is_shown and is_told) or self._is_known(item.text)
 
     def _is_known(self, text: str) -> bool:
         return any(text in known or known in text for known in self.known if known)
@@ -142,31 +130,15 @@ class Deeds:
                 return True
         return False
 
-    def _user_said(self, clause: str) -> bool:
-        """Whether a user's message, with what it answers, has most of what a clause says that the
-        user wants, allows or decided."""
-        asking = words_of_deeds("asking").search(clause)
-        wanted = _telling_in(clause[asking.end() :] if asking else clause, ())
-        names = _names_in(clause)
-        before = ""
-        for message in self.messages:
-            said = _with_plain(f"{before} {message.text}") if message.text else ""
-            is_users = message.role == "user" and message.is_request
-            holds_names = is_users and all(name in said for name in names)
-            if holds_names and _holds_enough(wanted, said, _ENOUGH):
-                return True
-            before = message.text or before
-        return False
-
     def _tells(self, text: str) -> bool:
         """Whether the record speaks of what a line tells, though not as a deed of a known kind."""
         names = _names_in(text)
-        if any(name not in self._read and name not in self._stated for name in names):
+        if any(name not in self._called and name not in self._stated for name in names):
             return False
         if names or not self._calls:
             return True
         # Calls speak English: of what another language says of them they have a word or two.
-        return _holds_enough(_telling_in(text, ()), self._read + self._stated, _SOME)
+        return _holds_enough(_telling_in(text, ()), self._called + self._stated, _SOME)
 
     @cached_property
     def _calls(self) -> tuple[_Call, ...]:
@@ -174,11 +146,7 @@ class Deeds:
 
     @cached_property
     def _called(self) -> str:
-        """The texts of all calls and their results but of those that only read a file."""
-        return "".join(call.line if call.is_read else call.text for call in self._calls)
-
-    @cached_property
-    def _read(self) -> str:
+        """The texts of all calls and their results."""
         return "".join(call.text for call in self._calls)
 
     @cached_property
@@ -188,12 +156,6 @@ class Deeds:
         said = (one for text in texts for one in split_sentences(text))
         told = (one for one in said if not (_is_ahead(one) or _QUESTION.search(one)))
         return "".join(map(_with_plain, (*told, *self.known)))
-
-
-def _is_of_user(clause: str) -> bool:
-    """Whether a clause tells what the user wants, allows or decided."""
-    who = words_of_deeds("speaker").search(clause)
-    return who is not None and bool(words_of_deeds("asking").search(clause, who.end()))
 
 
 def claims_in(text: str) -> list[Claim]:
@@ -231,7 +193,7 @@ def _is_denied(clause: str, said: re.Match[str]) -> bool:
     if any(pattern.search(before) for pattern in turned):
         return True
     behind = clause[said.end() :].lstrip()
-    return bool(_words_in("denying", language).match(behind)) or behind.startswith("pas ")
+    return bool(_words_in("denying", language).match(behind))
 
 
 def _is_ahead(sentence: str) -> bool:
@@ -309,7 +271,6 @@ def _read_call(entry: CallEntry) -> _Call:
         text=_with_plain(f"{entry.call.name} {given} {shown}"),
         result=shown,
         is_done=entry.ending == "done",
-        is_read=action.kind == "read",
     )
 
 
