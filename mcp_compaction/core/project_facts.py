@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from mcp_compaction.core.log.commands import program_of
 from mcp_compaction.core.log.content import words_of
 from mcp_compaction.core.log.conversation import conversation_of
-from mcp_compaction.core.log.decisions import find_decisions
+from mcp_compaction.core.log.decisions import find_decisions, words_turned_down
 from mcp_compaction.core.log.endings import is_run_of_tests
 from mcp_compaction.core.log.findings import exact_words
 from mcp_compaction.core.log.identifiers import find_identifiers
@@ -18,7 +18,7 @@ from mcp_compaction.core.recall.decisions import standing_decisions
 from mcp_compaction.core.text.injection import is_planted
 from mcp_compaction.core.text.rules import find_rules
 from mcp_compaction.core.text.sentences import spoken_sentences
-from mcp_compaction.core.text.signs import find_sign, shows_sign
+from mcp_compaction.core.text.signs import find_sign
 from mcp_compaction.core.text.words import fold, one_line, telling_words
 from mcp_compaction.errors import PinRefused
 from mcp_compaction.model import FactOffer, Message, Pin, Text, ToolCall
@@ -28,7 +28,6 @@ _LONGEST = 240  # characters; what needs more is a story and not a fact
 _MOST_DECISIONS = 200  # the newest
 _FEWEST_RUNS = 2  # of a command that works here
 _SHARE_OF_WORDS = 2 / 3  # of a fact that names nothing exact, in one message that uses it
-_PLACES = ("file", "url")
 _PASSING = ("/tmp/", "$TMP", "mktemp")  # in commands whose files are gone the next day
 
 
@@ -84,20 +83,19 @@ def _decisions(said: Sequence[Message]) -> Iterator[FactOffer]:
 
 def _is_founded(decision: str) -> bool:
     """Whether a decision says why, or over what; most others only say what is done next."""
-    has_reason = shows_sign("reason", decision) or shows_sign("refused", decision)
-    return has_reason or len(spoken_sentences(decision)) > 1
+    return bool(words_turned_down(decision)) or len(spoken_sentences(decision)) > 1
 
 
 def _places(said: Sequence[Message]) -> Iterator[FactOffer]:
-    """The sentences that tell where something is."""
+    """The sentences of users that end in a file or an address and ask for nothing: they tell where
+    something is."""
     for message in said:
-        if message.role not in ("user", "assistant"):
+        if message.role != "user":
             continue
         for sentence in spoken_sentences(message.text):
-            if sentence.text.endswith(("?", ":")):
-                continue
-            is_place = find_sign("place", sentence, message.role == "user") is not None
-            if is_place and any(f.kind in _PLACES for f in find_identifiers(sentence.text)):
+            named = [f.text for f in find_identifiers(sentence.text) if f.kind in ("file", "url")]
+            is_told = named and sentence.text.rstrip(".`!").endswith(named[-1])
+            if is_told and find_sign("request", sentence) is None:
                 yield FactOffer(kind="place", ref=message.ref, text=one_line(sentence.text))
 
 

@@ -38,14 +38,13 @@ class KnownDeeds(Value):
     """All that is known of deeds; see the head of `deeds.toml`."""
 
     fine: ByLanguage
-    succeeding: ByLanguage
+    earlier: ByLanguage
     aux: ByLanguage
     place: ByLanguage
     ahead: ByLanguage
     looking: ByLanguage
     removing: ByLanguage
     keeping: ByLanguage
-    contrast: ByLanguage
     denying: ByLanguage
     opening: ByLanguage
     handling: ByLanguage
@@ -53,7 +52,6 @@ class KnownDeeds(Value):
     speaker: ByLanguage
     vague: ByLanguage
     accepting: ByLanguage
-    asking: ByLanguage
     deed: tuple[KnownDeed, ...]
 
 

@@ -109,24 +109,24 @@ async def test_a_declined_fact_is_offered_no_more_and_a_dropped_one_neither(tmp_
 async def test_a_receipt_offers_facts_and_an_agent_cannot_accept_them(tmp_path: Path) -> None:
     told = "Rates are stored in `data/rates.csv`."
     async with open_session(tmp_path) as (compactor, info):
-        await compactor.record(info, read_incoming([user("Look around."), assistant(told)]))
+        await compactor.record(info, read_incoming([user(told), assistant("I see.")]))
         await record_long(compactor, info)
         done = await compactor.compress(info, Ask(reason="full"))
         assert isinstance(done, Compaction)
-        assert f'fact for later sessions? m2: "{told}"' in receipt_text(done.receipt)
+        assert f'fact for later sessions? m1: "{told}"' in receipt_text(done.receipt)
         assert "pin_constraint kind=fact scope=project" in receipt_text(done.receipt)
         (stored,) = await compactor.receipts(info)
         assert stored.offer.facts == ()
-        wish = PinWish(told, "agent", "fact", "project")
+        wish = PinWish(found := "Rates are older than a week.", "agent", "fact", "project")
         question = await compactor.pin_question("/p", info, wish)
         assert question is not None
         assert question.text.endswith(
-            f"for later sessions of this project, while they use it: {told}"
+            f"for later sessions of this project, while they use it: {found}"
         )
         with pytest.raises(NeedsUser):
-            await compactor.pin(info, told, by="agent", kind="fact", scope="project")
+            await compactor.pin(info, found, by="agent", kind="fact", scope="project")
         agreed = await compactor.pin(
-            info, told, by="user", kind="fact", scope="project", channel="dialog"
+            info, found, by="user", kind="fact", scope="project", channel="dialog"
         )
         assert agreed.pin.used is not None
 

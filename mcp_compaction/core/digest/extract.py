@@ -79,7 +79,8 @@ def must_keep(messages: Sequence[Message], plan: str) -> DigestSections:
 
 def _permissions_in(text: str) -> Iterable[str]:
     """The sentences of a user that permit something and are no rules, word for word."""
-    permits = [s for s in spoken_sentences(text) if find_sign("permits", s) is not None]
+    shown = ((s, find_sign("permission", s)) for s in spoken_sentences(text))
+    permits = [s for s, sign in shown if sign is not None and sign.sign.strength == "firm"]
     rules = find_rules(text) if permits else ()
     return [said for s in permits if (said := text[s.start : s.end]) not in rules]
 

@@ -1,4 +1,4 @@
-"""Reads what comes next, from the last turns only: the request in work, steps named, what fails."""
+"""Reads what comes next, from the last turns only: the request in work, what fails."""
 
 from __future__ import annotations
 
@@ -11,23 +11,19 @@ from mcp_compaction.core.log.content import words_of
 from mcp_compaction.core.log.identifiers import find_identifiers
 from mcp_compaction.core.log.tasks import TaskEntry, read_tasks
 from mcp_compaction.core.log.used_names import is_of_library
-from mcp_compaction.core.text import remarks
 from mcp_compaction.core.text.patterns import FENCED
 from mcp_compaction.model import AccountValue, Item
 
 _LAST_MESSAGES = 10
-_MOST_STEPS = 4
 _MOST_FILES = 6
 
 
 def next_items(reading: Reading) -> list[Item]:
-    """What is in work, what of it nobody has touched, what just failed, and the steps that the
-    last words name."""
+    """What is in work, what of it nobody has touched, and what just failed."""
     since = reading.end - _LAST_MESSAGES
     newest = reading.ledger.failures[:1]
     failing = [failure_item(f, reading) for f in newest if int(f.entry.result_ref[1:]) > since]
-    steps = [*_steps_named(reading)]
-    ahead = [*_in_work(reading), *failing, *steps[:_MOST_STEPS]]
+    ahead = [*_in_work(reading), *failing]
     return ahead or [*_end_of_turn(reading)]
 
 
@@ -82,17 +78,6 @@ def _untouched_files(asked: Speech, reading: Reading) -> list[str]:
         for part in (m.parts if m.seq > asked.message.seq else m.calls)
     )
     return [n for n in files if not is_of_library(n) and n.rpartition("/")[2] not in touched]
-
-
-def _steps_named(reading: Reading) -> Iterator[Item]:
-    """The steps that the last words of the span name, where nobody has said or done anything
-    since."""
-    last = reading.said[-1] if reading.said else None
-    if last is None or last.message.seq != reading.end or last.message.role != "assistant":
-        return
-    for sentence in last.sentences if not last.message.calls else ():
-        if remarks.is_next_step(sentence) and not sentence.text.endswith((":", "?")):
-            yield Item(text=short(sentence.text), refs=(last.message.ref,))
 
 
 def _labelled(label: str, text: str, ref: str) -> Item:

@@ -14,7 +14,6 @@ from itertools import zip_longest
 from math import ceil
 from typing import cast
 
-from mcp_compaction.core.digest.check.refuse import is_excuse
 from mcp_compaction.core.digest.fit import as_sections, fit, nothing_stays
 from mcp_compaction.core.digest.parse import HEADINGS, parse_digest
 from mcp_compaction.core.digest.render import render_item
@@ -316,8 +315,6 @@ def read_answer(text: str, author: str, limit: int, count: CountTokens) -> Draft
     draft = parse_digest("\n".join(lines), author)
     if draft.sections:
         return draft
-    if is_excuse(said):
-        return Unusable(reason="the model refused")
     return Unusable(reason="it answered with prose instead of the headings asked for")
 
 

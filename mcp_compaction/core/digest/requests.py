@@ -120,7 +120,7 @@ def _rejections(reading: Reading) -> Iterator[Item]:
 
 def _is_rejection(sentence: Sentence) -> bool:
     """Whether a user turns down or takes back something here."""
-    return find_sign("rejects", sentence) is not None and len(telling_words(sentence.text)) > 1
+    return find_sign("reversal", sentence) is not None and len(telling_words(sentence.text)) > 1
 
 
 def asked_items(reading: Reading) -> Iterable[Item]:

@@ -10,8 +10,6 @@ from math import log
 from typing import NamedTuple
 
 from mcp_compaction.core.excerpts.pieces import Piece
-from mcp_compaction.core.text.language import ENGLISH, languages_of
-from mcp_compaction.core.text.signs import shows_sign, signs_of
 from mcp_compaction.core.tokens import CountTokens
 from mcp_compaction.model import By
 
@@ -20,7 +18,6 @@ _LINE_SHARE = 40  # percent of what is left for lines of code and logs
 _GOOD_ENOUGH = 0.95
 _ROUGHLY = 0.8  # a piece whose guessed cost is this far over the room need not be counted
 _MOST_CHARS_OF_TOKEN = 8  # about: hardly any text has longer ones throughout
-_SAMPLE = 100  # pieces, by which the language of all is told
 _FULL = 0.99  # of the room: what is left is not worth looking for
 
 # Found on LoCoMo's first five chats and tau's first runs: `mcp-compaction eval` is the measure.
@@ -52,18 +49,6 @@ class _Candidate(NamedTuple):
     cost: float
 
 
-class _Turns(NamedTuple):
-    """Where talk takes a turn, in the languages of the pieces."""
-
-    languages: tuple[str, ...]
-    words: frozenset[str]
-
-    def are_in(self, text: str) -> bool:
-        # Most pieces have none of the words: a look at their letters is cheaper than reading them.
-        may_turn = any(map(text.__contains__, self.words))
-        return may_turn and shows_sign("turn", text, self.languages)
-
-
 def cost_of(piece: Piece, count: CountTokens) -> int:
     """The tokens that a piece takes, with its share of a ref."""
     return count(piece.text) + _REF_TOKENS
@@ -78,12 +63,8 @@ def choose_by_cover(
     found: Sequence[Piece], covered: Counter[str], room: int, count: CountTokens
 ) -> list[Piece]:
     """The pieces that add most to the words that are covered already, in a room."""
-    languages = languages_of("\n".join(piece.text for piece in found[:_SAMPLE])) or (ENGLISH,)
-    turns = _Turns(
-        languages, frozenset(w for one in languages for w in signs_of(one, "turn").needed)
-    )
     newness = _newness_of_messages(found)
-    choices = [_weigh(piece, turns, newness[piece.seq]) for piece in found]
+    choices = [_weigh(piece, newness[piece.seq]) for piece in found]
     worths = _worth_of_words(choices)
     gains = worths | {f: worths[f] * _DECAY**n for f, n in covered.items() if f in worths}
 
@@ -149,10 +130,9 @@ def _newness_of_messages(found: Sequence[Piece]) -> dict[int, float]:
     return {seq: (0.5 + 0.5 * n / len(numbers)) ** 2 for n, seq in enumerate(numbers)}
 
 
-def _weigh(piece: Piece, turns: _Turns, newness: float) -> _Candidate:
+def _weigh(piece: Piece, newness: float) -> _Candidate:
     cost = len(piece.text) / 4 + 1
-    facts = piece.facts + 0.15 * turns.are_in(piece.text)
-    small_talk = 0.4 if piece.is_small_talk else 1.0
+    asks = 0.4 if piece.text.endswith("?") else 1.0
     again = _RUN_AGAIN if piece.uses > 1 else 1.0
-    weight = facts * small_talk * newness * again * _WORTH[piece.by] / cost**_LENGTH
+    weight = piece.facts * asks * newness * again * _WORTH[piece.by] / cost**_LENGTH
     return _Candidate(piece, piece.features, weight, cost)

@@ -15,7 +15,7 @@ from mcp_compaction.core.log.conversation import conversation_of
 from mcp_compaction.core.log.decisions import states_decision
 from mcp_compaction.core.log.told import is_told
 from mcp_compaction.core.log.tool_calls import action_of
-from mcp_compaction.core.text.all_languages import part_in_all, pattern_of_kind
+from mcp_compaction.core.text.all_languages import part_in_all
 from mcp_compaction.core.text.injection import defuse, is_forged, is_order
 from mcp_compaction.core.text.patterns import Cuts, pattern_of
 from mcp_compaction.core.text.remarks import is_pleasantry, marker_groups
@@ -99,11 +99,6 @@ class Piece:
             + 0.8 * min(2, names)
             + 0.6 * bool('"' in text and _QUOTE.search(text))
         )
-
-    @property
-    def is_small_talk(self) -> bool:
-        """Whether it only asks, or keeps the talk going."""
-        return self.text.endswith("?") or bool(pattern_of_kind("small-talk").match(self.text))
 
     @cached_property
     def is_harmless(self) -> bool:

@@ -56,13 +56,6 @@ def subcommand_of(name: str, words: tuple[str, ...]) -> tuple[str, ...]:
     return rest
 
 
-def program_with_subcommand(line: str) -> str:
-    """The program and the subcommand that a line runs: `npm publish`; "" where it has none."""
-    program = program_of(line)
-    has_one = program.partition(" ")[0] in programs().with_subcommand and " " in program
-    return program if has_one else ""
-
-
 def command_line_of(command: str, most: int = 100) -> str:
     """The first line of a command without what only prepares it, shortened."""
     work = _PREPARES.sub("", command.strip())

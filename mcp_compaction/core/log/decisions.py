@@ -6,14 +6,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import cache, lru_cache
 
+from mcp_compaction.core.text.all_languages import part_in_all
 from mcp_compaction.core.text.language import ENGLISH, languages_of, words_of
 from mcp_compaction.core.text.patterns import pattern_of
 from mcp_compaction.core.text.sentences import Sentence, spoken_sentences
-from mcp_compaction.core.text.signs import find_sign, part_of, shows_sign, signs_of
+from mcp_compaction.core.text.signs import part_of, sign_in, signs_of
 from mcp_compaction.core.text.words import one_line, space_pairs, stem, stop_words
 from mcp_compaction.lexicon.languages import Kind, read_heads, read_lexicon
 
 _WORD = pattern_of(r"[^\W_][\w+#.-]*[\w+#]|[^\W\d_]")
+_WORD_OR_STOP = pattern_of(rf"{_WORD.pattern}|[,;:.!?()]")
 _OPENING = 80  # characters, by which the language of a yes is told
 
 
@@ -71,7 +73,7 @@ def _settles_as(language: str, bare: str, by_user: bool) -> bool:
     """Whether a sentence settles something, read in one language."""
     decision, reversal = signs_of(language, "decision"), signs_of(language, "reversal")
     words, alone = words_of(bare), (language,)
-    settles = (reversal.may_be_in(words) and shows_sign("reversal", bare, alone)) or (
+    return (reversal.may_be_in(words) and turns_back(bare, alone)) or (
         decision.may_be_in(words)
         and any(
             any(decision.find(clause.strip(), by_user))
@@ -79,20 +81,42 @@ def _settles_as(language: str, bare: str, by_user: bool) -> bool:
             if clause
         )
     )
-    return settles and not shows_sign("others-story", bare, alone)
 
 
 def _completes(text: str, sentence: Sentence, following: Sentence) -> bool:
     """Whether the next sentence gives the reason, or what comes instead."""
     if text[sentence.end : following.start].strip() or "\n\n" in text[sentence.end : following.end]:
         return False
-    return bool(find_sign("gives-reason", following)) or turns_back_only(sentence.text)
+    goes_on = part_in_all("leans").match(following.text) is not None
+    return goes_on or turns_back_only(sentence.text)
+
+
+def turns_back(text: str, languages: tuple[str, ...] | None = None) -> bool:
+    """Whether a text takes back what was decided; to turn something down alone does not."""
+    shown = sign_in("reversal", text, languages)
+    return shown is not None and shown.sign.strength == "firm"
 
 
 @lru_cache(maxsize=8_192)
 def turns_back_only(text: str) -> bool:
     """Whether a text takes back what was said before it and names nothing: "scrap that"."""
-    return shows_sign("reversal", text) and not subject_words(text)
+    return turns_back(text) and not subject_words(text)
+
+
+def words_turned_down(text: str) -> list[str]:
+    """What a decision turns down: the words behind one of turning down, up to one by which it
+    turns to something else."""
+    known = [read_lexicon(code) for code in languages_of(text) or (ENGLISH,)]
+    found: list[str] = []
+    is_down = False
+    for word in _WORD_OR_STOP.findall(text.lower()):
+        if any(word in lexicon.words("turning_down") for lexicon in known):
+            is_down = True
+        elif not word[0].isalnum() or any(word in one.words("turning_to") for one in known):
+            is_down = False
+        elif is_down:
+            found.append(word)
+    return found
 
 
 def is_acceptance(text: str) -> bool:

@@ -10,42 +10,45 @@ from itertools import groupby
 from operator import itemgetter
 
 from mcp_compaction.core.log.conversation import conversation_of
+from mcp_compaction.core.text.patterns import pattern_of
 from mcp_compaction.core.text.reading import read_once
 from mcp_compaction.core.text.sentences import Sentence, spoken_sentences
-from mcp_compaction.core.text.signs import find_sign
 from mcp_compaction.core.text.words import fold
-from mcp_compaction.lexicon.languages import Kind
+from mcp_compaction.lexicon.languages import words_in_all
 from mcp_compaction.model import Digest, Message
+
+_FACTS, _STATES = "fact_labels", "state_labels"  # lists of the lexicon
+_LABEL = pattern_of(r"^((?:[^\W\d_][\w'-]*+ ?){1,3}+)[:：–—] ?\S")
 
 
 def is_told(text: str) -> bool:
     """Whether a text is told as a fact or a state, by a label before it."""
     first = next(iter(spoken_sentences(text)), None)
-    return first is not None and any(find_sign(k, first) for k in ("told-fact", "told-state"))
+    return first is not None and any(_has_label(of, first) for of in (_FACTS, _STATES))
 
 
 @read_once
 def told_facts(text: str) -> tuple[str, ...]:
     """The sentences of a text that are called facts by a label before them, word for word."""
-    return _told_under("told-fact", text)
+    return _told_under(_FACTS, text)
 
 
 @read_once
 def told_states(text: str) -> tuple[str, ...]:
     """The sentences of a text that are called a state by a label before them, word for word."""
-    return _told_under("told-state", text)
+    return _told_under(_STATES, text)
 
 
-def _told_under(label: Kind, text: str) -> tuple[str, ...]:
+def _told_under(labels: str, text: str) -> tuple[str, ...]:
     """The sentences on each line of a text that begins with such a label."""
     sentences = spoken_sentences(text)
-    if not any(_has_firm_label(label, one) for one in sentences):
+    if not any(_has_label(labels, one) for one in sentences):
         return ()
     found: list[str] = []
     numbered = zip(_line_numbers(text, sentences), sentences, strict=True)
     for _, on_line in groupby(numbered, key=itemgetter(0)):
         line = [one for _, one in on_line]
-        if _has_firm_label(label, line[0]):
+        if _has_label(labels, line[0]):
             found += (text[one.start : one.end] for one in line)
     return tuple(found)
 
@@ -59,9 +62,12 @@ def _line_numbers(text: str, sentences: Iterable[Sentence]) -> Iterator[int]:
         yield number
 
 
-def _has_firm_label(label: Kind, sentence: Sentence) -> bool:
-    shown = find_sign(label, sentence)
-    return shown is not None and shown.sign.strength == "firm"
+def _has_label(labels: str, sentence: Sentence) -> bool:
+    """Whether a sentence begins with a label that has one of the words of that list."""
+    label = _LABEL.match(sentence.bare)
+    if label is None:
+        return False
+    return not words_in_all(labels).isdisjoint((label[1].lower(), *label[1].lower().split()))
 
 
 def older_words(messages: Iterable[Message], digests: Iterable[Digest] = ()) -> dict[str, str]:

@@ -14,11 +14,13 @@ from mcp_compaction.core.log.decisions import (
     find_decisions,
     is_acceptance,
     subject_words,
+    turns_back,
     turns_back_only,
+    words_turned_down,
 )
 from mcp_compaction.core.text.language import languages_of
-from mcp_compaction.core.text.signs import captures_of, shows_sign
-from mcp_compaction.core.text.words import fold, one_line
+from mcp_compaction.core.text.words import fold, lower_words, one_line
+from mcp_compaction.lexicon.languages import words_in_all
 from mcp_compaction.model import Hit
 
 _MOST_HITS, _MOST_STATED = 80, 5  # decisions are weighed pair by pair: so many, of so many hits
@@ -28,7 +30,7 @@ _FEWEST_SHARED = 2  # words of a decision that a change without a refusal names
 
 def asks_for_decision(query: str) -> bool:
     """Whether a query wants to know what was settled, rather than all that was said."""
-    return shows_sign("asks-decision", query.replace("’", "'"))
+    return not words_in_all("words_of_deciding").isdisjoint(lower_words(query))
 
 
 def decisions_first(hits: Sequence[Hit], about: Sequence[str]) -> tuple[Hit, ...]:
@@ -202,8 +204,8 @@ class _Choice(NamedTuple):
 def _read(text: str) -> _Choice:
     said = text.replace("’", "'").replace("`", "")
     languages = languages_of(said)
-    refused = subject_words("\n".join(captures_of("refused", said, languages)), languages)
-    return _Choice(subject_words(said, languages), refused, shows_sign("reversal", said, languages))
+    refused = subject_words(" ".join(words_turned_down(said)), languages)
+    return _Choice(subject_words(said, languages), refused, turns_back(said, languages))
 
 
 def _takes_back(newer: str, older: str) -> bool:

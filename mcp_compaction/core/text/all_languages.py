@@ -9,24 +9,20 @@ from mcp_compaction.lexicon.languages import (
     Kind,
     Lexicon,
     Sign,
+    Strength,
     fill_in_all,
     read_lexicons,
     whole_words,
 )
 
-KINDS_IN_ALL: frozenset[Kind] = frozenset(
-    (
-        *("order-to-model", "marker", "negation", "demand", "permission", "needless", "lifting"),
-        *("lifts-rules", "pleasantry", "small-talk", "excuse"),
-    )
-)
+KINDS_IN_ALL: frozenset[Kind] = frozenset(("order-to-model", "marker", "negation", "permission"))
 """The kinds that are looked for here; their signs have no guards."""
 
 
 @cache
 def patterns_by_name(kind: Kind) -> dict[str, tuple[tuple[str, ...], re.Pattern[str]]]:
     """The pattern of the signs of each name of a kind in all languages, with the words that they
-    need, for texts whose language does not matter; guards are left aside."""
+    need, for texts whose language does not matter."""
     needs: dict[str, list[str]] = {}
     patterns: dict[str, list[str]] = {}
     for lexicon, sign in _signs_in_all(kind):
@@ -36,9 +32,9 @@ def patterns_by_name(kind: Kind) -> dict[str, tuple[tuple[str, ...], re.Pattern[
 
 
 @cache
-def pattern_of_kind(kind: Kind) -> re.Pattern[str]:
-    """One pattern for all signs of a kind in all languages; guards are left aside."""
-    found = tuple(_signs_in_all(kind))
+def pattern_of_kind(kind: Kind, strength: Strength = "firm") -> re.Pattern[str]:
+    """One pattern for all signs of a kind and strength in all languages."""
+    found = tuple(one for one in _signs_in_all(kind) if one[1].strength == strength)
     # Looking for a word's edge once, not for each language, makes it twice as fast.
     words = [p for lexicon, one in found if one.as_words for p in map(lexicon.fill, one.pattern)]
     others = [p for lexicon, one in found if not one.as_words for p in lexicon.patterns_of(one)]

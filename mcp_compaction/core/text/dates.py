@@ -371,11 +371,6 @@ def _near(said: _Said) -> _Days | None:
             return _weekend(_monday(said.today) + step * _WEEK)
 
 
-def _week_before_last(said: _Said) -> _Days:
-    first = _monday(said.today) - 2 * _WEEK
-    return first, first + _WEEK
-
-
 def _the_weekend(said: _Said) -> _Days:
     return _weekend(_monday(said.today) - (said.today.weekday() < 5) * _WEEK)
 
@@ -405,7 +400,6 @@ _READERS: Mapping[str, _Reader] = {
     "weekday": _Reader(_weekday, "weekday"),
     "near-day": _Reader(_near_day, "near"),
     "near": _Reader(_near, "which", "unit"),
-    "week-before-last": _Reader(_week_before_last),
     "the-weekend": _Reader(_the_weekend),
     "so-far": _Reader(_so_far, "unit"),
     "ago": _Reader(_ago, "count", "unit"),

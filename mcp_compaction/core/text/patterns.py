@@ -87,11 +87,6 @@ def without_wide_signs(text: str) -> str:
     return text.encode("ascii", "replace").decode()
 
 
-def word_set(words: str) -> frozenset[str]:
-    """The words of a table."""
-    return frozenset(re.findall(r"[\w']+", words))
-
-
 def may_say(text: str, words: Iterable[str]) -> bool:
     """Whether a text holds any of some lowercase words, in capitals or not: a cheap look that
     spares most texts a pattern which needs one of them. Beyond ASCII letters have several forms,

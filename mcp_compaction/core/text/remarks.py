@@ -1,29 +1,25 @@
-"""Tells remarks apart: doubts, next steps, pleasantries, and the markers of a doubtful text."""
+"""Tells remarks apart: doubts, pleasantries, and the markers of a doubtful text."""
 
 from __future__ import annotations
 
-from mcp_compaction.core.text.all_languages import pattern_of_kind, patterns_by_name
+from mcp_compaction.core.text.all_languages import part_in_all, patterns_by_name
 from mcp_compaction.core.text.patterns import may_say, pattern_of
 from mcp_compaction.core.text.sentences import Sentence, prose_of
-from mcp_compaction.core.text.signs import find_sign
 
+_MOST_WORDS = 3  # of a greeting
 QUESTION_MARKS = ("?", "？")
 _LABEL = pattern_of(r"\W*\w+\W*:")  # "limit: the most rows" names a thing
 
 
-def is_next_step(sentence: Sentence) -> bool:
-    """Whether a sentence says what comes next."""
-    return find_sign("next", sentence) is not None
-
-
 def is_doubt(sentence: Sentence) -> bool:
     """Whether a sentence says that its speaker is not sure."""
-    return find_sign("doubt", sentence) is not None
+    needs, hedge = patterns_by_name("marker")["hedge"]
+    return may_say(sentence.bare, needs) and hedge.search(sentence.bare) is not None
 
 
 def is_pleasantry(sentence: str) -> bool:
-    """Whether a sentence only keeps the talk going."""
-    return bool(pattern_of_kind("pleasantry").match(sentence))
+    """Whether a few words only greet or thank."""
+    return len(sentence.split()) <= _MOST_WORDS and bool(part_in_all("greets").match(sentence))
 
 
 def marker_groups(text: str, fewest: int = 1) -> dict[str, str]:

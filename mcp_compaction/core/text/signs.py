@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from functools import cache, lru_cache
-from itertools import chain
 from typing import NamedTuple
 
 from mcp_compaction.core.text.language import ENGLISH, languages_of, words_of
@@ -85,11 +84,6 @@ class Signs:
             ):
                 yield Shown(look.sign, match)
 
-    def find_all(self, bare: str) -> Iterator[re.Match[str]]:
-        """Every place where a sentence shows a sign, for signs without guards."""
-        for look in self._likely(bare):
-            yield from look.pattern.finditer(bare)
-
     def _likely(self, bare: str) -> Iterable[_Look]:
         said = sorted(self.needed & words_of(bare)) if self.needed else ()
         if not said:
@@ -112,34 +106,12 @@ def find_sign(kind: Kind, sentence: Sentence, by_user: bool = True) -> Shown | N
     return _find_sign(kind, sentence.bare, tuple(likely), by_user) if likely else None
 
 
-def shows_sign(
-    kind: Kind, text: str, languages: tuple[str, ...] | None = None, by_user: bool = True
-) -> bool:
-    """Whether a text as it stands shows a sign of a kind, in its languages or in those named."""
-    return sign_in(kind, text, languages, by_user) is not None
-
-
 def sign_in(
     kind: Kind, text: str, languages: tuple[str, ...] | None = None, by_user: bool = True
 ) -> Shown | None:
     """The strongest sign of a kind that a text as it stands shows."""
     known = languages_of(text) if languages is None else languages
     return _find_sign(kind, text, known or (ENGLISH,), by_user)
-
-
-def captures_of(kind: Kind, text: str, languages: tuple[str, ...]) -> Iterator[str]:
-    """What the signs of a kind point at in a text: the stretches that their patterns capture."""
-    return (match[match.lastindex or 0] for match in _find_all(kind, text, languages))
-
-
-def places_of(kind: Kind, text: str, languages: tuple[str, ...]) -> Iterator[tuple[int, int]]:
-    """Where a text shows signs of a kind."""
-    return (match.span() for match in _find_all(kind, text, languages))
-
-
-def _find_all(kind: Kind, text: str, languages: tuple[str, ...]) -> Iterator[re.Match[str]]:
-    codes = languages or (ENGLISH,)
-    return chain.from_iterable(signs_of(code, kind).find_all(text) for code in codes)
 
 
 @lru_cache(maxsize=16_384)  # a window is looked at again and again, and "continue" said often

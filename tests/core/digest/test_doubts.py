@@ -37,7 +37,7 @@ def test_a_doubt_stays_whatever_else_is_said_of_its_words(doubt: str, said: str)
 
 
 def test_a_doubt_stays_when_it_is_raised_again() -> None:
-    first = "It is unclear whether the tests cover the retry path."
+    first = "I am unsure whether the tests cover the retry path."
     again = "It remains unknown if tests cover the retry path under load."
     told = texts(drafted([*ran("1", "ls", "a"), assistant(first), assistant(again)]), "UNCERTAIN")
     assert first in told
@@ -56,7 +56,6 @@ def test_what_was_not_known_beside_a_call_stays_when_calls_have_followed() -> No
         "Perhaps we should keep the function and return the path:",
         "Start with the simplest thing that could possibly work.",
         "This makes the test suite fragile and unclear.",
-        "Cons: a bigger change, might be premature.",
     ],
 )
 def test_what_leads_on_or_weighs_something_is_no_doubt(said: str) -> None:

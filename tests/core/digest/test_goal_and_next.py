@@ -104,7 +104,6 @@ def test_what_the_user_refused_is_told_with_the_users_words_and_never_as_done() 
         ]
     )
     assert texts(draft, "REJECTED") == [
-        '"Why did you add a file?"',
         'refused: Write src/new.py: "Why did you add a file? Extend cli.py"',
     ]
     assert not [text for text in texts(draft, "DONE") if "new.py" in text]

@@ -199,7 +199,7 @@ def test_a_doubt_is_told_whatever_it_begins_with(said: str) -> None:
 
 
 def test_of_many_doubts_the_newest_four_stand() -> None:
-    doubts = [f"It seems that part {n} is slow." for n in range(6)]
+    doubts = [f"Maybe part {n} is slow." for n in range(6)]
     draft = drafted([*ran("1", "ls", "a"), *map(assistant, doubts)])
     assert texts(draft, "UNCERTAIN") == doubts[:1:-1]
 

@@ -221,7 +221,7 @@ def test_refs_in_brackets_and_other_words_for_sections_are_understood() -> None:
         ("", "empty"),
         ("…\n", "empty"),
         ("<think>let me see", "empty"),
-        ("I'm sorry, but I can't do that.", "refused"),
+        ("I'm sorry, but I can't do that.", "prose"),
         ("The agent did some work and it went well.", "prose instead"),
         ('{"summary": "it went well"}', "prose instead"),
         ("{not json}", "prose instead"),

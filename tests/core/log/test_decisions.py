@@ -14,7 +14,6 @@ SETTLED = [
     "Postgres it is.",
     "We settled on a 30-day retention window.",
     "I opted for a token bucket instead of a leaky one.",
-    "The call is to ship on Friday.",
     "Final: three replicas, one per zone.",
     "**Verdict:** keep the monolith.",
     "Agreed, let's ship without the beta flag.",
@@ -42,7 +41,6 @@ TURNED_BACK = [
     "We take back the rename.",
     "Not Celery after all.",
     "Replaced moment.js with dayjs.",
-    "Switching from yarn to pnpm.",
     "Forget Kafka, NATS will do.",
 ]
 NOT_SETTLED = [

@@ -45,19 +45,6 @@ def test_what_is_far_worse_than_the_best_has_no_turn() -> None:
     assert order[-1] == "m99"
 
 
-def test_a_list_is_gathered_from_several_places() -> None:
-    of_one_place = [hit(10 + n, "camping", 9 - n / 10) for n in range(3)]
-    elsewhere = [hit(50, "hiking", 8), hit(80, "swimming", 7.5)]
-    asked = "Which activities has she done?"
-    assert refs_for(asked, *of_one_place, *elsewhere) == ["m10", "m50", "m80", "m11", "m12"]
-    assert refs_for("When was she camping?", *of_one_place, *elsewhere)[:3] == ["m10", "m11", "m12"]
-
-
-def test_neighbors_in_number_are_no_place_in_another_session() -> None:
-    hits = [hit(1, "a", 9), hit(2, "b", 8.5, session="other"), hit(90, "c", 8)]
-    assert refs_for("Which activities has she done?", *hits) == ["m1", "m2", "m90"]
-
-
 @given(
     st.lists(st.tuples(st.integers(1, 40), st.sampled_from(["Jon", "Gina", "x_y"])), max_size=40),
     st.sampled_from(["Which events have Jon and Gina seen?", "Jon", "x_y and Gina", "all the x_y"]),

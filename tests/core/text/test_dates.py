@@ -69,7 +69,6 @@ def spans(text: str, now: datetime = NOW) -> list[tuple[str, str, str]]:
         ("for tomorrow", "2026-11-13", "2026-11-14", "tomorrow"),
         ("last week", "2026-11-02", "2026-11-09", "last week"),
         ("this week", "2026-11-09", "2026-11-16", "this week"),
-        ("the week before last", "2026-10-26", "2026-11-02", "the week before last"),
         ("last month", "2026-10-01", "2026-11-01", "last month"),
         ("this month", "2026-11-01", "2026-12-01", "this month"),
         ("last year", "2025-01-01", "2026-01-01", "last year"),

@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 
 from mcp_compaction.core.text.remarks import (
     is_doubt,
-    is_next_step,
     is_pleasantry,
     marker_groups,
 )
@@ -68,13 +67,9 @@ def test_sentences_end_at_marks_and_lines() -> None:
     assert split_sentences(" \n ") == ()
 
 
-def test_next_steps_and_doubts_are_sentences() -> None:
-    text = "We went with Redis. Next, I write the tests. It might be slow. The end is here."
-    assert [s.text for s in spoken_sentences(text) if is_next_step(s)] == [
-        "Next, I write the tests."
-    ]
+def test_doubts_are_sentences() -> None:
+    text = "We went with Redis. It might be slow. The end is here."
     assert [s.text for s in spoken_sentences(text) if is_doubt(s)] == ["It might be slow."]
-    assert all(is_next_step(s) for s in spoken_sentences("TODO: rotate the key"))
 
 
 def test_speech_leaves_out_code_logs_and_quoted_blocks() -> None:
@@ -100,8 +95,8 @@ def test_every_sentence_stands_where_it_says_it_does(text: str) -> None:
         assert len(sentence.bare) == sentence.end - sentence.start
 
 
-@pytest.mark.parametrize("text", ["Thanks!", "ok", "You're welcome.", "go on", "Great 👍"])
-def test_what_only_keeps_the_talk_going_is_a_pleasantry(text: str) -> None:
+@pytest.mark.parametrize("text", ["Thanks!", "Hello there", "Vielen Dank!", "谢谢", "Merci 👍"])
+def test_a_greeting_or_thanks_alone_is_a_pleasantry(text: str) -> None:
     assert is_pleasantry(text)
 
 

@@ -30,19 +30,12 @@ _MOST_CHARS = 4_000  # at either end of a result
 _BEGINNING = 5  # letters: "deploy" and "deployment" are one word
 _SHORTEST = 3
 _FAR = 40  # characters between a thing and the word that it is in order
-_SOME, _HARDLY, _ENOUGH, _MOST = (
-    0.2,
-    1 / 3,
-    0.45,
-    0.6,
-)  # of the telling words of a line, those that the record has
+_SOME, _HARDLY, _MOST = 0.2, 1 / 3, 0.6  # of the telling words of a line, those that the record has
 _EAST_ASIAN = "\u1100"  # from here on, letters of languages without spaces between words
 _SIGNS = pattern_of(r"[\W_]+")
 _CLAUSE_END = pattern_of(r"[,;，；、。]\s*|(?<=\w)[.:!] +|\s[–—-]\s")
 _NO_SPACES = ("zh", "ja", "ko")
-_DECIDED = pattern_of(r"\b(?:we|team|they|everyone|all)\b.{0,20}\b(?:decided|agreed|chose)\b", re.I)
 _QUESTION = pattern_of(r"[?？]\W*$")
-_FIRST_PERSON = pattern_of(r"\b(?:I|we)(?: have|'ve)? (?:just |already )?\w+(?:ed|nt|de|n)\b")
 
 
 class _Call(NamedTuple):
@@ -53,13 +46,12 @@ class _Call(NamedTuple):
     text: str
     result: str
     is_done: bool
-    is_read: bool
 
 
 class Claim(NamedTuple):
     """A deed that a clause of a line claims, by the words that say so."""
 
-    deed: KnownDeed | None  # None: something came to a good end
+    deed: KnownDeed
     clause: str
     words: str  # that claim it
     program: str = ""
@@ -80,27 +72,14 @@ class Deeds:
         claims = claims_in(item.text)
         if section not in TELLS_OF_THE_PAST:
             claims = [claim for claim in claims if _has_aux(claim)]
-        judged = {claim.clause for claim in claims if claim.deed and claim.deed.by_user}
-        clauses = (clause for clause in _CLAUSE_END.split(item.text) if clause not in judged)
-        asked = [clause for clause in clauses if _is_of_user(clause)]
-        if all(self._shows(claim, item) for claim in claims) and all(map(self._user_said, asked)):
-            if asked:
-                return True
-            is_told = section not in TELLS_DEEDS or bool(claims) or self._tells(item.text)
-            return is_told or self._is_known(item.text)
-        return self._is_known(item.text)
-
-    def speaks_of(self, text: str) -> bool:
-        """Whether most words of a line stand somewhere in the record."""
-        wanted = _telling_in(text, ())
-        return bool(wanted) and _holds_enough(wanted, self._everything, _MOST)
+        is_shown = all(self._shows(claim, item) for claim in claims)
+        is_told = section not in TELLS_DEEDS or bool(claims) or self._tells(item.text)
+        return (is_shown and is_told) or self._is_known(item.text)
 
     def _is_known(self, text: str) -> bool:
         return any(text in known or known in text for known in self.known if known)
 
     def _shows(self, claim: Claim, item: Item) -> bool:
-        if claim.deed is None:
-            return self._ended_well(claim, item)
         names = _names_in(claim.clause)
         if any(name not in self._called for name in names):
             return claim.deed.by_user and self._user_accepts(claim)
@@ -112,22 +91,13 @@ class Deeds:
 
     def _is_fine(self, claim: Claim, item: Item) -> bool:
         """Whether the last call that looked at a thing found it in order."""
-        assert claim.deed is not None
         shown_by = _pattern(claim.deed.shown_by)
         alike = [call for call in self._calls if shown_by.search(call.line)]
         if claim.program:
             alike = [call for call in alike if _plain(claim.program) in _plain(call.line)]
         elif not _holds_enough(_object_of(claim), self._called, _HARDLY):
             return False
-        return _last_is_fine(alike, claim, item, claim.deed.spoiled_by)
-
-    def _ended_well(self, claim: Claim, item: Item) -> bool:
-        wanted = _object_of(claim)
-        shared = [(sum(w in call.text for w in wanted), call) for call in self._calls]
-        most = max((n for n, _ in shared), default=0)
-        if not wanted or not most:
-            return not wanted or not _is_english(claim.clause)
-        return _last_is_fine([call for n, call in shared if n == most], claim, item, "")
+        return _last_is_fine(alike, claim, item)
 
     def _is_done(self, deed: KnownDeed, claim: Claim) -> bool:
         wanted = _object_of(claim)
@@ -142,16 +112,12 @@ class Deeds:
                 and (names or (wanted and _holds_enough(wanted, call.text, _MOST)))
                 for call in self._calls
             )
-        if not done or not _is_english(claim.clause):
-            return done
-        return _holds_enough(_places_in(claim), self._called, 1) and _holds_enough(
-            wanted, self._called + self._stated, _HARDLY
-        )
+        return done and _holds_enough(_places_in(claim), self._called, 1)
 
     def _user_accepts(self, claim: Claim) -> bool:
         """Whether a user's message accepts what is named, which calls had named before it."""
         names, seen = _names_in(claim.clause), ""
-        is_others = not _speaker().search(claim.clause) and not _has_aux(claim)
+        is_others = not words_of_deeds("speaker").search(claim.clause) and not _has_aux(claim)
         if is_others:
             return False
         calls = list(self._calls)
@@ -164,77 +130,32 @@ class Deeds:
                 return True
         return False
 
-    def _user_said(self, clause: str) -> bool:
-        """Whether a user's message, with what it answers, has most of what a clause says that the
-        user wants, allows or decided."""
-        asking = words_of_deeds("asking").search(clause)
-        wanted = _telling_in(clause[asking.end() :] if asking else clause, ())
-        names = _names_in(clause)
-        before = ""
-        for message in self.messages:
-            said = _with_plain(f"{before} {message.text}") if message.text else ""
-            is_users = message.role == "user" and message.is_request
-            holds_names = is_users and all(name in said for name in names)
-            if holds_names and _holds_enough(wanted, said, _ENOUGH):
-                return True
-            before = message.text or before
-        return False
-
     def _tells(self, text: str) -> bool:
         """Whether the record speaks of what a line tells, though not as a deed of a known kind."""
         names = _names_in(text)
-        if any(name not in self._read and name not in self._stated for name in names):
+        if any(name not in self._called and name not in self._stated for name in names):
             return False
         if names or not self._calls:
             return True
         # Calls speak English: of what another language says of them they have a word or two.
-        wanted = _telling_in(text, ())
-        shown = sum(_is_held(word, self._read + self._stated) for word in wanted)
-        if not _is_english(text):
-            return shown >= _SOME * len(wanted)
-        # What only a user names was asked for; that says little of whether it was done.
-        asked = sum(_is_held(word, self._everything) for word in wanted) - shown
-        return shown + asked / 2 >= _HARDLY * len(wanted)
+        return _holds_enough(_telling_in(text, ()), self._called + self._stated, _SOME)
 
     @cached_property
     def _calls(self) -> tuple[_Call, ...]:
         return tuple(map(_read_call, ledger_of(self.messages).entries))
 
     @cached_property
-    def _everything(self) -> str:
-        said = (_with_plain(message.text) for message in self.messages if message.text)
-        return "".join([self._read, *said])
-
-    @cached_property
     def _called(self) -> str:
-        """The texts of all calls and their results but of those that only read a file."""
-        return "".join(call.line if call.is_read else call.text for call in self._calls)
-
-    @cached_property
-    def _read(self) -> str:
+        """The texts of all calls and their results."""
         return "".join(call.text for call in self._calls)
 
     @cached_property
     def _stated(self) -> str:
-        """What an assistant told, and a user of what he did himself: no question and no plan."""
-        told: list[str] = []
-        for message in self.messages:
-            for sentence in split_sentences(message.text) if message.text else ():
-                is_told = message.role == "assistant" and not _is_ahead(sentence)
-                if (is_told or _FIRST_PERSON.search(sentence)) and not _QUESTION.search(sentence):
-                    told.append(_with_plain(sentence))
-        return "".join([*told, *map(_with_plain, self.known)])
-
-
-def says_we_decided(text: str) -> bool:
-    """Whether a line says that several decided something together."""
-    return bool(_DECIDED.search(text))
-
-
-def _is_of_user(clause: str) -> bool:
-    """Whether a clause tells what the user wants, allows or decided."""
-    who = _speaker().search(clause)
-    return who is not None and bool(words_of_deeds("asking").search(clause, who.end()))
+        """What an assistant told that is neither a question nor a plan."""
+        texts = (message.text for message in self.messages if message.role == "assistant")
+        said = (one for text in texts for one in split_sentences(text))
+        told = (one for one in said if not (_is_ahead(one) or _QUESTION.search(one)))
+        return "".join(map(_with_plain, (*told, *self.known)))
 
 
 def claims_in(text: str) -> list[Claim]:
@@ -248,7 +169,6 @@ def claims_in(text: str) -> list[Claim]:
 
 
 def _claims_of_clause(clause: str) -> Iterator[Claim]:
-    is_about = False
     fine = words_of_deeds("fine").search(clause)
     for deed in known_deeds().deed:
         if deed.about:
@@ -258,15 +178,11 @@ def _claims_of_clause(clause: str) -> Iterator[Claim]:
                 continue
             if max(about.start(), fine.start()) - min(about.end(), fine.end()) > _FAR:
                 continue
-            is_about = True
             yield Claim(deed, clause, f"{about[0]} {fine[0]}", program[0] if program else "")
             continue
         said = _by_languages(tuple(deed.claims.items())).search(clause)
         if said is not None and not _is_denied(clause, said):
             yield Claim(deed, clause, said[0])
-    well = None if is_about else words_of_deeds("succeeding").search(clause)
-    if well is not None and not _is_denied(clause, well):
-        yield Claim(None, clause, well[0])
 
 
 def _is_denied(clause: str, said: re.Match[str]) -> bool:
@@ -277,7 +193,7 @@ def _is_denied(clause: str, said: re.Match[str]) -> bool:
     if any(pattern.search(before) for pattern in turned):
         return True
     behind = clause[said.end() :].lstrip()
-    return bool(_words_in("denying", language).match(behind)) or behind.startswith("pas ")
+    return bool(_words_in("denying", language).match(behind))
 
 
 def _is_ahead(sentence: str) -> bool:
@@ -288,24 +204,16 @@ def _has_aux(claim: Claim) -> bool:
     return bool(words_of_deeds("aux").search(claim.clause))
 
 
-def _is_english(text: str) -> bool:
-    return text.isascii() and main_language(text) in ("", ENGLISH)
-
-
-def _last_is_fine(calls: Sequence[_Call], claim: Claim, item: Item, spoiled_by: str) -> bool:
-    """Whether the last of some calls was done with nothing amiss; one that a line names, or the
-    first where it says so, counts as well."""
+def _last_is_fine(calls: Sequence[_Call], claim: Claim, item: Item) -> bool:
+    """Whether the last of some calls was done with nothing amiss; one that a line names, or any
+    where it speaks of an earlier one, counts as well."""
     named = {int(ref[1:]) for ref in item.refs if ref[0] == "m"}
     near = {seq for place in named for seq in (place - 1, place, place + 1)}
-    good = [call for call in calls if _is_good(call, spoiled_by)]
-    is_first = bool(re.search(r"\b(?:first|initial\w*|earlier)\b", claim.clause, re.I))
-    return bool(good) and (good[-1] is calls[-1] or is_first or any(c.seq in near for c in good))
-
-
-def _is_good(call: _Call, spoiled_by: str) -> bool:
-    if not call.is_done:
-        return False
-    return not (spoiled_by and re.search(spoiled_by, call.result, re.I | re.M))
+    spoiled = _pattern(claim.deed.spoiled_by or "(?!)")
+    good = [call for call in calls if call.is_done and not spoiled.search(call.result)]
+    is_earlier = bool(words_of_deeds("earlier").search(claim.clause))
+    is_named = is_earlier or any(call.seq in near for call in good)
+    return bool(good) and (good[-1] is calls[-1] or is_named)
 
 
 def _object_of(claim: Claim) -> tuple[str, ...]:
@@ -315,7 +223,7 @@ def _object_of(claim: Claim) -> tuple[str, ...]:
 
 def _telling_in(text: str, without: Iterable[str]) -> tuple[str, ...]:
     language = main_language(text)
-    plain = _vague().sub(" ", text)
+    plain = words_of_deeds("vague").sub(" ", text)
     left = [word for word in words_in(plain) if word not in set(without)]
     told = ((word, telling_stem(word, language)) for word in left if len(word) >= _SHORTEST)
     # "stag" for staging, whose stem is "stage": what all forms of a word begin with.
@@ -363,7 +271,6 @@ def _read_call(entry: CallEntry) -> _Call:
         text=_with_plain(f"{entry.call.name} {given} {shown}"),
         result=shown,
         is_done=entry.ending == "done",
-        is_read=action.kind == "read",
     )
 
 
@@ -412,14 +319,6 @@ def _words_in(name: str, language: str) -> re.Pattern[str]:
 @cache
 def _programs(programs: str) -> re.Pattern[str]:
     return any_of(rf"(?<![\w-])(?:{programs})(?![\w-])")
-
-
-def _vague() -> re.Pattern[str]:
-    return words_of_deeds("vague")
-
-
-def _speaker() -> re.Pattern[str]:
-    return words_of_deeds("speaker")
 
 
 @cache

@@ -6,28 +6,24 @@ import re
 import unicodedata
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from datetime import MAXYEAR, MINYEAR, UTC, datetime
-from functools import cache, cached_property
+from datetime import MAXYEAR, MINYEAR, UTC, date, datetime
+from functools import cached_property
 from itertools import islice
 
-from mcp_compaction.core.digest.check.days import SourceDays, dates_in, days_of_source
+from mcp_compaction.core.digest.check.days import dates_in, days_of_source, is_among
 from mcp_compaction.core.digest.check.proper_names import proper_names
-from mcp_compaction.core.log.commands import program_with_subcommand
 from mcp_compaction.core.log.identifiers import find_identifiers
 from mcp_compaction.core.text.numbers import (
-    LARGEST_COUNT,
     LONGEST_NUMBER,
-    KeyedNumbers,
     Number,
+    is_assigned,
     numbers_of,
     values_in,
 )
-from mcp_compaction.core.text.patterns import pattern_of, word_set
+from mcp_compaction.core.text.patterns import pattern_of
 from mcp_compaction.core.text.words import one_line
-from mcp_compaction.lexicon.languages import fill_in_all
 
 _FEWEST_QUOTED = 3  # words; less may be a term that is only set apart
-_STEM = 4  # letters by which a key is known in other words: "times out" for `timeout`
 _LONGEST_LINE = 4_000  # characters; no line of a digest comes near it
 _MOST_CHECKED = 40  # quotations, days, names and numbers of one line, each
 
@@ -65,17 +61,11 @@ class Evidence:
 
     @cached_property
     def numbers(self) -> list[float]:
-        """The numbers of all texts in order, those up to twenty also as words."""
-        spelled = {n for n, word in enumerate(_SPELLED) if f" {word} " in self.words}
-        return sorted(spelled.union(*self._values))
+        """The numbers of all texts in order."""
+        return sorted(frozenset[float]().union(*self._values))
 
     @cached_property
-    def keyed(self) -> KeyedNumbers:
-        """The numbers of all texts, by what they are the numbers of."""
-        return KeyedNumbers(self.text)
-
-    @cached_property
-    def days(self) -> SourceDays:
+    def days(self) -> frozenset[date]:
         """The days that the texts name, and those on which they were said."""
         return days_of_source(self.texts)
 
@@ -90,7 +80,7 @@ class Evidence:
             missing += [] if is_held or is_term else [quoted[0]]
             said = said.replace(quoted[0], f" {quoted[0][1:-1]} " if is_term else " ")
         for day in islice(dates_in(said, self._newest), _MOST_CHECKED):
-            missing += [] if self.days.holds(day) else [day.words]
+            missing += [] if is_among(day, self.days) else [day.words]
             said = said.replace(day.words, " ")
         said = _CUT_SHORT.sub(self._without_beginning, said)
         return (*missing, *self._missing_names(_REF.sub(" ", said)))
@@ -114,7 +104,9 @@ class Evidence:
         found = (f.text for f in find_identifiers(said) if f.kind in ("file", "url", "id"))
         names = [name for name in found if not name.isdigit()]
         names += _NAME.findall(said)
-        yield from islice(self._missing_words(said), _MOST_CHECKED)
+        for name in islice(proper_names(said), _MOST_CHECKED):
+            if not any(part.lower() in self.letters for part in name.split()):
+                yield name
         for name in islice(dict.fromkeys(names), _MOST_CHECKED):
             if not self.holds_name(name):
                 yield name
@@ -122,28 +114,12 @@ class Evidence:
                 said = said.replace(name, " ")
         for number in islice(numbers_of(said), _MOST_CHECKED):
             if not (number.is_count or self.holds_number(number)):
-                yield str(number)
-
-    def _missing_words(self, said: str) -> Iterator[str]:
-        """What a line says was run, and its proper names, as far as the source lacks them."""
-        for run in _ran_a_command().finditer(said):
-            program, _, sub = (
-                program_with_subcommand(run["command"] or run["called"]).lower().partition(" ")
-            )
-            if program and not self._holds_command(program, sub):
-                yield f"{program} {sub}"
-        for name in proper_names(said):
-            if not any(part.lower() in self.letters for part in name.split()):
-                yield name
-
-    def _holds_command(self, program: str, sub: str) -> bool:
-        both = rf"\b{re.escape(program)}\d?\b[^;|&]{{0,80}}?\b{re.escape(sub)}\b"
-        return program in self.text and bool(re.search(both, self.text))
+                yield f"{number.key}={number.text}" if number.key else number.text
 
     def holds_name(self, name: str) -> bool:
         """Whether a path, a URL, an id or a name in code stands here, or a path's last parts."""
         bare = _NO_NAME.sub("", _fold_signs(name).lower())
-        if not bare or _join_letters(bare) in _COMMON_NAMES or _is_in(bare, self.text):
+        if not bare or _is_in(bare, self.text):
             return True
         if _HEX.fullmatch(bare):  # a hash is known by its first digits
             return bool(re.search(rf"{bare}(?<![0-9a-z]{bare})", self.text))
@@ -153,24 +129,11 @@ class Evidence:
         return len(parts) > 1 and "/" in bare and all(_is_in(part, self.text) for part in parts)
 
     def holds_number(self, number: Number) -> bool:
-        """Whether a number stands here, also rounded or in another unit; that of a setting has
-        to be one that the setting is given here, where it is given any."""
+        """Whether a number stands here, also rounded or in another unit; one that is assigned to a
+        name stands behind that name."""
         if not number.is_one_of(self.numbers):
             return False
-        if not number.key:
-            return True
-        if number.is_setting and self.keyed.is_given(number.key):
-            return self.keyed.gives(number)
-        return number.value > LARGEST_COUNT or self._holds_small(number)
-
-    def _holds_small(self, number: Number) -> bool:
-        """Whether a number that could stand anywhere stands in a text with its key or beside."""
-        key = number.key.lower()
-        beside = [place for place, text in enumerate(self.folded) if key in text]
-        if not beside:
-            return not number.is_assigned or key[:_STEM] in self.text
-        near = {n for place in beside for n in (place - 1, place, place + 1)}
-        return any(number.value in self._values[n] for n in near if 0 <= n < len(self.folded))
+        return not number.key or number.has_unit or is_assigned(number, self.text)
 
     @cached_property
     def _values(self) -> list[frozenset[float]]:
@@ -192,13 +155,6 @@ _SPACED, _CLOSED = dict.fromkeys(_NO_LETTERS, " "), dict.fromkeys(_NO_LETTERS)
 _QUOTED = pattern_of(r"(?<![\w)\]}])\"(?=[^\s\"])[^\"]{3,}\"|(?<![\w)\]}])`[^`]+`")
 _CUT_SHORT = pattern_of(r"(?<!\S)(\S{4,})\.\.\.(?!\w)")  # the beginning of a long name
 _CODE_NUMBER = pattern_of(r"`([\d.,]+)`")  # a number as it is often set in prose
-_SPELLED = re.findall(
-    r"\w+",
-    """
-zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen
-sixteen seventeen eighteen nineteen twenty
-""",
-)
 
 
 def _fold_signs(text: str) -> str:
@@ -235,15 +191,6 @@ def _is_joined_in(name: str, letters: str) -> bool:
 # Names
 
 
-@cache
-def _ran_a_command() -> re.Pattern[str]:
-    before, after = fill_in_all("ran_a_command"), fill_in_all("command_was_run")
-    return re.compile(
-        rf"\b(?:(?i:{before}) (?P<command>[a-z][^,;:()]{{2,80}})"
-        rf"|(?<!\w )(?<!-)(?P<called>[a-z][\w-]* [a-z][\w-]*)(?: -\S+)* (?:{after})\b)"
-    )
-
-
 _NO_NAME = pattern_of(r"^(?:https?://|[./~]+|v(?=\d))|[/.,:;]+$|\(\)$")
 _REF = pattern_of(r"(?<![\w/.-])[mdpc]\d{1,9}(?:(?:\.\.|-)[mdpc]?\d{1,9})?(?![\w/])")
 _DIGIT = pattern_of(r"\d")
@@ -256,14 +203,6 @@ _NAME = pattern_of(
     r"|\bv?\d+(?:\.\d+){2,}\b"  # a version, an address of a host
     r"|\b(?=\w*\d)(?=\w*[A-Za-z]\w*[A-Za-z]\w*[A-Za-z])[A-Za-z0-9]+\b"
     rf"|\b\d{{{LONGEST_NUMBER + 1},}}\b"
-)
-# Standards and shorthands that a summarizer may know by itself.
-_COMMON_NAMES = word_set(
-    """
-utf8 utf16 ascii sha1 sha256 sha512 md5 base64 iso8601 rfc3339 http2 oauth2 ipv4 ipv6 x86 x8664
-arm64 s3 ec2 k8s i18n l10n a11y es6 python2 python3 mp3 mp4 2fa nodejs nextjs vuejs
-javascript typescript postgresql
-"""
 )
 
 

@@ -36,12 +36,6 @@ class _Rule(NamedTuple):
     kind: Literal["ban", "demand", "keep", "order"]
     stems: frozenset[str]
     words: Words
-    beside: frozenset[str] = frozenset()  # words of what is to be done instead
-
-
-def lifts_rules(text: str) -> bool:
-    """Whether a text says that rules are no longer in force, whichever they are."""
-    return bool(pattern_of_kind("lifts-rules").search(text))
 
 
 class Rules:
@@ -67,9 +61,8 @@ class Rules:
         needless what they demand, or claims that it was done and nothing shows that."""
         if not self._by_stem:
             return None
-        everything = _stems_of(text)
         for clause in _clauses(text):
-            stems = _stems_of(clause)
+            stems = stems_of(clause)
             for rule in self._rules_sharing(stems):
                 if len(rule.stems & stems) < _ENOUGH * len(rule.stems):
                     continue
@@ -77,7 +70,7 @@ class Rules:
                     opposes = _opposes(section, clause, stems, rule)
                 else:
                     is_binding = is_unshown or section in (*_BINDING, "GOAL")
-                    opposes = is_binding and _goes_against(text, everything, rule)
+                    opposes = is_binding and any(_affirms(one, rule) for one in _cut_orders(text))
                 if opposes:
                     return rule.words
         return None
@@ -88,7 +81,6 @@ class Rules:
 
 _WORD = pattern_of(r"[぀-ヿ㐀-鿿]+|[^\W_]+(?:'\w+)?")
 _EAST_ASIAN = pattern_of(r"[぀-ヿ㐀-鿿]")
-_FOLDERS = pattern_of(r"(?<![\w./-])(?:[\w.-]++/)+(?=[\w.-]*\w)")  # a file is known by its name
 _LONGEST_QUOTE = 90  # characters
 _ENOUGH, _NEARLY_ALL = 0.6, 0.75
 _BINDING: tuple[SectionName, ...] = ("CONSTRAINTS", "DECISIONS", "OPEN", "NEXT")
@@ -110,16 +102,15 @@ def _clauses(text: str) -> list[str]:
 
 def shares_words(text: str, said: str, share: float, least: int = 1) -> bool:
     """Whether so much of what a text says was said, by the beginnings of its words."""
-    wanted = _stems_of(text)
-    found = len(wanted & _stems_of(said))
+    wanted = stems_of(text)
+    found = len(wanted & stems_of(said))
     return found >= share * len(wanted) and found >= min(len(wanted), least)
 
 
 def _read_rules(words: Words) -> Iterator[_Rule]:
     for clause in _clauses(words.text):
         is_ban = bool(pattern_of_kind("negation").search(clause))
-        stems = _stems_of(clause)
-        if stems and (is_ban or pattern_of_kind("demand").search(clause)):
+        if stems := stems_of(clause):
             yield _Rule("ban" if is_ban else "demand", stems, words)
 
 
@@ -128,7 +119,6 @@ def _read_rules(words: Words) -> Iterator[_Rule]:
 _SENTENCE = pattern_of(r"(?<=[.!?。！？])\s*|\n+")
 _COMMA = pattern_of(r"[,;:，；：、(]\s*| - | – | — ")
 _LONGEST_ORDER = 12  # words
-_MANY_BESIDE = 3  # words: of such an order only the last part is turned round
 
 
 def _read_orders(messages: Sequence[Message]) -> Iterator[_Rule]:
@@ -155,25 +145,17 @@ def _last_question(text: str) -> str:
 
 def _orders_in(sentence: str, ref: str) -> Iterator[_Rule]:
     words = Words(first_line(sentence, _LONGEST_QUOTE), ref)
-    before = ""
     for clause in _cut_orders(sentence):
         denied = _denied_part(clause)
         if denied is not None and len(denied.split()) <= _LONGEST_ORDER:
-            yield from _order_of(denied, words, before)
+            yield from _order_of(denied, words)
         keeps = words_of_deeds("keeping").search(clause)
         if keeps is not None and not _left_of_opening(clause[: keeps.start()]):
-            yield from _order_of(clause[keeps.end() :], words, kind="keep")
-        before = clause
+            yield from _order_of(clause[keeps.end() :], words, "keep")
 
 
 def _cut_orders(sentence: str) -> Iterator[str]:
-    for part in _COMMA.split(sentence):
-        yield from filter(None, map(str.strip, _INSTEAD.split(part.replace("’", "'"))))
-
-
-_INSTEAD = pattern_of(
-    r"(?=\b(?:and|but) (?:not|never|don't|do not)\b)|(?=\b(?:instead of|rather than)\b)", re.I
-)
+    return filter(None, map(str.strip, _COMMA.split(sentence.replace("’", "'"))))
 
 
 def _denied_part(clause: str) -> str | None:
@@ -181,63 +163,42 @@ def _denied_part(clause: str) -> str | None:
     found = pattern_of_kind("negation").search(clause)
     if found is None:
         return None
-    left = _left_of_opening(clause[: found.start()])
-    is_french = clause.lower().startswith(("ne ", "n'"))  # its verb stands between
-    if left and not (is_french and len(left.split()) == 1):
-        return None
-    return f"{left} {clause[found.end() :]}"
+    return None if _left_of_opening(clause[: found.start()]) else clause[found.end() :]
 
 
 def _left_of_opening(text: str) -> str:
     return words_of_deeds("opening").sub(" ", text).strip(" -*•")
 
 
-def _order_of(
-    text: str, words: Words, before: str = "", kind: Literal["keep", "order"] = "order"
-) -> Iterator[_Rule]:
+def _order_of(text: str, words: Words, kind: Literal["keep", "order"] = "order") -> Iterator[_Rule]:
     for name in ("handling", "vague"):
         text = words_of_deeds(name).sub(" ", text)
     stops = stop_words(main_language(words.text))
-    stems = _stems_of(" ".join(word for word in text.split() if word.lower() not in stops))
-    beside = _stems_of(before)
-    only = stems - beside
-    if only:
-        yield _Rule(kind, only, words, beside)
-
-
-def _goes_against(text: str, everything: frozenset[str], rule: _Rule) -> bool:
-    """Whether a line tells to do what an order forbids, or that it was done."""
-    if words_of_deeds("looking").match(text):
-        return False
-    is_one_of_many = len(rule.stems) == 1 and len(rule.beside) >= _MANY_BESIDE
-    if is_one_of_many and not rule.beside & everything:
-        return False
-    return any(
-        _affirms(clause, rule)
-        for clause in _cut_orders(text)
-        if rule.kind == "order" or words_of_deeds("removing").search(clause)
-    )
+    if stems := stems_of(" ".join(word for word in text.split() if word.lower() not in stops)):
+        yield _Rule(kind, stems, words)
 
 
 def _affirms(clause: str, rule: _Rule) -> bool:
-    """Whether a clause names what an order forbids, and nothing in it turns that round."""
+    """Whether a clause names what an order forbids, and nothing in it turns that round; of what
+    is to be kept, that it is taken away."""
+    if rule.kind == "keep" and not words_of_deeds("removing").search(clause):
+        return False
     needed = (_NEARLY_ALL if len(rule.stems) > 2 else 1) * len(rule.stems)
-    if len(rule.stems & _stems_of(clause)) < needed:
+    if len(rule.stems & stems_of(clause)) < needed:
         return False
-    if pattern_of_kind("negation").search(clause) or words_of_deeds("denying").search(clause):
-        return False
-    turned = words_of_deeds("contrast").search(clause)
-    return turned is None or not rule.stems.isdisjoint(_stems_of(clause[: turned.start()]))
+    turned = (pattern_of_kind("negation"), words_of_deeds("denying"))
+    is_turned = any(pattern.search(clause) for pattern in turned)
+    return not is_turned and words_of_deeds("looking").match(clause) is None
 
 
-def _stems_of(text: str) -> frozenset[str]:
+def stems_of(text: str) -> frozenset[str]:
+    """The beginnings of the words of a text that say something."""
     found: set[str] = set()
     negation, fillers = pattern_of_kind("negation"), words_in_all("rule_fillers")
-    text = _FOLDERS.sub("", text)
     negating = tuple(words_in_all("negating_endings"))
     for word in _WORD.findall(text.lower()):
         if _EAST_ASIAN.match(word):
-            plain = negation.sub(" ", pattern_of_kind("demand").sub(" ", word))
+            plain = negation.sub(" ", word)
             found.update(run[n : n + 2] for run in plain.split() for n in range(len(run) - 1))
         elif word not in fillers and not negation.fullmatch(word) and not word.endswith(negating):
             found.add(_ending().sub("", word)[:6] if len(word) > 3 else word)
@@ -245,20 +206,13 @@ def _stems_of(text: str) -> frozenset[str]:
 
 
 def _opposes(section: SectionName, clause: str, stems: frozenset[str], rule: _Rule) -> bool:
+    is_lifted = bool(pattern_of_kind("permission", "firm").search(clause))
+    is_negated = bool(pattern_of_kind("negation").search(clause))
     if rule.kind == "demand":
-        return section in _BINDING and bool(pattern_of_kind("needless").search(clause))
-    if pattern_of_kind("lifting").search(clause):
-        return True
-    if pattern_of_kind("negation").search(clause):
-        return False
-    if pattern_of_kind("permission").search(clause):
+        return section in _BINDING and (is_lifted or is_negated)
+    if is_lifted or is_negated:
+        return is_lifted
+    if pattern_of_kind("permission", "weak").search(clause):
         return True
     is_nearly_all = len(rule.stems & stems) >= _NEARLY_ALL * len(rule.stems)
-    return is_nearly_all and (section in _BINDING or _is_imperative(clause, rule))
-
-
-def _is_imperative(clause: str, rule: _Rule) -> bool:
-    first = _WORD.findall(clause.lower())[0]
-    return not first.endswith(
-        tuple(words_in_all("endings_of_telling"))
-    ) and not rule.stems.isdisjoint(_stems_of(first))
+    return is_nearly_all and section in _BINDING

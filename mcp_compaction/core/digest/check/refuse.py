@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
+import unicodedata
+from collections import Counter
 from collections.abc import Sequence
 from itertools import pairwise
 from typing import Literal, NamedTuple
 
 from mcp_compaction.core.digest.check.source import Source
 from mcp_compaction.core.digest.render import render_item
-from mcp_compaction.core.text.all_languages import pattern_of_kind
 from mcp_compaction.core.text.patterns import pattern_of
 from mcp_compaction.core.text.words import one_line
 from mcp_compaction.core.tokens import CountTokens
@@ -22,11 +23,6 @@ _TIMES_TOO_LONG = 4
 _FEWEST_LETTERS = 12
 _SPAN_WORTH_WORDS = 200
 _FEW_LINES = 2  # of an error message
-
-
-def is_excuse(text: str) -> bool:
-    """Whether a text begins as a model's refusal does."""
-    return bool(pattern_of_kind("excuse").match(text))
 
 
 def texts_of(draft: Draft) -> list[str]:
@@ -92,21 +88,13 @@ def _is_error(texts: Sequence[str], source: Source) -> bool:
     first = one_line(texts[0])
     if first in source.everything:
         return False
-    return is_excuse(first) or (len(texts) <= _FEW_LINES and bool(_ERROR_FORM.match(first)))
+    return len(texts) <= _FEW_LINES and bool(_ERROR_FORM.match(first))
 
 
 _SPEAKER = pattern_of(r"^(?:\[?m?\d+\]?:? )?(?:user|assistant|tool|system|human|ai)\s*:\s*", re.I)
-
-
 _MOSTLY = 0.8
-
-
 _MUCH_OF_THE_SPAN = 0.6
-
-
 _NEIGHBORS = 24  # characters a list sign, a role or a call's name takes between two lines
-
-
 _FEWEST_IN_A_ROW = 6
 
 
@@ -129,31 +117,24 @@ def _is_echo(texts: Sequence[str], span: str) -> bool:
     return len(found) >= _FEWEST_IN_A_ROW and in_a_row >= _MOSTLY * (len(found) - 1)
 
 
-_SCRIPTS = {
-    "latin": pattern_of(r"[A-Za-zÀ-ɏ]"),
-    "greek": pattern_of(r"[Ͱ-Ͽ]"),
-    "cyrillic": pattern_of(r"[Ѐ-ԯ]"),
-    "hebrew": pattern_of(r"[֐-׿]"),
-    "arabic": pattern_of(r"[؀-ۿݐ-ݿ]"),
-    "indic": pattern_of(r"[ऀ-෿]"),
-    "southeast": pattern_of(r"[฀-࿿က-႟ក-៿]"),
-    "hangul": pattern_of(r"[ᄀ-ᇿ가-힯]"),
-    "east asian": pattern_of(r"[぀-ヿ㐀-鿿]"),
-}
-
-
 _HARDLY = 0.05
-
-
 _ENOUGH_LETTERS = 20
+_MOST_CHARS = 20_000  # of a text: they tell its script
 
 
 def _is_in_another_script(text: str, span: str) -> bool:
-    letters = {name: len(script.findall(text)) for name, script in _SCRIPTS.items()}
-    total = sum(letters.values())
-    if total < _ENOUGH_LETTERS:
+    letters, there = _scripts_of(text), _scripts_of(span)
+    if letters.total() < _ENOUGH_LETTERS:
         return False
-    name = max(letters, key=lambda script: letters[script])
-    there = {script: len(pattern.findall(span)) for script, pattern in _SCRIPTS.items()}
-    spoken = sum(there.values())
-    return letters[name] > total / 2 and there[name] <= _HARDLY * spoken
+    (name, number), *_ = letters.most_common(1)
+    return number > letters.total() / 2 and there[name] <= _HARDLY * there.total()
+
+
+def _scripts_of(text: str) -> Counter[str]:
+    """How many letters of each script a text has, by the first word of their names."""
+    signs = Counter(text[:_MOST_CHARS])
+    scripts: Counter[str] = Counter()
+    for sign, number in signs.items():
+        if sign.isalpha():
+            scripts[unicodedata.name(sign, "").partition(" ")[0]] += number
+    return scripts

@@ -5,17 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from typing import NamedTuple
 
-from mcp_compaction.core.digest.check.deeds import TELLS_OF_THE_PAST, Deeds, says_we_decided
+from mcp_compaction.core.digest.check.deeds import TELLS_OF_THE_PAST, Deeds
 from mcp_compaction.core.digest.check.evidence import Evidence
-from mcp_compaction.core.digest.check.opposites import Rules, Words, shares_words
-from mcp_compaction.core.digest.check.statements import Statements
+from mcp_compaction.core.digest.check.opposites import Rules, Words, shares_words, stems_of
 from mcp_compaction.core.digest.render import words_of_item
 from mcp_compaction.core.log.content import compact_json, words_of
 from mcp_compaction.core.log.conversation import conversation_of
 from mcp_compaction.core.log.quotes import Requests
 from mcp_compaction.core.log.spoken_rules import unpinned_rules
+from mcp_compaction.core.text.sentences import split_sentences
 from mcp_compaction.core.text.words import one_line
 from mcp_compaction.model import (
     Item,
@@ -118,10 +119,9 @@ class Source:
         return Rules((*self.in_force, *self._kept("CONSTRAINTS")))
 
     def holds_decision(self, item: Item) -> bool:
-        """Whether a decision was stated; one that a line gives to nobody may only be told of."""
-        if self.statements.holds_decision(item):
-            return True
-        return not says_we_decided(item.text) and self.deeds.speaks_of(item.text)
+        """Whether somebody said half the words of a decision in one sentence that asks nothing."""
+        wanted = stems_of(item.text)
+        return any(len(wanted & said) >= _MOST * len(wanted) for said in self._stated)
 
     def speaks_of(self, section: SectionName, text: str) -> bool:
         """Whether users said most words of a rule, or the record some of those of a task."""
@@ -137,8 +137,13 @@ class Source:
         return Evidence([*said, *((text, None) for text in (*self._known, *self.beside.texts))])
 
     @cached_property
-    def statements(self) -> Statements:
-        return Statements(conversation_of(self._messages), [*self._known, *self.beside.settled])
+    def _stated(self) -> tuple[frozenset[str], ...]:
+        """The stems of each sentence that may have settled something, and of each answer with the
+        message before it."""
+        spoken = [m for m in conversation_of(self._window) if m.role in ("user", "assistant")]
+        said = (one for m in spoken for one in split_sentences(m.text) if one[-1] not in "?？")
+        answers = (f"{m.text} {n.text}" for m, n in pairwise(spoken) if n.is_request)
+        return tuple(map(stems_of, (*self._known, *self.beside.settled, *said, *answers)))
 
     @cached_property
     def deeds(self) -> Deeds:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from typing import Literal, NamedTuple
 
-from mcp_compaction.core.digest.check.opposites import lifts_rules
 from mcp_compaction.core.digest.check.source import Source
 from mcp_compaction.core.digest.fit import as_sections
 from mcp_compaction.core.digest.render import words_of_item
@@ -116,7 +115,7 @@ def _fault_of(section: SectionName, item: Item, source: Source, is_ours: bool) -
     is_users = source.is_users(item.text)
     if is_order(said) and not (tells_refusal or is_users):
         return "order", ""
-    if not is_users and (lifts_rules(said) or (is_ours and source.opposes(section, item.text))):
+    if is_ours and not is_users and source.opposes(section, item.text):
         return "negated", ""
     if _is_unsaid(item, source):
         return "unsaid", ""
