@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from mcp_compaction.core.compaction.blocks import StepBlock, WindowPlan, cuts_of, find_unread, trim
+from mcp_compaction.core.compaction.budget import unread_limit
 from mcp_compaction.core.log.content import (
     MEDIA_TOKENS,
     calls_by_id,
@@ -15,9 +16,6 @@ from mcp_compaction.core.log.content import (
 from mcp_compaction.core.tokens import CountTokens
 from mcp_compaction.core.window.matching import preview_within
 from mcp_compaction.model import Cut, Entry, Kept, Message, Session, ToolResult, Trimmed
-
-# Percent of what rules, pins and the first request leave; recent steps come after them.
-_SHARE = 75
 
 
 class _Unread(NamedTuple):
@@ -63,17 +61,12 @@ def room_beside_rest(window: WindowPlan, goal: int, taken: int) -> int:
     return goal - (window.tokens - taken)
 
 
-def share_of_unread(window: WindowPlan, goal: int) -> int:
-    """The tokens that unread results may claim before recent steps get any."""
-    return (goal - window.fixed) * _SHARE // 100
-
-
 def give_up_excess(window: WindowPlan, rung: str, goal: int, count: CountTokens) -> WindowPlan:
     """The window with unread results cut to their share, or to all that the rest leaves."""
     taken = unread_tokens(window, count)
     if not taken:
         return window
-    most = max(share_of_unread(window, goal), room_beside_rest(window, goal, taken))
+    most = max(unread_limit(goal, window.fixed), room_beside_rest(window, goal, taken))
     return cut_unread(window, rung, most, count)
 
 

@@ -11,13 +11,13 @@ from mcp_compaction.core.compaction.blocks import (
     entry_tokens,
     trim_entry,
 )
+from mcp_compaction.core.compaction.budget import first_request_limit, newest_request_limit
 from mcp_compaction.core.policy import Policy
 from mcp_compaction.core.tokens import CountTokens
 from mcp_compaction.core.window.offload import lines_to_keep
 from mcp_compaction.core.window.preview import preview
 from mcp_compaction.model import Cut, Message, MessageEntry, Text
 
-_FIRST_SHARE, _NEWEST_SHARE = 20, 40  # percent of the goal
 _FEWEST_CHARS = 160  # about two sentences: less says nothing
 
 
@@ -25,9 +25,8 @@ def shrink_request(window: WindowPlan, goal: int, policy: Policy, count: CountTo
     """The first request takes a fifth of the goal at most, and the newest two fifths; over that
     they are shown as previews, in which their rules, questions and commands stay in sight. What a
     host put before the first in messages of their own is shortened alike."""
-    first = min(policy.head_preview_over_tokens, goal * _FIRST_SHARE // 100)
-    window = _shrink_head(window, first, count)
-    newest = goal * _NEWEST_SHARE // 100
+    window = _shrink_head(window, first_request_limit(goal, policy), count)
+    newest = newest_request_limit(goal)
     blocks = tuple(_shrink_newest(block, newest, count) for block in window.blocks)
     return window.after("shrink_request", blocks=blocks)
 
