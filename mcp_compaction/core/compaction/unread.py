@@ -14,7 +14,7 @@ from mcp_compaction.core.log.content import (
     words_of,
 )
 from mcp_compaction.core.tokens import CountTokens
-from mcp_compaction.core.window.matching import preview_within
+from mcp_compaction.core.window.preview import matching_lines, preview_within
 from mcp_compaction.model import Cut, Entry, Kept, Message, Session, ToolResult, Trimmed
 
 
@@ -40,7 +40,8 @@ def cut_unread(window: WindowPlan, rung: str, most: int, count: CountTokens) -> 
     for one, share in _share_out(unread, most):
         tokens = share - (MEDIA_TOKENS if one.result.has_media else 0)
         asked = f"{request}\n{one.call}"
-        text = preview_within(one.result.text, one.message.ref, tokens, asked, count)
+        lines = matching_lines(one.result.text, asked)
+        text = preview_within(one.result.text, one.message.ref, tokens, count, lines)
         shown = one.result.model_copy(update={"text": text})
         cut = Cut(part=one.part, shown=shown, why="preview")
         cuts.setdefault(one.block, {}).setdefault(one.message.seq, []).append(cut)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from mcp_compaction.core.compaction.blocks import (
     Block,
     StepBlock,
@@ -14,11 +12,8 @@ from mcp_compaction.core.compaction.blocks import (
 from mcp_compaction.core.compaction.budget import first_request_limit, newest_request_limit
 from mcp_compaction.core.policy import Policy
 from mcp_compaction.core.tokens import CountTokens
-from mcp_compaction.core.window.offload import lines_to_keep
-from mcp_compaction.core.window.preview import preview
-from mcp_compaction.model import Cut, Message, MessageEntry, Text
-
-_FEWEST_CHARS = 160  # about two sentences: less says nothing
+from mcp_compaction.core.window.offload import shorten_request
+from mcp_compaction.model import Message, MessageEntry
 
 
 def shrink_request(window: WindowPlan, goal: int, policy: Policy, count: CountTokens) -> WindowPlan:
@@ -55,18 +50,6 @@ def _shorten(message: Message, entry: MessageEntry, limit: int, count: CountToke
     """The longest preview of a message that its limit holds, or the shortest there is."""
     if entry_tokens(message, entry) <= limit:
         return entry
-    lines = lines_to_keep(message)
-    chars = max(_FEWEST_CHARS, 4 * limit)
-    while True:
-        shorter = trim_entry(message, entry, _cut_long(message, lines, chars), count)
-        if chars <= _FEWEST_CHARS or entry_tokens(message, shorter) <= limit:
-            return shorter
-        chars = max(_FEWEST_CHARS, chars * 5 // 6)
-
-
-def _cut_long(message: Message, lines: Sequence[str], chars: int) -> list[Cut]:
-    return [
-        Cut(part=n, shown=Text(text=preview(part.text, message.ref, chars, lines)), why="preview")
-        for n, part in enumerate(message.parts)
-        if isinstance(part, Text) and len(part.text) > chars
-    ]
+    shorter = shorten_request(message, limit, count, keeps_all=True)
+    cuts = [cut.model_copy(update={"why": "preview"}) for cut in shorter.cuts]
+    return trim_entry(message, entry, cuts, count)
