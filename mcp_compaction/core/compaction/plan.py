@@ -110,7 +110,7 @@ def make_plan(
     elif follows or window.tokens > goal:  # what is within its target already stays as it is
         window = _make_room(window, budget, policy, count)
     if window.tokens > goal and window.has_new_digests:
-        window = _foresee_cuts(window, goal, policy, count)
+        window = _foresee_cuts(window, goal - budget.names, policy, count)
     elif window.tokens > goal:  # a digest is better than a missed goal
         window = summarize_all(window, policy, _unread_outside_tail(window))
     goes_on = is_thorough or target is not None
@@ -209,7 +209,7 @@ def _steps_outside_tail(window: WindowPlan, policy: Policy) -> set[int]:
 
 def _foresee_cuts(window: WindowPlan, goal: int, policy: Policy, count: CountTokens) -> WindowPlan:
     """What unread results, and calls outside the tail, will have to give up, lest a plan promises
-    too little; the results get back what digests leave."""
+    too little; the results get back what digests and their names leave."""
     window = give_up_excess(window, "shrink_unread", goal, count)
     outside = _unread_outside_tail(window) if window.tokens > goal else []
     blocks = (

@@ -50,14 +50,15 @@ def preview(text: str, ref: str, chars: int, lines: Iterable[str] = ()) -> str:
     """The beginning and the end of a text, cut at line or word ends, and between them a note of
     its size and those of the given lines that stand in what was cut out, in its order. As many of
     the lines, the first of them first, as half of the characters hold."""
-    kept = list(_take_within(chars // 2, dict.fromkeys(lines)))
+    shown = "\n".join(_ends_of(text, chars // 2))
+    hidden = (line for line in dict.fromkeys(lines) if line not in shown)
+    kept = list(_take_within(chars // 2, hidden))
     return preview_with(text, ref, chars - sum(map(len, kept)), kept)
 
 
 def preview_with(text: str, ref: str, chars: int, lines: Iterable[str]) -> str:
     """The same with all of the lines, however long, beside so many characters."""
-    start = _cut_back(text[: chars * 2 // 3])
-    end = _cut_front(text[len(text) - chars // 3 :])
+    start, end = _ends_of(text, chars)
     ends = f"{start}\n{end}"
     hidden = [line for line in dict.fromkeys(lines) if line in text and line not in ends]
     between = [*sorted(hidden, key=text.find), _MARK] if hidden else []
@@ -118,6 +119,10 @@ def _take_within(chars: int, lines: Iterable[str]) -> Iterable[str]:
         if len(line) < chars:
             chars -= len(line) + 1
             yield line
+
+
+def _ends_of(text: str, chars: int) -> tuple[str, str]:
+    return _cut_back(text[: chars * 2 // 3]), _cut_front(text[len(text) - chars // 3 :])
 
 
 def _cut_back(text: str) -> str:
