@@ -88,7 +88,7 @@ def choose_excerpts(sources: Sources, shown: str, room: int, count: CountTokens)
             if piece.text not in taken and piece.by != "doubt"
         ]
         found.sort(key=lambda piece: _RANKS.get(piece.by, 1))
-        chosen += _choose_newest((p for p in found if p.words), said, room - used, count)[0]
+        chosen += _choose_newest(found, said, room - used, count)[0]
     return Choice(wanted, _pieces_that_fit(chosen, room, count))
 
 

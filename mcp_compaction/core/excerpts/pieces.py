@@ -18,6 +18,7 @@ from mcp_compaction.core.log.updates import is_told
 from mcp_compaction.core.text.all_languages import part_in_all
 from mcp_compaction.core.text.injection import defuse, is_forged, is_order
 from mcp_compaction.core.text.patterns import Cuts, pattern_of
+from mcp_compaction.core.text.reading import read_once
 from mcp_compaction.core.text.remarks import is_pleasantry, marker_groups
 from mcp_compaction.core.text.words import (
     fold,
@@ -250,8 +251,19 @@ def _cut_speech(text: str, message: Message, talk: bool) -> Iterator[tuple[By, s
             yield "talk", clause
         return
     by: By = ("reported" if message.via == "tool" else "user") if is_users else "agent"
-    for sentence in _cut_clauses(text, _SENTENCE):
-        yield "decision" if by == "agent" and states_decision(sentence) else by, sentence
+    for sentence in _sentences_of(text):
+        is_decision = by == "agent" and _states_decision(sentence)
+        yield "decision" if is_decision else by, sentence
+
+
+@read_once
+def _sentences_of(text: str) -> tuple[str, ...]:
+    return tuple(_cut_clauses(text, _SENTENCE))
+
+
+@read_once
+def _states_decision(sentence: str) -> bool:
+    return states_decision(sentence)
 
 
 @cache
@@ -292,7 +304,12 @@ def _stretches_between(text: str, cut: Cuts) -> Iterator[tuple[int, int]]:
         yield start, len(text)
 
 
-def _fields_or_lines(text: str) -> Iterator[tuple[By, str]]:
+@read_once
+def _fields_or_lines(text: str) -> tuple[tuple[By, str], ...]:
+    return tuple(_cut_result(text))
+
+
+def _cut_result(text: str) -> Iterator[tuple[By, str]]:
     if text[:1] in "{[" and len(text) <= _LARGEST_JSON:
         try:
             # Numbers stay as they are written: 1.10 is not 1.1.
