@@ -23,14 +23,12 @@ from mcp_compaction.core.log.conversation import conversation_of
 from mcp_compaction.core.text.haystack import Haystack
 from mcp_compaction.core.text.remarks import marker_groups
 from mcp_compaction.core.text.words import fold, telling_words
-from mcp_compaction.core.tokens import CountTokens
+from mcp_compaction.core.tokens import CHARS_OF_A_LARGE_TOKEN, CountTokens
 from mcp_compaction.model import By, Digest, Excerpt, Item, Message, SectionName
 
 _RANKS: dict[By, int] = {"decision": 0, "line": 2}
 _USER_SHARE = 50  # percent of the room for what the user said
 _DOUBT_SHARE = 30  # percent of the room for what the agent was unsure of
-_FULL = 0.99  # of the room: what is left is not worth looking for
-_MOST_CHARS_OF_TOKEN = 8  # about: what is longer need not be counted
 _BETWEEN_TOKENS = 2  # about, of what parts two pieces of one line
 _TITLES_TOKENS = 4  # about, of the parts' titles
 
@@ -199,9 +197,9 @@ def _choose_newest(
     chosen: list[Piece] = []
     left = room
     for piece in newest_first:
-        if left <= (1 - _FULL) * room:
-            break
-        if len(piece.text) > left * _MOST_CHARS_OF_TOKEN or said.holds(piece.told):
+        if left <= room // 100:
+            break  # what is left is not worth looking for
+        if len(piece.text) > left * CHARS_OF_A_LARGE_TOKEN or said.holds(piece.told):
             continue
         if (cost := cost_of(piece, count)) <= left and piece.is_harmless:
             chosen.append(piece)

@@ -7,7 +7,7 @@ from mcp_compaction.core.log.conversation import conversation_of
 from mcp_compaction.core.text.patterns import pattern_of
 from mcp_compaction.core.text.rules import find_rules
 from mcp_compaction.core.text.sentences import spoken_sentences
-from mcp_compaction.core.tokens import CountTokens
+from mcp_compaction.core.tokens import CHARS_OF_A_LARGE_TOKEN, CountTokens
 from mcp_compaction.core.window.preview import (
     fewer_chars,
     matching_lines,
@@ -20,7 +20,6 @@ from mcp_compaction.model import Cut, Message, Text, ToolResult, Trimmed
 _SHARE = 10  # a preview takes this part of the limit
 _FEWEST_CHARS = 160  # about two sentences: less says nothing
 _FOR_RULES = 800  # a start, an end and a few rules
-_CHARS_OF_A_LARGE_TOKEN = 8
 _WHY = "offloaded"
 _QUESTION_MARKS = ("?", "？")
 _SPELLED_OUT = pattern_of(r"`[a-z./~][\w./~-]* (?![=<>!+*/|&-] )[^`\n]+`")  # no expression
@@ -58,7 +57,7 @@ def shorten_request(
     lines = lines_to_keep(message)
     texts = [len(part.text) for part in message.parts if isinstance(part, Text)]
     least = _FEWEST_CHARS if keeps_all else max(_FEWEST_CHARS, _FOR_RULES // max(1, len(texts)))
-    chars = min(max(texts, default=0), room * _CHARS_OF_A_LARGE_TOKEN)
+    chars = min(max(texts, default=0), room * CHARS_OF_A_LARGE_TOKEN)
     while True:
         chars = max(least, chars)
         cuts = tuple(

@@ -19,14 +19,13 @@ from mcp_compaction.core.text.words import (
     telling_stem,
     telling_words,
 )
-from mcp_compaction.core.tokens import CountTokens
+from mcp_compaction.core.tokens import CHARS_OF_A_LARGE_TOKEN, CountTokens
 
 _MOST_CHARS = 900
 _FEWEST_CHARS = 120  # a shorter preview says little beside its note
 _LONGEST_LINE = 300  # characters; a longer one is looked at in pieces
 _PREFIX = 3  # letters that a word shares with its stem
 _MARK = "[...]"
-_CHARS_OF_A_LARGE_TOKEN = 8  # a text this long for its limit is over it, whatever the language
 
 
 def is_large(text: str, policy: Policy, count: CountTokens) -> bool:
@@ -35,7 +34,7 @@ def is_large(text: str, policy: Policy, count: CountTokens) -> bool:
         return len(text) > policy.shrink_over_chars
     if len(text) <= policy.shrink_over_tokens:
         return False  # a token has at least one character
-    if len(text) > policy.shrink_over_tokens * _CHARS_OF_A_LARGE_TOKEN:
+    if len(text) > policy.shrink_over_tokens * CHARS_OF_A_LARGE_TOKEN:
         return True
     return count(text) > policy.shrink_over_tokens
 
