@@ -211,6 +211,7 @@ def _pieces_that_fit(chosen: list[Piece], room: int, count: CountTokens) -> tupl
     """The chosen pieces without the last, until they fit: tokens joined are not quite their sum."""
     room += count(LABEL)
     while chosen and (over := _count_lines(chosen, count) - room) > 0:
+        over += over // 8  # each round lays the whole block out anew: a little more ends it sooner
         while chosen and over > 0:
             over -= cost_of(chosen.pop(), count) + _BETWEEN_TOKENS
     return tuple(chosen)

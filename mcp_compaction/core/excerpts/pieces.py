@@ -160,7 +160,12 @@ def _is_unsure(message: Message, markers: int) -> bool:
     text = message.text
     if message.role != "assistant" or not text or len(text) > _MOST_CHARS:
         return False
-    return len(marker_groups(text, markers)) >= markers
+    return _count_markers(text) >= markers
+
+
+@read_once
+def _count_markers(text: str) -> int:
+    return len(marker_groups(text))
 
 
 def _trim_ends(found: Sequence[Piece]) -> list[Piece]:
@@ -215,20 +220,10 @@ def _turns_the_meaning(word: str) -> bool:
 
 
 def _texts_of(part: object, message: Message, talk: bool) -> Iterator[tuple[By, str]]:
-    """The texts of a part, each on one line: a line of its own could pass for one of ours. Of those
-    that differ in digits alone, the first few."""
-    series = Series()
-    for by, text in _cut_part(part, message, talk):
-        if by not in ("line", *OF_USER) or not series.has_enough_like(text):
-            yield by, text
-
-
-def _cut_part(part: object, message: Message, talk: bool) -> Iterator[tuple[By, str]]:
+    """The texts of a part, each on one line: a line of its own could pass for one of ours."""
     match part:
         case Text(text=text):
-            for by, said in _cut_speech(text, message, talk):
-                if not is_pleasantry(said):
-                    yield by, one_line(said)
+            yield from _cut_speech(text, message, talk)
         case ToolResult(text=text):
             yield from _fields_or_lines(text)
         case ToolCall(arguments=arguments):
@@ -244,21 +239,27 @@ def _cut_part(part: object, message: Message, talk: bool) -> Iterator[tuple[By, 
 
 
 def _cut_speech(text: str, message: Message, talk: bool) -> Iterator[tuple[By, str]]:
-    """In talk clauses, else whole sentences."""
+    """In talk clauses, else whole sentences; of those of users that differ in digits alone, as the
+    rows of a paste, the first few."""
     is_users = message.role == "user"
     if talk and not (is_users and is_told(text)):
         for clause in _cut_clauses(text, _clause_cuts()):
-            yield "talk", clause
-        return
-    by: By = ("reported" if message.via == "tool" else "user") if is_users else "agent"
-    for sentence in _sentences_of(text):
-        is_decision = by == "agent" and _states_decision(sentence)
-        yield "decision" if is_decision else by, sentence
+            if not is_pleasantry(clause):
+                yield "talk", one_line(clause)
+    elif is_users:
+        by: By = "reported" if message.via == "tool" else "user"
+        series = Series()
+        for sentence in _sentences_of(text):
+            if not series.has_enough_like(sentence):
+                yield by, sentence
+    else:
+        for sentence in _sentences_of(text):
+            yield "decision" if _states_decision(sentence) else "agent", sentence
 
 
 @read_once
 def _sentences_of(text: str) -> tuple[str, ...]:
-    return tuple(_cut_clauses(text, _SENTENCE))
+    return tuple(one_line(s) for s in _cut_clauses(text, _SENTENCE) if not is_pleasantry(s))
 
 
 @read_once
@@ -306,7 +307,10 @@ def _stretches_between(text: str, cut: Cuts) -> Iterator[tuple[int, int]]:
 
 @read_once
 def _fields_or_lines(text: str) -> tuple[tuple[By, str], ...]:
-    return tuple(_cut_result(text))
+    """The fields of a result, or its lines: of those that differ in digits alone, the first few."""
+    series = Series()
+    found = _cut_result(text)
+    return tuple(one for one in found if one[0] == "field" or not series.has_enough_like(one[1]))
 
 
 def _cut_result(text: str) -> Iterator[tuple[By, str]]:
