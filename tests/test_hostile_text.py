@@ -13,7 +13,7 @@ import pytest
 
 from mcp_compaction.compactor import Collaborators, Compactor
 from mcp_compaction.core.compaction.verify import find_lost
-from mcp_compaction.core.excerpts.pieces import NAME, NUMBER
+from mcp_compaction.core.excerpts.cover import NAME, NUMBER
 from mcp_compaction.core.log.findings import exact_words
 from mcp_compaction.core.log.identifiers import Finding, error_lines, find_identifiers
 from mcp_compaction.core.log.quotes import whole_of

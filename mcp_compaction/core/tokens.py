@@ -30,6 +30,9 @@ _LAST_CYRILLIC = "\u052f"
 _FIRST_CJK = "\u3040"
 _FIRST_HANGUL = "\uac00"
 
+# A text this long for its limit is over it, whatever the language: it need not be counted.
+CHARS_OF_A_LARGE_TOKEN = 8
+
 # Hosts also say only "opus" or "sonnet"; a name without a version means the newest.
 _CLAUDE = re.compile(r"claude|(?:^|[/.])(?:opus|sonnet|haiku)\b")
 _VERSION = re.compile(r"(?<!\d)(\d{1,2})(?:[-._](\d{1,2}))?(?!\d)")

@@ -45,6 +45,7 @@ from mcp_compaction.model.messages import (
 )
 from mcp_compaction.model.outcomes import (
     Ask,
+    Budget,
     Compaction,
     Failed,
     HeldBy,
@@ -119,6 +120,7 @@ __all__ = [
     "AgentProfile",
     "Ask",
     "Author",
+    "Budget",
     "By",
     "Calibration",
     "Candidate",

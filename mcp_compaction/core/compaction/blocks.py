@@ -19,7 +19,6 @@ from mcp_compaction.model import (
     Digest,
     Digested,
     Entry,
-    Kept,
     Message,
     MessageEntry,
     Session,
@@ -210,14 +209,6 @@ def trim(block: StepBlock, cuts: dict[int, list[Cut]], count: CountTokens) -> St
     if saved <= 0:
         return block
     return block.model_copy(update={"entries": tuple(shown), "tokens": block.tokens - saved})
-
-
-def show_whole(block: StepBlock) -> StepBlock:
-    """A step with nothing of it cut."""
-    shown = zip(block.step.messages, block.entries, strict=True)
-    more = sum(message.tokens - entry_tokens(message, entry) for message, entry in shown)
-    whole = tuple(Kept(seq=message.seq) for message in block.step.messages)
-    return block.model_copy(update={"entries": whole, "tokens": block.tokens + more})
 
 
 def cuts_of(entry: MessageEntry) -> tuple[Cut, ...]:

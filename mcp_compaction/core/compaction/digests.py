@@ -37,9 +37,6 @@ from mcp_compaction.core.text.words import fold
 from mcp_compaction.core.tokens import CountTokens
 from mcp_compaction.model import OWN_AUTHORS, Digest, Draft, SectionName, SummaryRequest
 
-_AGENTS_SHARE = 2  # an agent's lines may take half of a digest's limit before any other
-_PROSE_SHARE = 2  # a model's prose may take half of a digest's limit over what is extracted
-
 
 @dataclass(slots=True)
 class _Written:
@@ -126,7 +123,8 @@ def digest_with_prose(
     request: SummaryRequest, checked: CheckedDraft, digest: Digest, count: CountTokens
 ) -> Digest:
     """The same digest with a model's prose laid onto it."""
-    room = max(request.max_tokens - digest.tokens, request.max_tokens // _PROSE_SHARE)
+    half = request.max_tokens // 2  # over what is extracted, in any case
+    room = max(request.max_tokens - digest.tokens, half)
     return lay_prose_onto(digest, checked.draft, room, count)
 
 
@@ -180,7 +178,7 @@ def _digest_with_agents(
 ) -> Digest:
     """What is extracted and what an agent wrote, in the room of one digest: the agent's lines may
     take half of it, and what the others leave."""
-    half = request.max_tokens // _AGENTS_SHARE
+    half = request.max_tokens // 2
     first = fit(checked.draft.sections, half, count, nothing_stays)
     taken = cost_of_sections(first, count)
     narrow = request.model_copy(update={"max_tokens": max(request.max_tokens - taken, 1)})

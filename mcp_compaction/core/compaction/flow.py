@@ -12,7 +12,6 @@ from mcp_compaction.core.compaction.outcomes import nothing_to_do, projection, t
 from mcp_compaction.core.compaction.own_digest import keep_own_digest
 from mcp_compaction.core.compaction.plan import make_plan
 from mcp_compaction.core.compaction.progress import Asking, Inputs, Progress
-from mcp_compaction.core.compaction.room import most_after
 from mcp_compaction.core.compaction.settle import settle
 from mcp_compaction.core.policy import Policy
 from mcp_compaction.core.tokens import CountTokens
@@ -56,7 +55,7 @@ def flow(
     if frees_little:
         return too_little_gain(plan, fill, counted)
     if ask.dry_run:
-        return projection(plan, fill, most_after(plan, counted))
+        return projection(plan, ask, counted, fill)
     inputs = Inputs(
         policy=counted,
         given_policy=policy,
@@ -80,7 +79,7 @@ def _climb_to_goal(progress: Progress, inputs: Inputs) -> Asking[Progress]:
         if goal is None or (fill.counted <= goal and not progress.plan.goes_on):
             break
         following = make_plan(
-            progress.session, inputs.policy, inputs.ask, fill, inputs.count, progress.plan.room
+            progress.session, inputs.policy, inputs.ask, fill, inputs.count, progress.plan.budget
         )
         progress = replace(progress, plan=following)
         if following.is_empty or following.gain <= 0:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mcp_compaction.core.compaction.blocks import window_of
-from mcp_compaction.core.compaction.held import Held, held_by
+from mcp_compaction.core.compaction.budget import Held, held_by
 from mcp_compaction.core.compaction.receipt.reasons import (
     explain_below_release,
     explain_few_messages,

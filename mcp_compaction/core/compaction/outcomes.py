@@ -5,8 +5,19 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Literal, NamedTuple
 
-from mcp_compaction.core.compaction.blocks import Freed, SpanBlock, find_unread, window_of
-from mcp_compaction.core.compaction.held import Shortfall, held_by
+from mcp_compaction.core.compaction.blocks import (
+    Freed,
+    SpanBlock,
+    StepBlock,
+    find_unread,
+    window_of,
+)
+from mcp_compaction.core.compaction.budget import (
+    Shortfall,
+    excerpts_limit,
+    held_by,
+    in_model_tokens,
+)
 from mcp_compaction.core.compaction.plan import Plan
 from mcp_compaction.core.compaction.progress import Inputs, Progress
 from mcp_compaction.core.compaction.receipt.notes import (
@@ -25,6 +36,8 @@ from mcp_compaction.core.policy import Policy
 from mcp_compaction.core.window.fill import Fill
 from mcp_compaction.model import (
     NO_DIGEST,
+    Ask,
+    Budget,
     Compaction,
     Digested,
     NothingToDo,
@@ -182,13 +195,14 @@ def _change_of_view(
     )
 
 
-def projection(plan: Plan, fill: Fill, most: int) -> Projection:
-    """What a dry run found; `most`: the counted tokens of the window with all that fills room."""
-    spans = tuple(
-        (block.steps[0].first, block.steps[-1].last)
-        for block in plan.window.blocks
-        if isinstance(block, SpanBlock)
-    )
+def projection(plan: Plan, ask: Ask, policy: Policy, fill: Fill) -> Projection:
+    """What a dry run found, in a window with all that fills the room below the goal."""
+    blocks = plan.window.blocks
+    spans = tuple((b.steps[0].first, b.steps[-1].last) for b in blocks if isinstance(b, SpanBlock))
+    left, freed = max(0, plan.budget.target - plan.window.tokens), plan.gain
+    excerpts = excerpts_limit(left, freed, policy, ask.target_percent is not None, plan.is_thorough)
+    budget = plan.budget.model_copy(update={"excerpts": excerpts})
+    most = plan.window.tokens + _room_to_fill(plan, budget)
     shortfall = plan.shortfall()
     return Projection(
         before=fill.tokens,
@@ -199,7 +213,23 @@ def projection(plan: Plan, fill: Fill, most: int) -> Projection:
         spans=spans,
         shortfall=shortfall and describe_shortfall(shortfall, fill),
         held_by=shortfall.held.tokens_by_holder(fill) if shortfall else (),
+        budget=None if plan.goal is None else in_model_tokens(budget, fill),
     )
+
+
+def _room_to_fill(plan: Plan, budget: Budget) -> int:
+    """About the most tokens that a view takes beyond its plan; lines that must stay, such as rules,
+    may lift it a little above its goal."""
+    left, blocks = max(0, budget.target - plan.window.tokens), plan.window.blocks
+    steps = [block for block in blocks if isinstance(block, StepBlock)]
+    if plan.goal is None:
+        return 0
+    if any(
+        isinstance(e, Trimmed) and e.seq in block.unread for block in steps for e in block.entries
+    ):
+        return left
+    has_digests = len(steps) < len(blocks)
+    return min(left, budget.excerpts + min(budget.names, plan.gain // 2)) if has_digests else 0
 
 
 def nothing_to_do(plan: Plan, fill: Fill) -> NothingToDo:

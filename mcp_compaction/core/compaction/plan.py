@@ -12,7 +12,13 @@ from mcp_compaction.core.compaction.blocks import (
     window_of,
     with_guards,
 )
-from mcp_compaction.core.compaction.held import Held, Shortfall, held_by
+from mcp_compaction.core.compaction.budget import (
+    Held,
+    Shortfall,
+    held_by,
+    share_out,
+    tail_limit,
+)
 from mcp_compaction.core.compaction.ladder import LADDER, Rung
 from mcp_compaction.core.compaction.ladder.drop_excerpts import drop_excerpts
 from mcp_compaction.core.compaction.ladder.merge import merge_all
@@ -20,22 +26,14 @@ from mcp_compaction.core.compaction.ladder.shrink import shrink_newest
 from mcp_compaction.core.compaction.ladder.shrink_request import shrink_request
 from mcp_compaction.core.compaction.ladder.summarize import summarize_all
 from mcp_compaction.core.compaction.previews import shrink_step
-from mcp_compaction.core.compaction.shares import (
-    LEAST_FOR_DIGEST,
-    RoomForTarget,
-    room_for_records,
-    share_out,
-)
-from mcp_compaction.core.compaction.unread import give_up_excess, share_of_unread
+from mcp_compaction.core.compaction.unread import give_up_excess
 from mcp_compaction.core.log.pinned import pinned_block
 from mcp_compaction.core.policy import Policy
 from mcp_compaction.core.tokens import CountTokens
 from mcp_compaction.core.window.fill import Fill
-from mcp_compaction.model import Ask, Session, Value
+from mcp_compaction.model import Ask, Budget, Session, Value
 
-_DIGEST_SHARE = 15  # percent of an explicit target
 _FAR_ABOVE_GOAL = 3  # times
-_LEAST_TAIL = 8  # percent of an explicit target
 
 _SHORTENING = tuple(rung for rung in LADDER if rung.phase == "shorten")
 _DIGESTING = tuple(rung for rung in LADDER if rung.phase == "digest")
@@ -47,9 +45,9 @@ class Plan(Value):
     window: WindowPlan
     before: int
     goal: int | None  # None: only the span that was asked for
+    budget: Budget
     is_thorough: bool = False  # forced: everything outside the tail, not only what the goal needs
     goes_on: bool = False  # also below the goal, as long as there is something to do
-    room: RoomForTarget | None = None  # of an explicit target
 
     @property
     def is_empty(self) -> bool:
@@ -80,101 +78,82 @@ def make_plan(
     ask: Ask,
     fill: Fill,
     count: CountTokens,
-    room: RoomForTarget | None = None,
+    budget: Budget | None = None,
 ) -> Plan:
     """The edits that reach the goal, gentlest first; the policy's window is in counted tokens.
 
-    A plan that follows another is given the room that the first one found for a target.
+    A plan that follows another is given the budget that the first one was made for.
     """
-    target = ask.target_percent
-    goal = policy.share(policy.release_percent if target is None else target)
-    follows = room is not None
-    if target is not None and room is None:
-        room = share_out(session, fill, goal)
-    window = _window_before(session, policy, room, fill, count)
+    window = _window_before(session, policy, fill, count)
+    target = None if ask.target_percent is None else policy.share(ask.target_percent)
+    follows = budget is not None
+    budget = budget or share_out(window, session, fill, policy, target)
+    goal = budget.target
+    if target is not None:
+        window = _with_tail(window, budget.tail, policy).model_copy(
+            update={"index_most": budget.index}
+        )
+    plan = Plan(window=window, before=fill.counted, goal=goal, budget=budget)
     if ask.span is not None:
         window = summarize_all(window, policy, _steps_inside(window, *ask.span))
-        return Plan(window=window, before=fill.counted, goal=None)
+        return plan.model_copy(update={"window": window, "goal": None})
     is_thorough = ask.force and target is None
     if policy.compaction_ratio is not None and target is None:
         window = _digest_oldest_share(window, session, goal, policy)
-        return Plan(window=window, before=fill.counted, goal=goal)
+        return plan.model_copy(update={"window": window})
     if is_thorough or policy.preserve_recent_messages or ask.digest is not None:
         window = summarize_all(window, policy, _steps_outside_tail(window, policy))
     if window.tokens > goal:
         window = drop_excerpts(window, goal, policy, count)
-    if room is None:
-        window = _climb(window, LADDER, goal, _with_small_digests(policy, goal), count)
+    if target is None:
+        tight = policy.model_copy(update={"digest_max_tokens": budget.digest})
+        window = _climb(window, LADDER, goal, tight, count)
     elif follows or window.tokens > goal:  # what is within its target already stays as it is
-        window = _make_room(window, goal, room, policy, count)
+        window = _make_room(window, budget, policy, count)
     if window.tokens > goal and window.has_new_digests:
-        window = _foresee_cuts(window, goal, policy, count)
+        window = _foresee_cuts(window, goal - budget.names, policy, count)
     elif window.tokens > goal:  # a digest is better than a missed goal
         window = summarize_all(window, policy, _unread_outside_tail(window))
-    return Plan(
-        window=window,
-        before=fill.counted,
-        goal=goal,
-        is_thorough=is_thorough,
-        goes_on=is_thorough or target is not None,
-        room=room,
+    goes_on = is_thorough or target is not None
+    return plan.model_copy(
+        update={"window": window, "is_thorough": is_thorough, "goes_on": goes_on}
     )
 
 
-def _window_before(
-    session: Session, policy: Policy, room: RoomForTarget | None, fill: Fill, count: CountTokens
-) -> WindowPlan:
-    """The window before any rung; an explicit target limits its tail and its index."""
+def _window_before(session: Session, policy: Policy, fill: Fill, count: CountTokens) -> WindowPlan:
+    """The window before any rung, with all pins: also those that its view does not show yet."""
     block = pinned_block(session.pins)
     pinned = count(block) + policy.overhead_per_message if block else 0
-    if room is None:
-        return window_of(session, policy, fill, pinned, count)
-    window = window_of(session, policy, fill, pinned, count, room.tail)
-    return window.model_copy(update={"index_most": room.index})
+    return window_of(session, policy, fill, pinned, count)
+
+
+def _with_tail(window: WindowPlan, most: int, policy: Policy) -> WindowPlan:
+    """The window whose newest steps take no more than that."""
+    blocks = with_guards(window.blocks, policy, most)
+    return window.model_copy(update={"tail_most": most, "blocks": blocks})
 
 
 def _make_room(
-    window: WindowPlan, goal: int, room: RoomForTarget, policy: Policy, count: CountTokens
+    window: WindowPlan, budget: Budget, policy: Policy, count: CountTokens
 ) -> WindowPlan:
     """All old steps in one digest, whatever the goal needs: the rest is for what users said and
     for the newest steps."""
-    window = window.shorten_index("summarize", goal, room.least_index)
+    goal = budget.target
+    window = window.shorten_index("summarize", goal, budget.index)
     if window.tokens > goal:
         window = shrink_request(window, goal, policy, count)
-        window = shrink_newest(_limit_tail(window, goal, room, policy), policy, count)
+        digests = sum(block.tokens for block in window.blocks if isinstance(block, DigestBlock))
+        window = _with_tail(window, tail_limit(window, budget, digests), policy)
+        window = shrink_newest(window, policy, count)
     if goal * _FAR_ABOVE_GOAL > window.tokens:  # else only digests are small enough
         window = _climb(window, _SHORTENING, goal, policy, count)
-    tight = _with_small_digests(policy, goal)
+    tight = policy.model_copy(update={"digest_max_tokens": budget.digest})
     has_digests = any(isinstance(block, DigestBlock) for block in window.blocks)
     if window.tokens > goal or has_digests:
         window = summarize_all(window, tight, _steps_outside_tail(window, policy))
     if not window.has_new_digests:
         window = merge_all(window, tight)
     return _climb(window, _DIGESTING, goal, tight, count)
-
-
-def _with_small_digests(policy: Policy, goal: int) -> Policy:
-    """The policy by which a digest leaves most of the goal to the newest steps."""
-    most = max(1, min(policy.digest_max_tokens, goal * _DIGEST_SHARE // 100))
-    return policy.model_copy(update={"digest_max_tokens": most})
-
-
-def _limit_tail(window: WindowPlan, goal: int, room: RoomForTarget, policy: Policy) -> WindowPlan:
-    """The window whose newest steps take no more than the rest of the goal leaves."""
-    digests = sum(block.tokens for block in window.blocks if isinstance(block, DigestBlock))
-    records = room_for_records(goal, max(digests, LEAST_FOR_DIGEST), policy.digest_max_tokens)
-    left = goal - window.fixed - records - _room_for_unread(window, goal)
-    left = max(left, goal * _LEAST_TAIL // 100)
-    most = max(0, min(room.tail, left))
-    blocks = with_guards(window.blocks, policy, most)
-    return window.model_copy(update={"tail_most": most, "blocks": blocks})
-
-
-def _room_for_unread(window: WindowPlan, goal: int) -> int:
-    """The tokens of unread results that stand before the newest steps."""
-    steps = [block for block in window.blocks if isinstance(block, StepBlock)]
-    taken = sum(block.tokens - block.tokens_beside_unread for block in steps)
-    return min(taken, share_of_unread(window, goal))
 
 
 def _climb(
@@ -231,7 +210,7 @@ def _steps_outside_tail(window: WindowPlan, policy: Policy) -> set[int]:
 
 def _foresee_cuts(window: WindowPlan, goal: int, policy: Policy, count: CountTokens) -> WindowPlan:
     """What unread results, and calls outside the tail, will have to give up, lest a plan promises
-    too little; the results get back what digests leave."""
+    too little; the results get back what digests and their names leave."""
     window = give_up_excess(window, "shrink_unread", goal, count)
     outside = _unread_outside_tail(window) if window.tokens > goal else []
     blocks = (

@@ -11,15 +11,13 @@ from mcp_compaction.core.policy import Policy
 from mcp_compaction.core.tokens import CountTokens
 from mcp_compaction.core.window.preview import (
     is_large,
-    preview_argument,
+    preview,
     preview_chars,
-    preview_result,
+    preview_within,
 )
 from mcp_compaction.model import Cut, JsonObject, Message, Part, ToolCall, ToolResult
 
-_RESULT_SHARE = 25  # percent of a step's room that each of its results keeps
-_LEAST_TOKENS, _FEWEST_CHARS = 60, 120  # a shorter preview says little beside its note
-_NOTE_TOKENS = 25  # about
+_LEAST_TOKENS = 60  # a shorter preview says little beside its note
 _LONGEST_ERROR = 160  # characters
 
 
@@ -31,11 +29,10 @@ def shrink_step(block: StepBlock, policy: Policy, count: CountTokens) -> StepBlo
 def fit_step(block: StepBlock, most: int, count: CountTokens) -> StepBlock:
     """A step in so many tokens beside its unread results, as far as previews can do it: its
     results give way before what its calls were given."""
-    for part, share in ((ToolResult, _RESULT_SHARE), (ToolCall, 0)):
+    for part in (ToolResult, ToolCall):
         over = block.tokens_beside_unread - most
         if over > 0:
-            least = max(_LEAST_TOKENS, most * share // 100)
-            block = trim(block, _find_cuts_of(block, part, over, least, count), count)
+            block = trim(block, _find_cuts_of(block, part, over, count), count)
     return block
 
 
@@ -43,10 +40,9 @@ def _find_cuts_of(
     block: StepBlock,
     kind: type[ToolResult] | type[ToolCall],
     over: int,
-    least: int,
     count: CountTokens,
 ) -> dict[int, list[Cut]]:
-    """The cuts of results or calls that free so many tokens; none goes below the least."""
+    """The cuts of results or calls that free so many tokens."""
     cuts: dict[int, list[Cut]] = {}
     for message, entry in zip(block.step.messages, block.entries, strict=True):
         done = {cut.part for cut in cuts_of(entry)}
@@ -54,9 +50,9 @@ def _find_cuts_of(
             if message.seq in block.unread or number in done or not isinstance(part, kind):
                 continue
             size = part_tokens(part, count)
-            if over <= 0 or size <= least:
+            if over <= 0 or size <= _LEAST_TOKENS:
                 continue
-            shown = _fit_part(part, message.ref, max(least, size - over), count)
+            shown = _fit_part(part, message.ref, max(_LEAST_TOKENS, size - over), count)
             cut = Cut(part=number, shown=shown, why="preview")
             cuts.setdefault(message.seq, []).append(cut)
             over -= size - part_tokens(shown, count)
@@ -68,26 +64,25 @@ def _fit_part(
 ) -> ToolResult | ToolCall:
     """A result, or a call by its longest argument, in about so many tokens."""
     if isinstance(part, ToolResult):
-        return show_part_of_result(part, ref, _chars_within(part.text, tokens, count))
+        shown = preview_within(part.text, ref, tokens, count, _errors_in(part.text))
+        return part.model_copy(update={"text": shown})
     named = list(string_arguments(part.arguments))
     if not named:
         return part
     name, value = max(named, key=lambda one: len(one[1]))
     rest = part_tokens(part, count) - count(value)
-    shorter = preview_argument(value, ref, _chars_within(value, tokens - rest, count))
+    shorter = preview_within(value, ref, tokens - rest, count)
     return part.model_copy(update={"arguments": {**part.arguments, name: shorter}})
 
 
 def show_part_of_result(result: ToolResult, ref: str, chars: int) -> ToolResult:
     """A result by its beginning, its end and its newest error lines, in so many characters."""
-    errors = reversed([line[:_LONGEST_ERROR] for line in error_lines(result.text)])
-    return result.model_copy(update={"text": preview_result(result.text, ref, chars, errors)})
+    shown = preview(result.text, ref, chars, _errors_in(result.text))
+    return result.model_copy(update={"text": shown})
 
 
-def _chars_within(text: str, tokens: int, count: CountTokens) -> int:
-    """About how many characters of a text, beside the note of its size, are so many tokens."""
-    chars = len(text) * max(0, tokens - _NOTE_TOKENS) // max(1, count(text))
-    return max(chars, _FEWEST_CHARS)
+def _errors_in(text: str) -> list[str]:
+    return [line[:_LONGEST_ERROR] for line in reversed(list(error_lines(text)))]
 
 
 def _find_cuts(
@@ -129,5 +124,5 @@ def _shorten_arguments(
     clipped = dict(arguments)
     for name, value in string_arguments(arguments):
         if is_large(value, policy, count):
-            clipped[name] = preview_argument(value, ref, preview_chars(policy))
+            clipped[name] = preview(value, ref, preview_chars(policy))
     return clipped

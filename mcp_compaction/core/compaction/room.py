@@ -4,18 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from mcp_compaction.core.compaction.blocks import (
-    Block,
-    DigestBlock,
-    SpanBlock,
-    StepBlock,
-    blocks_of,
-    show_whole,
-)
-from mcp_compaction.core.compaction.plan import Plan
-from mcp_compaction.core.compaction.previews import fit_step
+from mcp_compaction.core.compaction.blocks import StepBlock, blocks_of
+from mcp_compaction.core.compaction.budget import excerpts_limit, index_beside_names
 from mcp_compaction.core.compaction.progress import Inputs, Progress
-from mcp_compaction.core.compaction.shares import room_beside_names, room_for_names
 from mcp_compaction.core.compaction.unread import cut_unread, show_unread_whole, unread_tokens
 from mcp_compaction.core.digest.names import (
     choose_names,
@@ -34,50 +25,19 @@ from mcp_compaction.core.excerpts.paging import quote_message, wanted_excerpts
 from mcp_compaction.core.log.content import shown_parts, words_of
 from mcp_compaction.core.log.conversation import Conversation
 from mcp_compaction.core.log.used_names import used_names
-from mcp_compaction.core.policy import Policy
 from mcp_compaction.core.window.render import lay_out
 from mcp_compaction.model import (
     Digested,
-    MessageEntry,
     Session,
     Shown,
     ShownRecord,
-    Trimmed,
 )
-
-_NEWEST_SHARE = 90  # percent of the room, for newest steps that were cut
-_NAMES_SHARE = 2  # of what is freed, names are half at most
-_THOROUGH_SHARE = 4  # a forced compaction gives back at most a quarter of what it freed
-
-
-def most_after(plan: Plan, policy: Policy) -> int:
-    """About the most tokens of the window that a plan leads to, with all that fills its room.
-
-    Lines that must stay, such as rules, may lift it a little above its goal.
-    """
-    planned, goal, blocks = plan.window.tokens, plan.goal, plan.window.blocks
-    if goal is None or planned >= goal:
-        return planned
-    if plan.room is not None or any(map(_has_cut_unread, blocks)):
-        return goal
-    if not any(isinstance(block, DigestBlock | SpanBlock) for block in blocks):
-        return planned
-    freed = plan.before - planned
-    excerpts = freed // _THOROUGH_SHARE if plan.is_thorough else policy.promoted_limit
-    names = room_for_names(goal, policy.index_max_tokens)
-    return min(goal, planned + excerpts + min(names, freed // _NAMES_SHARE))
-
-
-def _has_cut_unread(block: Block) -> bool:
-    if not isinstance(block, StepBlock):
-        return False
-    return any(isinstance(e, Trimmed) and e.seq in block.unread for e in block.entries)
 
 
 def fit_steps(progress: Progress, inputs: Inputs) -> Progress:
-    """The steps that were cut, in the room that digests left: unread results, then newest steps."""
+    """The names, the index and what is unread, in the room that digests left."""
     progress = _list_names(_fit_index(progress, inputs), inputs)
-    return _fit_newest(_fit_unread(progress, inputs), inputs)
+    return _fit_unread(progress, inputs)
 
 
 def fill_room(
@@ -126,12 +86,12 @@ def _list_names(progress: Progress, inputs: Inputs) -> Progress:
     shown_now = _text_of_view(without_index, inputs)
     bare = without_names(written[-1], count)
     left = goal - inputs.measure(without_index).counted
-    room = min(room_for_names(goal, inputs.policy.index_max_tokens), left)
+    room = min(progress.plan.budget.names, left)
     names = choose_names(used, shown_now, room, count)
     full = with_names(bare, names, count)
     progress = progress.replace_digest(full)
     if names:
-        most = room_beside_names(goal, full.tokens - bare.tokens)
+        most = index_beside_names(goal, full.tokens - bare.tokens)
         now = progress.session.view.index_most
         progress = progress.change_view(index_most=most if now is None else min(now, most))
     return _fit_index(progress, inputs)
@@ -149,29 +109,6 @@ def _fit_unread(progress: Progress, inputs: Inputs) -> Progress:
     steps = (block for block in window.blocks if isinstance(block, StepBlock))
     shown = {entry.seq: entry for block in steps for entry in block.entries}
     body = (e if isinstance(e, Digested) else shown[e.seq] for e in whole.view.body)
-    return progress.change_view(body=tuple(body))
-
-
-def _fit_newest(progress: Progress, inputs: Inputs) -> Progress:
-    """Newest steps that were cut for a target take most of the room that digests left."""
-    goal, count, session = progress.plan.goal, inputs.count, progress.session
-    if goal is None or inputs.ask.target_percent is None:
-        return progress
-    room = (goal - inputs.measure(session).counted) * _NEWEST_SHARE // 100
-    window = blocks_of(session, inputs.policy, count)
-    cut = {e.seq for e in session.view.body if isinstance(e, Trimmed)}
-    if room <= 0 or not cut:
-        return progress
-    steps = [block for block in window.blocks if isinstance(block, StepBlock)]
-    grown: dict[int, MessageEntry] = {}
-    for block in reversed(steps):
-        if room <= 0 or not cut.intersection(e.seq for e in block.entries) or block.unread:
-            continue
-        larger = fit_step(show_whole(block), block.tokens + room, count)
-        if block.tokens < larger.tokens <= block.tokens + room:
-            room -= larger.tokens - block.tokens
-            grown.update((entry.seq, entry) for entry in larger.entries)
-    body = (e if isinstance(e, Digested) else grown.get(e.seq, e) for e in session.view.body)
     return progress.change_view(body=tuple(body))
 
 
@@ -197,10 +134,13 @@ def _room_for_excerpts(progress: Progress, goal: int, inputs: Inputs) -> int:
     if not progress.session.digests or not policy.promoted_max_percent:
         return 0
     now = inputs.measure(progress.session).counted
-    room = goal - now - policy.overhead_per_message
-    if progress.plan.is_thorough:
-        return min(room, (inputs.fill.counted - now) // _THOROUGH_SHARE)
-    return room if inputs.ask.target_percent is not None else min(room, policy.promoted_limit)
+    return excerpts_limit(
+        goal - now - policy.overhead_per_message,
+        inputs.fill.counted - now,
+        policy,
+        is_target=inputs.ask.target_percent is not None,
+        is_forced=progress.plan.is_thorough,
+    )
 
 
 def _text_of_view(session: Session, inputs: Inputs) -> str:

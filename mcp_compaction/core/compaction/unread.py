@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from mcp_compaction.core.compaction.blocks import StepBlock, WindowPlan, cuts_of, find_unread, trim
+from mcp_compaction.core.compaction.budget import unread_limit
 from mcp_compaction.core.log.content import (
     MEDIA_TOKENS,
     calls_by_id,
@@ -13,11 +14,8 @@ from mcp_compaction.core.log.content import (
     words_of,
 )
 from mcp_compaction.core.tokens import CountTokens
-from mcp_compaction.core.window.matching import preview_within
+from mcp_compaction.core.window.preview import matching_lines, preview_within
 from mcp_compaction.model import Cut, Entry, Kept, Message, Session, ToolResult, Trimmed
-
-# Percent of what rules, pins and the first request leave; recent steps come after them.
-_SHARE = 75
 
 
 class _Unread(NamedTuple):
@@ -42,7 +40,8 @@ def cut_unread(window: WindowPlan, rung: str, most: int, count: CountTokens) -> 
     for one, share in _share_out(unread, most):
         tokens = share - (MEDIA_TOKENS if one.result.has_media else 0)
         asked = f"{request}\n{one.call}"
-        text = preview_within(one.result.text, one.message.ref, tokens, asked, count)
+        lines = matching_lines(one.result.text, asked)
+        text = preview_within(one.result.text, one.message.ref, tokens, count, lines)
         shown = one.result.model_copy(update={"text": text})
         cut = Cut(part=one.part, shown=shown, why="preview")
         cuts.setdefault(one.block, {}).setdefault(one.message.seq, []).append(cut)
@@ -63,17 +62,12 @@ def room_beside_rest(window: WindowPlan, goal: int, taken: int) -> int:
     return goal - (window.tokens - taken)
 
 
-def share_of_unread(window: WindowPlan, goal: int) -> int:
-    """The tokens that unread results may claim before recent steps get any."""
-    return (goal - window.fixed) * _SHARE // 100
-
-
 def give_up_excess(window: WindowPlan, rung: str, goal: int, count: CountTokens) -> WindowPlan:
     """The window with unread results cut to their share, or to all that the rest leaves."""
     taken = unread_tokens(window, count)
     if not taken:
         return window
-    most = max(share_of_unread(window, goal), room_beside_rest(window, goal, taken))
+    most = max(unread_limit(goal, window.fixed), room_beside_rest(window, goal, taken))
     return cut_unread(window, rung, most, count)
 
 

@@ -1,4 +1,5 @@
-"""Chooses excerpts for the room below the target: the user's, then those that say most."""
+"""Chooses excerpts for the room below the target: the user's newest, doubts, then the newest; in
+plain talk those that say most."""
 
 from __future__ import annotations
 
@@ -7,19 +8,27 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 
-from mcp_compaction.core.excerpts.cover import choose_by_cover, cost_of, may_fit
+from mcp_compaction.core.excerpts.cover import choose_by_cover, features_of
 from mcp_compaction.core.excerpts.paging import keep_whole
-from mcp_compaction.core.excerpts.pieces import OF_USER, Piece, cut_pieces
+from mcp_compaction.core.excerpts.pieces import (
+    Piece,
+    cost_of,
+    cut_pieces,
+    newest_doubts,
+    newest_pieces,
+)
 from mcp_compaction.core.excerpts.render import LABEL, excerpts_block
+from mcp_compaction.core.log.content import is_talk
+from mcp_compaction.core.log.conversation import conversation_of
 from mcp_compaction.core.text.haystack import Haystack
 from mcp_compaction.core.text.remarks import marker_groups
 from mcp_compaction.core.text.words import fold, telling_words
-from mcp_compaction.core.tokens import CountTokens
+from mcp_compaction.core.tokens import CHARS_OF_A_LARGE_TOKEN, CountTokens
 from mcp_compaction.model import By, Digest, Excerpt, Item, Message, SectionName
 
-_USER_SHARE = 50  # percent of the room for what the user said, where that is little
+_RANKS: dict[By, int] = {"decision": 0, "line": 2}
+_USER_SHARE = 50  # percent of the room for what the user said
 _DOUBT_SHARE = 30  # percent of the room for what the agent was unsure of
-_DECISION_SHARE = 80  # percent of what is left then for what was decided
 _BETWEEN_TOKENS = 2  # about, of what parts two pieces of one line
 _TITLES_TOKENS = 4  # about, of the parts' titles
 
@@ -33,10 +42,10 @@ class Sources:
     recalled: tuple[Excerpt, ...] = ()  # messages that were asked for again and again
     markers: int | None = None  # groups of epistemic markers that make a message a doubt
 
-    def find_pieces(self) -> list[Piece]:
-        """The pieces of all sources."""
-        earlier = [one for one in self.earlier if one.by != "wanted"]
-        return cut_pieces(self.gone, earlier, self.markers)
+    @property
+    def kept(self) -> list[Excerpt]:
+        """What was kept before, word for word."""
+        return [one for one in self.earlier if one.by != "wanted"]
 
 
 @dataclass(frozen=True)
@@ -62,21 +71,41 @@ def choose_excerpts(sources: Sources, shown: str, room: int, count: CountTokens)
     if room <= 0:
         return Choice(wanted)
     shown = _add_texts(shown, wanted)
-    found = _pieces_not_in(shown, sources.find_pieces())
-    chosen, used = _choose_newest(_pieces_by(found, *OF_USER), room * _USER_SHARE // 100, count)
-    doubts, cost = _choose_doubts(_pieces_by(found, "doubt"), room * _DOUBT_SHARE // 100, count)
+    said = Haystack(fold(shown))
+    of_users = newest_pieces(sources.gone, sources.kept, is_users=True)
+    chosen, used = _choose_newest(of_users, said, room * _USER_SHARE // 100, count)
+    doubts, cost = _choose_doubts(sources, said, room * _DOUBT_SHARE // 100, count)
     chosen, used = [*chosen, *doubts], used + cost
-    decided = _pieces_by(found, "decision")
-    newest, cost = _choose_newest(decided, (room - used) * _DECISION_SHARE // 100, count)
-    chosen, used = [*chosen, *newest], used + cost
-    taken = set(chosen)
-    covered = Counter(telling_words(shown))
-    for piece in chosen:
-        covered.update(piece.features)
-    rest = [piece for piece in found if piece not in taken and piece.by != "doubt"]
-    chosen += choose_by_cover(rest, covered, room - used, count)
-    chosen = _restore_ends(chosen, room, count)
+    if is_talk(conversation_of(sources.gone)):
+        chosen += _choose_of_talk(sources, said, chosen, room - used, count)
+    else:
+        taken = {piece.text for piece in chosen}
+        found = [
+            piece
+            for piece in newest_pieces(sources.gone, sources.kept, sources.markers)
+            if piece.text not in taken and piece.by != "doubt"
+        ]
+        found.sort(key=lambda piece: _RANKS.get(piece.by, 1))
+        chosen += _choose_newest(found, said, room - used, count)[0]
     return Choice(wanted, _pieces_that_fit(chosen, room, count))
+
+
+def _choose_of_talk(
+    sources: Sources, said: Haystack, chosen: Sequence[Piece], room: int, count: CountTokens
+) -> list[Piece]:
+    """The pieces of talk that add most to what a view says, with the ends they were stripped of
+    where all are in and room is left."""
+    taken = {piece.text for piece in chosen}
+    found = cut_pieces(sources.gone, sources.kept, sources.markers)
+    rest = [
+        piece
+        for piece in found
+        if piece.text not in taken and piece.by != "doubt" and not said.holds(piece.told)
+    ]
+    covered = Counter(telling_words(said.text))
+    for piece in chosen:
+        covered.update(features_of(piece))
+    return _restore_ends(choose_by_cover(rest, covered, room, count), room, count)
 
 
 def choose_again(
@@ -84,7 +113,8 @@ def choose_again(
 ) -> Choice:
     """What a smaller room holds of what was chosen, without what a view shows by now."""
     wanted, room = _choose_wanted(sources, room, count)
-    pieces = _pieces_not_in(_add_texts(shown, wanted), chosen.pieces)
+    said = Haystack(fold(_add_texts(shown, wanted)))
+    pieces = [piece for piece in chosen.pieces if not said.holds(piece.told)]
     return Choice(wanted, _pieces_that_fit(pieces, room, count))
 
 
@@ -130,12 +160,6 @@ def _add_texts(shown: str, wanted: Iterable[Excerpt]) -> str:
     return "\n".join([shown, *(text for one in wanted for text in one.pieces)])
 
 
-def _pieces_not_in(shown: str, pieces: Iterable[Piece]) -> list[Piece]:
-    """The pieces that a view does not show already."""
-    said = Haystack(fold(shown))
-    return [piece for piece in pieces if not said.holds(piece.told)]
-
-
 def _excerpts_in_order(chosen: Iterable[Piece]) -> tuple[Excerpt, ...]:
     """The excerpts by message and place; pieces in a row of one author are one excerpt."""
     return tuple(
@@ -144,22 +168,19 @@ def _excerpts_in_order(chosen: Iterable[Piece]) -> tuple[Excerpt, ...]:
     )
 
 
-def _pieces_by(found: Iterable[Piece], *by: By) -> list[Piece]:
-    return _sort_by_place(p for p in found if p.by in by)
-
-
 def _sort_by_place(pieces: Iterable[Piece]) -> list[Piece]:
     return sorted(pieces, key=lambda p: (p.seq, p.place))
 
 
 def _choose_doubts(
-    found: Sequence[Piece], room: int, count: CountTokens
+    sources: Sources, said: Haystack, room: int, count: CountTokens
 ) -> tuple[list[Piece], int]:
     """The pieces most in doubt, whole or by their phrases alone, and what they cost."""
+    found = newest_doubts(sources.gone, sources.kept, sources.markers)
+    groups = {piece: marker_groups(piece.text) for piece in found if not said.holds(piece.told)}
     chosen: list[Piece] = []
     left = room
-    groups = {piece: marker_groups(piece.text) for piece in found}
-    for piece in sorted(found, key=lambda p: (-len(groups[p]), -p.seq)):
+    for piece in sorted(groups, key=lambda p: (-len(groups[p]), -p.seq)):
         named = ", ".join(f'"{phrase}"' for phrase in groups[piece].values())
         for shorter in (piece, replace(piece, text=named or piece.text)):
             if (cost := cost_of(shorter, count)) <= left and shorter.is_harmless:
@@ -170,13 +191,17 @@ def _choose_doubts(
 
 
 def _choose_newest(
-    found: Sequence[Piece], room: int, count: CountTokens
+    newest_first: Iterable[Piece], said: Haystack, room: int, count: CountTokens
 ) -> tuple[list[Piece], int]:
-    """The newest pieces that fit, and what they cost."""
+    """The newest pieces that fit and that a view does not show, and what they cost."""
     chosen: list[Piece] = []
     left = room
-    for piece in sorted(found, key=lambda p: (-p.seq, p.place)):
-        if may_fit(piece, left) and (cost := cost_of(piece, count)) <= left and piece.is_harmless:
+    for piece in newest_first:
+        if left <= room // 100:
+            break  # what is left is not worth looking for
+        if len(piece.text) > left * CHARS_OF_A_LARGE_TOKEN or said.holds(piece.told):
+            continue
+        if (cost := cost_of(piece, count)) <= left and piece.is_harmless:
             chosen.append(piece)
             left -= cost
     return chosen, room - left
@@ -186,6 +211,7 @@ def _pieces_that_fit(chosen: list[Piece], room: int, count: CountTokens) -> tupl
     """The chosen pieces without the last, until they fit: tokens joined are not quite their sum."""
     room += count(LABEL)
     while chosen and (over := _count_lines(chosen, count) - room) > 0:
+        over += over // 8  # each round lays the whole block out anew: a little more ends it sooner
         while chosen and over > 0:
             over -= cost_of(chosen.pop(), count) + _BETWEEN_TOKENS
     return tuple(chosen)

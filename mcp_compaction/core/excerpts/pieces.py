@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property, lru_cache
-from itertools import chain, islice, pairwise
+from itertools import chain, islice
 from typing import cast
 
 from mcp_compaction.core.log.content import Series, is_talk
@@ -18,16 +18,16 @@ from mcp_compaction.core.log.tool_calls import action_of
 from mcp_compaction.core.text.all_languages import part_in_all
 from mcp_compaction.core.text.injection import defuse, is_forged, is_order
 from mcp_compaction.core.text.patterns import Cuts, pattern_of
+from mcp_compaction.core.text.reading import read_once
 from mcp_compaction.core.text.remarks import is_pleasantry, marker_groups
-from mcp_compaction.core.text.rows import fold_rows
 from mcp_compaction.core.text.words import (
     fold,
     lower_words,
     one_line,
-    telling_in_order,
     telling_stem,
     telling_words,
 )
+from mcp_compaction.core.tokens import CountTokens
 from mcp_compaction.lexicon.languages import fill_in_all, words_in_all
 from mcp_compaction.model import By, Excerpt, Message, Text, ToolCall, ToolResult
 
@@ -36,12 +36,9 @@ _ITEM_NUMBER = pattern_of(r"\s*\d{1,3}[.)](?:\s+|$)")
 _SENTENCE = Cuts(_AFTER_STOP)
 _ENDS = (".", "!", "?", "。", "！", "？")
 OF_USER: tuple[By, ...] = ("user", "reported")
-# Each begins with a plain sign, so that a search passes over all the others at once.
-NUMBER = pattern_of(r"\d(?<!\w\d)[\d,.:/%-]*\b")
-NAME = pattern_of(r"[A-Z](?:(?<=[a-z,] [A-Z])[a-z]+\b|(?<!\w[A-Z])[a-z]+(?: [A-Z][a-z]+)+\b)")
-_QUOTE = pattern_of(r"\"[^\"]{2,60}\"")
 
 _LINE_END = "\n"
+_REF_TOKENS = 1  # about: near messages share a ref
 _FEWEST_WORDS = 4
 _MOST_CHARS = 4_000  # of one part: what is longer is a dump, and recall has it
 _LARGEST_JSON = 200_000
@@ -60,45 +57,23 @@ class Piece:
     place: int
     by: By
     text: str
-    words: tuple[str, ...]  # those that say something, sorted: sums of floats depend on the order
-    uses: int = 1  # of a command: how often it was run
     whole: str = ""  # with the ends that tell nothing, where they were left out
 
-    @property
-    def features(self) -> tuple[str, ...]:
-        """The words that say something, and those that stand side by side."""
-        said = telling_in_order(self.text)
-        pairs = {f"{a} {b}" for a, b in pairwise(said) if a and b}
-        return (*self.words, *sorted(pairs))
+    @cached_property
+    def words(self) -> tuple[str, ...]:
+        """The words that say something, sorted: sums of floats depend on the order."""
+        return telling_words(self.text)
 
     @property
     def pieces(self) -> tuple[str, ...]:
         """The text, as an excerpt has it among others of its message."""
         return (self.text,)
 
-    @cached_property
-    def folded(self) -> str:
-        """The text as it is compared."""
-        return fold(self.text)
-
     @property
     def told(self) -> str:
         """The words by which a view tells the piece, as they are compared: of a field its value."""
         value = self.text.partition(": ")[2] if self.by == "field" else ""
-        return fold(value) if value else self.folded
-
-    @property
-    def facts(self) -> float:
-        """How much the text tells by its numbers, names and quotations; 1 without any."""
-        number = _ITEM_NUMBER.match(self.text)  # which counts the items and tells nothing
-        text = self.text[number.end() :] if number else self.text
-        names = 0 if text.islower() else len(NAME.findall(text))  # most lines name nobody
-        return (
-            1
-            + 0.3 * min(2, len(NUMBER.findall(text)))
-            + 0.8 * min(2, names)
-            + 0.6 * bool('"' in text and _QUOTE.search(text))
-        )
+        return fold(value or self.text)
 
     @cached_property
     def is_harmless(self) -> bool:
@@ -110,45 +85,87 @@ class Piece:
         return not is_posing and not is_order(self.text)
 
 
-def cut_pieces(
-    gone: Sequence[Message], earlier: Sequence[Excerpt], markers: int | None = None
-) -> list[Piece]:
-    """The pieces of messages, each text once where it was said last.
+def cost_of(piece: Piece, count: CountTokens) -> int:
+    """The tokens that a piece takes, with its share of a ref."""
+    return count(piece.text) + _REF_TOKENS
 
-    An agent's message with so many groups of epistemic markers is one piece. In plain talk pieces
-    lose the ends that tell nothing, but for what is told under a label; where there is work, what a
-    user said is mostly a wish or a rule, and stays whole.
-    """
+
+def newest_pieces(
+    gone: Sequence[Message],
+    earlier: Iterable[Excerpt],
+    markers: int | None = None,
+    *,
+    is_users: bool = False,
+) -> Iterator[Piece]:
+    """The pieces of messages and of what was kept before, the newest message first, or only those
+    of users; each text once, where it was said last. Who repeats a user's words does not take them
+    over. An agent's message with so many groups of epistemic markers is one piece."""
     gone = conversation_of(gone)
     talk = is_talk(gone)
-    places: dict[str, tuple[int, int, By]] = {}
-    uses: Counter[str] = Counter()
-    for excerpt in sorted(earlier, key=lambda one: one.seq):
-        for place, text in enumerate(excerpt.pieces):
-            places[text] = (excerpt.seq, place, excerpt.by)
-    for message in gone:
-        texts = (found for part in message.parts for found in _texts_of(part, message, talk))
-        if markers is not None and _is_unsure(message, markers):
-            doubt: tuple[By, str] = ("doubt", one_line(message.text))
-            texts = iter([doubt])
-        for place, (by, said) in enumerate(texts):
-            text = said.rstrip(",;:") if by == "agent" else said.rstrip()
-            # Who repeats a user's words does not take them over.
-            if by in OF_USER or places.get(text, (0, 0, by))[2] not in OF_USER:
-                places[text] = (message.seq, place, by)
-                uses[text] += by == "command"
-    found = [
-        Piece(*place, text, telling_words(text), max(1, uses[text]))
-        for text, place in places.items()
-    ]
-    return _trim_ends(found) if talk else found
+    said: dict[int, list[Excerpt | Message]] = {}
+    for one in (*earlier, *gone):
+        said.setdefault(one.seq, []).append(one)
+    of_users: set[str] = set()
+    if not is_users:
+        of_users |= {piece.text for piece in newest_pieces(gone, earlier, is_users=True)}
+    met: set[str] = set()
+    for seq in sorted(said, reverse=True):
+        for piece in chain.from_iterable(_pieces_of(o, talk, markers, is_users) for o in said[seq]):
+            is_repeated = piece.by not in OF_USER and piece.text in of_users
+            if piece.text not in met and not is_repeated:
+                met.add(piece.text)
+                yield piece
+
+
+def newest_doubts(
+    gone: Sequence[Message], earlier: Iterable[Excerpt], markers: int | None
+) -> list[Piece]:
+    """The messages in which an agent doubts, by so many groups of epistemic markers, and the doubts
+    that were kept before."""
+    unsure = [] if markers is None else [one for one in gone if _is_unsure(one, markers)]
+    kept = [one for one in earlier if one.by == "doubt"]
+    return [piece for piece in newest_pieces(unsure, kept, markers) if piece.by == "doubt"]
+
+
+def cut_pieces(
+    gone: Sequence[Message], earlier: Iterable[Excerpt], markers: int | None = None
+) -> list[Piece]:
+    """All pieces of messages. In plain talk they lose the ends that tell nothing, but for what is
+    told under a label; where there is work, what a user said is mostly a wish or a rule."""
+    found = list(newest_pieces(gone, earlier, markers))
+    return _trim_ends(found) if is_talk(conversation_of(gone)) else found
+
+
+def _pieces_of(
+    said: Excerpt | Message, talk: bool, markers: int | None, is_users: bool
+) -> Iterator[Piece]:
+    if isinstance(said, Excerpt):
+        if said.by in OF_USER or not is_users:
+            for place, text in enumerate(said.pieces):
+                yield Piece(said.seq, place, said.by, text)
+        return
+    if is_users and said.role != "user":
+        return
+    if markers is not None and _is_unsure(said, markers):
+        yield Piece(said.seq, 0, "doubt", one_line(said.text))
+        return
+    parts = (part for part in said.parts if isinstance(part, Text) or not is_users)
+    texts = chain.from_iterable(_texts_of(part, said, talk) for part in parts)
+    for place, (by, text) in enumerate(texts):
+        if by in OF_USER or not is_users:
+            yield Piece(said.seq, place, by, text.rstrip(",;:") if by == "agent" else text)
 
 
 def _is_unsure(message: Message, markers: int) -> bool:
     text = message.text
     if message.role != "assistant" or not text or len(text) > _MOST_CHARS:
         return False
-    return len(marker_groups(text, markers)) >= markers
+    return _count_markers(text) >= markers
+
+
+@read_once
+def _count_markers(text: str) -> int:
+    return len(marker_groups(text))
 
 
 def _trim_ends(found: Sequence[Piece]) -> list[Piece]:
@@ -164,8 +181,7 @@ def _trim_ends(found: Sequence[Piece]) -> list[Piece]:
         if text == piece.text:
             trimmed.append(piece)
         elif text:
-            words = telling_words(text)
-            trimmed.append(replace(piece, text=text, words=words, whole=piece.text))
+            trimmed.append(replace(piece, text=text, whole=piece.text))
     return trimmed
 
 
@@ -207,13 +223,9 @@ def _texts_of(part: object, message: Message, talk: bool) -> Iterator[tuple[By, 
     """The texts of a part, each on one line: a line of its own could pass for one of ours."""
     match part:
         case Text(text=text):
-            role = "reported" if message.role == "user" and message.via == "tool" else message.role
-            is_talk_only = talk and not (message.role == "user" and is_told(text))
-            for by, said in _cut_speech(text, "talk" if is_talk_only else role):
-                if not is_pleasantry(said):
-                    yield by, one_line(said)
+            yield from _cut_speech(text, message, talk)
         case ToolResult(text=text):
-            yield from _without_series(_fields_or_lines(text))
+            yield from _fields_or_lines(text)
         case ToolCall(arguments=arguments):
             done = action_of(part)
             if done.kind == "run":
@@ -226,29 +238,33 @@ def _texts_of(part: object, message: Message, talk: bool) -> Iterator[tuple[By, 
             return
 
 
-def _without_series(found: Iterable[tuple[By, str]]) -> Iterator[tuple[By, str]]:
-    """Of lines of one result that differ in digits alone, the first few."""
-    series = Series()
-    return ((by, text) for by, text in found if by != "line" or not series.has_enough_like(text))
-
-
-def _cut_speech(text: str, by: str) -> Iterator[tuple[By, str]]:
-    """Clauses; but what a user says, and an agent decides, in whole sentences."""
-    if by == "talk":
+def _cut_speech(text: str, message: Message, talk: bool) -> Iterator[tuple[By, str]]:
+    """In talk clauses, else whole sentences; of those of users that differ in digits alone, as the
+    rows of a paste, the first few."""
+    is_users = message.role == "user"
+    if talk and not (is_users and is_told(text)):
         for clause in _cut_clauses(text, _clause_cuts()):
-            yield "talk", clause
-        return
-    if by in OF_USER:  # what users paste has rows of one template, too
-        text = _LINE_END.join(row.text for row in fold_rows(text))
-    for sentence in _cut_clauses(text, _SENTENCE):
-        if by == "user" or by == "reported":
-            yield by, sentence
-            continue
-        if states_decision(sentence):
-            yield "decision", sentence
-        else:
-            for clause in _cut_clauses(sentence, _clause_cuts()):
-                yield "agent", clause
+            if not is_pleasantry(clause):
+                yield "talk", one_line(clause)
+    elif is_users:
+        by: By = "reported" if message.via == "tool" else "user"
+        series = Series()
+        for sentence in _sentences_of(text):
+            if not series.has_enough_like(sentence):
+                yield by, sentence
+    else:
+        for sentence in _sentences_of(text):
+            yield "decision" if _states_decision(sentence) else "agent", sentence
+
+
+@read_once
+def _sentences_of(text: str) -> tuple[str, ...]:
+    return tuple(one_line(s) for s in _cut_clauses(text, _SENTENCE) if not is_pleasantry(s))
+
+
+@read_once
+def _states_decision(sentence: str) -> bool:
+    return states_decision(sentence)
 
 
 @cache
@@ -289,7 +305,15 @@ def _stretches_between(text: str, cut: Cuts) -> Iterator[tuple[int, int]]:
         yield start, len(text)
 
 
-def _fields_or_lines(text: str) -> Iterator[tuple[By, str]]:
+@read_once
+def _fields_or_lines(text: str) -> tuple[tuple[By, str], ...]:
+    """The fields of a result, or its lines: of those that differ in digits alone, the first few."""
+    series = Series()
+    found = _cut_result(text)
+    return tuple(one for one in found if one[0] == "field" or not series.has_enough_like(one[1]))
+
+
+def _cut_result(text: str) -> Iterator[tuple[By, str]]:
     if text[:1] in "{[" and len(text) <= _LARGEST_JSON:
         try:
             # Numbers stay as they are written: 1.10 is not 1.1.
@@ -300,8 +324,8 @@ def _fields_or_lines(text: str) -> Iterator[tuple[By, str]]:
             for field in islice(_fields_of(parsed, ""), _MOST_FIELDS):
                 yield "field", field
             return
-    for row in fold_rows(_ends_of(text)):
-        stripped = one_line(row.text)
+    for line in _ends_of(text).splitlines():
+        stripped = one_line(line)
         if len(stripped) > 3:
             yield "line", stripped[:_LONGEST]
 

@@ -18,6 +18,7 @@ _PARTS: tuple[tuple[str, tuple[By, ...]], ...] = (
     ("tools:", ("field", "line")),
     ("in talk:", ("talk",)),
 )
+_TITLES = {one: title for title, by in _PARTS for one in by}
 _SHOWN_AGAIN = "shown again as it was said, each line after a bar:"
 _REF = re.compile(r"m\d+(?:\.\.m\d+)?(?: |$)")
 _LINE_REACH = 8  # messages this near to each other share a line and its ref
@@ -39,8 +40,11 @@ class Quoted(Protocol):
 def excerpts_block(excerpts: Iterable[Quoted]) -> str:
     """The excerpts as one record, the user's apart; empty without any."""
     said = tuple(excerpts)
-    parts = [(title, [one for one in said if one.by in by]) for title, by in _PARTS]
-    filled = [(title, _lines(found)) for title, found in parts if found]
+    by_title: dict[str, list[Quoted]] = {title: [] for title, _ in _PARTS}
+    for one in said:
+        if one.by in _TITLES:
+            by_title[_TITLES[one.by]].append(one)
+    filled = [(title, _lines(found)) for title, found in by_title.items() if found]
     if all(one.by in ("talk", "wanted") for one in said):
         filled = [("", found) for _, found in filled]  # who speaks is told in the talk itself
     lines = [line for title, found in filled for line in (title, *found) if line]

@@ -11,6 +11,7 @@ from mcp_compaction.core.log.content import words_of
 from mcp_compaction.core.log.conversation import conversation_of
 from mcp_compaction.core.log.tool_calls import action_of
 from mcp_compaction.core.text.patterns import cut_words, pattern_of
+from mcp_compaction.core.text.reading import read_once
 from mcp_compaction.model import (
     IndexKind,
     Message,
@@ -84,6 +85,7 @@ class Finding(NamedTuple):
     text: str
 
 
+@read_once
 def find_identifiers(text: str) -> tuple[Finding, ...]:
     """The identifiers of a text in the order they stand, each once."""
     found = _find_words(text)

@@ -61,13 +61,14 @@ class Requests:
         """The message that holds these words, the best first."""
         unified = unify_lines(text)
         wanted = fold_lines(unified)
-        tail = wanted.rpartition(" ")[2]  # also where the text leaves something out in between
+        words = wanted.split()  # also where the text leaves something out in between
+        tail = words[-1] if words else ""
         if len(wanted) < _LEAST_CHARS or tail not in self._all:
             return None
         best: Saying | None = None
         for (message, said), folded in zip(self._texts, self._folded, strict=True):
-            if tail not in folded:
-                continue
+            if tail not in folded or not all(map(folded.__contains__, words)):
+                continue  # a cheap look: to read a message for its parts takes far longer
             stand = self._standing_in(message, said, wanted)
             if stand is None:
                 continue

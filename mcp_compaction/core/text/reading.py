@@ -9,7 +9,7 @@ from typing import TypeVar
 Found = TypeVar("Found")
 
 _MOST_TEXTS, _MOST_CHARS = 32_768, 2_000  # the messages of a very large window
-_MOST_LONG_TEXTS, _LONGEST = 64, 8_000  # a server holds on to what is in here, some megabytes
+_MOST_LONG_TEXTS, _LONGEST = 1_024, 16_000  # a server holds on to them: megabytes of text
 
 
 def read_once(read: Callable[[str], Found]) -> Callable[[str], Found]:

@@ -1,21 +1,31 @@
-"""What is shown of something large: its beginning, its end, its size and its ref."""
+"""What is shown of something large: its beginning, its end, its size and its ref.
+
+One way for results, arguments and requests; they differ in the lines between that stay in sight.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from itertools import chain
+from math import log
 
 from mcp_compaction.core.policy import Policy
-from mcp_compaction.core.text.patterns import pattern_of
-from mcp_compaction.core.text.rows import fold_rows, render_rows
-from mcp_compaction.core.tokens import CountTokens
+from mcp_compaction.core.text.language import main_language
+from mcp_compaction.core.text.words import (
+    cut_at_spaces,
+    lower_words,
+    space_pairs,
+    telling_stem,
+    telling_words,
+)
+from mcp_compaction.core.tokens import CHARS_OF_A_LARGE_TOKEN, CountTokens
 
 _MOST_CHARS = 900
-_NAMES_SHARE = 20  # percent of a preview, for names in what was cut out
-_NAME = pattern_of(
-    r"\b[A-Za-z]+(?:_\w+)+\b|\b[A-Za-z][a-z0-9]+[A-Z]\w+\b|(?<![\w./-])[\w./-]+\.[a-z]\w{0,4}\b"
-)
-_CHARS_OF_A_LARGE_TOKEN = 8  # a text this long for its limit is over it, whatever the language
+_FEWEST_CHARS = 120  # a shorter preview says little beside its note
+_LONGEST_LINE = 300  # characters; a longer one is looked at in pieces
+_PREFIX = 3  # letters that a word shares with its stem
+_MARK = "[...]"
 
 
 def is_large(text: str, policy: Policy, count: CountTokens) -> bool:
@@ -24,7 +34,7 @@ def is_large(text: str, policy: Policy, count: CountTokens) -> bool:
         return len(text) > policy.shrink_over_chars
     if len(text) <= policy.shrink_over_tokens:
         return False  # a token has at least one character
-    if len(text) > policy.shrink_over_tokens * _CHARS_OF_A_LARGE_TOKEN:
+    if len(text) > policy.shrink_over_tokens * CHARS_OF_A_LARGE_TOKEN:
         return True
     return count(text) > policy.shrink_over_tokens
 
@@ -36,62 +46,85 @@ def preview_chars(policy: Policy) -> int:
 
 
 def preview(text: str, ref: str, chars: int, lines: Iterable[str] = ()) -> str:
-    """The beginning and the end of a text, cut at line or word ends, around a note of its size;
-    below them those of the given lines that stand in what was cut out, in its order."""
+    """The beginning and the end of a text, cut at line or word ends, and between them a note of
+    its size and those of the given lines that stand in what was cut out, in its order. As many of
+    the lines, the first of them first, as half of the characters hold."""
+    shown = "\n".join(_ends_of(text, chars // 2))
+    hidden = (line for line in dict.fromkeys(lines) if line not in shown)
+    kept = list(_take_within(chars // 2, hidden))
+    return preview_with(text, ref, chars - sum(map(len, kept)), kept)
+
+
+def preview_with(text: str, ref: str, chars: int, lines: Iterable[str]) -> str:
+    """The same with all of the lines, however long, beside so many characters."""
     start, end = _ends_of(text, chars)
-    shown = f"{start}\n{note_of_size(text, ref)}\n{end}"
-    hidden = [line for line in dict.fromkeys(lines) if line in text and line not in shown]
-    return "\n".join([shown, *sorted(hidden, key=text.find)])
+    ends = f"{start}\n{end}"
+    hidden = [line for line in dict.fromkeys(lines) if line in text and line not in ends]
+    between = [*sorted(hidden, key=text.find), _MARK] if hidden else []
+    return "\n".join([start, note_of_size(text, ref), *between, end])
 
 
-def preview_result(text: str, ref: str, chars: int, lines: Iterable[str] = ()) -> str:
-    """The preview of a tool's answer: rows of one template are folded first, and of the given lines
-    as many as half of it holds stay in sight."""
-    folded = render_rows(fold_rows(text))
-    room = chars // 2
-    kept: list[str] = []
-    for line in lines:
-        room -= len(line)
-        if room < 0:
-            break
-        kept.append(line)
-    chars -= sum(map(len, kept))
-    if len(folded) <= chars:
-        return f"{folded}\n{note_of_size(text, ref)}"
-    start, end = _ends_of(folded, chars)
-    shown = f"{start}\n{note_of_size(text, ref)}\n{end}"
-    return "\n".join([shown, *(line for line in dict.fromkeys(kept) if line not in shown)])
+def preview_within(
+    text: str, ref: str, tokens: int, count: CountTokens, lines: Sequence[str] = ()
+) -> str:
+    """The longest preview in so many tokens; where they are too few, the shortest there is."""
+    chars = len(text) * tokens // max(1, count(text))
+    while True:
+        chars = max(_FEWEST_CHARS, chars)
+        shown = preview(text, ref, chars, lines)
+        used = count(shown)
+        if used <= tokens or chars == _FEWEST_CHARS:
+            return shown
+        chars = fewer_chars(chars, tokens, used)
 
 
-def preview_argument(text: str, ref: str, chars: int) -> str:
-    """The preview of what a call was given: its beginning, its end, and the names that stand most
-    often in what was cut out."""
-    names_room = chars * _NAMES_SHARE // 100
-    start, end = _ends_of(text, chars - names_room)
-    shown = set(_NAME.findall(f"{start} {end}"))
-    times = Counter(name for name in _NAME.findall(text) if name not in shown)
-    names: list[str] = []
-    for name, _ in times.most_common():
-        names_room -= len(name) + 2
-        if names_room < 0:
-            break
-        names.append(name)
-    return f"{start}\n{note_of_size(text, ref, names)}\n{end}"
+def fewer_chars(chars: int, room: int, used: int) -> int:
+    """How many characters to try next, where so many took more tokens than there is room for."""
+    return min(chars - 1, chars * room * 98 // (used * 100))
 
 
-def note_of_size(text: str, ref: str, names: Iterable[str] = ()) -> str:
+def matching_lines(text: str, request: str) -> list[str]:
+    """The lines of a text that name words of a request, the best first: a rare word weighs more,
+    and one of more than half of the lines tells none of them apart."""
+    lines = list(chain.from_iterable(cut_at_spaces(x, _LONGEST_LINE) for x in text.splitlines()))
+    spaced = space_pairs(request)
+    language, stems = main_language(spaced), frozenset(telling_words(spaced))
+    # Only a word that begins like one of the request's is worth a stemmer's work.
+    prefixes = frozenset(stem[:_PREFIX] for stem in stems)
+    found = [
+        {
+            telling_stem(word, language)
+            for word in set(lower_words(space_pairs(line)))
+            if word[:_PREFIX] in prefixes
+        }
+        & stems
+        for line in lines
+    ]
+    times = Counter(chain.from_iterable(found))
+    weights = {t: log(len(lines) / n) for t, n in times.items() if 2 * n <= len(lines)}
+    scores = [sum(sorted(weights.get(term, 0.0) for term in terms)) for terms in found]
+    best = sorted((n for n in range(len(lines)) if scores[n]), key=lambda n: (-scores[n], n))
+    return [lines[n].strip() for n in best]
+
+
+def note_of_size(text: str, ref: str) -> str:
     """The note that stands where a text is cut: how large it is, and how to read the whole."""
     size = f"{text.count(chr(10)) + 1} lines, {len(text):,} characters"
-    named = ", ".join(names)
-    with_names = f" with {named}" if named else ""
-    return f"[... {size}{with_names}; the whole: recall_archived refs {ref} ...]"
+    return f"[... {size}; the whole: recall_archived refs {ref} ...]"
+
+
+def _take_within(chars: int, lines: Iterable[str]) -> Iterable[str]:
+    for line in lines:
+        if len(line) < chars:
+            chars -= len(line) + 1
+            yield line
 
 
 def _ends_of(text: str, chars: int) -> tuple[str, str]:
-    return cut_back(text[: chars * 2 // 3]), _cut_front(text[len(text) - chars // 3 :])
+    return _cut_back(text[: chars * 2 // 3]), _cut_front(text[len(text) - chars // 3 :])
 
 
-def cut_back(text: str) -> str:
+def _cut_back(text: str) -> str:
     """A text without the line or the word at its end that may be cut."""
     for joint in ("\n", " "):
         position = text.rfind(joint, len(text) // 2)

@@ -27,7 +27,7 @@ from mcp_compaction.core.digest.fit import DigestSections, measure_digest
 from mcp_compaction.core.digest.render import render_digest
 from mcp_compaction.core.policy import Policy
 from mcp_compaction.core.tokens import CountTokens, estimate
-from mcp_compaction.core.window.preview import is_large, preview, preview_argument, preview_chars
+from mcp_compaction.core.window.preview import is_large, preview, preview_chars
 from mcp_compaction.model import (
     Digest,
     Digested,
@@ -207,30 +207,19 @@ def test_a_preview_notes_the_size_and_the_ref_between_beginning_and_end() -> Non
     window = climbed(shrink, [*used("1", "f", PROSE), *TAIL])
     shown = cut_texts(window)[3]
     assert shown.startswith("aa begins line 0\n")
-    assert shown.endswith("jp begins line 399")
+    assert shown.rstrip().endswith("jp begins line 399")
     note = f"\n[... 401 lines, {len(PROSE):,} characters; the whole: recall_archived refs m3 ...]\n"
     assert note in shown
     assert len(shown) < 1_000
     assert why(window) == {"preview"}
 
 
-def test_rows_of_one_template_are_one_example_and_a_count_in_a_preview() -> None:
-    window = climbed(shrink, [*used("1", "f", f"start\n{LARGE}the end"), *TAIL])
-    assert cut_texts(window)[3].split("\n") == [
-        "start",
-        "line 0 of a large file",
-        "[... 398 more lines like this ...]",
-        "line 399 of a large file",
-        "the end",
-        "[... 402 lines, 9,903 characters; the whole: recall_archived refs m3 ...]",
-    ]
-
-
 def test_the_newest_error_lines_stay_in_a_preview() -> None:
     failed = [f"FAILED tests/test_{n}.py::test_it - KeyError" for n in range(3)]
     text = "\n".join([PROSE, *failed, PROSE])
     shown = cut_texts(climbed(shrink, [*used("1", "f", text), *TAIL]))[3]
-    assert shown.split("\n")[-3:] == failed[::-1]
+    note = next(n for n, line in enumerate(shown.split("\n")) if line.startswith("[..."))
+    assert shown.split("\n")[note + 1 : note + 4] == failed
     assert len(shown) < 1_000
 
 
@@ -295,7 +284,7 @@ def test_rules_and_questions_of_a_long_first_request_stay_word_for_word() -> Non
     before = blocks_of(session_of([user(request), *TAIL]), Policy(), estimate)
     (cut,) = cuts_of(shrink_request(before, 400, Policy(), estimate).head[0])
     assert isinstance(cut.shown, Text)
-    assert cut.shown.text.splitlines()[-2:] == [rule, question]
+    assert f"\n{rule}\n{question}\n[...]\n" in cut.shown.text
 
 
 def test_a_long_first_request_is_shown_by_its_tasks_rather_than_by_its_examples() -> None:
@@ -329,16 +318,6 @@ def test_a_first_request_within_its_limit_stays_whole() -> None:
     assert shrink_request(other, 90_000, policy, estimate) is other
     headless = blocks_of(session_of([assistant("so")]), policy, estimate)
     assert shrink_request(headless, 90_000, policy, estimate) is headless
-
-
-def test_the_note_of_a_cut_argument_names_what_stands_in_it() -> None:
-    script = "x = 1\n" * 50 + "save_all(rows)\n" + "y = 2\n" * 50
-    shown = preview_argument(script, "m7", 100).split("\n")
-    (note,) = [line for line in shown if line.startswith("[")]
-    assert note == (
-        "[... 102 lines, 615 characters with save_all; the whole: recall_archived refs m7 ...]"
-    )
-    assert {*shown} == {"x = 1", note, "y = 2", ""}
 
 
 def test_large_is_judged_by_tokens_or_by_characters() -> None:

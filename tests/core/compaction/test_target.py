@@ -58,10 +58,10 @@ def test_a_new_step_that_is_too_large_for_a_target_is_cut_and_its_call_gives_way
     ]
     session = session_of([user("go"), *chatter(40), *steps, assistant("done")])
     policy = Policy(window_tokens=10_000)
-    outcome = done(compress(session, policy, target_percent=15.0))
+    outcome = done(compress(session, policy, target_percent=30.0))
     shown = [e for e in outcome.view.body if isinstance(e, Trimmed)]
     assert {type(cut.shown) for e in shown for cut in e.cuts} == {ToolResult}
-    assert outcome.receipt.after <= 1_500
+    assert outcome.receipt.after <= 3_000
 
 
 def test_what_is_put_back_takes_the_room_of_excerpts_and_not_more() -> None:

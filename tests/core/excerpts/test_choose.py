@@ -142,15 +142,6 @@ def test_of_two_equal_pieces_the_one_with_words_not_shown_yet_is_taken() -> None
     assert "harbor crane seven" not in taken
 
 
-def test_what_tells_nothing_takes_no_room() -> None:
-    session = [*used("a", "Look", "it is what it was"), *used("b", "Look", "castle tower eight")]
-
-    shown = block(session, 2_000)
-
-    assert "castle tower eight" in shown
-    assert "it is what it was" not in shown
-
-
 # Whose words come first
 
 

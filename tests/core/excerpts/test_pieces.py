@@ -252,14 +252,13 @@ def test_what_an_agent_says_the_user_said_is_told_apart() -> None:
     assert not [piece for piece in found if piece.by == "user"]
 
 
-def test_decisions_of_the_agent_are_whole_sentences_and_the_rest_is_cut_into_clauses() -> None:
+def test_decisions_of_the_agent_are_told_apart_and_its_sentences_stay_whole_at_work() -> None:
     decided = "We decided to use SQLite for the cache, because it needs no server."
     told = "The parser was read twice, which explains why it took so long."
 
     assert said([*WORK, assistant(f"{decided} {told}")]) == [
         ("decision", decided),
-        ("agent", "The parser was read twice"),
-        ("agent", "which explains why it took so long."),
+        ("agent", told),
     ]
 
 
@@ -390,8 +389,10 @@ def test_of_lines_that_differ_in_digits_alone_the_first_few_are_pieces() -> None
     assert found == ["LIMIT_0 = 000", "LIMIT_1 = 100", "LIMIT_2 = 200", "port = 8443"]
 
 
-def test_of_many_rows_of_one_template_one_is_a_piece_and_the_end_of_a_long_result_is_read() -> None:
+def test_of_lines_alike_a_few_are_pieces_and_the_end_of_a_long_result_is_read() -> None:
     rows = "\n".join(f"Collecting package-{n}" for n in range(900))
     answer = f"{rows}\nBuilding wheels failed\nSee the log"
     found = [text for _, text in said([user("go"), *used("a", "Look", answer)])]
-    assert found == ["Collecting package-0", "Building wheels failed", "See the log"]
+    assert found[0] == "Collecting package-0"
+    assert found[-2:] == ["Building wheels failed", "See the log"]
+    assert len(found) < 8

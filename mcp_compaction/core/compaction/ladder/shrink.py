@@ -9,8 +9,6 @@ from mcp_compaction.core.compaction.previews import fit_step, shrink_step
 from mcp_compaction.core.policy import Policy
 from mcp_compaction.core.tokens import CountTokens
 
-_SHARE = 95  # percent of the room left for the newest steps that one of them may take
-
 
 def shrink(window: WindowPlan, goal: int, policy: Policy, count: CountTokens) -> WindowPlan:
     """Previews replace large results: in the tail until it is within its limit, whatever one of its
@@ -48,7 +46,7 @@ def shrink_newest(window: WindowPlan, policy: Policy, count: CountTokens) -> Win
         if not isinstance(block, StepBlock):
             continue
         if block.guard not in ("open", "request"):
-            block = fit_step(block, left * _SHARE // 100, count)
+            block = fit_step(block, left, count)
         left -= block.tokens_beside_unread
         if left < 0:
             break

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from mcp_compaction.core.compaction.blocks import (
     Block,
     StepBlock,
@@ -11,23 +9,19 @@ from mcp_compaction.core.compaction.blocks import (
     entry_tokens,
     trim_entry,
 )
+from mcp_compaction.core.compaction.budget import first_request_limit, newest_request_limit
 from mcp_compaction.core.policy import Policy
 from mcp_compaction.core.tokens import CountTokens
-from mcp_compaction.core.window.offload import lines_to_keep
-from mcp_compaction.core.window.preview import preview
-from mcp_compaction.model import Cut, Message, MessageEntry, Text
-
-_FIRST_SHARE, _NEWEST_SHARE = 20, 40  # percent of the goal
-_FEWEST_CHARS = 160  # about two sentences: less says nothing
+from mcp_compaction.core.window.offload import shorten_request
+from mcp_compaction.model import Message, MessageEntry
 
 
 def shrink_request(window: WindowPlan, goal: int, policy: Policy, count: CountTokens) -> WindowPlan:
     """The first request takes a fifth of the goal at most, and the newest two fifths; over that
     they are shown as previews, in which their rules, questions and commands stay in sight. What a
     host put before the first in messages of their own is shortened alike."""
-    first = min(policy.head_preview_over_tokens, goal * _FIRST_SHARE // 100)
-    window = _shrink_head(window, first, count)
-    newest = goal * _NEWEST_SHARE // 100
+    window = _shrink_head(window, first_request_limit(goal, policy), count)
+    newest = newest_request_limit(goal)
     blocks = tuple(_shrink_newest(block, newest, count) for block in window.blocks)
     return window.after("shrink_request", blocks=blocks)
 
@@ -56,18 +50,6 @@ def _shorten(message: Message, entry: MessageEntry, limit: int, count: CountToke
     """The longest preview of a message that its limit holds, or the shortest there is."""
     if entry_tokens(message, entry) <= limit:
         return entry
-    lines = lines_to_keep(message)
-    chars = max(_FEWEST_CHARS, 4 * limit)
-    while True:
-        shorter = trim_entry(message, entry, _cut_long(message, lines, chars), count)
-        if chars <= _FEWEST_CHARS or entry_tokens(message, shorter) <= limit:
-            return shorter
-        chars = max(_FEWEST_CHARS, chars * 5 // 6)
-
-
-def _cut_long(message: Message, lines: Sequence[str], chars: int) -> list[Cut]:
-    return [
-        Cut(part=n, shown=Text(text=preview(part.text, message.ref, chars, lines)), why="preview")
-        for n, part in enumerate(message.parts)
-        if isinstance(part, Text) and len(part.text) > chars
-    ]
+    shorter = shorten_request(message, limit, count, keeps_all=True)
+    cuts = [cut.model_copy(update={"why": "preview"}) for cut in shorter.cuts]
+    return trim_entry(message, entry, cuts, count)

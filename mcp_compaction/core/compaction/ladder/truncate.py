@@ -14,7 +14,6 @@ from mcp_compaction.core.compaction.blocks import (
     trim,
 )
 from mcp_compaction.core.compaction.previews import show_part_of_result, shrink_step
-from mcp_compaction.core.compaction.shares import LEAST_FOR_DIGEST
 from mcp_compaction.core.compaction.unread import (
     cut_unread,
     give_up_excess,
@@ -22,7 +21,7 @@ from mcp_compaction.core.compaction.unread import (
     unread_tokens,
 )
 from mcp_compaction.core.digest.render import render_digest
-from mcp_compaction.core.policy import Policy
+from mcp_compaction.core.policy import SHARES, Policy
 from mcp_compaction.core.tokens import CountTokens
 from mcp_compaction.core.window.preview import preview_chars
 from mcp_compaction.model import Cut, ToolResult
@@ -91,7 +90,7 @@ def _cut_lines(block: Block, over: int, policy: Policy, count: CountTokens) -> B
     if not isinstance(block, DigestBlock) or block.thin:
         return block
     limit = block.tokens - policy.overhead_per_message - over
-    least = max(LEAST_FOR_DIGEST, count(render_digest(block.digest, True)))
+    least = max(SHARES.least_digest, count(render_digest(block.digest, True)))
     if limit < least:
         return block
     tokens = limit + policy.overhead_per_message

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mcp_compaction.core.compaction.held import Held, Shortfall
+from mcp_compaction.core.compaction.budget import Held, Shortfall
 from mcp_compaction.core.compaction.plan import Plan
 from mcp_compaction.core.policy import Policy
 from mcp_compaction.core.window.fill import Fill

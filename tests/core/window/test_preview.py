@@ -6,8 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mcp_compaction.core.tokens import estimate
-from mcp_compaction.core.window.matching import preview_within
-from mcp_compaction.core.window.preview import note_of_size
+from mcp_compaction.core.window.preview import matching_lines, note_of_size, preview_within
 
 _WORDS = st.sampled_from(
     ("limit", "limits", "bucket", "tenant", "retry", "Größe", "窗口快满", "\t", "{", "4711", "ok")
@@ -19,10 +18,8 @@ LOG = [
 ]
 
 
-def outside_notes(shown: str, text: str, ref: str) -> list[str]:
-    """The runs of a text that are shown, without the marks between them."""
-    start, _, rest = shown.partition(f"{note_of_size(text, ref)}\n")
-    return [start, *rest.split("[...]\n")]
+def shown_for(request: str, text: str, tokens: int, ref: str = "m1") -> str:
+    return preview_within(text, ref, tokens, estimate, matching_lines(text, request))
 
 
 @settings(max_examples=60, deadline=None)
@@ -33,13 +30,12 @@ def test_what_is_shown_takes_no_more_than_its_tokens_and_is_the_texts_own(
     text = joint.join(lines) * 8
     if estimate(text) <= tokens:
         return
-    shown = preview_within(text, "m1", tokens, request, estimate)
+    shown = shown_for(request, text, tokens)
     assert note_of_size(text, "m1") in shown
     assert len(shown) < 300 or estimate(shown) <= tokens
-    runs = outside_notes(shown, text, "m1")
-    assert text.startswith(runs[0].rstrip("\n"))
-    assert text.endswith(runs[-1])
-    assert all(run.rstrip("\n") in text for run in runs)
+    start, _, rest = shown.partition(f"\n{note_of_size(text, 'm1')}\n")
+    assert text.startswith(start)
+    assert all(line.strip() in text for line in rest.split("\n"))
 
 
 @settings(max_examples=40, deadline=None)
@@ -48,29 +44,29 @@ def test_a_line_that_matches_is_shown_before_any_other_between(place: int, token
     wanted = "ERROR the quarantine of invoice 88-1203 failed"
     text = "\n".join([*LOG[:place], wanted, *LOG[place:]])
     request = "Why do quarantined invoices fail?"
-    assert wanted in preview_within(text, "m1", tokens, request, estimate)
-    assert wanted not in preview_within(text, "m1", 400, "Tell me a joke.", estimate)
+    assert wanted in shown_for(request, text, tokens)
+    assert wanted not in shown_for("Tell me a joke.", text, 400)
 
 
 def test_of_lines_that_match_those_with_rare_words_come_first() -> None:
     common = [f"retry {n} of the payment job" if n % 9 == 0 else line for n, line in enumerate(LOG)]
     text = "\n".join([*common[:450], "payment job: tenant kiwi-7 is locked", *common[450:]])
-    shown = preview_within(text, "m1", 700, "retry the payment of kiwi", estimate)
+    shown = shown_for("retry the payment of kiwi", text, 700)
     assert "tenant kiwi-7 is locked" in shown
     assert 3 < shown.count("retry") < 100
 
 
 def test_a_word_of_most_lines_chooses_none() -> None:
     text = "\n".join(LOG)
-    asked = preview_within(text, "m1", 900, "handled requests", estimate)
-    assert asked == preview_within(text, "m1", 900, "", estimate)
+    asked = shown_for("handled requests", text, 900)
+    assert asked == shown_for("", text, 900)
     assert asked.count("[...") == 1
 
 
 def test_one_long_line_is_shown_in_pieces_with_the_one_that_matches() -> None:
     fields = [f'"field_{n}": {n * 31 % 977}' for n in range(2_000)]
     fields[900] = '"deadline": "2026-12-24"'
-    shown = preview_within(f"{{{', '.join(fields)}}}", "m7", 800, "which deadline?", estimate)
+    shown = shown_for("which deadline?", f"{{{', '.join(fields)}}}", 800, "m7")
     assert '"deadline": "2026-12-24"' in shown
     assert shown.startswith('{"field_0"')
     assert shown.endswith("}")
@@ -80,11 +76,11 @@ def test_one_long_line_is_shown_in_pieces_with_the_one_that_matches() -> None:
 def test_scripts_without_spaces_match_too() -> None:
     lines = [f"第{n}行：没有什么" for n in range(900)]
     lines[500] = "数据库的密钥在周五更换"
-    shown = preview_within("\n".join(lines), "m1", 1_000, "密钥什么时候更换？", estimate)
+    shown = shown_for("密钥什么时候更换？", "\n".join(lines), 1_000)
     assert lines[500] in shown
 
 
 def test_without_room_the_shortest_preview_is_shown() -> None:
-    shown = preview_within("\n".join(LOG), "m1", 1, "worker 400", estimate)
-    assert len(shown) < 180
+    shown = shown_for("worker 400", "\n".join(LOG), 1)
+    assert len(shown) < 190
     assert note_of_size("\n".join(LOG), "m1") in shown

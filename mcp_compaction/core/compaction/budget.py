@@ -1,0 +1,150 @@
+"""Shares a target out: who gets how much of a window is decided here, and can be printed."""
+
+from __future__ import annotations
+
+from mcp_compaction.core.compaction.blocks import StepBlock, WindowPlan
+from mcp_compaction.core.log.content import is_talk
+from mcp_compaction.core.log.conversation import conversation_of
+from mcp_compaction.core.policy import SHARES, Policy
+from mcp_compaction.core.window.fill import Fill
+from mcp_compaction.model import Budget, HeldBy, Session, Value
+
+_REQUESTS_WEIGH = 3  # who says much also sets rules and tasks, which make digests larger
+
+
+def share_out(
+    window: WindowPlan, session: Session, fill: Fill, policy: Policy, target: int | None
+) -> Budget:
+    """The most counted tokens of each part; `target`: an explicit one, which limits them all."""
+    goal = policy.release_tokens if target is None else target
+    request = first_request_limit(goal, policy)
+    fixed = window.sections + window.pinned + min(window.head_tokens, request)
+    return Budget(
+        target=goal,
+        system=window.sections,
+        pins=window.pinned,
+        request=request,
+        newest_request=newest_request_limit(goal),
+        unread=unread_limit(goal, fixed),
+        tail=policy.tail_limit if target is None else _tail_of_target(session, fill, target),
+        digest=max(1, min(policy.digest_limit, _percent(goal, SHARES.digest))),
+        names=names_limit(goal, policy),
+        index=policy.index_limit if target is None else _percent(target, SHARES.records),
+    )
+
+
+def in_model_tokens(budget: Budget, fill: Fill) -> Budget:
+    """The same budget as the model counts."""
+    return Budget(**{name: fill.scaled(tokens) for name, tokens in budget})
+
+
+def first_request_limit(goal: int, policy: Policy) -> int:
+    """The most tokens of the first request."""
+    return min(policy.head_preview_over_tokens, _percent(goal, SHARES.first_request))
+
+
+def newest_request_limit(goal: int) -> int:
+    """The most tokens of the newest request."""
+    return _percent(goal, SHARES.newest_request)
+
+
+def unread_limit(goal: int, fixed: int) -> int:
+    """The tokens that unread results may claim before recent steps get any."""
+    return _percent(goal - fixed, SHARES.unread)
+
+
+def tail_limit(window: WindowPlan, budget: Budget, digests: int) -> int:
+    """The tokens that the rest of an explicit target leaves to the newest steps."""
+    steps = [block for block in window.blocks if isinstance(block, StepBlock)]
+    unread = sum(block.tokens - block.tokens_beside_unread for block in steps)
+    # A digest seldom fills its room: with all of it reserved, names used later fall by .007.
+    records = max(digests, budget.digest * 2 // 3) + budget.index
+    left = budget.target - window.fixed - records - min(unread, budget.unread)
+    return min(budget.tail, max(left, _percent(budget.target, SHARES.least_tail)))
+
+
+def names_limit(goal: int, policy: Policy) -> int:
+    """The most tokens that names may take: with the room of the index, too, where that would hold
+    little more than its label."""
+    index = _percent(goal, SHARES.records - SHARES.names)
+    share = SHARES.names if index >= SHARES.least_index else SHARES.records
+    return min(SHARES.most_names * policy.index_max_tokens, _percent(goal, share))
+
+
+def index_beside_names(goal: int, names: int) -> int:
+    """The most tokens that are left for the index where names take so many."""
+    return max(0, _percent(goal, SHARES.records) - names)
+
+
+def excerpts_limit(left: int, freed: int, policy: Policy, is_target: bool, is_forced: bool) -> int:
+    """The most tokens of excerpts, where so many are left below the goal and so many are freed:
+    all of them for an explicit target; a forced compaction gives back a part of what it freed."""
+    if is_target:
+        return left
+    return min(left, _percent(freed, SHARES.forced) if is_forced else policy.promoted_limit)
+
+
+def _tail_of_target(session: Session, fill: Fill, target: int) -> int:
+    """The most tokens of the newest steps: what users said, and what was kept of earlier messages,
+    comes before them; where people only talk, what was said long ago is worth as much."""
+    said = conversation_of(session.messages)
+    if is_talk(said):
+        return _percent(target, SHARES.tail_of_talk)
+    requests = [message.tokens for message in said if message.is_request]
+    kept = sum(requests[1:]) + dict(fill.parts)["promoted"]
+    most = _percent(target, SHARES.tail)
+    return max(_percent(target, SHARES.least_tail), most - _REQUESTS_WEIGH * kept)
+
+
+def _percent(tokens: int, share: int) -> int:
+    return tokens * share // 100
+
+
+class Held(Value):
+    """The counted tokens of a window by what takes them."""
+
+    system: int  # system prompt, tools, memory, and what only the host sees
+    pins: int
+    first_request: int
+    recent_steps: int
+    older_steps: int
+    digests: int  # with their index
+    excerpts: int
+
+    @property
+    def fixed(self) -> int:
+        """The tokens that no rung can free."""
+        return self.system + self.pins
+
+    def tokens_by_holder(self, fill: Fill) -> HeldBy:
+        """Each holder that takes tokens, as the model counts them."""
+        held: HeldBy = tuple(self)  # pyright: ignore[reportAssignmentType]
+        return tuple((name, fill.scaled(tokens)) for name, tokens in held if tokens)
+
+
+class Shortfall(Value):
+    """A window that stays above its goal, in counted tokens."""
+
+    after: int
+    goal: int
+    held: Held
+
+    @property
+    def is_fixed(self) -> bool:
+        """Whether what no rung can free is above the goal by itself."""
+        return self.held.fixed > self.goal
+
+
+def held_by(window: WindowPlan) -> Held:
+    """What holds a window."""
+    steps = [block for block in window.blocks if isinstance(block, StepBlock)]
+    others = sum(block.tokens for block in window.blocks if not isinstance(block, StepBlock))
+    return Held(
+        system=window.sections,
+        pins=window.pinned,
+        first_request=window.head_tokens,
+        recent_steps=sum(block.tokens for block in steps if block.guard or block.unread),
+        older_steps=sum(block.tokens for block in steps if block.gives_way()),
+        digests=window.index + others,
+        excerpts=window.excerpts,
+    )
