@@ -6,23 +6,26 @@ what it still has; the log keeps both.
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import AsyncIterator, Sequence
 from typing import NamedTuple
 
 from mcp_compaction.compactor.histories import Seen
 from mcp_compaction.compactor.placing import Placing, first_text, place_history
-from mcp_compaction.compactor.workspace import MOST_ROWS, MOST_TRIES, Workspace
+from mcp_compaction.compactor.workspace import MOST_ROWS, MOST_TRIES, Workspace, scope_of
 from mcp_compaction.core.window.history import (
     Place,
     follow,
     head_of,
     is_in,
+    members_of,
     messages_behind,
     without_stale_cuts,
 )
 from mcp_compaction.errors import LogMoved
 from mcp_compaction.formats.prepare import count_masked_in_new
+from mcp_compaction.formats.thinking import without_thinking
 from mcp_compaction.model import (
     Logged,
     Message,
@@ -79,7 +82,8 @@ async def follow_history(
         session = await work.load(info)
         placing = await place_history(work, session, log, messages)
         back = await _go_back(work, session, log, placing)
-        plan = await work.threads.run(_lay_beside, log, session, back, placing)
+        silent = await _find_silent(work, session, log, placing)
+        plan = await work.threads.run(_lay_beside, log, session, back, placing, silent)
         if before is None:
             before, diverged = plan.newest, plan.diverged
         try:
@@ -120,7 +124,8 @@ async def compare_history(
     session = await work.load(info)
     placing = await place_history(work, session, log, messages)
     back = await _go_back(work, session, log, placing)
-    plan = await work.threads.run(_lay_beside, log, session, back, placing)
+    silent = await _find_silent(work, session, log, placing)
+    plan = await work.threads.run(_lay_beside, log, session, back, placing, silent)
     known = sum(one.seq is None or one.seq <= plan.newest for one in plan.seen)
     return Compared(known, plan.view is None and plan.diverged is None)
 
@@ -167,10 +172,31 @@ async def _go_back(
     return await work.load(session.info, view)
 
 
-def _lay_beside(log: Sequence[Logged], session: Session, back: Session, placing: Placing) -> _Plan:
+async def _find_silent(
+    work: Workspace, session: Session, log: Sequence[Logged], placing: Placing
+) -> set[int]:
+    """The messages behind digests that the history lacks and that only tell what was thought:
+    callers leave thinking out, and the digest tells of all else."""
+    newest = log[-1].seq if log else 0
+    there = _list_behind(session, placing, newest).union(place.seq for place in placing.found)
+    lacking = {seq for one in session.digests for seq in members_of(one, session)} - there
+    if not lacking:
+        return set()
+    first, last = min(lacking), max(lacking)
+    found = await work.store.originals(
+        scope_of(session.info), after=first - 1, limit=last - first + 1
+    )
+    raws = {one.message.seq: one.message.raw for one in found if one.message.seq in lacking}
+    return {seq for seq, raw in raws.items() if without_thinking(json.loads(raw)) is None}
+
+
+def _lay_beside(
+    log: Sequence[Logged], session: Session, back: Session, placing: Placing, silent: set[int]
+) -> _Plan:
     """Plan what is appended of a history, and its view.
 
-    `back`: the session as it was seen when the history was as long as it is now.
+    `back`: the session as it was seen when the history was as long as it is now. `silent`: what it
+    lacks of the log and has nothing to say.
     """
     newest = log[-1].seq if log else 0
     messages, said, places = placing.messages, placing.said, placing.found
@@ -180,7 +206,7 @@ def _lay_beside(log: Sequence[Logged], session: Session, back: Session, placing:
     new = left if edits == unknown else []
     first = newest + len(edits) + 1  # of what is new
     numbers = [*(place.seq for place in places), *range(first, first + len(new))]
-    in_history = _list_behind(session, placing, newest).union(numbers)
+    in_history = _list_behind(session, placing, newest).union(numbers, silent)
     said_now = [_message_of(messages[n], seq) for n, seq in zip(said, numbers, strict=False)]
     edit_rows = {seq: newest + n for n, (_, seq) in enumerate(edits, start=1)}
     reworded = _reword(log, session.view, placing, edit_rows, in_history)

@@ -38,6 +38,7 @@ class ModdedClaude(ClaudeCode):
     program: list[str] = field(default_factory=lambda: [PROGRAM])  # that its server is
     others: list[Path] = field(default_factory=list[Path])  # plugins that are asked before ours
     is_plugged_in: bool = True
+    flags: list[str] = field(default_factory=list[str])  # more of its command
 
     @property
     def plugin(self) -> Path:
@@ -56,7 +57,7 @@ class ModdedClaude(ClaudeCode):
         plugins = [*self.others, *([self.plugin] if self.is_plugged_in else [])]
         folders = [word for one in plugins for word in ("--plugin-dir", str(one))]
         command = [binary_of("claude-code"), *folders, "--model", BOUND]
-        return [*command, "--allowedTools", "Bash", SERVER]
+        return [*command, *self.flags, "--allowedTools", "Bash", SERVER]
 
     def run(self, *turns: str | Callable[[], str], resume: str | None = None) -> str:
         """Run one process through some turns; the id of its session at the end."""

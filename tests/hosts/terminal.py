@@ -43,7 +43,6 @@ class Terminal:
         )
         os.close(inner)
         self._written = b""
-        self._until = time.monotonic() + _PATIENCE
 
     def wait_for(self, words: str, key: str = "") -> None:
         """Wait until words are shown, whatever spaces are between; press a key until they are."""
@@ -53,10 +52,15 @@ class Terminal:
     def wait_until(self, is_done: Callable[[], bool], key: str = "") -> None:
         """Wait for something to be so; press a key, again and again, until it is."""
         # A program may leave unread what was typed before it had drawn its question.
+        until = time.monotonic() + _PATIENCE
         while not is_done():
-            assert time.monotonic() < self._until, _CONTROLS.sub(b" ", self._written).decode()
+            assert time.monotonic() < until, _CONTROLS.sub(b" ", self._written[-20_000:]).decode()
             if not self._read_more():
                 os.write(self._screen, key.encode())
+
+    def forget(self) -> None:
+        """Look only at what is shown from now on."""
+        self._written = b""
 
     def press(self, keys: str) -> None:
         """Press keys, once."""

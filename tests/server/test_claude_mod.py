@@ -83,6 +83,25 @@ async def test_three_compactions_in_a_row_record_each_row_once(tmp_path: Path) -
         assert not any(raw.startswith('{"role":"user","content":"[digest') for raw in said)
 
 
+async def test_the_agents_compaction_after_one_of_the_host_is_taken_over_as_it_is(
+    tmp_path: Path,
+) -> None:
+    async with claude_talk(tmp_path, {"window_tokens": "1000000"}) as (talk, host, place):
+        host.type(RULE)
+        host.answer("Understood.", "so be it")
+        work(host, 0, 15)
+        await host.compact(place)
+        work(host, 15, 20)
+        wish: dict[str, Any] = {"reason": "read", "force": True, "target_percent": 0.3}
+        assert "c2 done" in await talk.say("compress_context", **wish)
+        work(host, 20, 22)
+        before = len(host.tell())
+        await host.compact(place)
+        assert len(host.tell()) < before
+        told = [raw for *_, raw in rows_kept(tmp_path)]
+        assert len(told) == len(set(told))
+
+
 async def test_what_is_kept_comes_back_by_its_handle_with_its_image(tmp_path: Path) -> None:
     async with claude_talk(tmp_path, WIDE) as (_, host, place):
         work(host, 0, 50)
