@@ -18,17 +18,19 @@ UNKNOWN = "$@"
 """The word for operands that only the run will know, as those of `xargs`."""
 _LONGEST = 20_000  # characters without here-documents
 _DEEPEST = 8  # a shell in a shell in a shell
+# What double quotes hold; a command in them has quotes of its own.
+_HELD = r"(?:\\.|\$\((?:[^()\"\\]|\\.|\"[^\"]{0,200}\"){0,400}+\)|[^\"\\])*"
 _TOKEN = re.compile(
     r"(?P<blank>[ \t\r]+|\\\n|(?<![^\s;|&()])#[^\n]*)"
     r"|(?P<opens>[<>$]\(|\((?=\())"
     r"|(?P<into>(?:\d+|&)?>[>|]?&?)|(?P<here><<-?(?!<))|(?P<other>\d*<(?:<<|[&>])?)"
     r"|(?P<cut>&&|\|[|&]?|;+|&|\n|[()])"
-    r"|(?P<word>(?:[^\s'\"`\\$;|&<>()]+|'[^']*'|\"(?:\\.|[^\"\\])*\"|`[^`]*`|\\.|\$(?!\())+)",
+    rf"|(?P<word>(?:[^\s'\"`\\$;|&<>()]+|'[^']*'|\"{_HELD}\"|`[^`]*`|\\.|\$(?!\())+)",
     re.S,
 )
-_QUOTED = re.compile(r"'([^']*)'|\"((?:\\.|[^\"\\])*)\"|\\(.)", re.S)
+_QUOTED = re.compile(rf"'([^']*)'|\"({_HELD})\"|\\(.)", re.S)
 _ESCAPED = re.compile(r"\\([\\\"$`\n])")
-_BRACKETS = re.compile(r"'[^']*'|\"(?:\\.|[^\"\\])*\"|\\.|[()]", re.S)
+_BRACKETS = re.compile(rf"'[^']*'|\"{_HELD}\"|\\.|[()]", re.S)
 _OPENED = re.compile(r"'[^']*'|\\.|\$\((?!\()|`[^`]*`", re.S)
 _ASSIGNED = re.compile(r"[A-Za-z_]\w*\+?=")
 _SHELL_TEXT = re.compile(r"-[a-z]*c")
@@ -36,13 +38,14 @@ _SHELL_TEXT = re.compile(r"-[a-z]*c")
 
 class Command(NamedTuple):
     """One command of a line: its words without wrappers, the files that its output goes into, the
-    folder that the line went to before it, what it is given by a here-document, and whether the
-    line goes on without waiting for it."""
+    folder that the line went to before it, what it is given by a here-document, where it begins
+    in the line, and whether the line goes on without waiting for it."""
 
     words: tuple[str, ...]
     written: tuple[str, ...] = ()
     folder: str = ""
     given: str = ""
+    start: int = 0
     is_left: bool = False
 
     @property
@@ -108,6 +111,7 @@ class _Reader:
         self._begin()
 
     def _begin(self) -> None:
+        self._start = -1
         self._words: list[str] = []
         self._written: list[str] = []
         self._given = ""
@@ -144,6 +148,7 @@ class _Reader:
 
     def _take(self, said: str, start: int, end: int) -> None:
         """Take a word down, or the end of one."""
+        self._start = start if self._start < 0 else self._start
         for text in _texts_opened_in(said):
             self._read_inside(text)
         word, awaits, self._awaits = _QUOTED.sub(_unquote, said), self._awaits, ""
@@ -160,6 +165,7 @@ class _Reader:
 
     def _open(self, token: re.Match[str], place: int) -> int:
         """Read what stands in brackets as commands of their own, whose output is a word here."""
+        self._start = token.start() if self._start < 0 else self._start
         end = _end_of_bracket(self._text, place)
         inside = self._text[place:end]
         if token[0] != "(" and not inside.startswith("("):  # else it is a sum
@@ -168,7 +174,8 @@ class _Reader:
         return end + 1
 
     def _read_inside(self, text: str) -> None:
-        self._found += _Reader(text, self._folders[-1], self._depth + 1).read()
+        inside = _Reader(text, self._folders[-1], self._depth + 1).read()
+        self._found += (one._replace(start=self._start) for one in inside)
 
     def _take_document(self, delimiter: str, place: int) -> None:
         """Take down the here-document that begins on the next line."""
@@ -194,7 +201,8 @@ class _Reader:
 
     def _end(self) -> None:
         """End the command that was read so far."""
-        words, written, given = self._words, tuple(self._written), self._given
+        words, written = self._words, tuple(self._written)
+        given, start = self._given, self._start
         self._begin()
         while words and (words[0] in programs().keywords or _ASSIGNED.match(words[0])):
             words.pop(0)
@@ -204,7 +212,7 @@ class _Reader:
         if words[:1] == ["cd"]:
             self._folders[-1] = normpath(join(folder, words[1])) if len(words) > 1 else ""
         elif (words and words[0] != "for") or written:
-            self._found += self._unwrap(Command(tuple(words), written, folder, given))
+            self._found += self._unwrap(Command(tuple(words), written, folder, given, start))
 
     def _unwrap(self, command: Command, depth: int = 0) -> Iterator[Command]:
         """What a command runs: the one that it is put before, the text that a shell is given, the
@@ -219,14 +227,15 @@ class _Reader:
             return
         text = _text_for_shell(command) if name in known.shells else ""
         if text:
-            yield from _Reader(text, command.folder, self._depth + 1).read()
+            inside = _Reader(text, command.folder, self._depth + 1).read()
+            yield from (one._replace(start=command.start) for one in inside)
             if command.written:
                 yield command._replace(words=(), given="")
             return
         yield command
         run = _run_with_found(words) if name in known.searches else ()
         if run:
-            yield from self._unwrap(Command(run, folder=command.folder), depth + 1)
+            yield from self._unwrap(command._replace(words=run, written=()), depth + 1)
 
 
 def _unquote(quoted: re.Match[str]) -> str:

@@ -56,6 +56,7 @@ def test_a_line_is_cut_into_its_commands(line: str, words: list[str]) -> None:
         ("bash run.sh <<X\nrm a\nX", ["bash run.sh"]),
         ("eval 'rm a'", ["rm a"]),
         ('echo $(rm a) "b $(rm c)" `rm d`', ["rm a", "rm c", "rm d", "echo $ b $(rm c) `rm d`"]),
+        ('cat "$(rm "a b")" c', ["rm a b", 'cat $(rm "a b") c']),
         ("diff <(rm a) b", ["rm a", "diff $ b"]),
         ("command -v rm", ["command -v rm"]),
         ("echo '$(rm a)'", ["echo $(rm a)"]),
@@ -69,8 +70,8 @@ def test_a_here_document_belongs_to_the_command_that_opens_it() -> None:
     line = "cat <<'EOF' > f.py | tee g\nrm x; 'open\nEOF\nls"
     assert commands_of(line) == (
         Command(("cat",), ("f.py",), given="rm x; 'open\n"),
-        Command(("tee", "g")),
-        Command(("ls",)),
+        Command(("tee", "g"), start=line.index("tee")),
+        Command(("ls",), start=line.index("ls")),
     )
 
 

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from mcp_compaction.core.text.patterns import pattern_of
 from mcp_compaction.core.text.words import one_line, shorten
 from mcp_compaction.shell import Command, commands_of, programs
 
 _LONGEST = 2_000
-_PREPARES = pattern_of(r"^(?:(?:cd|source|\.|export|set|sudo)\s[^&;|\n]*(?:&&|;)\s*)+(?=\S)")
-_ASSIGNMENTS = pattern_of(r"^(?:[A-Za-z_]\w*=(?:\"[^\"\n]*\"|'[^'\n]*'|[^\s\"';&|]*)\s*[\n;]\s*)+")
+_PREPARES = frozenset(("source", ".", "export", "set"))  # and what only goes to a folder
 
 
 def main_command_of(line: str) -> Command | None:
@@ -58,8 +56,8 @@ def subcommand_of(name: str, words: tuple[str, ...]) -> tuple[str, ...]:
 
 def command_line_of(command: str, most: int = 100) -> str:
     """The first line of a command without what only prepares it, shortened."""
-    work = _PREPARES.sub("", command.strip())
-    work = _ASSIGNMENTS.sub("", work) or work
+    begins = (one.start for one in commands_of(command) or () if one.name not in _PREPARES)
+    work = command[next(begins, 0) :].strip()
     line = one_line(work.split("\n", 1)[0])
     if line.endswith((' "', " '")):  # the code of `python -c` begins on the next line
         line = one_line(work[:_LONGEST])

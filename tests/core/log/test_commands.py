@@ -15,6 +15,8 @@ from mcp_compaction.core.log.commands import command_line_of, is_search, program
         ("export A=1 && cd /app && make all", "make all"),
         ('IP="45.1"\nMODE=x; ./scan.sh "$IP"', './scan.sh "$IP"'),
         ("A=1 make all", "A=1 make all"),
+        ("cd /app; bash -c 'make all'", "bash -c 'make all'"),
+        ("cd /app && $(which make) all", "$(which make) all"),
         ("A=1", "A=1"),
     ],
 )
