@@ -61,8 +61,6 @@ class Programs(NamedTuple):
     does_with_found: frozenset[str]
     keywords: frozenset[str]
     shells: frozenset[str]
-    elsewhere: frozenset[str]
-    only_tries: frozenset[str]
     wrappers: dict[str, frozenset[str]]
     before_subcommand: dict[str, frozenset[str]]
 
@@ -114,6 +112,7 @@ class _Reader:
         self._written: list[str] = []
         self._given = ""
         self._awaits = ""  # what the next word is, where it is no word of the command
+        self._last: list[str] = []  # where the word stands that may go on
         self._word_end = -1
 
     def read(self) -> list[Command]:
@@ -148,15 +147,16 @@ class _Reader:
         for text in _texts_opened_in(said):
             self._read_inside(text)
         word, awaits, self._awaits = _QUOTED.sub(_unquote, said), self._awaits, ""
-        if awaits == "into" and not (word.isdigit() or word == "-" or word.startswith("/dev/")):
-            self._written.append(word)
+        if not awaits and start == self._word_end and self._last:
+            self._last[-1] += word
         elif awaits == "here":
             self._take_document(word, end)
-        elif not awaits and start == self._word_end:
-            self._words[-1] += word
-        elif not awaits:
-            self._words.append(word)
-        self._word_end = end if not awaits else -1
+        else:
+            is_stream = word.isdigit() or word == "-" or word.startswith("/dev/")
+            is_file = awaits == "into" and not is_stream
+            self._last = self._written if is_file else [] if awaits else self._words
+            self._last.append(word)
+        self._word_end = end
 
     def _open(self, token: re.Match[str], place: int) -> int:
         """Read what stands in brackets as commands of their own, whose output is a word here."""
@@ -206,14 +206,16 @@ class _Reader:
         elif (words and words[0] != "for") or written:
             self._found += self._unwrap(Command(tuple(words), written, folder, given))
 
-    def _unwrap(self, command: Command) -> Iterator[Command]:
+    def _unwrap(self, command: Command, depth: int = 0) -> Iterator[Command]:
         """What a command runs: the one that it is put before, the text that a shell is given, the
         command that a search has for what it finds."""
+        if depth > _DEEPEST:
+            raise _UnreadableError
         known, words, name = programs(), command.words, command.name
         inner = _words_behind(words, known.wrappers[name]) if name in known.wrappers else ()
         if inner:
             more = (UNKNOWN,) if name == "xargs" else ()
-            yield from self._unwrap(command._replace(words=(*inner, *more)))
+            yield from self._unwrap(command._replace(words=(*inner, *more)), depth + 1)
             return
         text = _text_for_shell(command) if name in known.shells else ""
         if text:
@@ -224,7 +226,7 @@ class _Reader:
         yield command
         run = _run_with_found(words) if name in known.searches else ()
         if run:
-            yield from self._unwrap(Command(run, folder=command.folder))
+            yield from self._unwrap(Command(run, folder=command.folder), depth + 1)
 
 
 def _unquote(quoted: re.Match[str]) -> str:
@@ -235,8 +237,8 @@ def _unquote(quoted: re.Match[str]) -> str:
 
 def _texts_opened_in(word: str) -> Iterator[str]:
     """The texts whose output stands in a word: `$(…)` in double quotes, backquotes anywhere."""
-    place = 0
-    while ("$(" in word or "`" in word) and (found := _OPENED.search(word, place)):
+    place = 0 if "$(" in word or "`" in word else len(word)
+    while found := _OPENED.search(word, place):
         place = found.end()
         if found[0] == "$(":
             place = _end_of_bracket(word, found.end())

@@ -53,6 +53,7 @@ def test_a_line_is_cut_into_its_commands(line: str, words: list[str]) -> None:
         ),
         ("nohup timeout -k 5 60 nice -n 3 /bin/rm a &", ["/bin/rm a"]),
         ("bash <<X\nrm a\nX", ["rm a"]),
+        ("bash run.sh <<X\nrm a\nX", ["bash run.sh"]),
         ("eval 'rm a'", ["rm a"]),
         ('echo $(rm a) "b $(rm c)" `rm d`', ["rm a", "rm c", "rm d", "echo $ b $(rm c) `rm d`"]),
         ("diff <(rm a) b", ["rm a", "diff $ b"]),
@@ -83,6 +84,11 @@ def test_files_are_told_from_streams() -> None:
     found = commands_of("make > out.log 2>&1; make &> all.log; echo 2 >| two; make 2>err >&2")
     assert found is not None
     assert [one.written for one in found] == [("out.log",), ("all.log",), ("two",), ("err",)]
+    assert commands_of("make > /dev/null < a$b") == (Command(("make",)),)
+    assert commands_of("make > a$(date).log b") == (
+        Command(("date",)),
+        Command(("make", "b"), ("a$.log",)),
+    )
 
 
 @pytest.mark.parametrize(
@@ -109,6 +115,8 @@ def test_any_text_is_read_or_told_as_unreadable(line: str) -> None:
 
 def test_a_shell_in_a_shell_ends_somewhere() -> None:
     assert commands_of("$(" * 500 + "rm a" + ")" * 500) is None
+    assert commands_of("sudo " * 500 + "rm a") is None
+    assert commands_of("find -exec " * 500 + "rm a") is None
     assert commands_of("x" * 50_000) is None
 
 

@@ -8,7 +8,7 @@ from mcp_compaction.core.log.commands import program_of
 from mcp_compaction.core.log.content import words_of
 from mcp_compaction.core.log.conversation import conversation_of
 from mcp_compaction.core.log.decisions import find_decisions, words_turned_down
-from mcp_compaction.core.log.failures import is_run_of_tests
+from mcp_compaction.core.log.endings import is_run_of_tests
 from mcp_compaction.core.log.findings import exact_words
 from mcp_compaction.core.log.identifiers import find_identifiers
 from mcp_compaction.core.log.ledger import CallEntry, ledger_of

@@ -12,6 +12,7 @@ from mcp_compaction.model import Value
 
 ToolKind = Literal["read", "write", "edit", "run", "plan", "task", "agent", "recall", "submit"]
 Ending = Literal["refused", "interrupted", "timed out", "running", "failed"]
+TaskState = Literal["done", "active", "open", "blocked", "dropped"]
 Deed = Literal["write", "edit", "delete", "move", "revert", "forget"]
 
 
@@ -60,28 +61,23 @@ class ShellCommand(Value):
     files: dict[str, Deed] = Field(default_factory=dict[str, Deed])
 
 
-class ReportSign(Value):
-    """One way in which a line that a run printed says what was done to a file."""
-
-    does: Literal["write", "edit"]
-    says: str
-    example: str
-    file: str
-    near_miss: str
-
-
 class _File(Value):
     changes_files: str
+    task_states: dict[TaskState, tuple[str, ...]]
     programs: dict[str, JsonValue]  # which `shell.py` reads alone
     tool: tuple[ToolNames, ...]
     ending: tuple[EndingSign, ...]
     command: tuple[ShellCommand, ...]
-    report: tuple[ReportSign, ...]
 
 
 def known_tools() -> tuple[ToolNames, ...]:
     """The kinds of tools that agents have."""
     return _read_file().tool
+
+
+def known_task_states() -> dict[TaskState, tuple[str, ...]]:
+    """The words and boxes by which plans say how a task stands."""
+    return _read_file().task_states
 
 
 def known_endings() -> tuple[EndingSign, ...]:
@@ -92,11 +88,6 @@ def known_endings() -> tuple[EndingSign, ...]:
 def known_commands() -> tuple[ShellCommand, ...]:
     """The shell commands that change files."""
     return _read_file().command
-
-
-def known_reports() -> tuple[ReportSign, ...]:
-    """The ways in which a line that a run printed says what was done to a file."""
-    return _read_file().report
 
 
 def code_that_changes_files() -> str:

@@ -7,16 +7,13 @@ from pydantic import ValidationError
 
 from mcp_compaction.core.log.effects import effects_of
 from mcp_compaction.core.log.endings import is_said
-from mcp_compaction.core.log.reports import reports_of
 from mcp_compaction.core.log.tool_calls import action_of
 from mcp_compaction.lexicon.tools import (
     EndingSign,
-    ReportSign,
     ShellCommand,
     ToolNames,
     known_commands,
     known_endings,
-    known_reports,
     known_tools,
 )
 from mcp_compaction.model import ToolCall
@@ -40,13 +37,6 @@ def test_a_command_does_to_files_what_its_example_says(command: ShellCommand) ->
     done = {effect.path: effect.does for effect in effects_of(command.example)}
     done |= {effect.to: "write" for effect in effects_of(command.example) if effect.to}
     assert done == (dict(command.files) or {"": "unknown"})
-
-
-@pytest.mark.parametrize("sign", known_reports(), ids=lambda sign: sign.does)
-def test_a_report_names_a_file_in_its_example_and_none_in_its_near_miss(sign: ReportSign) -> None:
-    file = sign.file.removeprefix("./")
-    assert reports_of("python a.py", sign.example, {file}) == ((sign.does, file),)
-    assert reports_of("python a.py", sign.near_miss, {file}) == ()
 
 
 def test_an_ending_without_a_sign_is_refused() -> None:

@@ -11,7 +11,6 @@ from mcp_compaction.core.log.content import shown_parts, words_of
 from mcp_compaction.core.log.conversation import Conversation
 from mcp_compaction.core.log.findings import used_lines
 from mcp_compaction.core.log.identifiers import Finding, find_identifiers, identifiers_of_parts
-from mcp_compaction.core.log.ledger import ledger_of
 from mcp_compaction.core.text.haystack import Haystack
 from mcp_compaction.core.text.injection import defuse
 from mcp_compaction.core.text.paths import ends_of
@@ -142,7 +141,7 @@ def tally_prose(
     """How many findings are still told: lines that tools said and that were used later. The others
     come back by the ref of their message. None where nothing was found."""
     left = {message.ref for message in gone}
-    used = {line.text for line in used_lines(said, ledger_of(said)) if line.ref in left}
+    used = {line.text for line in used_lines(said) if line.ref in left}
     if not used:
         return None
     view = Retelling("\n".join(_text_of(piece) for piece in shown))

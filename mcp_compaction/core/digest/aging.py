@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from mcp_compaction.core.digest.learned import form_of
 from mcp_compaction.core.digest.state import MOST_CHANGED
 from mcp_compaction.core.log.commands import program_of
 from mcp_compaction.core.log.ledger import CHANGED, FileState, Ledger
@@ -23,7 +22,7 @@ class Since:
         later = [entry for entry in ledger.entries if int(entry.ref[1:]) > digest.last]
         runs = [e for e in later if e.action.kind == "run" and e.ending != "refused"]
         self.has_calls = bool(later)
-        self.done = {form_of(entry) for entry in later if entry.ending == "done"}
+        self.done = {entry.form for entry in later if entry.ending == "done"}
         self.run = {program_of(entry.action.target) for entry in runs}
         self.files: Mapping[str, FileState] = {
             path: state

@@ -16,7 +16,7 @@ _MOST = 16
 
 def fact_items(reading: Reading) -> list[Item]:
     """The lines of results that were used most and most lately."""
-    lines = used_lines((*reading.messages, *reading.later), reading.ledger)
+    lines = used_lines(reading.window)
     told = {fold(line.text): line for line in lines if reading.is_in_span(line.ref)}
     ranked = sorted(told.values(), key=lambda one: (-one.uses, -one.last_use))
     # A tool's words bind nobody.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from mcp_compaction.core.digest.learned import still_failing
+from mcp_compaction.core.digest.learned import failure_item
 from mcp_compaction.core.digest.reading import Reading, Speech, short
 from mcp_compaction.core.digest.requests import main_sentence, request_in_force
 from mcp_compaction.core.log.content import words_of
@@ -21,8 +21,9 @@ _MOST_FILES = 6
 def next_items(reading: Reading) -> list[Item]:
     """What is in work, what of it nobody has touched, and what just failed."""
     since = reading.end - _LAST_MESSAGES
-    failing = [item for item in still_failing(reading) if int(item.refs[-1][1:]) > since]
-    ahead = [*_in_work(reading), *failing[:1]]
+    newest = reading.ledger.failures[:1]
+    failing = [failure_item(f, reading) for f in newest if int(f.entry.result_ref[1:]) > since]
+    ahead = [*_in_work(reading), *failing]
     return ahead or [*_end_of_turn(reading)]
 
 

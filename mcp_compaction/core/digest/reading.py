@@ -8,15 +8,21 @@ from functools import cached_property
 from typing import NamedTuple
 
 from mcp_compaction.core.log.content import is_talk, words_of
-from mcp_compaction.core.log.conversation import conversation_of
+from mcp_compaction.core.log.conversation import Conversation, conversation_of
+from mcp_compaction.core.log.decisions import is_acceptance
 from mcp_compaction.core.log.findings import exact_words
 from mcp_compaction.core.log.ledger import CallEntry, Ledger, ledger_of
+from mcp_compaction.core.text import remarks
 from mcp_compaction.core.text.patterns import pattern_of
+from mcp_compaction.core.text.rules import find_rules
 from mcp_compaction.core.text.sentences import Sentence, spoken_sentences
-from mcp_compaction.core.text.words import shorten
+from mcp_compaction.core.text.signs import find_sign
+from mcp_compaction.core.text.words import shorten, telling_words
 from mcp_compaction.model import Item, Message, SummaryRequest
 
 _MOST_CHARS = 240
+_FEWEST_TELLING = 2  # words that say something, in what counts as a request
+_FEWEST_ALONE = 4  # such words, in a sentence that asks beside a yes
 
 
 class Speech(NamedTuple):
@@ -26,6 +32,21 @@ class Speech(NamedTuple):
     text: str
     sentences: tuple[Sentence, ...]
 
+    @property
+    def is_only_a_rule(self) -> bool:
+        """Whether it is one sentence, and that a rule."""
+        return len(self.sentences) == 1 and bool(find_rules(self.text))
+
+    @property
+    def says_something(self) -> bool:
+        """Whether a user says more here than yes or thanks."""
+        if not self.message.is_request:
+            return False
+        if is_acceptance(self.text):
+            longer = (s for s in self.sentences if len(telling_words(s.text)) >= _FEWEST_ALONE)
+            return any(is_asking(sentence, firmly=True) for sentence in longer)
+        return len(telling_words(self.text)) >= _FEWEST_TELLING
+
 
 @dataclass(frozen=True)
 class Reading:
@@ -34,18 +55,14 @@ class Reading:
     request: SummaryRequest
 
     @cached_property
-    def _all(self) -> tuple[Message, ...]:
-        return conversation_of((*self.request.messages, *self.request.later))
-
-    @cached_property
     def messages(self) -> tuple[Message, ...]:
         """The conversation of the span."""
-        return tuple(m for m in self._all if m.seq <= self.request.last)
+        return tuple(m for m in self.window if self.is_in_span(m.ref))
 
     @cached_property
     def later(self) -> tuple[Message, ...]:
         """The conversation that stays in the window after the span."""
-        return tuple(m for m in self._all if m.seq > self.request.last)
+        return tuple(m for m in self.window if m.seq > self.request.last)
 
     @cached_property
     def said(self) -> tuple[Speech, ...]:
@@ -60,14 +77,27 @@ class Reading:
     @cached_property
     def said_earlier(self) -> tuple[Speech, ...]:
         """What users said before the span and is still in the window."""
-        return _speeches([m for m in conversation_of(self.request.earlier) if m.is_request])
+        return _speeches([m for m in self.window if m.seq < self.request.first and m.is_request])
+
+    @cached_property
+    def requests(self) -> tuple[Speech, ...]:
+        """The messages of the window in which a user asks for something, led to a call or was not
+        answered; all in which one says something, where none is seen to ask, as in a language that
+        has no lexicon."""
+        said = (*self.said_earlier, *self.said, *self.said_later)
+        telling = [one for one in said if one.says_something]
+        asking = {one.message.seq for one in telling if any(map(is_asking, one.sentences))}
+        unanswered = {o.message.seq for o in telling} - self.answered_in_words
+        if not asking and not any(seq < self.end for seq in unanswered):
+            return tuple(telling)
+        return tuple(one for one in telling if one.message.seq in asking | unanswered)
 
     @cached_property
     def answered_in_words(self) -> frozenset[int]:
         """The numbers of the users' messages that an assistant answered without any call."""
         found: set[int] = set()
         asked = 0
-        for message in self._all:
+        for message in (*self.messages, *self.later):
             if message.is_request:
                 asked = message.seq
             elif message.calls:
@@ -78,22 +108,28 @@ class Reading:
         return frozenset(found)
 
     @cached_property
-    def ledger(self) -> Ledger:
-        """What calls did in the span and after it."""
-        return ledger_of(self._all)
+    def window(self) -> Conversation:
+        """The conversation of the span, before it and after it, as far as the window holds it."""
+        request = self.request
+        return conversation_of((*request.earlier, *request.messages, *request.later))
 
     @cached_property
-    def window(self) -> Ledger:
-        """What calls did in the span, before it and after it, as far as the window holds them."""
-        request = self.request
-        if not request.earlier:
-            return self.ledger
-        return ledger_of(conversation_of((*request.earlier, *request.messages, *request.later)))
+    def ledger(self) -> Ledger:
+        """What calls did in the window."""
+        return ledger_of(self.window)
 
     @cached_property
     def entries(self) -> tuple[CallEntry, ...]:
         """The calls of the span."""
         return tuple(e for e in self.ledger.entries if self.is_in_span(e.ref))
+
+    def where(self, entry: CallEntry) -> str:
+        """The folder of a command as a line tells it, where not all ran in one."""
+        return f" in {entry.folder}" if entry.folder and len(self._folders) > 1 else ""
+
+    @cached_property
+    def _folders(self) -> frozenset[str]:
+        return frozenset(e.folder for e in self.ledger.entries if e.folder.startswith("/"))
 
     @cached_property
     def is_talk(self) -> bool:
@@ -103,7 +139,7 @@ class Reading:
     @property
     def end(self) -> int:
         """The number of the newest message of the window."""
-        return self._all[-1].seq if self._all else self.request.last
+        return self.window[-1].seq if self.window else self.request.last
 
     def supports(self, item: Item) -> bool:
         """Whether the exact words of a line stand in the messages that it names, paths by their
@@ -118,11 +154,18 @@ class Reading:
 
     @cached_property
     def _by_ref(self) -> dict[str, Message]:
-        return {message.ref: message for message in (*self.request.earlier, *self._all)}
+        return {message.ref: message for message in self.window}
 
     def is_in_span(self, ref: str) -> bool:
         """Whether a message is one of the span."""
-        return int(ref[1:]) <= self.request.last
+        return self.request.first <= int(ref[1:]) <= self.request.last
+
+
+def is_asking(sentence: Sentence, firmly: bool = False) -> bool:
+    """Whether a sentence asks for something."""
+    shown = find_sign("request", sentence)
+    is_shown = shown is not None and (not firmly or shown.sign.strength == "firm")
+    return is_shown or sentence.text.endswith(remarks.QUESTION_MARKS)
 
 
 def _speeches(messages: Sequence[Message]) -> tuple[Speech, ...]:

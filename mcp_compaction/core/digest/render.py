@@ -107,7 +107,7 @@ def _say_file(text: str, value: AccountValue) -> str:
 
 def _say_failure(text: str, value: AccountValue) -> str:
     cause = f": {value.more}" if value.more else ""
-    return f"{value.status}{_say_times(value)}, not done since in that form: {text}{cause}"
+    return f"{value.status}{_say_times(value)}, not run again in that form: {text}{cause}"
 
 
 def _say_tests(text: str, value: AccountValue) -> str:

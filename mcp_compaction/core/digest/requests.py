@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from itertools import islice
+from collections.abc import Iterable, Iterator
 
-from mcp_compaction.core.digest.reading import Reading, Speech, short
+from mcp_compaction.core.digest.reading import Reading, Speech, is_asking, short
 from mcp_compaction.core.log.commands import command_line_of
-from mcp_compaction.core.log.decisions import is_acceptance
 from mcp_compaction.core.log.ledger import CallEntry
 from mcp_compaction.core.text import remarks
 from mcp_compaction.core.text.rules import find_rules
@@ -17,7 +15,6 @@ from mcp_compaction.core.text.words import fold, telling_words
 from mcp_compaction.model import AccountValue, Item
 
 _FEWEST_TELLING = 2  # words that say something, in what counts as a request
-_FEWEST_ALONE = 4  # such words, in a sentence that is understood without those around it
 _MOST_REQUESTS = 12
 _MOST_CHARS = 320  # of the request in force
 _MOST_BEFORE, _CHARS_BEFORE = 6, 140
@@ -30,11 +27,13 @@ def goal_items(reading: Reading) -> Iterator[Item]:
     """The newest request of the span in the user's words, then those before it."""
     if not _is_work(reading):
         return
-    later = next(_requests_among(reading.said_later, reading), None)
-    if later is not None and reading.request.is_newest:
-        yield _request_item(later, "in force")
-    for place, one in enumerate(islice(_requests_among(reading.said, reading), _MOST_BEFORE + 1)):
-        if place or later is not None:
+    last = reading.request.last
+    later = _newest_first(one for one in reading.requests if one.message.seq > last)
+    if later and reading.request.is_newest:
+        yield _request_item(later[0], "in force")
+    in_span = (o for o in reading.requests if reading.request.first <= o.message.seq <= last)
+    for place, one in enumerate(_newest_first(in_span)[: _MOST_BEFORE + 1]):
+        if place or later:
             yield _request_item(one, "before")
         elif one.message.via == "host":
             text, refs = short(one.text, _MOST_CHARS), (one.message.ref,)
@@ -42,6 +41,12 @@ def goal_items(reading: Reading) -> Iterator[Item]:
             yield Item(text=text, refs=refs, provenance="verbatim", value=value)
         else:
             yield _request_item(one, "told", _MOST_CHARS)
+
+
+def _newest_first(asked: Iterable[Speech]) -> list[Speech]:
+    """Requests, the newest first; a rule alone is one where nothing else is."""
+    found = [*asked][::-1]
+    return [one for one in found if not one.is_only_a_rule] or found
 
 
 def _is_work(reading: Reading) -> bool:
@@ -58,68 +63,13 @@ def _request_item(one: Speech, status: str, most: int = _CHARS_BEFORE) -> Item:
 
 def request_in_force(reading: Reading) -> Speech | None:
     """The newest request of the window that is more than a rule."""
-    said = (*reading.said_earlier, *reading.said, *reading.said_later)
-    found = next(_requests_among(said, reading), None)
-    return None if found is None or _is_only_a_rule(found) else found
-
-
-def _requests_among(said: Sequence[Speech], reading: Reading) -> Iterator[Speech]:
-    """The messages in which a user asks for something, the newest first; all in which one says
-    something, where none in the window is seen to ask, as in a language that has no lexicon. A
-    rule alone is one where nothing else is."""
-    window = (*reading.said_earlier, *reading.said, *reading.said_later)
-    has_request = any(_asks(one) or _led_to_calls(one, reading) for one in window)
-    telling = [one for one in reversed(said) if _says_something(one)]
-    asked = [one for one in telling if not has_request or _is_request(one, reading)]
-    return iter([one for one in asked if not _is_only_a_rule(one)] or asked)
-
-
-def _is_request(one: Speech, reading: Reading) -> bool:
-    """Whether a user asks for something here; words that do not are a request where they led to a
-    call or nobody has answered them."""
-    if not _says_something(one):
-        return False
-    return one.message.seq not in reading.answered_in_words or _asks(one)
-
-
-def _led_to_calls(one: Speech, reading: Reading) -> bool:
-    is_left = one.message.seq not in reading.answered_in_words and one.message.seq < reading.end
-    return is_left and _says_something(one)
-
-
-def _asks(one: Speech) -> bool:
-    return _says_something(one) and any(map(_is_asking, one.sentences))
-
-
-def _says_something(one: Speech) -> bool:
-    """Whether a user says more here than yes or thanks."""
-    if not one.message.is_request:
-        return False
-    if is_acceptance(one.text):
-        return any(map(_asks_anew, one.sentences))
-    return len(telling_words(one.text)) >= _FEWEST_TELLING
-
-
-def _is_only_a_rule(one: Speech) -> bool:
-    return len(one.sentences) == 1 and bool(find_rules(one.text))
-
-
-def _asks_anew(sentence: Sentence) -> bool:
-    """Whether a sentence beside a yes asks for something else, so that it is understood alone."""
-    shown = find_sign("request", sentence)
-    is_firm = shown is not None and shown.sign.strength == "firm"
-    is_question = sentence.text.endswith(remarks.QUESTION_MARKS)
-    return (is_firm or is_question) and len(telling_words(sentence.text)) >= _FEWEST_ALONE
-
-
-def _is_asking(sentence: Sentence) -> bool:
-    is_question = sentence.text.endswith(remarks.QUESTION_MARKS)
-    return is_question or find_sign("request", sentence) is not None
+    found = next(iter(_newest_first(reading.requests)), None)
+    return None if found is None or found.is_only_a_rule else found
 
 
 def main_sentence(one: Speech) -> str:
     """The first sentence of a request that asks for something, or else that says something."""
-    asking = (s.text for s in one.sentences if _is_asking(s) and _tells(s.text))
+    asking = (s.text for s in one.sentences if is_asking(s) and _tells(s.text))
     spoken = (said for said in split_sentences(one.text) if is_speech(said) and _tells(said))
     return next(asking, None) or next(spoken, one.text)
 

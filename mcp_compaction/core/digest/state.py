@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from mcp_compaction.core.digest.reading import Reading, short
 from mcp_compaction.core.log.commands import command_line_of, program_of
-from mcp_compaction.core.log.failures import causes_of, ending_of, is_run_of_tests
-from mcp_compaction.core.log.ledger import CHANGED, CallEntry, Commit, FileState
+from mcp_compaction.core.log.endings import causes_of, ending_of, is_run_of_tests
+from mcp_compaction.core.log.ledger import CHANGED, CallEntry, FileState
 from mcp_compaction.core.log.tasks import read_tasks
 from mcp_compaction.core.log.tool_calls import is_background
 from mcp_compaction.core.text.paths import is_inside
@@ -20,7 +20,6 @@ _MOST_UNKNOWN = 8
 MOST_CHANGED = 2  # files named as changed since a run of tests; DONE names them all
 _BRANCH = pattern_of(r"^\s*On branch (\S+)|^Switched to (?:a new )?branch '([^']+)'")
 _JOB = pattern_of(r"\b(?:id|ID|pid|PID)\b\W{1,4}([\w-]{3,64})")
-_REVERTS = pattern_of(r'Revert "(.+)"$')
 
 
 def state_items(reading: Reading) -> list[Item]:
@@ -32,9 +31,9 @@ def _test_runs(reading: Reading) -> Iterator[Item]:
     """The last result of each program that tests or builds, and what was changed after it; none
     where a later run of it did not say how it ended."""
     last: dict[str, CallEntry] = {}
-    for entry in reading.window.entries:
+    for entry in reading.ledger.entries:
         if entry.action.kind == "run" and entry.ending != "refused":
-            program = f"{program_of(entry.action.target)}{entry.where}"
+            program = f"{program_of(entry.action.target)}{reading.where(entry)}"
             last.pop(program, None)
             result = entry.result if entry.ending in ("done", "failed") else None
             if result is not None and is_run_of_tests(result):
@@ -51,7 +50,7 @@ def _test_runs(reading: Reading) -> Iterator[Item]:
             key=program_of(entry.action.target),
         )
         refs = (entry.ref, entry.result_ref, *(state.ref for state in changed))
-        line = f"{command_line_of(entry.action.target)}{entry.where}"
+        line = f"{command_line_of(entry.action.target)}{reading.where(entry)}"
         yield Item(text=line, refs=tuple(dict.fromkeys(refs)), value=value)
 
 
@@ -59,7 +58,7 @@ def _changed_after(reading: Reading, entry: CallEntry) -> list[FileState]:
     after = int(entry.result_ref[1:])
     return [
         state
-        for state in reading.window.files.values()
+        for state in reading.ledger.files.values()
         if state.word in CHANGED
         and int(state.ref[1:]) > after
         and _may_be_in(state.path, entry.folder)
@@ -72,13 +71,13 @@ def _may_be_in(path: str, folder: str) -> bool:
 
 def _repository(reading: Reading) -> Iterator[Item]:
     """The last commit with its branch, or else the branch."""
-    if reading.window.commits:
-        commit = reading.window.commits[-1]
+    if reading.ledger.commits:
+        commit = reading.ledger.commits[-1]
         value = AccountValue(kind="commit", status=commit.id, more=commit.branch)
         yield Item(text=short(commit.subject, 100), refs=(commit.ref,), value=value)
         return
     branch, where = "", ""
-    for entry in reading.window.entries:
+    for entry in reading.ledger.entries:
         text = entry.result.text[:400] if entry.result else ""
         if "git" in entry.action.target and (found := _BRANCH.search(text)):
             branch, where = next(filter(None, found.groups())), entry.result_ref
@@ -88,7 +87,7 @@ def _repository(reading: Reading) -> Iterator[Item]:
 
 def _jobs(reading: Reading) -> Iterator[Item]:
     """What was started in the background and no later call speaks of, the newest first."""
-    entries = reading.window.entries
+    entries = reading.ledger.entries
     for place in range(len(entries) - 1, -1, -1):
         entry = entries[place]
         if not is_background(entry.call) or entry.ending not in ("done", "running"):
@@ -109,7 +108,7 @@ def done_items(reading: Reading) -> list[Item]:
             refs=(commit.ref,),
             value=AccountValue(kind="commit", status=commit.id),
         )
-        for commit in _standing_commits(reading.ledger.commits)
+        for commit in reversed(reading.ledger.commits)
         if reading.is_in_span(commit.ref)
     ]
     done = AccountValue(kind="request", status="done")
@@ -121,28 +120,15 @@ def done_items(reading: Reading) -> list[Item]:
     return [*commits[:2], *_file_items(reading), *closed, *commits[2:]]
 
 
-def _standing_commits(commits: Sequence[Commit]) -> Sequence[Commit]:
-    """The commits that no later one reverted, the newest first; where two have the subject that a
-    revert names, nobody knows which is meant."""
-    standing: dict[str, Commit] = {}
-    by_subject: dict[str, list[str]] = {}
-    for commit in commits:
-        reverts = _REVERTS.match(commit.subject)
-        meant = by_subject.get(reverts[1], []) if reverts else []
-        if len(meant) == 1:
-            standing.pop(meant.pop(), None)
-        standing[commit.id] = commit
-        by_subject.setdefault(commit.subject, []).append(commit.id)
-    return list(standing.values())[::-1]
-
-
 def _file_items(reading: Reading) -> Iterator[Item]:
     """How each file stands that was changed in the span, the newest first; in the newest digest
     then those that steps after the span changed, until a digest of theirs tells of them."""
     newest_first = [s for s in reversed(reading.ledger.files.values()) if s.word != "read"]
-    in_span = [state for state in newest_first if _is_named_in_span(reading, state)]
+    in_span = [state for state in newest_first if reading.is_in_span(state.ref)]
+    later = newest_first if reading.request.is_newest else []
+    later = [state for state in later if int(state.ref[1:]) > reading.request.last]
     yield from (_file_item(state) for state in in_span if state.word != "unknown")
-    unknown = [state for state in in_span if state.word == "unknown"][:_MOST_UNKNOWN]
+    unknown = [s for s in (*in_span, *later) if s.word == "unknown"][:_MOST_UNKNOWN]
     if unknown:
         state = unknown[0]
         since = f"{state.ref}{f' ({state.note})' if state.note else ''}"
@@ -151,19 +137,9 @@ def _file_items(reading: Reading) -> Iterator[Item]:
             refs=tuple(dict.fromkeys(state.known_at for state in unknown)),
             value=AccountValue(kind="file", status="unknown", more=since),
         )
-    for state in newest_first if reading.request.is_newest else ():
-        if state not in in_span and state.word != "unknown" and state.has_ended:
-            yield _file_item(state)
+    yield from (_file_item(s) for s in later if s.word != "unknown" and s.has_ended)
 
 
 def _file_item(state: FileState) -> Item:
     value = AccountValue(kind="file", status=state.word, more=state.note)
     return Item(text=state.path, refs=(state.ref,), value=value)
-
-
-def _is_named_in_span(reading: Reading, state: FileState) -> bool:
-    """Whether the span names a file that was changed there, or later if no digest follows."""
-    if reading.is_in_span(state.ref) or not reading.request.is_newest:
-        return reading.is_in_span(state.ref)
-    name = state.path.rpartition("/")[2]
-    return any(name in entry.action.target for entry in reading.entries)

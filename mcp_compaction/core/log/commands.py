@@ -1,4 +1,4 @@
-"""Tells command lines: the program that does the work, whether it only looks, how it is written."""
+"""Tells command lines: the program that does the work, whether it searches, how it is written."""
 
 from __future__ import annotations
 
@@ -24,20 +24,9 @@ def main_command_of(line: str) -> Command | None:
 def is_search(line: str) -> bool:
     """Whether a line only looks for something: that there is none is no failure."""
     main = main_command_of(line)
-    return main is not None and _searches(main)
-
-
-def _searches(command: Command) -> bool:
-    does_more = not programs().does_with_found.isdisjoint(command.words)
-    return command.name in programs().searches and not does_more
-
-
-def only_looks(line: str) -> bool:
-    """Whether a line only shows what is there: a search, a file, what git has."""
-    main = main_command_of(line)
-    if main is None:
-        return commands_of(line) is not None
-    return main.name == "git" or main.name in programs().beside or _searches(main)
+    if main is None or main.name not in programs().searches:
+        return False
+    return programs().does_with_found.isdisjoint(main.words)
 
 
 @lru_cache(maxsize=2_048)

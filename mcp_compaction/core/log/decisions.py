@@ -97,6 +97,7 @@ def turns_back(text: str, languages: tuple[str, ...] | None = None) -> bool:
     return shown is not None and shown.sign.strength == "firm"
 
 
+@lru_cache(maxsize=8_192)
 def turns_back_only(text: str) -> bool:
     """Whether a text takes back what was said before it and names nothing: "scrap that"."""
     return turns_back(text) and not subject_words(text)

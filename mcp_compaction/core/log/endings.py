@@ -1,21 +1,29 @@
-"""Tells how calls ended by their results: done, refused, interrupted, failed, not yet known."""
+"""Tells how calls ended by their results: done, refused, interrupted, failed, not yet known; how a
+run of tests or a build sums itself up, and why it failed."""
 
 from __future__ import annotations
 
 import re
 from functools import cache
-from shlex import split
 from typing import Literal
 
-from mcp_compaction.core.log.failures import is_failure
+from mcp_compaction.core.log.identifiers import (
+    COUNT,
+    COUNT_END,
+    error_lines,
+    exit_code,
+    outcome_of,
+)
 from mcp_compaction.core.text.patterns import pattern_of
+from mcp_compaction.core.text.words import one_line
 from mcp_compaction.lexicon.tools import Ending, EndingSign, known_endings
 from mcp_compaction.model import ToolResult
 
 CallEnding = Ending | Literal["done"]
 
 _OPENING = 5_000  # characters; a host repeats a whole command before it says that it timed out
-_CLOSING = 4_000
+_MOST_CHARS = 4_000  # at either end of an answer; what sums it up stands there
+_MOST_TESTS = 5
 _TRACE = "Traceback (most recent call last)"
 _RUNS_OTHERS = (  # a shell, by its name or its script's, or sudo
     r"(?:-?(?:\S*/)?(?:(?:ba|z|da|k|a)?sh|sudo)|\S+\.(?:ba|z)?sh|\(eval\))(?::\d+)?"
@@ -25,13 +33,6 @@ _NOT_FOUND = pattern_of(  # what a shell says of a program, and Python of a modu
     r"|^(?:Error: )?\S+: (?:line \d+: \S+: )?command not found(?:: \S+)?$"
     r"|^(?:\S+: )?\S*python[\d.]*: No module named \S+$",
     re.M,
-)
-_UNPARSED = pattern_of(  # all that is told of a command whose quotation has no end
-    r"\s*(?:<returncode>\d+</returncode>\s*|(?:Error: )?[Ee]xit code:? \d+\s*)?"
-    r"(?:\S*/)?(?:(?:ba|z|da|k|a)?sh|\(eval\)):(?: ?-c:)? ?(?:line )?\d+: "
-    r"(?:Syntax error: Unterminated quoted string|unmatched ['\"`]"
-    r"|unexpected EOF while looking for matching .{1,9}"
-    r"(?:\n\S+: (?:-c: )?line \d+: syntax error: unexpected end of file)?)\s*"
 )
 _NOT_FOUND_SIGNS = ("not found", ": No module named")
 
@@ -47,24 +48,12 @@ def ending_of_call(result: ToolResult) -> CallEnding:
 
 def has_not_begun(result: ToolResult) -> bool:
     """Whether a result says that the program to run was not found."""
-    end = result.text[-_CLOSING:]
+    end = result.text[-_MOST_CHARS:]
     return any(sign in end for sign in _NOT_FOUND_SIGNS) and bool(_NOT_FOUND.search(end))
 
 
-def is_unparsed(command: str, result: ToolResult) -> bool:
-    """Whether a command of one line opens a quotation that it does not close, and all that the
-    shell said is that: it ran nothing of it. Of several lines it runs those before."""
-    if "\n" in command or not _UNPARSED.fullmatch(result.text[:_OPENING]):
-        return False
-    try:
-        split(command)
-    except ValueError:
-        return True
-    return False
-
-
 def _ends_in_trace(text: str) -> bool:
-    return f"\n{_TRACE}" in f"\n{text[-_CLOSING:]}"
+    return f"\n{_TRACE}" in f"\n{text[-_MOST_CHARS:]}"
 
 
 def is_said(sign: EndingSign, opening: str) -> bool:
@@ -85,3 +74,105 @@ def _any_sign() -> re.Pattern[str]:
     return re.compile(
         "|".join(f"(?:{sign.says or re.escape(sign.begins)})" for sign in known_endings()), re.S
     )
+
+
+# How a run sums itself up
+
+# Of a whole line.
+_SUMMARY = pattern_of(
+    r"[ \t=]*(?:\[[A-Z]+\] )?(?:"
+    r"Tests?: +\d.+|\d+ (?:passing|failing)\b.*|\d+ examples?, \d+ failures?.*"
+    r"|test result: .+|BUILD (?:FAILED|FAILURE|SUCCESS\w*)\b.*|FAILED \(\w+=.+\)|Ran \d+ tests? .+"
+    r"|error: could not compile .+|error: build failed.*|make(?:\[\d+\])?: \*\*\* .+"
+    r"|npm ERR! code .+|npm error code .+|Found \d+ (?:errors?|problems?)\b.*|[✖✗] \d+ problems?.*"
+    r"|Success: no issues found.*|\d+ errors?, \d+ warnings?.*|All checks passed!"
+    r"|(?:webpack|vite|Compiled).{0,40}(?:compiled|built|success\w*|with \d+ (?:error|warning)).*"
+    r"|Compilation (?:failed|succeeded).*|ok  ?\t?\S+\t[\d.(]+.*|FAIL\t\S+.*|\d+ tests? (?:passed"
+    r"|failed|completed).*|no tests ran\b.*)[ \t=]*$",
+)
+_COUNTED = pattern_of(rf"{COUNT}(?:passed|failed|errors?){COUNT_END}")
+_COUNTS_TESTS = pattern_of(rf"{COUNT}(?:passed|failed){COUNT_END}")
+_MOST_SUMMARY = 100
+
+
+def ending_of(result: ToolResult) -> str:
+    """How a command ended: its exit code, and the line that sums up a test run or a build."""
+    how = outcome_of(result)
+    if _COUNTED.search(how):
+        return how
+    summary = one_line(_summary_in(result.text).strip(" \t="))[:_MOST_SUMMARY]
+    return ", ".join(part for part in (how, summary) if part)
+
+
+def is_run_of_tests(result: ToolResult) -> bool:
+    """Whether a result sums up a run of tests, checks or a build."""
+    return bool(_COUNTED.search(outcome_of(result)) or _summary_in(result.text))
+
+
+def _summary_in(text: str) -> str:
+    """The last line of a text that sums up a test run or a build; blank where none does."""
+    lines = reversed(text[-_MOST_CHARS:].split("\n"))
+    return next(filter(_sums_up, lines), "")
+
+
+def _sums_up(line: str) -> bool:
+    if ("passed" in line or "failed" in line) and _COUNTS_TESTS.search(line):
+        return True
+    return bool(_SUMMARY.match(line))
+
+
+def is_failure(result: ToolResult) -> bool:
+    """Whether a command plainly failed."""
+    if result.is_error or exit_code(result):
+        return True
+    end = result.text[-_MOST_CHARS:]
+    return any(sign in end for sign in _FAILED_SIGNS) and bool(_FAILED.search(ending_of(result)))
+
+
+_FAILED = pattern_of(
+    r"\b[1-9]\d* (?:failed|failing|errors?|failures?|problems?)\b(?![./_-]\w)|FAIL"
+    r"|could not compile"
+    r"|build failed|\*\*\*|npm (?:ERR!|error)|[Cc]ompilation failed"
+)
+_FAILED_SIGNS = ("fail", "FAIL", "error", "ERR!", "problem", "compile", "***")
+
+
+# Why it failed
+
+_FAILED_TEST = pattern_of(r"^(?:FAILED|FAIL:) \S")
+_ASSERTED = pattern_of(r"^E\s+")  # pytest's sign for the lines of a failed assertion
+# Source that names an error has not met one.
+_IS_CODE = pattern_of(
+    r"^(?:\d+[\s:|→-]+)?(?:@|except|raise|catch|throw|throws|elif|if|assert|return|import|from|class"
+    r"|def|case|#|//|\*|/\*|print|log|console|[\w.]*log\w*\.)(?:\b|\W)|[{;]$"
+    r"|(?<!\.)\.{4,}+.{0,40}(?:Passed|Skipped)$"  # nor has a check among others that passed
+)
+# What says that a command failed and not why: its exit code, a bare "Error", a host's fold.
+_NO_CAUSE = pattern_of(
+    r"^\W*(?:exit(?:ed)?|return ?code|process (?:exited|finished))\b"
+    r"|.*\b(?:exited|executed|finished) with (?:exit )?(?:code|status) \d+\W*$"
+    r"|(?:\W*\berrors?\b)+\W*$|^… \+\d+ lines\b"
+    r"|^error: (?:could not compile|aborting|build failed)",
+    re.I,
+)
+
+
+def causes_of(result: ToolResult) -> tuple[str, ...]:
+    """The lines that say why a tool's answer is a failure: the tests that failed, or the last that
+    names an error, or else the last words."""
+    found = [
+        line
+        for line in error_lines(result.text)
+        if not (_IS_CODE.search(line) or _NO_CAUSE.match(line))
+    ]
+    if found and _FAILED_TEST.match(found[-1]):
+        return tuple(dict.fromkeys(filter(_FAILED_TEST.match, found)))[:_MOST_TESTS]
+    if found:
+        return (_ASSERTED.sub("", found[-1]),)
+    if not result.is_error and not exit_code(result):
+        return ()
+    text = result.text[:_MOST_CHARS] if result.is_error else result.text[-_MOST_CHARS:]
+    lines = [line.strip() for line in text.split("\n")]
+    told = [line for line in lines if line and not _NO_CAUSE.match(line)]
+    last = told[0] if told and result.is_error else told[-1] if told else ""
+    return (last,) if last and not _sums_up(last) else ()

@@ -57,9 +57,10 @@ _KEY_BACKWARDS = pattern_of(r"[\"']?\s?([\w.-]{1,40}[A-Za-z_])(?![\w.-])")
 _MOST_BACKWARDS = 44
 # Each way begins with a plain sign, so that a search passes over all the others at once.
 _ERROR_WORD = pattern_of(
-    r"E(?:rror|xception)\b: ?\S|F(?:ailure\b: ?\S|AILED|ATAL)|panic:|error[\[:]|fatal:"
+    r"E(?:rror|xception)\b: ?\S|F(?:ailure\b: ?\S|AILED|ATAL)|pani(?:c:|cked at )"
+    r"|error(?:[\[:]| [A-Z]+\d+:)|fatal:"
 )
-_ERROR_SIGNS = ("rror:", "Exception:", "Failure:", "FAILED", "FATAL", "panic:", "error[", "fatal:")
+_ERROR_SIGNS = ("rror:", "Exception:", "Failure:", "FAILED", "FATAL", "panic", "error", "fatal:")
 _RULED = pattern_of(r"(?<!=)={6,}+ .{1,300} ={6,}$")  # a heading of a report
 _EXIT_CODE = pattern_of(
     r"(?:\b(?:exit(?:ed)?(?: with)?(?: code| status)?|returncode)[ :=]{1,3}|<returncode>)"

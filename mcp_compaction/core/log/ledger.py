@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import re
-from collections import deque
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from fnmatch import fnmatchcase
 from typing import Literal, NamedTuple
 
-from mcp_compaction.core.log.commands import main_command_of, program_of
+from mcp_compaction.core.log.commands import is_search, main_command_of
 from mcp_compaction.core.log.effects import Effect, effects_of
-from mcp_compaction.core.log.endings import CallEnding, ending_of_call, is_unparsed
+from mcp_compaction.core.log.endings import CallEnding, ending_of_call, has_not_begun
 from mcp_compaction.core.log.recent import read_recent_once
-from mcp_compaction.core.log.reports import reports_of
-from mcp_compaction.core.log.tool_calls import Action, action_of
-from mcp_compaction.core.text.paths import is_inside
+from mcp_compaction.core.log.tool_calls import Action, action_of, answers_of
 from mcp_compaction.core.text.patterns import pattern_of
+from mcp_compaction.core.text.words import one_line
 from mcp_compaction.model import Message, ToolCall, ToolResult
 
 FileWord = Literal[
@@ -36,8 +33,8 @@ _SAYS_UNCHANGED = pattern_of(r"\(No changes\)|No replacement was performed|No ch
 _MAKES_COMMITS = pattern_of(r"commit|revert|cherry-pick")
 _COMMIT = pattern_of(r"^\s*\[(?P<on>[^\]\n]{1,80}) (?P<id>[0-9a-f]{7,40})\] (?P<subject>.+)$")
 _MOST_CHARS = 4_000
-_MOST_CALLS = 40  # of the last ones a run may tell what became of files they named
 _NO_RESULT = "no result seen"
+_CHANGES = ("write", "edit")
 
 
 class FileState(NamedTuple):
@@ -71,12 +68,28 @@ class CallEntry(NamedTuple):
     ending: CallEnding
     ref: str  # of the message that made the call
     result_ref: str  # of the message that answered it, or else of the same
-    folder: str = ""  # it went to for its work, where others of its family went elsewhere
 
     @property
-    def where(self) -> str:
-        """The folder as a line tells it."""
-        return f" in {self.folder}" if self.folder else ""
+    def folder(self) -> str:
+        """The folder that a command went to for its work."""
+        main = main_command_of(self.action.target) if self.action.kind == "run" else None
+        return main.folder if main is not None else ""
+
+    @property
+    def form(self) -> str:
+        """What makes two calls the same: the command line, or the file to change."""
+        action = self.action
+        if action.kind == "run":
+            return f"run {one_line(action.target)}"
+        does = "change" if action.kind in _CHANGES else f"{self.call.name} {action.kind}"
+        return f"{does} {action.target.removeprefix('./')}"
+
+
+class Failure(NamedTuple):
+    """The last call of a form that failed, and how often in a row it did."""
+
+    entry: CallEntry
+    times: int
 
 
 class Commit(NamedTuple):
@@ -89,11 +102,13 @@ class Commit(NamedTuple):
 
 
 class Ledger(NamedTuple):
-    """The calls of some messages in order, the last state of each file, and the commits."""
+    """The calls of some messages in order, the last state of each file, the commits, and what
+    failed and was not done since."""
 
     entries: tuple[CallEntry, ...]
     files: dict[str, FileState]
     commits: tuple[Commit, ...]
+    failures: tuple[Failure, ...]  # the newest first
 
 
 def ledger_of(messages: Iterable[Message]) -> Ledger:
@@ -103,59 +118,50 @@ def ledger_of(messages: Iterable[Message]) -> Ledger:
 
 @read_recent_once
 def _read_ledger(messages: Sequence[Message]) -> Ledger:
-    entries = tuple(_tell_places(tuple(_entries_of(messages))))
+    entries = tuple(_entries_of(messages))
     files = _Files()
     commits: list[Commit] = []
     for entry in entries:
         files.note(entry)
         commits += _commits_of(entry)
-    return Ledger(entries, files.states(), tuple(commits))
+    states = files.states()
+    return Ledger(entries, states, tuple(commits), tuple(_failures_of(entries, states))[::-1])
+
+
+def _failures_of(entries: Iterable[CallEntry], files: dict[str, FileState]) -> Iterator[Failure]:
+    """The last failure of each form that was not done since; a file that could not be changed and
+    was changed since by whatever call has nothing to tell, nor has a search that found nothing."""
+    standing: dict[str, Failure] = {}
+    for entry in entries:
+        if entry.ending in ("failed", "timed out") and not _has_searched(entry):
+            before = standing.pop(entry.form, None)
+            standing[entry.form] = Failure(entry, before.times + 1 if before else 1)
+        elif entry.ending == "done" and standing:
+            standing.pop(entry.form, None)
+    return (one for one in standing.values() if not _is_changed_since(one.entry, files))
+
+
+def _is_changed_since(entry: CallEntry, files: dict[str, FileState]) -> bool:
+    state = files.get(entry.action.target.removeprefix("./"))
+    if state is None or entry.action.kind not in _CHANGES:
+        return False
+    return state.word in CHANGED and int(state.ref[1:]) > int(entry.ref[1:])
+
+
+def _has_searched(entry: CallEntry) -> bool:
+    """Whether a search did run: that it found nothing, or not all was there, is no failure."""
+    is_one = entry.action.kind == "run" and is_search(entry.action.target)
+    return is_one and not (entry.result is not None and has_not_begun(entry.result))
 
 
 def _entries_of(messages: Sequence[Message]) -> Iterator[CallEntry]:
-    """Each call in order; some providers number the calls of a turn anew."""
-    answers: dict[tuple[str, str], tuple[str, ToolResult]] = {}
-    made: dict[str, str] = {}
-    for message in messages:
-        for result in message.results:
-            if result.call in made:
-                answers[made[result.call], result.call] = (message.ref, result)
-        for call in message.calls:
-            made[call.id] = message.ref
+    """Each call in order."""
+    answers = answers_of(messages)
     for message in messages:
         for call in message.calls:
             where, result = answers.get((message.ref, call.id), (message.ref, None))
             ending = ending_of_call(result) if result is not None else "running"
             yield CallEntry(call, result, action_of(call), ending, message.ref, where)
-
-
-def _tell_places(entries: Sequence[CallEntry]) -> Iterator[CallEntry]:
-    """The calls, with the folder each went to where those of its family ran in separate ones: what
-    passes in one place says nothing of another."""
-    placed = [(entry, _folder_of(entry)) for entry in entries]
-    went: dict[str, set[str]] = {}
-    for entry, folder in placed:
-        if folder:
-            went.setdefault(program_of(entry.action.target), set()).add(folder)
-    apart = {family for family, folders in went.items() if _are_separate(folders)}
-    for entry, folder in placed:
-        is_apart = bool(folder) and program_of(entry.action.target) in apart
-        yield entry._replace(folder=folder) if is_apart else entry
-
-
-def _are_separate(folders: Collection[str]) -> bool:
-    outermost = min(folders, key=len)
-    return not all(is_inside(folder, outermost) for folder in folders)
-
-
-def _folder_of(entry: CallEntry) -> str:
-    """The folder that a command went to for its work; "" where that cannot be told."""
-    command = entry.action.target
-    if entry.action.kind != "run" or "cd " not in command:
-        return ""
-    part = main_command_of(command)
-    is_told = part is not None and part.folder.startswith("/") and "$" not in part.folder
-    return part.folder if part is not None and is_told else ""
 
 
 def _commits_of(entry: CallEntry) -> Iterator[Commit]:
@@ -173,18 +179,6 @@ class _Files:
     def __init__(self) -> None:
         self._states: dict[str, FileState] = {}
         self._by_name: dict[str, list[str]] = {}
-        self._calls: deque[ToolCall] = deque(maxlen=_MOST_CALLS)
-
-    def __contains__(self, path: object) -> bool:
-        """Whether a call so far did something to a file, or one of the last few typed its path."""
-        if path in self._states or not isinstance(path, str):
-            return path in self._states
-        typed = re.compile(rf"(?<![\w/~@+-])(?:\./)?{re.escape(path)}(?![\w/])")
-        return any(
-            isinstance(value, str) and typed.search(value)
-            for call in self._calls
-            for value in call.arguments.values()
-        )
 
     def states(self) -> dict[str, FileState]:
         """The last state of each file, in the order of the last deeds."""
@@ -192,14 +186,12 @@ class _Files:
 
     def note(self, entry: CallEntry) -> None:
         """Take down what a call did; what was refused or failed did nothing."""
-        self._calls.append(entry.call)
         match entry.action.kind:
             case "read" | "write" | "edit":
                 self._note_file_tool(entry)
-            case "run" if not _was_unparsed(entry):
+            case "run":
                 for effect in effects_of(entry.action.target):
                     self._note_effect(effect, entry)
-                self._note_reports(entry)
             case _:
                 pass
 
@@ -238,14 +230,6 @@ class _Files:
         by = f"{effect.by} {effect.path}" if effect.is_glob else effect.by
         for path in self._meant(effect):
             self._make_unknown(path, by, entry)
-
-    def _note_reports(self, entry: CallEntry) -> None:
-        """Take down what a run that was done says it did; the message that says so tells it."""
-        if entry.result is None or entry.ending != "done":
-            return
-        for report in reports_of(entry.action.target, entry.result.text, self):
-            said = entry._replace(ref=entry.result_ref)
-            self._set(report.path, _WORDS[report.does], said, "(a run says)")
 
     def _do(self, effect: Effect, entry: CallEntry) -> None:
         word = _WORDS[effect.does]
@@ -298,11 +282,6 @@ class _Files:
         others = self._by_name.get(_name_of(clean), [])
         same = [p for p in others if p.endswith(f"/{clean}") or clean.endswith(f"/{p}")]
         return same[-1] if len(same) == 1 else clean
-
-
-def _was_unparsed(entry: CallEntry) -> bool:
-    result = entry.result if entry.ending == "failed" else None
-    return result is not None and is_unparsed(entry.action.target, result)
 
 
 def _complains_of(path: str, entry: CallEntry) -> bool:

@@ -6,9 +6,9 @@ import re
 from collections.abc import Sequence
 
 from mcp_compaction.core.log.conversation import conversation_of
-from mcp_compaction.core.log.failures import is_failure
+from mcp_compaction.core.log.ledger import ledger_of
 from mcp_compaction.core.log.steps import steps
-from mcp_compaction.core.log.tool_calls import action_of, answered_calls, tasks_of
+from mcp_compaction.core.log.tool_calls import tasks_of
 from mcp_compaction.core.text.injection import defuse
 from mcp_compaction.core.text.patterns import pattern_of
 from mcp_compaction.core.text.remarks import marker_groups
@@ -66,20 +66,19 @@ def find_boundary_cues(messages: Sequence[Message]) -> tuple[str, ...]:
     if not recent or recent[-1].is_open or _is_in_doubt(recent[-1].messages[-1]):
         return ()
     cues: dict[str, None] = {}
-    for step in recent:
-        for _, call, result in answered_calls(step.messages):
-            action = action_of(call)
-            if result.is_error or (action.kind == "run" and is_failure(result)):
-                cues.clear()
-            elif action.kind == "run":
-                if _PASSED.search(result.text) and not _NOT_PASSED.search(result.text):
-                    cues["tests green"] = None
-                if _COMMIT.search(action.target):
-                    cues["commit made"] = None
-            elif action.kind == "plan":
-                plan = tasks_of(call)
-                if plan and all(task.is_closed for task in plan):
-                    cues["todo closed"] = None
+    for entry in ledger_of(m for step in recent for m in step.messages).entries:
+        text = entry.result.text if entry.result is not None else ""
+        if entry.ending == "failed":
+            cues.clear()
+        elif entry.action.kind == "run" and entry.ending == "done":
+            if _PASSED.search(text) and not _NOT_PASSED.search(text):
+                cues["tests green"] = None
+            if _COMMIT.search(entry.action.target):
+                cues["commit made"] = None
+        elif entry.action.kind == "plan":
+            plan = tasks_of(entry.call)
+            if plan and all(task.is_closed for task in plan):
+                cues["todo closed"] = None
     return tuple(cues)
 
 

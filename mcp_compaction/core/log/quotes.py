@@ -115,7 +115,7 @@ def whole_of(words: str, text: str) -> str:
     return standing.whole if whole is not None and whole.how == "said" else ""
 
 
-@lru_cache(maxsize=8)
+@lru_cache(maxsize=32)
 def _read(text: str) -> tuple[Text, tuple[Span, ...]]:
     return Text(text), passed_on_spans(text)
 

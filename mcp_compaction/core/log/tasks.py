@@ -13,6 +13,7 @@ from mcp_compaction.core.log.recent import read_recent_once
 from mcp_compaction.core.log.tool_calls import (
     CLOSED,
     Task,
+    answers_of,
     is_plan,
     is_task,
     shown_checklist_of,
@@ -57,48 +58,24 @@ def read_tasks(messages: Iterable[Message]) -> TaskList:
 def _read_calls(messages: Sequence[Message]) -> TaskList:
     plan = ""
     entries: dict[str, TaskEntry] = {}
-    answers: dict[tuple[str, str], _Answer] | None = None
-    for message in messages:
-        for call in message.calls:
-            if is_plan(call):
-                if answers is None and not tasks_of(call):
-                    answers = _answers_by_call(messages)
-                shown = (answers or {}).get((message.ref, call.id), _Answer(message.ref, ""))
-                written = tasks_of(call) or shown_checklist_of(shown.text[:_MOST_CHARS])
-                if not written:
-                    continue
-                plan = message.ref if tasks_of(call) else shown.ref
-                entries = {key: entry for key, entry in entries.items() if entry.is_single}
-                entries |= {f"plan {n}": TaskEntry(ref=plan, task=t) for n, t in enumerate(written)}
-            elif is_task(call):
-                if answers is None:
-                    answers = _answers_by_call(messages)
-                answer = answers.get((message.ref, call.id), _Answer(message.ref, ""))
-                _apply_change(entries, message.ref, call, answer.text[:_OPENING])
+    calls = [(m.ref, call) for m in messages for call in m.calls if is_plan(call) or is_task(call)]
+    answers = answers_of(messages) if calls else {}
+    for ref, call in calls:
+        answer = answers.get((ref, call.id))
+        where, said = (answer[0], answer[1].text) if answer else (ref, "")
+        if is_task(call):
+            _apply_change(entries, ref, call, said[:_OPENING])
+            continue
+        written = tasks_of(call)
+        shown = written or shown_checklist_of(said[:_MOST_CHARS])
+        if shown:
+            plan = ref if written else where
+            entries = {key: entry for key, entry in entries.items() if entry.is_single}
+            entries |= {f"plan {n}": TaskEntry(ref=plan, task=t) for n, t in enumerate(shown)}
     return TaskList(plan=plan, entries=tuple(entries.values()))
 
 
 _NUMBER = pattern_of(r"#(\d{1,6})\b|\"?\b(?:task_?)?id\"?[ :=]{1,3}\"?([\w-]{1,40})", re.I)
-
-
-class _Answer(NamedTuple):
-    """The message that answers a call, and what it says."""
-
-    ref: str
-    text: str
-
-
-def _answers_by_call(messages: Sequence[Message]) -> dict[tuple[str, str], _Answer]:
-    """The answer to each call, by the message that made it."""
-    made: dict[str, str] = {}
-    found: dict[tuple[str, str], _Answer] = {}
-    for message in messages:
-        for result in message.results:
-            if result.call in made:
-                found[made[result.call], result.call] = _Answer(message.ref, result.text)
-        for call in message.calls:
-            made[call.id] = message.ref
-    return found
 
 
 def _apply_change(entries: dict[str, TaskEntry], ref: str, call: ToolCall, answer: str) -> None:

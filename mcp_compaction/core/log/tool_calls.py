@@ -9,7 +9,7 @@ from typing import Literal, NamedTuple
 
 from mcp_compaction.core.log.content import compact_json
 from mcp_compaction.core.text.patterns import pattern_of
-from mcp_compaction.lexicon.tools import ToolKind, known_tools
+from mcp_compaction.lexicon.tools import TaskState, ToolKind, known_task_states, known_tools
 from mcp_compaction.model import JsonObject, JsonValue, Message, ToolCall, ToolResult, Value
 from mcp_compaction.shell import commands_of
 
@@ -25,46 +25,9 @@ _AGENT_KEYS = ("description", "title", "name", "prompt", "task", "message", "ins
 _TASK_KEYS = ("content", "step", "subject", "title", "text", "task", "name", "description")
 _ID_KEYS = ("taskId", "task_id", "id", "todo_id", "number")
 
-TaskState = Literal["done", "active", "open", "blocked", "dropped"]
-_STATES: dict[str, TaskState] = {
-    "completed": "done",
-    "complete": "done",
-    "done": "done",
-    "finished": "done",
-    "closed": "done",
-    "resolved": "done",
-    "cancelled": "dropped",
-    "canceled": "dropped",
-    "skipped": "dropped",
-    "dropped": "dropped",
-    "deleted": "dropped",
-    "abandoned": "dropped",
-    "in_progress": "active",
-    "active": "active",
-    "doing": "active",
-    "started": "active",
-    "running": "active",
-    "blocked": "blocked",
-    "waiting": "blocked",
-    "on_hold": "blocked",
-    "stuck": "blocked",
-}
 CLOSED: tuple[TaskState, ...] = ("done", "dropped")
 _CHECKBOX = pattern_of(r"^[ \t]*(?:[-*+]|\d+[.)])[ \t]+\[(.)\][ \t]+(\S.*)$", re.M)
 _SHOWN_BOX = pattern_of(r"^[ \t⎿]*([☐☒☑◻◼])[ \t]+(\S.*)$", re.M)
-_BOXES: dict[str, TaskState] = {
-    "☒": "done",
-    "☑": "done",
-    "◼": "active",
-    "x": "done",
-    "✓": "done",
-    "✔": "done",
-    "~": "active",
-    "/": "active",
-    ">": "active",
-    "!": "blocked",
-    "-": "dropped",
-}
 
 
 class Action(NamedTuple):
@@ -164,7 +127,7 @@ def shown_checklist_of(text: str) -> tuple[Task, ...]:
 
 def _tasks_in_boxes(pattern: re.Pattern[str], text: str) -> tuple[Task, ...]:
     return tuple(
-        Task(text=match[2].strip(), state=_BOXES.get(match[1].lower(), "open"))
+        Task(text=match[2].strip(), state=_states().get(match[1].lower(), "open"))
         for match in pattern.finditer(text)
     )
 
@@ -212,7 +175,12 @@ def _state_of(entry: JsonObject) -> TaskState | None:
     said = entry.get("status", entry.get("state"))
     if not isinstance(said, str):
         return None
-    return _STATES.get(re.sub(r"[ -]", "_", said.strip().lower()), "open")
+    return _states().get(re.sub(r"[ -]", "_", said.strip().lower()), "open")
+
+
+@cache
+def _states() -> dict[str, TaskState]:
+    return {word: state for state, words in known_task_states().items() for word in words}
 
 
 def _fold_name(name: str) -> str:
@@ -238,13 +206,15 @@ def _range_of(call: ToolCall) -> str:
     return compact_json(given) if given else ""
 
 
-def answered_calls(messages: Iterable[Message]) -> Iterable[tuple[Message, ToolCall, ToolResult]]:
-    """Each result with the call it answers; some providers number the calls of a turn anew."""
-    calls: dict[str, ToolCall] = {}
+def answers_of(messages: Iterable[Message]) -> dict[tuple[str, str], tuple[str, ToolResult]]:
+    """The answer to each call, and the ref of its message, by the ref of the message that made the
+    call and the call's id: some providers number the calls of a turn anew."""
+    made: dict[str, str] = {}
+    found: dict[tuple[str, str], tuple[str, ToolResult]] = {}
     for message in messages:
         for result in message.results:
-            call = calls.get(result.call)
-            if call is not None:
-                yield message, call, result
+            if result.call in made:
+                found[made[result.call], result.call] = (message.ref, result)
         for call in message.calls:
-            calls[call.id] = call
+            made[call.id] = message.ref
+    return found

@@ -4,7 +4,7 @@ its calls, and those it spoke of again and again."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import chain, groupby, islice
+from itertools import chain, islice
 from types import MappingProxyType
 from typing import NamedTuple, cast
 
@@ -35,9 +35,7 @@ _OF_LIBRARIES = pattern_of(
 _WORDS = pattern_of(r"[A-Za-z-]+(?:/[A-Za-z-]+)+")  # and/or: more often words than a path
 _DATE = pattern_of(r"\d{4}-\d\d-\d\d")
 _END = ".,:;)"
-_RUN = pattern_of(r"^(.*?)(\d{1,4})(\D*)$")
 _SHORTEST, _LONGEST = 5, 100
-_FEWEST_IN_A_RUN = 3
 _MOST_MET = 12  # names of one message that were not typed: a listing has hundreds
 _MOST_CHARS = 20_000  # of one value or text; what is longer is the text of a file
 _FEWEST_SAID = 2  # messages of the agent that speak of a name; once is mostly in passing
@@ -58,7 +56,7 @@ def used_names(
     met: Mapping[int, Iterable[Finding]] = MappingProxyType({}),
     earlier: Sequence[str] = (),
 ) -> list[UsedName]:
-    """The names that an agent used, most often and most lately first; runs are folded.
+    """The names that an agent used, most often and most lately first.
 
     What the agent spoke of in several messages counts half as much as what it typed as often.
     Names known from `earlier` messages were used at least once, before all others. Paths, ids and
@@ -86,7 +84,7 @@ def used_names(
         if len(times) >= _FEWEST_SAID:
             worth[name] = max(worth.get(name, 0.0), _SAID * sum(times))
     found = (UsedName(name, value, last[name]) for name, value in worth.items())
-    return sorted(_fold_runs(found), key=lambda one: (-one.worth, one.last, one.text))
+    return sorted(found, key=lambda one: (-one.worth, one.last, one.text))
 
 
 def _name_met(found: Finding) -> str:
@@ -146,24 +144,3 @@ def _values_of(arguments: object) -> Iterator[str]:
             yield from _values_of(value)
     elif arguments is not None:
         yield str(arguments)
-
-
-def _fold_runs(names: Iterable[UsedName]) -> Iterator[UsedName]:
-    """Names that differ in one number as one: `part_1..33.py`; each date is a value of its own."""
-    parted: dict[tuple[str, str], list[tuple[int, UsedName]]] = {}
-    for one in names:
-        found = None if _DATE.fullmatch(one.text) else _RUN.match(one.text)
-        if found is None or found[2].startswith("0") or not (found[1] or found[3]):
-            yield one
-        else:
-            parted.setdefault((found[1], found[3]), []).append((int(found[2]), one))
-    for (before, behind), numbered in parted.items():
-        ordered = sorted(numbered, key=lambda pair: pair[0])
-        for _, run in groupby(enumerate(ordered), key=lambda pair: pair[1][0] - pair[0]):
-            members = [pair for _, pair in run]
-            if len(members) < _FEWEST_IN_A_RUN:
-                yield from (one for _, one in members)
-                continue
-            text = f"{before}{members[0][0]}..{members[-1][0]}{behind}"
-            worth = max(one.worth for _, one in members)
-            yield UsedName(text, worth, max(one.last for _, one in members))

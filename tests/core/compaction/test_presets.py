@@ -95,7 +95,7 @@ def test_a_subagent_keeps_its_task_and_the_newest_three() -> None:
 
 
 def test_a_subagents_digest_has_at_most_300_tokens() -> None:
-    told = [assistant(f"We decided on {n}00 requests in src/mod{n}.py.") for n in range(90)]
+    told = [assistant(f"We decided on {n}00 requests in part {n} of the shop.") for n in range(90)]
     outcome = compress(session_of([user("task"), *told, *chatter(30)]), PRESETS["subagent"])
     assert isinstance(outcome, Compaction)
     assert 250 < outcome.digests[0].tokens <= 300

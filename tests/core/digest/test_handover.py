@@ -33,22 +33,6 @@ def test_a_newer_run_in_the_window_is_the_state() -> None:
     assert texts(draft, "STATE") == ["tests: exit 1, 1 failed, at pytest"]
 
 
-def test_a_commit_that_was_reverted_is_told_by_the_one_that_did_it() -> None:
-    steps = [
-        *ran("1", "git commit -m x", "[main 1a2b3c4] Split the limiter"),
-        *ran("2", "git commit -m x", "[main 2a2b3c4] Mend the limiter"),
-        *ran("3", "git revert HEAD~1", '[main 3a2b3c4] Revert "Split the limiter"'),
-    ]
-    draft = drafted([*steps, *ran("4", "git commit -m y", "[main 4a2b3c4] Split the limiter")])
-    assert texts(drafted(steps), "DONE") == [
-        'commit 3a2b3c4: Revert "Split the limiter"',
-        "commit 2a2b3c4: Mend the limiter",
-    ]
-    assert texts(draft, "DONE")[0] == "commit 4a2b3c4: Split the limiter"
-    twice = ran("0", "git commit -m z", "[main 0a2b3c4] Split the limiter")
-    assert len(texts(drafted([*twice, *steps]), "DONE")) == 4  # which of the two was meant?
-
-
 def test_a_run_before_the_span_is_the_state_while_the_window_holds_it() -> None:
     earlier = messages_of(ran("1", "pytest", "5 passed"))
     span = messages_of([*used("2", "Edit", "ok", file_path="src/a.py"), user("Go on.")], 3)
@@ -76,7 +60,11 @@ def test_files_stand_as_they_were_last_left_also_by_what_stays_in_the_window() -
     ]
     assert texts(drafted(span), "DONE") == ["src/b.py deleted", "src/a.py written"]
     gone = ran("4", "rm src/a.py", "")
-    assert texts(drafted(span, gone), "DONE") == ["src/a.py deleted", "src/b.py deleted"]
+    assert texts(drafted(span, gone), "DONE") == ["src/b.py deleted", "src/a.py deleted"]
+    stashed = ran("4", "git stash", "Saved")
+    assert texts(drafted(span[:4], stashed), "DONE") == [
+        "unknown since m5 (git stash): src/b.py, src/a.py"
+    ]
 
 
 def test_a_file_changed_in_a_later_span_is_told_there() -> None:

@@ -9,7 +9,7 @@ from tests.core.digest.drafting import drafted, texts
 from tests.core.saying import Json, call, failed, ran, used
 
 ERROR = "error: no wheel\nexit code 1"
-NOT_SINCE = "not done since in that form"
+NOT_SINCE = "not run again in that form"
 
 
 @pytest.mark.parametrize(
@@ -69,3 +69,11 @@ def test_what_was_left_running_is_told_by_the_call_and_by_what_it_said() -> None
     assert texts(draft, "STATE") == ["started in the background: npm run dev &"]
     assert isinstance(draft.items("STATE")[0], Item)
     assert draft.items("STATE")[0].refs == ("m1", "m2")
+
+
+def test_a_job_that_a_later_call_names_is_told_by_that_call() -> None:
+    served = used("1", "Bash", "Running with ID: bash_7", command="npm run dev &")
+    other = used("2", "KillShell", "ok", shell_id="bash_8")
+    assert len(texts(drafted([*served, *other]), "STATE")) == 1
+    ended = used("2", "KillShell", "ok", shell_id="bash_7")
+    assert texts(drafted([*served, *ended]), "STATE") == []

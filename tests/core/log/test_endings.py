@@ -4,46 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from mcp_compaction.core.log.endings import CallEnding, ending_of_call, is_unparsed
+from mcp_compaction.core.log.endings import CallEnding, ending_of_call
 from mcp_compaction.model import ToolResult
 
 
 def ending(text: str) -> CallEnding:
     return ending_of_call(ToolResult(call="a", text=text))
-
-
-@pytest.mark.parametrize(
-    ("command", "said", "expected"),
-    [
-        ("echo 'a", "/bin/sh: 1: Syntax error: Unterminated quoted string", True),
-        (
-            "echo 'a",
-            "<returncode>2</returncode>\n\nsh: 1: Syntax error: Unterminated quoted string\n",
-            True,
-        ),
-        ("echo 'a", "bash: -c: line 1: unexpected EOF while looking for matching `''", True),
-        (
-            "echo 'a",
-            "bash: line 1: unexpected EOF while looking for matching `''\n"
-            "bash: line 2: syntax error: unexpected end of file",
-            True,
-        ),
-        ('echo "a', 'Exit code 1\n(eval):1: unmatched "', True),
-        ("rm a\necho 'a", "sh: 2: Syntax error: Unterminated quoted string", False),
-        ("rm a; make", "sh: 1: Syntax error: Unterminated quoted string", False),
-        (
-            "rm a; bash -lc '('",
-            "bash: -c: line 1: unexpected EOF while looking for matching `''",
-            False,
-        ),
-        ("rm a; cat 'log", "a line\nsh: 1: Syntax error: Unterminated quoted string", False),
-        ("rm a; (", "bash: line 1: syntax error near unexpected token `('", False),
-    ],
-)
-def test_a_command_of_one_line_whose_quotation_has_no_end_does_nothing(
-    command: str, said: str, expected: bool
-) -> None:
-    assert is_unparsed(command, ToolResult(call="a", text=said)) == expected
 
 
 @pytest.mark.parametrize("between", [" ", "\n", " \n ", "\t"])

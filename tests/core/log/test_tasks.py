@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from mcp_compaction.core.log.tasks import leaves_open, read_tasks, spoken_tasks, unfinished_tasks
-from mcp_compaction.core.log.tool_calls import answered_calls
+from mcp_compaction.core.log.tool_calls import answers_of
 from mcp_compaction.core.text.sentences import spoken_sentences
 from mcp_compaction.model import AccountValue, Item
 from tests.core.saying import assistant, call, planned, ran, results, used, user
@@ -85,8 +85,8 @@ def test_a_number_in_the_words_of_a_user_is_no_number_of_a_task() -> None:
 
 def test_a_result_belongs_to_the_newest_call_of_its_id() -> None:
     messages = messages_of([*ran("1", "a", "x"), *ran("1", "b", "y"), results(("2", "z"))])
-    found = [(c.arguments["command"], r.text) for _, c, r in answered_calls(messages)]
-    assert found == [("a", "x"), ("b", "y")]
+    found = {key: (ref, result.text) for key, (ref, result) in answers_of(messages).items()}
+    assert found == {("m1", "1"): ("m2", "x"), ("m3", "1"): ("m4", "y")}
 
 
 @pytest.mark.parametrize(
@@ -158,6 +158,17 @@ def test_a_task_in_words_is_open_until_the_plan_or_the_user_closes_it(
     task = Item(text="Remember to rotate the staging key.", refs=("m2",), provenance="verbatim")
     assert spoken_tasks(messages) == ((task,) if is_open else ())
     assert unfinished_tasks([task], messages[2:]) == ((task,) if is_open else ())
+
+
+def test_a_task_that_is_said_again_is_not_done() -> None:
+    task = Item(text="Remember to rotate the staging key.", refs=("m2",), provenance="verbatim")
+    again = messages_of(
+        [
+            user("The staging key hasn't been rotated yet."),
+            user("Still to do: rotate the staging key, once done."),
+        ]
+    )
+    assert unfinished_tasks([task], again) == (task,)
 
 
 @pytest.mark.parametrize(

@@ -127,6 +127,7 @@ def test_what_a_later_decision_turns_down_does_not_stand(older: str, newer: str)
         ("We use Redis for the queue.", "We drop the queue table."),
         ("We'll deploy with Helm charts.", "We decided against deploying on Fridays."),
         ("We use Redis for the cache.", "We dropped Redis in the worker."),
+        ("Use Postgres for the store.", "We go back to Postgres for the store."),
         ("We use Redis for the cache.", "On second thought, use Redis for the queue."),
         ("Wir verwenden pytest für die Tests.", "Wir verzichten auf parallele Tests."),
     ],
@@ -210,6 +211,14 @@ def test_what_an_assistant_means_to_do_does_not_replace_the_users_choice() -> No
         "store",
         user(3, "Use Postgres for the store."),
         agent(9, "I'll use SQLite for the store."),
+    ) == ["m3", "m9"]
+
+
+def test_an_assistant_does_not_take_back_what_the_user_chose() -> None:
+    assert order(
+        "store",
+        user(3, "Use Postgres for the store."),
+        agent(9, "We switched from Postgres to SQLite for the store."),
     ) == ["m3", "m9"]
 
 

