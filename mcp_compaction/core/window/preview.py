@@ -49,19 +49,35 @@ def preview(text: str, ref: str, chars: int, lines: Iterable[str] = ()) -> str:
     """The beginning and the end of a text, cut at line or word ends, and between them a note of
     its size and those of the given lines that stand in what was cut out, in its order. As many of
     the lines, the first of them first, as half of the characters hold."""
-    shown = "\n".join(_ends_of(text, chars // 2))
-    hidden = (line for line in dict.fromkeys(lines) if line not in shown)
-    kept = list(_take_within(chars // 2, hidden))
+    hidden = _hidden_lines(text, _ends_of(text, chars // 2), lines)
+    kept = list(_take_within(chars // 2, (line for line, _ in hidden)))
     return preview_with(text, ref, chars - sum(map(len, kept)), kept)
 
 
 def preview_with(text: str, ref: str, chars: int, lines: Iterable[str]) -> str:
     """The same with all of the lines, however long, beside so many characters."""
     start, end = _ends_of(text, chars)
-    ends = f"{start}\n{end}"
-    hidden = [line for line in dict.fromkeys(lines) if line in text and line not in ends]
-    between = [*sorted(hidden, key=text.find), _MARK] if hidden else []
-    return "\n".join([start, note_of_size(text, ref), *between, end])
+    hidden = _hidden_lines(text, (start, end), lines)
+    between = [line for line, _ in sorted(hidden, key=lambda one: one[1])]
+    return "\n".join([start, note_of_size(text, ref), *between, *[_MARK] * bool(between), end])
+
+
+def _hidden_lines(text: str, ends: tuple[str, str], lines: Iterable[str]) -> list[tuple[str, int]]:
+    """Those of the lines that stand in a text and not in its ends, each with its place."""
+    wanted = list(dict.fromkeys(lines))
+    if not wanted:
+        return []
+    places: dict[str, int] = {}
+    place = 0
+    for line in text.splitlines(keepends=True):
+        places.setdefault(line.strip(), place)
+        place += len(line)
+    shown = "\n".join(ends)
+    shown_lines = {line.strip() for line in shown.splitlines()}
+    # To look for thousands of lines in a long text takes seconds: most of them are whole lines.
+    parts = [line for line in wanted if line not in places and line not in shown]
+    places |= {line: found for line in parts if (found := text.find(line)) >= 0}
+    return [(line, places[line]) for line in wanted if line in places and line not in shown_lines]
 
 
 def preview_within(
