@@ -16,7 +16,7 @@ import sqlite3
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from itertools import pairwise
 from pathlib import Path
@@ -56,7 +56,7 @@ COMPRESS = Step(
 
 def prompt_of(turn: int) -> str:
     """What the user says in a turn."""
-    return f"{RULE} Begin." if turn == 0 else f"Do part {turn} of forty."
+    return RULE if turn == 0 else f"Do part {turn} of forty."
 
 
 def answer_of(turn: int) -> str:
@@ -133,13 +133,16 @@ def describe(model: Watching, host: ModdedClaude) -> None:
     main = [one for one in model.requests if is_main(one)]
     sizes = [size_of(one) for one in main]
     falls = [f"{a:,} -> {b:,}" for a, b in pairwise(sizes) if b < a * 0.8]
-    pins = Counter(one.count(PINNED) for one in main[1:])
+    first = next((n for n, (a, b) in enumerate(pairwise(sizes), 1) if b < a * 0.8), len(main))
+    pins = Counter(
+        one.count(PINNED) for one in main[first:]
+    )  # before, they stand as they were said
     bad = [fault for one in model.requests for fault in problems(messages_of(one), "anthropic")]
     print(f"  {len(main)} requests of the main chat, {len(model.requests)} in all")
     print(f"  bytes of messages: {'; '.join(falls)}; largest {max(sizes):,}")
     print(f"  refused {len(model.unbound)} (for tools that came late: {model.late_servers})")
     print(f"  faulty {len(bad)}, summaries {model.summaries}")
-    print(f"  requests by how often the pin stands in them: {dict(pins)}")
+    print(f"  requests since the first compaction by how often the pin is shown: {dict(pins)}")
     for why in model.unbound:
         print(f"    {why}")
     describe_rows(host)
@@ -208,7 +211,7 @@ def play_with_person(host: ModdedClaude, model: Watching) -> None:
         terminal.close()
 
 
-WAYS = {
+WAYS: dict[str, tuple[Callable[[ModdedClaude, Watching], None], dict[str, str]]] = {
     "alone": (play_alone, {}),
     "within": (play_alone, WITHIN_TURNS),
     "person": (play_with_person, {}),
@@ -223,14 +226,14 @@ def main(argv: Sequence[str] | None = None) -> None:
     options = parser.parse_args(argv)
     for name in options.only:
         play, wishes = WAYS[name]
-        with tempfile.TemporaryDirectory() as made, serve_model(Watching()) as model:
+        model = Watching()
+        with tempfile.TemporaryDirectory() as made, serve_model(model):
             folder = options.folder / name if options.folder else Path(made)
             (folder / "home").mkdir(parents=True)
             host = ModdedClaude(folder, model, wishes)
             host.project.mkdir()
             (host.project / "picture.png").write_bytes(_PICTURE)
             print(f"{name}:")
-            assert isinstance(model, Watching)
             try:
                 play(host, model)
             finally:

@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterator, Sequence
+from itertools import accumulate, groupby
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
@@ -139,6 +141,13 @@ class ChatRows:
         blocks = (one for row in self._rows.values() for one in _words_in(row.message))
         return any(pin.text in text or shown in text for text in blocks)
 
+    def in_order(self, rows: Sequence[Row]) -> list[Row]:
+        """Rows as the transcript has them, and the record: a host shows results of calls at the
+        same time in the order of the calls, whichever came first."""
+        places = {uuid: n for n, uuid in enumerate(self._rows)}
+        after = list(accumulate((places.get(row.uuid, -1) for row in rows), _known_or_before))
+        return [row for _, row in sorted(zip(after, rows, strict=True), key=itemgetter(0))]
+
     def list_skills(self) -> list[JsonObject]:
         """The texts of the skills that were invoked, the newest last: a host gives no handles for
         them, and would put them back after a compaction of its own."""
@@ -163,6 +172,20 @@ class ChatRows:
             if before and before[-1] + 1 == len(before):  # else the chat went back behind it
                 rows.insert(len(before), one)
         return [row for row in rows if says_something(row.message) and not row.is_skill]
+
+
+def _known_or_before(before: int, place: int) -> int:
+    return place if place >= 0 else before
+
+
+def as_sent(shown: Sequence[JsonObject], rows: Sequence[Row]) -> list[JsonObject]:
+    """What a view shows, with rows that stand side by side in the order in which they were sent."""
+    order = {id(row.message): n for n, row in enumerate(rows)}
+    laid: list[JsonObject] = []
+    for is_row, some in groupby(shown, lambda one: id(one) in order):
+        side_by_side = list(some)
+        laid += sorted(side_by_side, key=lambda one: order[id(one)]) if is_row else side_by_side
+    return laid
 
 
 def read_told(told: object) -> JsonObject:
