@@ -449,10 +449,11 @@ class ClaudeMod:
             return None
         chat.shrinks = True
         compactor = await self._state.compactor()
-        info = await self._open(compactor, chat, body)
+        await self._find_transcript(chat)
         if chat.rows is None:
             return None
-        await threads.run(chat.rows.read)
+        await threads.run(chat.rows.read)  # first: what is read here is recorded then
+        info = await self._open(compactor, chat, body)
         split = await threads.run(SplitRequest, messages, chat.rows.list_current())
         if not split.is_whole or not split.rows:
             return None

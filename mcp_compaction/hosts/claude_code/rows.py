@@ -17,6 +17,7 @@ from typing import Any, NamedTuple, cast
 
 from mcp_compaction.core.log.conversation import is_own_tool
 from mcp_compaction.core.log.pinned import shown_text
+from mcp_compaction.core.text.furniture import without_furniture
 from mcp_compaction.errors import InputError
 from mcp_compaction.formats.content import blocks_of
 from mcp_compaction.formats.fingerprint import fingerprint_of
@@ -131,7 +132,7 @@ class ChatRows:
         """The rows that the host has now, as far as the transcript tells."""
         rows = [row for row in self._rows.values() if not row.is_queued]
         rows = [row for row in rows if not row.is_meta and not row.is_skill]
-        return [row for row in rows if says_something(row.message)]
+        return [row for row in rows if _is_said(row.message)]
 
     def shows(self, pin: Pin) -> bool:
         """Whether the window tells of a pin: its user said it, a call made it, or it was shown."""
@@ -171,7 +172,18 @@ class ChatRows:
             ]
             if before and before[-1] + 1 == len(before):  # else the chat went back behind it
                 rows.insert(len(before), one)
-        return [row for row in rows if says_something(row.message) and not row.is_skill]
+        return [row for row in rows if _is_said(row.message) and not row.is_skill]
+
+
+def _is_said(message: JsonObject) -> bool:
+    """Whether a row says anything: commands and what they printed are the host's own, which writes
+    it down late, and the same words again and again."""
+    if message.get("role") != "user":
+        return says_something(message)
+    return any(
+        one.get("type") != "text" or without_furniture(text_at(one, "text") or "").strip()
+        for one in blocks_of(message)
+    )
 
 
 def _known_or_before(before: int, place: int) -> int:
