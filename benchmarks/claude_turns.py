@@ -39,6 +39,7 @@ from tests.hosts.live_mod import (
 from tests.hosts.scripted_model import DROPS_EVERYTHING, ScriptedModel, Step, serve_model
 
 TURNS = 40
+ASKS_SUBAGENT = 7
 TASK = "Look into the annex."  # a subagent's
 _PICTURE = base64.b64decode(
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
@@ -70,7 +71,7 @@ def steps_of(turn: int, project: Path) -> list[Step]:
     match turn:
         case 0:
             steps = [PIN, first]
-        case 7:
+        case _ if turn == ASKS_SUBAGENT:
             wish = {"description": "look", "prompt": TASK, "subagent_type": "general-purpose"}
             ask = Step(tool="Agent", arguments={**wish, "run_in_background": False})
             steps = [ask, read(100), read(101), Step("The annex is empty."), first]
@@ -195,7 +196,9 @@ def play_with_person(host: ModdedClaude, model: Watching) -> None:
 
     def do(first: int, last: int) -> None:
         for turn in range(first, last):
-            model.add(*steps_of(turn, host.project))
+            # There the host runs a subagent behind the person's back, and asks for other steps.
+            steps = steps_of(turn if turn != ASKS_SUBAGENT else 8, host.project)
+            model.add(*steps[:-1], Step(answer_of(turn)))
             say(prompt_of(turn), answer_of(turn))
 
     try:
@@ -204,8 +207,7 @@ def play_with_person(host: ModdedClaude, model: Watching) -> None:
         say("/compact the errors", "compacted:")
         do(15, 24)
         for _ in range(3):
-            say("/compact", "/compact")
-            terminal.wait_for("ompact")
+            say("/compact", "compact")
         do(24, 40)
     finally:
         terminal.close()
