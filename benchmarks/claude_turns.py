@@ -16,7 +16,7 @@ import sqlite3
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from itertools import pairwise
 from pathlib import Path
@@ -39,6 +39,7 @@ from tests.hosts.live_mod import (
 from tests.hosts.scripted_model import DROPS_EVERYTHING, ScriptedModel, Step, serve_model
 
 TURNS = 40
+ASKS_SUBAGENT = 7
 TASK = "Look into the annex."  # a subagent's
 _PICTURE = base64.b64decode(
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
@@ -56,7 +57,7 @@ COMPRESS = Step(
 
 def prompt_of(turn: int) -> str:
     """What the user says in a turn."""
-    return f"{RULE} Begin." if turn == 0 else f"Do part {turn} of forty."
+    return RULE if turn == 0 else f"Do part {turn} of forty."
 
 
 def answer_of(turn: int) -> str:
@@ -70,7 +71,7 @@ def steps_of(turn: int, project: Path) -> list[Step]:
     match turn:
         case 0:
             steps = [PIN, first]
-        case 7:
+        case _ if turn == ASKS_SUBAGENT:
             wish = {"description": "look", "prompt": TASK, "subagent_type": "general-purpose"}
             ask = Step(tool="Agent", arguments={**wish, "run_in_background": False})
             steps = [ask, read(100), read(101), Step("The annex is empty."), first]
@@ -133,13 +134,16 @@ def describe(model: Watching, host: ModdedClaude) -> None:
     main = [one for one in model.requests if is_main(one)]
     sizes = [size_of(one) for one in main]
     falls = [f"{a:,} -> {b:,}" for a, b in pairwise(sizes) if b < a * 0.8]
-    pins = Counter(one.count(PINNED) for one in main[1:])
+    first = next((n for n, (a, b) in enumerate(pairwise(sizes), 1) if b < a * 0.8), len(main))
+    pins = Counter(
+        one.count(PINNED) for one in main[first:]
+    )  # before, they stand as they were said
     bad = [fault for one in model.requests for fault in problems(messages_of(one), "anthropic")]
     print(f"  {len(main)} requests of the main chat, {len(model.requests)} in all")
     print(f"  bytes of messages: {'; '.join(falls)}; largest {max(sizes):,}")
     print(f"  refused {len(model.unbound)} (for tools that came late: {model.late_servers})")
     print(f"  faulty {len(bad)}, summaries {model.summaries}")
-    print(f"  requests by how often the pin stands in them: {dict(pins)}")
+    print(f"  requests since the first compaction by how often the pin is shown: {dict(pins)}")
     for why in model.unbound:
         print(f"    {why}")
     describe_rows(host)
@@ -192,7 +196,9 @@ def play_with_person(host: ModdedClaude, model: Watching) -> None:
 
     def do(first: int, last: int) -> None:
         for turn in range(first, last):
-            model.add(*steps_of(turn, host.project))
+            # There the host runs a subagent behind the person's back, and asks for other steps.
+            steps = steps_of(turn if turn != ASKS_SUBAGENT else 8, host.project)
+            model.add(*steps[:-1], Step(answer_of(turn)))
             say(prompt_of(turn), answer_of(turn))
 
     try:
@@ -201,14 +207,13 @@ def play_with_person(host: ModdedClaude, model: Watching) -> None:
         say("/compact the errors", "compacted:")
         do(15, 24)
         for _ in range(3):
-            say("/compact", "/compact")
-            terminal.wait_for("ompact")
+            say("/compact", "compact")
         do(24, 40)
     finally:
         terminal.close()
 
 
-WAYS = {
+WAYS: dict[str, tuple[Callable[[ModdedClaude, Watching], None], dict[str, str]]] = {
     "alone": (play_alone, {}),
     "within": (play_alone, WITHIN_TURNS),
     "person": (play_with_person, {}),
@@ -223,14 +228,14 @@ def main(argv: Sequence[str] | None = None) -> None:
     options = parser.parse_args(argv)
     for name in options.only:
         play, wishes = WAYS[name]
-        with tempfile.TemporaryDirectory() as made, serve_model(Watching()) as model:
+        model = Watching()
+        with tempfile.TemporaryDirectory() as made, serve_model(model):
             folder = options.folder / name if options.folder else Path(made)
             (folder / "home").mkdir(parents=True)
             host = ModdedClaude(folder, model, wishes)
             host.project.mkdir()
             (host.project / "picture.png").write_bytes(_PICTURE)
             print(f"{name}:")
-            assert isinstance(model, Watching)
             try:
                 play(host, model)
             finally:

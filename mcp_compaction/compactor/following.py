@@ -14,6 +14,7 @@ from typing import NamedTuple
 from mcp_compaction.compactor.histories import Seen
 from mcp_compaction.compactor.placing import Placing, first_text, place_history
 from mcp_compaction.compactor.workspace import MOST_ROWS, MOST_TRIES, Workspace, scope_of
+from mcp_compaction.core.text.furniture import without_furniture
 from mcp_compaction.core.window.history import (
     Place,
     follow,
@@ -34,6 +35,7 @@ from mcp_compaction.model import (
     Run,
     Session,
     SessionInfo,
+    Text,
     View,
 )
 from mcp_compaction.ports import Batch, Placed, Recorded
@@ -175,8 +177,9 @@ async def _go_back(
 async def _find_silent(
     work: Workspace, session: Session, log: Sequence[Logged], placing: Placing
 ) -> set[int]:
-    """The messages behind digests that the history lacks and that only tell what was thought:
-    callers leave thinking out, and the digest tells of all else."""
+    """The messages behind digests that the history lacks and that say nothing: what was only
+    thought, and what a host has put in. Callers leave these out, and the digest tells of the rest.
+    """
     newest = log[-1].seq if log else 0
     there = _list_behind(session, placing, newest).union(place.seq for place in placing.found)
     lacking = {seq for one in session.digests for seq in members_of(one, session)} - there
@@ -186,8 +189,15 @@ async def _find_silent(
     found = await work.store.originals(
         scope_of(session.info), after=first - 1, limit=last - first + 1
     )
-    raws = {one.message.seq: one.message.raw for one in found if one.message.seq in lacking}
-    return {seq for seq, raw in raws.items() if without_thinking(json.loads(raw)) is None}
+    lacked = (one.message for one in found if one.message.seq in lacking)
+    return {message.seq for message in lacked if _is_silent(message)}
+
+
+def _is_silent(message: Message) -> bool:
+    if message.role == "user":
+        has_more = any(not isinstance(part, Text) for part in message.parts)
+        return not has_more and not without_furniture(message.text).strip()
+    return without_thinking(json.loads(message.raw)) is None
 
 
 def _lay_beside(

@@ -45,7 +45,7 @@ class Shares(NamedTuple):
 
     first_request: int = 20
     newest_request: int = 40
-    unread: int = 75  # of what system, pins and the first request leave; recent steps come after
+    unread: int = 35  # of what system, pins and the first request leave; 75: tau at 25 % .94 -> .90
     tail: int = 60  # 50: one file's state less
     least_tail: int = 15
     tail_of_talk: int = 12

@@ -28,7 +28,7 @@ from mcp_compaction.formats.fingerprint import fingerprints_of
 from mcp_compaction.formats.thinking import sending_of
 from mcp_compaction.hosts.claude_code.mods import ServedChat, forget_chat, note_chat
 from mcp_compaction.hosts.claude_code.requests import SplitRequest, is_sendable
-from mcp_compaction.hosts.claude_code.rows import ChatRows, Row, tell_rows
+from mcp_compaction.hosts.claude_code.rows import ChatRows, Row, as_sent, tell_rows
 from mcp_compaction.hosts.claude_code.whole import list_whole_chat, was_compacted_by_host
 from mcp_compaction.hosts.events import hooked_hosts
 from mcp_compaction.hosts.finding import chats_before, subagents_of, transcripts_of_chat
@@ -341,9 +341,8 @@ class ClaudeMod:
         if missing and not isinstance(told, dict):
             return {"missing": cast("Any", missing)}
         known = cast("dict[str, object]", told) if isinstance(told, dict) else {}
-        rows = (chat.rows or ChatRows(Path())).list_rows(
-            handles, [known.get(handle) for handle in handles]
-        )
+        every = chat.rows or ChatRows(Path())
+        rows = every.in_order(every.list_rows(handles, [known.get(one) for one in handles]))
         if not rows:
             raise InputError("the host told of no rows.")
         compactor = await self._state.compactor()
@@ -500,16 +499,18 @@ class ClaudeMod:
             return None
         chat.shrinks = True
         compactor = await self._state.compactor()
-        info = await self._open(compactor, chat, body)
+        await self._find_transcript(chat)
         if chat.rows is None:
             return None
-        await threads.run(chat.rows.read)
+        await threads.run(chat.rows.read)  # first: what is read here is recorded then
+        info = await self._open(compactor, chat, body)
         split = await threads.run(SplitRequest, messages, chat.rows.list_current())
         if not split.is_whole or not split.rows:
             return None
         options = FitOptions(relieve=False, is_hearsay=True, is_sent=False, shows_late_pins=False)
-        fitted = await compactor.fit(info, [row.message for row in split.rows], options)
-        laid = await threads.run(split.lay_out, fitted.messages)
+        rows = await threads.run(chat.rows.in_order, split.rows)
+        fitted = await compactor.fit(info, [row.message for row in rows], options)
+        laid = await threads.run(split.lay_out, as_sent(fitted.messages, split.rows))
         own = sending_of(messages, request, fingerprints_of(messages))
         sending = sending_of(laid, request, fingerprints_of(laid))
         model = str(request.get("model") or "")

@@ -12,7 +12,7 @@ from mcp_compaction.lexicon.deeds import KnownDeed, known_deeds
 
 
 def names(line: str) -> list[str]:
-    return [claim.deed.name for claim in claims_in(line) if claim.deed is not None]
+    return [claim.deed.name for claim in claims_in(line)]
 
 
 @pytest.mark.parametrize("deed", known_deeds().deed, ids=lambda deed: deed.name)

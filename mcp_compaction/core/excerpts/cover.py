@@ -38,8 +38,6 @@ class _Candidate(NamedTuple):
     weight: float
 
 
-
-
 def choose_by_cover(
     found: Sequence[Piece], covered: Counter[str], room: int, count: CountTokens
 ) -> list[Piece]:

@@ -10,11 +10,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterator, Sequence
+from itertools import accumulate, groupby
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
 from mcp_compaction.core.log.conversation import is_own_tool
 from mcp_compaction.core.log.pinned import shown_text
+from mcp_compaction.core.text.furniture import without_furniture
 from mcp_compaction.errors import InputError
 from mcp_compaction.formats.content import blocks_of
 from mcp_compaction.formats.fingerprint import fingerprint_of
@@ -129,7 +132,7 @@ class ChatRows:
         """The rows that the host has now, as far as the transcript tells."""
         rows = [row for row in self._rows.values() if not row.is_queued]
         rows = [row for row in rows if not row.is_meta and not row.is_skill]
-        return [row for row in rows if says_something(row.message)]
+        return [row for row in rows if _is_said(row.message)]
 
     def shows(self, pin: Pin) -> bool:
         """Whether the window tells of a pin: its user said it, a call made it, or it was shown."""
@@ -138,6 +141,13 @@ class ChatRows:
             return True
         blocks = (one for row in self._rows.values() for one in _words_in(row.message))
         return any(pin.text in text or shown in text for text in blocks)
+
+    def in_order(self, rows: Sequence[Row]) -> list[Row]:
+        """Rows as the transcript has them, and the record: a host shows results of calls at the
+        same time in the order of the calls, whichever came first."""
+        places = {uuid: n for n, uuid in enumerate(self._rows)}
+        after = list(accumulate((places.get(row.uuid, -1) for row in rows), _known_or_before))
+        return [row for _, row in sorted(zip(after, rows, strict=True), key=itemgetter(0))]
 
     def list_skills(self) -> list[JsonObject]:
         """The texts of the skills that were invoked, the newest last: a host gives no handles for
@@ -162,7 +172,32 @@ class ChatRows:
             ]
             if before and before[-1] + 1 == len(before):  # else the chat went back behind it
                 rows.insert(len(before), one)
-        return [row for row in rows if says_something(row.message) and not row.is_skill]
+        return [row for row in rows if _is_said(row.message) and not row.is_skill]
+
+
+def _is_said(message: JsonObject) -> bool:
+    """Whether a row says anything: commands and what they printed are the host's own, which writes
+    it down late, and the same words again and again."""
+    if message.get("role") != "user":
+        return says_something(message)
+    return any(
+        one.get("type") != "text" or without_furniture(text_at(one, "text") or "").strip()
+        for one in blocks_of(message)
+    )
+
+
+def _known_or_before(before: int, place: int) -> int:
+    return place if place >= 0 else before
+
+
+def as_sent(shown: Sequence[JsonObject], rows: Sequence[Row]) -> list[JsonObject]:
+    """What a view shows, with rows that stand side by side in the order in which they were sent."""
+    order = {id(row.message): n for n, row in enumerate(rows)}
+    laid: list[JsonObject] = []
+    for is_row, some in groupby(shown, lambda one: id(one) in order):
+        side_by_side = list(some)
+        laid += sorted(side_by_side, key=lambda one: order[id(one)]) if is_row else side_by_side
+    return laid
 
 
 def read_told(told: object) -> JsonObject:
