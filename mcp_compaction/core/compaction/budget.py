@@ -50,7 +50,8 @@ def newest_request_limit(goal: int) -> int:
 
 def unread_limit(goal: int, fixed: int) -> int:
     """The tokens that unread results may claim before recent steps get any."""
-    return _percent(goal - fixed, SHARES.unread)
+    share = SHARES.unread_of_little if goal < SHARES.little else SHARES.unread
+    return _percent(goal - fixed, share)
 
 
 def tail_limit(window: WindowPlan, budget: Budget, digests: int) -> int:
