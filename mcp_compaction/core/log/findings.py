@@ -25,7 +25,7 @@ _NO_FACT = pattern_of(  # code, a row of a listing or of a run of tests, a frame
     r"[,;({\[]$|\)…?$|^\W*(?:def|class|return|import|from|const|let|var)\b|\w = [\w.]+\("
     r"|^[+@-]|^[dl-][rwx-]{9}|\b(?:PASSED|FAILED|SKIPPED)\b|\", line \d|^rootdir\b|\.\.\.$"
 )
-_WORDS = pattern_of(r"[^\W\d_]{2,}\s")
+_WORDS = pattern_of(r"[^\W\d_]{2}\s")
 _SHORTEST, _LONGEST = 8, 220
 _MOST_LINES = 400  # of one result, from its two ends
 _END = ".,:;)"

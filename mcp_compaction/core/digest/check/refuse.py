@@ -6,6 +6,7 @@ import re
 import unicodedata
 from collections import Counter
 from collections.abc import Sequence
+from functools import cache
 from itertools import pairwise
 from typing import Literal, NamedTuple
 
@@ -14,6 +15,7 @@ from mcp_compaction.core.digest.render import render_item
 from mcp_compaction.core.text.patterns import pattern_of
 from mcp_compaction.core.text.words import one_line
 from mcp_compaction.core.tokens import CountTokens
+from mcp_compaction.lexicon.languages import fill_in_all
 from mcp_compaction.model import (
     Draft,
     SummaryRequest,
@@ -88,7 +90,13 @@ def _is_error(texts: Sequence[str], source: Source) -> bool:
     first = one_line(texts[0])
     if first in source.everything:
         return False
-    return len(texts) <= _FEW_LINES and bool(_ERROR_FORM.match(first))
+    is_short = len(texts) <= _FEW_LINES
+    return bool(_excuse().match(first)) or (is_short and bool(_ERROR_FORM.match(first)))
+
+
+@cache
+def _excuse() -> re.Pattern[str]:
+    return re.compile(rf"\W*(?:{fill_in_all('excuses')})", re.I)
 
 
 _SPEAKER = pattern_of(r"^(?:\[?m?\d+\]?:? )?(?:user|assistant|tool|system|human|ai)\s*:\s*", re.I)
