@@ -47,6 +47,7 @@ _LOOPBACK = re.compile(r"(?:127\.0\.0\.1|localhost)(?::\d+)?")
 _MOST_BODY = 2**14
 
 Handler = Callable[[Request], Awaitable[Response]]
+Audit = Callable[[], Awaitable[dict[str, Any]]]
 
 
 def read_page(name: str) -> str:
@@ -54,9 +55,12 @@ def read_page(name: str) -> str:
     return files("mcp_compaction.viewer").joinpath("page", name).read_text(encoding="utf-8")
 
 
-def build_app(compactor: Compactor, token: str) -> Starlette:
-    """The application that serves the page and the facts of one store."""
-    api = _Api(compactor)
+def build_app(compactor: Compactor, token: str, audit: Audit) -> Starlette:
+    """The application that serves the page and the facts of one store.
+
+    `audit` tells what past compactions of hosts lost, when somebody asks for it.
+    """
+    api = _Api(compactor, audit)
 
     def guarded(handle: Handler) -> Handler:
         async def answer(request: Request) -> Response:
@@ -83,6 +87,7 @@ def build_app(compactor: Compactor, token: str) -> Starlette:
         Route("/api/session/{id:int}/message/{seq:int}", guarded(api.message)),
         Route("/api/session/{id:int}/search", guarded(api.search), methods=["POST"]),
         Route("/api/session/{id:int}/undo", guarded(api.undo), methods=["POST"]),
+        Route("/api/audit", guarded(api.audit)),
     ]
     return Starlette(routes=routes)
 
@@ -112,8 +117,13 @@ def _plain(text: str, status: int) -> Response:
 class _Api:
     """What the page may ask."""
 
-    def __init__(self, compactor: Compactor) -> None:
+    def __init__(self, compactor: Compactor, audit: Audit) -> None:
         self._compactor = compactor
+        self._audit = audit
+
+    async def audit(self, _: Request) -> Response:
+        """What past compactions of hosts lost."""
+        return _json(await self._audit())
 
     async def sessions(self, _: Request) -> Response:
         """The sessions there are."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import subprocess
 from collections.abc import Iterator
@@ -13,6 +14,7 @@ from urllib.request import ProxyHandler, Request, build_opener
 
 import pytest
 
+from tests.audit.chats import RULE, ClaudeChat
 from tests.hosts.live import PROGRAM
 
 HOSTILE = (
@@ -73,8 +75,14 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
     run("record", str(chat), "--session", "a", *place)
     run("pin", HOSTILE, "--session", "a", *place)
     run("compress", "--session", "a", "--window-tokens", "9000", "--force", *place)
+    hosts = folder / "hosts"
+    (hosts / ".claude/projects/-work").mkdir(parents=True)
+    chat = ClaudeChat(hosts / ".claude/projects/-work")
+    chat.ask(RULE)
+    chat.compact("We talked.")
     command = [PROGRAM, "open", "--json", *place]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
+    environ = {**os.environ, "HOME": str(hosts)}
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environ) as server:
         assert server.stdout is not None
         url, _, token = json.loads(server.stdout.readline())["url"].partition("#token=")
         yield Page(url, token, place)
@@ -111,6 +119,13 @@ def test_looking_for_words_finds_them_and_counts_as_no_recall(page: Page) -> Non
     found = page.ask("api/session/1/search", {"words": "ls 3"})
     assert any("ls 3" in hit["text"] for hit in found)
     assert "recalled" not in run("stats", "--session", "a", *page.place)
+
+
+def test_the_page_tells_what_past_compactions_of_hosts_lost(page: Page) -> None:
+    told = page.ask("api/audit")
+    assert told["headline"] == "1 compaction by hosts in 1 chat; 1 of 1 rule gone"
+    assert told["table"][1][:3] == ["rules", "1", "0"]
+    assert page.status("api/audit", authorization="") == 401
 
 
 def test_undo_needs_a_post_with_the_token(page: Page) -> None:

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from argparse import ArgumentParser
-from collections.abc import Iterator
 from datetime import UTC, date, datetime, time
 from pathlib import Path
 
-from mcp_compaction.audit.auditing import audit_chat
-from mcp_compaction.audit.cases import Case, cases_of
 from mcp_compaction.audit.page import make_page
 from mcp_compaction.audit.report import (
     HOW,
@@ -20,19 +17,14 @@ from mcp_compaction.audit.report import (
     table_of,
     worst_chat,
 )
-from mcp_compaction.audit.results import Audit, Finding, total_of
+from mcp_compaction.audit.results import Audit, total_of
+from mcp_compaction.audit.sources import HOSTS, MOST, Wanted, audit_sources
 from mcp_compaction.cli.console.arguments import check_count
 from mcp_compaction.cli.console.invocation import Invocation
 from mcp_compaction.cli.console.waiting import make_teller
 from mcp_compaction.cli.console.wording import align_columns
-from mcp_compaction.counters.o200k import best_counter
 from mcp_compaction.errors import InputError
-from mcp_compaction.hosts.finding import transcripts_at
-from mcp_compaction.hosts.folders import known_hosts
-from mcp_compaction.hosts.transcripts.pieces import Transcript
 from mcp_compaction.program import as_typed
-
-HOSTS = ("claude-code", "codex", "opencode")
 
 DESCRIPTION = """\
 Tell what the compactions of your past chats lost and cost, from the transcripts that hosts keep.
@@ -51,7 +43,6 @@ EXAMPLES = (
     "audit --show 3f2a91c0",
     "audit --html audit.html",
 )
-_MOST = 50  # compactions, without --limit
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -64,7 +55,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     )
     parser.add_argument("--since", metavar="DAY", help="only compactions from this day on, in UTC")
     parser.add_argument(
-        "--limit", metavar="N", type=int, help=f"at most so many, the newest (default: {_MOST})"
+        "--limit", metavar="N", type=int, help=f"at most so many, the newest (default: {MOST})"
     )
     parser.add_argument("--show", metavar="CHAT", help="one chat in full, by the start of its id")
     parser.add_argument("--html", metavar="FILE", type=Path, help="write a page with all of it")
@@ -74,7 +65,19 @@ def add_arguments(parser: ArgumentParser) -> None:
 async def run(call: Invocation) -> int:
     """Audit, and show what was found."""
     check_count("--limit", call.args.limit)
-    audit = await _audit(call, _read_since(call.args.since))
+    tell = make_teller(quiet=call.args.json)
+    wanted = Wanted(
+        sources=tuple(call.args.sources) or HOSTS,
+        since=_read_since(call.args.since),
+        most=call.args.limit or MOST,
+        chat=call.args.show or "",
+    )
+    audit = await audit_sources(
+        wanted,
+        call.environ,
+        lambda percent, words: tell(f"{call.screen.bar(percent)}{words}"),
+    )
+    tell("")
     if call.args.html is not None:
         _write(call.args.html, make_page(audit))
     if call.args.json:
@@ -86,65 +89,6 @@ async def run(call: Invocation) -> int:
     return 0
 
 
-async def _audit(call: Invocation, since: datetime | None) -> Audit:
-    counter = best_counter()
-    tell = make_teller(quiet=call.args.json)
-    skipped: list[str] = []
-    chats = left = 0
-    findings: list[Finding] = []
-    most = call.args.limit or _MOST
-    transcripts = sorted(_transcripts(call, skipped), key=_changed, reverse=True)
-    for number, transcript in enumerate(transcripts):
-        bar = call.screen.bar(100 * number / len(transcripts))
-        tell(f"{bar}{transcript.path.name}")
-        try:
-            cases = [case for case in cases_of(transcript) if _is_since(case, since)]
-        except InputError as error:
-            skipped.append(str(error))
-            continue
-        chats += 1
-        room = max(0, most - len(findings))
-        left += max(0, len(cases) - room)
-        if call.args.show and not any(_is_named(case.chat, call.args.show) for case in cases):
-            continue
-        newest = cases[len(cases) - min(room, len(cases)) :]
-        findings += await audit_chat(
-            newest, counter, counter.count, lambda words, bar=bar: tell(f"{bar}{words}")
-        )
-    tell("")
-    return Audit(chats=chats, findings=tuple(findings), skipped=tuple(skipped), left=left)
-
-
-def _transcripts(call: Invocation, skipped: list[str]) -> Iterator[Transcript]:
-    for source in call.args.sources or HOSTS:
-        host = next((one for one in known_hosts() if one.name == source), None)
-        paths = host.find_transcripts(call.environ) if host else _paths_at(source)
-        for path in paths:
-            try:
-                found = transcripts_at(path, call.environ)
-            except InputError as error:
-                skipped.append(str(error))
-                continue
-            if not found:
-                skipped.append(f"{path}: no transcript of a host")
-            yield from found
-
-
-def _paths_at(source: str) -> list[Path]:
-    path = Path(source).expanduser()
-    if not source or not path.exists():
-        names = ", ".join(HOSTS)
-        raise InputError(f"{source!r} is no host and no file; name one of {names}, or a path.")
-    return sorted((*path.rglob("*.jsonl"), *path.rglob("*.db"))) if path.is_dir() else [path]
-
-
-def _changed(transcript: Transcript) -> float:
-    try:
-        return transcript.path.stat().st_mtime
-    except OSError:
-        return 0.0
-
-
 def _read_since(text: str | None) -> datetime | None:
     if text is None:
         return None
@@ -152,14 +96,6 @@ def _read_since(text: str | None) -> datetime | None:
         return datetime.combine(date.fromisoformat(text), time(), UTC)
     except ValueError:
         raise InputError(f"--since {text!r} is no day; pass one such as 2026-11-01.") from None
-
-
-def _is_since(case: Case, since: datetime | None) -> bool:
-    return since is None or case.at is None or case.at >= since
-
-
-def _is_named(chat: str, start: str) -> bool:
-    return chat.startswith(start)
 
 
 def _write(path: Path, text: str) -> None:
@@ -197,7 +133,7 @@ def _show_all(call: Invocation, audit: Audit) -> None:
 
 def _show_chat(call: Invocation, audit: Audit) -> None:
     screen = call.screen
-    found = [one for one in audit.findings if _is_named(one.chat, call.args.show)]
+    found = [one for one in audit.findings if one.chat.startswith(call.args.show)]
     if not found:
         raise InputError(
             f"no compaction in a chat {call.args.show!r}; `audit` lists what there is."

@@ -7,6 +7,7 @@ import socket
 import webbrowser
 from argparse import ArgumentParser
 from pathlib import Path
+from typing import Any
 
 from mcp_compaction.cli.console.arguments import add_place
 from mcp_compaction.cli.console.invocation import Invocation
@@ -73,10 +74,25 @@ async def _serve(call: Invocation, place: Place) -> int:
         call.screen.flush()
         if call.screen.is_terminal and not call.args.no_browser:
             webbrowser.open(url)
-        app = build_app(place.compactor, token)
+        app = build_app(place.compactor, token, lambda: _audit(call))
         config = bounded_config(app, Limits(), log_level="warning")
         await BoundedServer(config).serve(sockets=[listener])
     return 0
+
+
+async def _audit(call: Invocation) -> dict[str, Any]:
+    """What past compactions of hosts lost, as the page shows it."""
+    from mcp_compaction.audit.report import HOW, headline_of, hosts_own, lines_of, table_of
+    from mcp_compaction.audit.results import total_of
+    from mcp_compaction.audit.sources import Wanted, audit_sources
+
+    audit = await audit_sources(Wanted(), call.environ, lambda _, __: None)
+    return {
+        "headline": headline_of(audit),
+        "table": table_of(total_of(hosts_own(audit))),
+        "lines": list(lines_of(audit)),
+        "how": list(HOW),
+    }
 
 
 def _listen(port: int) -> socket.socket:

@@ -191,13 +191,30 @@ const begin = async () => {
   const sessions = await ask('sessions');
   list.replaceChildren(...sessions.map((one) => make('button', { 'data-id': one.id, onclick: () => show(one.id).then(() => main.focus()) },
     make('strong', {}, one.name), make('br'), make('span', { class: 'soft' }, `${one.messages} messages, ${when(one.updated)}`))));
+  if (!written) list.after(make('button', { onclick: () => showAudit().catch((error) => say(error.message)) }, 'What past compactions lost'));
   if (!sessions.length) {
     main.replaceChildren(make('h2', {}, 'Nothing is recorded yet'), make('p', {}, 'Run `mcp-compaction import` or `mcp-compaction record chat.jsonl`, then load this page again.'));
     return say('');
   }
   const wanted = new URLSearchParams(location.search).get('session');
   await show((sessions.find((one) => String(one.id) === wanted) ?? sessions[0]).id);
-  if (!written) setInterval(() => { if (!document.hidden && !isBusy()) show(chosen, true).catch((error) => say(error.message)); }, LIVE_MS);
+  if (!written) setInterval(() => { if (chosen !== null && !document.hidden && !isBusy()) show(chosen, true).catch((error) => say(error.message)); }, LIVE_MS);
+};
+
+const showAudit = async () => {
+  say('reading the transcripts that hosts keep …');
+  const told = await ask('audit');
+  [chosen, shown] = [null, ''];
+  for (const button of list.children) button.setAttribute('aria-current', 'false');
+  const [head, ...rows] = told.table.map((row, n) => make('tr', {}, ...row.map((cell) => make(n ? 'td' : 'th', {}, cell))));
+  main.replaceChildren(
+    make('h2', {}, told.headline),
+    ...(rows.length ? [make('div', { class: 'scroll' }, make('table', {}, head, ...rows))] : []),
+    ...told.lines.filter(Boolean).map((line) => make('p', {}, line)),
+    ...section('How it is counted', ...told.how.map((line) => make('p', { class: 'soft' }, line))),
+  );
+  say('');
+  main.focus();
 };
 
 /** Whether somebody reads or types in what a redraw would take away. */
