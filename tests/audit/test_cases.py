@@ -9,7 +9,9 @@ from mcp_compaction.core.log.pinned import PINNED_LABEL
 from mcp_compaction.evals.handover.turns import turns_of
 from mcp_compaction.formats import IncomingMessage
 from mcp_compaction.hosts.finding import transcripts_at
+from mcp_compaction.hosts.folders import known_hosts
 from tests.audit.chats import RULE, SUMMARY, ClaudeChat, write_rollout
+from tests.hosts.given_hosts import make_home
 
 
 def cases_at(path: Path) -> list[Case]:
@@ -83,3 +85,19 @@ def test_codex_tells_the_summary_and_what_stays(tmp_path: Path) -> None:
     assert (first.summary, first.told.kept_text) == (SUMMARY, "first words")
     assert texts_of(first.fresh) == [RULE]
     assert (second.summary, second.told.kept_text) == ("again", "")
+
+
+def test_in_the_files_of_real_hosts_each_compaction_is_found_once(tmp_path: Path) -> None:
+    make_home(tmp_path)
+    environ = {"HOME": str(tmp_path)}
+    paths = [path for host in known_hosts() for path in host.find_transcripts(environ)]
+    transcripts = [one for path in paths for one in transcripts_at(path, environ)]
+    cases = [case for transcript in transcripts for case in cases_of(transcript)]
+    found = {case.host: (case.number, case.told.trigger, len(case.fresh)) for case in cases}
+    assert found == {
+        "claude-code": (1, "manual", 10),
+        "codex": (1, "", 11),
+        "opencode": (1, "auto", 8),
+    }
+    assert len(cases) == 3
+    assert all(case.summary and case.later for case in cases)
