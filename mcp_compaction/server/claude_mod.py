@@ -21,7 +21,7 @@ from mcp_compaction.compactor import Compactor
 from mcp_compaction.compactor.results import FitOptions
 from mcp_compaction.core.compaction.receipt.text import outcome_text
 from mcp_compaction.core.log.conversation import is_own_tool
-from mcp_compaction.core.log.pinned import pinned_block
+from mcp_compaction.core.log.pinned import pinned_block, shown_text
 from mcp_compaction.core.wording import kilo, plural
 from mcp_compaction.errors import CompactionError, InputError, StoreError
 from mcp_compaction.formats.fingerprint import fingerprints_of
@@ -425,9 +425,10 @@ class ClaudeMod:
 
     # What goes with a prompt
 
-    async def _tell_late_pins(self, chat: _Chat, _: dict[str, Any]) -> JsonObject:
+    async def _tell_late_pins(self, chat: _Chat, body: dict[str, Any]) -> JsonObject:
         """The pins that nothing in the window tells of: they were made outside the chat, or the
         host has compacted it by itself."""
+        shown = str(body.get("shown") or "")  # by hooks, of which the transcript may not tell yet
         try:
             compactor = await self._state.compactor()
             pins = await self._pins_of(compactor, chat)
@@ -440,6 +441,7 @@ class ClaudeMod:
         while rows.compactions < chat.compactions and (looks := looks - 1):
             await asyncio.sleep(_PAUSE)
             await self._state.threads.run(rows.read)
+        pins = [pin for pin in pins if shown_text(pin.text) not in shown]
         late = [pin for pin in pins if not await self._state.threads.run(rows.shows, pin)]
         return {"context": pinned_block(late) or None}
 

@@ -415,3 +415,13 @@ async def test_a_chat_that_the_host_has_not_compacted_stays_as_it_is(tmp_path: P
         _, told = await ask(place, "/claude/uncompact", session=SESSION)
         assert not told["compact"]
         assert "/window undo" in told["text"]
+
+
+async def test_a_pin_that_a_hook_has_just_shown_is_not_told_again(tmp_path: Path) -> None:
+    async with claude_talk(tmp_path) as (_, host, place):
+        await pin_outside(tmp_path, OTHER)
+        host.type("Hello.")
+        _, told = await ask(place, "/claude/prompt", session=SESSION)
+        assert OTHER.split("\n")[0] in told["context"]
+        _, again = await ask(place, "/claude/prompt", session=SESSION, shown=told["context"])
+        assert again["context"] is None

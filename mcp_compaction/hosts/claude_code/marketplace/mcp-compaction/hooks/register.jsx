@@ -35,6 +35,7 @@ const now = {
   offloadOver: null, // tokens over which a result becomes a preview when it comes; null: none does
   viewOf: null, // the chat whose window is our view
   latePins: null, // that went with a prompt since
+  hookPins: '', // that hooks have shown: the transcript may not have it yet
   isHostCompacting: false,
 };
 
@@ -124,6 +125,7 @@ const compact = async ($, e) => {
   now.shown = { ...now.shown, last: view.note };
   now.viewOf = await $.session.id();
   now.latePins = null;
+  now.hookPins = '';
   $.ui.toast(view.note);
   return { messages };
 };
@@ -139,6 +141,7 @@ const withoutOldPins = (e, hasView) => {
 
 const fallBack = ($, why) => {
   now.viewOf = null;
+  now.hookPins = '';
   if (!now.falls) $.ui.toast(`mcp-compaction: ${why}; compacted by Claude Code itself`);
   now.falls += 1; // which the server is told with the next question
 };
@@ -221,6 +224,10 @@ export const register = (on) => {
   }).catch(($, e, next) => next(e));
 
   on('session.append', async ($, e, next) => {
+    if (e.door === 'hook-context') {
+      const texts = (e.message?.content ?? []).map((block) => block.text ?? '');
+      now.hookPins += texts.filter((text) => text.includes(PINNED)).join('\n');
+    }
     const row = withoutOldPins(e, now.viewOf === (await $.session.id()));
     const appended = await next(await preview($, row));
     if (!now.hasNews) {
@@ -238,7 +245,7 @@ export const register = (on) => {
 
   // Pins that were made elsewhere: they stand with the prompt, behind all that was sent.
   on('prompt.submit', async ($, e, next) => {
-    const { context } = await ask($, 'prompt');
+    const { context } = await ask($, 'prompt', { shown: now.hookPins });
     if (!context) return next(e);
     now.latePins = context;
     return next({ ...e, context: [...(e.context ?? []), context] });
