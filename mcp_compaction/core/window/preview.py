@@ -26,7 +26,7 @@ _FEWEST_CHARS = 120  # a shorter preview says little beside its note
 _LONGEST_LINE = 300  # characters; a longer one is looked at in pieces
 _PREFIX = 3  # letters that a word shares with its stem
 _MARK = "[...]"
-_FIRST_TRY = 98  # percent of the room: what is left out may take fewer tokens than what is shown
+_FIRST_TRY = 99  # percent of the room: what is left out may take fewer tokens than what is shown
 
 
 def is_large(text: str, policy: Policy, count: CountTokens) -> bool:
