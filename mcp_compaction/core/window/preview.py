@@ -26,7 +26,6 @@ _FEWEST_CHARS = 120  # a shorter preview says little beside its note
 _LONGEST_LINE = 300  # characters; a longer one is looked at in pieces
 _PREFIX = 3  # letters that a word shares with its stem
 _MARK = "[...]"
-_FIRST_TRY = 99  # percent of the room: what is left out may take fewer tokens than what is shown
 
 
 def is_large(text: str, policy: Policy, count: CountTokens) -> bool:
@@ -85,7 +84,7 @@ def preview_within(
     text: str, ref: str, tokens: int, count: CountTokens, lines: Sequence[str] = ()
 ) -> str:
     """The longest preview in so many tokens; where they are too few, the shortest there is."""
-    chars = len(text) * tokens * _FIRST_TRY // (100 * max(1, count(text)))
+    chars = len(text) * tokens // max(1, count(text))
     while True:
         chars = max(_FEWEST_CHARS, chars)
         shown = preview(text, ref, chars, lines)

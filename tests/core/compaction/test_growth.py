@@ -130,5 +130,6 @@ def test_twice_the_lines_of_an_unread_result_are_about_twice_the_work(how: Json)
     once, twice = works
     assert isinstance(once.outcome, Compaction)
     assert isinstance(twice.outcome, Compaction)
-    assert twice.signs <= MOST * once.signs
+    # A preview is counted until it fits, which may take one try more.
+    assert twice.signs <= (MOST + 1) * once.signs
     assert twice.calls <= MOST * once.calls

@@ -197,7 +197,7 @@ def test_parallel_unread_results_share_the_room_and_small_ones_are_whole() -> No
     assert abs(estimate(shown["0"]) - estimate(shown["2"])) < 200
     assert 0.95 * policy.release_tokens < receipt.after <= policy.release_tokens
     assert [note for note in receipt.notes if "unread" in note] == [
-        "unread and shown in part: m9 Read (13k of 40k characters), m9 Read (12k of 30k "
+        "unread and shown in part: m9 Read (13k of 40k characters), m9 Read (13k of 30k "
         "characters); all of it: recall_archived refs m9"
     ]
 
