@@ -130,6 +130,7 @@ def test_twice_the_lines_of_an_unread_result_are_about_twice_the_work(how: Json)
     once, twice = works
     assert isinstance(once.outcome, Compaction)
     assert isinstance(twice.outcome, Compaction)
-    # A preview is counted until it fits, which may take one try more.
+    # A preview is counted until it fits, which may take one try more; and a text over 100,000
+    # characters is counted piece by piece.
     assert twice.signs <= (MOST + 1) * once.signs
-    assert twice.calls <= MOST * once.calls
+    assert twice.calls <= (MOST + 1) * once.calls
