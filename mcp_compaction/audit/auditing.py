@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 
 from mcp_compaction.audit.breaking import find_broken
-from mcp_compaction.audit.cases import Case, later_turns
+from mcp_compaction.audit.cases import Case
 from mcp_compaction.audit.counting import (
     RULES,
     Kept,
@@ -22,7 +22,7 @@ from mcp_compaction.audit.counting import (
 from mcp_compaction.audit.results import Cost, Finding, Ours
 from mcp_compaction.core.text.words import fold
 from mcp_compaction.core.tokens import CountTokens
-from mcp_compaction.evals.handover.turns import turns_of
+from mcp_compaction.evals.handover.turns import Turn, turns_of
 from mcp_compaction.evals.subject import Subject, subject
 from mcp_compaction.formats import Incoming, IncomingMessage
 from mcp_compaction.formats.jsontext import dump_original
@@ -87,10 +87,12 @@ def _finding_of(
     case: Case, held: Things, ours: Kept | None, told: Ours | None, count: CountTokens
 ) -> Finding:
     left = window_of(case.left)
-    early, later = turns_of(case.fresh), later_turns(case)
+    early, later = turns_of(case.fresh), turns_of(case.later)
     gone = [rule for rule in sorted(held.get(RULES, ())) if not left.holds(RULES, rule)]
     broken = (
-        () if case.is_ours else find_broken(((r, _place_of(r, case)) for r in gone), case.later)
+        ()
+        if case.is_ours
+        else find_broken(((r, _place_of(r, case, early)) for r in gone), case.later)
     )
     return Finding(
         host=case.host,
@@ -113,9 +115,9 @@ def _finding_of(
     )
 
 
-def _place_of(rule: str, case: Case) -> str:
+def _place_of(rule: str, case: Case, said: Sequence[Turn]) -> str:
     """The id of the message that states a rule."""
-    for message, turn in zip(case.fresh, turns_of(case.fresh), strict=True):
+    for message, turn in zip(case.fresh, said, strict=True):
         if fold(rule) in fold(turn.said):
             return message.host_id or ""
     return ""

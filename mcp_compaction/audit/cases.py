@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from mcp_compaction.evals.handover.turns import Turn, turns_of
+from mcp_compaction.evals.handover.turns import turns_of
 from mcp_compaction.formats import IncomingMessage
 from mcp_compaction.hosts.transcripts.pieces import Compacted, Line, Transcript
 
@@ -116,8 +116,3 @@ class _Reader:
         self._said += [turn.text for turn in turns_of([message])]
         if self.cases:
             self.cases[-1].later.append(message)
-
-
-def later_turns(case: Case) -> Sequence[Turn]:
-    """The turns between this compaction and the next."""
-    return turns_of(case.later)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from pathlib import Path
 from typing import Final
 
 from mcp_compaction.audit.auditing import audit_chat
@@ -13,6 +12,7 @@ from mcp_compaction.audit.cases import Case, cases_of
 from mcp_compaction.audit.results import Audit, Finding
 from mcp_compaction.counters.o200k import best_counter
 from mcp_compaction.errors import InputError
+from mcp_compaction.evals.handover.sessions import files_at
 from mcp_compaction.hosts.finding import transcripts_at
 from mcp_compaction.hosts.folders import known_hosts
 from mcp_compaction.hosts.transcripts.pieces import Transcript
@@ -64,7 +64,7 @@ def _transcripts(
 ) -> Iterator[Transcript]:
     for source in wanted.sources:
         host = next((one for one in known_hosts() if one.name == source), None)
-        paths = host.find_transcripts(environ) if host else _paths_at(source)
+        paths = host.find_transcripts(environ) if host else files_at(source, HOSTS)
         for path in paths:
             try:
                 found = transcripts_at(path, environ)
@@ -74,14 +74,6 @@ def _transcripts(
             if not found:
                 skipped.append(f"{path}: no transcript of a host")
             yield from found
-
-
-def _paths_at(source: str) -> list[Path]:
-    path = Path(source).expanduser()
-    if not source or not path.exists():
-        names = ", ".join(HOSTS)
-        raise InputError(f"{source!r} is no host and no file; name one of {names}, or a path.")
-    return sorted((*path.rglob("*.jsonl"), *path.rglob("*.db"))) if path.is_dir() else [path]
 
 
 def _changed(transcript: Transcript) -> float:

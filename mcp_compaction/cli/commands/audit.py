@@ -21,6 +21,7 @@ from mcp_compaction.audit.results import Audit, total_of
 from mcp_compaction.audit.sources import HOSTS, MOST, Wanted, audit_sources
 from mcp_compaction.cli.console.arguments import check_count
 from mcp_compaction.cli.console.invocation import Invocation
+from mcp_compaction.cli.console.pages import write_html
 from mcp_compaction.cli.console.waiting import make_teller
 from mcp_compaction.cli.console.wording import align_columns
 from mcp_compaction.errors import InputError
@@ -79,7 +80,7 @@ async def run(call: Invocation) -> int:
     )
     tell("")
     if call.args.html is not None:
-        _write(call.args.html, make_page(audit))
+        write_html(call.args.html, make_page(audit))
     if call.args.json:
         call.screen.write_json(audit.model_dump(mode="json"))
     elif call.args.show:
@@ -96,13 +97,6 @@ def _read_since(text: str | None) -> datetime | None:
         return datetime.combine(date.fromisoformat(text), time(), UTC)
     except ValueError:
         raise InputError(f"--since {text!r} is no day; pass one such as 2026-11-01.") from None
-
-
-def _write(path: Path, text: str) -> None:
-    try:
-        path.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise InputError(f"cannot write {path}: {error.strerror}; pass another --html.") from None
 
 
 def _show_all(call: Invocation, audit: Audit) -> None:

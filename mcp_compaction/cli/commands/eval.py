@@ -8,6 +8,7 @@ from pathlib import Path
 from mcp_compaction.cli.console.arguments import check_count
 from mcp_compaction.cli.console.asked_model import add_summarizer, asked_model
 from mcp_compaction.cli.console.invocation import Invocation
+from mcp_compaction.cli.console.pages import write_html
 from mcp_compaction.cli.console.waiting import make_teller
 from mcp_compaction.cli.console.wording import align_columns
 from mcp_compaction.counters.estimate import EstimateCounter
@@ -103,7 +104,7 @@ async def run(call: Invocation) -> int:
     if not (report.scores or report.handover or report.drift or report.referee):
         raise InputError(_explain_nothing(report))
     if call.args.html is not None:
-        _write(call.args.html, make_page(report))
+        write_html(call.args.html, make_page(report))
     if call.args.json:
         call.screen.write_json(make_document(report))
     else:
@@ -142,13 +143,6 @@ def _explain_nothing(report: Report) -> str:
     left_out = [f"  {note}" for note in report.notes if note.startswith("left out")]
     advice = f"nothing was measured; pass a session of {FEWEST_MESSAGES} messages or more."
     return "\n".join([advice, *left_out])
-
-
-def _write(path: Path, text: str) -> None:
-    try:
-        path.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise InputError(f"cannot write {path}: {error.strerror}; pass another --html.") from None
 
 
 def _show(call: Invocation, report: Report) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 from mcp_compaction.cli.console.arguments import add_place
 from mcp_compaction.cli.console.invocation import Invocation
 from mcp_compaction.cli.console.opening import Place, open_place
+from mcp_compaction.cli.console.pages import write_html
 from mcp_compaction.errors import InputError
 
 DESCRIPTION = """\
@@ -49,10 +50,7 @@ async def _write(call: Invocation, place: Place) -> int:
 
     page = await write_page(place.compactor, await place.session_or_newest())
     path: Path = call.args.html
-    try:
-        path.write_text(page, encoding="utf-8")
-    except OSError as error:
-        raise InputError(f"cannot write {path}: {error.strerror}; pass another --html.") from None
+    write_html(path, page)
     call.screen.say(f"written: {path}")
     return 0
 

@@ -46,7 +46,8 @@ class Origin:
 def find_origins(source: str, environ: Mapping[str, str]) -> list[Origin]:
     """What a host has kept, or what is in a file or a folder, the newest first."""
     host = next((host for host in known_hosts() if host.name == source), None)
-    paths = host.find_transcripts(environ) if host else _files_at(source)
+    names = (host.name for host in known_hosts())
+    paths = host.find_transcripts(environ) if host else files_at(source, names)
     is_one_file = host is None and Path(source).expanduser().is_file()
     found: list[Origin] = []
     for path in paths:
@@ -84,10 +85,11 @@ def read_session(origin: Origin) -> RealSession:
     return RealSession(source, origin.path.stem, messages[:cut], turns[cut:])
 
 
-def _files_at(source: str) -> Iterable[Path]:
+def files_at(source: str, hosts: Iterable[str]) -> list[Path]:
+    """The file at a path, or those in a folder; `hosts`: the names that would have done, too."""
     path = Path(source).expanduser()
     if not source or not path.exists():
-        names = ", ".join(host.name for host in known_hosts())
+        names = ", ".join(hosts)
         raise InputError(f"{source!r} is no host and no file; name one of {names}, or a path.")
     return sorted((*path.rglob("*.jsonl"), *path.rglob("*.db"))) if path.is_dir() else [path]
 
