@@ -280,23 +280,26 @@ class ClaudeMod:
 
     async def _record(self, compactor: Compactor, chat: _Chat) -> SessionInfo | None:
         """Record what is new in the host's own transcripts of a chat and of its subagents."""
+        async with chat.lock:
+            return await self._record_locked(compactor, chat)
+
+    async def _record_locked(self, compactor: Compactor, chat: _Chat) -> SessionInfo | None:
         state = self._state
         if not state.settings.records(state.project):
             return None
-        async with chat.lock:
-            transcript = await self._find_transcript(chat)
-            if transcript is None:
-                return None
-            taken = await record_new(compactor, transcript, lambda _: state.project)
-            chat.info = taken.session or chat.info
-            if not self._has_looked_back:
-                self._has_looked_back = True
-                self._start(self._look_back(compactor, transcript))
-            for one in await state.threads.run(subagents_of, transcript, self._environ):
-                size = await state.threads.run(one.size)
-                if chat.sizes.get(one.path) != size:
-                    await record_new(compactor, one, lambda _: state.project)
-                    chat.sizes[one.path] = size
+        transcript = await self._find_transcript(chat)
+        if transcript is None:
+            return None
+        taken = await record_new(compactor, transcript, lambda _: state.project)
+        chat.info = taken.session or chat.info
+        if not self._has_looked_back:
+            self._has_looked_back = True
+            self._start(self._look_back(compactor, transcript))
+        for one in await state.threads.run(subagents_of, transcript, self._environ):
+            size = await state.threads.run(one.size)
+            if chat.sizes.get(one.path) != size:
+                await record_new(compactor, one, lambda _: state.project)
+                chat.sizes[one.path] = size
         return chat.info
 
     async def _look_back(self, compactor: Compactor, transcript: FileTranscript) -> None:
@@ -346,11 +349,12 @@ class ClaudeMod:
         if not rows:
             raise InputError("the host told of no rows.")
         compactor = await self._state.compactor()
-        info = await self._open(compactor, chat, body)
-        if chat.wants_whole and chat.transcript is not None:
-            chat.wants_whole = False
-            return await self._make_whole(compactor, info, chat, rows, body)
-        return await self._make_view(compactor, info, chat, rows, body)
+        async with chat.lock:  # rows that come meanwhile would be taken for what the host dropped
+            info = await self._open(compactor, chat, body)
+            if chat.wants_whole and chat.transcript is not None:
+                chat.wants_whole = False
+                return await self._make_whole(compactor, info, chat, rows, body)
+            return await self._make_view(compactor, info, chat, rows, body)
 
     # What the host itself has compacted
 
@@ -504,14 +508,16 @@ class ClaudeMod:
         await self._find_transcript(chat)
         if chat.rows is None:
             return None
-        await threads.run(chat.rows.read)  # first: what is read here is recorded then
-        info = await self._open(compactor, chat, body)
-        split = await threads.run(SplitRequest, messages, chat.rows.list_current())
-        if not split.is_whole or not split.rows:
-            return None
-        options = FitOptions(relieve=False, is_hearsay=True, is_sent=False, shows_late_pins=False)
-        rows = await threads.run(chat.rows.in_order, split.rows)
-        fitted = await compactor.fit(info, [row.message for row in rows], options)
+        async with chat.lock:
+            info = await self._open_as_read(compactor, chat, chat.rows, body)
+            split = await threads.run(SplitRequest, messages, chat.rows.list_current())
+            if not split.is_whole or not split.rows:
+                return None
+            options = FitOptions(
+                relieve=False, is_hearsay=True, is_sent=False, shows_late_pins=False
+            )
+            rows = await threads.run(chat.rows.in_order, split.rows)
+            fitted = await compactor.fit(info, [row.message for row in rows], options)
         laid = await threads.run(split.lay_out, as_sent(fitted.messages, split.rows))
         own = sending_of(messages, request, fingerprints_of(messages))
         sending = sending_of(laid, request, fingerprints_of(laid))
@@ -521,6 +527,19 @@ class ClaudeMod:
         if fingerprints_of(shown) == own.prints or not is_sendable(shown):
             return None
         return {"body": json.dumps({**request, "messages": cast("Any", shown)})}
+
+    async def _open_as_read(
+        self, compactor: Compactor, chat: _Chat, rows: ChatRows, body: dict[str, Any]
+    ) -> SessionInfo:
+        """The session of a chat with just the rows that were read: the host writes them down while
+        it waits, and one that is only recorded would be taken for what the host has dropped."""
+        while True:
+            await self._state.threads.run(rows.read)
+            position = rows.position
+            info = await self._open(compactor, chat, body)
+            await self._state.threads.run(rows.read)
+            if rows.position == position:
+                return info
 
     async def _read_rows(self, chat: _Chat, handles: list[str]) -> list[str]:
         """Read the rows that the host names; gives those that its transcript does not tell of."""
@@ -538,7 +557,7 @@ class ClaudeMod:
         """The session of a chat, with all that its transcript tells; its window is the host's."""
         state = self._state
         state.check_records()
-        info = await self._record(compactor, chat)
+        info = await self._record_locked(compactor, chat)
         if info is None:
             key = SessionKey(project=state.project, host=NAME, host_session=chat.session)
             info, _ = await compactor.open(key, Traits(owns_window=False))

@@ -31,6 +31,7 @@ class ClaudeHost:
         self.rows: list[dict[str, Any]] = []  # of the transcript that are in the window
         self.kept: list[dict[str, Any]] = []  # those before the last compaction
         self.beside: dict[int, str] = {}  # what the module told with prompts, by their numbers
+        self.unwritten: list[str] | None = None  # lines, where it writes them down late
         self._number = 0
         self._chars = 0  # in the window
         self._now = datetime(2026, 11, 17, 10, tzinfo=UTC)
@@ -122,8 +123,20 @@ class ClaudeHost:
         }
 
     def _write(self, line: Mapping[str, Any]) -> None:
+        told = json.dumps(line, separators=(",", ":")) + "\n"
+        if self.unwritten is not None:
+            self.unwritten.append(told)
+        else:
+            self._add_to_file(told)
+
+    def write_down(self) -> None:
+        """Write down what was said since lines are written late."""
+        self._add_to_file("".join(self.unwritten or ()))
+        self.unwritten = []
+
+    def _add_to_file(self, lines: str) -> None:
         with self.transcript.open("a", encoding="utf-8") as file:
-            file.write(json.dumps(line, separators=(",", ":")) + "\n")
+            file.write(lines)
 
     # What the module tells, and does
 

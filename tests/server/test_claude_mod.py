@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from mcp_compaction.core.log.pinned import PINNED_LABEL
+from mcp_compaction.hosts.claude_code.rows import ChatRows
 from mcp_compaction.ports import SessionKey
 from mcp_compaction.settings import load_settings
 from mcp_compaction.wiring import open_compactor
@@ -304,6 +305,35 @@ async def test_within_a_turn_the_next_request_is_the_view_and_its_beginning_stay
         third = await fit(place, host)
         shown = host.tell() if third is None else json.dumps(third, ensure_ascii=False)
         assert shown.count("by user: Never push") == 1
+
+
+async def test_a_row_that_is_written_down_while_its_request_waits_is_recorded_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with claude_talk(tmp_path, {**WIDE, "shrink_in_turn": "true"}) as (talk, host, place):
+        work(host, 0, 12)
+        await ask(place, "/claude/append", session=SESSION)
+        wish: dict[str, Any] = {"reason": "read", "force": True, "target_percent": 5}
+        await talk.say("compress_context", **wish)
+        whole = len(host.tell())
+        host.unwritten = []
+        read = ChatRows.read
+
+        def read_just_before(rows: ChatRows) -> None:
+            read(rows)
+            host.write_down()
+
+        monkeypatch.setattr(ChatRows, "read", read_just_before)
+        for number in range(3):
+            host.type(f"Look at {number}.")
+            for _ in range(2):
+                sent = await fit(place, host)
+                assert sent is not None
+                assert len(json.dumps(sent)) < whole / 2
+            host.answer("I see.")
+        await fit(place, host)
+        asked = [raw for *_, raw in rows_kept(tmp_path) if "Look at" in raw]
+        assert len(asked) == len(set(asked)) == 3
 
 
 async def test_where_the_host_went_back_a_request_goes_out_as_it_came(tmp_path: Path) -> None:

@@ -65,7 +65,7 @@ class ChatRows:
         self._used: set[bytes] = set()  # of these, since the last compaction
         self._said: dict[bytes, JsonObject] = {}  # the same, by who said what
         self._told: list[str] = []  # what hooks have told the model since the last compaction
-        self._position = 0
+        self.position = 0  # in the file, to which it was read
 
     def has_all(self, handles: Collection[str]) -> bool:
         """Whether the transcript has told of all of these rows, as far as it was read."""
@@ -75,15 +75,15 @@ class ChatRows:
         """Read what is new in the transcript."""
         try:
             with open_regular(self.path) as file:
-                if file.seek(0, 2) < self._position:  # written anew
+                if file.seek(0, 2) < self.position:  # written anew
                     self._rows, self._first, self._used, self._said = {}, {}, set(), {}
-                    self._told, self._position = [], 0
-                file.seek(self._position)
+                    self._told, self.position = [], 0
+                file.seek(self.position)
                 data = file.read(_MOST_BYTES)
         except InputError:  # it is not there yet, or not any more
             return
         whole = data[: data.rfind(b"\n") + 1]
-        self._position += len(whole)
+        self.position += len(whole)
         for line in whole.split(b"\n"):
             if line and not line.startswith(_SKIPPED):
                 self._add(line)
