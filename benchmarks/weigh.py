@@ -30,7 +30,7 @@ from mcp_compaction.core.compaction import room
 from mcp_compaction.core.digest.extract import FAMILIES
 from mcp_compaction.core.excerpts.choose import Choice
 from mcp_compaction.counters.o200k import best_counter
-from mcp_compaction.evals.corpora import Case, locomo
+from mcp_compaction.evals.corpora import EvalCase, locomo
 from mcp_compaction.evals.handover.claims import judge_claims
 from mcp_compaction.evals.handover.measure import SMALLEST_WINDOW, Needs
 from mcp_compaction.evals.handover.names import names_in, with_runs_written_out
@@ -137,7 +137,7 @@ async def measure_session(messages: Sequence[dict[str, Any]], counter: Any) -> l
     return rows
 
 
-async def measure_dialogue(case: Case, counter: Any) -> list[Row]:
+async def measure_dialogue(case: EvalCase, counter: Any) -> list[Row]:
     """How many answers of a talk are in its view."""
     rows: list[Row] = []
     for percent in PERCENTS:

@@ -32,7 +32,7 @@ _USUAL_FILES = 1024  # that a process may have open
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class ConnectionLimits:
     """The most connections that are held, and the time one has to show the secret."""
 
     seconds_to_secret: float = 10.0
@@ -41,10 +41,10 @@ class Limits:
     admitted: int = 100
     accepted_at_once: int = 128  # below the number of open files, whoever knocks
 
-    def within(self, files: int) -> Limits:
+    def within(self, files: int) -> ConnectionLimits:
         """The same where a process may have fewer files open than usual: all the smaller."""
         share = min(1.0, files / _USUAL_FILES)
-        return Limits(
+        return ConnectionLimits(
             self.seconds_to_secret,
             waiting_of_peer=max(1, int(share * self.waiting_of_peer)),
             waiting=max(1, int(share * self.waiting)),
@@ -63,7 +63,7 @@ def most_files() -> int:
 
 def bounded_config(
     app: Callable[..., Any],
-    limits: Limits,
+    limits: ConnectionLimits,
     on_cut: Callable[[], None] = lambda: None,
     **more: Any,
 ) -> uvicorn.Config:
@@ -108,7 +108,7 @@ def may_stay(scope: Mapping[str, Any]) -> bool:
 class Lobby(Generic[T]):
     """The connections there are: those waiting, oldest first, and those admitted."""
 
-    def __init__(self, limits: Limits, on_cut: Callable[[], None] = lambda: None) -> None:
+    def __init__(self, limits: ConnectionLimits, on_cut: Callable[[], None] = lambda: None) -> None:
         self.limits = limits
         self.on_cut = on_cut
         self.waiting: dict[T, str] = {}

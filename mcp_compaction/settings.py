@@ -17,7 +17,7 @@ from mcp_compaction.core.policy import PRESETS, Count, Policy, Positive
 from mcp_compaction.errors import SettingsError
 from mcp_compaction.model import Value
 from mcp_compaction.store.connect import default_home
-from mcp_compaction.summarizers.price import Price
+from mcp_compaction.summarizers.price import SummaryPrice
 
 _PREFIX = "MCP_COMPACTION_"
 _CONFIG = "MCP_COMPACTION_CONFIG"
@@ -89,7 +89,7 @@ class Settings(Value):
     summarizer_max_cost_per_hour: Dollars | None = Field(
         default=None, description="Most dollars in an hour, for all sessions together."
     )
-    summarizer_prices: dict[str, Price] = Field(
+    summarizer_prices: dict[str, SummaryPrice] = Field(
         default={}, description="Dollars for a million tokens, by model."
     )
     ask_timeout_seconds: Seconds = Field(
@@ -319,9 +319,9 @@ def _read_unrecorded(projects: object, path: Path, environ: Mapping[str, str]) -
     return tuple(off)
 
 
-def _read_prices(tables: object, path: Path) -> dict[str, Price]:
+def _read_prices(tables: object, path: Path) -> dict[str, SummaryPrice]:
     try:
-        return TypeAdapter(dict[str, Price]).validate_python(tables)
+        return TypeAdapter(dict[str, SummaryPrice]).validate_python(tables)
     except ValidationError as error:
         where = ".".join(str(part) for part in error.errors()[0]["loc"])
         raise SettingsError(

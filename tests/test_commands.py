@@ -10,7 +10,7 @@ from typing import cast
 
 import pytest
 
-from mcp_compaction.cli.console.invocation import Command, parser_of
+from mcp_compaction.cli.console.invocation import CommandModule, parser_of
 from mcp_compaction.cli.main import COMMANDS
 from mcp_compaction.program import (
     TAKEN_BY,
@@ -92,5 +92,5 @@ def test_a_command_after_a_colon_is_made_to_work(said: str, told: str) -> None:
     [(verb, option) for option, verbs in TAKEN_BY.items() for verb in sorted(verbs)],
 )
 def test_every_option_that_is_added_is_one_the_command_takes(verb: str, option: str) -> None:
-    parser = parser_of(verb, cast(Command, import_module(COMMANDS[verb].module)))
+    parser = parser_of(verb, cast(CommandModule, import_module(COMMANDS[verb].module)))
     assert option in parser.format_help()

@@ -7,9 +7,9 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcp_compaction.connections import Limits, Lobby
+from mcp_compaction.connections import ConnectionLimits, Lobby
 
-SMALL = Limits(waiting_of_peer=3, waiting=7, admitted=2)
+SMALL = ConnectionLimits(waiting_of_peer=3, waiting=7, admitted=2)
 MOVES = st.lists(
     st.tuples(st.sampled_from(["enter", "admit", "leave"]), st.integers(0, 30), st.integers(0, 4)),
     max_size=60,
@@ -38,7 +38,7 @@ def test_no_peer_and_no_crowd_of_peers_holds_more_than_its_share(
 
 
 def test_the_peer_that_holds_most_gives_way_first() -> None:
-    lobby = Lobby[str](Limits(waiting_of_peer=4, waiting=5))
+    lobby = Lobby[str](ConnectionLimits(waiting_of_peer=4, waiting=5))
     for name in ("quiet 1", "loud 1", "loud 2", "loud 3", "quiet 2"):
         assert lobby.enter(name, name.split()[0]) is None
     assert lobby.enter("new 1", "new") == "loud 1"
@@ -47,7 +47,7 @@ def test_the_peer_that_holds_most_gives_way_first() -> None:
 
 
 def test_a_connection_that_was_admitted_stays_so_when_all_places_are_taken() -> None:
-    lobby = Lobby[str](Limits(admitted=1))
+    lobby = Lobby[str](ConnectionLimits(admitted=1))
     assert lobby.admit("owner")
     assert lobby.admit("owner")
     assert not lobby.admit("another")
@@ -56,7 +56,7 @@ def test_a_connection_that_was_admitted_stays_so_when_all_places_are_taken() -> 
 
 
 def test_a_process_with_few_files_holds_fewer_connections() -> None:
-    usual = Limits()
+    usual = ConnectionLimits()
     assert usual.within(1024) == usual.within(10**6) == usual
     few = usual.within(256)
     held = few.waiting + few.accepted_at_once + 2 * few.admitted

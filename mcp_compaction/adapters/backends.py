@@ -10,7 +10,7 @@ from mcp_compaction.model import JsonObject
 from mcp_compaction.tools.running import ToolAnswer
 
 
-class Backend(Protocol):
+class LoopSession(Protocol):
     """The session of a loop, wherever it is kept."""
 
     by_agent: bool  # the agent decides when to compress

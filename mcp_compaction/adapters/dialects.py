@@ -14,7 +14,7 @@ from mcp_compaction.model import JsonObject, Shape
 from mcp_compaction.tools.arguments import Definition
 
 
-class Call(NamedTuple):
+class DialectCall(NamedTuple):
     """A tool call, whatever its dialect."""
 
     id: str
@@ -78,7 +78,7 @@ def calls_in(message: JsonObject) -> list[JsonObject]:
     return calls + objects_in(message.get("tool_calls") or [])
 
 
-def read_call(block: Any) -> Call | None:
+def read_call(block: Any) -> DialectCall | None:
     """The call that a block is; None where it is none."""
     if isinstance(block, dict):
         call = cast("dict[str, Any]", block)
@@ -88,17 +88,19 @@ def read_call(block: Any) -> Call | None:
             return None
         call = cast("dict[str, Any]", found)
     if call.get("type") == "tool_use":
-        return Call(str(call.get("id")), str(call.get("name")), call.get("input") or {})
+        return DialectCall(str(call.get("id")), str(call.get("name")), call.get("input") or {})
     if call.get("type") == "function_call":
-        return Call(str(call.get("call_id")), str(call.get("name")), call.get("arguments") or "{}")
+        return DialectCall(
+            str(call.get("call_id")), str(call.get("name")), call.get("arguments") or "{}"
+        )
     function = call.get("function")
     if not isinstance(function, dict):
         return None
     named = cast("dict[str, Any]", function)
-    return Call(str(call.get("id")), str(named.get("name")), named.get("arguments") or "{}")
+    return DialectCall(str(call.get("id")), str(named.get("name")), named.get("arguments") or "{}")
 
 
-def arguments_of(call: Call) -> dict[str, Any]:
+def arguments_of(call: DialectCall) -> dict[str, Any]:
     """The arguments of a call, as an object."""
     given: Any = call.arguments
     if isinstance(given, str):
@@ -111,7 +113,7 @@ def arguments_of(call: Call) -> dict[str, Any]:
     return cast("dict[str, Any]", given)
 
 
-def make_result(call: Call, text: str, is_error: bool, shape: Shape) -> JsonObject:
+def make_result(call: DialectCall, text: str, is_error: bool, shape: Shape) -> JsonObject:
     """The result of a call: a block of Anthropic's next user message, else a message."""
     match shape:
         case "anthropic":

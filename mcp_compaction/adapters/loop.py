@@ -24,9 +24,9 @@ from contextlib import suppress
 from inspect import isawaitable
 from typing import Any, TypeVar, cast, get_args, overload
 
-from mcp_compaction.adapters.backends import Backend
+from mcp_compaction.adapters.backends import LoopSession
 from mcp_compaction.adapters.dialects import (
-    Call,
+    DialectCall,
     arguments_of,
     calls_in,
     count_compacted_by_api,
@@ -317,7 +317,7 @@ class LoopKit:
         return [*sent, *messages[len(came) :]] if is_longer else messages
 
 
-def _backend_of(source: OpenSession | ToolCaller, session: str | None, shape: Shape) -> Backend:
+def _backend_of(source: OpenSession | ToolCaller, session: str | None, shape: Shape) -> LoopSession:
     if isinstance(source, OpenSession):
         if session is not None:
             raise InputError("the session is open already; leave `session` out.")
@@ -329,7 +329,7 @@ def _backend_of(source: OpenSession | ToolCaller, session: str | None, shape: Sh
     return OverMcp(source, session, shape)
 
 
-def _must_be_call(call: Any) -> Call:
+def _must_be_call(call: Any) -> DialectCall:
     known = read_call(call)
     if known is None:
         raise InputError("this is no tool call; pass one of those that `calls_of` gives.")

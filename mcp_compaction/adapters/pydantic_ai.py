@@ -48,12 +48,12 @@ from mcp_compaction.api.handles import OpenSession
 from mcp_compaction.formats.fingerprint import fingerprint_of
 from mcp_compaction.model import JsonObject
 
-__all__ = ["Compaction"]
+__all__ = ["CompactionCapability"]
 
 _STAMP = "pydantic ai "  # begins a key: by it a message that is shown shorter is known again
 
 
-class Compaction(AbstractCapability[Any]):
+class CompactionCapability(AbstractCapability[Any]):
     """A session of a store as a capability of an agent."""
 
     def __init__(self, session: OpenSession, *, offload_over_tokens: int | None = 20_000) -> None:

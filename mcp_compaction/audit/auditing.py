@@ -6,11 +6,11 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 
 from mcp_compaction.audit.breaking import find_broken
-from mcp_compaction.audit.cases import Case
+from mcp_compaction.audit.cases import AuditCase
 from mcp_compaction.audit.counting import (
     RULES,
-    Kept,
     Things,
+    WindowText,
     carry,
     count_again,
     count_things,
@@ -19,7 +19,7 @@ from mcp_compaction.audit.counting import (
     things_of,
     window_of,
 )
-from mcp_compaction.audit.results import Cost, Finding, Ours
+from mcp_compaction.audit.results import Audited, CompactionCost, Ours
 from mcp_compaction.core.text.words import fold
 from mcp_compaction.core.tokens import CountTokens
 from mcp_compaction.evals.handover.turns import Turn, turns_of
@@ -37,10 +37,10 @@ Tell = Callable[[str], None]
 
 
 async def audit_chat(
-    cases: Sequence[Case], counter: TokenCounter, count: CountTokens, tell: Tell
-) -> list[Finding]:
+    cases: Sequence[AuditCase], counter: TokenCounter, count: CountTokens, tell: Tell
+) -> list[Audited]:
     """What was found for each compaction of one chat."""
-    findings: list[Finding] = []
+    findings: list[Audited] = []
     held: Things = {}
     for case in cases:
         tell(f"{case.chat}, compaction {case.number}")
@@ -56,7 +56,7 @@ async def audit_chat(
     return findings
 
 
-def _earlier(case: Case) -> Iterator[IncomingMessage]:
+def _earlier(case: AuditCase) -> Iterator[IncomingMessage]:
     """What the compaction before has left, as the host's own word."""
     if case.window_before.strip():
         message: JsonObject = {"role": "user", "content": case.window_before}
@@ -66,8 +66,8 @@ def _earlier(case: Case) -> Iterator[IncomingMessage]:
 
 
 async def _compress(
-    case: Case, ours: Subject, came: Sequence[IncomingMessage], count: CountTokens
-) -> tuple[Kept | None, Ours | None]:
+    case: AuditCase, ours: Subject, came: Sequence[IncomingMessage], count: CountTokens
+) -> tuple[WindowText | None, Ours | None]:
     """Our view of the same input in as many tokens as the host's compaction left of it."""
     before = sum(count(turn.text) for turn in turns_of(came))
     size = count(case.left)
@@ -84,8 +84,8 @@ async def _compress(
 
 
 def _finding_of(
-    case: Case, held: Things, ours: Kept | None, told: Ours | None, count: CountTokens
-) -> Finding:
+    case: AuditCase, held: Things, ours: WindowText | None, told: Ours | None, count: CountTokens
+) -> Audited:
     left = window_of(case.left)
     early, later = turns_of(case.fresh), turns_of(case.later)
     gone = [rule for rule in sorted(held.get(RULES, ())) if not left.holds(RULES, rule)]
@@ -94,7 +94,7 @@ def _finding_of(
         if case.is_ours
         else find_broken(((r, _place_of(r, case, early)) for r in gone), case.later)
     )
-    return Finding(
+    return Audited(
         host=case.host,
         chat=case.chat,
         number=case.number,
@@ -115,7 +115,7 @@ def _finding_of(
     )
 
 
-def _place_of(rule: str, case: Case, said: Sequence[Turn]) -> str:
+def _place_of(rule: str, case: AuditCase, said: Sequence[Turn]) -> str:
     """The id of the message that states a rule."""
     for message, turn in zip(case.fresh, said, strict=True):
         if fold(rule) in fold(turn.said):
@@ -123,7 +123,7 @@ def _place_of(rule: str, case: Case, said: Sequence[Turn]) -> str:
     return ""
 
 
-def _cost_of(case: Case, count: CountTokens) -> Cost:
+def _cost_of(case: AuditCase, count: CountTokens) -> CompactionCost:
     """The price of a compaction by the model's list price: its summary's call, whose beginning the
     cache had, and the new beginning, which it had not."""
     read_anew = case.told.after or case.tokens_after
@@ -133,7 +133,7 @@ def _cost_of(case: Case, count: CountTokens) -> Cost:
     if price.is_money and not case.is_ours and case.told.before and written and read_anew:
         summary = Usage(cached=case.told.before, output=written)
         dollars = price.cost_of(summary) + price.cost_of(Usage(written=read_anew))
-    return Cost(
+    return CompactionCost(
         seconds=case.told.seconds,
         read_anew=read_anew,
         summary_read=case.told.before if written else None,

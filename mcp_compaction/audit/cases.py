@@ -8,11 +8,11 @@ from datetime import datetime
 
 from mcp_compaction.evals.handover.turns import turns_of
 from mcp_compaction.formats import IncomingMessage
-from mcp_compaction.hosts.transcripts.pieces import Compacted, Line, Transcript
+from mcp_compaction.hosts.transcripts.pieces import Compacted, Transcript, TranscriptLine
 
 
 @dataclass(slots=True)
-class Case:
+class AuditCase:
     """One compaction of a chat.
 
     `fresh` was said since the compaction before; of what was said earlier, the window held only
@@ -41,7 +41,7 @@ class Case:
         return "\n".join((self.summary, self.told.kept_text, *kept))
 
 
-def cases_of(transcript: Transcript) -> Iterator[Case]:
+def cases_of(transcript: Transcript) -> Iterator[AuditCase]:
     """The compactions of a chat in their order; all of them are held at once."""
     reader = _Reader(transcript)
     for line in transcript.lines():
@@ -54,7 +54,7 @@ class _Reader:
 
     def __init__(self, transcript: Transcript) -> None:
         chat = transcript.chat()
-        self.cases: list[Case] = []
+        self.cases: list[AuditCase] = []
         self._host = transcript.host
         self._agent = chat.agent
         self._chat = f"{chat.session or transcript.path.stem}{f' {chat.agent}' * bool(chat.agent)}"
@@ -64,7 +64,7 @@ class _Reader:
         self._tokens: int | None = None
         self._model: str | None = None
 
-    def take(self, line: Line) -> None:
+    def take(self, line: TranscriptLine) -> None:
         """Take in what one line tells."""
         if line.is_ours and self.cases:
             self.cases[-1].is_ours = True
@@ -81,9 +81,9 @@ class _Reader:
         for message in line.messages:
             self._add(message)
 
-    def _begin(self, line: Line, told: Compacted) -> None:
+    def _begin(self, line: TranscriptLine, told: Compacted) -> None:
         before = self.cases[-1].left if self.cases else ""
-        case = Case(
+        case = AuditCase(
             host=self._host,
             chat=self._chat,
             number=len(self.cases) + 1,

@@ -24,7 +24,7 @@ _AGAIN = {"read": "read", "search": "read", "list": "read", "run": "run"}
 Things = Mapping[str, frozenset[str]]  # the texts of each kind
 
 
-class Kept(NamedTuple):
+class WindowText(NamedTuple):
     """The text of a window, in which things are looked for."""
 
     text: str
@@ -38,10 +38,12 @@ class Kept(NamedTuple):
         return thing in self.numbers or thing in self.text
 
 
-def window_of(text: str) -> Kept:
+def window_of(text: str) -> WindowText:
     """A window by its text."""
     found = find_identifiers(text)
-    return Kept(text, fold(text), frozenset(one.text for one in found if one.kind == "number"))
+    return WindowText(
+        text, fold(text), frozenset(one.text for one in found if one.kind == "number")
+    )
 
 
 def things_of(messages: Sequence[Message]) -> Things:
@@ -56,7 +58,7 @@ def things_of(messages: Sequence[Message]) -> Things:
     return {kind: frozenset(texts) for kind, texts in found.items()}
 
 
-def carry(fresh: Things, earlier: Things, left: Kept) -> Things:
+def carry(fresh: Things, earlier: Things, left: WindowText) -> Things:
     """What a window held: what was said since the last compaction, and what that one left."""
     stood = {
         kind: {one for one in texts if left.holds(kind, one)} for kind, texts in earlier.items()
@@ -77,10 +79,12 @@ def needed_of(held: Things, early: Sequence[Turn], later: Sequence[Turn]) -> Thi
     }
 
 
-def count_things(held: Things, needed: Things, left: Kept, ours: Kept | None) -> tuple[Count, ...]:
+def count_things(
+    held: Things, needed: Things, left: WindowText, ours: WindowText | None
+) -> tuple[Count, ...]:
     """The counts of each kind that there is."""
 
-    def stand(kind: str, texts: Iterable[str], window: Kept) -> int:
+    def stand(kind: str, texts: Iterable[str], window: WindowText) -> int:
         return sum(window.holds(kind, one) for one in texts)
 
     return tuple(

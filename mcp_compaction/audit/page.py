@@ -14,7 +14,7 @@ from mcp_compaction.audit.report import (
     lines_of,
     table_of,
 )
-from mcp_compaction.audit.results import Audit, Count, Finding, total_of
+from mcp_compaction.audit.results import Audit, Audited, Count, total_of
 
 _STYLE = """
 :root { color-scheme: light dark; --paper: #fbfaf7; --card: #fff; --ink: #1d2430; --soft: #5d6675;
@@ -107,7 +107,7 @@ def _table(rows: Table) -> Iterator[str]:
     yield "</table></div>"
 
 
-def _one(finding: Finding) -> Iterator[str]:
+def _one(finding: Audited) -> Iterator[str]:
     by = "by mcp-compaction" if finding.is_ours else f"by {finding.host}"
     when = f", {finding.at[:16]}" if finding.at else ""
     name = f"{finding.chat}, compaction {finding.number}, {by}{when}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from mcp_compaction.audit.results import Audit, Count, Finding, total_of
+from mcp_compaction.audit.results import Audit, Audited, Count, total_of
 from mcp_compaction.core.text.words import one_line
 from mcp_compaction.core.wording import plural
 
@@ -33,7 +33,7 @@ def headline_of(audit: Audit) -> str:
     return f"{many}{gone}"
 
 
-def hosts_own(audit: Audit) -> tuple[Finding, ...]:
+def hosts_own(audit: Audit) -> tuple[Audited, ...]:
     """The compactions that hosts made themselves."""
     return tuple(one for one in audit.findings if not one.is_ours)
 
@@ -71,7 +71,7 @@ def lines_of(audit: Audit) -> Iterator[str]:
         yield f"{plural(audit.left, 'older compaction')} left out; --limit takes more"
 
 
-def _again(findings: Sequence[Finding]) -> Iterator[str]:
+def _again(findings: Sequence[Audited]) -> Iterator[str]:
     parts: list[str] = []
     for kind in ("read", "run", "said"):
         found = [one for finding in findings for one in finding.again if one.kind == kind]
@@ -82,7 +82,7 @@ def _again(findings: Sequence[Finding]) -> Iterator[str]:
         yield f"after them: {', '.join(parts)}"
 
 
-def _price(findings: Sequence[Finding]) -> Iterator[str]:
+def _price(findings: Sequence[Audited]) -> Iterator[str]:
     waits = [one.cost.seconds for one in findings if one.cost.seconds is not None]
     read = [one.cost.read_anew for one in findings if one.cost.read_anew is not None]
     money = [one.cost.dollars for one in findings if one.cost.dollars is not None]
@@ -94,7 +94,7 @@ def _price(findings: Sequence[Finding]) -> Iterator[str]:
         yield f"they took: {', '.join(parts)}{known}"
 
 
-def worst_case(findings: Sequence[Finding]) -> Iterator[str]:
+def worst_case(findings: Sequence[Audited]) -> Iterator[str]:
     """A rule that was gone and the call that may have broken it, side by side."""
     hurt = next((one for one in findings if one.broken), None)
     if hurt is None:
@@ -106,17 +106,17 @@ def worst_case(findings: Sequence[Finding]) -> Iterator[str]:
     yield f"  the call   {_short(broken.call)}   [{broken.called_in}]"
 
 
-def worst_chat(findings: Sequence[Finding]) -> Finding | None:
+def worst_chat(findings: Sequence[Audited]) -> Audited | None:
     """The compaction that lost most: rules that may have been broken, rules, what was needed."""
 
-    def harm(one: Finding) -> tuple[int, int, int]:
+    def harm(one: Audited) -> tuple[int, int, int]:
         needed = sum(count.needed - count.needed_stood for count in one.counts)
         return len(one.broken), len(one.lost_rules), needed
 
     return max(findings, key=harm, default=None)
 
 
-def full_lines(finding: Finding) -> Iterator[str]:
+def full_lines(finding: Audited) -> Iterator[str]:
     """One compaction in full, but for its table."""
     sizes = [f"{n:,}" if n else "not told" for n in (finding.tokens_before, finding.tokens_after)]
     yield f"{sizes[0]} tokens before, {sizes[1]} after; {finding.trigger}"

@@ -34,7 +34,7 @@ class Broken(Value):
     called_in: str
 
 
-class Cost(Value):
+class CompactionCost(Value):
     """What a compaction took; None where the transcript does not tell."""
 
     seconds: float | None
@@ -52,7 +52,7 @@ class Ours(Value):
     seconds: float
 
 
-class Finding(Value):
+class Audited(Value):
     """One compaction, audited."""
 
     host: str
@@ -68,7 +68,7 @@ class Finding(Value):
     again: tuple[Again, ...]
     broken: tuple[Broken, ...]
     lost_rules: tuple[str, ...]
-    cost: Cost
+    cost: CompactionCost
     ours: Ours | None
 
 
@@ -76,12 +76,12 @@ class Audit(Value):
     """All that was found."""
 
     chats: int  # that were read
-    findings: tuple[Finding, ...]
+    findings: tuple[Audited, ...]
     skipped: tuple[str, ...]  # files that could not be read, and why
     left: int = 0  # compactions that --limit left out
 
 
-def total_of(findings: tuple[Finding, ...]) -> tuple[Count, ...]:
+def total_of(findings: tuple[Audited, ...]) -> tuple[Count, ...]:
     """The counts of several compactions together, by kind."""
     kinds = dict.fromkeys(count.kind for one in findings for count in one.counts)
     return tuple(_sum([c for one in findings for c in one.counts if c.kind == k]) for k in kinds)

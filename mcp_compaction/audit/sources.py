@@ -8,8 +8,8 @@ from datetime import datetime
 from typing import Final
 
 from mcp_compaction.audit.auditing import audit_chat
-from mcp_compaction.audit.cases import Case, cases_of
-from mcp_compaction.audit.results import Audit, Finding
+from mcp_compaction.audit.cases import AuditCase, cases_of
+from mcp_compaction.audit.results import Audit, Audited
 from mcp_compaction.counters.o200k import best_counter
 from mcp_compaction.errors import InputError
 from mcp_compaction.evals.handover.sessions import files_at
@@ -25,7 +25,7 @@ Tell = Callable[[float, str], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class WantedAudit:
     """What is to be audited."""
 
     sources: tuple[str, ...] = HOSTS  # hosts, files or folders
@@ -34,12 +34,12 @@ class Wanted:
     chat: str = ""  # how its id begins, where only one is wanted
 
 
-async def audit_sources(wanted: Wanted, environ: Mapping[str, str], tell: Tell) -> Audit:
+async def audit_sources(wanted: WantedAudit, environ: Mapping[str, str], tell: Tell) -> Audit:
     """What was found; what cannot be read is named and passed over."""
     counter = best_counter()
     skipped: list[str] = []
     chats = left = 0
-    findings: list[Finding] = []
+    findings: list[Audited] = []
     transcripts = sorted(_transcripts(wanted, environ, skipped), key=_changed, reverse=True)
     for number, transcript in enumerate(transcripts):
         percent = 100 * number / len(transcripts)
@@ -60,7 +60,7 @@ async def audit_sources(wanted: Wanted, environ: Mapping[str, str], tell: Tell) 
 
 
 def _transcripts(
-    wanted: Wanted, environ: Mapping[str, str], skipped: list[str]
+    wanted: WantedAudit, environ: Mapping[str, str], skipped: list[str]
 ) -> Iterator[Transcript]:
     for source in wanted.sources:
         host = next((one for one in known_hosts() if one.name == source), None)
@@ -83,6 +83,6 @@ def _changed(transcript: Transcript) -> float:
         return 0.0
 
 
-def _is_wanted(case: Case, wanted: Wanted) -> bool:
+def _is_wanted(case: AuditCase, wanted: WantedAudit) -> bool:
     is_late = wanted.since is None or case.at is None or case.at >= wanted.since
     return is_late and case.chat.startswith(wanted.chat)

@@ -18,7 +18,7 @@ from mcp_compaction.errors import CompactionError, InputError, SettingsError, St
 from mcp_compaction.program import complete, host_entry, typed_command
 
 if TYPE_CHECKING:
-    from mcp_compaction.cli.console.invocation import Command
+    from mcp_compaction.cli.console.invocation import CommandModule
 
 DONE = 0
 REFUSED = 1
@@ -212,7 +212,7 @@ def _dispatch(
     from mcp_compaction.cli.console.invocation import invoke
 
     listed = COMMANDS[name]
-    command = cast("Command", import_module(listed.module))
+    command = cast("CommandModule", import_module(listed.module))
     return invoke(name, command, rest, screen, stdin, environ)
 
 

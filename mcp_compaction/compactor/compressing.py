@@ -9,7 +9,7 @@ from typing import TypeVar
 from mcp_compaction.compactor.asking import check_ask
 from mcp_compaction.compactor.driving import Drafts, drive, first_request
 from mcp_compaction.compactor.events import COMPLETED, FAILED, SAFETY_NET
-from mcp_compaction.compactor.gauge import Reading
+from mcp_compaction.compactor.gauge import FillReading
 from mcp_compaction.compactor.masking import known_secrets, mask_text
 from mcp_compaction.compactor.offering import renew_facts, suggest
 from mcp_compaction.compactor.progress import Progress, ignore_progress
@@ -92,7 +92,7 @@ async def foresee(work: Workspace, info: SessionInfo, ask: Ask) -> SummaryReques
 
 
 async def relieve(
-    work: Workspace, info: SessionInfo, known: Reading | None = None
+    work: Workspace, info: SessionInfo, known: FillReading | None = None
 ) -> Outcome | None:
     """Compress where the fill has passed the trigger: the system's, or the safety net.
 
@@ -127,7 +127,7 @@ async def is_ready(work: Workspace, info: SessionInfo) -> bool:
     return made is not None and 100 * grown <= _MOST_GROWTH * window.fill.window
 
 
-def _ready_for(work: Workspace, window: Reading) -> Compaction | None:
+def _ready_for(work: Workspace, window: FillReading) -> Compaction | None:
     """The compaction that is ready for a window, where that has not changed but for its growth."""
     made = work.ready.get(window.session.info.id)
     return made if made and made.base_version == window.session.view.version else None
@@ -140,7 +140,7 @@ async def fill_to_relieve(work: Workspace, info: SessionInfo) -> Fill | None:
     return window.fill if owns_window and await _is_due(work, window) else None
 
 
-async def _is_due(work: Workspace, window: Reading) -> bool:
+async def _is_due(work: Workspace, window: FillReading) -> bool:
     """Whether a window is compressed now without being asked: past the trigger at a boundary."""
     if not window.session.info.messages:  # fixed sections alone: there is nothing to compress
         return False
@@ -155,7 +155,7 @@ async def _is_due(work: Workspace, window: Reading) -> bool:
     return bool(await work.threads.run(find_boundary_cues, messages))
 
 
-async def _relieve_now(work: Workspace, info: SessionInfo, window: Reading) -> Outcome | None:
+async def _relieve_now(work: Workspace, info: SessionInfo, window: FillReading) -> Outcome | None:
     percent = f"{window.fill.percent:.0f} %"
     if pressure(window.fill, window.policy).level == "safety net":
         logger.warning("%s: %s at %s", SAFETY_NET, info.name, percent)
@@ -169,7 +169,7 @@ async def _relieve_now(work: Workspace, info: SessionInfo, window: Reading) -> O
 
 
 async def _save_ready(
-    work: Workspace, info: SessionInfo, ask: Ask, window: Reading
+    work: Workspace, info: SessionInfo, ask: Ask, window: FillReading
 ) -> Compaction | None:
     """Save the compaction that is ready for a window, where it still frees enough of it."""
     made = _ready_for(work, window)

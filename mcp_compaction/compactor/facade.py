@@ -28,7 +28,7 @@ from mcp_compaction.compactor.results import (
     Stats,
 )
 from mcp_compaction.compactor.workspace import Collaborators, Workspace
-from mcp_compaction.core.pins import Question
+from mcp_compaction.core.pins import UserQuestion
 from mcp_compaction.core.tokens import CountTokens
 from mcp_compaction.core.window.fill import Fill, Pressure, pressure
 from mcp_compaction.formats import Incoming
@@ -443,7 +443,7 @@ class Compactor:
 
     async def pin_question(
         self, project: str, info: SessionInfo | None, wish: PinWish
-    ) -> Question | None:
+    ) -> UserQuestion | None:
         """The question that only the user may answer; the session need not exist yet."""
         return await pinning.question_of(self._work, project, info, wish)
 

@@ -28,7 +28,7 @@ from mcp_compaction.compactor.late_pins import show_late_pins, waiting_pins
 from mcp_compaction.compactor.masking import known_secrets
 from mcp_compaction.compactor.placing import is_ours
 from mcp_compaction.compactor.recording import (
-    Prepared,
+    PreparedMessages,
     append,
     batch_of,
     note_model,
@@ -231,7 +231,7 @@ def _may_be_of(history: KnownHistory, shape: Shape) -> bool:
 
 def _prepare_answer(
     work: Workspace, answer: JsonObject, shape: Shape, secrets: KnownSecrets
-) -> tuple[Incoming, Prepared]:
+) -> tuple[Incoming, PreparedMessages]:
     """The messages of an answer, to be known by what they say: callers change other keys."""
     came = read_answer(answer, shape)
     prepared = prepare(work, came, secrets)
@@ -328,7 +328,7 @@ def _read_incoming(given: _Given, messages: list[JsonObject]) -> Incoming:
 
 def _prepare_news(
     work: Workspace, given: _Given, messages: list[JsonObject], secrets: KnownSecrets
-) -> tuple[Incoming, Prepared]:
+) -> tuple[Incoming, PreparedMessages]:
     came = _read_incoming(given, messages)
     return came, prepare(work, came, secrets)
 

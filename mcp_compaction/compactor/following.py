@@ -16,7 +16,7 @@ from mcp_compaction.compactor.placing import Placing, first_text, place_history
 from mcp_compaction.compactor.workspace import MOST_ROWS, MOST_TRIES, Workspace, scope_of
 from mcp_compaction.core.text.furniture import without_furniture
 from mcp_compaction.core.window.history import (
-    Place,
+    LogPlace,
     follow,
     head_of,
     is_in,
@@ -296,7 +296,7 @@ def _message_of(message: NewMessage, seq: int) -> Message:
 
 
 def _first_contradicted(
-    session: Session, view: View | None, places: Sequence[Place], newest: int
+    session: Session, view: View | None, places: Sequence[LogPlace], newest: int
 ) -> int | None:
     """The first known message that the caller's history has no more, or has in other words."""
     edited = [place.seq for place in places if not place.is_same]

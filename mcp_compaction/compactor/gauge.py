@@ -18,7 +18,7 @@ _OF_THE_VIEW: tuple[PartName, ...] = ("digests", "index", "promoted")
 PolicyFor = Callable[[Session], Policy]
 
 
-class Reading(NamedTuple):
+class FillReading(NamedTuple):
     """The fill of a window, with its policy and the number of messages it shows."""
 
     session: Session  # without its messages
@@ -44,7 +44,7 @@ class Gauge:
         self._threads = Threads()
         self._known: dict[int, _Known] = {}
 
-    async def read(self, session: int, now: datetime, policy_for: PolicyFor) -> Reading:
+    async def read(self, session: int, now: datetime, policy_for: PolicyFor) -> FillReading:
         """The fill of a session's window now."""
         known = self._known.get(session)
         window = await self._store.count_window(session, now, known.window if known else None)
@@ -58,7 +58,7 @@ class Gauge:
         else:
             texts, fill = await self._threads.run(self._count, window, policy)
         self._remember(session, _Known(_without_texts(window), policy, texts))
-        return Reading(window.session, policy, fill, window.messages)
+        return FillReading(window.session, policy, fill, window.messages)
 
     async def load(self, session: int, now: datetime) -> Session:
         """A session without its messages, and without measuring it."""

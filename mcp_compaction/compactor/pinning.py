@@ -126,7 +126,7 @@ def end_of_fact(work: Workspace, used: datetime) -> datetime:
 
 async def question_of(
     work: Workspace, project: str, info: SessionInfo | None, wish: PinWish
-) -> rules.Question | None:
+) -> rules.UserQuestion | None:
     """The question that only the user may answer; the session need not exist yet."""
     now = work.now()
     _check_wish(wish, now)

@@ -8,7 +8,13 @@ from typing import NamedTuple
 
 from mcp_compaction.compactor.workspace import Workspace, scope_of
 from mcp_compaction.core.log.pinned import PINNED_LABEL, is_pinned_block
-from mcp_compaction.core.window.history import Given, Place, find_places, is_in, is_record
+from mcp_compaction.core.window.history import (
+    CallerMessage,
+    LogPlace,
+    find_places,
+    is_in,
+    is_record,
+)
 from mcp_compaction.errors import UnknownRef
 from mcp_compaction.formats import FORMATS, normalize
 from mcp_compaction.formats.identity import (
@@ -44,7 +50,7 @@ class Placing(NamedTuple):
     whole: list[bool]  # False: our cut of a message
     ours: list[int]  # the places in the history that hold records of ours
     said: list[int]  # and all others
-    found: tuple[Place, ...]  # the messages of the log that the first of those are
+    found: tuple[LogPlace, ...]  # the messages of the log that the first of those are
 
     @property
     def has_ours(self) -> bool:
@@ -101,7 +107,7 @@ def _place(
         if contents[n] not in known and view.is_begun and _is_ours_of(message, pins)
     ]
     said = sorted({*range(len(messages))} - {*ours})
-    given = [Given(messages[n].role, contents[n]) for n in said]
+    given = [CallerMessage(messages[n].role, contents[n]) for n in said]
     return Placing(messages, contents, whole, ours, said, find_places(log, view.gone, given))
 
 

@@ -41,7 +41,7 @@ logger = logging.getLogger(__name__)
 _AFTER_ANSWER = (4, 50)  # messages among which the newest answer usually is: first a few
 
 
-class Prepared(NamedTuple):
+class PreparedMessages(NamedTuple):
     """What came, ready to be appended."""
 
     messages: list[NewMessage]
@@ -73,7 +73,7 @@ async def record(
 
 
 async def batch_of(
-    work: Workspace, info: SessionInfo, prepared: Prepared, via: Via = "host"
+    work: Workspace, info: SessionInfo, prepared: PreparedMessages, via: Via = "host"
 ) -> Batch:
     """A batch of all that came but the messages, and of the secrets that it told."""
     return Batch(
@@ -206,7 +206,7 @@ def _messages_after_answer(messages: Sequence[Message]) -> Sequence[Message] | N
     return messages[answers[-1] + 1 :] if answers else None
 
 
-def prepare(work: Workspace, came: Incoming, known: KnownSecrets) -> Prepared:
+def prepare(work: Workspace, came: Incoming, known: KnownSecrets) -> PreparedMessages:
     """What came, ready to be appended: masked, read and counted."""
     sections = came.sections
     texts = [message.raw for message in came.messages]
@@ -219,9 +219,9 @@ def prepare(work: Workspace, came: Incoming, known: KnownSecrets) -> Prepared:
         for message, one in zip(came.messages, masked, strict=False)
     ]
     if sections is None:
-        return Prepared(ready, told)
+        return PreparedMessages(ready, told)
     sections = Sections.model_validate(json.loads(masked[-1].text))
-    return Prepared(ready, told, sections, *count_sections(sections, work.policy, count))
+    return PreparedMessages(ready, told, sections, *count_sections(sections, work.policy, count))
 
 
 def _without_ids(messages: Sequence[IncomingMessage]) -> tuple[IncomingMessage, ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from mcp_compaction.compactor.events import OFFLOADED, SHORTENED
-from mcp_compaction.compactor.gauge import Reading
+from mcp_compaction.compactor.gauge import FillReading
 from mcp_compaction.compactor.results import FitOptions
 from mcp_compaction.compactor.workspace import MOST_TRIES, Workspace
 from mcp_compaction.core.compaction.microcompact import microcompact
@@ -56,7 +56,7 @@ async def offload_since(work: Workspace, info: SessionInfo, newest: int, over: i
     return await _change_view(work, info, shorten, OFFLOADED)
 
 
-async def shorten_first_request(work: Workspace, info: SessionInfo, window: Reading) -> bool:
+async def shorten_first_request(work: Workspace, info: SessionInfo, window: FillReading) -> bool:
     """Show a preview of a first request that does not fit and that nothing follows yet.
 
     It takes the room there is below the release mark.
@@ -77,12 +77,12 @@ async def shorten_first_request(work: Workspace, info: SessionInfo, window: Read
     return await _change_view(work, info, shorten, OFFLOADED)
 
 
-def is_over_net(work: Workspace, window: Reading) -> bool:
+def is_over_net(work: Workspace, window: FillReading) -> bool:
     """Whether a window is so full that nothing is waited for, whatever is kept in reserve."""
     return window.fill.percent > work.policy.safety_threshold_percent
 
 
-async def has_only_head(work: Workspace, window: Reading) -> bool:
+async def has_only_head(work: Workspace, window: FillReading) -> bool:
     """Whether a window shows nothing but what a history begins with."""
     view, info = window.session.view, window.session.info
     if not view.is_begun or view.body or view.upto != info.messages:

@@ -9,7 +9,7 @@ import logging
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
-from mcp_compaction.compactor.gauge import Gauge, Reading
+from mcp_compaction.compactor.gauge import FillReading, Gauge
 from mcp_compaction.compactor.histories import KnownHistories, KnownThinking, SaidPins
 from mcp_compaction.core.digest.allowance import Allowance, Limits, allowance_of
 from mcp_compaction.core.policy import Policy, for_session, under_pressure, with_reserve
@@ -75,7 +75,7 @@ class Workspace:
         left = await self.allowance(info)
         return session.model_copy(update={"is_pressed": True}) if left.is_near else session
 
-    async def read_window(self, info: SessionInfo) -> Reading:
+    async def read_window(self, info: SessionInfo) -> FillReading:
         """The fill of the window, measured without loading the session."""
         is_pressed = (await self.allowance(info)).is_near
 

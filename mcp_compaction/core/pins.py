@@ -111,7 +111,7 @@ def way_of(pin: Pin) -> str:
 # What needs the user
 
 
-class Question(Value):
+class UserQuestion(Value):
     """What only the user may decide: as it is put to the user, and as an agent is refused."""
 
     text: str
@@ -124,7 +124,7 @@ class PinPlan(Value):
     draft: Pin
     same: Pin | None = None  # a pin in force that does all of it
     replaces: Pin | None = None
-    question: Question | None = None  # None: nobody has to be asked
+    question: UserQuestion | None = None  # None: nobody has to be asked
 
 
 class Grounds(NamedTuple):
@@ -168,18 +168,18 @@ _FOR = {"session": "for this session", "project": "for this project", "global": 
 
 def _question(
     draft: Pin, changed: Pin | None, same: Pin | None, grounds: Grounds
-) -> Question | None:
+) -> UserQuestion | None:
     where, words = _FOR[draft.scope], shown_text(draft.text)
     until = f" until {draft.expires:%Y-%m-%d %H:%M}" if draft.expires else ""
     if grounds.old is not None and grounds.old.author == "user":
         old = grounds.old
-        return Question(
+        return UserQuestion(
             text=f'The agent wants to replace your pin {old.ref}, "{shown_text(old.text)}", '
             f"{where}{until}, by: {words}",
             refusal=_release_refusal(old),
         )
     if changed is not None and changed.author == "user":
-        return Question(
+        return UserQuestion(
             text=f'The agent wants your pin {changed.ref}, "{shown_text(changed.text)}", '
             f"which holds {_FOR[changed.scope]}, to hold {where}{until} instead.",
             refusal=f"{changed.ref} is the user's: only the user changes where or how long it "
@@ -187,7 +187,7 @@ def _question(
             f"{draft.scope}{' --expires WHEN' if draft.expires else ''}",
         )
     if _ends_users_words(draft, grounds.saying) and same is None:
-        return Question(
+        return UserQuestion(
             text=f"The agent wants to pin what you said {where}{until}: {words}",
             refusal=f"{draft.source} says this, and only the user sets an end to it. Pin it "
             "without expires, or ask the user to run: mcp-compaction pin TEXT --expires WHEN",
@@ -200,7 +200,7 @@ def _question(
     kind = "" if draft.kind == "constraint" else f" --kind {draft.kind}"
     if (draft.kind, draft.scope, draft.expires) == ("fact", "project", None):
         wants = "to keep a fact for later sessions of this project, while they use it"
-    return Question(
+    return UserQuestion(
         text=f"The agent wants {wants}: {words}",
         refusal=f"a {draft.scope} pin needs the user: {_reason_of(grounds.saying)}. Pin it "
         f"for this {nearer}, or ask the user to run: "
@@ -240,7 +240,7 @@ def what_counts(saying: Saying) -> str:
     return f'pinned whole they are the user\'s, with these exact words: "{words}"'
 
 
-def check_question(question: Question | None) -> None:
+def check_question(question: UserQuestion | None) -> None:
     """Refuse what only the user may decide."""
     if question is not None:
         raise NeedsUser(question.refusal)

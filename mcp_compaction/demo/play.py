@@ -27,7 +27,7 @@ from mcp_compaction.demo.session import (
 )
 from mcp_compaction.formats import validate
 from mcp_compaction.model import Receipt, Value
-from mcp_compaction.server.probe import Answer, Server, ServerError, start_server
+from mcp_compaction.server.probe import ProbedAnswer, Server, ServerError, start_server
 from mcp_compaction.settings import load_settings
 from mcp_compaction.wiring import open_compactor
 
@@ -41,7 +41,7 @@ _PASSAGE = re.compile(
 )
 
 
-class Recollection(Value):
+class AskedDetail(Value):
     """A detail that was asked of the archive."""
 
     query: str
@@ -66,7 +66,7 @@ class Figures(Value):
     rule_bytes: int
     rule_in_window: bool
     rule_message_in_window: bool
-    recollection: Recollection
+    recollection: AskedDetail
     shown_messages: int
     provider_faults: tuple[str, ...]
     archive_faults: tuple[str, ...]
@@ -94,7 +94,7 @@ class _Loop:
     server: Server
     tell: Tell
     said: list[Message] = field(default_factory=list[Message])
-    answers: dict[str, Answer] = field(default_factory=dict[str, Answer])
+    answers: dict[str, ProbedAnswer] = field(default_factory=dict[str, ProbedAnswer])
 
     async def record(self, messages: list[Message]) -> None:
         """Append what was just said."""
@@ -117,7 +117,7 @@ class _Loop:
         result = {"type": "tool_result", "tool_use_id": id, "content": answer.text}
         await self.record([{"role": "user", "content": [result]}])
 
-    async def _call(self, tool: str, arguments: dict[str, Any]) -> Answer:
+    async def _call(self, tool: str, arguments: dict[str, Any]) -> ProbedAnswer:
         answer = await self.server.call(tool, {**arguments, "session": NAME}, self.tell)
         if answer.is_error:
             raise ServerError(f"{tool} was refused: {answer.text}")
@@ -199,9 +199,9 @@ def _find_advice(stats: str) -> str | None:
     return next((line for line in stats.split("\n") if line.endswith(_GOOD_MOMENT)), None)
 
 
-def _recollection_of(answer: str, window: Sequence[str]) -> Recollection:
+def _recollection_of(answer: str, window: Sequence[str]) -> AskedDetail:
     found = next((p for p in _PASSAGE.finditer(answer) if DETAIL in p["text"]), None)
-    return Recollection(
+    return AskedDetail(
         query=QUERY,
         detail=DETAIL,
         in_window=any(DETAIL in text for text in window),

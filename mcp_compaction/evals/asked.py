@@ -12,7 +12,7 @@ from mcp_compaction.ports import Summarizer
 _MOST_REASONS = 3
 
 
-class Asked:
+class AskedSummarizer:
     """Passes every request on, and keeps account of the answers."""
 
     def __init__(self, summarizer: Summarizer, model: str) -> None:

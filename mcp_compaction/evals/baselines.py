@@ -11,9 +11,9 @@ from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 
 from mcp_compaction.core.tokens import CountTokens
-from mcp_compaction.evals.measures import Line, content_words_of
+from mcp_compaction.evals.measures import PlainLine, content_words_of
 
-Strategy = Callable[[Sequence[Line], float, CountTokens], list[Line]]
+Strategy = Callable[[Sequence[PlainLine], float, CountTokens], list[PlainLine]]
 
 _SENTENCE = re.compile(r"(?<=[.!?])\s+|\n+")
 _NEARLY_FULL = 0.98
@@ -37,29 +37,31 @@ def cost(text: str, count: CountTokens) -> int:
     return count(text) + 1
 
 
-def keep_last(lines: Sequence[Line], budget: float, count: CountTokens) -> list[Line]:
+def keep_last(lines: Sequence[PlainLine], budget: float, count: CountTokens) -> list[PlainLine]:
     """The newest messages that fit."""
     return _take_until_full(lines[::-1], budget, count)[::-1]
 
 
-def what_s0_had(lines: Sequence[Line], budget: float, count: CountTokens) -> list[Line]:
+def what_s0_had(lines: Sequence[PlainLine], budget: float, count: CountTokens) -> list[PlainLine]:
     """The first 100 characters of each assistant message joined to 500, then the newest."""
     heads = [line.text[:_S0_CHARS] for line in lines if line.role == "assistant"]
-    summary = Line(role="assistant", text=" ".join(heads)[:_S0_SUMMARY])
+    summary = PlainLine(role="assistant", text=" ".join(heads)[:_S0_SUMMARY])
     first = _take_until_full([summary], budget, count)
     left = budget - sum(cost(line.text, count) for line in first)
     return [*first, *keep_last(lines, left, count)]
 
 
-def first_characters(lines: Sequence[Line], budget: float, count: CountTokens) -> list[Line]:
+def first_characters(
+    lines: Sequence[PlainLine], budget: float, count: CountTokens
+) -> list[PlainLine]:
     """The first 200 characters of each message, from the oldest on, until it is full."""
     return _take_until_full([_cut_line(line, _S1_CHARS) for line in lines], budget, count)
 
 
-def tfidf(lines: Sequence[Line], budget: float, count: CountTokens) -> list[Line]:
+def tfidf(lines: Sequence[PlainLine], budget: float, count: CountTokens) -> list[PlainLine]:
     """The sentences with the rarest words for their length."""
     rarity = _rarity_of(lines)
-    scored: list[tuple[float, Line]] = []
+    scored: list[tuple[float, PlainLine]] = []
     for unit in _sentences_of(lines):
         words = content_words_of(unit.text)
         score = sum(map(rarity, dict.fromkeys(words))) / math.sqrt(len(words) + 3)
@@ -67,7 +69,7 @@ def tfidf(lines: Sequence[Line], budget: float, count: CountTokens) -> list[Line
     return _choose_best(scored, budget, count)
 
 
-def novelty(lines: Sequence[Line], budget: float, count: CountTokens) -> list[Line]:
+def novelty(lines: Sequence[PlainLine], budget: float, count: CountTokens) -> list[PlainLine]:
     """A greedy cover: each next sentence is worth the rare words that are not yet there."""
     rarity = _rarity_of(lines)
     units = _sentences_of(lines)
@@ -98,7 +100,7 @@ def novelty(lines: Sequence[Line], budget: float, count: CountTokens) -> list[Li
     return [units[n] for n in sorted(chosen)]
 
 
-def at_random(lines: Sequence[Line], budget: float, count: CountTokens) -> list[Line]:
+def at_random(lines: Sequence[PlainLine], budget: float, count: CountTokens) -> list[PlainLine]:
     """Sentences drawn by lot."""
     lot = random.Random(0)
     return _choose_best([(lot.random(), unit) for unit in _sentences_of(lines)], budget, count)
@@ -116,8 +118,10 @@ BASELINES: Mapping[str, Strategy] = MappingProxyType(
 )
 
 
-def _take_until_full(lines: Sequence[Line], budget: float, count: CountTokens) -> list[Line]:
-    kept: list[Line] = []
+def _take_until_full(
+    lines: Sequence[PlainLine], budget: float, count: CountTokens
+) -> list[PlainLine]:
+    kept: list[PlainLine] = []
     used = 0
     for line in lines:
         used += cost(line.text, count)
@@ -128,8 +132,8 @@ def _take_until_full(lines: Sequence[Line], budget: float, count: CountTokens) -
 
 
 def _choose_best(
-    scored: Sequence[tuple[float, Line]], budget: float, count: CountTokens
-) -> list[Line]:
+    scored: Sequence[tuple[float, PlainLine]], budget: float, count: CountTokens
+) -> list[PlainLine]:
     """The lines that score highest and still fit, in their old order."""
     chosen: list[int] = []
     used = 0
@@ -143,16 +147,16 @@ def _choose_best(
     return [scored[n][1] for n in sorted(chosen)]
 
 
-def _sentences_of(lines: Sequence[Line]) -> list[Line]:
+def _sentences_of(lines: Sequence[PlainLine]) -> list[PlainLine]:
     return [
-        Line(role=line.role, text=part.strip())
+        PlainLine(role=line.role, text=part.strip())
         for line in lines
         for part in _SENTENCE.split(line.text)
         if part.strip()
     ]
 
 
-def _rarity_of(lines: Sequence[Line]) -> Callable[[str], float]:
+def _rarity_of(lines: Sequence[PlainLine]) -> Callable[[str], float]:
     """A function that gives the rarity of a word among the messages."""
     seen = Counter(word for line in lines for word in set(content_words_of(line.text)))
     return lambda word: math.log(1 + len(lines) / (1 + seen[word]))
@@ -164,5 +168,5 @@ def _weight_of(sentence: str) -> float:
     return told * (0.6 if is_idle else 1)
 
 
-def _cut_line(line: Line, chars: int) -> Line:
-    return Line(role=line.role, text=line.text[:chars])
+def _cut_line(line: PlainLine, chars: int) -> PlainLine:
+    return PlainLine(role=line.role, text=line.text[:chars])

@@ -15,7 +15,7 @@ from typing import Any, cast
 
 from mcp_compaction.core.log.content import text_of
 from mcp_compaction.errors import InputError
-from mcp_compaction.evals.measures import Line, Probe, normalize
+from mcp_compaction.evals.measures import PlainLine, Probe, normalize
 from mcp_compaction.formats import Incoming, read, read_incoming
 from mcp_compaction.model import JsonObject, ToolCall
 
@@ -29,26 +29,26 @@ _Json = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Case:
+class EvalCase:
     """One session as the product records it and the baselines read it, and what to look for."""
 
     corpus: str
     name: str
     came: Incoming
-    lines: tuple[Line, ...]
+    lines: tuple[PlainLine, ...]
     probes: tuple[Probe, ...]
     pins: tuple[str, ...] = ()
 
 
-def locomo(path: Path) -> tuple[Case, ...]:
+def locomo(path: Path) -> tuple[EvalCase, ...]:
     """LoCoMo's chats: answers that stand word for word in them, and the turns that hold them."""
     with _refuse_other_files(path, "a file of LoCoMo"):
         return tuple(_read_chat(chat) for chat in cast(list[_Json], _load(path)))
 
 
-def tau(path: Path) -> tuple[Case, ...]:
+def tau(path: Path) -> tuple[EvalCase, ...]:
     """tau-bench runs cut at 60 %: the values that later calls pass and that were named before."""
-    cases: list[Case] = []
+    cases: list[EvalCase] = []
     with _refuse_other_files(path, "a file of tau-bench"):
         for number, run in enumerate(cast(list[_Json], _load(path))):
             messages = [m for m in cast(list[JsonObject], run["traj"]) if m["role"] != "system"]
@@ -57,7 +57,7 @@ def tau(path: Path) -> tuple[Case, ...]:
     return tuple(cases)
 
 
-def line_of(message: JsonObject) -> Line:
+def line_of(message: JsonObject) -> PlainLine:
     """A message as one line: its role, its words and its calls."""
     one = read_incoming([message]).messages[0]
     role, parts = read(one.shape, one.raw)
@@ -67,19 +67,19 @@ def line_of(message: JsonObject) -> Line:
         else text_of(part)
         for part in parts
     ]
-    return Line(role=role, text=f"{role}: {' '.join(texts)}")
+    return PlainLine(role=role, text=f"{role}: {' '.join(texts)}")
 
 
 # LoCoMo
 
 
-def _read_chat(chat: _Json) -> Case:
+def _read_chat(chat: _Json) -> EvalCase:
     talk = cast(_Json, chat["conversation"])
     turns = [(turn, when) for session, when in _sessions_of(talk) for turn in session]
     speakers = list(dict.fromkeys(turn["speaker"] for turn, _ in turns))
     texts = [_text_of_turn(turn) for turn, _ in turns]
     lines = tuple(
-        Line(
+        PlainLine(
             role="user" if turn["speaker"] == speakers[0] else "assistant",
             text=f"{turn['speaker']}: {text}",
         )
@@ -91,7 +91,7 @@ def _read_chat(chat: _Json) -> Case:
         for message, (_, when) in zip(messages, turns, strict=True)
     )
     places = {turn["dia_id"]: n for n, (turn, _) in enumerate(turns)}
-    return Case(
+    return EvalCase(
         corpus="LoCoMo",
         name=chat["sample_id"],
         came=Incoming(messages=dated),
@@ -145,7 +145,7 @@ def _read_questions(
 # Runs with tool calls
 
 
-def _read_run(name: str, messages: Sequence[JsonObject]) -> Case | None:
+def _read_run(name: str, messages: Sequence[JsonObject]) -> EvalCase | None:
     cut = int(len(messages) * _CUT)
     early, later = messages[:cut], messages[cut:]
     if len(early) < _FEWEST_MESSAGES:
@@ -158,11 +158,11 @@ def _read_run(name: str, messages: Sequence[JsonObject]) -> Case | None:
     probes = tuple(
         Probe(kind="argument", test="exact", needle=value, questions=asked) for value in wanted
     )
-    return Case("tau", name, read_incoming([*early]), lines, probes) if probes else None
+    return EvalCase("tau", name, read_incoming([*early]), lines, probes) if probes else None
 
 
-def _join_lines(line: Line) -> Line:
-    return Line(role=line.role, text=line.text.replace("\n", " "))
+def _join_lines(line: PlainLine) -> PlainLine:
+    return PlainLine(role=line.role, text=line.text.replace("\n", " "))
 
 
 def _read_arguments(message: JsonObject) -> Iterator[str]:

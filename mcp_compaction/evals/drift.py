@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
 from mcp_compaction.evals.corpora import line_of
-from mcp_compaction.evals.measures import Context, Line, Probe, survives
+from mcp_compaction.evals.measures import Context, PlainLine, Probe, survives
 from mcp_compaction.evals.results import Round
 from mcp_compaction.evals.runner import Bench, context_of, tokens_of
 from mcp_compaction.evals.scenarios import MOST_EPISODES, Span, grow_session
@@ -59,7 +59,7 @@ async def _measure_product(
 
 def _measure_baseline(name: str, spans: Sequence[Span], goal: float, bench: Bench) -> list[Round]:
     found: list[Round] = []
-    kept: list[Line] = []
+    kept: list[PlainLine] = []
     for number, span in enumerate(spans, 1):
         lines = [*kept, *_lines_of(span)]
         kept = bench.baselines[name](lines, goal, bench.count)
@@ -85,7 +85,7 @@ def _group_by_kind(probes: Sequence[Probe]) -> dict[str, list[Probe]]:
     return groups
 
 
-def _lines_of(span: Span) -> list[Line]:
+def _lines_of(span: Span) -> list[PlainLine]:
     return [line_of(message) for message in span.messages]
 
 

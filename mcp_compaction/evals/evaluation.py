@@ -12,9 +12,9 @@ from typing import NamedTuple
 
 from mcp_compaction.core.wording import plural
 from mcp_compaction.errors import CompactionError
-from mcp_compaction.evals.asked import Asked
+from mcp_compaction.evals.asked import AskedSummarizer
 from mcp_compaction.evals.baselines import BASELINES
-from mcp_compaction.evals.corpora import Case, locomo, tau
+from mcp_compaction.evals.corpora import EvalCase, locomo, tau
 from mcp_compaction.evals.drift import measure_drift
 from mcp_compaction.evals.handover.measure import measure_session
 from mcp_compaction.evals.handover.sessions import Origin, read_session
@@ -41,7 +41,7 @@ _REMEMBERED = 200_000  # counts; every strategy counts the same sentences again
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class WantedSessions:
     """The sessions and sizes to evaluate."""
 
     seed: int = 1
@@ -58,10 +58,10 @@ class Wanted:
 
 
 async def evaluate(
-    wanted: Wanted,
+    wanted: WantedSessions,
     counter: TokenCounter,
     tell: Tell,
-    model: Asked | None = None,
+    model: AskedSummarizer | None = None,
     draw_bar: Callable[[float], str] = lambda _: "",
 ) -> Report:
     """Measure all of it; where a model is given, also with its digests."""
@@ -114,7 +114,7 @@ class _Real(NamedTuple):
     notes: tuple[str, ...]
 
 
-async def _measure_real(wanted: Wanted, bench: Bench) -> _Real:
+async def _measure_real(wanted: WantedSessions, bench: Bench) -> _Real:
     """The handovers of sessions of one's own; one that cannot be read does not stop the others."""
     scores: list[HandoverScore] = []
     costs: list[HandoverCost] = []
@@ -143,7 +143,7 @@ async def _measure_real(wanted: Wanted, bench: Bench) -> _Real:
     return _Real(sum_handover(scores), summed, (*notes_on_handover(summed), *notes))
 
 
-def _read_cases(wanted: Wanted) -> tuple[Case, ...]:
+def _read_cases(wanted: WantedSessions) -> tuple[EvalCase, ...]:
     return (
         *make_sessions(wanted.seed, wanted.sessions, wanted.tokens),
         *(locomo(wanted.locomo)[: wanted.limit] if wanted.locomo else ()),

@@ -11,13 +11,13 @@ from mcp_compaction.core.digest.extract import open_tasks, stated_rules
 from mcp_compaction.core.log.identifiers import identifiers_by_message
 from mcp_compaction.core.policy import PRESETS, Policy
 from mcp_compaction.core.text.words import fold
-from mcp_compaction.evals.asked import Asked
+from mcp_compaction.evals.asked import AskedSummarizer
 from mcp_compaction.evals.handover.measure import SMALLEST_WINDOW, Needs
 from mcp_compaction.evals.handover.names import with_runs_written_out
 from mcp_compaction.evals.handover.plain_ways import PLAIN_WAYS
 from mcp_compaction.evals.handover.sessions import RealSession
 from mcp_compaction.evals.handover.turns import Turn, turns_of
-from mcp_compaction.evals.measures import Line
+from mcp_compaction.evals.measures import PlainLine
 from mcp_compaction.evals.subject import subject
 from mcp_compaction.formats import Incoming
 from mcp_compaction.model import IndexKind, Message, Value
@@ -51,11 +51,11 @@ class Result(Value):
     tokens: int
     of_tokens: int
     kept: tuple[tuple[str, int, int], ...]  # what, how many, of how many
-    view: tuple[Line, ...]
+    view: tuple[PlainLine, ...]
     note: str = ""  # why nothing was compressed
 
 
-def strategies(model: Asked | None = None) -> Iterator[Strategy]:
+def strategies(model: AskedSummarizer | None = None) -> Iterator[Strategy]:
     """All strategies: ours, the presets, with a model where one is asked, and the plain ways."""
     yield Strategy("ours", "as compress does it by default")
     for percent in PERCENTS:
@@ -78,7 +78,7 @@ async def compare(
     session: RealSession,
     wanted: Sequence[Strategy],
     counter: TokenCounter,
-    model: Asked | None,
+    model: AskedSummarizer | None,
     tell: Tell,
 ) -> AsyncIterator[Result]:
     """What each strategy makes of the session, one after another; a plain way comes after ours of
@@ -92,7 +92,7 @@ async def compare(
         if strategy.plain_way:
             most = min(sizes[strategy.percent], total * (strategy.percent or 100) / 100)
             text = PLAIN_WAYS[strategy.plain_way](early, most, counter.count)
-            view, note = [Line(role="", text=text)], ""
+            view, note = [PlainLine(role="", text=text)], ""
         else:
             summarizer = model if strategy.has_model else None
             async with subject(None, counter, summarizer, strategy.policy) as ours:

@@ -10,7 +10,7 @@ from typing import Any
 
 from mcp_compaction.core.tokens import CountTokens
 from mcp_compaction.evals.baselines import Strategy, cost
-from mcp_compaction.evals.measures import Line
+from mcp_compaction.evals.measures import PlainLine
 
 NAME = "LangChain echo"
 NOT_INSTALLED = (
@@ -27,7 +27,7 @@ def langchain_strategy() -> Strategy | None:
     return _summarize if find_spec("langchain") else None
 
 
-def _summarize(lines: Sequence[Line], budget: float, count: CountTokens) -> list[Line]:
+def _summarize(lines: Sequence[PlainLine], budget: float, count: CountTokens) -> list[PlainLine]:
     middleware = import_module("langchain.agents.middleware")
     messages = import_module("langchain_core.messages")
     kept = int(budget * _KEPT)
@@ -43,7 +43,7 @@ def _summarize(lines: Sequence[Line], budget: float, count: CountTokens) -> list
     ]
     update = shrinking.before_model({"messages": said}, None)
     left = said if update is None else update["messages"][1:]  # the first removes all others
-    return [Line(role=_role_of(one), text=_text_of(one)) for one in left]
+    return [PlainLine(role=_role_of(one), text=_text_of(one)) for one in left]
 
 
 def _count_tokens(count: CountTokens, said: Sequence[Any]) -> int:

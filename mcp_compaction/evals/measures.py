@@ -42,7 +42,7 @@ class Probe(Value):
     is_apart: bool = False  # worded in a way no detector was written for
 
 
-class Line(Value):
+class PlainLine(Value):
     """One message, or a sentence of it, as a simple strategy handles it."""
 
     role: str

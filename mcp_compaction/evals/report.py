@@ -8,10 +8,10 @@ from mcp_compaction.evals.drift import REST
 from mcp_compaction.evals.handover.tables import make_handover_tables
 from mcp_compaction.evals.results import (
     PRODUCT,
-    Cost,
     Report,
     Round,
     Score,
+    StrategyCost,
     format_share,
     is_ours,
     name_with_model,
@@ -194,13 +194,13 @@ def _recovered_share(score: Score) -> str:
     return "" if score.recoverable is None else format_share(score.recoverable / score.asked)
 
 
-def _kept_share(cost: Cost) -> str:
+def _kept_share(cost: StrategyCost) -> str:
     return f"{100 * cost.tokens / cost.of_tokens:.1f} %"
 
 
-def _over_share(cost: Cost) -> str:
+def _over_share(cost: StrategyCost) -> str:
     return f"{cost.over_budget} of {cost.sessions}" if cost.over_budget else "-"
 
 
-def _time_of(cost: Cost) -> str:
+def _time_of(cost: StrategyCost) -> str:
     return f"{1000 * cost.seconds / cost.sessions:.0f}"

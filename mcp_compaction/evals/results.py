@@ -58,7 +58,7 @@ class Score(Value):
         return self.with_recall / self.asked
 
 
-class Cost(Value):
+class StrategyCost(Value):
     """The tokens one strategy left and the time it took, over all sessions of a corpus."""
 
     corpus: str
@@ -144,7 +144,7 @@ class Report(Value):
     seed: int
     sessions: tuple[tuple[str, int], ...]  # the corpora, and how many sessions of each
     scores: tuple[Score, ...]
-    costs: tuple[Cost, ...]
+    costs: tuple[StrategyCost, ...]
     drift: tuple[Round, ...] = ()
     detection: tuple[Detection, ...] = ()
     referee: tuple[RefereeScore, ...] = ()
@@ -163,9 +163,9 @@ def sum_scores(scores: Iterable[Score]) -> tuple[Score, ...]:
     return tuple(totals.values())
 
 
-def sum_costs(costs: Iterable[Cost]) -> tuple[Cost, ...]:
+def sum_costs(costs: Iterable[StrategyCost]) -> tuple[StrategyCost, ...]:
     """The costs of many sessions as one for each corpus, strategy and budget."""
-    totals: dict[tuple[str, str, int], Cost] = {}
+    totals: dict[tuple[str, str, int], StrategyCost] = {}
     for cost in costs:
         key = (cost.corpus, cost.strategy, cost.percent)
         old = totals.get(key)
@@ -211,7 +211,7 @@ def _add_scores(one: Score, two: Score) -> Score:
     )
 
 
-def _add_optional(one: Cost, two: Cost) -> Cost:
+def _add_optional(one: StrategyCost, two: StrategyCost) -> StrategyCost:
     return one.model_copy(
         update={
             "sessions": one.sessions + two.sessions,

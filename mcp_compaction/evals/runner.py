@@ -8,15 +8,15 @@ from dataclasses import dataclass
 from itertools import product
 
 from mcp_compaction.core.tokens import CountTokens
-from mcp_compaction.evals.asked import Asked
+from mcp_compaction.evals.asked import AskedSummarizer
 from mcp_compaction.evals.baselines import Strategy, cost
-from mcp_compaction.evals.corpora import Case
-from mcp_compaction.evals.measures import Context, Line, Probe, comes_back, survives
+from mcp_compaction.evals.corpora import EvalCase
+from mcp_compaction.evals.measures import Context, PlainLine, Probe, comes_back, survives
 from mcp_compaction.evals.results import (
     PRODUCT,
-    Cost,
     Detection,
     Score,
+    StrategyCost,
     is_ours,
     name_with_model,
 )
@@ -39,7 +39,7 @@ class Bench:
     percents: tuple[int, ...] = PERCENTS
     tell: Tell = lambda _: None
     draw_bar: Callable[[float], str] = lambda _: ""  # how far it is, of a hundred
-    model: Asked | None = None  # who else is to write the product's digests
+    model: AskedSummarizer | None = None  # who else is to write the product's digests
 
     @property
     def products(self) -> Mapping[str, Summarizer | None]:
@@ -57,15 +57,15 @@ class Measured:
     """One case under every strategy and budget."""
 
     scores: tuple[Score, ...]
-    costs: tuple[Cost, ...]
+    costs: tuple[StrategyCost, ...]
     detection: tuple[Detection, ...]
 
 
-async def measure_case(case: Case, bench: Bench) -> Measured:
+async def measure_case(case: EvalCase, bench: Bench) -> Measured:
     """Every strategy at every budget, closed-book and with one recall."""
     total = tokens_of(case.lines, bench.count)
     scores: list[Score] = []
-    costs: list[Cost] = []
+    costs: list[StrategyCost] = []
     async with subject(case, bench.counter) as untouched:
         noticed = await untouched.read_noticed()
         kinds = [_kind_of(probe, noticed, case.pins) for probe in case.probes]
@@ -85,18 +85,18 @@ async def measure_case(case: Case, bench: Bench) -> Measured:
     return Measured(tuple(scores), tuple(costs), tuple(_detect(case, noticed)))
 
 
-def tokens_of(lines: Sequence[Line], count: CountTokens) -> int:
+def tokens_of(lines: Sequence[PlainLine], count: CountTokens) -> int:
     """The tokens of a session: what every budget is a share of."""
     return sum(cost(line.text, count) for line in lines)
 
 
-def context_of(lines: Sequence[Line]) -> Context:
+def context_of(lines: Sequence[PlainLine]) -> Context:
     """The context that a model would read of these lines."""
     return Context(tuple(part for line in lines for part in line.text.splitlines()))
 
 
 def _measure_baseline(
-    strategy: Strategy, lines: Sequence[Line], budget: float, count: CountTokens
+    strategy: Strategy, lines: Sequence[PlainLine], budget: float, count: CountTokens
 ) -> Shown:
     began = time.perf_counter()
     kept = strategy(lines, budget, count)
@@ -113,7 +113,7 @@ def _kind_of(probe: Probe, noticed: Noticed, pins: Sequence[str]) -> str:
     return f"{probe.kind}, {'detected' if noticed.holds(probe.needle) else 'undetected'}"
 
 
-def _detect(case: Case, noticed: Noticed) -> Iterable[Detection]:
+def _detect(case: EvalCase, noticed: Noticed) -> Iterable[Detection]:
     """The planted rules that were noticed, and the messages that were flagged wrongly."""
     if case.corpus != CORPUS:
         return
@@ -133,7 +133,7 @@ def _is_request(raw: str) -> bool:
 
 
 async def _scores_of(
-    case: Case, kinds: Sequence[str], way: tuple[str, int], view: Context, archive: Subject
+    case: EvalCase, kinds: Sequence[str], way: tuple[str, int], view: Context, archive: Subject
 ) -> list[Score]:
     tallies: dict[str, list[int]] = {}
     strategy, percent = way
@@ -161,8 +161,8 @@ async def _scores_of(
     ]
 
 
-def _cost_of(case: Case, strategy: str, percent: int, total: int, shown: Shown) -> Cost:
-    return Cost(
+def _cost_of(case: EvalCase, strategy: str, percent: int, total: int, shown: Shown) -> StrategyCost:
+    return StrategyCost(
         corpus=case.corpus,
         strategy=strategy,
         percent=percent,

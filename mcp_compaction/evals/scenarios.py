@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from random import Random
 
-from mcp_compaction.evals.corpora import Case, line_of
+from mcp_compaction.evals.corpora import EvalCase, line_of
 from mcp_compaction.evals.material import FIELDS, Field, fill_blanks, make_noise, shuffle_things
 from mcp_compaction.evals.measures import Probe
 from mcp_compaction.evals.wordings import (
@@ -345,7 +345,7 @@ class _Writer:
         return "".join(self.random.choices("123456789", k=size))
 
 
-def make_sessions(seed: int, number: int, tokens: int) -> tuple[Case, ...]:
+def make_sessions(seed: int, number: int, tokens: int) -> tuple[EvalCase, ...]:
     """Sessions of about that many tokens each, the kinds of work in turn."""
     return tuple(
         _make_session(seed, n, max(1, round(tokens / EPISODE_TOKENS))) for n in range(number)
@@ -362,11 +362,11 @@ def grow_session(seed: int, work: int, rounds: int, episodes: int) -> Iterator[S
         yield Span(tuple(writer.messages[start:]), writer.probes())
 
 
-def _make_session(seed: int, number: int, episodes: int) -> Case:
+def _make_session(seed: int, number: int, episodes: int) -> EvalCase:
     writer = _make_writer(seed, number, "session")
     for episode in range(episodes):
         writer.episode(episode)
-    return Case(
+    return EvalCase(
         corpus=CORPUS,
         name=f"{writer.work.name} {number + 1}",
         came=read_incoming([*writer.messages]),

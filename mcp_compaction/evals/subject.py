@@ -17,10 +17,10 @@ from mcp_compaction.core.digest.extract import must_keep, ref_of_standing_plan
 from mcp_compaction.core.log.content import text_of, words_of
 from mcp_compaction.core.log.spoken_rules import unpinned_rules
 from mcp_compaction.core.policy import Policy
-from mcp_compaction.evals.corpora import Case
+from mcp_compaction.evals.corpora import EvalCase
 from mcp_compaction.evals.measures import (
     Context,
-    Line,
+    PlainLine,
     Probe,
     Recollection,
     normalize,
@@ -119,13 +119,14 @@ class Subject:
         self._hits.clear()
         return await self._read_view(seconds, faults)
 
-    async def read_lines(self) -> list[Line]:
+    async def read_lines(self) -> list[PlainLine]:
         """The messages of the view as a model would read them, each with its role."""
         shown = await self.compactor.context(self.info, self.shape)
         apart = split_turns(_messages_of(shown))
         read_messages = (read(self.shape, json.dumps(m)) for m in apart)
         return [
-            Line(role=role, text="\n".join(map(words_of, parts))) for role, parts in read_messages
+            PlainLine(role=role, text="\n".join(map(words_of, parts)))
+            for role, parts in read_messages
         ]
 
     async def recall(self, question: str) -> Recollection:
@@ -191,7 +192,7 @@ class Subject:
 
 @asynccontextmanager
 async def subject(
-    case: Case | None,
+    case: EvalCase | None,
     counter: TokenCounter,
     summarizer: Summarizer | None = None,
     policy: Policy | None = None,

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from pydantic import JsonValue
 
 from mcp_compaction.errors import MalformedMessage
-from mcp_compaction.formats.arrange import Piece, find_pairing_problems
+from mcp_compaction.formats.arrange import RenderedMessage, find_pairing_problems
 from mcp_compaction.formats.content import (
     EMPTY,
     NO_RESULT,
@@ -184,11 +184,11 @@ def _text_block(text: str) -> JsonObject:
     return {"type": "text", "text": text}
 
 
-def piece_of(obj: JsonObject) -> Piece:
+def piece_of(obj: JsonObject) -> RenderedMessage:
     """A message with the ids of its calls and results."""
     content = objects_in(obj.get("content"))
     kinds = {text_or_empty(block.get("type")) for block in content}
-    return Piece(
+    return RenderedMessage(
         obj=obj,
         said=obj.get("role") == "assistant",
         binds=not kinds.isdisjoint(("tool_use", *_THINKING)),

@@ -11,7 +11,7 @@ _REACH = 64  # a batch whose results are strewn over more messages is not put to
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class RenderedMessage:
     """One rendered message and what it has to do with calls and results."""
 
     obj: JsonObject
@@ -26,11 +26,11 @@ class Piece:
 class Group:
     """One assistant turn with the results of its calls, and what was said before the next one."""
 
-    said: list[Piece] = field(default_factory=list[Piece])
-    answers: list[Piece] = field(default_factory=list[Piece])
-    others: list[Piece] = field(default_factory=list[Piece])
+    said: list[RenderedMessage] = field(default_factory=list[RenderedMessage])
+    answers: list[RenderedMessage] = field(default_factory=list[RenderedMessage])
+    others: list[RenderedMessage] = field(default_factory=list[RenderedMessage])
 
-    def unanswered_calls(self) -> Iterator[tuple[Piece, str]]:
+    def unanswered_calls(self) -> Iterator[tuple[RenderedMessage, str]]:
         """The calls that no result in this group belongs to."""
         answered = [call for piece in self.answers for call in piece.results]
         for piece in self.said:
@@ -48,12 +48,12 @@ class _Matches:
     orphans: dict[int, set[int]] = field(default_factory=dict[int, set[int]])
 
 
-def find_orphans(pieces: Sequence[Piece]) -> dict[int, set[int]]:
+def find_orphans(pieces: Sequence[RenderedMessage]) -> dict[int, set[int]]:
     """The results without a call they could belong to, by the position of their piece."""
     return _match(pieces).orphans
 
 
-def group_pieces(pieces: Sequence[Piece]) -> list[Group]:
+def group_pieces(pieces: Sequence[RenderedMessage]) -> list[Group]:
     """The pieces in provider order; a batch whose results came in between is put together again."""
     matches = _match(pieces)
     found = [Group()]
@@ -73,13 +73,13 @@ def group_pieces(pieces: Sequence[Piece]) -> list[Group]:
     return found
 
 
-def _continues(group: Group, piece: Piece) -> bool:
+def _continues(group: Group, piece: RenderedMessage) -> bool:
     if not group.said or group.answers or group.others:
         return False
     return piece.binds or group.said[-1].binds
 
 
-def _match(pieces: Sequence[Piece]) -> _Matches:
+def _match(pieces: Sequence[RenderedMessage]) -> _Matches:
     found = _Matches()
     waiting: dict[str, int] = {}
     batch: set[str] = set()
@@ -114,7 +114,7 @@ def _match(pieces: Sequence[Piece]) -> _Matches:
 
 
 def find_pairing_problems(
-    pieces: Sequence[Piece], *, one_assistant: bool = False, one_answer: bool = False
+    pieces: Sequence[RenderedMessage], *, one_assistant: bool = False, one_answer: bool = False
 ) -> Iterator[str]:
     """The faults in calls and results that a provider would refuse, in words."""
     waiting: dict[str, int] = {}

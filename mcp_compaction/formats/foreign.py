@@ -11,7 +11,7 @@ from mcp_compaction.formats.detection import is_item_type
 from mcp_compaction.model import JsonObject
 
 
-class Mark(NamedTuple):
+class FormatMark(NamedTuple):
     """Keys that stand together in one object of a format, and the values its type may have."""
 
     keys: frozenset[str]
@@ -28,12 +28,12 @@ class Foreign(NamedTuple):
     """A format that is recognized and not read."""
 
     name: str
-    marks: tuple[Mark, ...]
+    marks: tuple[FormatMark, ...]
     next_step: str
 
 
-def _mark(keys: str, types: str = "") -> Mark:
-    return Mark(frozenset(keys.split()), frozenset(types.split()))
+def _mark(keys: str, types: str = "") -> FormatMark:
+    return FormatMark(frozenset(keys.split()), frozenset(types.split()))
 
 
 _AS_FILE = "To take its file in, run: mcp-compaction import FILE"

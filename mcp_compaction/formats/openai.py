@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from pydantic import JsonValue
 
 from mcp_compaction.errors import MalformedMessage
-from mcp_compaction.formats.arrange import Piece, find_pairing_problems
+from mcp_compaction.formats.arrange import RenderedMessage, find_pairing_problems
 from mcp_compaction.formats.content import (
     EMPTY,
     NO_RESULT,
@@ -248,7 +248,7 @@ def _text_block(text: str) -> JsonObject:
     return {"type": "text", "text": text}
 
 
-def piece_of(obj: JsonObject) -> Piece:
+def piece_of(obj: JsonObject) -> RenderedMessage:
     """A message with the ids of its calls and results."""
     role = obj.get("role")
     calls = tuple(text_or_empty(call.get("id")) for call in objects_in(obj.get("tool_calls")))
@@ -260,7 +260,9 @@ def piece_of(obj: JsonObject) -> Piece:
         results = (text_or_empty(obj.get("tool_call_id")),)
     elif role == "function":
         results = (_legacy_id_of(text_or_empty(obj.get("name"))),)
-    return Piece(obj, said=role == "assistant", binds=bool(calls), calls=calls, results=results)
+    return RenderedMessage(
+        obj, said=role == "assistant", binds=bool(calls), calls=calls, results=results
+    )
 
 
 def merge(objs: Sequence[JsonObject]) -> list[JsonObject]:

@@ -8,7 +8,7 @@ from pydantic import JsonValue
 
 from mcp_compaction.core.log.content import compact_json
 from mcp_compaction.errors import MalformedMessage
-from mcp_compaction.formats.arrange import Piece, find_pairing_problems
+from mcp_compaction.formats.arrange import RenderedMessage, find_pairing_problems
 from mcp_compaction.formats.content import (
     EMPTY,
     NO_RESULT,
@@ -195,15 +195,15 @@ def _build_message(role: Role, text: str) -> JsonObject:
     return {"type": "message", "role": speaker, "content": content}
 
 
-def piece_of(obj: JsonObject) -> Piece:
+def piece_of(obj: JsonObject) -> RenderedMessage:
     """An item with the ids of its calls and results."""
     call = text_or_empty(obj.get("call_id"))
     if _is_result(obj):
-        return Piece(obj, said=False, results=(call,))
+        return RenderedMessage(obj, said=False, results=(call,))
     if _is_call(obj):
-        return Piece(obj, said=True, binds=True, calls=(call,))
+        return RenderedMessage(obj, said=True, binds=True, calls=(call,))
     is_user = _ROLES.get(text_or_empty(obj.get("role")), "assistant") != "assistant"
-    return Piece(obj, said=not is_user, binds=obj.get("type") == "reasoning")
+    return RenderedMessage(obj, said=not is_user, binds=obj.get("type") == "reasoning")
 
 
 def merge(objs: Sequence[JsonObject]) -> list[JsonObject]:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Final, Protocol
 
 from mcp_compaction.formats import anthropic, openai, responses
-from mcp_compaction.formats.arrange import Piece
+from mcp_compaction.formats.arrange import RenderedMessage
 from mcp_compaction.model import Cut, JsonObject, Part, Role, Shape
 
 
@@ -29,7 +29,7 @@ class Format(Protocol):
         """A message of another shape in this one."""
         ...
 
-    def piece_of(self, obj: JsonObject) -> Piece:
+    def piece_of(self, obj: JsonObject) -> RenderedMessage:
         """A message with the ids of its calls and results."""
         ...
 

@@ -12,9 +12,9 @@ import httpx2
 from mcp_compaction.connections import TOO_MANY, may_stay
 from mcp_compaction.gateway.door import Door
 from mcp_compaction.gateway.forwarding import (
-    Asked,
     Forwarder,
     Headers,
+    ProviderRequest,
     Unreachable,
     headers_to_host,
     headers_to_provider,
@@ -98,7 +98,7 @@ class Gateway:
 
     async def _pass_as_it_is(self, request: _Request) -> None:
         has_all = anyio.Event()
-        asked = Asked(
+        asked = ProviderRequest(
             request.method,
             request.url,
             headers_to_provider(request.headers, None),
@@ -128,7 +128,7 @@ class Gateway:
         body = turn.body if turn is not None else body
         headers = headers_to_provider(request.headers, len(body))
         headers = turn.narrow(headers) if turn is not None else headers
-        asked = Asked(request.method, request.url, headers, body)
+        asked = ProviderRequest(request.method, request.url, headers, body)
         async with self._forwarder.send(asked) as response:
             if turn is None or response.status_code not in _MAY_BE_MENDED:
                 await _pass_answer(request, response, turn)

@@ -34,7 +34,7 @@ _BESIDE = ("system", "developer")  # they speak before and between the others
 _OF_RESULT = ("tool_use_id", "tool_call_id")  # the keys by which a result names its call
 
 
-class Call(NamedTuple):
+class HostCall(NamedTuple):
     """A call of a model, as a host sent it."""
 
     api: Api
@@ -106,7 +106,7 @@ def find_chat(headers: Mapping[str, str]) -> tuple[Host, str] | None:
     return next(((host, session) for host, session in found if session), None)
 
 
-def read_call(path: str, headers: Mapping[str, str], raw: bytes) -> Call | None:
+def read_call(path: str, headers: Mapping[str, str], raw: bytes) -> HostCall | None:
     """The call that a request is; None where it is of no conversation that is known by an id."""
     api, chat = find_api(path), find_chat(headers)
     if api is None or chat is None or headers.get("content-encoding"):
@@ -118,7 +118,7 @@ def read_call(path: str, headers: Mapping[str, str], raw: bytes) -> Call | None:
         return None
     if not isinstance(body, dict) or not _has_messages(cast("JsonObject", body), api.key):
         return None
-    call = Call(api, "turn", host, session, host.agent_of(headers), cast("JsonObject", body))
+    call = HostCall(api, "turn", host, session, host.agent_of(headers), cast("JsonObject", body))
     return call._replace(kind=_kind_of(call))
 
 
@@ -131,7 +131,7 @@ def _has_messages(body: JsonObject, key: str) -> bool:
     )
 
 
-def _kind_of(call: Call) -> Kind:
+def _kind_of(call: HostCall) -> Kind:
     if _is_torn(call.messages):
         return "torn"
     for text in _newest_texts(call.messages):
@@ -176,7 +176,7 @@ def _objects_in(value: JsonValue) -> list[JsonObject]:
     return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
 
 
-def _offers_tools(call: Call) -> bool:
+def _offers_tools(call: HostCall) -> bool:
     # Newer models of Codex have them among the messages.
     return bool(call.body.get("tools")) or any(
         message.get("type") == "additional_tools" for message in call.messages

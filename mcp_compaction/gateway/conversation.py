@@ -26,9 +26,9 @@ from mcp_compaction.formats import FORMATS, render
 from mcp_compaction.formats.answer import messages_of_answer
 from mcp_compaction.formats.arrival import reported_tokens_of
 from mcp_compaction.formats.fingerprint import fingerprints_of
-from mcp_compaction.gateway.calls import Call
+from mcp_compaction.gateway.calls import HostCall
 from mcp_compaction.gateway.keeping import KeptSubstitutes
-from mcp_compaction.gateway.ledger import Ledger
+from mcp_compaction.gateway.ledger import GatewayLedger
 from mcp_compaction.gateway.money import price_of, turns_to_pay
 from mcp_compaction.gateway.substitutes import Substitute, begins_with, make_substitute
 from mcp_compaction.gateway.usage import Usage
@@ -55,16 +55,16 @@ LEAST_BYTES = 3  # of a token, mostly
 _MOST_TURNS_TO_PAY = 10.0
 
 
-class Given(NamedTuple):
+class SentHistory(NamedTuple):
     """A history as a host sent it, without what its provider has compacted already."""
 
-    call: Call
+    call: HostCall
     messages: list[JsonObject]
     prints: list[bytes]
     before: int  # messages that a provider's own compaction stands for
 
 
-def read_history(call: Call, last: Given | None = None) -> Given:
+def read_history(call: HostCall, last: SentHistory | None = None) -> SentHistory:
     """The history of a call; `last`: the one before it, whose messages need no hashing again."""
     known = last.call.messages if last is not None else []
     same = len(list(takewhile(truth, map(eq, call.messages, known))))  # much faster than hashing
@@ -73,10 +73,10 @@ def read_history(call: Call, last: Given | None = None) -> Given:
     messages = call.messages[before:]
     hashed = last.prints if last is not None and last.before == before else []
     prints = hashed[: max(0, same - before)]
-    return Given(call, messages, [*prints, *fingerprints_of(messages[len(prints) :])], before)
+    return SentHistory(call, messages, [*prints, *fingerprints_of(messages[len(prints) :])], before)
 
 
-class Known(NamedTuple):
+class RecordedHistory(NamedTuple):
     """A history that is recorded."""
 
     messages: list[JsonObject]
@@ -91,7 +91,7 @@ class Sent(NamedTuple):
     view: object = _NO_VIEW  # that they show; None: it is not known
 
 
-class Conversation:
+class GatewayConversation:
     """The state of one conversation; its methods wait for each other."""
 
     def __init__(
@@ -119,10 +119,10 @@ class Conversation:
         self._ahead = _AHEAD
         self._threads = Threads()
         self._idle: asyncio.Task[None] | None = None
-        self._known: Known | None = None
+        self._known: RecordedHistory | None = None
         self._is_compared = False  # with what an earlier process has recorded
         self._candidate: list[bytes] | None = None
-        self._begun: Given | None = None  # the last request of which there is to be an answer
+        self._begun: SentHistory | None = None  # the last request of which there is to be an answer
         self._has_waiting_pins = False  # that the user's next turn is to bring
         self._fitted_view: object = _NO_VIEW  # that the compactor has laid out last
         self._paid_view: object = _NO_VIEW  # that the last request showed
@@ -135,7 +135,7 @@ class Conversation:
 
     # Before a request is sent
 
-    async def lay_out(self, given: Given) -> Sent:
+    async def lay_out(self, given: SentHistory) -> Sent:
         """What to send for a history; nothing of it is recorded that was not accepted before."""
         if given.call.kind == "turn":
             self.has_gap = True
@@ -160,21 +160,23 @@ class Conversation:
             self._substitutes.add(make_substitute(given.prints, given.messages, laid))
             return Sent(laid)
 
-    def _goes_on(self, given: Given) -> bool:
+    def _goes_on(self, given: SentHistory) -> bool:
         return self._known is not None and begins_with(given.prints, self._known.prints)
 
-    async def _compare(self, given: Given) -> None:
+    async def _compare(self, given: SentHistory) -> None:
         """Take up what an earlier process has recorded of the same history."""
         compactor, info = self.session.store.compactor, self.session.info
         if (await compactor.load(info)).info.messages:
             found = await compactor.compare(info, given.call.recordable(given.messages))
             if found.goes_on and found.known:
-                self._known = Known(given.messages[: found.known], given.prints[: found.known])
+                self._known = RecordedHistory(
+                    given.messages[: found.known], given.prints[: found.known]
+                )
             else:
-                self._known = Known([], [b"another history"])
+                self._known = RecordedHistory([], [b"another history"])
         self._is_compared = True
 
-    def _has_to_change(self, given: Given) -> bool:
+    def _has_to_change(self, given: SentHistory) -> bool:
         """Whether a pin waits for the turn of the user that has come, or a new result is so large
         that a preview may be sent for it."""
         over, known = self._offload_over, self._known
@@ -187,7 +189,7 @@ class Conversation:
         results = (result for message in news for result in message.results)
         return over is not None and any(len(result.text) > over for result in results)
 
-    async def _current_substitute(self, given: Given) -> Substitute:
+    async def _current_substitute(self, given: SentHistory) -> Substitute:
         """The substitute of the view that is stored now."""
         found = self._substitutes.find(given.prints, await self._view())
         if found is None:
@@ -199,7 +201,7 @@ class Conversation:
         # number: such a request is recorded before it is accepted.
         return await self._record(given, len(given.messages), self._offload_over)
 
-    def _count_known(self, given: Given, known: Known) -> int:
+    def _count_known(self, given: SentHistory, known: RecordedHistory) -> int:
         """How many messages of a history are recorded, with the answers that came back."""
         form = FORMATS[given.call.api.shape]
         count = len(known.prints)
@@ -212,7 +214,7 @@ class Conversation:
         )
         return count + len(back) if all(same) else count
 
-    async def _may_be_full(self, given: Given) -> bool:
+    async def _may_be_full(self, given: SentHistory) -> bool:
         """Whether the window may be too full with a request, by the length of what is new."""
         known = self._known
         if known is None or known.prints == given.prints:  # it is recorded, and was looked at
@@ -224,7 +226,7 @@ class Conversation:
             self._percent = (await self.session.store.compactor.fill(self.session.info)).percent
         return self._percent + 100 * tokens / policy.window_tokens >= policy.net_percent
 
-    async def _keep_below_window(self, given: Given) -> Substitute:
+    async def _keep_below_window(self, given: SentHistory) -> Substitute:
         """Record a request before it is sent, and compress where it would not fit otherwise."""
         found = await self._record(given, len(given.messages), self._offload_over)
         compactor, info = self.session.store.compactor, self.session.info
@@ -240,7 +242,7 @@ class Conversation:
             found = await self._fit(given, len(given.messages))
         return found
 
-    async def _begin(self, given: Given) -> list[JsonObject]:
+    async def _begin(self, given: SentHistory) -> list[JsonObject]:
         """A history that is not recorded as it will be shown: with the pins at their place."""
         info = self.session.info
         pins = await self.session.pins()
@@ -252,7 +254,7 @@ class Conversation:
 
     # After it was accepted
 
-    async def accept(self, given: Given, sent: Sent) -> Sent:
+    async def accept(self, given: SentHistory, sent: Sent) -> Sent:
         """Record a request that the provider has accepted, unless it may not be the host's.
 
         Gives what was sent with the view that it shows, where that is known now.
@@ -260,7 +262,7 @@ class Conversation:
         async with self._lock:
             return await self._accept(given, sent)
 
-    async def _accept(self, given: Given, sent: Sent) -> Sent:
+    async def _accept(self, given: SentHistory, sent: Sent) -> Sent:
         goes_on = self._known is None or self._goes_on(given)
         if not goes_on and not begins_with(given.prints, self._candidate or [b""]):
             self._candidate = given.prints
@@ -271,7 +273,7 @@ class Conversation:
         is_same = substitute.apply(given.messages) == sent.messages
         return sent._replace(view=substitute.view if is_same else _NO_VIEW)
 
-    async def record_answer(self, given: Given, sent: Sent, answer: JsonObject) -> None:
+    async def record_answer(self, given: SentHistory, sent: Sent, answer: JsonObject) -> None:
         """Record what the model answered to a request that is recorded."""
         async with self._lock:
             if self._known is None or self._known.prints != given.prints:
@@ -297,7 +299,12 @@ class Conversation:
         return with_reserve(for_session(self.session.store.settings.policy, traits))
 
     def pay(
-        self, ledger: Ledger, call: Call, sent: Sent, usage: Usage | None, share: float = 1.0
+        self,
+        ledger: GatewayLedger,
+        call: HostCall,
+        sent: Sent,
+        usage: Usage | None,
+        share: float = 1.0,
     ) -> bool:
         """Note what the provider counted for a request; `share`: see `Account.add`.
 
@@ -312,11 +319,11 @@ class Conversation:
         is_ours, self._has_compacted = self._has_compacted, self._has_compacted and not has_new_view
         return is_first and not is_ours
 
-    def note_refusal(self, ledger: Ledger, call: Call) -> None:
+    def note_refusal(self, ledger: GatewayLedger, call: HostCall) -> None:
         """Note that a request was sent again without the thinking that was refused."""
         ledger.account_of(self.session.name, call.model).refused += 1
 
-    async def relieve(self, given: Given, *, is_warm: bool = True) -> Outcome | None:
+    async def relieve(self, given: SentHistory, *, is_warm: bool = True) -> Outcome | None:
         """Compress where the window is too full, so that the next request finds it smaller.
 
         Between trigger and net only where it pays; `is_warm`: the provider's cache still holds.
@@ -369,7 +376,7 @@ class Conversation:
         self._has_compacted = True
 
     async def _is_worth(
-        self, given: Given, fill: Fill, pressure: Pressure, *, is_warm: bool
+        self, given: SentHistory, fill: Fill, pressure: Pressure, *, is_warm: bool
     ) -> bool:
         if pressure.level in ("act", "safety net"):
             return True
@@ -388,7 +395,7 @@ class Conversation:
         )
         return turns <= _MOST_TURNS_TO_PAY
 
-    async def make_room(self, given: Given, reason: str) -> Sent | None:
+    async def make_room(self, given: SentHistory, reason: str) -> Sent | None:
         """Compress after an overflow, and give what to send instead; None: it is no smaller."""
         async with self._lock:
             await self._record(given, len(given.messages))
@@ -401,7 +408,7 @@ class Conversation:
             substitute = await self._fit(given, len(given.messages))
             return Sent(substitute.apply(given.messages), substitute.view)
 
-    async def _append(self, given: Given, sent: Sent) -> bool:
+    async def _append(self, given: SentHistory, sent: Sent) -> bool:
         """Record a request that shows the view that was laid out last; False: lay out another."""
         if sent.view != self._fitted_view:
             return False
@@ -414,26 +421,28 @@ class Conversation:
         return True
 
     async def _record(
-        self, given: Given, count: int, offload_over: int | None = None
+        self, given: SentHistory, count: int, offload_over: int | None = None
     ) -> Substitute:
         substitute = await self._fit(given, count, offload_over)
         self._take_as_known(given, count)
         return substitute
 
-    def _take_as_known(self, given: Given, count: int) -> None:
-        self._known = Known(given.messages[:count], given.prints[:count])
+    def _take_as_known(self, given: SentHistory, count: int) -> None:
+        self._known = RecordedHistory(given.messages[:count], given.prints[:count])
         self._candidate = None
 
-    async def _refit(self, call: Call) -> None:
+    async def _refit(self, call: HostCall) -> None:
         """Make the substitute of a new view at once, so that the next request need not wait."""
         known = self._known
         if known is None:
             return
         messages = [*known.messages, *known.answers]
         prints = [*known.prints, *fingerprints_of(known.answers)]
-        await self._fit(Given(call, messages, prints, 0), len(messages))
+        await self._fit(SentHistory(call, messages, prints, 0), len(messages))
 
-    async def _fit(self, given: Given, count: int, offload_over: int | None = None) -> Substitute:
+    async def _fit(
+        self, given: SentHistory, count: int, offload_over: int | None = None
+    ) -> Substitute:
         """Record the beginning of a history, and keep what stands for it.
 
         `offload_over`: the tokens over which a result that is new becomes a preview.

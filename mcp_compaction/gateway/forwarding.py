@@ -39,7 +39,7 @@ class Unreachable(Exception):
     """No answer came from the provider; nothing of one has been passed on."""
 
 
-class Asked(NamedTuple):
+class ProviderRequest(NamedTuple):
     """One request as it goes to a provider."""
 
     method: str
@@ -62,7 +62,7 @@ class Forwarder:
         )
 
     @asynccontextmanager
-    async def send(self, asked: Asked) -> AsyncGenerator[httpx2.Response]:
+    async def send(self, asked: ProviderRequest) -> AsyncGenerator[httpx2.Response]:
         """The answer to a request, its body still on the way; left early, it is cancelled."""
         # Made here and not by the client, which would add headers of its own.
         request = httpx2.Request(asked.method, asked.url, headers=asked.headers, content=asked.body)

@@ -24,7 +24,7 @@ class Account:
     calls: int = 0
     refused: int = 0  # for their thinking, and sent again without it
     last: Usage | None = None
-    steps: list[Step] = field(default_factory=list["Step"])
+    steps: list[CountedCompaction] = field(default_factory=list["CountedCompaction"])
 
     def add(self, usage: Usage, *, has_new_view: bool, share: float = 1.0) -> bool:
         """Add a call; one with a new view that is smaller is the first after a compaction.
@@ -43,7 +43,7 @@ class Account:
         self.would_pay += self.price.cost_of(fitted)
         is_first = has_new_view and self.last is not None and fitted.read < self.last.read
         if is_first and self.last is not None:
-            self.steps.append(Step(self.last, fitted))
+            self.steps.append(CountedCompaction(self.last, fitted))
         elif self.steps:
             self.steps[-1].later += 1
         self.last = fitted
@@ -69,7 +69,7 @@ class Account:
 
 
 @dataclass(slots=True)
-class Step:
+class CountedCompaction:
     """One compaction as the provider counted it: the call before it, the first after, the later."""
 
     before: Usage
@@ -117,7 +117,7 @@ def _read_again(tokens: int, *, has_cache: bool) -> Usage:
     return Usage(cached=tokens) if has_cache else Usage(fresh=tokens)
 
 
-class Ledger:
+class GatewayLedger:
     """The accounts of all conversations of a gateway."""
 
     def __init__(self) -> None:

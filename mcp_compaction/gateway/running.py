@@ -24,7 +24,7 @@ from mcp_compaction.gateway import counting
 from mcp_compaction.gateway.app import Gateway
 from mcp_compaction.gateway.door import Door, make_secret
 from mcp_compaction.gateway.serving import open_listener, serve
-from mcp_compaction.gateway.starting import Asked, Start, plan_start
+from mcp_compaction.gateway.starting import HostToStart, Start, plan_start
 from mcp_compaction.gateway.turns import CallTurns
 from mcp_compaction.hosts.events import hooked_hosts
 from mcp_compaction.hosts.folders import trusted_environ
@@ -49,7 +49,7 @@ _FORWARDED = ("SIGTERM", "SIGHUP", "SIGQUIT")
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class GatewayPlace:
     """The settings of a gateway, and the project whose sessions it serves."""
 
     settings: Settings
@@ -98,7 +98,7 @@ def within_limit(settings: Settings, program: str, environ: Mapping[str, str]) -
 
 
 @asynccontextmanager
-async def open_turns(place: Place, environ: Mapping[str, str]) -> AsyncGenerator[CallTurns]:
+async def open_turns(place: GatewayPlace, environ: Mapping[str, str]) -> AsyncGenerator[CallTurns]:
     """The conversations of a gateway on its store; a shadow has a store of its own, for now."""
     with TemporaryDirectory(prefix="mcp-compaction-") as folder, _keep_log_from_screen():
         settings = with_large_steps(place.settings)
@@ -184,7 +184,7 @@ class StoreOpening:
 
 
 async def run_host(
-    place: Place,
+    place: GatewayPlace,
     words: Sequence[str],
     environ: Mapping[str, str],
     server: tuple[str, ...],
@@ -194,7 +194,7 @@ async def run_host(
     """Run a host with a gateway for this process only; gives how it ended.
 
     `tell`: hears what the user should know before the host has the screen. `upstreams`: the base
-    URLs that the user typed, by provider; see `Asked`.
+    URLs that the user typed, by provider; see `HostToStart`.
     """
     place = replace(place, settings=within_limit(place.settings, words[0], environ))
     with TemporaryDirectory(prefix="mcp-compaction-") as private, open_listener() as listener:
@@ -208,7 +208,7 @@ async def run_host(
         own = {k: v for k, v in environ.items() if k.startswith("MCP_COMPACTION_")}
         around = {**environ, **wanted}
         start = plan_start(
-            Asked(
+            HostToStart(
                 words=words,
                 environ=around,
                 folder=Path.cwd(),
@@ -234,7 +234,7 @@ async def run_host(
 
 @asynccontextmanager
 async def serve_gateway(
-    place: Place, upstreams: Mapping[str, str], port: int, environ: Mapping[str, str]
+    place: GatewayPlace, upstreams: Mapping[str, str], port: int, environ: Mapping[str, str]
 ) -> AsyncGenerator[tuple[Gateway, CallTurns]]:
     """Serve a gateway until the end of the block, for whichever host."""
     with open_listener(port) as listener:
@@ -251,7 +251,9 @@ def _count_cut(turns: CallTurns) -> None:
 
 
 @asynccontextmanager
-async def _noted(place: Place, door: Door, turns: CallTurns, host: str) -> AsyncGenerator[None]:
+async def _noted(
+    place: GatewayPlace, door: Door, turns: CallTurns, host: str
+) -> AsyncGenerator[None]:
     """Have servers, hooks and `gateway status` know of a gateway until the end of the block."""
     home, process = place.settings.home, os.getpid()
     started = SystemClock().now().isoformat(timespec="seconds")

@@ -10,7 +10,7 @@ from mcp_compaction.gateway.forwarding import Headers
 T = TypeVar("T")
 
 
-class Turn(Protocol):
+class GatewayTurn(Protocol):
     """One call of a model on its way through the gateway."""
 
     @property
@@ -51,7 +51,7 @@ class Turns(Protocol):
         """Whether a path is one of a model, so that the body is looked at."""
         ...
 
-    async def begin(self, path: str, headers: Mapping[str, str], body: bytes) -> Turn | None:
+    async def begin(self, path: str, headers: Mapping[str, str], body: bytes) -> GatewayTurn | None:
         """The call as it should be sent; None: as it came."""
         ...
 
@@ -63,8 +63,8 @@ class Turns(Protocol):
 class SafeTurn:
     """A turn whose faults are counted and change nothing of what passes."""
 
-    def __init__(self, turn: Turn, note_fault: Callable[[Exception], None]) -> None:
-        self._turn: Turn | None = turn  # None: it has failed
+    def __init__(self, turn: GatewayTurn, note_fault: Callable[[Exception], None]) -> None:
+        self._turn: GatewayTurn | None = turn  # None: it has failed
         self._note_fault = note_fault
         self.body = turn.body
 
@@ -98,7 +98,7 @@ class SafeTurn:
         self.body = self._turn.body
         return is_mended
 
-    def _try(self, work: Callable[[Turn], T], otherwise: T) -> T:
+    def _try(self, work: Callable[[GatewayTurn], T], otherwise: T) -> T:
         if self._turn is None:
             return otherwise
         try:

@@ -8,7 +8,7 @@ from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager, contextmanager
 from typing import TYPE_CHECKING
 
-from mcp_compaction.connections import BoundedServer, Limits, bounded_config
+from mcp_compaction.connections import BoundedServer, ConnectionLimits, bounded_config
 from mcp_compaction.errors import InputError
 from mcp_compaction.gateway.door import LOOPBACK
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from mcp_compaction.gateway.app import Gateway
 
 _FINISHING = 0.3  # seconds for answers that are on the way at the end
-_LIMITS = Limits(admitted=200)  # each with one to the provider
+_LIMITS = ConnectionLimits(admitted=200)  # each with one to the provider
 
 
 @contextmanager
@@ -38,7 +38,7 @@ def open_listener(port: int = 0) -> Generator[socket.socket]:
 async def serve(
     gateway: Gateway,
     listener: socket.socket,
-    limits: Limits = _LIMITS,
+    limits: ConnectionLimits = _LIMITS,
     on_cut: Callable[[], None] = lambda: None,
 ) -> AsyncGenerator[None]:
     """Serve a gateway until the end of the block; it has its connections closed then.

@@ -36,7 +36,7 @@ _OF_OPENCODE = {
 _CLOUDS = ("CLAUDE_CODE_USE_BEDROCK", "CLAUDE_CODE_USE_VERTEX", "CLAUDE_CODE_USE_FOUNDRY")
 
 
-class Asked(NamedTuple):
+class HostToStart(NamedTuple):
     """A host to start, and where."""
 
     words: Sequence[str]  # its command line
@@ -68,10 +68,10 @@ class Start(NamedTuple):
     notes: tuple[str, ...] = ()
 
 
-def plan_start(asked: Asked) -> Start:
+def plan_start(asked: HostToStart) -> Start:
     """How the host that a command line names is started; another one is refused."""
     name = Path(asked.words[0]).stem.lower()
-    known: Mapping[str, Callable[[Asked], Start]] = {
+    known: Mapping[str, Callable[[HostToStart], Start]] = {
         "claude": _start_claude,
         "codex": _start_codex,
         "opencode": _start_opencode,
@@ -88,7 +88,7 @@ def plan_start(asked: Asked) -> Start:
 # Where requests go
 
 
-def _upstream_of(asked: Asked, own: str, named: Iterator[Named]) -> str:
+def _upstream_of(asked: HostToStart, own: str, named: Iterator[Named]) -> str:
     """Where a host with one provider sends to: what the user typed, else what is the user's own."""
     if asked.upstreams.keys() - {""}:
         raise InputError(
@@ -118,7 +118,7 @@ def _refuse_others(own: Mapping[str, str], named: Iterator[Named]) -> None:
         )
 
 
-def _folders_of_project(asked: Asked) -> tuple[Path, ...]:
+def _folders_of_project(asked: HostToStart) -> tuple[Path, ...]:
     """The working directory and those above it, up to the repository's; never the user's own."""
     home, found = _home_of(asked), list[Path]()
     for folder in (asked.folder, *asked.folder.parents):
@@ -132,7 +132,7 @@ def _folders_of_project(asked: Asked) -> tuple[Path, ...]:
 # Claude Code
 
 
-def _start_claude(asked: Asked) -> Start:
+def _start_claude(asked: HostToStart) -> Start:
     home = Path(asked.environ.get("CLAUDE_CONFIG_DIR") or _home_of(asked) / ".claude")
     own, of_project = _read_settings_of_claude(home, asked)
     settings = own | {name: value for found in of_project.values() for name, value in found.items()}
@@ -172,7 +172,7 @@ def _start_claude(asked: Asked) -> Start:
 
 
 def _read_settings_of_claude(
-    home: Path, asked: Asked
+    home: Path, asked: HostToStart
 ) -> tuple[dict[str, str], dict[Path, dict[str, str]]]:
     """The environment that the user's own settings set, and that of each file of the project."""
     own = _environ_in(home / "settings.json")
@@ -190,7 +190,7 @@ def _environ_in(path: Path) -> dict[str, str]:
     return {str(name): str(value) for name, value in found.items()}
 
 
-def _has_server_in_claude(asked: Asked) -> bool:
+def _has_server_in_claude(asked: HostToStart) -> bool:
     config = _read_json(_home_of(asked) / ".claude.json")
     projects = config.get("projects")
     of_project: object = {}
@@ -205,7 +205,7 @@ def _has_server_in_claude(asked: Asked) -> bool:
 # Codex
 
 
-def _start_codex(asked: Asked) -> Start:
+def _start_codex(asked: HostToStart) -> Start:
     home = Path(asked.environ.get("CODEX_HOME") or _home_of(asked) / ".codex")
     config = _read_toml(home / "config.toml")
     known = _table_in(config, "model_providers")
@@ -259,7 +259,7 @@ def _start_codex(asked: Asked) -> Start:
     )
 
 
-def _named_for_codex(asked: Asked, home: Path) -> Iterator[Named]:
+def _named_for_codex(asked: HostToStart, home: Path) -> Iterator[Named]:
     """The base URLs in files of the project; newer versions of the host leave them out, too."""
     for folder in _folders_of_project(asked):
         path = folder / ".codex/config.toml"
@@ -277,7 +277,7 @@ def _named_for_codex(asked: Asked, home: Path) -> Iterator[Named]:
 # opencode
 
 
-def _start_opencode(asked: Asked) -> Start:
+def _start_opencode(asked: HostToStart) -> Start:
     own, of_project = _read_configs_of_opencode(asked)
     config = own
     for found in of_project.values():
@@ -313,7 +313,7 @@ def _start_opencode(asked: Asked) -> Start:
     )
 
 
-def _read_configs_of_opencode(asked: Asked) -> tuple[Json, dict[Path, Json]]:
+def _read_configs_of_opencode(asked: HostToStart) -> tuple[Json, dict[Path, Json]]:
     """The user's own settings, and those of each file of the project."""
     home = _home_of(asked)
     base = Path(asked.environ.get("XDG_CONFIG_HOME") or home / ".config")
@@ -341,7 +341,7 @@ def _configs_in(folder: Path) -> list[Path]:
 
 
 def _upstreams_of_opencode(
-    asked: Asked, own: Json, of_project: Mapping[Path, Json]
+    asked: HostToStart, own: Json, of_project: Mapping[Path, Json]
 ) -> dict[str, str]:
     if "" in asked.upstreams:
         raise InputError(
@@ -377,11 +377,11 @@ def _urls_in(config: Json) -> Iterator[tuple[str, str]]:
 # What all of them need
 
 
-def _home_of(asked: Asked) -> Path:
+def _home_of(asked: HostToStart) -> Path:
     return Path(asked.environ.get("HOME") or Path.home())
 
 
-def _write_private(asked: Asked, name: str, settings: Json) -> Path:
+def _write_private(asked: HostToStart, name: str, settings: Json) -> Path:
     """Write a file of settings that only its owner reads."""
     path = asked.private / name
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)

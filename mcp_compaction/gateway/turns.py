@@ -28,17 +28,17 @@ from mcp_compaction.formats.thinking import (
 from mcp_compaction.formats.turns import join_turns, place_before_joining
 from mcp_compaction.gateway import counting
 from mcp_compaction.gateway.answers import READABLE, Answer, AnswerReader, text_of_error
-from mcp_compaction.gateway.calls import Call, find_api, find_chat, read_call
+from mcp_compaction.gateway.calls import HostCall, find_api, find_chat, read_call
 from mcp_compaction.gateway.conversation import (
     LEAST_BYTES,
-    Conversation,
-    Given,
+    GatewayConversation,
     Sent,
+    SentHistory,
     read_history,
 )
 from mcp_compaction.gateway.forwarding import Headers
 from mcp_compaction.gateway.keeping import KeptSubstitutes, KeptThinking, path_of_substitute
-from mcp_compaction.gateway.ledger import Ledger
+from mcp_compaction.gateway.ledger import GatewayLedger
 from mcp_compaction.gateway.transcripts import pass_over_chat
 from mcp_compaction.gateway.usage import Usage
 from mcp_compaction.hosts.claude_code.mods import find_served_chat
@@ -99,18 +99,18 @@ class CallTurns:
         self.has_tried_original = False
         self.cache_seconds = CACHE_SECONDS
         self.writing_seconds = _WRITING_SECONDS
-        self.ledger = Ledger()
+        self.ledger = GatewayLedger()
         self._environ = environ
         self._open_store = open_store
         self._settings = settings
         self.patience = patience
         self._threads = Threads()
-        self._conversations: dict[_Key, Conversation] = {}
+        self._conversations: dict[_Key, GatewayConversation] = {}
         self._substitutes: dict[_Key, KeptSubstitutes] = {}
         self._thinking: dict[_Key, KeptThinking] = {}
         self._typed: dict[int, TypedWords] = {}  # what users typed, by session
         self._bytes_of_token: dict[_Key, float] = {}
-        self._last: dict[_Key, Given] = {}  # the history of each, as it came last
+        self._last: dict[_Key, SentHistory] = {}  # the history of each, as it came last
         self._opening = asyncio.Lock()
         self._background: set[asyncio.Task[Any]] = set()
 
@@ -144,12 +144,12 @@ class CallTurns:
         await turn.fit(self.patience)
         return turn
 
-    def _is_served_inside(self, call: Call) -> bool:
+    def _is_served_inside(self, call: HostCall) -> bool:
         """Whether our module inside the host compacts this very conversation."""
         is_hosts = call.host.name == CLAUDE_CODE and not call.agent
         return is_hosts and find_served_chat(self._settings.home, call.session) is not None
 
-    async def _leave_to_module(self, call: Call, body: bytes) -> CallTurn | None:
+    async def _leave_to_module(self, call: HostCall, body: bytes) -> CallTurn | None:
         """Let go of a conversation, so that only one of the two compacts and records it."""
         self.tally[counting.AS_IT_CAME] += 1
         if self.chats.pop(call.session, None) is not None:
@@ -159,7 +159,7 @@ class CallTurns:
                 self.start(self._dismiss(known))
         return await self._begin_aside(call, body)
 
-    async def _begin_aside(self, call: Call | None, body: bytes) -> CallTurn | None:
+    async def _begin_aside(self, call: HostCall | None, body: bytes) -> CallTurn | None:
         """A call as it came, without the thinking that was made behind a view of ours."""
         if call is None or call.kind in ("aside", "torn") or rule_of(call.model) == "free":
             return None
@@ -167,13 +167,13 @@ class CallTurns:
         turn.pass_as_it_came()
         return turn if turn.body is not body else None
 
-    async def _read(self, call: Call) -> Given:
+    async def _read(self, call: HostCall) -> SentHistory:
         key = _key_of(call)
         given = await self._threads.run(read_history, call, self._last.pop(key, None))
         _keep_newest(self._last, key, given)
         return given
 
-    def substitutes_of(self, call: Call) -> KeptSubstitutes:
+    def substitutes_of(self, call: HostCall) -> KeptSubstitutes:
         """What may be sent for a call without asking the store."""
         key = _key_of(call)
         known = self._substitutes.get(key)
@@ -183,7 +183,7 @@ class CallTurns:
         _keep_newest(self._substitutes, key, known)
         return known
 
-    def thinking_of(self, call: Call) -> KeptThinking:
+    def thinking_of(self, call: HostCall) -> KeptThinking:
         """What is known of the thinking of a conversation, without asking the store."""
         key = _key_of(call)
         known = self._thinking.get(key)
@@ -192,7 +192,7 @@ class CallTurns:
         _keep_newest(self._thinking, key, known)
         return known
 
-    async def keep_thinking(self, given: Given) -> None:
+    async def keep_thinking(self, given: SentHistory) -> None:
         """Keep what is new of a conversation's thinking, in the file and in the store."""
         kept = self.thinking_of(given.call)
         changes = kept.bindings.changes() if kept.bindings.is_bound(given.call.model) else {}
@@ -208,7 +208,7 @@ class CallTurns:
             kept.bindings.put_back(changes)
             raise
 
-    async def conversation_of(self, call: Call) -> Conversation:
+    async def conversation_of(self, call: HostCall) -> GatewayConversation:
         """The conversation that a call belongs to; a sub-agent has one of its own."""
         key = _key_of(call)
         async with self._opening:
@@ -216,7 +216,7 @@ class CallTurns:
             if known is None:
                 store = await self._open_store()
                 session = OpenSession(store, await self._open(store, call))
-                known = Conversation(session, self.substitutes_of(call), self.note_outcome)
+                known = GatewayConversation(session, self.substitutes_of(call), self.note_outcome)
                 if may_be_bound(call.model, call.api.shape):
                     rows = await store.compactor.thinking(session.info)
                     self.thinking_of(call).bindings.learn(rows)
@@ -225,7 +225,7 @@ class CallTurns:
                 self.start(self._dismiss(oldest))
         return known
 
-    def note_chat(self, call: Call) -> None:
+    def note_chat(self, call: HostCall) -> None:
         """Note which chat has sent a request last."""
         if call.agent:
             return
@@ -247,12 +247,12 @@ class CallTurns:
         for one in tuple(self._conversations.values()):
             await self.leave(one)
 
-    async def _dismiss(self, conversation: Conversation) -> None:
+    async def _dismiss(self, conversation: GatewayConversation) -> None:
         """Leave a conversation that was silent for long; the store has what it has cost."""
         await self.leave(conversation)
         self.ledger.accounts.pop(conversation.session.name, None)
 
-    async def leave(self, conversation: Conversation) -> None:
+    async def leave(self, conversation: GatewayConversation) -> None:
         """Give the window of a conversation back to its host, once, and note what it has cost."""
         conversation.when_idle(None)
         if conversation.is_left:  # what came since went by: the transcript tells it
@@ -268,7 +268,7 @@ class CallTurns:
             await self.isolate(counting.NOT_RECORDED, compactor.note_paid(info, told))
         await self._pass_over(conversation)
 
-    async def vouch(self, conversation: Conversation) -> None:
+    async def vouch(self, conversation: GatewayConversation) -> None:
         """Count what the user typed as the user's, as far as the host's own transcript has it."""
         info = conversation.session.info
         if self._environ is None or info.host_session is None or info.agent:
@@ -278,7 +278,7 @@ class CallTurns:
         _keep_newest(self._typed, info.id, typed)
         await typed.vouch(conversation.session.store.compactor, info)
 
-    async def _pass_over(self, conversation: Conversation) -> None:
+    async def _pass_over(self, conversation: GatewayConversation) -> None:
         """Note that the host's transcript tells nothing new, where all of it is recorded."""
         await self.isolate(counting.NOT_RECORDED, self.vouch(conversation))
         if self._environ is not None and not conversation.has_gap:
@@ -286,7 +286,7 @@ class CallTurns:
             passing = pass_over_chat(compactor, info, self._environ)
             await self.isolate(counting.NOT_RECORDED, passing)
 
-    async def _open(self, store: OpenStore, call: Call) -> SessionInfo:
+    async def _open(self, store: OpenStore, call: HostCall) -> SessionInfo:
         compactor = store.compactor
         key = SessionKey(project=store.project, host=call.host.name, host_session=call.session)
         info, _ = await compactor.open(key, Traits(model=call.model or None))
@@ -318,7 +318,7 @@ class CallTurns:
         self.on_change()
 
     def wait_for_cold_cache(
-        self, conversation: Conversation, given: Given, usage: Usage | None
+        self, conversation: GatewayConversation, given: SentHistory, usage: Usage | None
     ) -> None:
         """Compress when the provider's cache has gone cold before the next request comes; before
         that, the host has written what was said, and the place in its transcript is noted."""
@@ -351,13 +351,13 @@ class CallTurns:
         """Whether a body hardly fills the window; few tokens have less than three bytes."""
         return len(body) < LEAST_BYTES * self._settings.policy.window_tokens
 
-    def seems_to_fit(self, body: bytes, call: Call) -> bool:
+    def seems_to_fit(self, body: bytes, call: HostCall) -> bool:
         """Whether a body is no larger than the window, by what the provider has counted so far."""
         traits = Traits(model=call.model or None)
         window = for_session(self._settings.policy, traits).window_tokens
         return len(body) < self._bytes_of_token.get(_key_of(call), LEAST_BYTES) * window
 
-    def note_size(self, call: Call, body: bytes, usage: Usage | None) -> None:
+    def note_size(self, call: HostCall, body: bytes, usage: Usage | None) -> None:
         """Note how many bytes a token of a conversation has; pictures have more than words."""
         if usage is not None and usage.read:
             found = min(_MOST_BYTES, len(body) / usage.read)
@@ -378,7 +378,7 @@ class CallTurns:
 class CallTurn:
     """One call on its way: what is sent for it, and what is done when the answer comes."""
 
-    def __init__(self, turns: CallTurns, given: Given, body: bytes) -> None:
+    def __init__(self, turns: CallTurns, given: SentHistory, body: bytes) -> None:
         self.body = body
         self._original = body
         self._is_original_tried = False
@@ -666,7 +666,7 @@ def _with_beta(headers: Headers, beta: str) -> Headers:
     return [*others, (_BETA, ",".join([*betas, beta]).encode("latin-1"))]
 
 
-def _is_same(sent: Sent, given: Given) -> bool:
+def _is_same(sent: Sent, given: SentHistory) -> bool:
     return len(sent.messages) == len(given.messages) and all(
         one is other for one, other in zip(sent.messages, given.messages, strict=True)
     )
@@ -685,5 +685,5 @@ def _keep_newest(known: dict[K, T], key: K, value: T) -> T | None:
     return known.pop(next(iter(known))) if len(known) > _MOST_CONVERSATIONS else None
 
 
-def _key_of(call: Call) -> _Key:
+def _key_of(call: HostCall) -> _Key:
     return call.host.name, call.session, call.agent

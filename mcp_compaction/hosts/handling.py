@@ -67,7 +67,7 @@ class HostEvent:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class HookAnswer:
     """What a hook gives back, and what of it counts once the host has it."""
 
     text: str = ""
@@ -134,17 +134,17 @@ class EventHandler:
         # A chat that is far beyond it: the host goes by another limit than the one we know.
         return None if found is not None and found.percent(tokens) > _MOST_TOLD else found
 
-    async def handle(self, compactor: Compactor, event: HostEvent) -> Answer:
+    async def handle(self, compactor: Compactor, event: HostEvent) -> HookAnswer:
         """Do what an event calls for; the answer counts once `confirm` is called."""
         host = hooked_hosts().get(event.host)
         hook = host.find_hook(event.name) if host is not None else None
         if host is None or hook is None or not event.session or not self.may_record(self.project):
-            return Answer()
+            return HookAnswer()
         if hook.moment == "result" and (self.offload_over is None or event.agent):
-            return Answer()
+            return HookAnswer()
         has_mod = self.has_mod(event.session)
         if self.has_gateway(event.session) and not has_mod:
-            return Answer()
+            return HookAnswer()
         memory = self._chats.setdefault(event.session, _Memory())
         async with memory.lock:
             key = SessionKey(project=self.project, host=host.name, host_session=event.session)
@@ -250,7 +250,7 @@ class EventHandler:
         except CompactionError as error:
             logger.warning("earlier chats of %s were not recorded: %s", chat.host, error)
 
-    async def confirm(self, compactor: Compactor, answer: Answer) -> None:
+    async def confirm(self, compactor: Compactor, answer: HookAnswer) -> None:
         """Count an answer as given: it reached the host in time."""
         memory = self._chats.get(answer.session)
         if memory is None:
@@ -290,7 +290,7 @@ class _Handling:
     record: Callable[[], Awaitable[None]]  # what is new in the transcript
     find_limit: Callable[[SessionInfo, int], Awaitable[Limit | None]]
 
-    async def answer(self) -> Answer:
+    async def answer(self) -> HookAnswer:
         """What the host reads of us at this moment."""
         match self.hook.moment:
             case "start":
@@ -309,7 +309,7 @@ class _Handling:
                 await self._rest()
             case "call":
                 pass  # which the command answers by itself
-        return Answer()
+        return HookAnswer()
 
     # Beside a module of ours in the host
 
@@ -331,16 +331,16 @@ class _Handling:
                 pass
         return memory.is_hosts_own
 
-    async def answer_beside_mod(self) -> Answer:
+    async def answer_beside_mod(self) -> HookAnswer:
         """What the module leaves to hooks: to tell the agent how full the window is."""
         if self.hook.moment == "task":
             self.memory.has_finished_task = True
         if self.hook.moment not in ("prompt", "work"):
-            return Answer()
+            return HookAnswer()
         self.memory.has_news = True  # which the module has recorded
         line, step = await self._indicate_fill("makes it smaller")
         answer = self._as_context(line, frozenset())
-        return Answer(answer.text, answer.session, answer.gives, (), step)
+        return HookAnswer(answer.text, answer.session, answer.gives, (), step)
 
     # The end of a turn
 
@@ -364,21 +364,21 @@ class _Handling:
 
     # A result
 
-    async def _replace_result(self) -> Answer:
+    async def _replace_result(self) -> HookAnswer:
         """The preview of a large result, by which the host replaces it."""
         event, over = self.event, self.offload_over
         result = await self.threads.run(read_result, self.host, event.tool, event.response)
         if result is None or len(result.text) <= over:  # a token has at least one character
-            return Answer()
+            return HookAnswer()
         if await self.threads.run(self.compactor.count, result.text) <= over:
-            return Answer()
+            return HookAnswer()
         if not await self._has_call():
-            return Answer()
+            return HookAnswer()
         preview = await archive_result(self.compactor, self.info, result, event.call, over)
         if not preview:
-            return Answer()
+            return HookAnswer()
         told = {"hookEventName": event.name, "updatedToolOutput": result.show(preview)}
-        return Answer(json.dumps({"hookSpecificOutput": told}))
+        return HookAnswer(json.dumps({"hookSpecificOutput": told}))
 
     async def _has_call(self) -> bool:
         """Whether the call of this result is recorded; a host may write it down a moment later."""
@@ -391,17 +391,17 @@ class _Handling:
 
     # After a compaction, at a start, at a prompt
 
-    async def _begin_window(self) -> Answer:
+    async def _begin_window(self) -> HookAnswer:
         if self.event.source != "compact":
             return self._as_context(*await self._find_missing())
         await self._wait_for_preparation()
         part = self.event.part or "pins"
         if part in self.memory.given:
-            return Answer()
+            return HookAnswer()
         text = await (self._pins_text() if part == "pins" else self._records_text())
         return self._as_context(text, frozenset({part}))
 
-    async def _add_context(self) -> Answer:
+    async def _add_context(self) -> HookAnswer:
         text, gives = await self._find_missing()
         room = self.host.most_chars - len(text)
         lost = _fit_lines(self.memory.lost, room)
@@ -411,7 +411,7 @@ class _Handling:
         if line and len(text) + len(line) < self.host.most_chars:
             text = f"{text}\n{line}" if text else line
         answer = self._as_context(text, gives)
-        return Answer(answer.text, answer.session, answer.gives, lost, step)
+        return HookAnswer(answer.text, answer.session, answer.gives, lost, step)
 
     async def _find_missing(self) -> tuple[str, frozenset[Part]]:
         """The pins and records that do not stand in the window, looked for once a boundary."""
@@ -452,15 +452,15 @@ class _Handling:
 
     # Before a compaction
 
-    async def _prepare(self) -> Answer:
+    async def _prepare(self) -> HookAnswer:
         self.memory.given.clear()
         self.memory.must_check = False
         if self.memory.preparing is None or self.memory.preparing.done():
             self.memory.preparing = asyncio.create_task(self._try_to_prepare())
         refs = [pin.ref for pin in await self._pins()]
         if not refs or self.hook.answer != "text":
-            return Answer()
-        return Answer(f"Keep the pins {', '.join(refs)} in the summary, word for word.")
+            return HookAnswer()
+        return HookAnswer(f"Keep the pins {', '.join(refs)} in the summary, word for word.")
 
     async def _try_to_prepare(self) -> None:
         try:
@@ -475,7 +475,7 @@ class _Handling:
 
     # The host's own summary
 
-    async def _check_summary(self) -> Answer:
+    async def _check_summary(self) -> HookAnswer:
         watch = self.memory.watch
         summary = self.event.summary
         if not summary and self.host.summary and watch is not None:
@@ -490,7 +490,9 @@ class _Handling:
             f"{plural(_count_index_entries(records), 'index line')} back; "
             f"{plural(len(self.memory.lost), 'lost item')} restored"
         )
-        return Answer(told if self.hook.answer == "text" else json.dumps({"systemMessage": told}))
+        return HookAnswer(
+            told if self.hook.answer == "text" else json.dumps({"systemMessage": told})
+        )
 
     # The fill
 
@@ -521,12 +523,12 @@ class _Handling:
         session = await self.compactor.load(self.info)
         return await self.threads.run(find_boundary_cues, session.messages)
 
-    def _as_context(self, text: str, gives: frozenset[Part]) -> Answer:
+    def _as_context(self, text: str, gives: frozenset[Part]) -> HookAnswer:
         if not text or self.hook.answer != "context":
-            return Answer()
+            return HookAnswer()
         told = {"hookEventName": self.event.name, "additionalContext": text}
         wrapped = json.dumps({"hookSpecificOutput": told})
-        return Answer(wrapped, self.event.session, gives)
+        return HookAnswer(wrapped, self.event.session, gives)
 
 
 def _fit_lines(lines: tuple[str, ...], room: int) -> tuple[str, ...]:

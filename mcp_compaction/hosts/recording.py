@@ -13,7 +13,7 @@ from mcp_compaction.errors import UnknownSession
 from mcp_compaction.formats import Incoming, IncomingMessage
 from mcp_compaction.hosts.transcripts import claude_code
 from mcp_compaction.hosts.transcripts.files import address_of
-from mcp_compaction.hosts.transcripts.pieces import Chat, Piece, Told, Transcript
+from mcp_compaction.hosts.transcripts.pieces import Chat, Told, Transcript, TranscriptPart
 from mcp_compaction.model import SessionInfo, Traits
 from mcp_compaction.ports import Mark, SessionKey
 from mcp_compaction.projects import find_project, git_top_of
@@ -136,7 +136,7 @@ class _Recording:
                 break
         return self._taken
 
-    async def _save(self, piece: Piece, mark: Mark) -> None:
+    async def _save(self, piece: TranscriptPart, mark: Mark) -> None:
         if self._taken.session is None and not piece.agents:
             return
         info = await self._session(piece)
@@ -181,7 +181,7 @@ class _Recording:
 
     # Which session it is
 
-    async def _session(self, piece: Piece) -> SessionInfo | None:
+    async def _session(self, piece: TranscriptPart) -> SessionInfo | None:
         if self._taken.session is not None:
             return self._taken.session
         chat = await self._read_chat()
@@ -274,7 +274,7 @@ class _Recording:
         return info.parent is not None or (await self._read_chat()).is_subagent
 
 
-def _first_moment(piece: Piece) -> datetime | None:
+def _first_moment(piece: TranscriptPart) -> datetime | None:
     moments = [_first_moment_of(told) for told in piece.agents.values()]
     return min((moment for moment in moments if moment is not None), default=None)
 

@@ -12,7 +12,7 @@ from mcp_compaction.model import Value
 Rule = Literal["bound", "free", "unknown"]
 
 
-class Family(Value):
+class ModelFamily(Value):
     """Models of one name; see the head of `thinking.toml`."""
 
     name: str
@@ -21,7 +21,7 @@ class Family(Value):
     free: tuple[str, ...]
 
 
-class Refusal(Value):
+class BlockRefusal(Value):
     """One way of refusing a block; see the head of `thinking.toml`."""
 
     pattern: str
@@ -29,22 +29,22 @@ class Refusal(Value):
     near_miss: str
 
 
-class Known(NamedTuple):
+class ThinkingModels(NamedTuple):
     """All that is known of models and their thinking."""
 
-    families: tuple[Family, ...]
-    refusals: tuple[Refusal, ...]
+    families: tuple[ModelFamily, ...]
+    refusals: tuple[BlockRefusal, ...]
 
 
 @cache
-def known_thinking() -> Known:
+def known_thinking() -> ThinkingModels:
     """The families and refusals; read once."""
     import tomllib
 
     told = tomllib.loads(read_source("thinking.toml"))
-    return Known(
-        tuple(Family.model_validate(entry) for entry in told["family"]),
-        tuple(Refusal.model_validate(entry) for entry in told["refusal"]),
+    return ThinkingModels(
+        tuple(ModelFamily.model_validate(entry) for entry in told["family"]),
+        tuple(BlockRefusal.model_validate(entry) for entry in told["refusal"]),
     )
 
 

@@ -38,7 +38,13 @@ from starlette.middleware import Middleware
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from mcp_compaction.connections import TOO_MANY, BoundedServer, Limits, bounded_config, may_stay
+from mcp_compaction.connections import (
+    TOO_MANY,
+    BoundedServer,
+    ConnectionLimits,
+    bounded_config,
+    may_stay,
+)
 from mcp_compaction.errors import InputError, SettingsError
 from mcp_compaction.server.app import build_server
 from mcp_compaction.settings import Settings
@@ -59,7 +65,7 @@ _TOKEN = re.compile(r"[A-Za-z0-9._~+/-]+=*")  # what RFC 6750 lets a bearer toke
 
 
 @dataclass(frozen=True, slots=True)
-class Door:
+class ServerAddress:
     """The address the server listens on, and the hosts and origins that may call it."""
 
     host: str = "127.0.0.1"
@@ -112,7 +118,7 @@ def serve_http(
     allow_remote: bool = False,
 ) -> int:
     """Serve until a signal asks for the end; an unsafe way to start is refused with a safe one."""
-    door = Door(host, port, tuple(allowed_hosts), tuple(allowed_origins), allow_remote)
+    door = ServerAddress(host, port, tuple(allowed_hosts), tuple(allowed_origins), allow_remote)
     check_door(door)
     token = ensure_token(settings.home)
     with _open_listener(door) as listener:
@@ -128,7 +134,7 @@ def build_app(
     settings: Settings,
     project: str,
     environ: Mapping[str, str],
-    door: Door,
+    door: ServerAddress,
     token: str,
     *,
     only_core: bool = False,
@@ -161,7 +167,7 @@ def build_app(
 # Who may call
 
 
-def check_door(door: Door) -> None:
+def check_door(door: ServerAddress) -> None:
     """Refuse what would let others in."""
     if not 0 <= door.port <= 65535:
         raise InputError(f"{door.port} is no port: pass one from 1 to 65535, or 0 for a free one.")
@@ -178,7 +184,7 @@ def check_door(door: Door) -> None:
         )
 
 
-def transport_security(door: Door) -> TransportSecuritySettings:
+def transport_security(door: ServerAddress) -> TransportSecuritySettings:
     """The Host and Origin headers that are accepted: the door's own, and those asked for."""
     names = _LOOPBACK if door.is_local else ()
     own = [f"{name}:{door.port}" for name in names]
@@ -319,7 +325,7 @@ class Admission:
 
 
 @contextmanager
-def _open_listener(door: Door) -> Generator[socket.socket]:
+def _open_listener(door: ServerAddress) -> Generator[socket.socket]:
     family = socket.AF_INET6 if ":" in door.host else socket.AF_INET
     try:
         listener = socket.create_server((door.host, door.port), family=family)
@@ -332,7 +338,7 @@ def _open_listener(door: Door) -> Generator[socket.socket]:
         yield listener
 
 
-def _announce(door: Door, path: Path) -> None:
+def _announce(door: ServerAddress, path: Path) -> None:
     lines = [
         f"mcp-compaction serves {door.url}",
         f'every request needs the header "Authorization: Bearer TOKEN"; the token is in {path}',
@@ -343,11 +349,11 @@ def _announce(door: Door, path: Path) -> None:
     sys.stderr.flush()
 
 
-def uvicorn_server(app: Starlette, limits: Limits | None = None) -> uvicorn.Server:
+def uvicorn_server(app: Starlette, limits: ConnectionLimits | None = None) -> uvicorn.Server:
     """The HTTP server that holds connections within the limits and serves the application."""
     config = bounded_config(
         app,
-        limits or Limits(),
+        limits or ConnectionLimits(),
         log_level="warning",
         h11_max_incomplete_event_size=_MOST_HEADERS,
         timeout_graceful_shutdown=_FINISHING,

@@ -32,7 +32,7 @@ class Good:
 
 
 @dataclass(frozen=True)
-class Answer:
+class LineReply:
     """The reply, of one or more lines, to a line that cannot be served."""
 
     text: str
@@ -57,7 +57,7 @@ _NOT_BRACKETS = re.compile(r"[^\[\]{}]+")
 _STEPS = {"[": 1, "{": 1, "]": -1, "}": -1}
 
 
-def mend(line: bytes) -> Good | Answer:
+def mend(line: bytes) -> Good | LineReply:
     """The line repaired where that can be done without guessing, else the error to send back."""
     text = _without_lone_surrogates(line.decode("utf-8-sig", "replace").strip())
     if _depth(text) > DEEPEST:
@@ -73,9 +73,9 @@ def mend(line: bytes) -> Good | Answer:
     return _verdict(message, text)
 
 
-def refuse(text: str, reason: str, tail: str = "") -> Answer:
+def refuse(text: str, reason: str, tail: str = "") -> LineReply:
     """A parse error that carries the id of the broken request, where its text shows one."""
-    return Answer(_error(_id_in(text, tail or text[-EDGE:]), PARSE_ERROR, reason))
+    return LineReply(_error(_id_in(text, tail or text[-EDGE:]), PARSE_ERROR, reason))
 
 
 def _no_constant(name: str) -> None:
@@ -95,25 +95,25 @@ def _depth(text: str) -> int:
     return max(accumulate(map(_STEPS.__getitem__, brackets)), default=0)
 
 
-def _verdict(message: object, text: str) -> Good | Answer:
+def _verdict(message: object, text: str) -> Good | LineReply:
     if isinstance(message, list):
         return _refuse_batch(cast("list[object]", message))
     if not isinstance(message, dict):
         reason = "a message is a JSON object; send one JSON-RPC object per line"
-        return Answer(_error(None, INVALID_REQUEST, reason))
+        return LineReply(_error(None, INVALID_REQUEST, reason))
     fields = cast("dict[str, Any]", message)
     fault = _fault(fields)
     if fault is None:
         return Good(text)
-    return Answer(_error(_usable(fields.get("id")), INVALID_REQUEST, fault))
+    return LineReply(_error(_usable(fields.get("id")), INVALID_REQUEST, fault))
 
 
-def _refuse_batch(batch: list[object]) -> Answer:
+def _refuse_batch(batch: list[object]) -> LineReply:
     requests = [cast("dict[str, Any]", item) for item in batch if isinstance(item, dict)]
     ids = [_usable(item.get("id")) for item in requests if not _is_reply(item)]
     known = [one for one in ids if one is not None]
     reason = "batches are not supported; send one JSON-RPC object per line"
-    return Answer("\n".join(_error(one, INVALID_REQUEST, reason) for one in known or [None]))
+    return LineReply("\n".join(_error(one, INVALID_REQUEST, reason) for one in known or [None]))
 
 
 def _is_reply(fields: dict[str, Any]) -> bool:

@@ -17,7 +17,7 @@ from mcp_compaction.hosts.transcripts import opencode
 from mcp_compaction.server import claude_mod
 from mcp_compaction.server.state import State
 from mcp_compaction.view_service.listening import VARIABLE, serve_views
-from mcp_compaction.view_service.views import Chat
+from mcp_compaction.view_service.views import CallersChat
 
 logger = logging.getLogger(__name__)
 
@@ -37,7 +37,7 @@ async def serve_plugin(state: State) -> AsyncGenerator[None]:
             return await state.mod.answer(path, body)
         window = body.get("window_tokens")
         size = window if isinstance(window, int) and window > 0 else None
-        chat = Chat(state.project, opencode.NAME, str(body.get("session") or ""), size)
+        chat = CallersChat(state.project, opencode.NAME, str(body.get("session") or ""), size)
         if is_through_gateway(state.settings.home, state.environ, chat.session):
             return None  # which records the chat, and shows its view
         match path:

@@ -41,7 +41,7 @@ class ServerError(CompactionError):
     """The server did not start, broke off, or refused a call that had to go well."""
 
 
-class Answer(Value):
+class ProbedAnswer(Value):
     """The answer of a tool: its text, and its data for programs."""
 
     text: str
@@ -68,13 +68,13 @@ class Server:
 
     async def call(
         self, tool: str, arguments: Mapping[str, Any], progress: Progress | None = None
-    ) -> Answer:
+    ) -> ProbedAnswer:
         """The answer of a tool, even if it is an error."""
         report = None if progress is None else _reporter_to(progress)
         result = await self.client.call_tool(tool, dict(arguments), progress_callback=report)
         texts = [block.text for block in result.content if isinstance(block, TextContent)]
         meta: dict[str, Any] = dict(result.meta or {})
-        return Answer(text="\n".join(texts), is_error=bool(result.is_error), meta=meta)
+        return ProbedAnswer(text="\n".join(texts), is_error=bool(result.is_error), meta=meta)
 
     async def read(self, uri: str) -> str:
         """The text of a resource."""

@@ -42,7 +42,7 @@ _CLOSED_CLIENTS = (
 
 
 @dataclass(frozen=True, slots=True)
-class Host:
+class Caller:
     """The caller, as far as the host tells: its name and its own id for the conversation."""
 
     name: str = ""
@@ -55,25 +55,25 @@ class Host:
         """Whether the host says which conversation this is."""
         return self.session is not None
 
-    def named_by_hook(self, name: str) -> Host | None:
+    def named_by_hook(self, name: str) -> Caller | None:
         """The chat that a plugin or a hook of this host names in a call, as `opencode:ses_1`."""
         host, _, session = name.partition(":")
         is_known = any(known.name == host for known in known_hosts())
         if not (is_known and session and self.client.startswith(host)):
             return None
-        return Host(host, session, is_closed=True, client=self.client)
+        return Caller(host, session, is_closed=True, client=self.client)
 
 
-def host_of(meta: Mapping[str, Any] | None, environ: Mapping[str, str], client: str = "") -> Host:
+def host_of(meta: Mapping[str, Any] | None, environ: Mapping[str, str], client: str = "") -> Caller:
     """The host's own word in a call's metadata, else in the environment it started us in."""
     client = client.strip().lower()
     is_closed = client.startswith(_CLOSED_CLIENTS)
     thread = (meta or {}).get("threadId") or (meta or {}).get("sessionId")
     if isinstance(thread, str) and thread:
-        return Host("codex", thread, is_closed=True, client=client)
+        return Caller("codex", thread, is_closed=True, client=client)
     if environ.get(_CLAUDE_CODE):
-        return Host("claude-code", environ[_CLAUDE_CODE], is_closed or not client, client)
-    return Host(is_closed=is_closed, client=client)
+        return Caller("claude-code", environ[_CLAUDE_CODE], is_closed or not client, client)
+    return Caller(is_closed=is_closed, client=client)
 
 
 @dataclass(slots=True)
@@ -92,7 +92,7 @@ class SessionFinder:
         return f"pin_constraint{own}"
 
     async def find(
-        self, compactor: Compactor, host: Host, name: str | None, purpose: Purpose
+        self, compactor: Compactor, host: Caller, name: str | None, purpose: Purpose
     ) -> tuple[SessionInfo, bool]:
         """The session, and whether it was made just now; asks back rather than guess."""
         told = host.named_by_hook(name.strip()) if name is not None else None
@@ -140,7 +140,7 @@ class SessionFinder:
             )
 
     async def _find_of_host(
-        self, compactor: Compactor, host: Host, purpose: Purpose
+        self, compactor: Compactor, host: Caller, purpose: Purpose
     ) -> tuple[SessionInfo, bool]:
         if purpose == "make":
             key = SessionKey(project=self.project, host=host.name, host_session=host.session)

@@ -25,7 +25,7 @@ from mcp_compaction.model import Mode, Pin, SessionInfo
 from mcp_compaction.program import complete, typed_command
 from mcp_compaction.server.claude_mod import ClaudeMod
 from mcp_compaction.server.relieving import Relieving
-from mcp_compaction.server.session_finder import Host, Purpose, SessionFinder, host_of
+from mcp_compaction.server.session_finder import Caller, Purpose, SessionFinder, host_of
 from mcp_compaction.settings import Settings
 from mcp_compaction.store.connect import default_home
 from mcp_compaction.threads import Threads
@@ -60,7 +60,7 @@ class State:
     _views: Views | None = None
     _mod: ClaudeMod | None = None
     _typed: dict[int, TypedWords] = field(default_factory=dict[int, TypedWords])  # by session
-    _told_chat: Host | None = None  # the chat that a hook last told of
+    _told_chat: Caller | None = None  # the chat that a hook last told of
     _compactor: Compactor | None = None
     _opening: anyio.Lock = field(default_factory=anyio.Lock)
 
@@ -126,7 +126,7 @@ class State:
 
     def follow_chat(self, host: str, session: str) -> None:
         """Take a chat for the calling one: the environment still names the one before /clear."""
-        self._told_chat = Host(host, session, is_closed=True)
+        self._told_chat = Caller(host, session, is_closed=True)
 
     async def compactor(self) -> Compactor:
         """The compactor; what keeps it from being opened fails the call, not the start."""
@@ -188,7 +188,7 @@ class State:
         inherited = tuple(pin for pin in pins if pin.session != info.name)
         return answers.new_session_text(info, inherited, self.host(ctx).has_session)
 
-    def host(self, ctx: Context[State]) -> Host:
+    def host(self, ctx: Context[State]) -> Caller:
         """The host that is calling."""
         params = ctx.request_context.session.client_params
         client = params.client_info.name if params is not None else ""
@@ -197,7 +197,7 @@ class State:
         chat = gateway.newest_chat if gateway is not None else None
         if chat is not None and (not host.has_session or host.name == "claude-code"):
             # Some hosts do not say which chat it is, and one keeps saying which it was.
-            return Host(chat[0], chat[1], is_closed=True)
+            return Caller(chat[0], chat[1], is_closed=True)
         told = self._told_chat
         is_stale = told is not None and host.name == told.name == "claude-code"
         return replace(host, session=told.session) if is_stale and told is not None else host

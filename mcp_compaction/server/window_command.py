@@ -9,7 +9,7 @@ from mcp_compaction.core.compaction.receipt.text import outcome_text
 from mcp_compaction.core.wording import kilo
 from mcp_compaction.errors import InputError
 from mcp_compaction.model import Compaction, Mode, Receipt, SessionInfo
-from mcp_compaction.tools.recall_answers import Place, new_nonce, recall_text
+from mcp_compaction.tools.recall_answers import AnswerPlace, new_nonce, recall_text
 
 _MOST_RECEIPTS = 5
 _MOST_OF_PIN = 40  # characters
@@ -36,7 +36,7 @@ async def answer_command(
             return await _undo(compactor, info, rest.strip(), mode)
         case "find" if rest.strip():
             found = await compactor.recall(info, rest, max_tokens=_MOST_FOUND)
-            here = Place(info.project, info.name, info.updated.year)
+            here = AnswerPlace(info.project, info.name, info.updated.year)
             return WindowAnswer(recall_text(found, here, rest, new_nonce(), 0))
         case _:
             return WindowAnswer(_USAGE)

@@ -21,7 +21,7 @@ _CHUNK = 65_536
 
 
 @dataclass(frozen=True)
-class TooLong:
+class LongLine:
     """A line over the limit: only its two ends are kept."""
 
     head: bytes
@@ -36,7 +36,7 @@ class Splitter:
         self._line = bytearray()
         self._tail: bytes | None = None
 
-    def feed(self, chunk: bytes) -> Iterator[bytes | TooLong]:
+    def feed(self, chunk: bytes) -> Iterator[bytes | LongLine]:
         """The lines that this chunk completes."""
         *complete, rest = chunk.split(b"\n")
         for part in complete:
@@ -44,11 +44,11 @@ class Splitter:
             yield self.rest()
         self._add(rest)
 
-    def rest(self) -> bytes | TooLong:
+    def rest(self) -> bytes | LongLine:
         """The rest after the last line end; the next line begins empty."""
         line, tail = bytes(self._line), self._tail
         self._line, self._tail = bytearray(), None
-        return line if tail is None else TooLong(line, tail)
+        return line if tail is None else LongLine(line, tail)
 
     def _add(self, part: bytes) -> None:
         if self._tail is None:
@@ -143,8 +143,8 @@ class Wire:
             except OSError:
                 return b""
 
-    def _take(self, line: bytes | TooLong) -> None:
-        if isinstance(line, TooLong):
+    def _take(self, line: bytes | LongLine) -> None:
+        if isinstance(line, LongLine):
             head, tail = (end.decode("utf-8", "replace") for end in (line.head, line.tail))
             reason = f"a line is longer than {self._splitter.longest} bytes; send less at a time"
             self.send(refuse(head, reason, tail).text)

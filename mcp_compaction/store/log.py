@@ -17,7 +17,7 @@ from mcp_compaction.ports import HOST_COMPACTED, Batch, Original, Placed, Record
 from mcp_compaction.store import passages, views
 from mcp_compaction.store.align import Alignment, KnownMessages, align, chain_hash
 from mcp_compaction.store.columns import encodable, encodable_json, moment, stamp, to_json
-from mcp_compaction.store.passages import Passage
+from mcp_compaction.store.passages import StoredPassage
 from mcp_compaction.store.scope import one_session
 from mcp_compaction.store.sessions import calibrate, events, session_row
 from mcp_compaction.store.transcripts import add_new_events, save_mark
@@ -315,7 +315,9 @@ class _Log:
         tools = self._note_tools(message)
         at = self._now if message.at is None else stamp(message.at)
         for ordinal, (by, text) in enumerate(message.passages):
-            row = Passage(self.session, self._project, "m", self._seq, ordinal, by, at, tools, text)
+            row = StoredPassage(
+                self.session, self._project, "m", self._seq, ordinal, by, at, tools, text
+            )
             passages.insert(self._connection, row)
 
     def _insert(self, message: NewMessage, link: _Link) -> None:

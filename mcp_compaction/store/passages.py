@@ -15,7 +15,7 @@ from mcp_compaction.store.columns import encodable
 from mcp_compaction.store.marks import marks
 
 
-class Passage(NamedTuple):
+class StoredPassage(NamedTuple):
     """A text to be found, and what it belongs to."""
 
     session: int | None
@@ -29,7 +29,7 @@ class Passage(NamedTuple):
     text: str
 
 
-def insert(connection: sqlite3.Connection, passage: Passage) -> None:
+def insert(connection: sqlite3.Connection, passage: StoredPassage) -> None:
     """Make a text findable."""
     text = encodable(passage.text)
     tools = "".join(f"\n{encodable(tool).lower()}\n" for tool in passage.tools)
@@ -73,7 +73,7 @@ def orphan_pins(connection: sqlite3.Connection, session: int) -> None:
     ).fetchall()
     delete(connection, condition, (session,))
     for row in rows:
-        insert(connection, Passage(*row)._replace(session=None, tools=()))
+        insert(connection, StoredPassage(*row)._replace(session=None, tools=()))
 
 
 def optimize(connection: sqlite3.Connection) -> None:
@@ -97,7 +97,7 @@ def insert_digest(
     for name, items in digest.sections:
         texts += _cut_pieces(map(words_of_item, items), f"{name}: ")
     for ordinal, text in enumerate(texts):
-        row = Passage(session, project, "d", digest.number, ordinal, "digest", at, (), text)
+        row = StoredPassage(session, project, "d", digest.number, ordinal, "digest", at, (), text)
         insert(connection, row)
 
 

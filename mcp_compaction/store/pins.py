@@ -12,7 +12,7 @@ from mcp_compaction.ports import NewPin, PinChange, Scope
 from mcp_compaction.store import passages
 from mcp_compaction.store.columns import encodable, stamp
 from mcp_compaction.store.identity import RESTORE
-from mcp_compaction.store.passages import Passage
+from mcp_compaction.store.passages import StoredPassage
 from mcp_compaction.store.scope import check_session, pins_in
 from mcp_compaction.store.sessions import session_row
 
@@ -56,7 +56,7 @@ def add_pin(connection: sqlite3.Connection, session: int, pin: NewPin, now: date
     connection.execute("UPDATE pin SET checksum = ? WHERE number = ?", (kept.checksum, number))
     passages.insert(
         connection,
-        Passage(session, row["project"], "p", number, 0, "pin", stamp(now), (), pin.text),
+        StoredPassage(session, row["project"], "p", number, 0, "pin", stamp(now), (), pin.text),
     )
     if pin.supersedes is not None:
         release_pin(connection, Scope(project=row["project"], session=session), pin.supersedes, now)

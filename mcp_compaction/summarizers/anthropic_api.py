@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from mcp_compaction.core.digest.prompt import Prompt, answer_room
 from mcp_compaction.summarizers.calling import (
-    Answer,
     CallFailed,
+    ModelAnswer,
     failure_of_status,
 )
 from mcp_compaction.summarizers.endpoint import Endpoint, make_http_client
@@ -44,7 +44,7 @@ class AnthropicBackend:
         """Import what a call needs."""
         import_module("anthropic")
 
-    async def ask(self, prompt: Prompt) -> Answer:
+    async def ask(self, prompt: Prompt) -> ModelAnswer:
         """The model's answer; raises CallFailed."""
         import anthropic
         import httpx2
@@ -94,9 +94,9 @@ def _make_client(endpoint: Endpoint) -> AsyncAnthropic:
     )
 
 
-async def _gather_answer(events: AsyncStream[RawMessageStreamEvent]) -> Answer:
+async def _gather_answer(events: AsyncStream[RawMessageStreamEvent]) -> ModelAnswer:
     texts: list[str] = []
-    usage: Answer | None = None
+    usage: ModelAnswer | None = None
     stop: str | None = None
     async for event in events:
         match event.type:
@@ -125,10 +125,10 @@ async def _gather_answer(events: AsyncStream[RawMessageStreamEvent]) -> Answer:
     )
 
 
-def _read_usage(usage: Usage) -> Answer:
+def _read_usage(usage: Usage) -> ModelAnswer:
     cached = usage.cache_read_input_tokens or 0
     written = usage.cache_creation_input_tokens or 0
-    return Answer(
+    return ModelAnswer(
         text="",
         input_tokens=(usage.input_tokens or 0) + cached + written,
         output_tokens=usage.output_tokens or 0,

@@ -23,7 +23,7 @@ from mcp_compaction.core.text.secrets import redact
 from mcp_compaction.core.tokens import CountTokens, family_factor, precision_of
 from mcp_compaction.errors import SummarizerError
 from mcp_compaction.model import Draft, ModelCall, SummaryRequest, Value
-from mcp_compaction.summarizers.price import Price
+from mcp_compaction.summarizers.price import SummaryPrice
 
 CONNECT_SECONDS = 5.0
 
@@ -37,7 +37,7 @@ _CLEARLY_LESS = 0.7
 _UNKNOWN_FAMILY = 1.35  # SmolLM2 needs a third more than o200k for the same prompt
 
 
-class Answer(Value):
+class ModelAnswer(Value):
     """The answer of a model, with the tokens that its server counted."""
 
     text: str
@@ -75,7 +75,7 @@ class Backend(Protocol):
         """Import what a call needs; slow the first time."""
         ...
 
-    async def ask(self, prompt: Prompt) -> Answer:
+    async def ask(self, prompt: Prompt) -> ModelAnswer:
         """The model's answer; raises CallFailed."""
         ...
 
@@ -87,7 +87,7 @@ class Terms:
     window_tokens: int
     timeout_seconds: float = 120.0  # for one call; a local model may have to be loaded first
     total_seconds: float = 300.0  # for one summary with all its calls and pauses
-    price: Price | None = None
+    price: SummaryPrice | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,7 +239,7 @@ class CallingSummarizer:
     async def _ask_once(self, prompt: Prompt, summary: _Summary) -> Draft:
         """The draft of one call, which is accounted for even where it fails."""
         began = self._time.now()
-        answer, failed = Answer(text=""), "given up"
+        answer, failed = ModelAnswer(text=""), "given up"
         try:
             with anyio.fail_after(self._terms.timeout_seconds):
                 answer = await self._backend.ask(prompt)
@@ -247,7 +247,9 @@ class CallingSummarizer:
             failed = ""
         except TimeoutError:
             failed = f"no answer within {self._terms.timeout_seconds:g} s"
-            answer = Answer(text="", input_tokens=prompt.tokens)  # it was sent, and will be billed
+            answer = ModelAnswer(
+                text="", input_tokens=prompt.tokens
+            )  # it was sent, and will be billed
             raise CallFailed(failed) from None
         except CallFailed as error:
             error.reason = failed = redact(error.reason).text
@@ -257,7 +259,7 @@ class CallingSummarizer:
             summary.calls.append(self._account_for(answer, seconds, failed))
         return draft
 
-    def _read_draft(self, answer: Answer, prompt: Prompt) -> Draft:
+    def _read_draft(self, answer: ModelAnswer, prompt: Prompt) -> Draft:
         if answer.refused:
             raise CallFailed("the model refused")
         # Servers that cut a long prompt say so by nothing but this number.
@@ -275,7 +277,7 @@ class CallingSummarizer:
             raise CallFailed(read.reason)
         return read
 
-    def _account_for(self, answer: Answer, seconds: float, failed: str) -> ModelCall:
+    def _account_for(self, answer: ModelAnswer, seconds: float, failed: str) -> ModelCall:
         return ModelCall(
             model=self._backend.model,
             seconds=seconds,
@@ -286,7 +288,7 @@ class CallingSummarizer:
             failed=failed,
         )
 
-    def _cost_of(self, answer: Answer) -> float | None:
+    def _cost_of(self, answer: ModelAnswer) -> float | None:
         price = self._terms.price
         if price is None:
             return None

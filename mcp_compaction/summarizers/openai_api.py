@@ -8,8 +8,8 @@ from pydantic import BaseModel, ValidationError
 
 from mcp_compaction.core.digest.prompt import Prompt, answer_room
 from mcp_compaction.summarizers.calling import (
-    Answer,
     CallFailed,
+    ModelAnswer,
     failure_of_status,
 )
 from mcp_compaction.summarizers.endpoint import Endpoint, make_http_client
@@ -61,7 +61,7 @@ class OpenAiBackend:
         """Import what a call needs."""
         import_module("httpx2")
 
-    async def ask(self, prompt: Prompt) -> Answer:
+    async def ask(self, prompt: Prompt) -> ModelAnswer:
         """The model's answer; raises CallFailed."""
         import httpx2
 
@@ -88,7 +88,7 @@ class OpenAiBackend:
         return _read_answer(response.content)
 
 
-def _read_answer(content: bytes) -> Answer:
+def _read_answer(content: bytes) -> ModelAnswer:
     try:
         completion = _Completion.model_validate_json(content)
         choice = completion.choices[0]
@@ -97,7 +97,7 @@ def _read_answer(content: bytes) -> Answer:
     usage = completion.usage or _Usage()
     details = usage.prompt_tokens_details or _Details()
     message = choice.message
-    return Answer(
+    return ModelAnswer(
         text=message.content or "",
         input_tokens=usage.prompt_tokens or 0,
         output_tokens=usage.completion_tokens or 0,

@@ -11,7 +11,7 @@ from mcp_compaction.model import Value
 _Dollars = Annotated[float, Field(ge=0)]
 
 
-class Price(Value):
+class SummaryPrice(Value):
     """Dollars for a million tokens."""
 
     input: _Dollars

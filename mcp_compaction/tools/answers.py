@@ -22,7 +22,7 @@ from mcp_compaction.core.compaction.receipt.text import (
     spent_line,
     would_not_pay,
 )
-from mcp_compaction.core.log.outline import Passage
+from mcp_compaction.core.log.outline import RequestRun
 from mcp_compaction.core.log.pinned import pinned_block, shown_text
 from mcp_compaction.core.pins import way_of
 from mcp_compaction.core.text.injection import defuse
@@ -200,7 +200,7 @@ def stats_text(
     found: Stats,
     mode: Mode,
     cues: Sequence[str],
-    passages: Sequence[Passage],
+    passages: Sequence[RequestRun],
     *,
     by_agent: bool = True,
     hooked: HookedChat | None = None,

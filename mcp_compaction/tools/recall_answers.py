@@ -27,7 +27,7 @@ def new_nonce() -> str:
     return f"{secrets.randbelow(1_000_000):06}"
 
 
-class Place(NamedTuple):
+class AnswerPlace(NamedTuple):
     """The place an answer is read at: a project, and the session where one is meant."""
 
     project: str
@@ -35,7 +35,7 @@ class Place(NamedTuple):
     year: int = 0
 
 
-def recall_text(found: Recalled, here: Place, query: str, nonce: str, skip: int) -> str:
+def recall_text(found: Recalled, here: AnswerPlace, query: str, nonce: str, skip: int) -> str:
     """Passages, fenced as data."""
     where = {"session": f"session {here.session}", "project": f"project {here.project}"}
     scope = where.get(found.scope, "every project")
@@ -95,7 +95,7 @@ def _explain_nothing_found(found: Recalled, scope: str, query: str, skip: int) -
     return f"{line} Try fewer or rarer words, an identifier{further.get(found.scope, '')}."
 
 
-def _label_of(hit: Hit, here: Place, before: Hit | None) -> str:
+def _label_of(hit: Hit, here: AnswerPlace, before: Hit | None) -> str:
     """The label of a passage: its ref, who said it and when; with the session if it is another.
 
     Day and minute are left out where they are those of the label before.
@@ -110,7 +110,7 @@ def _label_of(hit: Hit, here: Place, before: Hit | None) -> str:
     return "; ".join([said, *notes])
 
 
-def _describe_when(hit: Hit, here: Place, before: Hit | None) -> str:
+def _describe_when(hit: Hit, here: AnswerPlace, before: Hit | None) -> str:
     if hit.at is None or (before and minute_of(before) == minute_of(hit)):
         return ""
     if before and day_of(before) == day_of(hit):

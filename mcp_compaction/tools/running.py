@@ -103,7 +103,7 @@ async def _recall(session: OpenSession, asked: RecallArchived) -> ToolAnswer:
         hits = await session.recall(
             asked.query, scope=asked.scope, max_tokens=asked.max_tokens, skip=skip
         )
-        place = recall_answers.Place(project, info.name, info.updated.year)
+        place = recall_answers.AnswerPlace(project, info.name, info.updated.year)
         return ToolAnswer(recall_answers.recall_text(hits, place, asked.query, nonce, skip))
     if asked.refs is not None:
         kept = await session.page_in(asked.refs) if asked.keep and not skip else None

@@ -26,7 +26,7 @@ logger = logging.getLogger(__name__)
 T = TypeVar("T")
 
 
-class Chat(NamedTuple):
+class CallersChat(NamedTuple):
     """A conversation, as the program that asks knows it."""
 
     project: str
@@ -35,7 +35,7 @@ class Chat(NamedTuple):
     window_tokens: int | None = None
 
 
-class View(NamedTuple):
+class ViewToSend(NamedTuple):
     """What to send to a model, and the session it belongs to."""
 
     session: str
@@ -53,7 +53,7 @@ class Views:
     limit: float  # seconds that a host waits at most, but for the first view
     offload_over: int | None = None  # tokens over which a new result becomes a preview
     first_limit: float = 5.0  # seconds for the first view of a process, which opens the store
-    _locks: dict[Chat, asyncio.Lock] = field(default_factory=dict[Chat, asyncio.Lock])
+    _locks: dict[CallersChat, asyncio.Lock] = field(default_factory=dict[CallersChat, asyncio.Lock])
     _sessions: dict[str, SessionInfo] = field(default_factory=dict[str, SessionInfo])
     _under_way: set[asyncio.Task[Any]] = field(default_factory=set[asyncio.Task[Any]])
     _threads: Threads = field(default_factory=Threads)
@@ -62,15 +62,15 @@ class Views:
         """Whether the window of that chat is made of our views."""
         return session in self._sessions
 
-    async def view(self, chat: Chat, sent: Any) -> View | None:
+    async def view(self, chat: CallersChat, sent: Any) -> ViewToSend | None:
         """What to send instead of a list of messages or a request body; None: send your own."""
         return await self._in_time(chat, self._fit(chat, sent))
 
-    async def view_for_opencode(self, chat: Chat, given: object) -> JsonObject | None:
+    async def view_for_opencode(self, chat: CallersChat, given: object) -> JsonObject | None:
         """What opencode's plugin should send instead of its messages; None: send them."""
         return await self._in_time(chat, self._fit_opencode(chat, given))
 
-    async def record(self, chat: Chat) -> None:
+    async def record(self, chat: CallersChat) -> None:
         """Record what is new in the host's own transcript of a chat."""
         await self._in_time(chat, self._record(chat))
 
@@ -82,7 +82,7 @@ class Views:
         if running:
             await asyncio.wait(running)
 
-    async def _in_time(self, chat: Chat, work: Coroutine[Any, Any, T]) -> T | None:
+    async def _in_time(self, chat: CallersChat, work: Coroutine[Any, Any, T]) -> T | None:
         task = asyncio.create_task(self._try(chat, work))
         self._under_way.add(task)
         task.add_done_callback(self._under_way.discard)
@@ -93,7 +93,7 @@ class Views:
             return None
         return task.result()
 
-    async def _try(self, chat: Chat, work: Coroutine[Any, Any, T]) -> T | None:
+    async def _try(self, chat: CallersChat, work: Coroutine[Any, Any, T]) -> T | None:
         try:
             if not self.may_record(chat.project):
                 work.close()
@@ -104,15 +104,15 @@ class Views:
             logger.warning("there is no view for %s: %r", chat.host, error)
             return None
 
-    async def _fit(self, chat: Chat, sent: Any, model: str | None = None) -> View:
+    async def _fit(self, chat: CallersChat, sent: Any, model: str | None = None) -> ViewToSend:
         compactor = await self.open_compactor()
         info = await self._open(compactor, chat)
         # What the host has kept itself was recorded before: any other words are only told.
         options = FitOptions(offload_over_tokens=self.offload_over, model=model, is_hearsay=True)
         fitted = await compactor.fit(info, sent, options)
-        return View(info.name, fitted.messages, fitted.request)
+        return ViewToSend(info.name, fitted.messages, fitted.request)
 
-    async def _fit_opencode(self, chat: Chat, given: object) -> JsonObject:
+    async def _fit_opencode(self, chat: CallersChat, given: object) -> JsonObject:
         window = await self._threads.run(read_window, given)
         # First what the host itself has kept: that tells the user's words from the host's.
         await self._record(chat)
@@ -120,7 +120,7 @@ class Views:
         told = await self._threads.run(tell_plugin, window, view.messages)
         return {"session": view.session, **told}
 
-    async def _record(self, chat: Chat) -> None:
+    async def _record(self, chat: CallersChat) -> None:
         transcript = await self._threads.run(find_chat, chat.host, chat.session, self.environ)
         if transcript is None:
             return
@@ -129,7 +129,7 @@ class Views:
         if taken.session is not None and not self.has_shown(chat.session):
             self._sessions[chat.session] = await compactor.own_window(taken.session)
 
-    async def _open(self, compactor: Compactor, chat: Chat) -> SessionInfo:
+    async def _open(self, compactor: Compactor, chat: CallersChat) -> SessionInfo:
         info = self._sessions.get(chat.session)
         if info is None:
             key = SessionKey(project=chat.project, host=chat.host, host_session=chat.session)

@@ -36,7 +36,7 @@ from pydantic_ai.usage import UsageLimits
 from mcp_compaction import open_store
 from mcp_compaction.adapters.langgraph import CompactedGraph, CompactionMiddleware
 from mcp_compaction.adapters.openai_agents import CompactionSession
-from mcp_compaction.adapters.pydantic_ai import Compaction
+from mcp_compaction.adapters.pydantic_ai import CompactionCapability
 from tests.adapters.bound_server import BOUND, BoundServer, serve_bound
 from tests.checkers import Json
 
@@ -131,7 +131,7 @@ async def test_an_agent_of_pydantic_ai_is_never_refused(memory_path: Path, turns
         provider = AnthropicProvider(api_key="k", base_url=server.url)
         model = AnthropicModel(BOUND, provider=provider)
         async with open_store(home=memory_path, project="/p", window_tokens=WINDOW) as store:
-            compaction = Compaction(await store.session("work"))
+            compaction = CompactionCapability(await store.session("work"))
             agent = Agent(model, tools=[read], capabilities=[compaction], instructions="Be brief.")
             limits = UsageLimits(request_limit=2 * turns)
             result = await agent.run(f"Read all migrations. {RULE}", usage_limits=limits)

@@ -21,7 +21,7 @@ from pydantic_ai.models.function import AgentInfo, FunctionModel
 from pydantic_ai.usage import UsageLimits
 
 from mcp_compaction import OpenSession, open_store
-from mcp_compaction.adapters.pydantic_ai import Compaction
+from mcp_compaction.adapters.pydantic_ai import CompactionCapability
 
 pytestmark = pytest.mark.anyio
 
@@ -77,7 +77,7 @@ def text_of(messages: list[ModelMessage]) -> str:
 async def run_agent(
     session: OpenSession, turns: int, *, in_place: bool = False
 ) -> tuple[Script, Any]:
-    compaction, script = Compaction(session), Script(reader(turns))
+    compaction, script = CompactionCapability(session), Script(reader(turns))
     capabilities: list[Any] = [compaction]
     if in_place:
         capabilities = [ProcessHistory(compaction.process)]
@@ -116,7 +116,7 @@ async def test_the_whole_history_or_the_compacted_one_is_recognized_when_it_come
         recorded = (await session.stats()).info.messages
         for history in (done.all_messages(), [*script.seen[-1], done.all_messages()[-1]]):
             again = Script(lambda step: [TextPart("I go on.")])
-            agent = Agent(FunctionModel(again), capabilities=[Compaction(session)])
+            agent = Agent(FunctionModel(again), capabilities=[CompactionCapability(session)])
             stored = ModelMessagesTypeAdapter.validate_json(text_of(history).encode())
             more = await agent.run("And now?", message_history=stored)
             assert [type(one) for one in more.new_messages()] == [ModelRequest, ModelResponse]
@@ -136,7 +136,7 @@ async def test_as_a_history_processor_it_replaces_the_history_of_the_run(tmp_pat
 async def test_a_failure_leaves_the_request_as_it_was(tmp_path: Path) -> None:
     async with open_store(home=tmp_path, project="/shop") as store:
         session = await store.session("chat")
-    compaction = Compaction(session)  # of a store that is closed
+    compaction = CompactionCapability(session)  # of a store that is closed
     script = Script(lambda step: [TextPart("Still here.")])
     agent = Agent(FunctionModel(script), capabilities=[compaction])
     assert (await agent.run("Hello?")).output == "Still here."

@@ -8,7 +8,7 @@ import pytest
 
 from mcp_compaction.audit.auditing import audit_chat
 from mcp_compaction.audit.cases import cases_of
-from mcp_compaction.audit.results import Count, Finding
+from mcp_compaction.audit.results import Audited, Count
 from mcp_compaction.counters.estimate import EstimateCounter
 from mcp_compaction.hosts.finding import transcripts_at
 from tests.audit.chats import RULE, SUMMARY, ClaudeChat
@@ -16,13 +16,13 @@ from tests.audit.chats import RULE, SUMMARY, ClaudeChat
 pytestmark = pytest.mark.anyio
 
 
-async def audited(path: Path) -> list[Finding]:
+async def audited(path: Path) -> list[Audited]:
     (transcript,) = transcripts_at(path, {"HOME": "/nowhere"})
     counter = EstimateCounter()
     return await audit_chat(list(cases_of(transcript)), counter, counter.count, lambda _: None)
 
 
-def count_of(finding: Finding, kind: str) -> Count:
+def count_of(finding: Audited, kind: str) -> Count:
     return next(count for count in finding.counts if count.kind == kind)
 
 

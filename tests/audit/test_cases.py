@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from mcp_compaction.audit.cases import Case, cases_of
+from mcp_compaction.audit.cases import AuditCase, cases_of
 from mcp_compaction.core.log.pinned import PINNED_LABEL
 from mcp_compaction.evals.handover.turns import turns_of
 from mcp_compaction.formats import IncomingMessage
@@ -14,7 +14,7 @@ from tests.audit.chats import RULE, SUMMARY, ClaudeChat, write_rollout
 from tests.hosts.given_hosts import make_home
 
 
-def cases_at(path: Path) -> list[Case]:
+def cases_at(path: Path) -> list[AuditCase]:
     (transcript,) = transcripts_at(path, {"HOME": "/nowhere"})
     return list(cases_of(transcript))
 

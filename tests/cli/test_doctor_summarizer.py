@@ -6,11 +6,11 @@ import re
 
 import pytest
 
-from mcp_compaction.cli.console.summarizer_check import Subject, Window, measure_window
+from mcp_compaction.cli.console.summarizer_check import CheckedModel, ModelWindow, measure_window
 from mcp_compaction.cli.console.waiting import make_teller
 from mcp_compaction.core.digest.prompt import Prompt
 from mcp_compaction.core.tokens import estimate
-from mcp_compaction.summarizers.calling import Answer, Backend, CallFailed, Terms
+from mcp_compaction.summarizers.calling import Backend, CallFailed, ModelAnswer, Terms
 from tests.cli.conftest import Shell, Stream
 from tests.models.server import DIGEST, Asked, Endpoint, endpoint
 
@@ -111,17 +111,17 @@ class Uncounted:
     def load(self) -> None:
         """It needs nothing."""
 
-    async def ask(self, prompt: Prompt) -> Answer:
+    async def ask(self, prompt: Prompt) -> ModelAnswer:
         self.asked.append(prompt.tokens)
         if self.refuses and prompt.tokens > self.window:
             raise CallFailed("the request was too large (HTTP 413)")
         seen = prompt.user[-self.window * len(prompt.user) // prompt.tokens :]
-        return Answer(text=" ".join(re.findall(r"[A-Z]+-\d{4}", seen)))
+        return ModelAnswer(text=" ".join(re.findall(r"[A-Z]+-\d{4}", seen)))
 
 
-async def window_of(backend: Backend, configured: int) -> Window:
+async def window_of(backend: Backend, configured: int) -> ModelWindow:
     """What is found out of a model's window."""
-    subject = Subject(backend, Terms(window_tokens=configured), estimate)
+    subject = CheckedModel(backend, Terms(window_tokens=configured), estimate)
     return await measure_window(subject, lambda _: None)
 
 

@@ -13,7 +13,7 @@ from typing import cast
 import pytest
 
 from mcp_compaction.cli import commands
-from mcp_compaction.cli.console.invocation import Command, parser_of
+from mcp_compaction.cli.console.invocation import CommandModule, parser_of
 from mcp_compaction.cli.main import COMMANDS
 from mcp_compaction.core.policy import Policy
 from tests.cli.conftest import Shell
@@ -21,9 +21,9 @@ from tests.cli.conftest import Shell
 HEAVY = ("aiosqlite", "anyio", "asyncio", "mcp", "pydantic", "tiktoken")
 
 
-def command(name: str) -> Command:
+def command(name: str) -> CommandModule:
     """The module of a command."""
-    return cast(Command, import_module(COMMANDS[name].module))
+    return cast(CommandModule, import_module(COMMANDS[name].module))
 
 
 def loaded_after(argv: list[str]) -> list[str]:

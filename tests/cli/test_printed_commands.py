@@ -16,7 +16,7 @@ from typing import cast
 
 import pytest
 
-from mcp_compaction.cli.console.invocation import Command, parser_of
+from mcp_compaction.cli.console.invocation import CommandModule, parser_of
 from mcp_compaction.cli.main import COMMANDS
 from mcp_compaction.hosts.setup.hosts import known_setups
 from tests.cli.conftest import Shell
@@ -45,7 +45,7 @@ def typed(line: str, shell: Shell, path: str = BARE_PATH) -> subprocess.Complete
 def is_understood(words: list[str]) -> None:
     """Fail unless the program takes these words."""
     name, *rest = words
-    parser = parser_of(name, cast(Command, import_module(COMMANDS[name].module)))
+    parser = parser_of(name, cast(CommandModule, import_module(COMMANDS[name].module)))
     parser.parse_args(list(takewhile(lambda word: word not in ("#", "<", ">"), rest)))
 
 

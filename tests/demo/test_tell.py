@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from mcp_compaction.demo.play import Figures, Recollection
+from mcp_compaction.demo.play import AskedDetail, Figures
 from mcp_compaction.demo.tell import broken_promises_of, draw_bar, tell
 from mcp_compaction.model import Receipt, Replaced, Tally
 
@@ -23,7 +23,7 @@ RECEIPT = Receipt(
     replaced=(Replaced(first=2, last=41, digest=1),),
     tallies=(Tally(kind="paths", retained=3, recoverable=2),),
 )
-FOUND = Recollection(
+FOUND = AskedDetail(
     query="port", detail="6437", in_window=False, ref="m5", passage="it listens on 6437"
 )
 FIGURES = Figures(

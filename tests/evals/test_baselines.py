@@ -15,10 +15,10 @@ from mcp_compaction.evals.baselines import (
     tfidf,
     what_s0_had,
 )
-from mcp_compaction.evals.measures import Line
+from mcp_compaction.evals.measures import PlainLine
 
 CHAT = [
-    Line(role="user" if n % 2 == 0 else "assistant", text=f"{who}: {text}")
+    PlainLine(role="user" if n % 2 == 0 else "assistant", text=f"{who}: {text}")
     for n, (who, text) in enumerate(
         [
             ("Ana", "Hey! How are you? Good to see you."),
@@ -51,7 +51,7 @@ def test_the_last_ones_are_kept_whole() -> None:
 
 
 def test_what_s0_had_is_500_characters_of_the_assistant_and_the_newest() -> None:
-    long = [Line(role="assistant", text=f"{n} " + "word " * 40) for n in range(9)]
+    long = [PlainLine(role="assistant", text=f"{n} " + "word " * 40) for n in range(9)]
     first, *rest = what_s0_had([*long, *CHAT], 150, count)
     assert len(first.text) == 500
     assert first.text.startswith(long[0].text[:100] + " " + long[1].text[:50])
@@ -59,7 +59,7 @@ def test_what_s0_had_is_500_characters_of_the_assistant_and_the_newest() -> None
 
 
 def test_the_first_200_characters_stop_where_it_is_full() -> None:
-    long = [Line(role="user", text="word " * 100)] * 3
+    long = [PlainLine(role="user", text="word " * 100)] * 3
     assert [len(line.text) for line in first_characters(long, 85, count)] == [200, 200]
 
 

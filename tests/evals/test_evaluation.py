@@ -9,7 +9,7 @@ from html.parser import HTMLParser
 import pytest
 
 from mcp_compaction.counters.estimate import EstimateCounter
-from mcp_compaction.evals.evaluation import Wanted, evaluate
+from mcp_compaction.evals.evaluation import WantedSessions, evaluate
 from mcp_compaction.evals.page import make_page
 from mcp_compaction.evals.report import find_faults, make_document, make_tables
 from mcp_compaction.evals.results import PRODUCT, Report, Score
@@ -19,7 +19,7 @@ TOLD: list[str] = []
 
 @pytest.fixture(scope="module")
 def report() -> Report:
-    wanted = Wanted(seed=3, sessions=2, tokens=6_000, rounds=2)
+    wanted = WantedSessions(seed=3, sessions=2, tokens=6_000, rounds=2)
     return asyncio.run(evaluate(wanted, EstimateCounter(), TOLD.append))
 
 

@@ -8,7 +8,7 @@ from collections import Counter
 import pytest
 
 from mcp_compaction.core.tokens import estimate
-from mcp_compaction.evals.corpora import Case, line_of
+from mcp_compaction.evals.corpora import EvalCase, line_of
 from mcp_compaction.evals.measures import Context, survives
 from mcp_compaction.evals.runner import context_of
 from mcp_compaction.evals.scenarios import MOST_EPISODES, grow_session, make_sessions
@@ -16,29 +16,29 @@ from mcp_compaction.formats import validate
 
 
 @pytest.fixture(scope="module")
-def cases() -> tuple[Case, ...]:
+def cases() -> tuple[EvalCase, ...]:
     return make_sessions(7, 4, 12_000)
 
 
-def test_the_same_seed_gives_the_same_sessions(cases: tuple[Case, ...]) -> None:
+def test_the_same_seed_gives_the_same_sessions(cases: tuple[EvalCase, ...]) -> None:
     assert make_sessions(7, 4, 12_000) == cases
     assert make_sessions(8, 4, 12_000) != cases
 
 
-def test_there_are_four_kinds_of_work_of_about_the_size(cases: tuple[Case, ...]) -> None:
+def test_there_are_four_kinds_of_work_of_about_the_size(cases: tuple[EvalCase, ...]) -> None:
     names = [case.name for case in cases]
     assert names == ["coding 1", "research 2", "operations 3", "assistant 4"]
     for case in cases:
         assert 8_000 < sum(estimate(line.text) for line in case.lines) < 18_000
 
 
-def test_a_provider_accepts_them(cases: tuple[Case, ...]) -> None:
+def test_a_provider_accepts_them(cases: tuple[EvalCase, ...]) -> None:
     for case in cases:
         assert validate([json.loads(m.raw) for m in case.came.messages], "anthropic") == ()
 
 
 def test_all_that_was_planted_stands_in_the_message_it_is_said_to_stand_in(
-    cases: tuple[Case, ...],
+    cases: tuple[EvalCase, ...],
 ) -> None:
     for case in cases:
         for probe in case.probes:
@@ -46,7 +46,7 @@ def test_all_that_was_planted_stands_in_the_message_it_is_said_to_stand_in(
             assert survives(probe, context_of([case.lines[probe.source]])), probe
 
 
-def test_every_kind_is_planted_and_some_wordings_are_apart(cases: tuple[Case, ...]) -> None:
+def test_every_kind_is_planted_and_some_wordings_are_apart(cases: tuple[EvalCase, ...]) -> None:
     kinds = Counter(probe.kind for case in cases for probe in case.probes)
     assert kinds.keys() == {
         "rule", "task", "decision", "reversal", "path", "command", "id", "number", "error", "url",

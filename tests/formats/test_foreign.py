@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from mcp_compaction import formats
 from mcp_compaction.errors import MalformedMessage
-from mcp_compaction.formats.foreign import FOREIGN, Mark
+from mcp_compaction.formats.foreign import FOREIGN, FormatMark
 from mcp_compaction.model import Shape, Text
 from tests.foreign_files import CHATGPT, CLAUDE_CODE, FILES, File
 from tests.strategies import SHAPES, Scene, scripts, write
@@ -79,7 +79,9 @@ ODD: list[Any] = [None, True, -1, 1e300, "", "user", [], ["user"], [[{}]], {}, {
     [mark for foreign in FOREIGN for mark in foreign.marks],
     ids=lambda mark: " ".join(sorted(mark.keys)),
 )
-def test_an_odd_value_under_any_key_is_refused_and_breaks_nothing(mark: Mark, odd: Any) -> None:
+def test_an_odd_value_under_any_key_is_refused_and_breaks_nothing(
+    mark: FormatMark, odd: Any
+) -> None:
     known = dict.fromkeys(mark.keys, "x") | {"type": min(mark.types, default="x")}
     for key in known:
         with pytest.raises(MalformedMessage):

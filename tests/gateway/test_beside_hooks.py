@@ -15,7 +15,7 @@ import httpx2
 import pytest
 
 from mcp_compaction import open_store
-from mcp_compaction.gateway.conversation import Conversation
+from mcp_compaction.gateway.conversation import GatewayConversation
 from mcp_compaction.hosts.claude_code.mods import ServedChat, forget_chat, note_chat
 from mcp_compaction.hosts.finding import transcripts_at
 from mcp_compaction.hosts.gateways import (
@@ -169,7 +169,7 @@ async def _fail(*_: object) -> None:
 async def _say_while_requests_are_not_recorded(
     host: Host, transcript: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Conversation, "_accept", _fail)
+    monkeypatch.setattr(GatewayConversation, "_accept", _fail)
     await host.say("Not recorded.")
     _write_transcript(transcript, host.history)
 
@@ -177,7 +177,7 @@ async def _say_while_requests_are_not_recorded(
 async def _say_while_answers_are_not_recorded(
     host: Host, transcript: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Conversation, "record_answer", _fail)
+    monkeypatch.setattr(GatewayConversation, "record_answer", _fail)
     host.provider.said.append({"text": "Not recorded."})
     await host.say("Well?")
     _write_transcript(transcript, host.history)

@@ -16,7 +16,7 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from mcp_compaction.connections import Limits
+from mcp_compaction.connections import ConnectionLimits
 from mcp_compaction.gateway.app import Gateway
 from mcp_compaction.gateway.door import Door, make_secret
 from mcp_compaction.gateway.serving import open_listener, serve
@@ -65,7 +65,7 @@ async def test_half_open_connections_are_cut_and_shut_nobody_out() -> None:
 @pytest.mark.anyio
 async def test_who_does_not_show_the_secret_in_time_is_cut_and_counted() -> None:
     cut: list[None] = []
-    limits = Limits(seconds_to_secret=0.2)
+    limits = ConnectionLimits(seconds_to_secret=0.2)
     with open_listener() as listener:
         door = Door(listener.getsockname()[1], make_secret())
         gateway = Gateway(door, {"api": "http://127.0.0.1:1"})
@@ -95,7 +95,7 @@ async def test_one_connection_too_many_is_told_so() -> None:
             gateway = Gateway(door, {"api": provider.url})
             url = door.url_of("api") + "/v1/messages"
             async with (
-                serve(gateway, listener, Limits(admitted=1)),
+                serve(gateway, listener, ConnectionLimits(admitted=1)),
                 httpx2.AsyncClient(trust_env=False, timeout=60) as client,
             ):
                 first = asyncio.create_task(client.post(url, content=b"{}"))

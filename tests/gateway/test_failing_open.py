@@ -13,7 +13,7 @@ import httpx2
 import pytest
 
 from mcp_compaction.gateway import counting
-from mcp_compaction.gateway.conversation import Conversation
+from mcp_compaction.gateway.conversation import GatewayConversation
 from mcp_compaction.gateway.keeping import path_of_substitute
 from mcp_compaction.gateway.running import StoreOpening
 from mcp_compaction.gateway.turns import CallTurns
@@ -50,7 +50,7 @@ async def test_a_fault_at_any_step_sends_the_last_substitute(
         before = host.last_sent
         for step in STEPS:
             with monkeypatch.context() as patched:
-                patched.setattr(Conversation, step, _broken)
+                patched.setattr(GatewayConversation, step, _broken)
                 await host.say("Go on.")
             assert host.last_sent[: len(before)] == before, step
         await host.say("Whole again.")
@@ -64,7 +64,7 @@ async def test_a_fault_in_the_first_request_sends_it_as_it_came(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str
 ) -> None:
     async with open_talk(tmp_path) as (host, _):
-        monkeypatch.setattr(Conversation, step, _broken)
+        monkeypatch.setattr(GatewayConversation, step, _broken)
         await host.say("Hello.")
         assert host.last_sent == host.history[:1]
 
@@ -141,9 +141,9 @@ async def test_what_takes_too_long_is_not_waited_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     released = asyncio.Event()
-    lay_out = Conversation.lay_out
+    lay_out = GatewayConversation.lay_out
 
-    async def wait(self: Conversation, given: Any) -> Any:
+    async def wait(self: GatewayConversation, given: Any) -> Any:
         await released.wait()
         return await lay_out(self, given)
 
@@ -152,7 +152,7 @@ async def test_what_takes_too_long_is_not_waited_for(
         await host.work_until_compacted()
         before = host.last_sent
         host.turns.patience = 0.0
-        monkeypatch.setattr(Conversation, "lay_out", wait)
+        monkeypatch.setattr(GatewayConversation, "lay_out", wait)
         body = host.body([*host.history, _user("Go on.")])
         response = await host.client.post("/v1/messages", json=body, headers=host.headers)
         released.set()
@@ -235,7 +235,7 @@ async def test_a_gateway_that_steps_aside_gives_the_window_back_whatever_it_was_
         await host.work_until_compacted()
         strict.hears = refuse_changed
         if kind == "an answer not recorded":
-            monkeypatch.setattr(Conversation, "record_answer", fail)
+            monkeypatch.setattr(GatewayConversation, "record_answer", fail)
         is_summary = kind == "a summary"
         text = "Your task is to create a detailed summary of the conversation so far."
         body = host.body([*host.history, _user(text if is_summary else "Well?")])

@@ -10,7 +10,7 @@ import anyio
 import pytest
 
 from mcp_compaction.api import OpenStore
-from mcp_compaction.gateway.conversation import Conversation
+from mcp_compaction.gateway.conversation import GatewayConversation
 from tests.checkers import Json
 from tests.gateway.talking import Host, StrictProvider, open_talk, size_of
 from tests.gateway.upstream import Asked
@@ -191,7 +191,7 @@ async def test_no_byte_of_a_credential_is_kept_logged_or_told(
             told.append(response.text)
         assert "cannot be reached" in told[0]
         with monkeypatch.context() as patched:
-            patched.setattr(Conversation, "accept", fail)
+            patched.setattr(GatewayConversation, "accept", fail)
             await host.post(host.body())
         await host.turns.close()
         told += [*host.turns.tally, *host.turns.ledger.lines()]

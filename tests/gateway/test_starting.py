@@ -21,7 +21,7 @@ from mcp_compaction.gateway.door import HEADER, Door, check_upstream
 from mcp_compaction.gateway.known_hosts import known_hosts
 from mcp_compaction.gateway.money import Price, listed_prices, price_of, turns_to_pay
 from mcp_compaction.gateway.running import with_large_steps
-from mcp_compaction.gateway.starting import SECRET, Asked, Start, plan_start
+from mcp_compaction.gateway.starting import SECRET, HostToStart, Start, plan_start
 from mcp_compaction.settings import load_settings
 from mcp_compaction.store.connect import store_path
 from tests.hosts.live import PROGRAM
@@ -41,7 +41,7 @@ def _plan_typed(folder: Path, upstreams: Mapping[str, str], *words: str, **envir
     for path in private.iterdir():
         path.unlink()
     return plan_start(
-        Asked(
+        HostToStart(
             words=words,
             environ={"HOME": str(folder), **environ},
             folder=folder,

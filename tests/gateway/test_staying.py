@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcp_compaction.gateway.calls import Call, read_call
-from mcp_compaction.gateway.conversation import Given, read_history
+from mcp_compaction.gateway.calls import HostCall, read_call
+from mcp_compaction.gateway.conversation import SentHistory, read_history
 from mcp_compaction.gateway.usage import Usage, read_usage
 from tests.checkers import Json
 from tests.gateway.talking import Host, StrictProvider, open_talk, size_of
@@ -57,7 +57,7 @@ def test_a_providers_compaction_is_found_whether_it_came_alone_or_before(shape: 
         [*words[:2], COMPACTED[shape], words[2]],
         [*words[:2], COMPACTED[shape], *words[2:]],
     ]
-    last: Given | None = read_history(_call(shape, words[:2]))
+    last: SentHistory | None = read_history(_call(shape, words[:2]))
     for history, before in zip(histories, (2, 3, 3), strict=True):
         last = read_history(_call(shape, history), last)
         assert last == read_history(_call(shape, history))
@@ -79,7 +79,7 @@ def test_a_history_reads_the_same_whatever_came_before_it(shape: str, data: st.D
     assert read_history(_call(shape, history), read_history(_call(shape, before))) == whole
 
 
-def _call(shape: str, messages: list[Json]) -> Call:
+def _call(shape: str, messages: list[Json]) -> HostCall:
     key = "input" if shape == "responses" else "messages"
     path = "/v1/responses" if shape == "responses" else "/v1/messages"
     body = json.dumps({"tools": [{}], key: messages}).encode()

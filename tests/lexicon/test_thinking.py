@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from mcp_compaction.lexicon.thinking import (
-    Family,
-    Refusal,
+    BlockRefusal,
+    ModelFamily,
     find_refused_block,
     known_thinking,
     rule_of,
@@ -14,7 +14,7 @@ from mcp_compaction.lexicon.thinking import (
 
 
 @pytest.mark.parametrize("family", known_thinking().families, ids=lambda family: family.name)
-def test_a_family_knows_its_models_by_their_names_on_every_platform(family: Family) -> None:
+def test_a_family_knows_its_models_by_their_names_on_every_platform(family: ModelFamily) -> None:
     assert {rule_of(name) for name in family.bound} == {"bound"}
     assert {rule_of(name.upper()) for name in family.bound} == {"bound"}
     assert {rule_of(name) for name in family.free} == {"free"}
@@ -28,7 +28,7 @@ def test_of_a_model_of_no_family_nothing_is_known(name: str) -> None:
 
 
 @pytest.mark.parametrize("refusal", known_thinking().refusals, ids=lambda refusal: "refusal")
-def test_a_refusal_names_its_block_and_another_error_does_not(refusal: Refusal) -> None:
+def test_a_refusal_names_its_block_and_another_error_does_not(refusal: BlockRefusal) -> None:
     assert find_refused_block(refusal.example) == (5, 0)
     assert find_refused_block(f"Error code: 400 - {{'message': '{refusal.example}'}}") == (5, 0)
     assert find_refused_block(refusal.near_miss) is None

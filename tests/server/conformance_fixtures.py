@@ -54,7 +54,7 @@ from pydantic import BaseModel, Field
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from mcp_compaction.server.app import build_server
-from mcp_compaction.server.http import Door, build_app, ensure_token, transport_security
+from mcp_compaction.server.http import ServerAddress, build_app, ensure_token, transport_security
 from mcp_compaction.server.state import State
 from mcp_compaction.settings import Settings, load_settings
 
@@ -504,13 +504,13 @@ def with_token(app: ASGIApp, token: str) -> ASGIApp:
     return carry
 
 
-def bare_app(settings: Settings, door: Door) -> ASGIApp:
+def bare_app(settings: Settings, door: ServerAddress) -> ASGIApp:
     """What is served to users."""
     token = ensure_token(settings.home)
     return with_token(build_app(settings, "/conformance", {}, door, token), token)
 
 
-def fixture_app(settings: Settings, door: Door) -> ASGIApp:
+def fixture_app(settings: Settings, door: ServerAddress) -> ASGIApp:
     """Our server with the fixtures, and no token."""
     server = build_server(settings, "/conformance", {}, must_name=True)
     add_fixtures(server)
@@ -523,7 +523,7 @@ def main(arguments: list[str]) -> None:
     """Serve on a free port until killed."""
     with tempfile.TemporaryDirectory() as home, socket.create_server(("127.0.0.1", 0)) as listener:
         settings = load_settings({**os.environ, "MCP_COMPACTION_HOME": str(Path(home, "store"))})
-        door = Door(port=listener.getsockname()[1])
+        door = ServerAddress(port=listener.getsockname()[1])
         app = (bare_app if "--bare" in arguments else fixture_app)(settings, door)
         sys.stdout.write(f"{door.url}\n")
         sys.stdout.flush()

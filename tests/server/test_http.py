@@ -25,13 +25,13 @@ import pytest
 from mcp import Client, MCPError
 from mcp.client.streamable_http import streamable_http_client
 
-from mcp_compaction.connections import Limits
+from mcp_compaction.connections import ConnectionLimits
 from mcp_compaction.errors import InputError, SettingsError, StoreError
 from mcp_compaction.server.http import (
     MOST_BODY,
     MOST_CHARS,
     Bearer,
-    Door,
+    ServerAddress,
     build_app,
     ensure_token,
     serve_http,
@@ -48,7 +48,7 @@ pytestmark = pytest.mark.anyio
 both_eras = pytest.mark.parametrize("era", ERAS)
 posix = pytest.mark.skipif(sys.platform == "win32", reason="modes and owners are POSIX")
 LONG = coding_session(40, 300)
-BRIEF = Limits(seconds_to_secret=2)
+BRIEF = ConnectionLimits(seconds_to_secret=2)
 PATIENCE = 60  # only a net: nothing here waits that long unless it hangs
 
 Headers = dict[str, str]
@@ -79,12 +79,17 @@ def settings_of(home: Path) -> Settings:
 
 @contextlib.contextmanager
 def serving(
-    home: Path, project: str = "/one", only_core: bool = False, limits: Limits | None = None
+    home: Path,
+    project: str = "/one",
+    only_core: bool = False,
+    limits: ConnectionLimits | None = None,
 ) -> Generator[Served]:
     token = ensure_token(home)
     listener = socket.create_server(("127.0.0.1", 0))
     port: int = listener.getsockname()[1]
-    app = build_app(settings_of(home), project, {}, Door(port=port), token, only_core=only_core)
+    app = build_app(
+        settings_of(home), project, {}, ServerAddress(port=port), token, only_core=only_core
+    )
     server = uvicorn_server(app, limits)
     server.config.timeout_graceful_shutdown = 1
     thread = threading.Thread(target=server.run, args=([listener],))
@@ -400,7 +405,7 @@ def test_the_next_request_on_a_connection_has_to_come_in_time_too(tmp_path: Path
 def test_one_connection_too_many_with_the_token_is_told_so(tmp_path: Path) -> None:
     body = json.dumps(LEGACY).encode()
     with (
-        serving(tmp_path / "data", limits=Limits(admitted=1)) as served,
+        serving(tmp_path / "data", limits=ConnectionLimits(admitted=1)) as served,
         admitted(served, body) as owner,
     ):
         status, said = send(served, "POST", body, {**served.good})
@@ -532,7 +537,9 @@ def test_other_machines_are_kept_out(tmp_path: Path, host: str, more: dict[str, 
     with pytest.raises(SettingsError, match="--allow-remote together with --allowed-host NAME"):
         serve_http(settings_of(tmp_path / "data"), "/one", {}, host=host, port=0, **more)
     with pytest.raises(SettingsError):
-        build_app(settings_of(tmp_path / "data"), "/one", {}, Door(host=host, **more), "t" * 43)
+        build_app(
+            settings_of(tmp_path / "data"), "/one", {}, ServerAddress(host=host, **more), "t" * 43
+        )
     assert not (tmp_path / "data").exists()
 
 
@@ -549,7 +556,9 @@ def test_an_origin_to_allow_is_an_address(tmp_path: Path, origin: str) -> None:
 
 
 async def test_the_names_asked_for_are_accepted_and_no_others(tmp_path: Path) -> None:
-    door = Door("0.0.0.0", 80, ("box.lan", "box:1"), ("https://box.lan",), allow_remote=True)
+    door = ServerAddress(
+        "0.0.0.0", 80, ("box.lan", "box:1"), ("https://box.lan",), allow_remote=True
+    )
     app = build_app(settings_of(tmp_path), "/one", {}, door, "t" * 43)
 
     async def status(host: str, origin: str = "") -> int:
@@ -573,7 +582,7 @@ async def test_the_names_asked_for_are_accepted_and_no_others(tmp_path: Path) ->
 @pytest.mark.parametrize("token", ["", "short", "x" * 15])
 def test_there_is_no_server_without_a_token(tmp_path: Path, token: str) -> None:
     with pytest.raises(SettingsError, match="protects nothing"):
-        build_app(settings_of(tmp_path), "/one", {}, Door(), token)
+        build_app(settings_of(tmp_path), "/one", {}, ServerAddress(), token)
 
 
 def test_a_port_in_use_is_said(tmp_path: Path) -> None:

@@ -18,8 +18,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from mcp.types import JSONRPCError, JSONRPCNotification, JSONRPCRequest, jsonrpc_message_adapter
 
-from mcp_compaction.server.mend import DEEPEST, INVALID_REQUEST, PARSE_ERROR, Answer, Good, mend
-from mcp_compaction.server.wire import Splitter, TooLong, Wire
+from mcp_compaction.server.mend import DEEPEST, INVALID_REQUEST, PARSE_ERROR, Good, LineReply, mend
+from mcp_compaction.server.wire import LongLine, Splitter, Wire
 
 REQUEST = b'{"jsonrpc":"2.0","id":7,"method":"ping","params":{"a":%s}}'
 
@@ -27,7 +27,7 @@ REQUEST = b'{"jsonrpc":"2.0","id":7,"method":"ping","params":{"a":%s}}'
 def refused(line: bytes) -> list[tuple[Any, int]]:
     """The ids and codes of the answer to a line that cannot be served."""
     verdict = mend(line)
-    assert isinstance(verdict, Answer), verdict
+    assert isinstance(verdict, LineReply), verdict
     errors = [json.loads(text) for text in verdict.text.split("\n")]
     assert all(JSONRPCError.model_validate(error) for error in errors)
     return [(error["id"], error["error"]["code"]) for error in errors]
@@ -116,7 +116,7 @@ def test_the_id_is_found_in_broken_text(line: bytes, id: Any) -> None:
 def test_json_that_is_no_request_is_an_invalid_request(line: bytes, id: Any) -> None:
     if id == 1.5:
         verdict = mend(line)
-        assert isinstance(verdict, Answer)
+        assert isinstance(verdict, LineReply)
         assert json.loads(verdict.text)["id"] == id
     else:
         assert refused(line) == [(id, INVALID_REQUEST)]
@@ -222,7 +222,7 @@ def test_twenty_thousand_damaged_requests_are_served_or_answered() -> None:
 def check(line: bytes) -> None:
     """The SDK reads what is passed on, and sees in it what has to be answered."""
     verdict = mend(line)
-    if isinstance(verdict, Answer):
+    if isinstance(verdict, LineReply):
         answers = verdict.text.split("\n")
         assert all("error" in json.loads(text) for text in answers)
         return
@@ -249,7 +249,7 @@ def test_lines_are_the_same_however_they_arrive(lines: list[bytes], size: int) -
     lines = [line.replace(b"\n", b"") for line in lines]
     stream = b"\n".join(lines)
     splitter = Splitter()
-    found: list[bytes | TooLong] = []
+    found: list[bytes | LongLine] = []
     for at in range(0, len(stream), size):
         found += splitter.feed(stream[at : at + size])
     assert [*found, splitter.rest()] == (lines or [b""])
@@ -263,7 +263,7 @@ def test_only_the_ends_of_a_long_line_are_kept() -> None:
         found += splitter.feed(long[at : at + 999])
     found += splitter.feed(b"\nb\n")
     _, kept, after = found
-    assert isinstance(kept, TooLong)
+    assert isinstance(kept, LongLine)
     assert (kept.head[:2], kept.tail[-2:], after) == (b"<x", b"x>", b"b")
     assert len(kept.head) + len(kept.tail) < 40_000
 

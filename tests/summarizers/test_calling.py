@@ -14,28 +14,28 @@ from mcp_compaction.core.tokens import estimate
 from mcp_compaction.errors import SummarizerError
 from mcp_compaction.model import Draft, SummaryRequest
 from mcp_compaction.summarizers.calling import (
-    Answer,
     CallFailed,
     CallingSummarizer,
+    ModelAnswer,
     Terms,
     Time,
     failure_of_status,
 )
-from mcp_compaction.summarizers.price import Price
+from mcp_compaction.summarizers.price import SummaryPrice
 from tests.core.saying import user
 from tests.sessions import messages_of
 
 pytestmark = pytest.mark.anyio
 
 WIDE = Terms(window_tokens=50_000)
-SAID = Answer(text="PROGRESS\n- it was built")
+SAID = ModelAnswer(text="PROGRESS\n- it was built")
 
 
 @dataclass
 class World:
     """A backend and a clock that do as they are told; time passes only in pauses."""
 
-    reply: Callable[[Prompt], Awaitable[Answer]]
+    reply: Callable[[Prompt], Awaitable[ModelAnswer]]
     name: str = "fake"
     model: str = "gpt-4o"
     now: float = 1_000.0
@@ -45,7 +45,7 @@ class World:
     def load(self) -> None:
         """Nothing to import."""
 
-    async def ask(self, prompt: Prompt) -> Answer:
+    async def ask(self, prompt: Prompt) -> ModelAnswer:
         self.asked.append(prompt)
         return await self.reply(prompt)
 
@@ -59,16 +59,16 @@ class World:
         return CallingSummarizer(self, terms, estimate, clock)
 
 
-def says(answer: Answer) -> Callable[[Prompt], Awaitable[Answer]]:
-    async def reply(_: Prompt) -> Answer:
+def says(answer: ModelAnswer) -> Callable[[Prompt], Awaitable[ModelAnswer]]:
+    async def reply(_: Prompt) -> ModelAnswer:
         await asyncio.sleep(0)
         return answer
 
     return reply
 
 
-def fails(error: CallFailed) -> Callable[[Prompt], Awaitable[Answer]]:
-    async def reply(_: Prompt) -> Answer:
+def fails(error: CallFailed) -> Callable[[Prompt], Awaitable[ModelAnswer]]:
+    async def reply(_: Prompt) -> ModelAnswer:
         await asyncio.sleep(0)
         raise CallFailed(error.reason, may_retry=error.may_retry, wait=error.wait)
 
@@ -147,7 +147,7 @@ async def test_a_window_too_small_for_anything_is_said() -> None:
 
 
 async def test_the_whole_summary_has_its_own_limit_in_time() -> None:
-    async def never(_: Prompt) -> Answer:
+    async def never(_: Prompt) -> ModelAnswer:
         await anyio.sleep_forever()
         raise AssertionError
 
@@ -190,13 +190,17 @@ async def test_an_unknown_model_is_given_less_than_its_window() -> None:
 
 
 async def test_a_call_is_priced_by_its_tokens_and_a_failed_one_too() -> None:
-    price = Price(input=2, output=10, cached=0.5)
+    price = SummaryPrice(input=2, output=10, cached=0.5)
     world = World(
-        says(Answer(text="no", input_tokens=900_000, cached_tokens=100_000, output_tokens=50_000))
+        says(
+            ModelAnswer(
+                text="no", input_tokens=900_000, cached_tokens=100_000, output_tokens=50_000
+            )
+        )
     )
     error = await refused(world.summarizer(Terms(window_tokens=50_000, price=price)))
     assert error.calls[0].cost == pytest.approx(0.8 * 2 + 0.1 * 0.5 + 0.05 * 10)
-    assert Price(input=2, output=0).cost_of(10, 10, 0) == pytest.approx(2e-5)
+    assert SummaryPrice(input=2, output=0).cost_of(10, 10, 0) == pytest.approx(2e-5)
     assert (await refused(world.summarizer())).calls[0].cost is None
 
 
@@ -208,14 +212,14 @@ async def test_a_key_in_a_reason_is_masked() -> None:
 
 
 async def test_an_answer_that_was_cut_short_is_read_as_far_as_it_goes() -> None:
-    world = World(says(Answer(text="PROGRESS\n- it was built\n- and then it w")))
+    world = World(says(ModelAnswer(text="PROGRESS\n- it was built\n- and then it w")))
     assert len((await drafted(world.summarizer())).items("DONE")) == 2
 
 
 async def test_calls_whose_caller_went_away_are_accounted_with_the_next_and_blow_the_fuse() -> None:
     callers: list[anyio.CancelScope] = []
 
-    async def never(_: Prompt) -> Answer:
+    async def never(_: Prompt) -> ModelAnswer:
         callers[-1].cancel()
         await anyio.sleep_forever()
         raise AssertionError
@@ -241,7 +245,7 @@ async def test_calls_whose_caller_went_away_are_accounted_with_the_next_and_blow
 
 async def test_a_summary_stops_before_a_call_that_could_cost_more_than_is_left() -> None:
     world = World(says(SAID.model_copy(update={"input_tokens": 2_400, "output_tokens": 100})))
-    terms = Terms(window_tokens=2_600, price=Price(input=1_000, output=1_000))
+    terms = Terms(window_tokens=2_600, price=SummaryPrice(input=1_000, output=1_000))
     asked = request(words=6_000).model_copy(update={"cost_left": 6.0})
     draft = await drafted(world.summarizer(terms), asked)
     assert "more than is left of the limit" in draft.note
@@ -254,10 +258,10 @@ async def test_a_summary_stops_before_a_call_that_could_cost_more_than_is_left()
 
 async def test_the_last_line_of_an_answer_that_was_cut_off_is_left_out() -> None:
     text = "PROGRESS\n- it was built\n- the agent decided to delete the"
-    world = World(says(Answer(text=text, is_cut=True)))
+    world = World(says(ModelAnswer(text=text, is_cut=True)))
     (items,) = [items for _, items in (await drafted(world.summarizer())).sections]
     assert [item.text for item in items] == ["it was built"]
-    silent = World(says(Answer(text="PROGRESS", is_cut=True)))
+    silent = World(says(ModelAnswer(text="PROGRESS", is_cut=True)))
     assert "cut off before it said anything" in str(await refused(silent.summarizer()))
 
 
@@ -268,7 +272,7 @@ async def test_no_model_is_taken_for_what_it_is_called(name: str) -> None:
 
 
 async def test_a_call_without_an_answer_is_accounted_by_what_was_sent() -> None:
-    async def never(_: Prompt) -> Answer:
+    async def never(_: Prompt) -> ModelAnswer:
         await anyio.sleep_forever()
         raise AssertionError
 

@@ -32,7 +32,7 @@ from mcp_compaction.summarizers.calling import CallingSummarizer, Terms, Time
 from mcp_compaction.summarizers.chain import Chain
 from mcp_compaction.summarizers.endpoint import Endpoint
 from mcp_compaction.summarizers.extractive import ExtractiveSummarizer
-from mcp_compaction.summarizers.price import Price
+from mcp_compaction.summarizers.price import SummaryPrice
 from tests.checkers import problems
 from tests.models.server import Behavior
 from tests.models.server import endpoint as serving
@@ -50,7 +50,10 @@ PINNED = "Never push to main."
 WINDOW = Policy(window_tokens=3_600, reserve_tokens=0)
 COUNTER = EstimateCounter()
 FAST = Terms(
-    window_tokens=50_000, timeout_seconds=120, total_seconds=240, price=Price(input=1, output=5)
+    window_tokens=50_000,
+    timeout_seconds=120,
+    total_seconds=240,
+    price=SummaryPrice(input=1, output=5),
 )
 HASTY = Terms(window_tokens=50_000, timeout_seconds=0.5, total_seconds=240)
 

@@ -6,9 +6,9 @@ from datetime import UTC, datetime
 
 from mcp_compaction.compactor import Recalled
 from mcp_compaction.model import Hit
-from mcp_compaction.tools.recall_answers import Place, new_nonce, recall_text
+from mcp_compaction.tools.recall_answers import AnswerPlace, new_nonce, recall_text
 
-HERE = Place("/p", "here", 2026)
+HERE = AnswerPlace("/p", "here", 2026)
 
 
 def labels_of(*hits: Hit) -> list[str]:

@@ -14,13 +14,13 @@ from mcp_compaction.compactor.asking import make_ask
 from mcp_compaction.errors import StoreError
 from mcp_compaction.hosts.opencode.window import read_window, tell_plugin
 from mcp_compaction.model import JsonObject
-from mcp_compaction.view_service.views import Chat, Views
+from mcp_compaction.view_service.views import CallersChat, Views
 from tests.checkers import problems
 from tests.hosts.given_hosts import compactor_in
 
 pytestmark = pytest.mark.anyio
 
-CHAT = Chat("/home/ann/shop", "opencode", "ses_1", 40_000)
+CHAT = CallersChat("/home/ann/shop", "opencode", "ses_1", 40_000)
 RULE = "Never deploy on a Friday."
 LINES = "\n".join(f"row {n} of the table, with its price and its name" for n in range(400))
 

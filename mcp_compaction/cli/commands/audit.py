@@ -18,7 +18,7 @@ from mcp_compaction.audit.report import (
     worst_chat,
 )
 from mcp_compaction.audit.results import Audit, total_of
-from mcp_compaction.audit.sources import HOSTS, MOST, Wanted, audit_sources
+from mcp_compaction.audit.sources import HOSTS, MOST, WantedAudit, audit_sources
 from mcp_compaction.cli.console.arguments import check_count
 from mcp_compaction.cli.console.invocation import Invocation
 from mcp_compaction.cli.console.pages import write_html
@@ -67,7 +67,7 @@ async def run(call: Invocation) -> int:
     """Audit, and show what was found."""
     check_count("--limit", call.args.limit)
     tell = make_teller(quiet=call.args.json)
-    wanted = Wanted(
+    wanted = WantedAudit(
         sources=tuple(call.args.sources) or HOSTS,
         since=_read_since(call.args.since),
         most=call.args.limit or MOST,

@@ -7,7 +7,7 @@ from typing import get_args
 
 from mcp_compaction.cli.console.arguments import add_place, add_session
 from mcp_compaction.cli.console.invocation import Invocation
-from mcp_compaction.cli.console.opening import Place, open_place
+from mcp_compaction.cli.console.opening import OpenedPlace, open_place
 from mcp_compaction.cli.console.outcome import tell_outcome
 from mcp_compaction.cli.console.policy_flags import add_policy
 from mcp_compaction.cli.console.reading import read_text
@@ -95,7 +95,7 @@ def _may_begin(ask: Ask) -> bool:
     return bool(ask.digest and ask.digest.strip() and ask.reason.strip() and not ask.dry_run)
 
 
-async def _find_or_open(place: Place, ask: Ask) -> tuple[SessionInfo, bool]:
+async def _find_or_open(place: OpenedPlace, ask: Ask) -> tuple[SessionInfo, bool]:
     if _may_begin(ask) and (place.name or not await place.compactor.sessions(place.project, 1)):
         return await place.open_session()
     return await place.session(), False

@@ -15,7 +15,7 @@ from mcp_compaction.counters.estimate import EstimateCounter
 from mcp_compaction.counters.o200k import best_counter
 from mcp_compaction.errors import InputError
 from mcp_compaction.evals.drift import MOST_ROUNDS
-from mcp_compaction.evals.evaluation import Wanted, evaluate
+from mcp_compaction.evals.evaluation import WantedSessions, evaluate
 from mcp_compaction.evals.handover.sessions import FEWEST_MESSAGES, find_origins
 from mcp_compaction.evals.handover.tables import headlines_of
 from mcp_compaction.evals.page import make_page
@@ -52,7 +52,7 @@ _REFEREE = 4  # seeds
 
 def add_arguments(parser: ArgumentParser) -> None:
     """Declare the arguments."""
-    wanted = Wanted()
+    wanted = WantedSessions()
     names = ", ".join(host.name for host in known_hosts())
     parser.add_argument(
         "source",
@@ -112,17 +112,17 @@ async def run(call: Invocation) -> int:
     return 0
 
 
-def _parse_wanted(call: Invocation) -> Wanted:
+def _parse_wanted(call: Invocation) -> WantedSessions:
     args = call.args
     if args.sessions is None:
-        args.sessions = 0 if args.source else Wanted().sessions
+        args.sessions = 0 if args.source else WantedSessions().sessions
     check_count("--sessions", args.sessions, 0)
     check_count("--tokens", args.tokens, 1_000, MOST_EPISODES * EPISODE_TOKENS)
     check_count("--rounds", args.rounds, 0, MOST_ROUNDS)
     check_count("--referee", args.referee, 0)
     check_count("--limit", args.limit)
     origins = find_origins(args.source, call.environ) if args.source else []
-    wanted = Wanted(
+    wanted = WantedSessions(
         seed=args.seed,
         sessions=args.sessions,
         tokens=args.tokens,

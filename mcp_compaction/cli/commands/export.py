@@ -10,7 +10,7 @@ from typing import BinaryIO
 
 from mcp_compaction.cli.console.arguments import add_place, add_session
 from mcp_compaction.cli.console.invocation import Invocation
-from mcp_compaction.cli.console.opening import Place, open_place
+from mcp_compaction.cli.console.opening import OpenedPlace, open_place
 from mcp_compaction.compactor import Compactor
 from mcp_compaction.core.wording import plural
 from mcp_compaction.errors import InputError
@@ -48,7 +48,7 @@ async def run(call: Invocation) -> int:
     return 0
 
 
-async def _write_file(place: Place, info: SessionInfo, target: Path) -> int:
+async def _write_file(place: OpenedPlace, info: SessionInfo, target: Path) -> int:
     try:
         file = _new_file(target)
     except (OSError, ValueError) as error:

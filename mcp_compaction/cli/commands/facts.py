@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from mcp_compaction.cli.console.arguments import add_place, add_session
 from mcp_compaction.cli.console.invocation import Invocation
-from mcp_compaction.cli.console.opening import Place, has_store, open_place, settings_of
+from mcp_compaction.cli.console.opening import OpenedPlace, has_store, open_place, settings_of
 from mcp_compaction.cli.console.speaker import refusal_of, speaker_of
 from mcp_compaction.cli.console.wording import describe_moment
 from mcp_compaction.core.log.pinned import shown_text
@@ -82,19 +82,19 @@ async def run(call: Invocation) -> int:
     return 0
 
 
-async def _sessions_of(place: Place) -> tuple[SessionInfo, ...]:
+async def _sessions_of(place: OpenedPlace) -> tuple[SessionInfo, ...]:
     if place.name is not None:
         return (await place.session(),)
     newest = await place.compactor.sessions(place.project, _MOST_SESSIONS)
     return tuple(info for info in newest if info.parent is None)
 
 
-async def _facts_of(place: Place) -> tuple[Pin, ...]:
+async def _facts_of(place: OpenedPlace) -> tuple[Pin, ...]:
     pins = await place.compactor.project_pins(place.project)
     return tuple(pin for pin in pins if pin.used is not None)
 
 
-async def _offers_of(place: Place, sessions: Sequence[SessionInfo]) -> tuple[_Offered, ...]:
+async def _offers_of(place: OpenedPlace, sessions: Sequence[SessionInfo]) -> tuple[_Offered, ...]:
     found: dict[str, _Offered] = {}
     for info in sessions:
         for offer in await place.compactor.facts.offered(info):
@@ -104,7 +104,7 @@ async def _offers_of(place: Place, sessions: Sequence[SessionInfo]) -> tuple[_Of
 
 
 async def _change(
-    place: Place, action: str, named: str, offered: Sequence[_Offered], kept: Sequence[Pin]
+    place: OpenedPlace, action: str, named: str, offered: Sequence[_Offered], kept: Sequence[Pin]
 ) -> dict[str, str]:
     """Keep or end what an id names, and say what was done."""
     found = next((one for one in offered if one.offer.id == named), None)

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from mcp_compaction.cli.console.arguments import add_store
 from mcp_compaction.cli.console.asking import is_person, says_yes
 from mcp_compaction.cli.console.invocation import Invocation
-from mcp_compaction.cli.console.opening import Place, open_place, settings_of
+from mcp_compaction.cli.console.opening import OpenedPlace, open_place, settings_of
 from mcp_compaction.cli.console.twins import (
     as_document,
     find_twins,
@@ -76,7 +76,7 @@ async def run(call: Invocation) -> int:
     return 0
 
 
-async def _find_target(place: Place, refs: Sequence[str]) -> tuple[str, Scope]:
+async def _find_target(place: OpenedPlace, refs: Sequence[str]) -> tuple[str, Scope]:
     if place.name is None:
         return f"the whole project {place.project}", Scope(project=place.project)
     try:
@@ -104,7 +104,7 @@ def _is_confirmed(call: Invocation, what: str, twins: Twins, project: str) -> bo
     return says_yes(call, f"Forget {what}? This cannot be undone{also}. Type yes: ")
 
 
-async def _tell_twins(call: Invocation, place: Place, twins: Twins) -> None:
+async def _tell_twins(call: Invocation, place: OpenedPlace, twins: Twins) -> None:
     """Say where the same text still stands; a person who is asked can have it forgotten there."""
     call.screen.say(where_twins_stand(twins, place.project))
     refs = refs_by_session(twins, place.project)

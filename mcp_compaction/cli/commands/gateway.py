@@ -46,7 +46,7 @@ async def run(call: Invocation) -> int:
     """Serve, or say which gateways run."""
     if call.args.what == "status":
         return _show_status(call)
-    from mcp_compaction.gateway.running import Place, serve_gateway
+    from mcp_compaction.gateway.running import GatewayPlace, serve_gateway
 
     upstream: str | None = call.args.upstream
     if upstream is None:
@@ -57,7 +57,7 @@ async def run(call: Invocation) -> int:
             f"{call.args.port} is no port: pass one from 1 to 65535, or 0 for a free one."
         )
     settings = settings_of(call)
-    place = Place(settings, project_of(call, settings), is_shadow=call.args.shadow)
+    place = GatewayPlace(settings, project_of(call, settings), is_shadow=call.args.shadow)
     environ_of_hosts(call, settings.home)  # which notes the folders that a variable moves
     serving = serve_gateway(place, {"api": upstream}, call.args.port, call.environ)
     async with serving as (gateway, turns):

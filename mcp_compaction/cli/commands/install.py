@@ -28,7 +28,7 @@ from mcp_compaction.hosts.setup.entries import entries_for
 from mcp_compaction.hosts.setup.files import Change, backup_path
 from mcp_compaction.hosts.setup.hosts import HostSetup, Scope, known_setups
 from mcp_compaction.hosts.setup.installing import (
-    Place,
+    SetupFolders,
     find_installed,
     install,
     launch_for,
@@ -90,7 +90,7 @@ async def run(call: Invocation) -> int:
 
 
 def _install(
-    call: Invocation, host: HostSetup, scope: Scope, place: Place, changes: list[Change]
+    call: Invocation, host: HostSetup, scope: Scope, place: SetupFolders, changes: list[Change]
 ) -> int:
     has_changes = any(change.is_one for change in changes)
     if has_changes and not call.args.dry_run:
@@ -119,7 +119,7 @@ def _install(
 
 
 def _say_done(
-    call: Invocation, host: HostSetup, scope: Scope, place: Place, changes: list[Change]
+    call: Invocation, host: HostSetup, scope: Scope, place: SetupFolders, changes: list[Change]
 ) -> None:
     screen = call.screen
     screen.say(screen.bold(describe_scope(host, scope, place)))
@@ -151,7 +151,7 @@ def _say_done(
     screen.say(call.complete(f"to undo it: mcp-compaction uninstall {host.name}{where}"))
 
 
-def _print_lines(call: Invocation, host: HostSetup, scope: Scope, place: Place) -> int:
+def _print_lines(call: Invocation, host: HostSetup, scope: Scope, place: SetupFolders) -> int:
     """Print what a person would add to files that are empty."""
     files = host.files(scope) or host.file
     lines: dict[str, str] = {}
@@ -178,7 +178,7 @@ def _print_lines(call: Invocation, host: HostSetup, scope: Scope, place: Place) 
     return 0
 
 
-def _list_hosts(call: Invocation, place: Place) -> int:
+def _list_hosts(call: Invocation, place: SetupFolders) -> int:
     rows: list[tuple[str, ...]] = []
     told: list[dict[str, object]] = []
     for host in known_setups():
@@ -196,7 +196,7 @@ def _list_hosts(call: Invocation, place: Place) -> int:
     return 0
 
 
-def _describe_place(call: Invocation, host: HostSetup, scope: Scope, place: Place) -> str:
+def _describe_place(call: Invocation, host: HostSetup, scope: Scope, place: SetupFolders) -> str:
     try:
         found = find_installed(host, scope, place)
     except InputError as error:

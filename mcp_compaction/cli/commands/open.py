@@ -11,7 +11,7 @@ from typing import Any
 
 from mcp_compaction.cli.console.arguments import add_place
 from mcp_compaction.cli.console.invocation import Invocation
-from mcp_compaction.cli.console.opening import Place, open_place
+from mcp_compaction.cli.console.opening import OpenedPlace, open_place
 from mcp_compaction.cli.console.pages import write_html
 from mcp_compaction.errors import InputError
 
@@ -45,7 +45,7 @@ async def run(call: Invocation) -> int:
         return await _serve(call, place)
 
 
-async def _write(call: Invocation, place: Place) -> int:
+async def _write(call: Invocation, place: OpenedPlace) -> int:
     from mcp_compaction.viewer.written import write_page
 
     page = await write_page(place.compactor, await place.session_or_newest())
@@ -55,8 +55,8 @@ async def _write(call: Invocation, place: Place) -> int:
     return 0
 
 
-async def _serve(call: Invocation, place: Place) -> int:
-    from mcp_compaction.connections import BoundedServer, Limits, bounded_config
+async def _serve(call: Invocation, place: OpenedPlace) -> int:
+    from mcp_compaction.connections import BoundedServer, ConnectionLimits, bounded_config
     from mcp_compaction.viewer.serving import build_app
 
     token = secrets.token_urlsafe(24)
@@ -73,7 +73,7 @@ async def _serve(call: Invocation, place: Place) -> int:
         if call.screen.is_terminal and not call.args.no_browser:
             webbrowser.open(url)
         app = build_app(place.compactor, token, lambda: _audit(call))
-        config = bounded_config(app, Limits(), log_level="warning")
+        config = bounded_config(app, ConnectionLimits(), log_level="warning")
         await BoundedServer(config).serve(sockets=[listener])
     return 0
 
@@ -82,9 +82,9 @@ async def _audit(call: Invocation) -> dict[str, Any]:
     """What past compactions of hosts lost, as the page shows it."""
     from mcp_compaction.audit.report import HOW, headline_of, hosts_own, lines_of, table_of
     from mcp_compaction.audit.results import total_of
-    from mcp_compaction.audit.sources import Wanted, audit_sources
+    from mcp_compaction.audit.sources import WantedAudit, audit_sources
 
-    audit = await audit_sources(Wanted(), call.environ, lambda _, __: None)
+    audit = await audit_sources(WantedAudit(), call.environ, lambda _, __: None)
     return {
         "headline": headline_of(audit),
         "table": table_of(total_of(hosts_own(audit))),

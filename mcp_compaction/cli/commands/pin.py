@@ -9,7 +9,7 @@ from typing import get_args
 
 from mcp_compaction.cli.console.arguments import add_place, add_session
 from mcp_compaction.cli.console.invocation import Invocation
-from mcp_compaction.cli.console.opening import Place, open_place
+from mcp_compaction.cli.console.opening import OpenedPlace, open_place
 from mcp_compaction.cli.console.speaker import WHO, refusal_of, refuse_for_agents, speaker_of
 from mcp_compaction.cli.console.wording import describe_moment
 from mcp_compaction.core.pins import check_expiry, check_text
@@ -106,7 +106,7 @@ def _scope_of(call: Invocation) -> PinScope | None:
 
 
 async def _find_or_open(
-    place: Place, supersedes: str | None, scope: PinScope | None
+    place: OpenedPlace, supersedes: str | None, scope: PinScope | None
 ) -> tuple[SessionInfo, bool]:
     """The session the pin is set in; one is made where the project has none, unless the pin
     supersedes another. A name that is not known among others is rather a slip."""

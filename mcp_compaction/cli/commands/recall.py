@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from mcp_compaction.cli.console.arguments import add_place, add_session
 from mcp_compaction.cli.console.invocation import Invocation
-from mcp_compaction.cli.console.opening import Place, open_place
+from mcp_compaction.cli.console.opening import OpenedPlace, open_place
 from mcp_compaction.cli.console.screen import Screen
 from mcp_compaction.cli.console.wording import describe_moment
 from mcp_compaction.compactor import Quote, Recalled
@@ -109,7 +109,7 @@ def _check_around(around: int, scope: str, has_refs: bool, as_json: bool) -> Non
         )
 
 
-async def _search(call: Invocation, place: Place, query: str) -> None:
+async def _search(call: Invocation, place: OpenedPlace, query: str) -> None:
     args, screen = call.args, call.screen
     found = await place.compactor.recall(
         await _find_viewpoint(place, args.scope),
@@ -160,7 +160,9 @@ def _explain_nothing_found(found: Recalled, query: str, skip: int) -> str:
 class _Around:
     """Says what was said before and after passages, each message once."""
 
-    def __init__(self, place: Place, screen: Screen, number: int, hits: Sequence[Hit]) -> None:
+    def __init__(
+        self, place: OpenedPlace, screen: Screen, number: int, hits: Sequence[Hit]
+    ) -> None:
         self._place = place
         self._screen = screen
         self._number = number
@@ -187,7 +189,7 @@ class _Around:
             self._screen.say(self._screen.dim(f"  {where} | {message.ref} {who}: {fitted}"))
 
 
-async def _find_viewpoint(place: Place, scope: str) -> SessionInfo:
+async def _find_viewpoint(place: OpenedPlace, scope: str) -> SessionInfo:
     """The session a search starts from; any will do for one that looks further."""
     if scope == "session":
         return await place.session()
@@ -198,7 +200,7 @@ async def _find_viewpoint(place: Place, scope: str) -> SessionInfo:
     return await place.session_or_newest()
 
 
-async def _show_quotes(call: Invocation, place: Place) -> None:
+async def _show_quotes(call: Invocation, place: OpenedPlace) -> None:
     info, screen = await place.session(), call.screen
     asked = parse_refs(call.args.refs)
     if call.args.raw and (asked.digests or asked.pins):

@@ -8,7 +8,7 @@ from pathlib import Path
 from mcp_compaction.cli.console.arguments import add_place, add_session
 from mcp_compaction.cli.console.fill_line import fill_line
 from mcp_compaction.cli.console.invocation import Invocation
-from mcp_compaction.cli.console.opening import Place, open_place, project_of, settings_of
+from mcp_compaction.cli.console.opening import OpenedPlace, open_place, project_of, settings_of
 from mcp_compaction.cli.console.reading import read_text
 from mcp_compaction.cli.console.speaker import speaker_of
 from mcp_compaction.cli.console.traits import add_traits, set_traits, typed_traits
@@ -145,7 +145,7 @@ def _with_shape(came: Incoming, shape: Shape | None) -> Incoming:
 
 
 async def _find_or_open(
-    place: Place, call: Invocation, given: dict[str, object]
+    place: OpenedPlace, call: Invocation, given: dict[str, object]
 ) -> tuple[SessionInfo, bool]:
     """The session to record in; one that must follow a known message is never made."""
     if call.args.after is not None:

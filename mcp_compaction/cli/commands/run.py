@@ -15,7 +15,7 @@ from mcp_compaction.cli.console.transcripts import environ_of_hosts
 from mcp_compaction.errors import InputError
 from mcp_compaction.gateway.counting import COMPACTED, STILL_REFUSED, say_counts
 from mcp_compaction.gateway.door import check_upstream
-from mcp_compaction.gateway.running import Place, Ran, run_host
+from mcp_compaction.gateway.running import GatewayPlace, Ran, run_host
 from mcp_compaction.program import lasting_command
 
 DESCRIPTION = """\
@@ -60,7 +60,7 @@ async def run(call: Invocation) -> int:
         raise InputError("name the host after two dashes: mcp-compaction run -- claude")
     upstreams = _read_upstreams(call.args.upstream)
     settings = settings_of(call)
-    place = Place(settings, project_of(call, settings), is_shadow=call.args.shadow)
+    place = GatewayPlace(settings, project_of(call, settings), is_shadow=call.args.shadow)
     # The server that the host starts has to know what was typed here.
     typed = {
         f"MCP_COMPACTION_{name.upper()}": str(value)

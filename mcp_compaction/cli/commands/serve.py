@@ -17,7 +17,7 @@ from mcp_compaction.program import typed_command
 from mcp_compaction.server.wire import Wire, claim
 
 if TYPE_CHECKING:
-    from mcp_compaction.cli.console.invocation import Command, Invocation
+    from mcp_compaction.cli.console.invocation import CommandModule, Invocation
     from mcp_compaction.settings import Settings
 
 DESCRIPTION = """\
@@ -91,7 +91,7 @@ def start(argv: Sequence[str], screen: Screen, stdin: TextIO, environ: Mapping[s
     wire = None if _NOT_ON_STDIO.intersection(argv) else _claim_wire(stdin, program)
     from mcp_compaction.cli.console.invocation import Invocation, parser_of
 
-    parser = parser_of("serve", cast("Command", sys.modules[__name__]), program)
+    parser = parser_of("serve", cast("CommandModule", sys.modules[__name__]), program)
     if {"-h", "--help"}.intersection(argv):
         screen.say(parser.format_help().rstrip())
         return 0

@@ -41,7 +41,7 @@ EXAMPLES = (
 _MOST_CHARS = 10_000  # as much as Claude Code takes from one hook
 
 
-class Row(NamedTuple):
+class ViewRow(NamedTuple):
     """A stretch of the view: where it stands, how it is shown, its refs and its tokens."""
 
     place: str
@@ -149,7 +149,7 @@ def _write_records(call: Invocation, info: SessionInfo, text: str) -> None:
         call.screen.say(text)
 
 
-def _rows_of_view(session: Session, sizes: Sizes, full: bool) -> Iterator[Row]:
+def _rows_of_view(session: Session, sizes: Sizes, full: bool) -> Iterator[ViewRow]:
     """The view in its order: head, pins, digests with what stands between them, the tail."""
     head = session.view.head
     body = entries_of(session.view, session.messages)[len(head) :]
@@ -158,7 +158,7 @@ def _rows_of_view(session: Session, sizes: Sizes, full: bool) -> Iterator[Row]:
     yield from of_messages(session, head, "head", sizes)
     if pins := pins_in_view(session):
         refs = join_refs((pin.number for pin in pins), "p")
-        yield Row("pinned", f"{len(pins)} whole", refs, sizes.size_of("pinned"))
+        yield ViewRow("pinned", f"{len(pins)} whole", refs, sizes.size_of("pinned"))
     extras = tuple(_rows_of_additions(session, sizes))
     for is_digest, run in groupby(body[: len(body) - len(recent)], key=_is_digest):
         members = tuple(run)
@@ -173,14 +173,14 @@ def _rows_of_view(session: Session, sizes: Sizes, full: bool) -> Iterator[Row]:
     yield from of_messages(session, recent, "recent", sizes)
 
 
-def _rows_of_additions(session: Session, sizes: Sizes) -> Iterator[Row]:
+def _rows_of_additions(session: Session, sizes: Sizes) -> Iterator[ViewRow]:
     """The rows after the first digests: their index, and the excerpts."""
     if index := sizes.size_of("index"):
-        yield Row("index", "files, commands and the like, by ref", "", index)
+        yield ViewRow("index", "files, commands and the like, by ref", "", index)
     if promoted := session.view.promoted:
         number = plural(sum(len(one.pieces) for one in promoted), "excerpt")
         refs = extent_of(one.seq for one in promoted)
-        yield Row("promoted", f"{number} word for word", refs, sizes.size_of("promoted"))
+        yield ViewRow("promoted", f"{number} word for word", refs, sizes.size_of("promoted"))
 
 
 def _is_digest(entry: Entry) -> bool:
@@ -195,7 +195,7 @@ def _whole_tail_of(shown: Sequence[Entry]) -> tuple[Entry, ...]:
 
 def _row_of_messages(
     session: Session, run: Sequence[Entry], place: str, sizes: Sizes
-) -> Iterator[Row]:
+) -> Iterator[ViewRow]:
     """One row, however many messages there are: how many are shown how, the first and the last."""
     whole, trimmed = _tokens_of_whole(session, run), _trimmed_entries_of(run)
     seqs = [*whole, *(entry.seq for entry in trimmed)]
@@ -203,22 +203,22 @@ def _row_of_messages(
         numbers = {"whole": len(whole), "trimmed": len(trimmed)}
         how = ", ".join(f"{number:,} {word}" for word, number in numbers.items() if number)
         tokens = (*whole.values(), *(entry.tokens for entry in trimmed))
-        yield Row(place, how, extent_of(seqs), sizes(tokens))
+        yield ViewRow(place, how, extent_of(seqs), sizes(tokens))
 
 
 def _rows_of_messages(
     session: Session, run: Sequence[Entry], place: str, sizes: Sizes
-) -> Iterator[Row]:
+) -> Iterator[ViewRow]:
     """A row for what is whole and one for what is trimmed, with every ref and why."""
     whole, trimmed = _tokens_of_whole(session, run), _trimmed_entries_of(run)
     if whole:
-        yield Row(place, f"{len(whole):,} whole", join_refs(whole), sizes(whole.values()))
+        yield ViewRow(place, f"{len(whole):,} whole", join_refs(whole), sizes(whole.values()))
     if trimmed:
         reasons = Counter(cut.why for entry in trimmed for cut in entry.cuts)
         why = ", ".join(f"{reason} {count}" for reason, count in reasons.most_common())
         refs = join_refs(entry.seq for entry in trimmed)
         size = sizes(entry.tokens for entry in trimmed)
-        yield Row(place, f"{len(trimmed):,} trimmed", f"{refs} ({why})", size)
+        yield ViewRow(place, f"{len(trimmed):,} trimmed", f"{refs} ({why})", size)
 
 
 def _tokens_of_whole(session: Session, run: Sequence[Entry]) -> dict[int, int]:
@@ -231,14 +231,14 @@ def _trimmed_entries_of(run: Sequence[Entry]) -> list[Trimmed]:
     return [entry for entry in run if isinstance(entry, Trimmed)]
 
 
-def _row_of_digest(session: Session, entry: Digested, sizes: Sizes) -> Row:
+def _row_of_digest(session: Session, entry: Digested, sizes: Sizes) -> ViewRow:
     digest = next(d for d in session.digests if d.number == entry.digest)
     thin = ", thinned" if entry.thin else ""
     checked = "" if digest.checked else ", unchecked"
     how = f"{digest.ref} for {plural(digest.messages, 'message')}, by {digest.author}"
     refs = extent_of((digest.first, digest.last))
     tokens = sizes.count(render_digest(digest, True)) if entry.thin else digest.tokens
-    return Row("digest", f"{how}{thin}{checked}", refs, sizes([tokens]))
+    return ViewRow("digest", f"{how}{thin}{checked}", refs, sizes([tokens]))
 
 
 def _describe_boundary(session: Session) -> str:

@@ -10,7 +10,7 @@ from contextlib import suppress
 from mcp_compaction.cli.console.arguments import add_place, add_session
 from mcp_compaction.cli.console.fill_line import fill_line
 from mcp_compaction.cli.console.invocation import Invocation
-from mcp_compaction.cli.console.opening import Place, open_place
+from mcp_compaction.cli.console.opening import OpenedPlace, open_place
 from mcp_compaction.cli.console.policy_flags import add_policy
 from mcp_compaction.cli.console.screen import Screen
 from mcp_compaction.cli.console.wording import describe_moment, for_person, join_refs
@@ -93,7 +93,7 @@ async def _watch(call: Invocation) -> int:
     return 0
 
 
-async def _watched(place: Place) -> AsyncIterator[str]:
+async def _watched(place: OpenedPlace) -> AsyncIterator[str]:
     info = await place.session()
     fill = await place.compactor.fill(info)
     pins = [pin for pin in await place.compactor.pins(info) if pin.kind != "note"]

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from mcp_compaction.audit.cases import cases_of
 from mcp_compaction.cli.console.arguments import add_place
 from mcp_compaction.cli.console.invocation import Invocation
-from mcp_compaction.cli.console.opening import Place, open_place, settings_of
+from mcp_compaction.cli.console.opening import OpenedPlace, open_place, settings_of
 from mcp_compaction.cli.console.transcripts import environ_of_hosts, take_in
 from mcp_compaction.core.wording import kilo, plural
 from mcp_compaction.errors import InputError
@@ -84,7 +84,7 @@ def _is_named(transcript: Transcript, start: str) -> bool:
     return not chat.is_subagent and (chat.session or "").startswith(start)
 
 
-async def _fit(place: Place, info: SessionInfo) -> int:
+async def _fit(place: OpenedPlace, info: SessionInfo) -> int:
     """Make the session fit its window; the tokens of its view."""
     fill = await place.compactor.fill(info)
     if fill.percent > 100:

@@ -6,7 +6,7 @@ from argparse import ArgumentParser
 
 from mcp_compaction.cli.console.invocation import Invocation
 from mcp_compaction.errors import InputError
-from mcp_compaction.evals.asked import Asked
+from mcp_compaction.evals.asked import AskedSummarizer
 from mcp_compaction.ports import TokenCounter
 from mcp_compaction.settings import load_settings
 from mcp_compaction.wiring import summarizer_of
@@ -21,7 +21,7 @@ def add_summarizer(parser: ArgumentParser) -> None:
     )
 
 
-def asked_model(call: Invocation, counter: TokenCounter) -> Asked | None:
+def asked_model(call: Invocation, counter: TokenCounter) -> AskedSummarizer | None:
     """The model that writes digests beside the rules, from the user's own settings."""
     name: str | None = call.args.summarizer
     if name is None:
@@ -32,4 +32,4 @@ def asked_model(call: Invocation, counter: TokenCounter) -> Asked | None:
             f"--summarizer {name} asks no model; pass anthropic or openai, and set "
             "MCP_COMPACTION_SUMMARIZER_MODEL."
         )
-    return Asked(summarizer_of(settings, counter.count), settings.summarizer_model)
+    return AskedSummarizer(summarizer_of(settings, counter.count), settings.summarizer_model)

@@ -12,7 +12,7 @@ from mcp_compaction.errors import InputError
 from mcp_compaction.hosts.claude_code.surroundings import RUN, Surroundings, look_around
 from mcp_compaction.hosts.hook_runs import Run, read_run
 from mcp_compaction.hosts.setup.hosts import HostSetup, Scope, known_setups
-from mcp_compaction.hosts.setup.installing import Installed, Place, find_installed
+from mcp_compaction.hosts.setup.installing import Installed, SetupFolders, find_installed
 from mcp_compaction.hosts.transcripts.claude_code import NAME as CLAUDE_CODE
 from mcp_compaction.hosts.trouble import read_trouble
 from mcp_compaction.model import Value
@@ -31,7 +31,7 @@ class HostCheck(Value):
     notes: tuple[str, ...] = ()
 
 
-def check_hosts(place: Place) -> Iterator[HostCheck]:
+def check_hosts(place: SetupFolders) -> Iterator[HostCheck]:
     """The hosts whose files hold something of ours, or cannot be read."""
     for host in known_setups():
         for scope in ("user", "project"):
@@ -40,7 +40,7 @@ def check_hosts(place: Place) -> Iterator[HostCheck]:
                 yield found
 
 
-def _check_host(host: HostSetup, scope: Scope, place: Place) -> HostCheck | None:
+def _check_host(host: HostSetup, scope: Scope, place: SetupFolders) -> HostCheck | None:
     try:
         installed = find_installed(host, scope, place)
     except InputError as error:
@@ -71,14 +71,14 @@ def _check_host(host: HostSetup, scope: Scope, place: Place) -> HostCheck | None
 # The module inside Claude Code
 
 
-def _check_plugin_alone(host: HostSetup, around: Surroundings, place: Place) -> HostCheck:
+def _check_plugin_alone(host: HostSetup, around: Surroundings, place: SetupFolders) -> HostCheck:
     """What was found where the plugin came from a marketplace, and nothing by `install`."""
     state = f"the plugin {', '.join(around.plugins)}; {_describe_module(around, place)}"
     notes = tuple(find_beside(around, has_setup=False))
     return HostCheck(host=host.name, title=host.title, state=state, notes=notes)
 
 
-def _describe_module(around: Surroundings, place: Place) -> str:
+def _describe_module(around: Surroundings, place: SetupFolders) -> str:
     """Which of ours compacts, and why."""
     why, last = around.why_no_module(), read_run(place.environ, RUN)
     if around.switch:
@@ -128,7 +128,7 @@ def _find_problems(installed: Installed, last: Run | None, is_hindered: bool) ->
         yield f"no hook of {host.title} has run yet: {steps}; then send a first prompt"
 
 
-def _find_notes(installed: Installed, place: Place) -> Iterator[str]:
+def _find_notes(installed: Installed, place: SetupFolders) -> Iterator[str]:
     host = installed.host
     if installed.has_server and not installed.hooks and any("hooks" in f.holds for f in host.file):
         yield (
@@ -147,7 +147,7 @@ def _find_notes(installed: Installed, place: Place) -> Iterator[str]:
         yield f"a hook of {host.title}, in {_DAYS} days {plural(times, 'time')}: {what}"
 
 
-def _has_fetched(host: HostSetup, place: Place) -> bool:
+def _has_fetched(host: HostSetup, place: SetupFolders) -> bool:
     folders = (file.find(place.environ, place.project).parent for file in host.files("user"))
     return any((folder / "node_modules" / host.fetches).exists() for folder in folders)
 

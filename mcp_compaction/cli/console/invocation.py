@@ -47,7 +47,7 @@ class Invocation:
                 yield option, without_surrogates(value) if option == "--project" else value
 
 
-class Command(Protocol):
+class CommandModule(Protocol):
     """The functions and texts a module must have to be a command."""
 
     DESCRIPTION: str  # one sentence for what it does, one for what it changes
@@ -70,7 +70,7 @@ class Parser(ArgumentParser):
         raise InputError(f"{message}; see: {self.prog} --help")
 
 
-def parser_of(name: str, command: Command, program: str = PROGRAM) -> ArgumentParser:
+def parser_of(name: str, command: CommandModule, program: str = PROGRAM) -> ArgumentParser:
     """The parser of one command, with its examples at the end of its help."""
     examples = "\n".join(f"  {program} {example}" for example in command.EXAMPLES)
     parser = Parser(
@@ -86,7 +86,7 @@ def parser_of(name: str, command: Command, program: str = PROGRAM) -> ArgumentPa
 
 def invoke(
     name: str,
-    command: Command,
+    command: CommandModule,
     argv: Sequence[str],
     screen: Screen,
     stdin: TextIO,

@@ -23,7 +23,7 @@ _PROJECT_OF_HOST = "CLAUDE_PROJECT_DIR"
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class OpenedPlace:
     """A compactor as the settings want it, and where it is asked to look."""
 
     compactor: Compactor
@@ -70,7 +70,7 @@ class Place:
 
 
 @asynccontextmanager
-async def open_place(call: Invocation, *, makes_store: bool = False) -> AsyncGenerator[Place]:
+async def open_place(call: Invocation, *, makes_store: bool = False) -> AsyncGenerator[OpenedPlace]:
     """The place a command works at, closed at the end; only a few commands make a new store."""
     settings = settings_of(call)
     check_home(settings.home)
@@ -81,7 +81,7 @@ async def open_place(call: Invocation, *, makes_store: bool = False) -> AsyncGen
     compactor = await open_compactor(settings)
     try:
         name: str | None = getattr(call.args, "session", None)
-        yield Place(compactor, settings, project_of(call, settings), name)
+        yield OpenedPlace(compactor, settings, project_of(call, settings), name)
     finally:
         await compactor.close()
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from mcp_compaction.cli.console.opening import Place
+from mcp_compaction.cli.console.opening import OpenedPlace
 from mcp_compaction.model import Pin, SessionInfo
 
 _MOST_SESSIONS = 200
 
 
-async def pins_in_force(place: Place) -> dict[int, tuple[Pin, SessionInfo]]:
+async def pins_in_force(place: OpenedPlace) -> dict[int, tuple[Pin, SessionInfo]]:
     """Each pin by its number, with a session it holds in."""
     if place.name is not None:
         sessions = (await place.session(),)

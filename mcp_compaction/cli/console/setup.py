@@ -13,7 +13,7 @@ from mcp_compaction.core.wording import plural
 from mcp_compaction.errors import InputError
 from mcp_compaction.hosts.setup.files import Change
 from mcp_compaction.hosts.setup.hosts import HostSetup, Scope, find_host, known_setups
-from mcp_compaction.hosts.setup.installing import Installed, Place
+from mcp_compaction.hosts.setup.installing import Installed, SetupFolders
 from mcp_compaction.projects import find_project
 
 
@@ -46,12 +46,12 @@ def scope_of(call: Invocation) -> Scope:
     return "user" if call.args.project is None else "project"
 
 
-def place_of(call: Invocation) -> Place:
+def place_of(call: Invocation) -> SetupFolders:
     """Where the files of hosts and the copies of them are looked for."""
     typed: str | None = call.args.project
     settings = settings_of(call)
     named = call.args.home is not None or bool(call.environ.get("MCP_COMPACTION_HOME"))
-    return Place(
+    return SetupFolders(
         environ=call.environ,
         project=Path(find_project(typed or None)),
         home=settings.home,
@@ -59,7 +59,7 @@ def place_of(call: Invocation) -> Place:
     )
 
 
-def describe_scope(host: HostSetup, scope: Scope, place: Place) -> str:
+def describe_scope(host: HostSetup, scope: Scope, place: SetupFolders) -> str:
     """The host and the projects that are meant."""
     where = "all projects" if scope == "user" else str(place.project)
     return f"{host.title}, for {where}"

@@ -20,15 +20,15 @@ from mcp_compaction.model import Message, SummaryRequest, Text, Value
 from mcp_compaction.settings import Settings
 from mcp_compaction.summarizers.calling import (
     HARDLY_LESS,
-    Answer,
     Backend,
     CallFailed,
     CallingSummarizer,
+    ModelAnswer,
     Terms,
     tokens_per_count,
 )
 from mcp_compaction.summarizers.endpoint import Endpoint
-from mcp_compaction.summarizers.price import Price
+from mcp_compaction.summarizers.price import SummaryPrice
 from mcp_compaction.wiring import backend_of, terms_of
 
 _ANSWER = 64  # tokens that naming the codes takes
@@ -61,7 +61,7 @@ _TALK = (
 )  # fmt: skip
 
 
-class Window(Value):
+class ModelWindow(Value):
     """The window of a model: how much of a long prompt it really reads."""
 
     configured: int
@@ -80,16 +80,16 @@ class Checkup(Value):
     is_local: bool
     model: str
     key: str  # where it comes from, never the key
-    price: Price | None
+    price: SummaryPrice | None
     seconds: float | None = None  # of the small call
     is_usable: bool = False  # it answered with a digest that parsed and verified
     left_out: tuple[str, ...] = ()  # what of its lines was not believed
-    window: Window | None = None
+    window: ModelWindow | None = None
     problems: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class Subject:
+class CheckedModel:
     """A model under the doctor's hands."""
 
     backend: Backend
@@ -121,12 +121,12 @@ async def check_summarizers(
     found: list[Checkup] = []
     for name in names:
         endpoint, backend = backend_of(name, settings, environ)
-        subject = Subject(backend, terms_of(settings), count)
+        subject = CheckedModel(backend, terms_of(settings), count)
         found.append(await _check_endpoint(endpoint, subject, tell))
     return tuple(found)
 
 
-async def _check_endpoint(endpoint: Endpoint, subject: Subject, tell: Tell) -> Checkup:
+async def _check_endpoint(endpoint: Endpoint, subject: CheckedModel, tell: Tell) -> Checkup:
     name = subject.backend.name
     key, problem = _source_of_key(endpoint, name)
     found = Checkup(
@@ -165,7 +165,7 @@ def _source_of_key(endpoint: Endpoint, name: str) -> tuple[str, str]:
 # A small digest
 
 
-async def _try_digest(found: Checkup, subject: Subject) -> Checkup:
+async def _try_digest(found: Checkup, subject: CheckedModel) -> Checkup:
     request = _make_request(subject.count)
     asked = CallingSummarizer(subject.backend, subject.terms, subject.count)
     try:
@@ -214,7 +214,7 @@ def _make_request(count: CountTokens) -> SummaryRequest:
 # Its true window
 
 
-async def measure_window(subject: Subject, tell: Tell) -> Window:
+async def measure_window(subject: CheckedModel, tell: Tell) -> ModelWindow:
     """The window a model really reads: tried by a quarter of it, all of it, then in between."""
     configured = subject.terms.window_tokens
     most = int((configured - _BESIDE) / tokens_per_count(subject.backend.model))
@@ -226,14 +226,14 @@ async def measure_window(subject: Subject, tell: Tell) -> Window:
         whole = size
     if whole == most:
         found, is_counted = (reading.found, reading.reported > 0) if reading else ((), False)
-        return Window(configured=configured, largest=most, found=found, is_counted=is_counted)
+        return ModelWindow(configured=configured, largest=most, found=found, is_counted=is_counted)
     if reading is not None and reading.reported:
         reads = reading.reported
     else:
         whole = await _search_between(subject, whole, most, tell)
         # A window that keeps the summarizer's prompts as small as the one that was read.
         reads = int(whole * tokens_per_count(subject.backend.model)) + _BESIDE if whole else 0
-    return Window(
+    return ModelWindow(
         configured=configured,
         largest=reading.sent if reading else most,
         reads=reads,
@@ -242,7 +242,7 @@ async def measure_window(subject: Subject, tell: Tell) -> Window:
     )
 
 
-async def _search_between(subject: Subject, whole: int, cut: int, tell: Tell) -> int:
+async def _search_between(subject: CheckedModel, whole: int, cut: int, tell: Tell) -> int:
     """The largest prompt read whole that a few more calls find."""
     for _ in range(_MOST_HALVINGS if whole else 0):
         size = (whole + cut) // 2
@@ -261,7 +261,7 @@ def _explain_limit(reads: int, problem: str) -> str:
     return f"reads {reads:,} tokens; {how}: set summarizer_window_tokens = {reads}"
 
 
-async def _read(subject: Subject, size: int, tell: Tell) -> tuple[_Reading | None, str]:
+async def _read(subject: CheckedModel, size: int, tell: Tell) -> tuple[_Reading | None, str]:
     """The codes a model finds in a prompt of that size, or why it did not answer."""
     prompt = _make_haystack(size, subject.count)
     tell(f"{subject.backend.name}: a prompt of {prompt.tokens:,} tokens")
@@ -273,7 +273,7 @@ async def _read(subject: Subject, size: int, tell: Tell) -> tuple[_Reading | Non
     return _Reading(prompt.tokens, answer.input_tokens, found), ""
 
 
-async def _ask(subject: Subject, prompt: Prompt) -> Answer:
+async def _ask(subject: CheckedModel, prompt: Prompt) -> ModelAnswer:
     await anyio.to_thread.run_sync(subject.backend.load)
     try:
         with anyio.fail_after(subject.terms.timeout_seconds):
@@ -347,7 +347,7 @@ def _describe_digest(found: Checkup) -> str:
     return f"the answer parsed and verified{less}"
 
 
-def _describe_window(window: Window) -> str:
+def _describe_window(window: ModelWindow) -> str:
     if window.problem:
         return f"not the {window.configured:,} tokens that are set, see below"
     if not window.found:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from mcp_compaction.cli.console.invocation import Invocation
-from mcp_compaction.cli.console.opening import Place
+from mcp_compaction.cli.console.opening import OpenedPlace
 from mcp_compaction.cli.console.screen import Screen
 from mcp_compaction.cli.console.speaker import speaker_of
 from mcp_compaction.cli.console.waiting import make_teller
@@ -50,7 +50,7 @@ def environ_of_hosts(call: Invocation, home: Path) -> Mapping[str, str]:
 
 
 async def take_in(
-    call: Invocation, place: Place, transcripts: Sequence[Transcript], name: str | None = None
+    call: Invocation, place: OpenedPlace, transcripts: Sequence[Transcript], name: str | None = None
 ) -> Intake:
     """Record what is new in each of these; one that cannot be read does not stop the others."""
     intake = Intake()

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from mcp_compaction.cli.console.opening import Place
+from mcp_compaction.cli.console.opening import OpenedPlace
 from mcp_compaction.core.wording import plural
 from mcp_compaction.ports import Scope, Twin, Twins
 
 
-async def find_twins(place: Place, refs: Sequence[str]) -> Twins:
+async def find_twins(place: OpenedPlace, refs: Sequence[str]) -> Twins:
     """The other messages that hold all that these say, in every project."""
     if not refs:
         return Twins()

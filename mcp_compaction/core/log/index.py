@@ -23,7 +23,7 @@ _RANKS: dict[IndexKind, int] = {
 _FAILED = pattern_of(r"exit|\d failed|timed out|refused|interrupted")
 
 
-class Note(NamedTuple):
+class IndexNote(NamedTuple):
     """What became of a thing, and the ref of the call that did it; blank where any mention will
     do."""
 
@@ -57,20 +57,22 @@ def index_of(
     )
 
 
-def _note_of(thing: tuple[IndexKind, str], notes: dict[tuple[IndexKind, str], Note]) -> Note:
+def _note_of(
+    thing: tuple[IndexKind, str], notes: dict[tuple[IndexKind, str], IndexNote]
+) -> IndexNote:
     kind, text = thing
-    return notes.get(thing) or notes.get((kind, text.removeprefix("./"))) or Note("")
+    return notes.get(thing) or notes.get((kind, text.removeprefix("./"))) or IndexNote("")
 
 
-def notes_of(ledger: Ledger) -> dict[tuple[IndexKind, str], Note]:
+def notes_of(ledger: Ledger) -> dict[tuple[IndexKind, str], IndexNote]:
     """What was done last to each file, and how each command ended."""
-    notes: dict[tuple[IndexKind, str], Note] = {
-        ("file", path): Note(state.text, state.ref if state.word in CHANGED else "")
+    notes: dict[tuple[IndexKind, str], IndexNote] = {
+        ("file", path): IndexNote(state.text, state.ref if state.word in CHANGED else "")
         for path, state in ledger.files.items()
     }
     for entry in ledger.entries:
         if entry.action.kind == "run":
-            notes["command", entry.action.line] = Note(_how_it_ended(entry), entry.ref)
+            notes["command", entry.action.line] = IndexNote(_how_it_ended(entry), entry.ref)
     return notes
 
 
@@ -97,7 +99,7 @@ def is_changed_file(item: IndexItem) -> bool:
     return item.kind == "file" and item.note.partition(" ")[0] in CHANGED
 
 
-def _item_of(thing: tuple[IndexKind, str], refs: Sequence[str], note: Note) -> IndexItem:
+def _item_of(thing: tuple[IndexKind, str], refs: Sequence[str], note: IndexNote) -> IndexItem:
     kind, text = thing
     return IndexItem(kind=kind, text=text, note=note.text, refs=_choose_refs(refs, note.ref))
 

@@ -28,7 +28,7 @@ _NOT_PASSED = pattern_of(r"\b[1-9]\d* (?:failed|errors?)\b|FAILED", re.I)
 _COMMIT = pattern_of(r"\bgit\s+(?:-\S+\s+\S+\s+)*commit\b")
 
 
-class Passage(Value):
+class RequestRun(Value):
     """A run of messages from one request to the next."""
 
     first: int
@@ -37,16 +37,16 @@ class Passage(Value):
     tokens: int
 
 
-def outline_of(messages: Sequence[Message]) -> tuple[Passage, ...]:
+def outline_of(messages: Sequence[Message]) -> tuple[RequestRun, ...]:
     """The conversation as passages, one for each thing the user asked for."""
-    found: list[Passage] = []
+    found: list[RequestRun] = []
     requests = {m.seq: m for m in conversation_of(messages) if m.is_request}
     for message in messages:
         request = requests.get(message.seq)
         if request or not found:
             about = _subject_of(request) if request else "before the first request"
             found.append(
-                Passage(first=message.seq, last=message.seq, about=about, tokens=message.tokens)
+                RequestRun(first=message.seq, last=message.seq, about=about, tokens=message.tokens)
             )
         else:
             newest = found[-1]

@@ -8,8 +8,8 @@ from itertools import islice
 from typing import Literal, NamedTuple
 
 from mcp_compaction.core.log.conversation import conversation_of
-from mcp_compaction.core.text.pasted import Span, is_passed_on, passed_on_spans, unify_lines
-from mcp_compaction.core.text.wholes import Text, fold_lines, is_laid_out_as
+from mcp_compaction.core.text.pasted import TextSpan, is_passed_on, passed_on_spans, unify_lines
+from mcp_compaction.core.text.wholes import LaidOutText, fold_lines, is_laid_out_as
 from mcp_compaction.model import Message
 
 _LEAST_CHARS = 8
@@ -117,8 +117,8 @@ def whole_of(words: str, text: str) -> str:
 
 
 @lru_cache(maxsize=32)
-def _read(text: str) -> tuple[Text, tuple[Span, ...]]:
-    return Text(text), passed_on_spans(text)
+def _read(text: str) -> tuple[LaidOutText, tuple[TextSpan, ...]]:
+    return LaidOutText(text), passed_on_spans(text)
 
 
 def _standing_of(wanted: str, text: str) -> _Standing | None:
@@ -154,7 +154,9 @@ def _goes_on(one: str, other: str) -> bool:
     return one.isascii() and other.isascii() and one.isalnum() and other.isalnum()
 
 
-def _standing_with_head(wanted: str, read: Text, spans: tuple[Span, ...]) -> _Standing | None:
+def _standing_with_head(
+    wanted: str, read: LaidOutText, spans: tuple[TextSpan, ...]
+) -> _Standing | None:
     """Whether the words are a part with all that governs it, without what stands between."""
     held = ((number, unit) for number, unit in enumerate(read.units) if unit.text in wanted)
     for number, unit in islice(held, _MOST_TRIED):
@@ -166,6 +168,6 @@ def _standing_with_head(wanted: str, read: Text, spans: tuple[Span, ...]) -> _St
     return None
 
 
-def _is_passed_on(read: Text, number: int, spans: tuple[Span, ...]) -> bool:
+def _is_passed_on(read: LaidOutText, number: int, spans: tuple[TextSpan, ...]) -> bool:
     unit = read.units[number]
     return is_passed_on(read.places[unit.start], read.places[unit.end - 1] + 1, spans)

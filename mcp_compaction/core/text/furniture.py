@@ -18,7 +18,7 @@ _BLANKS = pattern_of(r"[ \t\r]*+")
 _NOWHERE = -1
 
 
-class Stretch(NamedTuple):
+class FurnitureRun(NamedTuple):
     """Where a run of furniture begins and ends."""
 
     start: int
@@ -26,12 +26,12 @@ class Stretch(NamedTuple):
 
 
 @read_once
-def furniture_in(text: str) -> tuple[Stretch, ...]:
+def furniture_in(text: str) -> tuple[FurnitureRun, ...]:
     """The stretches of a text that a host put there, in order; what a code fence shows is none."""
     if not _may_hold_furniture(text):
         return ()
     reader = _Reader(text)
-    found: list[Stretch] = []
+    found: list[FurnitureRun] = []
     place = end = 0
     is_speech_before = False
     while opening := _openings().search(text, place):
@@ -48,12 +48,12 @@ def furniture_in(text: str) -> tuple[Stretch, ...]:
     return tuple(found)
 
 
-def _around(start: int, end: int, spoken: list[Stretch]) -> Iterator[Stretch]:
+def _around(start: int, end: int, spoken: list[FurnitureRun]) -> Iterator[FurnitureRun]:
     """The furniture of a run, around what a user has typed in it."""
     for words in spoken:
-        yield Stretch(start, words.start)
+        yield FurnitureRun(start, words.start)
         start = words.end
-    yield Stretch(start, end)
+    yield FurnitureRun(start, end)
 
 
 def without_furniture(text: str) -> str:
@@ -92,7 +92,7 @@ def is_all_furniture(text: str) -> bool:
     return bool(_changing().fullmatch(text))
 
 
-def _kinds_in(text: str, stretch: Stretch) -> Iterator[Furniture]:
+def _kinds_in(text: str, stretch: FurnitureRun) -> Iterator[Furniture]:
     place = stretch.start
     while place < stretch.end and (opening := _beginning().match(text, place)):
         kind = _kinds()[opening[0]]
@@ -129,7 +129,7 @@ class _Reader:
     def __init__(self, text: str) -> None:
         self._text = text
         self._endings: dict[str, int] = {}  # where each ending stands next
-        self.spoken: list[Stretch] = []  # what a user has typed in the last run
+        self.spoken: list[FurnitureRun] = []  # what a user has typed in the last run
 
     def follow_run(self, start: int, is_speech_before: bool) -> tuple[int, bool]:
         """Where the furniture that begins here ends, and whether all of it is furniture: only a
@@ -144,7 +144,7 @@ class _Reader:
             if closing == _NOWHERE:
                 return opening.end(), False
             if kind.spoken and self._text[opening.end() : closing].strip():
-                self.spoken.append(Stretch(opening.end(), closing))
+                self.spoken.append(FurnitureRun(opening.end(), closing))
             end = closing + len(kind.ends)
             blanks = _BLANKS.match(self._text, end)
             after = blanks.end() if blanks else end

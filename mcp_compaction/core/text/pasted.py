@@ -41,7 +41,7 @@ _ANNOUNCED = pattern_of(
 _OPENING_TAG = pattern_of(r"<([A-Za-z][\w:.-]{0,40})(?: [^<>\n]{0,200})?>")
 
 
-class Span(NamedTuple):
+class TextSpan(NamedTuple):
     """A stretch of a text."""
 
     start: int
@@ -53,11 +53,11 @@ def unify_lines(text: str) -> str:
     return _BLANKS.sub(" ", _LINE_ENDS.sub("\n", UNSEEN.sub("", text)))
 
 
-def passed_on_spans(text: str) -> tuple[Span, ...]:
+def passed_on_spans(text: str) -> tuple[TextSpan, ...]:
     """The stretches of a text that its writer quotes, pastes or strikes out rather than says, in
     order."""
     patterns = (INLINE_CODE, QUOTED, _QUOTED_LINE, _STRUCK)
-    found = [Span(*m.span()) for m in chain.from_iterable(p.finditer(text) for p in patterns)]
+    found = [TextSpan(*m.span()) for m in chain.from_iterable(p.finditer(text) for p in patterns)]
     lines = _lines_of(text)
     found += [
         *_fenced_blocks(lines),
@@ -66,11 +66,11 @@ def passed_on_spans(text: str) -> tuple[Span, ...]:
         *_tagged_elements(text),
     ]
     if announced := _ANNOUNCED.search(text):
-        found.append(Span(announced.end(), len(text)))
+        found.append(TextSpan(announced.end(), len(text)))
     return _merge_spans(found)
 
 
-def is_passed_on(start: int, end: int, spans: tuple[Span, ...]) -> bool:
+def is_passed_on(start: int, end: int, spans: tuple[TextSpan, ...]) -> bool:
     """Whether a stretch lies in one of these, or begins or ends in the middle of one."""
     begun = bisect_right(spans, start, key=_start_of) - 1
     if begun >= 0:
@@ -81,15 +81,15 @@ def is_passed_on(start: int, end: int, spans: tuple[Span, ...]) -> bool:
     return before_end >= 0 and end < spans[before_end].end
 
 
-def _start_of(span: Span) -> int:
+def _start_of(span: TextSpan) -> int:
     return span.start
 
 
-def _merge_spans(spans: Iterable[Span]) -> tuple[Span, ...]:
-    merged: list[Span] = []
+def _merge_spans(spans: Iterable[TextSpan]) -> tuple[TextSpan, ...]:
+    merged: list[TextSpan] = []
     for span in sorted(spans):
         if merged and span.start < merged[-1].end:
-            merged[-1] = Span(merged[-1].start, max(merged[-1].end, span.end))
+            merged[-1] = TextSpan(merged[-1].start, max(merged[-1].end, span.end))
         else:
             merged.append(span)
     return tuple(merged)
@@ -113,7 +113,7 @@ def _lines_of(text: str) -> list[_Line]:
     return lines
 
 
-def _fenced_blocks(lines: list[_Line]) -> Iterator[Span]:
+def _fenced_blocks(lines: list[_Line]) -> Iterator[TextSpan]:
     """Blocks between fences; a fence is closed by one that is at least as long."""
     opened: tuple[int, str] | None = None
     for line in lines:
@@ -123,13 +123,13 @@ def _fenced_blocks(lines: list[_Line]) -> Iterator[Span]:
         if opened is None:
             opened = (line.start, fence[1])
         elif fence[1].startswith(opened[1]) and not line.text[fence.end() :].strip():
-            yield Span(opened[0], line.end)
+            yield TextSpan(opened[0], line.end)
             opened = None
     if opened is not None:
-        yield Span(opened[0], lines[-1].end)
+        yield TextSpan(opened[0], lines[-1].end)
 
 
-def _quotations_over_lines(lines: list[_Line]) -> Iterator[Span]:
+def _quotations_over_lines(lines: list[_Line]) -> Iterator[TextSpan]:
     """Quotations that begin a line and end another."""
     number = 0
     while number < len(lines):
@@ -139,26 +139,26 @@ def _quotations_over_lines(lines: list[_Line]) -> Iterator[Span]:
         if closers and not any(sign in text[1:] for sign in closers):
             for further, line in enumerate(following, start=number + 1):
                 if line.text.rstrip().endswith(tuple(closers)):
-                    yield Span(lines[number].start, line.end)
+                    yield TextSpan(lines[number].start, line.end)
                     number = further
                     break
         number += 1
 
 
-def _pasted_turns(lines: list[_Line]) -> Iterator[Span]:
+def _pasted_turns(lines: list[_Line]) -> Iterator[TextSpan]:
     """The turns of a pasted chat: from a line that names its speaker to the next blank one."""
     begun: int | None = None
     for line in lines:
         if begun is None and _SPEAKER.match(line.text):
             begun = line.start
         elif begun is not None and not line.text.strip():
-            yield Span(begun, line.start)
+            yield TextSpan(begun, line.start)
             begun = None
     if begun is not None:
-        yield Span(begun, lines[-1].end)
+        yield TextSpan(begun, lines[-1].end)
 
 
-def _tagged_elements(text: str) -> Iterator[Span]:
+def _tagged_elements(text: str) -> Iterator[TextSpan]:
     """Elements: from the first opening of a name to its last closing."""
     seen: set[str] = set()
     for tag in _OPENING_TAG.finditer(text):
@@ -167,4 +167,4 @@ def _tagged_elements(text: str) -> Iterator[Span]:
         seen.add(tag[1])
         close = text.rfind(f"</{tag[1]}")
         if close > tag.start():
-            yield Span(tag.start(), text.find(">", close) + 1 or len(text))
+            yield TextSpan(tag.start(), text.find(">", close) + 1 or len(text))

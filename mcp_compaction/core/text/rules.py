@@ -15,7 +15,7 @@ _MOST_CHARS = 400  # what is longer is a paste rather than a rule
 _MARKUP = pattern_of(r"\*+|^[^\w\s\"'(@/~.-]+ ")  # bold words, and pictures before a sentence
 
 
-class Found(NamedTuple):
+class FoundRule(NamedTuple):
     """A sentence that may state a rule, word for word, and how plainly it does."""
 
     text: str
@@ -28,16 +28,16 @@ def find_rules(text: str) -> tuple[str, ...]:
 
 
 @read_once
-def find_likely_rules(text: str) -> tuple[Found, ...]:
+def find_likely_rules(text: str) -> tuple[FoundRule, ...]:
     """The rules of a text, and the sentences that are too vague to count and may be offered."""
-    found: list[Found] = []
+    found: list[FoundRule] = []
     for sentence in spoken_sentences(text):
         start, end = sentence.start, sentence.end
         if end - start > _MOST_CHARS:
             continue
         shown = find_sign("rule", sentence._replace(bare=_without_markup(sentence.bare)))
         if shown is not None:
-            found.append(Found(text[start:end], shown.sign.strength))
+            found.append(FoundRule(text[start:end], shown.sign.strength))
     return tuple(found)
 
 

@@ -19,7 +19,7 @@ from mcp_compaction.lexicon.languages import (
 )
 
 
-class Shown(NamedTuple):
+class FoundSign(NamedTuple):
     """A sign that was found, and where."""
 
     sign: Sign
@@ -71,7 +71,7 @@ class Signs:
         """Whether the language has any sign of the kind."""
         return bool(self._always or self._by_word)
 
-    def find(self, bare: str, by_user: bool = True) -> Iterator[Shown]:
+    def find(self, bare: str, by_user: bool = True) -> Iterator[FoundSign]:
         """The signs that a sentence shows, its code and quotations blanked out."""
         for look in self._likely(bare):
             if not by_user and look.sign.by == "user":
@@ -82,7 +82,7 @@ class Signs:
                 and not any(guard.search(bare) for guard in look.unless)
                 and all(guard.search(bare) for guard in look.beside)
             ):
-                yield Shown(look.sign, match)
+                yield FoundSign(look.sign, match)
 
     def _likely(self, bare: str) -> Iterable[_Look]:
         said = sorted(self.needed & words_of(bare)) if self.needed else ()
@@ -98,7 +98,7 @@ def signs_of(language: str, kind: Kind) -> Signs:
     return Signs(read_lexicon(language), kind)
 
 
-def find_sign(kind: Kind, sentence: Sentence, by_user: bool = True) -> Shown | None:
+def find_sign(kind: Kind, sentence: Sentence, by_user: bool = True) -> FoundSign | None:
     """The strongest sign of a kind that a sentence shows, in the languages that it may be in; the
     first of several."""
     languages = sentence.languages or (ENGLISH,)
@@ -108,16 +108,18 @@ def find_sign(kind: Kind, sentence: Sentence, by_user: bool = True) -> Shown | N
 
 def sign_in(
     kind: Kind, text: str, languages: tuple[str, ...] | None = None, by_user: bool = True
-) -> Shown | None:
+) -> FoundSign | None:
     """The strongest sign of a kind that a text as it stands shows."""
     known = languages_of(text) if languages is None else languages
     return _find_sign(kind, text, known or (ENGLISH,), by_user)
 
 
 @lru_cache(maxsize=16_384)  # a window is looked at again and again, and "continue" said often
-def _find_sign(kind: Kind, bare: str, languages: tuple[str, ...], by_user: bool) -> Shown | None:
+def _find_sign(
+    kind: Kind, bare: str, languages: tuple[str, ...], by_user: bool
+) -> FoundSign | None:
     found = (one for code in languages for one in signs_of(code, kind).find(bare, by_user))
-    best: Shown | None = None
+    best: FoundSign | None = None
     for one in found:
         if one.sign.strength == STRENGTHS[0]:
             return one

@@ -65,7 +65,7 @@ class Block(NamedTuple):
     units: range
 
 
-class Text:
+class LaidOutText:
     """A text with its white space folded, read as blocks and units."""
 
     def __init__(self, text: str) -> None:

@@ -16,7 +16,7 @@ from typing import NamedTuple
 _MOST_PAIRS = 50_000  # equal items that are compared where there is no anchor; above, none
 
 
-class Match(NamedTuple):
+class SharedRun(NamedTuple):
     """A run that stands in both sequences: its place in each, and its length."""
 
     first: int
@@ -33,9 +33,9 @@ class _Stretch(NamedTuple):
     second_end: int
 
 
-def find_matches(first: Sequence[str], second: Sequence[str]) -> list[Match]:
+def find_matches(first: Sequence[str], second: Sequence[str]) -> list[SharedRun]:
     """The runs in common, in order."""
-    found: list[Match] = []
+    found: list[SharedRun] = []
     left = [_Stretch(0, 0, len(first), len(second))]
     while left:
         here = left.pop()
@@ -46,12 +46,12 @@ def find_matches(first: Sequence[str], second: Sequence[str]) -> list[Match]:
         inner = _Stretch(
             here.first + start, here.second + start, here.first_end - end, here.second_end - end
         )
-        found += [Match(here.first, here.second, start)] if start else []
-        found += [Match(inner.first_end, inner.second_end, end)] if end else []
+        found += [SharedRun(here.first, here.second, start)] if start else []
+        found += [SharedRun(inner.first_end, inner.second_end, end)] if end else []
         said, sent = said[: len(said) - end], sent[: len(sent) - end]
         anchors = _find_anchors(said, sent)
         matches = anchors or _compare(said, sent)
-        placed = [Match(inner.first + a, inner.second + b, size) for a, b, size in matches]
+        placed = [SharedRun(inner.first + a, inner.second + b, size) for a, b, size in matches]
         found += placed
         if anchors:
             left += _stretches_between(inner, placed)
@@ -64,14 +64,14 @@ def _count_equal(said: Sequence[str], sent: Sequence[str]) -> int:
     return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
 
 
-def _find_anchors(said: Sequence[str], sent: Sequence[str]) -> list[Match]:
+def _find_anchors(said: Sequence[str], sent: Sequence[str]) -> list[SharedRun]:
     """The most items in the same order that each sequence has just once."""
     known, new = Counter(said), Counter(sent)
     places = {item: place for place, item in enumerate(said) if known[item] == new[item] == 1}
-    shared = [Match(places[item], b, 1) for b, item in enumerate(sent) if item in places]
+    shared = [SharedRun(places[item], b, 1) for b, item in enumerate(sent) if item in places]
     # The longest rising row: for each length the lowest place at which such a row can end.
     ends: list[int] = []
-    rows: list[tuple[Match, int | None]] = []  # each with the item before it
+    rows: list[tuple[SharedRun, int | None]] = []  # each with the item before it
     last_of: list[int] = []
     for match in shared:
         length = bisect_left(ends, match.first)
@@ -79,7 +79,7 @@ def _find_anchors(said: Sequence[str], sent: Sequence[str]) -> list[Match]:
         rows.append((match, before))
         ends[length : length + 1] = [match.first]
         last_of[length : length + 1] = [len(rows) - 1]
-    row: list[Match] = []
+    row: list[SharedRun] = []
     at = last_of[-1] if last_of else None
     while at is not None:
         match, at = rows[at]
@@ -87,26 +87,26 @@ def _find_anchors(said: Sequence[str], sent: Sequence[str]) -> list[Match]:
     return row[::-1]
 
 
-def _compare(said: Sequence[str], sent: Sequence[str]) -> list[Match]:
+def _compare(said: Sequence[str], sent: Sequence[str]) -> list[SharedRun]:
     """The runs in common of sequences without anchors; none where that would take long."""
     known, new = Counter(said), Counter(sent)
     if sum(known[item] * new[item] for item in known) > _MOST_PAIRS:
         return []
     blocks = SequenceMatcher(None, said, sent, autojunk=False).get_matching_blocks()
-    return [Match(*block) for block in blocks if block.size]
+    return [SharedRun(*block) for block in blocks if block.size]
 
 
-def _stretches_between(where: _Stretch, anchors: Sequence[Match]) -> Iterator[_Stretch]:
-    ends = Match(where.first_end, where.second_end, 0)
-    for one, other in pairwise([Match(where.first, where.second, 0), *anchors, ends]):
+def _stretches_between(where: _Stretch, anchors: Sequence[SharedRun]) -> Iterator[_Stretch]:
+    ends = SharedRun(where.first_end, where.second_end, 0)
+    for one, other in pairwise([SharedRun(where.first, where.second, 0), *anchors, ends]):
         a, b = one.first + one.size, one.second + one.size
         if a < other.first and b < other.second:
             yield _Stretch(a, b, other.first, other.second)
 
 
-def _join(matches: Iterable[Match]) -> Iterator[Match]:
+def _join(matches: Iterable[SharedRun]) -> Iterator[SharedRun]:
     """The matches, with those in one that follow each other in both sequences."""
-    joined: Match | None = None
+    joined: SharedRun | None = None
     for match in matches:
         if joined is None:
             joined = match

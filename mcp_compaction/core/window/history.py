@@ -15,7 +15,7 @@ from mcp_compaction.core.excerpts.render import LABEL as EXCERPTS_LABEL
 from mcp_compaction.core.excerpts.render import is_excerpt_line
 from mcp_compaction.core.log.pinned import PINNED_LABEL
 from mcp_compaction.core.log.steps import count_head
-from mcp_compaction.core.window.alignment import Match, find_matches
+from mcp_compaction.core.window.alignment import SharedRun, find_matches
 from mcp_compaction.core.window.render import INDEX_LABEL
 from mcp_compaction.model import (
     Digest,
@@ -41,14 +41,14 @@ _INDEX_LINE = re.compile(r"(?:files|commands|errors|urls|ids|numbers): ")
 _PIN_LINE = re.compile(r"p\d+ (?:constraint|open task|fact|note), by (?:user|agent)[:,] ")
 
 
-class Given(NamedTuple):
+class CallerMessage(NamedTuple):
     """A message of the caller's history, by what its identity is judged by."""
 
     role: Role
     content: str
 
 
-class Place(NamedTuple):
+class LogPlace(NamedTuple):
     """The message of the log that a caller's message is; not the same where it was edited."""
 
     seq: int
@@ -56,8 +56,8 @@ class Place(NamedTuple):
 
 
 def find_places(
-    log: Sequence[Logged], gone: Sequence[Run], given: Sequence[Given]
-) -> tuple[Place, ...]:
+    log: Sequence[Logged], gone: Sequence[Run], given: Sequence[CallerMessage]
+) -> tuple[LogPlace, ...]:
     """The places of a history's messages, in order; what follows after them is new.
 
     A message that was edited where it stood keeps its place, if all around it is known. Numbers
@@ -72,22 +72,22 @@ def find_places(
 
 
 def _find_places(
-    log: Sequence[Logged], still_there: Sequence[Logged], given: Sequence[Given]
-) -> tuple[Place, ...]:
-    places: list[Place] = []
+    log: Sequence[Logged], still_there: Sequence[Logged], given: Sequence[CallerMessage]
+) -> tuple[LogPlace, ...]:
+    places: list[LogPlace] = []
     after = 0  # the newest number that has its place
     for match in _find_sure(log, given):
         between = given[len(places) : match.second]
         missed = [one for one in still_there if after < one.seq < log[match.first].seq]
         if between and [one.role for one in missed] != [one.role for one in between]:
             break
-        places += (Place(one.seq, is_same=False) for one in missed[: len(between)])
-        places += (Place(one.seq) for one in log[match.first : match.first + match.size])
+        places += (LogPlace(one.seq, is_same=False) for one in missed[: len(between)])
+        places += (LogPlace(one.seq) for one in log[match.first : match.first + match.size])
         after = places[-1].seq
     return tuple(places)
 
 
-def _find_sure(log: Sequence[Logged], given: Sequence[Given]) -> Iterator[Match]:
+def _find_sure(log: Sequence[Logged], given: Sequence[CallerMessage]) -> Iterator[SharedRun]:
     """The runs of a history that stand in the log, in order and beyond doubt."""
     said, sent = [one.content for one in log], [one.content for one in given]
     known, new = Counter(said), Counter(sent)

@@ -22,14 +22,16 @@ _THINKING = ("thinking", "redacted_thinking")
 
 
 @dataclass(slots=True)
-class Piece:
+class MessageBlocks:
     """Some blocks of one message of a request: those of a row, or what the host put there."""
 
     role: str
     blocks: list[JsonObject]
     row: Row | None = None
     message: JsonObject | None = None  # of the system, as it came
-    behind: list[Piece] = field(default_factory=list["Piece"])  # of the host's, until the next row
+    behind: list[MessageBlocks] = field(
+        default_factory=list["MessageBlocks"]
+    )  # of the host's, until the next row
 
 
 class SplitRequest:
@@ -40,8 +42,8 @@ class SplitRequest:
         self._waiting: dict[bytes, list[Row]] = {}
         for row in rows:
             self._waiting.setdefault(_key_of(row.message), []).append(row)
-        self.pieces: list[Piece] = []  # of rows
-        self.before: list[Piece] = []  # of the host's, before the first of these
+        self.pieces: list[MessageBlocks] = []  # of rows
+        self.before: list[MessageBlocks] = []  # of the host's, before the first of these
         for message in messages:
             self._add(message)
 
@@ -58,7 +60,7 @@ class SplitRequest:
     def _add(self, message: JsonObject) -> None:
         role = str(message.get("role"))
         if role not in ("user", "assistant"):
-            self._put_behind(Piece(role, [], message=message))
+            self._put_behind(MessageBlocks(role, [], message=message))
             return
         thoughts: list[JsonObject] = []
         blocks = blocks_of(message)
@@ -67,14 +69,14 @@ class SplitRequest:
             if row is None and blocks[0].get("type") in _THINKING:  # an empty one is no row
                 thoughts.append(blocks.pop(0))
                 continue
-            piece = Piece(role, [*thoughts, *blocks[:count]], row)
+            piece = MessageBlocks(role, [*thoughts, *blocks[:count]], row)
             thoughts, blocks = [], blocks[count:]
             if row is not None:
                 self.pieces.append(piece)
             else:
                 self._put_behind(piece)
 
-    def _put_behind(self, piece: Piece) -> None:
+    def _put_behind(self, piece: MessageBlocks) -> None:
         (self.pieces[-1].behind if self.pieces else self.before).append(piece)
 
     def _find(self, role: str, blocks: list[JsonObject]) -> tuple[Row | None, int]:
@@ -94,14 +96,14 @@ class SplitRequest:
         """
         own = {id(piece.row.message): piece for piece in self.pieces if piece.row is not None}
         records = {_key_of(p.row.message): p for p in self.pieces if p.row is not None}
-        laid: list[Piece] = []
+        laid: list[MessageBlocks] = []
         for message in shown:
             known = own.get(id(message)) or records.get(_key_of(message))
             is_same = known is not None and (id(message) in own or _says(known, message))
             laid.append(known if known is not None and is_same else _piece_of(message))
         return _merge(self._with_hosts(laid))
 
-    def _with_hosts(self, laid: Sequence[Piece]) -> list[Piece]:
+    def _with_hosts(self, laid: Sequence[MessageBlocks]) -> list[MessageBlocks]:
         """The pieces with what the host tells, each where it stood, or early; pins once."""
         there = {id(piece) for piece in laid}
         left = [one for piece in self.pieces if id(piece) not in there for one in piece.behind]
@@ -117,17 +119,17 @@ class SplitRequest:
         return [one for one in pieces if id(one) in there or not _is_shown_in(own, one)]
 
 
-def _is_shown_in(own: str, piece: Piece) -> bool:
+def _is_shown_in(own: str, piece: MessageBlocks) -> bool:
     """Whether a piece of the host's holds pins that it was given, and that a view shows now."""
     _, label, told = "\n".join(_texts_of(piece.blocks)).partition(f"{PINNED_LABEL}\n")
     return bool(label) and told.partition("\n</system-reminder>")[0] in own
 
 
-def _piece_of(message: JsonObject) -> Piece:
-    return Piece(str(message["role"]), blocks_of(message))
+def _piece_of(message: JsonObject) -> MessageBlocks:
+    return MessageBlocks(str(message["role"]), blocks_of(message))
 
 
-def _says(piece: Piece, message: JsonObject) -> bool:
+def _says(piece: MessageBlocks, message: JsonObject) -> bool:
     """Whether a record of ours came back in that piece."""
     return _texts_of(piece.blocks) == _texts_of(blocks_of(message))
 
@@ -136,7 +138,7 @@ def _texts_of(blocks: Sequence[JsonObject]) -> list[str]:
     return [(text_at(one, "text") or "").rstrip("\n") for one in blocks]
 
 
-def _merge(pieces: Sequence[Piece]) -> list[JsonObject]:
+def _merge(pieces: Sequence[MessageBlocks]) -> list[JsonObject]:
     """The pieces as messages: what neighbors of one role say is one."""
     messages: list[JsonObject] = []
     is_open = False  # the last one is ours to add to
@@ -187,5 +189,5 @@ def _keys_of(role: str, block: JsonObject) -> list[bytes]:
             return [fingerprint_of([role, bare])]
 
 
-def _print_of(piece: Piece) -> bytes:
+def _print_of(piece: MessageBlocks) -> bytes:
     return fingerprint_of(piece.message or {"role": piece.role, "content": [*piece.blocks]})

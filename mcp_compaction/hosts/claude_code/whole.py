@@ -8,7 +8,7 @@ from typing import cast
 
 from mcp_compaction.hosts.claude_code.rows import Row
 from mcp_compaction.hosts.transcripts.files import FileTranscript
-from mcp_compaction.hosts.transcripts.pieces import Line
+from mcp_compaction.hosts.transcripts.pieces import TranscriptLine
 from mcp_compaction.model import JsonObject
 
 
@@ -35,5 +35,5 @@ def list_whole_chat(transcript: FileTranscript, current: Sequence[Row]) -> list[
     return list(rows.values())
 
 
-def _lines_of(transcript: FileTranscript) -> list[Line]:
+def _lines_of(transcript: FileTranscript) -> list[TranscriptLine]:
     return [line for line in transcript.lines() if not line.agent]

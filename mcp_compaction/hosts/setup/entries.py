@@ -10,7 +10,7 @@ from pathlib import Path as FilePath
 from typing import Any, Final, NamedTuple, cast
 
 from mcp_compaction.hosts.events import TOOL, hooked_hosts
-from mcp_compaction.hosts.setup.hosts import Held, HostSetup, Note, own_tools
+from mcp_compaction.hosts.setup.hosts import Held, HostSetup, PluginNote, own_tools
 from mcp_compaction.hosts.setup.json_text import Path
 
 MARKETPLACE: Final = "mcp-compaction-local"
@@ -177,7 +177,7 @@ def _find_plugged(at: Path, is_item: bool, data: Any) -> Iterator[Path]:
             yield (*above, key)
 
 
-def find_note(note: Note, launch: Launch, data: Any) -> Path | None:
+def find_note(note: PluginNote, launch: Launch, data: Any) -> Path | None:
     """The place where a host has noted our plugin by itself."""
     at = tuple(_fill_names(note.at, launch.names))
     return at if value_at(data, at) is not None else None

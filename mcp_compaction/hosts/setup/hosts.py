@@ -20,7 +20,7 @@ Scope = Literal["user", "project"]
 Held = Literal["server", "hooks", "permissions", "plugin"]
 
 
-class Server(Value):
+class ServerEntry(Value):
     """The entry that has a host start the server; see the head of `hosts.toml`."""
 
     at: tuple[str, ...]
@@ -62,7 +62,7 @@ class SetupFile(Value):
         return next((other for other in beside if other.exists()), path)
 
 
-class Note(Value):
+class PluginNote(Value):
     """Where a host writes down a plugin by itself; see the head of `hosts.toml`."""
 
     path: str
@@ -75,7 +75,7 @@ class Note(Value):
         return _find_of_user(self, environ)
 
 
-def _find_of_user(file: SetupFile | Note, environ: Mapping[str, str]) -> Path:
+def _find_of_user(file: SetupFile | PluginNote, environ: Mapping[str, str]) -> Path:
     folder = environ.get(file.moved_by, "") if file.moved_by else ""
     if Path(folder).is_absolute():
         return Path(folder, file.moved)
@@ -98,9 +98,9 @@ class HostSetup(Value):
     views: str = ""
     fetches: str = ""
     source: str = ""
-    server: Server
+    server: ServerEntry
     plugged: tuple[Plugged, ...] = ()
-    note: tuple[Note, ...] = ()
+    note: tuple[PluginNote, ...] = ()
     permission: tuple[Permission, ...] = ()
     file: tuple[SetupFile, ...] = Field(min_length=1)
 

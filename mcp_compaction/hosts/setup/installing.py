@@ -29,13 +29,13 @@ from mcp_compaction.hosts.setup.files import (
     short_name,
     write_changes,
 )
-from mcp_compaction.hosts.setup.hosts import HostSetup, Note, Scope, SetupFile
+from mcp_compaction.hosts.setup.hosts import HostSetup, PluginNote, Scope, SetupFile
 from mcp_compaction.hosts.setup.json_text import remove
 from mcp_compaction.program import lasting_command
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class SetupFolders:
     """Where files are looked for."""
 
     environ: Mapping[str, str]
@@ -57,7 +57,7 @@ class Installed:
     missing_program: str = ""  # the program that the host is to start, where it is gone
 
 
-def launch_for(host: HostSetup, scope: Scope, place: Place) -> Launch:
+def launch_for(host: HostSetup, scope: Scope, place: SetupFolders) -> Launch:
     """How a host starts us: by whole paths, since it may look for programs elsewhere."""
     program, *rest = lasting_command()
     found = shutil.which(program, path=place.environ.get("PATH", "")) or program
@@ -68,19 +68,19 @@ def launch_for(host: HostSetup, scope: Scope, place: Place) -> Launch:
     return Launch(words, env, place.named_home, str(plugin_copy(host, scope, place)), name)
 
 
-def _plugin_folder(host: HostSetup, scope: Scope, place: Place) -> Path:
+def _plugin_folder(host: HostSetup, scope: Scope, place: SetupFolders) -> Path:
     """The folder for a plugin's copy, which outlives the folder of this version."""
     return plugin_folder(place.home, host.name, place.project if scope == "project" else None)
 
 
-def plugin_copy(host: HostSetup, scope: Scope, place: Place) -> Path:
+def plugin_copy(host: HostSetup, scope: Scope, place: SetupFolders) -> Path:
     """The copy of a plugin, a file or a folder, which the host reads."""
     folder = _plugin_folder(host, scope, place)
     is_file = bool(host.plugin) and host.plugin_source.is_file()
     return folder / PLUGIN_FILE if is_file else folder
 
 
-def _plan_copy(host: HostSetup, scope: Scope, place: Place) -> Iterator[Change]:
+def _plan_copy(host: HostSetup, scope: Scope, place: SetupFolders) -> Iterator[Change]:
     """The changes that make a plugin's copy that of this version."""
     copy, name = plugin_copy(host, scope, place), launch_for(host, scope, place).marketplace
     texts = {
@@ -91,7 +91,7 @@ def _plan_copy(host: HostSetup, scope: Scope, place: Place) -> Iterator[Change]:
         yield Change(path, read_file(path), texts.get(path), is_copy=True)
 
 
-def _files_of_copy(host: HostSetup, scope: Scope, place: Place) -> Iterator[Path]:
+def _files_of_copy(host: HostSetup, scope: Scope, place: SetupFolders) -> Iterator[Path]:
     """The files that are there now, without those that a running server has put there."""
     folder = _plugin_folder(host, scope, place)
     views = folder / host.views if host.views else None
@@ -100,14 +100,14 @@ def _files_of_copy(host: HostSetup, scope: Scope, place: Place) -> Iterator[Path
             yield path
 
 
-def plan_install(host: HostSetup, scope: Scope, place: Place) -> list[Change]:
+def plan_install(host: HostSetup, scope: Scope, place: SetupFolders) -> list[Change]:
     """The changes that set a host up; of files that are already so, none."""
     launch = launch_for(host, scope, place)
     changes = [_plan_file(host, file, launch, place) for file in _files_of(host, scope)]
     return [*changes, *_plan_copy(host, scope, place)]
 
 
-def _plan_file(host: HostSetup, file: SetupFile, launch: Launch, place: Place) -> Change:
+def _plan_file(host: HostSetup, file: SetupFile, launch: Launch, place: SetupFolders) -> Change:
     path = file.find(place.environ, place.project)
     before = read_file(path)
     wanted = list(entries_for(host, file.holds, launch))
@@ -136,7 +136,7 @@ def _files_of(host: HostSetup, scope: Scope) -> tuple[SetupFile, ...]:
     return files
 
 
-def install(host: HostSetup, scope: Scope, place: Place, changes: list[Change]) -> None:
+def install(host: HostSetup, scope: Scope, place: SetupFolders, changes: list[Change]) -> None:
     """Make the changes, with a copy of each file as it was before the first of them."""
     for file, change in zip(_files_of(host, scope), changes, strict=False):  # not of the copy
         data = parse_file(host, change.before or "", str(change.path))
@@ -150,7 +150,7 @@ def install(host: HostSetup, scope: Scope, place: Place, changes: list[Change]) 
     write_changes(sorted(wanted, key=lambda change: not change.is_copy))
 
 
-def plan_uninstall(host: HostSetup, scope: Scope, place: Place) -> list[Change]:
+def plan_uninstall(host: HostSetup, scope: Scope, place: SetupFolders) -> list[Change]:
     """The changes that take what is ours out of a host's files."""
     changes: dict[Path, Change] = {}
     for file in _files_of(host, scope):
@@ -172,7 +172,7 @@ def plan_uninstall(host: HostSetup, scope: Scope, place: Place) -> list[Change]:
     return [*changes.values(), *removed]
 
 
-def _without_note(host: HostSetup, note: Note, launch: Launch, change: Change) -> str | None:
+def _without_note(host: HostSetup, note: PluginNote, launch: Launch, change: Change) -> str | None:
     """A text from which our plugin is taken out that the host has noted there by itself."""
     if change.after is None:
         return None
@@ -180,7 +180,7 @@ def _without_note(host: HostSetup, note: Note, launch: Launch, change: Change) -
     return change.after if at is None else remove(change.after, at)
 
 
-def uninstall(host: HostSetup, scope: Scope, place: Place, changes: list[Change]) -> None:
+def uninstall(host: HostSetup, scope: Scope, place: SetupFolders, changes: list[Change]) -> None:
     """Make the changes, and remove the copies."""
     write_changes(change for change in changes if change.is_one)
     for change in changes:
@@ -189,7 +189,7 @@ def uninstall(host: HostSetup, scope: Scope, place: Place, changes: list[Change]
         shutil.rmtree(_plugin_folder(host, scope, place), ignore_errors=True)
 
 
-def find_installed(host: HostSetup, scope: Scope, place: Place) -> Installed | None:
+def find_installed(host: HostSetup, scope: Scope, place: SetupFolders) -> Installed | None:
     """What of ours the files of a host hold; None where there is nothing."""
     paths: list[Path] = []
     hooks, server = 0, None

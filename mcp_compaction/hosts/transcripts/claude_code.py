@@ -23,7 +23,7 @@ from mcp_compaction.hosts.transcripts.pieces import (
     OURS,
     Chat,
     Compacted,
-    Line,
+    TranscriptLine,
     count_at,
     message_of,
     object_at,
@@ -67,7 +67,7 @@ def _parent_file_of(path: Path, session: str | None) -> Path:
     return folder / f"{session}.jsonl"
 
 
-def read_line(obj: JsonObject, line: bytes, at: int, path: Path) -> Line:
+def read_line(obj: JsonObject, line: bytes, at: int, path: Path) -> TranscriptLine:
     """What a line tells: a message, a prompt that waited, or a compaction."""
     host_id = text_at(obj, "uuid") or f"@{at}"
     when, agent = obj.get("timestamp"), agent_of(obj)
@@ -81,11 +81,11 @@ def read_line(obj: JsonObject, line: bytes, at: int, path: Path) -> Line:
             is_summary = obj.get("isCompactSummary") is True
             summary = _first_text_of(message) if is_summary else ""
             said = message_of(message, "anthropic", host_id, when, via)
-            return Line(said, agent, summary=summary)
+            return TranscriptLine(said, agent, summary=summary)
         case "assistant":
             return _read_answer(obj, host_id, agent)
         case "attachment":
-            return Line(_read_queued(obj, host_id), agent)
+            return TranscriptLine(_read_queued(obj, host_id), agent)
         case "system" if is_boundary(obj):
             return _read_boundary(obj, agent)
         case _:
@@ -230,15 +230,15 @@ def _read_result(path: Path, name: str) -> str:
     return data.decode(errors="replace") if len(data) <= _LARGEST_RESULT else ""
 
 
-def _read_answer(obj: JsonObject, host_id: str, agent: str) -> Line:
+def _read_answer(obj: JsonObject, host_id: str, agent: str) -> TranscriptLine:
     message = object_at(obj, "message")
     if is_built(obj) and obj.get("isApiErrorMessage") is not True:  # no model has said it now
         return NOTHING
     said = message_of(message, "anthropic", host_id, obj.get("timestamp"))
     model = text_at(message, "model")
     if model == _NO_MODEL:
-        return Line(said, agent)
-    return Line(said, agent, reported=reported_tokens_of(message), model=model)
+        return TranscriptLine(said, agent)
+    return TranscriptLine(said, agent, reported=reported_tokens_of(message), model=model)
 
 
 def _read_queued(obj: JsonObject, host_id: str) -> tuple[IncomingMessage, ...]:
@@ -256,7 +256,7 @@ def _queued_message(obj: JsonObject) -> JsonObject:
     return {"role": "user", "content": object_at(obj, "attachment").get("prompt")}
 
 
-def _read_boundary(obj: JsonObject, agent: str) -> Line:
+def _read_boundary(obj: JsonObject, agent: str) -> TranscriptLine:
     told = object_at(obj, "compactMetadata")
     before, after = count_at(told, "preTokens"), count_at(told, "postTokens")
     moment = parse_moment(obj.get("timestamp"))
@@ -264,7 +264,9 @@ def _read_boundary(obj: JsonObject, agent: str) -> Line:
         return NOTHING
     detail = f"{text_at(told, 'trigger') or 'unknown'}, {before} -> {after} tokens"
     event = Event(name=HOST_COMPACTED, at=moment, detail=detail)
-    return Line(agent=agent, events=(event,), reported=after or None, compacted=_compacted(told))
+    return TranscriptLine(
+        agent=agent, events=(event,), reported=after or None, compacted=_compacted(told)
+    )
 
 
 def _compacted(told: JsonObject) -> Compacted:

@@ -16,7 +16,7 @@ from mcp_compaction.hosts.transcripts.pieces import (
     NOTHING,
     Chat,
     Compacted,
-    Line,
+    TranscriptLine,
     count_at,
     message_of,
     object_at,
@@ -51,19 +51,19 @@ def _parent_in(meta: JsonObject) -> str | None:
     return found
 
 
-def read_line(obj: JsonObject, line: bytes, at: int, path: Path) -> Line:
+def read_line(obj: JsonObject, line: bytes, at: int, path: Path) -> TranscriptLine:
     """What a line tells: an item, the model in use, the tokens of the window, a compaction."""
     payload = object_at(obj, "payload")
     match obj.get("type"):
         case "response_item":
-            return Line(_read_item(obj, payload, f"@{at}"))
+            return TranscriptLine(_read_item(obj, payload, f"@{at}"))
         case "turn_context":
-            return Line(model=text_at(payload, "model"))
+            return TranscriptLine(model=text_at(payload, "model"))
         case "event_msg" if payload.get("type") == "token_count":
             info = object_at(payload, "info")
             used = count_at(object_at(info, "last_token_usage"), "total_tokens")
             window = count_at(info, "model_context_window")
-            return Line(reported=used or None, window_tokens=window or None)
+            return TranscriptLine(reported=used or None, window_tokens=window or None)
         case "compacted":
             return _read_compaction(obj, payload, f"@{at}")
         case _:
@@ -91,7 +91,7 @@ def _via_of(item: JsonObject) -> Via | None:
     return "tool" if any(origin not in (None, "user") for origin in origins) else None
 
 
-def _read_compaction(obj: JsonObject, payload: JsonObject, place: str) -> Line:
+def _read_compaction(obj: JsonObject, payload: JsonObject, place: str) -> TranscriptLine:
     moment = parse_moment(obj.get("timestamp"))
     events = () if moment is None else (Event(name=HOST_COMPACTED, at=moment, detail="history"),)
     history = objects_in(payload.get("replacement_history"))
@@ -106,7 +106,7 @@ def _read_compaction(obj: JsonObject, payload: JsonObject, place: str) -> Line:
     stays = [_text_of(item) or "" for item in history if item not in summary[-1:]]
     told = text_at(payload, "message") or ""
     compacted = Compacted(kept_text="\n".join(stays))
-    return Line(tuple(said), events=events, compacted=compacted, summary=told)
+    return TranscriptLine(tuple(said), events=events, compacted=compacted, summary=told)
 
 
 def _text_of(item: JsonObject) -> str | None:

@@ -13,7 +13,13 @@ from typing import BinaryIO, Final, Protocol
 
 from mcp_compaction.errors import InputError, MalformedMessage
 from mcp_compaction.formats.jsontext import parse
-from mcp_compaction.hosts.transcripts.pieces import MOST_BYTES, MOST_MESSAGES, Chat, Line, Piece
+from mcp_compaction.hosts.transcripts.pieces import (
+    MOST_BYTES,
+    MOST_MESSAGES,
+    Chat,
+    TranscriptLine,
+    TranscriptPart,
+)
 from mcp_compaction.model import JsonObject
 from mcp_compaction.ports import Mark
 
@@ -31,7 +37,7 @@ class LineFormat(Protocol):
         """The chat that the first lines of a file tell of."""
         ...
 
-    def read_line(self, obj: JsonObject, line: bytes, at: int, path: Path) -> Line:
+    def read_line(self, obj: JsonObject, line: bytes, at: int, path: Path) -> TranscriptLine:
         """What a line tells that begins at a byte of a file."""
         ...
 
@@ -68,13 +74,13 @@ class FileTranscript:
         with open_regular(self.path) as file:
             return self.format.chat_of(_first_objects(file), self.path)
 
-    def read(self, mark: Mark | None) -> Piece:
+    def read(self, mark: Mark | None) -> TranscriptPart:
         """The next piece after a mark; from the start where the file was written anew."""
         with open_regular(self.path) as file:
             start = mark.position if mark is not None and _is_at(file, mark) else 0
             return self._read_piece(file, start)
 
-    def lines(self) -> Iterator[Line]:
+    def lines(self) -> Iterator[TranscriptLine]:
         """All that it tells, in its order; lines that cannot be read are left out."""
         with open_regular(self.path) as file:
             for at, line in _lines(file, 0):
@@ -83,9 +89,9 @@ class FileTranscript:
                     with suppress(MalformedMessage):
                         yield self.format.read_line(obj, line, at, self.path)
 
-    def _read_piece(self, file: BinaryIO, start: int) -> Piece:
+    def _read_piece(self, file: BinaryIO, start: int) -> TranscriptPart:
         file.seek(start)
-        piece = Piece(position=start)
+        piece = TranscriptPart(position=start)
         for at, line in _lines(file, start):
             obj = None if line is None else _object_in(line)
             if obj is None and line is not None and not line.endswith(b"\n"):
@@ -101,7 +107,7 @@ class FileTranscript:
         piece.tail = _tail_before(file, piece.position)
         return piece
 
-    def _add_line(self, piece: Piece, obj: JsonObject, line: bytes, at: int) -> None:
+    def _add_line(self, piece: TranscriptPart, obj: JsonObject, line: bytes, at: int) -> None:
         try:
             piece.add(self.format.read_line(obj, line, at, self.path))
         except MalformedMessage:

@@ -22,7 +22,7 @@ from mcp_compaction.formats.content import objects_in
 from mcp_compaction.hosts.transcripts.pieces import (
     NOTHING,
     Chat,
-    Line,
+    TranscriptLine,
     count_at,
     message_of,
     object_at,
@@ -57,14 +57,14 @@ def _folder_beside(path: Path) -> str | None:
         return None
 
 
-def read_line(obj: JsonObject, line: bytes, at: int, path: Path) -> Line:
+def read_line(obj: JsonObject, line: bytes, at: int, path: Path) -> TranscriptLine:
     """What a line tells: a message, or all messages anew."""
     written = _leave_out_copies(object_at(obj, "$set").get("messages")) if "$set" in obj else [obj]
     lines = [_try_message(message) for message in written]
     if not lines:
         return NOTHING
     newest = lines[-1]
-    return Line(
+    return TranscriptLine(
         tuple(chain.from_iterable(one.messages for one in lines)),
         events=tuple(chain.from_iterable(one.events for one in lines)),
         reported=newest.reported,
@@ -85,38 +85,38 @@ def _is_snapshot(obj: JsonObject) -> bool:
     return obj.get("type") == "user" and "".join(texts).startswith(_SNAPSHOT)
 
 
-def _try_message(obj: JsonObject) -> Line:
+def _try_message(obj: JsonObject) -> TranscriptLine:
     try:
         return _read_message(obj)
     except MalformedMessage:
-        return Line(skipped=1)
+        return TranscriptLine(skipped=1)
 
 
-def _read_message(obj: JsonObject) -> Line:
+def _read_message(obj: JsonObject) -> TranscriptLine:
     match obj.get("type"), text_at(obj, "id"):
         case "user", str(host_id):
             return _read_user(obj, host_id)
         case "gemini", str(host_id):
             used = count_at(object_at(obj, "tokens"), "total")
             said = _read_answer(obj, host_id)
-            return Line(said, reported=used or None, model=text_at(obj, "model"))
+            return TranscriptLine(said, reported=used or None, model=text_at(obj, "model"))
         case _:
             return NOTHING
 
 
-def _read_user(obj: JsonObject, host_id: str) -> Line:
+def _read_user(obj: JsonObject, host_id: str) -> TranscriptLine:
     parts = _parts_of(obj.get("content"))
     texts = _texts_in(parts)
     when = obj.get("timestamp")
     moment = parse_moment(when)
     if _is_snapshot(obj) and moment is not None:
         event = Event(name=HOST_COMPACTED, at=moment, detail="history")
-        return Line(_request_of(texts, host_id, when, "tool"), events=(event,))
+        return TranscriptLine(_request_of(texts, host_id, when, "tool"), events=(event,))
     typed = _typed_of(texts, _texts_in(_parts_of(obj.get("displayContent"))))
     written = texts[len(typed) :] if texts[: len(typed)] == typed else texts
     said = _request_of(typed, host_id, when)
     beside = _request_of(written, f"{host_id}{_WRITTEN}", when, "tool")
-    return Line((*said, *beside, *_read_results(parts, when)))
+    return TranscriptLine((*said, *beside, *_read_results(parts, when)))
 
 
 def _texts_in(parts: list[JsonObject]) -> list[str]:

@@ -26,8 +26,8 @@ from mcp_compaction.hosts.transcripts.pieces import (
     MOST_MESSAGES,
     Chat,
     Compacted,
-    Line,
-    Piece,
+    TranscriptLine,
+    TranscriptPart,
     count_at,
     message_of,
     object_at,
@@ -87,9 +87,11 @@ class DatabaseTranscript:
         parent, folder = row or (None, None)
         return Chat(session=self.session, parent=parent, folder=folder)
 
-    def read(self, mark: Mark | None) -> Piece:
+    def read(self, mark: Mark | None) -> TranscriptPart:
         """The messages after a mark that are complete."""
-        piece = Piece(position=mark.position if mark else 0, tail=mark.tail if mark else "")
+        piece = TranscriptPart(
+            position=mark.position if mark else 0, tail=mark.tail if mark else ""
+        )
         size = 0
         with _open(self.path) as connection:
             for row in _rows_after(connection, self.session, piece):
@@ -106,10 +108,10 @@ class DatabaseTranscript:
                     piece.skipped += 1
         return piece
 
-    def lines(self) -> Iterator[Line]:
+    def lines(self) -> Iterator[TranscriptLine]:
         """All that it tells, in its order; rows that cannot be read are left out."""
         with _open(self.path) as connection:
-            for row in _rows_after(connection, self.session, Piece(position=0)):
+            for row in _rows_after(connection, self.session, TranscriptPart(position=0)):
                 with suppress(MalformedMessage):
                     yield _read_row(row)
 
@@ -148,7 +150,9 @@ def _open(path: Path) -> Generator[sqlite3.Connection]:
         ) from None
 
 
-def _rows_after(connection: sqlite3.Connection, session: str, piece: Piece) -> Iterator[_Row]:
+def _rows_after(
+    connection: sqlite3.Connection, session: str, piece: TranscriptPart
+) -> Iterator[_Row]:
     after = (session, piece.position, piece.tail)
     (newest,) = connection.execute(
         "SELECT max(id) FROM message WHERE session_id = ?1 AND time_created ="
@@ -190,7 +194,7 @@ def _is_complete(row: _Row) -> bool:
     return bool(object_at(row.message, "time").get("completed") or row.message.get("error"))
 
 
-def _read_row(row: _Row) -> Line:
+def _read_row(row: _Row) -> TranscriptLine:
     if row.message.get("role") == "user":
         return _read_user(row)
     used = object_at(row.message, "tokens")
@@ -202,7 +206,7 @@ def _read_row(row: _Row) -> Line:
     # The summary was made in another window.
     is_summary = row.message.get("summary") is True
     texts = [text_at(part, "text") or "" for part in row.parts if part.get("type") == "text"]
-    return Line(
+    return TranscriptLine(
         tuple(_read_answer(row)),
         reported=None if is_summary else total or None,
         model=text_at(row.message, "modelID"),
@@ -210,7 +214,7 @@ def _read_row(row: _Row) -> Line:
     )
 
 
-def _read_user(row: _Row) -> Line:
+def _read_user(row: _Row) -> TranscriptLine:
     texts = [part for part in row.parts if part.get("type") == "text"]
     typed = [part for part in texts if part.get("synthetic") is not True]
     written = [part for part in texts if part.get("synthetic") is True]
@@ -224,10 +228,10 @@ def _read_user(row: _Row) -> Line:
     moment = parse_moment(row.created)
     asked = next((part for part in row.parts if part.get("type") == "compaction"), None)
     if asked is None or moment is None:
-        return Line(tuple(said))
+        return TranscriptLine(tuple(said))
     detail = "auto" if asked.get("auto") is True else "manual"
     event = Event(name=HOST_COMPACTED, at=moment, detail=detail)
-    return Line(tuple(said), events=(event,), compacted=Compacted(trigger=detail))
+    return TranscriptLine(tuple(said), events=(event,), compacted=Compacted(trigger=detail))
 
 
 def _message_of_texts(

@@ -57,7 +57,7 @@ class Compacted(NamedTuple):
     kept_text: str = ""  # what stayed, where the host tells it by its words
 
 
-class Line(NamedTuple):
+class TranscriptLine(NamedTuple):
     """What one line of a transcript tells."""
 
     messages: tuple[IncomingMessage, ...] = ()
@@ -72,8 +72,8 @@ class Line(NamedTuple):
     is_ours: bool = False  # a record of ours, which our own compaction left
 
 
-NOTHING: Final = Line()
-OURS: Final = Line(is_ours=True)
+NOTHING: Final = TranscriptLine()
+OURS: Final = TranscriptLine(is_ours=True)
 
 
 @dataclass(slots=True)
@@ -86,7 +86,7 @@ class Told:
     model: str | None = None
     window_tokens: int | None = None
 
-    def add(self, line: Line) -> None:
+    def add(self, line: TranscriptLine) -> None:
         """Take in what a line tells; what is newer counts."""
         self.messages += line.messages
         self.events += line.events
@@ -96,7 +96,7 @@ class Told:
 
 
 @dataclass(slots=True)
-class Piece:
+class TranscriptPart:
     """What was read of a transcript at once, and the place behind it."""
 
     position: int
@@ -110,7 +110,7 @@ class Piece:
         """The number of its messages."""
         return sum(len(told.messages) for told in self.agents.values())
 
-    def add(self, line: Line) -> None:
+    def add(self, line: TranscriptLine) -> None:
         """Take in what a line tells."""
         self.skipped += line.skipped
         if line not in (NOTHING, OURS):
@@ -152,11 +152,11 @@ class Transcript(Protocol):
         """The chat that it tells of."""
         ...
 
-    def read(self, mark: Mark | None) -> Piece:
+    def read(self, mark: Mark | None) -> TranscriptPart:
         """The next piece after a mark; from the start where that does not fit any more."""
         ...
 
-    def lines(self) -> Iterator[Line]:
+    def lines(self) -> Iterator[TranscriptLine]:
         """All that it tells, in its order; lines that cannot be read are left out."""
         ...
 

@@ -13,7 +13,7 @@ from pydantic import Field
 
 from mcp_compaction.errors import CompactionError
 from mcp_compaction.hosts.events import hooked_hosts, keys_of_models
-from mcp_compaction.hosts.handling import Answer, HostEvent
+from mcp_compaction.hosts.handling import HookAnswer, HostEvent
 from mcp_compaction.hosts.hook_runs import seconds_allowed
 from mcp_compaction.server.state import State, state_of
 from mcp_compaction.server.tools.replying import Ctx
@@ -114,17 +114,17 @@ def _begin(state: State, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
     return task
 
 
-async def _confirm(state: State, answer: Answer) -> None:
+async def _confirm(state: State, answer: HookAnswer) -> None:
     try:
         await state.events.confirm(await state.compactor(), answer)
     except CompactionError as error:
         logger.warning("it was not noted what a hook was given: %s", error)
 
 
-async def _handle(state: State, told: HostEvent) -> Answer:
+async def _handle(state: State, told: HostEvent) -> HookAnswer:
     try:
         return await state.events.handle(await state.compactor(), told)
     except Exception as error:  # noqa: BLE001  # a hook never stops its host
         logger.warning("%s was not handled: %r", told.name, error)
         state.note_trouble(told.host, told.name, f"it was not handled: {error!r}")
-        return Answer()
+        return HookAnswer()

@@ -103,11 +103,11 @@ async def _session_to_search_from(ctx: Ctx, name: str | None, scope: str) -> Ses
     return await session_if_any(ctx, None)
 
 
-def _place_of(state: State, info: SessionInfo | None) -> recall_answers.Place:
+def _place_of(state: State, info: SessionInfo | None) -> recall_answers.AnswerPlace:
     if info is None:
-        return recall_answers.Place(state.project)
+        return recall_answers.AnswerPlace(state.project)
     name = info.name if info.project == state.project else ""
-    return recall_answers.Place(state.project, name, info.updated.year)
+    return recall_answers.AnswerPlace(state.project, name, info.updated.year)
 
 
 async def _resume(ctx: Ctx, name: str | None, scope: str, nonce: str) -> CallToolResult:

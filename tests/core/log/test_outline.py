@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from mcp_compaction.core.log.outline import Passage, find_boundary_cues, outline_of
+from mcp_compaction.core.log.outline import RequestRun, find_boundary_cues, outline_of
 from tests.core.saying import assistant, call, failed, planned, ran, results, used, user
 from tests.sessions import messages_of
 
@@ -26,15 +26,15 @@ def test_an_outline_has_a_passage_for_each_request() -> None:
     )
     sizes = [message.tokens for message in messages]
     assert outline_of(messages) == (
-        Passage(first=1, last=1, about="before the first request", tokens=sizes[0]),
-        Passage(first=2, last=4, about="Fix the tests.", tokens=sum(sizes[1:4])),
-        Passage(
+        RequestRun(first=1, last=1, about="before the first request", tokens=sizes[0]),
+        RequestRun(first=2, last=4, about="Fix the tests.", tokens=sum(sizes[1:4])),
+        RequestRun(
             first=5,
             last=5,
             about="please do very much do very much do very much do very much …",
             tokens=sizes[4],
         ),
-        Passage(first=6, last=6, about="", tokens=sizes[5]),
+        RequestRun(first=6, last=6, about="", tokens=sizes[5]),
     )
     assert outline_of(()) == ()
 

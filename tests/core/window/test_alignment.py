@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mcp_compaction.core.window import alignment
-from mcp_compaction.core.window.alignment import Match, find_matches
+from mcp_compaction.core.window.alignment import SharedRun, find_matches
 
 WORDS = st.lists(st.sampled_from("abcdefghijklmnop"), max_size=30)
 
@@ -44,7 +44,7 @@ def test_the_longest_row_in_order_is_found(items: list[str]) -> None:
 
 
 def test_runs_without_an_anchor_are_found_too() -> None:
-    assert find_matches("xabababy", "zababw") == [Match(1, 1, 4)]
+    assert find_matches("xabababy", "zababw") == [SharedRun(1, 1, 4)]
 
 
 def said_again_and_again(count: int, *, each_second: str | None) -> list[str]:

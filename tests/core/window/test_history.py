@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mcp_compaction.core.window.history import (
-    Given,
+    CallerMessage,
     begin_view,
     find_places,
     follow,
@@ -32,8 +32,8 @@ def log_of(contents: str) -> list[Logged]:
     return [Logged(seq, "user", content, None) for seq, content in enumerate(contents, 1)]
 
 
-def history_of(contents: str) -> list[Given]:
-    return [Given("user", content) for content in contents]
+def history_of(contents: str) -> list[CallerMessage]:
+    return [CallerMessage("user", content) for content in contents]
 
 
 def places_of(said: str, sent: str, gone: tuple[tuple[int, int], ...] = ()) -> list[int]:
@@ -66,7 +66,7 @@ def test_every_known_message_of_a_cut_history_keeps_its_place(
 ) -> None:
     log = [Logged(seq, "user", f"{n}", None) for seq, n in enumerate(numbers, 1)]
     kept = sorted(data.draw(st.sets(st.sampled_from(log)) if log else st.just(set[Logged]())))
-    places = find_places(log, (), [Given("user", row.content) for row in kept])
+    places = find_places(log, (), [CallerMessage("user", row.content) for row in kept])
     assert [place.seq for place in places] == [row.seq for row in kept]
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from mcp_compaction.counters.estimate import EstimateCounter
 from mcp_compaction.errors import InputError
-from mcp_compaction.evals.evaluation import Wanted, evaluate
+from mcp_compaction.evals.evaluation import WantedSessions, evaluate
 from mcp_compaction.evals.handover.claims import judge_claims
 from mcp_compaction.evals.handover.measure import WITH_RECALL, Needs
 from mcp_compaction.evals.handover.names import names_in, with_runs_written_out
@@ -38,7 +38,7 @@ def written(folder: Path, messages: list[Json], name: str = "work.jsonl") -> Pat
 @pytest.fixture(scope="module")
 def report(tmp_path_factory: pytest.TempPathFactory) -> Report:
     path = written(tmp_path_factory.mktemp("own"), small_session())
-    wanted = Wanted(sessions=0, rounds=0, origins=tuple(find_origins(str(path), {})))
+    wanted = WantedSessions(sessions=0, rounds=0, origins=tuple(find_origins(str(path), {})))
     return asyncio.run(evaluate(wanted, EstimateCounter(), lambda _: None))
 
 
@@ -186,7 +186,7 @@ def test_transcripts_of_every_host_are_read(tmp_path: Path) -> None:
 def test_a_file_without_a_message_is_named_and_the_others_are_measured(tmp_path: Path) -> None:
     written(tmp_path, [], "empty.jsonl")
     written(tmp_path, small_session(6))
-    wanted = Wanted(sessions=0, rounds=0, origins=tuple(find_origins(str(tmp_path), {})))
+    wanted = WantedSessions(sessions=0, rounds=0, origins=tuple(find_origins(str(tmp_path), {})))
     found = asyncio.run(evaluate(wanted, EstimateCounter(), lambda _: None))
     assert [cost.sessions for cost in found.handover_costs] == [1, 1, 1]
     assert any(note.startswith("left out: ") and "empty.jsonl" in note for note in found.notes)
@@ -194,7 +194,9 @@ def test_a_file_without_a_message_is_named_and_the_others_are_measured(tmp_path:
 
 def test_what_is_too_short_is_left_out_and_said(tmp_path: Path) -> None:
     path = written(tmp_path, [user("hi"), assistant("hello")])
-    wanted = Wanted(sessions=0, rounds=0, origins=tuple(find_origins(str(path), {})), left=3)
+    wanted = WantedSessions(
+        sessions=0, rounds=0, origins=tuple(find_origins(str(path), {})), left=3
+    )
     found = asyncio.run(evaluate(wanted, EstimateCounter(), lambda _: None))
     assert found.handover == ()
     assert found.notes == (

@@ -27,7 +27,7 @@ from mcp_compaction.hosts.setup.hosts import (
     own_tools,
 )
 from mcp_compaction.hosts.setup.installing import (
-    Place,
+    SetupFolders,
     find_installed,
     install,
     plan_install,
@@ -106,12 +106,12 @@ REAL = {
 }
 
 
-def place_at(folder: Path, **environ: str) -> Place:
+def place_at(folder: Path, **environ: str) -> SetupFolders:
     """A user whose home is a folder of the test's own."""
     project = folder / "project"
     project.mkdir(exist_ok=True)
     told = {"HOME": str(folder), "PATH": str(Path(PROGRAM).parent), **environ}
-    return Place(told, project, folder / "store")
+    return SetupFolders(told, project, folder / "store")
 
 
 def write_real(folder: Path) -> None:
@@ -132,14 +132,14 @@ def files_in(folder: Path) -> dict[str, bytes]:
     }
 
 
-def set_up(name: str, place: Place, scope: Scope = "user") -> list[Change]:
+def set_up(name: str, place: SetupFolders, scope: Scope = "user") -> list[Change]:
     """Install a host, and say what was changed."""
     changes = plan_install(find_host(name), scope, place)
     install(find_host(name), scope, place, changes)
     return [change for change in changes if change.is_one]
 
 
-def clear(name: str, place: Place, scope: Scope = "user") -> None:
+def clear(name: str, place: SetupFolders, scope: Scope = "user") -> None:
     """Uninstall a host."""
     uninstall(find_host(name), scope, place, plan_uninstall(find_host(name), scope, place))
 

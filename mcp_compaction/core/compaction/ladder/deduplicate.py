@@ -14,7 +14,7 @@ from mcp_compaction.model import Cut, CutReason, Message, ToolCall, ToolResult, 
 _WORTH_CHARS = 120  # a stub costs about thirty tokens: shorter results are left alone
 
 
-class Answer(Value):
+class AnsweredCall(Value):
     """A tool's result with the call it answers, and where it stands."""
 
     block: int
@@ -53,7 +53,7 @@ def deduplicate(window: WindowPlan, goal: int, policy: Policy, count: CountToken
     return window.after("deduplicate", blocks=tuple(blocks))
 
 
-def _find_answers(window: WindowPlan) -> Iterable[Answer]:
+def _find_answers(window: WindowPlan) -> Iterable[AnsweredCall]:
     for number, block in enumerate(window.blocks):
         if not isinstance(block, StepBlock):
             continue
@@ -63,7 +63,7 @@ def _find_answers(window: WindowPlan) -> Iterable[Answer]:
             for part, result in enumerate(message.parts):
                 if isinstance(result, ToolResult) and result.call in calls:
                     call = calls[result.call]
-                    yield Answer(
+                    yield AnsweredCall(
                         block=number,
                         message=message,
                         part=part,
@@ -76,14 +76,16 @@ def _find_answers(window: WindowPlan) -> Iterable[Answer]:
                     )
 
 
-def _find_recall_answers(answers: Iterable[Answer]) -> Iterable[tuple[Answer, str, CutReason]]:
+def _find_recall_answers(
+    answers: Iterable[AnsweredCall],
+) -> Iterable[tuple[AnsweredCall, str, CutReason]]:
     for answer in answers:
         if answer.action.kind == "recall" and _is_worth_cutting(answer):
             yield answer, "[an earlier recall answer; ask recall_archived again]", "recalled"
 
 
-def _find_repeated(answers: list[Answer]) -> Iterable[tuple[Answer, str, CutReason]]:
-    newest: dict[tuple[str, str], Answer] = {}
+def _find_repeated(answers: list[AnsweredCall]) -> Iterable[tuple[AnsweredCall, str, CutReason]]:
+    newest: dict[tuple[str, str], AnsweredCall] = {}
     for answer in reversed(answers):
         key = (answer.call.name, answer.result.text)
         later = newest.setdefault(key, answer)
@@ -91,8 +93,8 @@ def _find_repeated(answers: list[Answer]) -> Iterable[tuple[Answer, str, CutReas
             yield answer, f"[the same as in {later.ref}]", "duplicate"
 
 
-def _find_superseded(answers: list[Answer]) -> Iterable[tuple[Answer, str, CutReason]]:
-    newest: dict[tuple[str, str], Answer] = {}
+def _find_superseded(answers: list[AnsweredCall]) -> Iterable[tuple[AnsweredCall, str, CutReason]]:
+    newest: dict[tuple[str, str], AnsweredCall] = {}
     for answer in reversed(answers):
         if answer.action.kind != "read" or not answer.action.target or answer.result.is_error:
             continue
@@ -121,7 +123,7 @@ def _find_old_plans(window: WindowPlan) -> Iterable[tuple[int, Message, Cut]]:
             yield number, message, Cut(part=part, shown=shown, why="superseded")
 
 
-def _is_worth_cutting(answer: Answer) -> bool:
+def _is_worth_cutting(answer: AnsweredCall) -> bool:
     return answer.is_free and len(answer.result.text) > _WORTH_CHARS
 
 
