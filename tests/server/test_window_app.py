@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -12,10 +10,10 @@ import pytest
 from mcp_compaction.core.tokens import estimate
 from mcp_compaction.server.window_app import KEY, MIME_TYPE, URI, read_app
 from tests.server.talking import talk
+from tests.viewer.browser import needs_browser, start_browser
 
 pytestmark = pytest.mark.anyio
 
-BROWSER = shutil.which("chromium")
 HOSTILE = "Never <img src=x onerror=\"document.title='broken into'\"> x"
 HOST = """<!doctype html><title>host</title>
 <iframe sandbox="allow-scripts" srcdoc="{page}"></iframe>
@@ -57,7 +55,7 @@ async def test_the_result_carries_what_the_page_shows_and_the_text_stays(
 
 
 @pytest.mark.thorough
-@pytest.mark.skipif(BROWSER is None, reason="Debian's chromium is not installed")
+@needs_browser
 async def test_in_a_browser_it_shows_the_fill_and_hostile_pins_as_text(tmp_path: Path) -> None:
     pin = {"ref": "p1", "kind": "constraint", "by": "user", "text": HOSTILE}
     shown = {"percent": 42.0, "window": 200_000, "pins": [pin], "last": ""}
@@ -65,10 +63,7 @@ async def test_in_a_browser_it_shows_the_fill_and_hostile_pins_as_text(tmp_path:
     result = json.dumps({"_meta": {KEY: shown}}).replace("<", "\\u003c")
     host = tmp_path / "host.html"
     host.write_text(HOST.format(page=page, result=result), encoding="utf-8")
-    options = ["--headless", "--no-sandbox", "--disable-gpu", "--virtual-time-budget=10000"]
-    # In one process, so that the time which the browser waits for is also that of the frame.
-    options += ["--disable-features=IsolateSandboxedIframes", "--disable-site-isolation-trials"]
-    options += [f"--user-data-dir={tmp_path / 'profile'}", "--dump-dom"]
-    command = [str(BROWSER), *options, host.as_uri()]
-    ran = subprocess.run(command, check=True, capture_output=True, text=True)
-    assert "<title>asked 2026-01-26, shown</title>" in ran.stdout
+    with start_browser(tmp_path / "profile") as browser:
+        browser.open(host.as_uri())
+        browser.wait_for("document.title.endsWith('shown')")
+        assert browser.run("document.title") == "asked 2026-01-26, shown"

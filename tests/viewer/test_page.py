@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,13 +15,12 @@ import pytest
 
 from tests.audit.chats import RULE, ClaudeChat
 from tests.hosts.live import PROGRAM
+from tests.viewer.browser import Browser, needs_browser, start_browser
 
 HOSTILE = (
     "<script>document.title='broken into'</script><img src=x onerror=\"document.title='broken "
     "into'\"></script><style>body{display:none}</style> Never ![](http://evil.example/x.png)"
 )
-BROWSER = shutil.which("chromium")
-needs_browser = pytest.mark.skipif(BROWSER is None, reason="Debian's chromium is not installed")
 _OPENER = build_opener(ProxyHandler({}))
 
 
@@ -136,18 +134,23 @@ def test_undo_needs_a_post_with_the_token(page: Page) -> None:
     assert page.status("api/session/1/undo", {"ref": "c99"}) == 400
 
 
-def browse(url: str, folder: Path) -> str:
-    """What a browser makes of a page, after its scripts have run."""
-    options = ["--headless", "--no-sandbox", "--disable-gpu", "--virtual-time-budget=10000"]
-    options += [f"--user-data-dir={folder}", "--dump-dom"]
-    command = [str(BROWSER), *options, url]
-    return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+def browse(browser: Browser, url: str) -> str:
+    """What a browser makes of a page, after its messages are there."""
+    browser.open(url)
+    browser.wait_for("document.getElementById('m1')")
+    return browser.run("document.documentElement.outerHTML")
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+    with start_browser(tmp_path_factory.mktemp("profile")) as started:
+        yield started
 
 
 @needs_browser
 @pytest.mark.thorough
-def test_hostile_text_is_shown_and_runs_nothing(page: Page, tmp_path: Path) -> None:
-    shown = browse(f"{page.url}#token={page.token}", tmp_path / "profile")
+def test_hostile_text_is_shown_and_runs_nothing(page: Page, browser: Browser) -> None:
+    shown = browse(browser, f"{page.url}#token={page.token}")
     assert "<title>mcp-compaction</title>" in shown
     assert "&lt;script&gt;document.title" in shown
     assert "<img" not in shown
@@ -157,12 +160,89 @@ def test_hostile_text_is_shown_and_runs_nothing(page: Page, tmp_path: Path) -> N
 
 @needs_browser
 @pytest.mark.thorough
+def test_the_browser_asks_only_this_machine(page: Page, browser: Browser) -> None:
+    browser.requests.clear()
+    browse(browser, f"{page.url}#token={page.token}")
+    follow_by_keyboard(browser, "What past compactions lost")
+    browser.wait_for("document.querySelector('h2').textContent.includes('by hosts')")
+    asked = [url.removeprefix(page.url) for url in browser.requests]
+    assert {"style.css", "app.js", "api/sessions", "api/audit"} <= set(asked)
+    assert [url for url in asked if "://" in url] == []
+
+
+def follow_by_keyboard(browser: Browser, label: str) -> None:
+    """Go to what is called so by Tab, and press Enter there."""
+    start = browser.run("document.activeElement?.blur(), 0")
+    for _ in range(start, 500):
+        browser.press("Tab")
+        if label in browser.run("document.activeElement.textContent"):
+            return browser.press("Enter")
+    raise AssertionError(f"Tab never came to {label}")
+
+
+@needs_browser
+@pytest.mark.thorough
+def test_the_keyboard_alone_reaches_everything_and_one_sees_where_it_is(
+    page: Page, browser: Browser
+) -> None:
+    browse(browser, f"{page.url}#token={page.token}")
+    browser.run("for (const folded of document.querySelectorAll('details')) folded.open = true")
+    controls = browser.run(
+        "for (const [n, one] of document.querySelectorAll('a, button:not([hidden]), input, "
+        "summary').entries()) one.dataset.n = n; document.querySelectorAll('[data-n]').length"
+    )
+    reached: set[str] = set()
+    for _ in range(controls + 5):
+        browser.press("Tab")
+        number, outline = browser.run(
+            "[document.activeElement.dataset.n ?? '', "
+            "getComputedStyle(document.activeElement).outlineStyle]"
+        )
+        if number:
+            assert outline == "solid"
+            reached.add(number)
+    assert controls > 50
+    assert len(reached) == controls
+
+
+@needs_browser
+@pytest.mark.thorough
+def test_by_keyboard_one_searches_follows_a_place_and_reads_it_whole(
+    page: Page, browser: Browser
+) -> None:
+    browse(browser, f"{page.url}#token={page.token}")
+    browser.run("document.querySelector('input').focus()")
+    browser.write("ls 33")
+    browser.press("Enter")
+    browser.wait_for("document.querySelector('#found .ref')")
+    browser.press("Tab")
+    browser.press("Enter")
+    browser.wait_for("document.activeElement.classList.contains('found')")
+    assert "ls 33" in browser.run("document.activeElement.textContent")
+
+
+@needs_browser
+@pytest.mark.thorough
+def test_by_keyboard_undo_takes_a_second_press(page: Page, browser: Browser) -> None:
+    compress = ("compress", "--session", "a", "--window-tokens", "9000", "--force")
+    run(*compress, *page.place)
+    browse(browser, f"{page.url}#token={page.token}")
+    before = page.ask("api/session/1")["receipts"]
+    follow_by_keyboard(browser, "Undo c")
+    assert page.ask("api/session/1")["receipts"] == before
+    browser.press("Enter")
+    browser.wait_for("document.getElementById('state').textContent.includes('restored')")
+    assert browser.run("document.activeElement.id") == "main"
+
+
+@needs_browser
+@pytest.mark.thorough
 def test_a_page_that_was_written_shows_the_same_and_loads_nothing(
-    page: Page, tmp_path: Path
+    page: Page, browser: Browser, tmp_path: Path
 ) -> None:
     file = tmp_path / "page.html"
     run("open", "a", "--html", str(file), *page.place)
-    shown = browse(file.as_uri(), tmp_path / "profile")
+    shown = browse(browser, file.as_uri())
     assert "&lt;script&gt;document.title" in shown
     assert "<title>mcp-compaction</title>" in shown
     assert "<img" not in shown

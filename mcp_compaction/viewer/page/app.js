@@ -127,8 +127,10 @@ const undoButton = (ref) => {
     }
     button.disabled = true;
     try {
-      say((await ask(`session/${chosen}/undo`, { ref })).text);
+      const { text } = await ask(`session/${chosen}/undo`, { ref });
       await show(chosen);
+      main.focus(); // the button is gone
+      say(text);
     } catch (error) {
       say(error.message);
     }
@@ -209,7 +211,7 @@ const showAudit = async () => {
   const [head, ...rows] = told.table.map((row, n) => make('tr', {}, ...row.map((cell) => make(n ? 'td' : 'th', {}, cell))));
   main.replaceChildren(
     make('h2', {}, told.headline),
-    ...(rows.length ? [make('div', { class: 'scroll' }, make('table', {}, head, ...rows))] : []),
+    ...(rows.length ? [make('div', { class: 'scroll', tabindex: '0' }, make('table', {}, head, ...rows))] : []),
     ...told.lines.filter(Boolean).map((line) => make('p', {}, line)),
     ...section('How it is counted', ...told.how.map((line) => make('p', { class: 'soft' }, line))),
   );
