@@ -6,7 +6,7 @@ import json
 import os
 import shutil
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -103,7 +103,7 @@ class Browser:
 
 
 @contextmanager
-def start_browser(profile: Path) -> Iterator[Browser]:
+def start_browser(profile: Path) -> Generator[Browser]:
     """A browser with an empty profile."""
     read_by_browser, to_browser = os.pipe()
     from_browser, written_by_browser = os.pipe()
