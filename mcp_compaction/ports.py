@@ -332,6 +332,10 @@ class Store(Protocol):
         """Messages of one session by number, or those after a number."""
         ...
 
+    async def count_answers(self, session: int) -> int:
+        """How often the model has answered in that session."""
+        ...
+
     async def messages_of_calls(
         self, scope: Scope, calls: Sequence[str]
     ) -> tuple[tuple[int, ...], ...]:

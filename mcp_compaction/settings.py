@@ -6,8 +6,8 @@ import tomllib
 from collections.abc import Mapping
 from difflib import get_close_matches
 from pathlib import Path, PurePath
-from types import MappingProxyType
-from typing import Annotated, Any, Literal, NamedTuple, Self, cast
+from types import MappingProxyType, NoneType
+from typing import Annotated, Any, Literal, NamedTuple, Self, cast, get_args
 from urllib.parse import urlsplit
 
 from pydantic import Field, TypeAdapter, ValidationError, field_validator, model_validator
@@ -181,6 +181,13 @@ _PLAIN = tuple(name for name in Settings.model_fields if name not in _TABLES)
 _POLICY = tuple(Policy.model_fields)
 NAMES: tuple[str, ...] = (*_PLAIN, *_POLICY)
 """The names of all settings: as a flag, as a variable after MCP_COMPACTION_, and in TOML."""
+
+MAY_BE_NONE = frozenset(
+    name
+    for name, field in {**Settings.model_fields, **Policy.model_fields}.items()
+    if field.default is not None and NoneType in get_args(field.annotation)
+)
+"""The settings that are a value unless somebody says `none`."""
 
 
 def load_settings(

@@ -12,7 +12,7 @@ from mcp_compaction.api.handles import OpenStore
 from mcp_compaction.compactor import Compactor
 from mcp_compaction.errors import InputError
 from mcp_compaction.projects import find_project
-from mcp_compaction.settings import Settings, load_settings
+from mcp_compaction.settings import MAY_BE_NONE, Settings, load_settings
 from mcp_compaction.wiring import open_compactor
 
 
@@ -27,9 +27,14 @@ def open_store(
     `home`: its folder; without one, the store that the command line and the server use.
     `project`: the folder that sessions and project pins belong to; without one, the repository
     of the working directory. Every setting is a keyword, as window_tokens=200_000, and goes over
-    MCP_COMPACTION_* and the user's settings file.
+    MCP_COMPACTION_* and the user's settings file; None is the default, but where a setting knows
+    none beside another default, as preserve_recent_percent: there it means none.
     """
-    keywords = {name: value for name, value in settings.items() if value is not None}
+    keywords = {
+        name: "none" if value is None else value
+        for name, value in settings.items()
+        if value is not None or name in MAY_BE_NONE
+    }
     if home is not None:
         keywords["home"] = Path(home).expanduser().absolute()
     if project is not None:

@@ -23,7 +23,13 @@ from mcp_compaction.core.compaction.receipt.reasons import (
 )
 from mcp_compaction.core.log.outline import find_boundary_cues
 from mcp_compaction.core.window.fill import Fill, pressure
-from mcp_compaction.errors import CompactionError, InputError, NothingRecorded, UnknownRef
+from mcp_compaction.errors import (
+    CompactionError,
+    InputError,
+    NothingRecorded,
+    StoreError,
+    UnknownRef,
+)
 from mcp_compaction.model import (
     Ask,
     Compaction,
@@ -158,7 +164,7 @@ async def _is_due(work: Workspace, window: FillReading) -> bool:
 async def _relieve_now(work: Workspace, info: SessionInfo, window: FillReading) -> Outcome | None:
     percent = f"{window.fill.percent:.0f} %"
     if pressure(window.fill, window.policy).level == "safety net":
-        logger.warning("%s: %s at %s", SAFETY_NET, info.name, percent)
+        logger.warning("%s: %s: %s full", SAFETY_NET, await _moment_of(work, info), percent)
         await work.note(info, SAFETY_NET, percent)
     if not window.session.info.traits.owns_window:
         return None
@@ -196,12 +202,13 @@ async def report_failure(
     except InputError:
         raise  # what was asked for was wrong: no compaction was tried
     except CompactionError as error:
+        logger.warning("%s: %s: %s", FAILED, await _moment_of(work, info), error)
         await work.note(info, FAILED, str(error))
         raise
     except (MemoryError, RecursionError):
         raise
     except Exception as error:  # compaction never kills its caller
-        logger.exception("a compaction of %s failed", info.name)
+        logger.exception("%s: %s", FAILED, await _moment_of(work, info))
         await work.note(info, FAILED, repr(error))
         name = type(error).__name__
         return Failed(reason="error", error=name, text=explain_error(name))
@@ -243,7 +250,21 @@ async def _make(
 async def _save(work: Workspace, info: SessionInfo, outcome: Compaction) -> bool:
     """Save a compaction; False where the view is another by now."""
     done = Event(name=COMPLETED, at=work.now(), detail=outcome.receipt.ref)
-    return await work.store.save(info.id, outcome, done)
+    is_saved = await work.store.save(info.id, outcome, done)
+    if is_saved:
+        moment, receipt = await _moment_of(work, info), outcome.receipt
+        freed = f"{receipt.ref}, {receipt.before:,} -> {receipt.after:,} tokens"
+        logger.info("%s: %s: %s", COMPLETED, moment, freed)
+    return is_saved
+
+
+async def _moment_of(work: Workspace, info: SessionInfo) -> str:
+    """Whose window it is, and after how many answers of its model."""
+    try:
+        iteration = str(await work.store.count_answers(info.id))
+    except StoreError:
+        iteration = "unknown"
+    return f"{info.agent or info.name}, iteration {iteration}"
 
 
 async def _mask_if_wanted(work: Workspace, info: SessionInfo, ask: Ask) -> Ask:

@@ -150,6 +150,13 @@ def originals(
     return tuple(Original(session=name, message=to_message(row)) for row in rows)
 
 
+def count_answers(connection: sqlite3.Connection, session: int) -> int:
+    """How often the model has answered in that session."""
+    query = "SELECT count(*) FROM message WHERE session = ? AND role = 'assistant'"
+    (number,) = connection.execute(query, (session,)).fetchone()
+    return number
+
+
 def messages_of_calls(
     connection: sqlite3.Connection, scope: Scope, calls: Sequence[str]
 ) -> tuple[tuple[int, ...], ...]:

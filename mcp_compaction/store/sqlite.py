@@ -217,6 +217,10 @@ class SqliteStore:
         """Messages of one session by number, or those after a number."""
         return await self._read(lambda c: log.originals(c, scope, seqs, after, limit))
 
+    async def count_answers(self, session: int) -> int:
+        """How often the model has answered in that session."""
+        return await self._read(lambda c: log.count_answers(c, session))
+
     async def messages_of_calls(
         self, scope: Scope, calls: Sequence[str]
     ) -> tuple[tuple[int, ...], ...]:

@@ -205,7 +205,7 @@ def stats_text(
     by_agent: bool = True,
     hooked: HookedChat | None = None,
 ) -> str:
-    """Pins in their words, then fill, room, advice, and what this host can shrink.
+    """Pins in their words, then advice, and what this host can shrink; who answers adds the fill.
 
     `by_agent`: the agent decides when to compress; else the system does.
     """
@@ -232,20 +232,18 @@ def stats_text(
         lines.append(_describe_regret(found.regret))
     lines.append(_describe_window(info, mode, by_agent))
     lines += [f"m{p.first}..m{p.last} {p.about}, {kilo(fill.scaled(p.tokens))}" for p in passages]
-    if mode == "own" and info.messages:
-        lines.append(fill_line(fill))
     return "\n".join(lines)
 
 
 def _fill_lines(found: Stats, mode: Mode, by_agent: bool, hooked: HookedChat | None) -> list[str]:
-    """How full the window is, as far as anybody knows, and what compressing would free."""
+    """What fills a window of ours and what compressing would free; else what is not known."""
     info, fill = found.info, found.fill
     if mode == "own" and info.messages:
         parts = [f"{name} {kilo(fill.scaled(tokens))}" for name, tokens in fill.parts if tokens]
         gain = _describe_gain(found.would_free, by_agent)
         return [f"parts: {', '.join(parts)}", gain, *_advice_on(found.pressure, fill, by_agent)]
     if hooked is not None and hooked.is_fill_reported:
-        return [hooked.describe_fill(fill.tokens)]
+        return []
     if info.messages:
         recorded = f"{info.messages} messages, {kilo(fill.tokens)} tokens in view"
         return [f"fill: unknown, the window is the host's; recorded are {recorded}"]

@@ -13,7 +13,7 @@ from mcp_compaction.tools.schemas import slim
 
 Session = Annotated[str | None, Field(description="Session name, if not the current chat's.")]
 
-Reason = Annotated[str, Field(description="Why now, e.g. the finished task.")]
+Reason = Annotated[str, Field(description="Why now, e.g. task done.")]
 OwnDigest = Annotated[
     str | None,
     Field(
@@ -21,7 +21,7 @@ OwnDigest = Annotated[
         "FACTS, CONSTRAINTS, OPEN, NEXT. Needed where the host records nothing."
     ),
 ]
-Focus = Annotated[str | None, Field(description="What matters most next.")]
+Focus = Annotated[str | None, Field(description="What matters next.")]
 How = Annotated[Strategy, Field(description="archive: refs and index only, no prose.")]
 PreserveMarkers = Annotated[bool, Field(description="Keep stated doubts.")]
 Span = Annotated[str | None, Field(description='Only these, e.g. "m12..m40".')]
@@ -82,9 +82,9 @@ class Arguments(BaseModel):
 
 
 class CompressContext(Arguments):
-    """Shrink the context: old steps become a checked digest; the archive keeps everything.
+    """Shrink the context: old steps become a checked digest; recent turns stay.
 
-    Good at a task boundary or before a large input. Returns a receipt with undo.
+    Good at a task boundary, before a large input, after key findings. The receipt has undo.
     """
 
     reason: Reason

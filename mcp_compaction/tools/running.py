@@ -58,8 +58,6 @@ async def run_tool(session: OpenSession, name: str, given: Mapping[str, Any]) ->
         place = {"--project": session.info.project, "--session": session.name}
         text = complete(str(error), typed_command(os.environ.get("PATH")), place)
         return ToolAnswer(text, is_error=True)
-    if name == name_of(ContextStats):  # it says the fill itself
-        return done
     fill = await session.store.compactor.fill_shown(session.info)
     return done if fill is None else done._replace(text=f"{done.text}\n{answers.fill_line(fill)}")
 

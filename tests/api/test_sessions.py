@@ -154,6 +154,12 @@ async def test_keywords_go_over_variables_and_the_folder_may_be_relative(
     assert not (tmp_path / "elsewhere").exists()
 
 
+async def test_none_unsets_what_a_setting_may_be_without_and_is_the_default_elsewhere() -> None:
+    async with open_store(preserve_recent_percent=None, release_percent=None) as store:
+        assert store.settings.policy.preserve_recent_percent is None
+        assert store.settings.policy.release_percent == 60
+
+
 async def test_the_project_is_the_one_named_else_the_repository_one_works_in(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

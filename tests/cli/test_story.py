@@ -36,6 +36,7 @@ def test_a_session_is_recorded_compressed_shown_recalled_restored_and_forgotten(
         "p1 pinned (constraint, project, until "
     )
     assert "Nothing was changed." in shell.done("compress", "--dry-run")
+    assert "Nothing was changed." in shell.done("compress", "--no-preserve-markers", "--dry-run")
     assert "boundary: none" in shell.done("show")
     receipt = shell.done("compress", "--reason", "tests are green", "--focus", "the limiter")
     assert receipt.startswith("c1 done: ")

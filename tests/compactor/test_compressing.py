@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
+import re
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from mcp_compaction.compactor import COMPLETED, FAILED, Compactor
+from mcp_compaction.compactor import COMPLETED, FAILED, SAFETY_NET, Compactor
 from mcp_compaction.core.policy import PRESETS, Policy
 from mcp_compaction.errors import (
     InputError,
@@ -122,7 +124,7 @@ async def test_what_must_not_be_swallowed_is_raised_and_changes_nothing(
 
 
 async def test_an_unexpected_failure_is_an_answer_and_an_event_not_a_crash(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     def burst(*_: object) -> None:
         raise ZeroDivisionError("a bug")
@@ -136,6 +138,25 @@ async def test_an_unexpected_failure_is_an_answer_and_an_event_not_a_crash(
         assert (outcome.reason, outcome.error) == ("error", "ZeroDivisionError")
         monkeypatch.undo()
         assert dict((await compactor.stats(info)).events) == {FAILED: 1}
+        (logged,) = caplog.messages
+        assert re.fullmatch(FAILED + r": work, iteration [1-9]\d*", logged)
+
+
+async def test_a_compaction_and_the_net_are_logged_by_name_with_agent_and_iteration(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "mcp_compaction.compactor")
+    async with open_session(tmp_path, name="researcher") as (compactor, info):
+        await record_long(compactor, info)
+        answers = (await compactor.context(info))["messages"]
+        said = sum(message["role"] == "assistant" for message in answers)
+        outcome = await compactor.relieve(info)
+    assert isinstance(outcome, Compaction)
+    before, after = outcome.receipt.before, outcome.receipt.after
+    net, done = caplog.messages
+    assert net.startswith(f"{SAFETY_NET}: researcher, iteration {said}: ")
+    sizes = f"c1, {before:,} -> {after:,} tokens"
+    assert done == f"{COMPLETED}: researcher, iteration {said}: {sizes}"
 
 
 async def test_a_refusal_makes_no_summarizer_call(tmp_path: Path) -> None:

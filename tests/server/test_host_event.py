@@ -207,6 +207,15 @@ async def test_a_rule_that_the_hosts_summary_lost_is_back_at_the_next_prompt_onc
         assert "Always run the linter" not in second
 
 
+TOOLS_THAT_ANSWER: dict[str, dict[str, Any]] = {
+    "context_stats": {},
+    "recall_archived": {"query": "limiter"},
+    "pin_constraint": {"text": "Keep the tests green."},
+    "unpin_constraint": {"ref": "p1"},
+    "compress_context": {"reason": "task done"},
+}
+
+
 async def test_the_fill_is_told_near_the_limit_once_a_step(tmp_path: Path) -> None:
     async with claude_code(tmp_path) as chat:
         seen: list[str] = []
@@ -216,7 +225,9 @@ async def test_the_fill_is_told_near_the_limit_once_a_step(tmp_path: Path) -> No
         assert seen[0] == seen[2] == ""
         assert seen[1].startswith("context 87 % full, 8.7k of the 10k tokens as window_tokens is")
         assert seen[3].startswith("context 92 % full")
-        assert "fill: 9.2k of 10k tokens (92 %" in await chat.talk.say("context_stats")
+        for tool, arguments in TOOLS_THAT_ANSWER.items():
+            said = await chat.talk.say(tool, **arguments)
+            assert said.splitlines()[-1].startswith("fill: 9.2k of 10k tokens (92 %"), said
 
 
 async def tell_fill(chat: Chat, tokens: int, model: str = "claude-opus-5-5") -> tuple[str, str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from argparse import ArgumentParser, Namespace
+from argparse import ArgumentParser, BooleanOptionalAction, Namespace
 from typing import get_args
 
 from mcp_compaction.cli.console.arguments import add_place, add_session
@@ -39,6 +39,12 @@ def add_arguments(parser: ArgumentParser) -> None:
         choices=get_args(Strategy),
         default="summarize",
         help="summarize: digests with prose (default); archive: index and refs only",
+    )
+    parser.add_argument(
+        "--preserve-markers",
+        action=BooleanOptionalAction,
+        default=True,
+        help="keep messages with stated doubts word for word (default); --no-… does not",
     )
     parser.add_argument("--span", metavar="M..M", help="only these messages, as m12..m40")
     parser.add_argument(
@@ -83,6 +89,7 @@ def _ask(args: Namespace, call: Invocation) -> Ask:
         digest=None if args.digest is None else read_text(args.digest, call.stdin),
         focus=args.focus,
         strategy=args.strategy,
+        preserve_markers=args.preserve_markers,
         span=None if args.span is None else parse_span(args.span),
         target_percent=percent,
         dry_run=args.dry_run,

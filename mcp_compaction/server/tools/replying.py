@@ -11,10 +11,11 @@ from mcp_compaction.compactor import Compactor
 from mcp_compaction.core.log.pinned import pinned_block
 from mcp_compaction.errors import InputError
 from mcp_compaction.formats.thinking import may_be_bound
-from mcp_compaction.model import Compaction, JsonObject, Session, SessionInfo
+from mcp_compaction.model import Compaction, JsonObject, Mode, Session, SessionInfo
 from mcp_compaction.server.state import State, state_of
 from mcp_compaction.tools import answers
 from mcp_compaction.tools.directive import directive, without_thinking_of, words_of_layout
+from mcp_compaction.tools.hooked_answers import HookedChat
 from mcp_compaction.tools.system_answers import relief_text
 
 Ctx = Context[State]
@@ -36,7 +37,6 @@ async def reply(
     *,
     asked: str | None,
     shows_pins: bool = False,
-    has_fill: bool = False,
     facts: dict[str, Any] | None = None,
 ) -> CallToolResult:
     """A text with what belongs around it; its last line the fill where that is known.
@@ -44,7 +44,7 @@ async def reply(
     What came of relieving the session meanwhile is told in the first answer after its end.
 
     `asked`: the session as it was named. `shows_pins`: where the window is not the caller's own,
-    the pins come first. `has_fill`: the text says it already. `facts`: for a page beside the text.
+    the pins come first. `facts`: for a page beside the text.
     """
     state = state_of(ctx)
     compactor = await state.compactor()
@@ -62,12 +62,40 @@ async def reply(
     if is_guessed and info is not None and state.told_session != info.id:
         lines.append(answers.only_session_line(info))
         state.told_session = info.id
-    if not has_fill and info is not None and state.mode(ctx, info) == "own":
-        fill = await compactor.fill_shown(info)
-        if fill is not None:
-            lines.append(answers.fill_line(fill))
+    if info is not None:
+        lines += await _fill_last(state, compactor, info, state.mode(ctx, info))
     whole = {**(meta or {}), **(facts or {})} or None
     return CallToolResult(content=[TextContent(type="text", text="\n".join(lines))], _meta=whole)
+
+
+async def _fill_last(
+    state: State, compactor: Compactor, info: SessionInfo, mode: Mode
+) -> list[str]:
+    """The line that tells the fill: of a window of ours, or as the host reports it."""
+    fill = await compactor.fill_shown(info)
+    if fill is None:
+        return []
+    if mode == "own":
+        return [answers.fill_line(fill)]
+    hooked = await hooked_chat(state, compactor, info, fill.tokens)
+    is_told = hooked is not None and hooked.is_fill_reported
+    return [hooked.describe_fill(fill.tokens)] if hooked is not None and is_told else []
+
+
+async def hooked_chat(
+    state: State, compactor: Compactor, info: SessionInfo, tokens: int
+) -> HookedChat | None:
+    """What is known of a chat of which its host tells; None where no host does."""
+    is_reported = (await compactor.load_window(info)).calibration.reported > 0
+    served = state.mod.limit_of(info.host_session)
+    if served is not None:
+        return HookedChat(info.host, is_reported, served, "where it compacts by itself")
+    if not state.events.has_heard_of(info.host_session):
+        return None
+    limit = await state.events.find_limit(compactor, info, tokens)
+    if limit is None:
+        return HookedChat(info.host, is_reported, None)
+    return HookedChat(info.host, is_reported, limit.tokens, limit.describe())
 
 
 async def _pins_first(state: State, compactor: Compactor, info: SessionInfo | None) -> list[str]:
