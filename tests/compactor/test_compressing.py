@@ -148,8 +148,8 @@ async def test_a_compaction_and_the_net_are_logged_by_name_with_agent_and_iterat
     caplog.set_level(logging.INFO, "mcp_compaction.compactor")
     async with open_session(tmp_path, name="researcher") as (compactor, info):
         await record_long(compactor, info)
-        answers = (await compactor.context(info))["messages"]
-        said = sum(message["role"] == "assistant" for message in answers)
+        shown = (await compactor.load(info)).messages
+        said = sum(message.role == "assistant" for message in shown)
         outcome = await compactor.relieve(info)
     assert isinstance(outcome, Compaction)
     before, after = outcome.receipt.before, outcome.receipt.after
