@@ -198,9 +198,9 @@ class Twins(Value):
 class Health(Value):
     """What there is to know about the store's state."""
 
-    path: str
+    place: str  # fit to be shown: without a password
+    engine: str  # and its version
     schema_version: int
-    sqlite_version: str
     size_bytes: int
     sessions: int
     messages: int
@@ -211,8 +211,8 @@ class Health(Value):
     )  # the masks that stand in place of secrets, by kind
 
 
-class Store(Protocol):
-    """Sessions that survive the process; each writing method is one transaction."""
+class Log(Protocol):
+    """Sessions and what was said in them: appended to in order, never rewritten."""
 
     async def open_session(
         self, key: SessionKey, traits: Traits, now: datetime
@@ -263,69 +263,6 @@ class Store(Protocol):
         """Note that the host itself tells of these messages, so that they are the user's."""
         ...
 
-    async def save_view(
-        self, session: int, view: View, base_version: int, event: Event | None = None
-    ) -> bool:
-        """Show a session by another view, without a compaction; False if its view has changed."""
-        ...
-
-    async def calibrate(self, session: int, counted: int, reported: int) -> None:
-        """Note our count of the window beside the provider's count of the same window."""
-        ...
-
-    async def load(self, session: int, now: datetime, view: View | None = None) -> Session:
-        """The session at this moment, seen through its newest view or through the one given."""
-        ...
-
-    async def count_window(
-        self, session: int, now: datetime, known: WindowCount | None = None
-    ) -> WindowCount:
-        """The count of a window; where its view is the known one, only what came since is read."""
-        ...
-
-    async def save(self, session: int, compaction: Compaction, event: Event | None = None) -> bool:
-        """Save view, digests, receipt, search rows and event; False if the view has changed."""
-        ...
-
-    async def save_prepared(self, session: int, prepared: Compaction) -> bool:
-        """Keep a view and its digests beside the shown view; False if that one has changed."""
-        ...
-
-    async def prepared_view(self, session: int) -> View | None:
-        """The view that was prepared beside the shown one; None where that has changed since."""
-        ...
-
-    def compacting(self, session: int, patience: float) -> AbstractAsyncContextManager[bool]:
-        """Claims the session: no other process compacts it inside the block.
-
-        It gives False if another still does after so many seconds; a dead owner holds nothing.
-        """
-        ...
-
-    def is_compacting(self, session: int) -> bool:
-        """Whether somebody compacts that session now."""
-        ...
-
-    async def view(self, session: int, version: int) -> View:
-        """A view of that session as it once was: one of the newest, or the base of a receipt."""
-        ...
-
-    async def not_shown(self, session: int, seqs: Sequence[int]) -> tuple[int, ...]:
-        """Which of these messages the newest view no longer shows; none without a compaction."""
-        ...
-
-    async def shown_whole(self, session: int, seqs: Sequence[int]) -> tuple[int, ...]:
-        """Which of these messages the newest view shows whole; none without a compaction."""
-        ...
-
-    async def digests(self, session: int) -> tuple[Digest, ...]:
-        """All digests of that session, oldest first."""
-        ...
-
-    async def receipts(self, session: int) -> tuple[tuple[Receipt, int], ...]:
-        """All receipts, oldest first, each with the version of the view it was made from."""
-        ...
-
     async def originals(
         self, scope: Scope, seqs: Sequence[int] = (), after: int = 0, limit: int = 1000
     ) -> tuple[Original, ...]:
@@ -342,64 +279,8 @@ class Store(Protocol):
         """For each id of a tool call the messages of one session with the call and its result."""
         ...
 
-    async def requests_with(self, scope: Scope, text: str, limit: int) -> tuple[Original, ...]:
-        """User messages of one session that may hold a text: the host's first, then the oldest.
-
-        Up to the limit, every message that holds the text as whole sentences is among them.
-        """
-        ...
-
-    async def find(self, scope: Scope, query: SearchQuery) -> Matches:
-        """Where each term of a query stands."""
-        ...
-
-    async def read(
-        self, scope: Scope, query: SearchQuery, wanted: Sequence[Worth]
-    ) -> tuple[Hit, ...]:
-        """The texts of what is worth reading, in that order; only what the query may see."""
-        ...
-
-    async def list_passages(self, scope: Scope, query: SearchQuery, limit: int) -> tuple[Hit, ...]:
-        """The passages that a query means by its qualifiers alone, in order."""
-        ...
-
-    async def search_many(
-        self, scope: Scope, queries: Sequence[SearchQuery], limit: int
-    ) -> tuple[tuple[int, ...], ...]:
-        """For each query the numbers of the messages that match best; one round trip."""
-        ...
-
-    async def pins(self, scope: Scope, now: datetime, released: bool = False) -> tuple[Pin, ...]:
-        """The pins in force in the scope: its own, its project's and the global ones."""
-        ...
-
-    async def add_pin(self, session: int, pin: NewPin, now: datetime) -> Pin:
-        """Keep a pin, releasing the one it supersedes."""
-        ...
-
-    async def change_pins(
-        self, session: int, decide: Callable[[tuple[Pin, ...]], PinChange], now: datetime
-    ) -> Pin | None:
-        """Change the pins in force in a session as `decide` says when it is shown them, in one
-        transaction; the new pin, if any. `decide` runs on another thread."""
-        ...
-
-    async def release_pin(self, scope: Scope, number: int, now: datetime) -> None:
-        """Take a pin out of force; its text stays findable."""
-        ...
-
-    async def renew_facts(self, numbers: Sequence[int], now: datetime, expires: datetime) -> None:
-        """Note that a session used these project facts, which are to last until a moment."""
-        ...
-
-    async def unannounced_pins(
-        self, project: str, session: int | None, now: datetime
-    ) -> tuple[Pin, ...]:
-        """The pins for the project or for everywhere that no other session was told of yet."""
-        ...
-
-    async def mark_announced(self, project: str, numbers: Sequence[int]) -> None:
-        """Note that the project's sessions were told of these pins."""
+    async def calibrate(self, session: int, counted: int, reported: int) -> None:
+        """Note our count of the window beside the provider's count of the same window."""
         ...
 
     async def add_event(self, session: int, event: Event) -> None:
@@ -429,12 +310,147 @@ class Store(Protocol):
         """Keep the beginnings of thinking blocks; None: nothing is to be known of one."""
         ...
 
+
+class Views(Protocol):
+    """What a session shows, what stands for what left it, and who is about to change that."""
+
+    async def load(self, session: int, now: datetime, view: View | None = None) -> Session:
+        """The session at this moment, seen through its newest view or through the one given."""
+        ...
+
+    async def count_window(
+        self, session: int, now: datetime, known: WindowCount | None = None
+    ) -> WindowCount:
+        """The count of a window; where its view is the known one, only what came since is read."""
+        ...
+
+    async def save(self, session: int, compaction: Compaction, event: Event | None = None) -> bool:
+        """Save view, digests, receipt, search rows and event; False if the view has changed."""
+        ...
+
+    async def save_view(
+        self, session: int, view: View, base_version: int, event: Event | None = None
+    ) -> bool:
+        """Show a session by another view, without a compaction; False if its view has changed."""
+        ...
+
+    async def save_prepared(self, session: int, prepared: Compaction) -> bool:
+        """Keep a view and its digests beside the shown view; False if that one has changed."""
+        ...
+
+    async def prepared_view(self, session: int) -> View | None:
+        """The view that was prepared beside the shown one; None where that has changed since."""
+        ...
+
+    def compacting(self, session: int, patience: float) -> AbstractAsyncContextManager[bool]:
+        """Claims the session: no other process compacts it inside the block.
+
+        It gives False if another still does after so many seconds; a dead owner holds nothing.
+        """
+        ...
+
+    async def is_compacting(self, session: int) -> bool:
+        """Whether somebody compacts that session now."""
+        ...
+
+    async def view(self, session: int, version: int) -> View:
+        """A view of that session as it once was: one of the newest, or the base of a receipt."""
+        ...
+
+    async def not_shown(self, session: int, seqs: Sequence[int]) -> tuple[int, ...]:
+        """Which of these messages the newest view no longer shows; none without a compaction."""
+        ...
+
+    async def shown_whole(self, session: int, seqs: Sequence[int]) -> tuple[int, ...]:
+        """Which of these messages the newest view shows whole; none without a compaction."""
+        ...
+
+    async def digests(self, session: int) -> tuple[Digest, ...]:
+        """All digests of that session, oldest first."""
+        ...
+
+    async def receipts(self, session: int) -> tuple[tuple[Receipt, int], ...]:
+        """All receipts, oldest first, each with the version of the view it was made from."""
+        ...
+
+
+class Pins(Protocol):
+    """Pins: kept word for word until they are released."""
+
+    async def pins(self, scope: Scope, now: datetime, released: bool = False) -> tuple[Pin, ...]:
+        """The pins in force in the scope: its own, its project's and the global ones."""
+        ...
+
+    async def add_pin(self, session: int, pin: NewPin, now: datetime) -> Pin:
+        """Keep a pin, releasing the one it supersedes."""
+        ...
+
+    async def change_pins(
+        self, session: int, decide: Callable[[tuple[Pin, ...]], PinChange], now: datetime
+    ) -> Pin | None:
+        """Change the pins in force in a session as `decide` says when it is shown them, in one
+        transaction; the new pin, if any. `decide` may run on another thread, and more than once."""
+        ...
+
+    async def release_pin(self, scope: Scope, number: int, now: datetime) -> None:
+        """Take a pin out of force; its text stays findable."""
+        ...
+
+    async def renew_facts(self, numbers: Sequence[int], now: datetime, expires: datetime) -> None:
+        """Note that a session used these project facts, which are to last until a moment."""
+        ...
+
+    async def unannounced_pins(
+        self, project: str, session: int | None, now: datetime
+    ) -> tuple[Pin, ...]:
+        """The pins for the project or for everywhere that no other session was told of yet."""
+        ...
+
+    async def mark_announced(self, project: str, numbers: Sequence[int]) -> None:
+        """Note that the project's sessions were told of these pins."""
+        ...
+
+
+class Index(Protocol):
+    """Where words stand; what is worth reading is decided by the core."""
+
+    async def find(self, scope: Scope, query: SearchQuery) -> Matches:
+        """Where each term of a query stands."""
+        ...
+
+    async def read(
+        self, scope: Scope, query: SearchQuery, wanted: Sequence[Worth]
+    ) -> tuple[Hit, ...]:
+        """The texts of what is worth reading, in that order; only what the query may see."""
+        ...
+
+    async def list_passages(self, scope: Scope, query: SearchQuery, limit: int) -> tuple[Hit, ...]:
+        """The passages that a query means by its qualifiers alone, in order."""
+        ...
+
+    async def search_many(
+        self, scope: Scope, queries: Sequence[SearchQuery], limit: int
+    ) -> tuple[tuple[int, ...], ...]:
+        """For each query the numbers of the messages that match best; one round trip."""
+        ...
+
+    async def requests_with(self, scope: Scope, text: str, limit: int) -> tuple[Original, ...]:
+        """User messages of one session that may hold a text: the host's first, then the oldest.
+
+        Up to the limit, every message that holds the text as whole sentences is among them.
+        """
+        ...
+
     async def twins(self, scope: Scope, seq: int, within: Scope) -> Twins:
         """The messages within a scope that hold all that one message of a session says."""
         ...
 
+
+class Admin(Protocol):
+    """What an owner does with a store as a whole."""
+
     async def forget(self, scope: Scope, seqs: Sequence[int], now: datetime) -> Forgotten:
-        """Remove messages, or without any a session or a project, so that no byte is left."""
+        """Remove messages, or without any a session or a project; no query finds them again."""
         ...
 
     async def backup(self, target: Path) -> None:
@@ -450,8 +466,15 @@ class Store(Protocol):
         ...
 
     async def close(self) -> None:
-        """Let go of the file."""
+        """Let go of whatever the store is kept in."""
         ...
+
+
+class Store(Log, Views, Pins, Index, Admin, Protocol):
+    """Sessions that survive the process; each writing method is one transaction.
+
+    What every store has to hold is in `tests/store/contract/`.
+    """
 
 
 class Summarizer(Protocol):

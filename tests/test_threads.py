@@ -143,7 +143,7 @@ async def test_who_waits_too_long_is_told_what_is_under_way(
         slow = compactor.with_summarizer(lambda _: held)
         first = asyncio.create_task(slow.compress(info, Ask(reason="first")))
         await held.was_asked.wait()
-        assert compactor.is_compacting(info)
+        assert await compactor.is_compacting(info)
         second = await compactor.compress(info, Ask(reason="second", force=True))
         assert second.kind == "refusal"
         assert second.text.startswith(
@@ -154,4 +154,4 @@ async def test_who_waits_too_long_is_told_what_is_under_way(
         assert (await compactor.compress(info, Ask(reason="x", dry_run=True))).kind == "projection"
         held.may_go_on.set()
         assert isinstance(await first, Compaction)
-        assert not compactor.is_compacting(info)
+        assert not await compactor.is_compacting(info)

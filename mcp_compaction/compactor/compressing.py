@@ -78,7 +78,7 @@ async def run_alone(
     progress: Progress = ignore_progress,
 ) -> T | Refusal | Failed:
     """Run a compaction while no other process compacts the session, or say why not."""
-    if work.store.is_compacting(info.id):
+    if await work.store.is_compacting(info.id):
         await progress("waiting for another compaction of this session")
     async with work.store.compacting(info.id, _PATIENCE) as is_ours:
         if not is_ours:

@@ -367,9 +367,9 @@ class Compactor:
 
         return await host_summaries.check(self._work, info, summary, beside)
 
-    def is_compacting(self, info: SessionInfo) -> bool:
+    async def is_compacting(self, info: SessionInfo) -> bool:
         """Whether a session is being compacted now, in whatever process."""
-        return self._store.is_compacting(info.id)
+        return await self._store.is_compacting(info.id)
 
     async def foresee(self, info: SessionInfo, ask: Ask) -> SummaryRequest | None:
         """The first digest that compressing would ask a summarizer for; none where it asks none."""

@@ -28,9 +28,9 @@ def health(connection: sqlite3.Connection, path: Path, why_read_only: str | None
     (sessions,) = connection.execute("SELECT count(*) FROM session").fetchone()
     (messages,) = connection.execute("SELECT count(*) FROM message").fetchone()
     return Health(
-        path=str(path),
+        place=str(path),
+        engine=f"SQLite {sqlite3.sqlite_version}",
         schema_version=version if isinstance(version, int) else 0,
-        sqlite_version=sqlite3.sqlite_version,
         size_bytes=sum(file.stat().st_size for file in _list_files(path)),
         sessions=sessions,
         messages=messages,

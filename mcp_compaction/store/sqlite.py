@@ -187,7 +187,7 @@ class SqliteStore:
         """Claims the session inside the block; False if another process still compacts it."""
         return hold_claim(self.path, session, patience)
 
-    def is_compacting(self, session: int) -> bool:
+    async def is_compacting(self, session: int) -> bool:
         """Whether somebody compacts that session now."""
         return is_claimed(self.path, session)
 

@@ -109,7 +109,7 @@ async def compact_now(home: Path) -> tuple[bool, bool]:
     """Whether somebody else compacts the session, and whether it can be compacted."""
     async with compactor_of(home) as compactor:
         info: SessionInfo = await compactor.find("/busy", "work")
-        was_claimed = compactor.is_compacting(info)
+        was_claimed = await compactor.is_compacting(info)
         outcome = await compactor.compress(info, Ask(reason="x", force=True))
         return was_claimed, isinstance(outcome, Compaction)
 

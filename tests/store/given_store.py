@@ -35,7 +35,7 @@ from mcp_compaction.model import (
     Trimmed,
     View,
 )
-from mcp_compaction.ports import Batch, Scope, SessionKey
+from mcp_compaction.ports import Batch, Scope, SessionKey, Store
 from mcp_compaction.store.connect import connect
 from mcp_compaction.store.health import health
 from mcp_compaction.store.sqlite import SqliteStore, open_store
@@ -169,7 +169,7 @@ def with_store(
     return asyncio.run(main())
 
 
-async def new_session(store: SqliteStore, key: SessionKey = KEY) -> int:
+async def new_session(store: Store, key: SessionKey = KEY) -> int:
     """The id of the session of a key."""
     info, _ = await store.open_session(key, Traits(), NOW)
     return info.id
@@ -234,7 +234,7 @@ def is_writable_now(path: Path) -> bool:
         return True
 
 
-async def matching(store: SqliteStore, scope: Scope, word: str) -> tuple[Hit, ...]:
+async def matching(store: Store, scope: Scope, word: str) -> tuple[Hit, ...]:
     """The passages that hold a word, as recall ranks them."""
     query = SearchQuery(terms=(word,))
     return await store.read(scope, query, rank(await store.find(scope, query)))

@@ -24,8 +24,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from mcp_compaction.core.recall.rank import rank
-from mcp_compaction.errors import UnknownSession
-from mcp_compaction.model import Hit, SearchQuery, Spoken
+from mcp_compaction.model import Hit, SearchQuery
 from mcp_compaction.ports import NewPin, Scope, SessionKey
 from mcp_compaction.store import search
 from mcp_compaction.store.connect import connect
@@ -93,57 +92,6 @@ def find(path: Path, scope: Scope, query: SearchQuery) -> list[str]:
         return [hit.ref for hit in hits(connection, scope, query) if not hit.is_beside]
 
 
-def test_words_are_found_in_any_form(filled: tuple[Path, int, int]) -> None:
-    path, mine, _ = filled
-    assert set(find(path, here(mine), SearchQuery(terms=("login",)))) == {"m1", "m4"}
-    assert find(path, here(mine), SearchQuery(terms=("src/auth/login.py",))) == ["m1"]
-    assert find(path, here(mine), SearchQuery(terms=("e4711", "nonsense"))) == ["m3"]
-    assert find(path, here(mine), SearchQuery(terms=("root",))) == ["p1"]
-    assert find(path, here(mine), SearchQuery(terms=("nonsense",))) == []
-    assert find(path, here(mine), SearchQuery(terms=())) == []
-
-
-def test_a_search_can_be_narrowed(filled: tuple[Path, int, int]) -> None:
-    path, mine, _ = filled
-    words = ("login", "auth", "E4711", "root")
-
-    def narrowed(**how: object) -> set[str]:
-        query = SearchQuery.model_validate({"terms": words, **how})
-        return set(find(path, here(mine), query))
-
-    assert narrowed() == {"m1", "m2", "m3", "m4", "p1"}
-    assert narrowed(roles=("assistant",)) == {"m2", "m4"}
-    assert narrowed(roles=("pin",)) == {"p1"}
-    assert narrowed(tools=("bash",)) == {"m2", "m3"}
-    assert narrowed(since=NOW + timedelta(minutes=1)) == {"p1"}
-    assert narrowed(until=NOW) == {"m1", "m2", "m3", "m4"}
-
-
-def test_many_queries_are_answered_at_once(filled: tuple[Path, int, int]) -> None:
-    path, mine, _ = filled
-    queries = [SearchQuery(terms=(term,)) for term in ("E4711", "", "login", "nonsense", "root")]
-    with closing(connect(path, deadline=5)) as connection:
-        assert search_many(connection, here(mine), queries, 5) == ((3,), (), (1, 4), (), ())
-        assert search_many(connection, here(mine), queries[2:3], 1) == ((4,),)
-
-
-def test_no_row_of_another_project_is_seen(filled: tuple[Path, int, int]) -> None:
-    path, mine, theirs = filled
-    query = SearchQuery(terms=("login", "auth", "E4711", "root"))
-    with closing(connect(path, deadline=5)) as connection:
-        everywhere = hits(connection, Scope(project=None), query)
-        assert len(everywhere) == 10
-        assert not any("/other" in hit.text for hit in hits(connection, here(), query))
-        assert hits(connection, Scope(project="/nowhere"), query) == ()
-        for work in (
-            lambda: hits(connection, here(theirs), query),
-            lambda: search_many(connection, here(theirs), [query], 5),
-        ):
-            with pytest.raises(UnknownSession):
-                work()
-        assert hits(connection, Scope(project=None, session=mine), query)
-
-
 @settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(terms=st.lists(ANY_TEXT, max_size=8).map(tuple))
 def test_any_text_is_a_safe_query(filled: tuple[Path, int, int], terms: tuple[str, ...]) -> None:
@@ -154,54 +102,12 @@ def test_any_text_is_a_safe_query(filled: tuple[Path, int, int], terms: tuple[st
         search_many(connection, here(mine), [query, query], 5)
 
 
-def test_operators_are_words(filled: tuple[Path, int, int]) -> None:
-    path, mine, _ = filled
-    for operator in ("AND", "OR", "NOT"):
-        assert find(path, here(mine), SearchQuery(terms=(operator,))) == ["m3"]
-
-
 def test_at_most_64_terms_are_looked_for(filled: tuple[Path, int, int]) -> None:
     path, mine, _ = filled
     words = tuple(f"w{number}" for number in range(100))
     with closing(connect(path, deadline=5)) as connection:
         found = search.find(connection, here(mine), SearchQuery(terms=words))
     assert [terms.term for terms in found.terms] == list(words[:64])
-
-
-async def test_names_are_found_whole_in_parts_and_as_they_are_written_elsewhere(
-    tmp_path: Path,
-) -> None:
-    async with opened(tmp_path / "store.db") as store:
-        session = await new_session(store)
-        await store.append(
-            session,
-            batch(
-                said("see src/net/half_open.py and retryLater()"),
-                said("the fix is 3f9a2b77c1d0, and 3F9A2B88 is another"),
-                said("我们决定用数据库，他们用E4711缓存"),
-            ),
-            NOW,
-        )
-
-        async def first(term: str, is_start: bool = False) -> list[int]:
-            found = await store.find(here(session), SearchQuery(terms=(term,), is_start=is_start))
-            return sorted({match.number for terms in found.terms for match in terms.matches})
-
-        for term in (
-            "src/net/half_open.py",
-            "half_open",
-            "halfOpen",
-            "half_open.py",
-            "retry_later",
-        ):
-            assert await first(term) == [1], term
-        for term in ("3f9a2b", "3f9a2b77c1", "3F9A2B8"):
-            assert await first(term) == [2], term
-        for term in ("数据库", "决定", "库，他", "缓", "存", "E4711", "用E4711缓"):
-            assert await first(term) == [3], term
-        for term in ("half_closed.py", "3f9a2b9", "库存", "hal"):
-            assert await first(term) == [], term
-        assert await first("hal", is_start=True) == [1]
 
 
 def test_a_mark_of_the_index_is_no_word(filled: tuple[Path, int, int]) -> None:
@@ -229,18 +135,3 @@ async def test_of_a_word_that_stands_everywhere_the_newest_and_the_telling_place
         assert 4 in [worth.row for worth in rank(both)]
         turned = await store.find(here(session), SearchQuery(terms=("build", "error")))
         assert set(turned.terms) == set(both.terms)  # no word counts more for coming first
-
-
-async def test_a_match_says_which_passage_it_is_and_how_many_its_message_has(
-    tmp_path: Path,
-) -> None:
-    path = tmp_path / "store.db"
-    pieces = tuple(Spoken("user", text) for text in ("word0", "between", "word2"))
-    long = said("word0 between word2").model_copy(update={"passages": pieces})
-    async with opened(path) as store:
-        session = await new_session(store)
-        await store.append(session, batch(said("word0"), long, said("word2")), NOW)
-    with closing(connect(path, deadline=5)) as connection:
-        found = search.find(connection, here(session), SearchQuery(terms=("word0", "word2")))
-    places = [[(m.number, m.ordinal, m.size) for m in one.matches] for one in found.terms]
-    assert places == [[(2, 0, 3), (1, 0, 1)], [(3, 0, 1), (2, 2, 3)]]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import sqlite3
 from contextlib import closing
 from pathlib import Path
@@ -13,10 +12,7 @@ from given_store import (
     NOW,
     batch,
     compaction,
-    damage,
-    here,
     history,
-    matching,
     new_session,
     opened,
     rows,
@@ -24,14 +20,11 @@ from given_store import (
     with_store,
 )
 
-from mcp_compaction.errors import UnknownRef
 from mcp_compaction.model import (
     Compaction,
     Cut,
-    Event,
     IndexItem,
     Item,
-    Reworded,
     Text,
     Trimmed,
     View,
@@ -41,43 +34,8 @@ from mcp_compaction.store.sqlite import SqliteStore
 
 pytestmark = pytest.mark.anyio
 
+
 SIX = history("one", "two", "three", "four", "five", "six")
-
-
-async def test_a_saved_view_decides_what_is_loaded(tmp_path: Path) -> None:
-    async with opened(tmp_path / "store.db") as store:
-        session = await new_session(store)
-        await store.append(session, batch(*SIX), NOW)
-        assert await store.save(session, compaction())
-        await store.append(session, batch(said("seven")), NOW)
-        loaded = await store.load(session, NOW)
-        assert [message.seq for message in loaded.messages] == [1, 5, 6, 7]
-        assert [digest.number for digest in loaded.digests] == [1]
-        assert loaded.view == compaction().view
-        assert (loaded.next_digest, loaded.next_compaction) == (2, 2)
-        assert loaded.last_compaction == compaction().receipt
-        before = await store.load(session, NOW, View())
-        assert [message.seq for message in before.messages] == [1, 2, 3, 4, 5, 6, 7]
-
-
-async def test_a_store_knows_which_messages_have_left_the_window(tmp_path: Path) -> None:
-    async with opened(tmp_path / "store.db") as store:
-        session = await new_session(store)
-        await store.append(session, batch(*SIX), NOW)
-        assert await store.not_shown(session, [1, 2, 3]) == ()
-        assert await store.save(session, compaction())
-        await store.append(session, batch(said("seven")), NOW)
-        assert await store.not_shown(session, [7, 6, 5, 4, 3, 3, 1]) == (3, 4)
-
-
-async def test_a_store_knows_which_messages_the_window_shows_whole(tmp_path: Path) -> None:
-    async with opened(tmp_path / "store.db") as store:
-        session = await new_session(store)
-        await store.append(session, batch(*SIX), NOW)
-        assert await store.shown_whole(session, [1, 2, 3]) == ()
-        assert await store.save(session, compaction())
-        await store.append(session, batch(said("seven")), NOW)
-        assert await store.shown_whole(session, [1, 2, 3, 4, 5, 6, 7]) == (1, 6, 7)
 
 
 def preview(seq: int, size: int = 30) -> Trimmed:
@@ -101,37 +59,6 @@ async def test_two_thousand_previews_on_arrival_take_less_than_twenty_megabytes(
     assert int(str(sizes[0][0])) < 20_000_000
 
 
-async def test_every_view_that_a_receipt_goes_back_to_is_kept(tmp_path: Path) -> None:
-    async with opened(tmp_path / "store.db") as store:
-        session = await new_session(store)
-        await store.append(session, batch(*SIX), NOW)
-        bases: dict[int, View] = {}
-        for version in range(100):
-            if version % 20 == 7:
-                number = len(bases) + 1
-                bases[version] = await store.view(session, version)
-                assert await store.save(session, compaction(base=version, number=number))
-            else:
-                assert await store.save_view(session, View(since=(preview(5, version),)), version)
-        assert [base for _, base in await store.receipts(session)] == list(bases)
-        assert {base: await store.view(session, base) for base in bases} == bases
-        with pytest.raises(UnknownRef, match="no view 50 of this session"):
-            await store.view(session, 50)
-
-
-async def test_the_words_of_an_edit_are_forgotten_however_many_views_came_since(
-    tmp_path: Path,
-) -> None:
-    async with opened(tmp_path / "store.db") as store:
-        session = await new_session(store)
-        await store.append(session, batch(*SIX), NOW)
-        edited = View(reworded=(Reworded(seq=2, words=4),))
-        assert await store.save_view(session, edited, 0)
-        for version in range(1, 40):
-            assert await store.save_view(session, View(since=(preview(5, version),)), version)
-        assert (await store.forget(here(session), (2,), NOW)).messages == 2
-
-
 async def test_views_of_an_earlier_version_go_little_by_little(tmp_path: Path) -> None:
     path = tmp_path / "store.db"
     async with opened(path) as store:
@@ -148,65 +75,6 @@ async def test_views_of_an_earlier_version_go_little_by_little(tmp_path: Path) -
             assert await store.save_view(session, View(), version)
     ((left, oldest),) = rows(path, "SELECT count(*), min(version) FROM view")
     assert (left, oldest) == (11, 510)
-
-
-async def test_a_compaction_of_an_older_view_is_not_saved(tmp_path: Path) -> None:
-    async with opened(tmp_path / "store.db") as store:
-        session = await new_session(store)
-        await store.append(session, batch(*SIX), NOW)
-        assert await store.save(session, compaction())
-        assert not await store.save(session, compaction(number=2))
-        assert await store.save(session, compaction(base=1, number=2))
-        assert [number for _, number in await store.receipts(session)] == [0, 1]
-        assert [digest.number for digest in await store.digests(session)] == [1, 2]
-
-
-async def test_a_compaction_is_saved_with_its_event_or_without_both(tmp_path: Path) -> None:
-    async with opened(tmp_path / "store.db") as store:
-        session = await new_session(store)
-        await store.append(session, batch(*SIX), NOW)
-        done = Event(name="COMPLETED", at=NOW, detail="c1")
-        assert await store.save(session, compaction(), done)
-        assert not await store.save(session, compaction(number=2), done)
-        assert await store.save(session, compaction(base=1, number=2))
-        assert await store.events(session) == (done,)
-
-
-async def test_of_two_compactions_at_once_one_wins(tmp_path: Path) -> None:
-    path = tmp_path / "store.db"
-    async with opened(path) as one, opened(path) as other:
-        session = await new_session(one)
-        await one.append(session, batch(*SIX), NOW)
-        for base in range(50):
-            made = compaction(base=base, number=base + 1)
-            won = await asyncio.gather(
-                one.save(session, made),
-                other.save(session, made),
-                other.append(session, batch(said(f"meanwhile {base}")), NOW),
-            )
-            assert won[:2].count(True) == 1
-        assert len(await one.receipts(session)) == 50
-    assert [line for line in damage(path) if "can be read" not in line] == []
-
-
-async def test_an_older_view_can_be_looked_at(tmp_path: Path) -> None:
-    async with opened(tmp_path / "store.db") as store:
-        session = await new_session(store)
-        await store.append(session, batch(*SIX), NOW)
-        await store.save(session, compaction())
-        assert await store.view(session, 0) == View()
-        assert (await store.view(session, 1)).body == compaction().view.body
-        with pytest.raises(UnknownRef, match="receipts"):
-            await store.view(session, 2)
-
-
-async def test_a_digest_is_found_by_its_words(tmp_path: Path) -> None:
-    async with opened(tmp_path / "store.db") as store:
-        session = await new_session(store)
-        await store.append(session, batch(*SIX), NOW)
-        await store.save(session, compaction())
-        (hit,) = await matching(store, here(), "8443")
-        assert (hit.ref, hit.role, hit.at) == ("d1", "digest", NOW)
 
 
 def with_long_digest(facts: list[str], files: list[str]) -> Compaction:

@@ -235,10 +235,10 @@ def _say_store(screen: Screen, settings: Settings, health: Health | None) -> Non
     if health is None:
         screen.say(f"  none yet in {settings.home}; the first record makes it")
         return
-    path = Path(health.path)
+    path = Path(health.place)
     screen.say(f"  {path}: {health.size_bytes:,} bytes")
     screen.say(f"  modes: folder {_mode_of(path.parent)}, file {_mode_of(path)}")
-    screen.say(f"  schema {health.schema_version}, SQLite {health.sqlite_version}")
+    screen.say(f"  schema {health.schema_version}, {health.engine}")
     sessions, messages = plural(health.sessions, "session"), plural(health.messages, "message")
     screen.say(f"  {sessions}, {messages}")
     if health.masked:

@@ -139,7 +139,7 @@ async def _relieve(state: State, info: SessionInfo) -> list[str]:
     if fill is None:
         return []
     if not state.relieving.is_running(info):
-        if compactor.is_compacting(info):
+        if await compactor.is_compacting(info):
             return [compacting_elsewhere_line(fill)]
         if not state.relieving.is_wanted(info, fill):
             return []
