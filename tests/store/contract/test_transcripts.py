@@ -6,8 +6,7 @@ import pytest
 
 from mcp_compaction.errors import CompactionError
 from mcp_compaction.model import Event, NewMessage, Traits, Via
-from mcp_compaction.ports import Batch, Mark, Placed
-from mcp_compaction.store.sqlite import SqliteStore
+from mcp_compaction.ports import Batch, Mark, Placed, Store
 from tests.store.contract.places import Place
 from tests.store.given_store import KEY, NOW, here, said
 
@@ -31,7 +30,7 @@ def piece(
     )
 
 
-async def session_in(store: SqliteStore) -> int:
+async def session_in(store: Store) -> int:
     info, _ = await store.open_session(KEY, Traits(), NOW)
     return info.id
 
