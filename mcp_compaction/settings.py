@@ -16,17 +16,10 @@ from pydantic_core import ErrorDetails
 from mcp_compaction.core.policy import PRESETS, Count, Policy, Positive
 from mcp_compaction.errors import SettingsError
 from mcp_compaction.model import Value
+from mcp_compaction.settings_file import CONFIG, NO_SETTINGS, PREFIX, at_home, settings_path
 from mcp_compaction.store.connect import default_home
 from mcp_compaction.summarizers.price import SummaryPrice
 
-_PREFIX = "MCP_COMPACTION_"
-_CONFIG = "MCP_COMPACTION_CONFIG"
-_NO_SETTINGS = (
-    _CONFIG,
-    "MCP_COMPACTION_DEBUG",  # how the command line complains
-    "MCP_COMPACTION_HOOK_SECONDS",  # how long a command of a host may hold it
-    "MCP_COMPACTION_VIEWS",  # where a plugin looks for the view service
-)
 _NO_FLAGS: Mapping[str, object] = MappingProxyType({})
 
 Seconds = Annotated[float, Field(gt=0, le=3600)]
@@ -200,8 +193,8 @@ def load_settings(
 
     `keywords`: the same as flags, as a Python program passes them.
     """
-    path = _config_path(environ, config_dir)
-    table = _read_file(path, required=bool(environ.get(_CONFIG)))
+    path = settings_path(environ, config_dir)
+    table = _read_file(path, required=bool(environ.get(CONFIG)))
     unrecorded = _read_unrecorded(table.pop("projects", {}), path, environ)
     prices = _read_prices(table.pop("summarizer_prices", {}), path)
     given = (
@@ -236,7 +229,7 @@ def _settings(fields: dict[str, object], given: Mapping[str, _Given]) -> Setting
         raise _error_of(error, given) from None
     home = settings.home.expanduser()
     if not home.is_absolute():
-        source = given["home"].source if "home" in given else f"{_PREFIX}HOME"
+        source = given["home"].source if "home" in given else f"{PREFIX}HOME"
         raise SettingsError(f"{source} is {str(home)!r}: write the whole path, from / on.")
     return settings.model_copy(update={"home": home})
 
@@ -262,33 +255,12 @@ def _none(value: object) -> object:
 # Where values come from
 
 
-def _config_path(environ: Mapping[str, str], config_dir: Path | None) -> Path:
-    if named := environ.get(_CONFIG):
-        path = _at_home(named, environ)
-        if not path.is_absolute():
-            raise SettingsError(f"{_CONFIG} is {named!r}: write the whole path, from / on.")
-        return path
-    if config_dir is None:
-        base = environ.get("XDG_CONFIG_HOME", "")
-        # The XDG specification asks for relative paths to be ignored.
-        folder = Path(base) if base.startswith("/") else _at_home("~/.config", environ)
-        config_dir = folder / "mcp-compaction"
-    return config_dir / "config.toml"
-
-
-def _at_home(path: str, environ: Mapping[str, str]) -> Path:
-    home = environ.get("HOME")
-    if home and (path == "~" or path.startswith("~/")):
-        return Path(home, path[2:])
-    return Path(path).expanduser()
-
-
 def _read_file(path: Path, *, required: bool) -> dict[str, Any]:
     try:
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except (FileNotFoundError, NotADirectoryError):
         if required:
-            raise SettingsError(f"{path} does not exist: make it, or unset {_CONFIG}.") from None
+            raise SettingsError(f"{path} does not exist: make it, or unset {CONFIG}.") from None
         return {}
     except OSError as error:
         raise SettingsError(
@@ -301,9 +273,9 @@ def _read_file(path: Path, *, required: bool) -> dict[str, Any]:
 def _from_environ(environ: Mapping[str, str]) -> dict[str, _Given]:
     return _check_names(
         {
-            variable.removeprefix(_PREFIX).lower(): _Given(value, variable)
+            variable.removeprefix(PREFIX).lower(): _Given(value, variable)
             for variable, value in environ.items()
-            if variable.startswith(_PREFIX) and variable not in _NO_SETTINGS and value.strip()
+            if variable.startswith(PREFIX) and variable not in NO_SETTINGS and value.strip()
         }
     )
 
@@ -322,7 +294,7 @@ def _read_unrecorded(projects: object, path: Path, environ: Mapping[str, str]) -
                     f"{where} {name} = {value!r} has no meaning: write record = true or false."
                 )
             if not value:
-                off.append(str(_at_home(project, environ)))
+                off.append(str(at_home(project, environ)))
     return tuple(off)
 
 
@@ -353,7 +325,7 @@ def _spell_like(source: str, name: str) -> str:
     """A name spelled the way its source spells names."""
     if source.startswith("--"):
         return _flag_of(name)
-    return _PREFIX + name.upper() if source.startswith(_PREFIX) else name
+    return PREFIX + name.upper() if source.startswith(PREFIX) else name
 
 
 def _flag_of(name: str) -> str:

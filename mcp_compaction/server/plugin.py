@@ -16,7 +16,8 @@ from mcp_compaction.hosts.gateways import is_through_gateway
 from mcp_compaction.hosts.transcripts import opencode
 from mcp_compaction.server import claude_mod
 from mcp_compaction.server.state import State
-from mcp_compaction.view_service.listening import VARIABLE, serve_views
+from mcp_compaction.settings_file import VIEWS
+from mcp_compaction.view_service.listening import serve_views
 from mcp_compaction.view_service.views import CallersChat
 
 logger = logging.getLogger(__name__)
@@ -55,7 +56,7 @@ async def serve_plugin(state: State) -> AsyncGenerator[None]:
 
 def _place_of(state: State) -> Path | None:
     """The file for the address; Claude Code's module looks in a folder, for the chat's own."""
-    named = state.environ.get(VARIABLE, "")
+    named = state.environ.get(VIEWS, "")
     if not Path(named).is_absolute():
         return None
     session = state.environ.get("CLAUDE_CODE_SESSION_ID", "")

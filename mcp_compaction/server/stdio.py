@@ -149,11 +149,18 @@ async def _send(
     wire: Wire, to_host: MemoryObjectReceiveStream[SessionMessage], unanswered: _Unanswered
 ) -> None:
     limiter = anyio.CapacityLimiter(1)
+    in_thread = partial(anyio.to_thread.run_sync, abandon_on_cancel=True, limiter=limiter)
     async with to_host:
         async for item in to_host:
-            line = _as_line(item.message)
-            await anyio.to_thread.run_sync(wire.send, line, abandon_on_cancel=True, limiter=limiter)
+            if not wire.is_for_nobody(_id_of_reply(item.message)):
+                line = _as_line(item.message)
+                await in_thread(wire.send, line)
             unanswered.note_sent(item.message)
+
+
+def _id_of_reply(message: JSONRPCMessage) -> object:
+    is_reply = not isinstance(message, JSONRPCRequest | JSONRPCNotification)
+    return message.id if is_reply else None
 
 
 def _as_line(message: JSONRPCMessage) -> str:

@@ -10,8 +10,9 @@ import select
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from queue import SimpleQueue
-from threading import Lock, Thread
+from threading import Event, Lock, Thread
 
+from mcp_compaction.server.front import FOR_SDK, Front
 from mcp_compaction.server.lifeline import Lifeline
 from mcp_compaction.server.mend import EDGE, Good, mend, refuse
 
@@ -75,6 +76,9 @@ class Wire:
         self._splitter = Splitter(longest)
         self._lines: SimpleQueue[str] = SimpleQueue()
         self._writing = Lock()
+        self._front: Front | None = None
+        self._has_work = False  # for the SDK, that cannot wait
+        self._awake = Event()
         self._served = False
         self._over = False
         self._broken = False
@@ -84,9 +88,22 @@ class Wire:
         """Whether nothing more is to be served."""
         return self._over
 
-    def open(self) -> None:
-        """Start reading, so that nothing waits in the pipe while the SDK is imported."""
+    def open(self, front: Front | None = None) -> None:
+        """Start reading, so that nothing waits in the pipe while the SDK is imported.
+
+        `front` answers what it can before that.
+        """
+        self._front = front
         Thread(target=self._read, name="wire", daemon=True).start()
+
+    def wait_for_work(self) -> bool:
+        """Wait until the host asks what only the SDK can answer; False where it left before."""
+        self._awake.wait()
+        return self._has_work
+
+    def is_for_nobody(self, id: object) -> bool:
+        """Whether the front has answered this request, so that the SDK's reply is not sent."""
+        return self._front is not None and self._front.is_for_nobody(id)
 
     def readline(self) -> str:
         """The next line that can be served; empty at the end."""
@@ -116,6 +133,7 @@ class Wire:
         """End now, whatever is still unread: safe from any thread and in a signal handler."""
         self._over = True
         self._lines.put("")
+        self._awake.set()
         self._ring()
 
     def _read(self) -> None:
@@ -129,9 +147,9 @@ class Wire:
 
     def _end(self) -> None:
         """Pass the end on in its turn: what came before it may still wait for the SDK."""
-        idle = self._lines.empty()
         self._lines.put("")
-        if idle or self._served:
+        self._awake.set()
+        if self._served or not self._has_work:
             self._ring()
 
     def _chunk(self) -> bytes:
@@ -151,15 +169,25 @@ class Wire:
         elif line.strip():
             verdict = mend(line)
             if isinstance(verdict, Good):
-                self._lines.put(verdict.text)
+                self._serve(verdict.text)
             else:
                 self.send(verdict.text)
+
+    def _serve(self, line: str) -> None:
+        taken = self._front.take(line) if self._front is not None else FOR_SDK
+        if taken.reply is not None:
+            self.send(taken.reply)
+        if taken.is_passed_on:
+            self._lines.put(line)
+        if taken.is_urgent:
+            self._has_work = True
+            self._awake.set()
 
 
 def claim() -> Wire:
     """Take stdin and stdout for the protocol alone: all else now reads nothing, writes to stderr.
 
-    From here on the process also ends with its host.
+    From here on the process also ends with its host. The wire is still to be opened.
     """
     _fill_gaps()
     source, sink = os.dup(0), os.dup(1)
@@ -170,7 +198,6 @@ def claim() -> Wire:
     lifeline = Lifeline(sink)
     wire = Wire(source, sink, lifeline.ring)
     lifeline.hold(wire.stop)
-    wire.open()
     return wire
 
 

@@ -20,9 +20,6 @@ from typing import Any, NamedTuple
 
 logger = logging.getLogger(__name__)
 
-VARIABLE = "MCP_COMPACTION_VIEWS"
-"""The variable that names the file; without it nothing listens."""
-
 _MOST_HEAD = 2**14
 _MOST_BODY = 2**26
 _PATIENCE = 10.0  # seconds for a request to arrive

@@ -60,7 +60,8 @@ def spoken(
     """A conversation by hand: the exit code, the answers in order, and what was on stderr."""
     initialized = {"jsonrpc": "2.0", "method": "notifications/initialized"}
     listing = {"jsonrpc": "2.0", "id": 2, "method": "tools/list"}
-    lines = [json.dumps(line) for line in (INITIALIZE, initialized, listing)]
+    odd = {"jsonrpc": "2.0", "id": 3, "method": "ping", "params": {"what": "the SDK knows"}}
+    lines = [json.dumps(line) for line in (INITIALIZE, initialized, listing, odd)]
     environ = environ_of(shell, **extra)
     with subprocess.Popen(
         [SCRIPT, *argv],
@@ -75,7 +76,7 @@ def spoken(
         assert process.stdout
         process.stdin.write("\n".join(lines) + "\n")
         process.stdin.flush()
-        answers = [process.stdout.readline(), process.stdout.readline()]
+        answers = [process.stdout.readline() for _ in range(3)]
         rest, errors = process.communicate(timeout=3000)
     said = [*answers, *rest.splitlines()]
     return process.returncode, [json.loads(line) for line in said if line], errors
@@ -134,7 +135,7 @@ def test_nothing_but_the_protocol_reaches_stdout(shell: Shell) -> None:
     )
     code, answers, errors = spoken(shell, PYTHONPATH=str(loud), PYTHONUNBUFFERED="1")
     assert code == 0
-    assert [answer["id"] for answer in answers] == [1, 2]
+    assert [answer["id"] for answer in answers] == [1, 2, 3]
     for name in ("mcp", "pydantic", "anyio", "mcp_compaction.settings"):
         assert f"noise of {name}\n" in errors
 

@@ -16,6 +16,7 @@ def main() -> int:
     """Serve the toy."""
     lifeline.CLEANUP = float(os.environ.get("TOY_CLEANUP", lifeline.CLEANUP))
     wire = claim()
+    wire.open()
 
     from mcp_compaction.server import stdio
     from tests.server.toy_tools import build

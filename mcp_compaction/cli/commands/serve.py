@@ -10,11 +10,13 @@ import sys
 from argparse import ArgumentParser
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, TextIO, cast
+from typing import TYPE_CHECKING, NamedTuple, TextIO, cast
 
 from mcp_compaction.cli.console.screen import Screen
 from mcp_compaction.program import typed_command
+from mcp_compaction.server.front import read_front
 from mcp_compaction.server.wire import Wire, claim
+from mcp_compaction.settings_file import VIEWS, has_settings
 
 if TYPE_CHECKING:
     from mcp_compaction.cli.console.invocation import CommandModule, Invocation
@@ -117,24 +119,45 @@ def _settings_and_project_of(call: Invocation) -> tuple[Settings, str]:
 
 
 def _serve_over_stdio(wire: Wire, call: Invocation) -> int:
-    """Serve, even with settings that are at fault: the host would remember a server that ends."""
-    from mcp_compaction.errors import SettingsError
-    from mcp_compaction.projects import find_project
+    """Answer what is asked first; load the SDK once more is asked, or for a plugin at once."""
+    only_core = call.args.tools == "core"
+    wish = None
+    if call.args.preset or has_settings(call.environ):
+        wish = _wish_of(call)
+        by_agent = wish.settings.policy.agent_controlled
+        wire.open(read_front(only_core, by_agent, wish.fault))
+    else:
+        wire.open(read_front(only_core, by_agent=True))
+    if not call.environ.get(VIEWS) and not wire.wait_for_work():
+        return 0
     from mcp_compaction.server.app import build_server
     from mcp_compaction.server.stdio import serve_stdio
-    from mcp_compaction.settings import settings_without_effect
 
-    fault = ""
-    try:
-        settings, project = _settings_and_project_of(call)
-    except SettingsError as error:
-        fault = str(error)
-        Screen(sys.stderr, call.environ).say(f"mcp-compaction: {fault}")
-        settings = settings_without_effect(call.environ)
-        project = find_project(call.args.project)
-    only_core = call.args.tools == "core"
+    settings, project, fault = wish or _wish_of(call)
     build = partial(build_server, settings, project, call.environ, only_core=only_core, fault=fault)
     return serve_stdio(wire, build)
+
+
+class _Wish(NamedTuple):
+    """What the user wants; the fault: what is wrong with it, so that nothing is done."""
+
+    settings: Settings
+    project: str
+    fault: str = ""
+
+
+def _wish_of(call: Invocation) -> _Wish:
+    """The user's wish, also where it is at fault: a host would remember a server that ends."""
+    from mcp_compaction.errors import SettingsError
+    from mcp_compaction.projects import find_project
+    from mcp_compaction.settings import settings_without_effect
+
+    try:
+        return _Wish(*_settings_and_project_of(call))
+    except SettingsError as error:
+        Screen(sys.stderr, call.environ).say(f"mcp-compaction: {error}")
+        settings = settings_without_effect(call.environ)
+        return _Wish(settings, find_project(call.args.project), str(error))
 
 
 def _serve_over_http(call: Invocation, settings: Settings, project: str) -> int:

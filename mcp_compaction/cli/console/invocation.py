@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from argparse import ArgumentParser, Namespace, RawDescriptionHelpFormatter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -99,6 +98,8 @@ def invoke(
         return 0
     args = parser.parse_args(argv)
     call = Invocation(args, screen, stdin, environ)
+    import asyncio  # which a starting server does without
+
     try:
         return asyncio.run(command.run(call))
     except CompactionError as error:

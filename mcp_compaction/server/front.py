@@ -1,0 +1,148 @@
+"""Answers what every host asks first, from answers written down beforehand, without the SDK.
+
+Hosts ask a server for its tools while they start, and some do not wait: what comes late is missing
+from the first request, or changes it afterwards. The SDK takes most of a second to load.
+Standard library only. `first_answers/` has the answers and `writing.py` writes them.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, cast
+
+OUT_OF_ORDER = "Out of order until a setting is mended; tell the user: "
+
+FOLDER = Path(__file__).with_name("first_answers")
+
+HANDSHAKE = frozenset({"2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"})
+NEWEST_HANDSHAKE = "2025-11-25"
+MODERN = "2026-07-28"
+
+_VERSION = "io.modelcontextprotocol/protocolVersion"
+_CLIENT = "io.modelcontextprotocol/clientInfo"
+_CAPABILITIES = "io.modelcontextprotocol/clientCapabilities"
+# Their hooks call with the first prompt, and the user waits for them.
+_CALLS_SOON = frozenset({"codex-mcp-client"})
+_LONGEST = 65_536  # bytes; what a host asks first is short
+
+Era = Literal["legacy", "modern"]
+Answers = Mapping[str, Mapping[str, Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """What is done with a line: the reply to send, and whether the SDK is to read it, and now."""
+
+    reply: str | None = None
+    is_passed_on: bool = True
+    is_urgent: bool = True
+
+
+FOR_SDK = Taken()
+
+
+def file_of(only_core: bool, by_agent: bool) -> Path:
+    """The file with the answers of one set of tools."""
+    return FOLDER / f"{'core' if only_core else 'all'}-{'agent' if by_agent else 'system'}.json"
+
+
+class Front:
+    """Knows the answers of one set of tools, and in which era a host has opened.
+
+    The first request goes to the SDK as well, which so learns of the client and of the era; its
+    own answer to that one is for nobody.
+    """
+
+    def __init__(self, answers: Mapping[Era, Answers]) -> None:
+        self._answers = answers
+        self._era: Era | None = None
+        self._is_over = False
+        self._opening: object = None
+
+    def is_for_nobody(self, id: object) -> bool:
+        """Whether the SDK's reply to that request is for nobody: so once, for the first one."""
+        if self._opening is None or id != self._opening:
+            return False
+        self._opening = None
+        return True
+
+    def take(self, line: str) -> Taken:
+        """Answer a line where its answer is known; all else is for the SDK."""
+        if self._is_over:
+            return FOR_SDK
+        read: object = json.loads(line) if len(line) <= _LONGEST else None
+        fields = cast("dict[str, Any]", read) if isinstance(read, dict) else {}
+        if "method" in fields and "id" not in fields:  # a notification needs no answer
+            return Taken(is_urgent=fields["method"] != "notifications/initialized")
+        era = _era_of(fields)
+        known = None if era is None else self._answers[era].get(str(fields.get("method")))
+        is_again = fields.get("method") == "initialize" and self._era is not None
+        if known is None or is_again or (self._era or era) != era:
+            self._is_over = self._era is None  # whatever opens it is the SDK's to judge
+            return FOR_SDK
+        is_urgent = False
+        if fields["method"] == "initialize":
+            known = {**known, "protocolVersion": _negotiate(fields["params"])}
+            is_urgent = fields["params"]["clientInfo"]["name"] in _CALLS_SOON
+        reply = {"jsonrpc": "2.0", "id": fields["id"], "result": known}
+        is_opening = self._era is None
+        if is_opening:
+            self._era, self._opening = era, fields["id"]
+        return Taken(json.dumps(reply, ensure_ascii=False), is_opening, is_urgent)
+
+
+def read_front(only_core: bool, by_agent: bool, fault: str = "") -> Front:
+    """A front for that set of tools; `fault`: what is wrong with the settings, told at once."""
+    answers: dict[Era, dict[str, dict[str, Any]]] = json.loads(
+        file_of(only_core, by_agent).read_bytes()
+    )
+    if fault:
+        for opening in (answers["legacy"]["initialize"], answers["modern"]["server/discover"]):
+            opening["instructions"] = f"{OUT_OF_ORDER}{fault}"
+    return Front(answers)
+
+
+def _era_of(fields: Mapping[str, Any]) -> Era | None:
+    """The era in which a request is asked; None: something about it is for the SDK to judge."""
+    params: object = fields.get("params") or {}
+    if not isinstance(params, dict):
+        return None
+    asked = cast("dict[str, Any]", params)
+    meta: object = asked.get("_meta") or {}
+    if not isinstance(meta, dict):
+        return None
+    if fields.get("method") == "initialize":
+        return "legacy" if _is_greeting(asked) and _VERSION not in meta else None
+    if asked.keys() - {"_meta"}:
+        return None
+    envelope = cast("dict[str, Any]", meta)
+    if _VERSION not in envelope:
+        return "legacy"
+    is_whole = envelope[_VERSION] == MODERN and isinstance(envelope.get(_CAPABILITIES), dict)
+    return "modern" if is_whole and _is_client(envelope.get(_CLIENT, _NOBODY)) else None
+
+
+_NOBODY = {"name": "", "version": ""}  # a client of the modern era need not say who it is
+
+
+def _is_greeting(params: Mapping[str, Any]) -> bool:
+    return (
+        isinstance(params.get("protocolVersion"), str)
+        and isinstance(params.get("capabilities"), dict)
+        and _is_client(params.get("clientInfo"))
+    )
+
+
+def _is_client(told: object) -> bool:
+    if not isinstance(told, dict):
+        return False
+    client = cast("dict[str, Any]", told)
+    return all(isinstance(client.get(name), str) for name in ("name", "version"))
+
+
+def _negotiate(params: Mapping[str, Any]) -> str:
+    asked = str(params["protocolVersion"])
+    return asked if asked in HANDSHAKE else NEWEST_HANDSHAKE

@@ -1,0 +1,54 @@
+"""Where a user's settings are, and whether there are any: standard library only."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+from mcp_compaction.errors import SettingsError
+
+PREFIX: Final = "MCP_COMPACTION_"
+CONFIG: Final = "MCP_COMPACTION_CONFIG"
+VIEWS: Final = "MCP_COMPACTION_VIEWS"
+NO_SETTINGS: Final = (
+    CONFIG,
+    "MCP_COMPACTION_DEBUG",  # how the command line complains
+    "MCP_COMPACTION_HOOK_SECONDS",  # how long a command of a host may hold it
+    VIEWS,  # the file in which a plugin looks for the view service's address
+)
+
+
+def settings_path(environ: Mapping[str, str], config_dir: Path | None = None) -> Path:
+    """The file with the user's settings, which need not be there."""
+    if named := environ.get(CONFIG):
+        path = at_home(named, environ)
+        if not path.is_absolute():
+            raise SettingsError(f"{CONFIG} is {named!r}: write the whole path, from / on.")
+        return path
+    if config_dir is None:
+        base = environ.get("XDG_CONFIG_HOME", "")
+        # The XDG specification asks for relative paths to be ignored.
+        folder = Path(base) if base.startswith("/") else at_home("~/.config", environ)
+        config_dir = folder / "mcp-compaction"
+    return config_dir / "config.toml"
+
+
+def at_home(path: str, environ: Mapping[str, str]) -> Path:
+    """A path whose ~ is the home folder of that environment."""
+    home = environ.get("HOME")
+    if home and (path == "~" or path.startswith("~/")):
+        return Path(home, path[2:])
+    return Path(path).expanduser()
+
+
+def has_settings(environ: Mapping[str, str]) -> bool:
+    """Whether the user has set more than where the store is and which project is meant."""
+    places = {f"{PREFIX}HOME", f"{PREFIX}PROJECT"}
+    said = {name for name, value in environ.items() if name.startswith(PREFIX) and value.strip()}
+    if CONFIG in said or said - places - set(NO_SETTINGS):
+        return True
+    try:
+        return settings_path(environ).exists()
+    except OSError:  # it may not be looked at
+        return True
