@@ -44,6 +44,9 @@ class Shares(NamedTuple):
     its figures was found on 22 coding sessions, at targets of 25 and 10 percent."""
 
     first_request: int = 20
+    least_request: int = (
+        200  # tokens of the first, up to the share of the newest: its limits and names
+    )
     newest_request: int = 40
     unread: int = 75  # of what system, pins and the first request leave; recent steps come after
     unread_of_little: int = 35  # the same in a small view; with 75 tau at 25 % has .90, not .94
@@ -52,8 +55,8 @@ class Shares(NamedTuple):
     least_tail: int = 15
     tail_of_talk: int = 12
     digest: int = 15  # 10: ten files' states less; 20: names used later .705 instead of .708
-    records: int = 20  # names and the index together; 40 changes no figure
-    names: int = 15  # 20: five files' states less
+    records: int = 25  # names and the index together
+    names: int = 20  # 15: pairs of names .792 instead of .801
     most_names: int = 4  # times the most tokens of an index, however large the target is
     least_index: int = 30  # tokens; a smaller index leaves its room to names: 0 costs .003 of them
     least_digest: int = 60  # tokens, with its label; a smaller one tells little but what must stay

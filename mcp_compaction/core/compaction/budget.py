@@ -40,7 +40,8 @@ def in_model_tokens(budget: Budget, fill: Fill) -> Budget:
 
 def first_request_limit(goal: int, policy: Policy) -> int:
     """The most tokens of the first request."""
-    return min(policy.head_preview_over_tokens, _percent(goal, SHARES.first_request))
+    least = min(SHARES.least_request, _percent(goal, SHARES.newest_request))
+    return min(policy.head_preview_over_tokens, max(least, _percent(goal, SHARES.first_request)))
 
 
 def newest_request_limit(goal: int) -> int:

@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import NamedTuple, cast
 
 from mcp_compaction.core.log.identifiers import Finding, is_example
-from mcp_compaction.core.text.patterns import pattern_of
+from mcp_compaction.core.text.patterns import FENCED, pattern_of
 from mcp_compaction.model import Message
 
 _NAME = pattern_of(
@@ -17,7 +17,8 @@ _NAME = pattern_of(
     # A path, and a file or a name with parts: not from the middle of one, which takes the square.
     r"|(?<![\w@+-])(?<!\w\.)(?<!\w\.\.)(?:~|\.{1,2})?/?[\w@+-][\w.@+-]*(?:/[\w.@+-]+)+"
     r"|/[\w.@+-]+(?:/[\w.@+-]+)*"
-    r"|\b(?<!\w[.-])(?<!\w--)(?=\w)[\w-]++(?:\.[\w-]++)*\.[A-Za-z]\w{0,9}\b"
+    # No attribute that code calls or looks up, as `stack.pop()` does.
+    r"|\b(?<!\w[.-])(?<!\w--)(?=\w)(?!self\.)[\w-]++(?:\.[\w-]++)*\.[A-Za-z]\w{0,9}\b(?!\.\w|[(\[])"
     r"|(?<!\S)--[a-z][\w-]+"  # an option
     r"|\b[A-Za-z]+(?:_[A-Za-z0-9]+)+\b|\b[A-Z][a-z0-9]+[A-Z]\w+\b"
     r"|\b[a-z]+[A-Z][A-Za-z0-9]+\b"
@@ -26,7 +27,9 @@ _NAME = pattern_of(
 )
 _SIGN_OF_NAME = pattern_of(r"[\d/_]|\.\w|--|[a-z][A-Z]")  # without one nothing is a name
 _WHITE_SPACE = pattern_of(r"\\[nrt]")  # as code writes it: "\nLayer"
-_DRIVE = pattern_of(r"\b[A-Za-z]:\\|\\\\\w")  # of a Windows path, whose folders begin with n, too
+_DRIVE = pattern_of(
+    r"\b[A-Za-z]:\\|\\\\\w+\\\w"
+)  # of a Windows path, whose folders begin with n, too
 _DEVICE = pattern_of(r"/(?:dev|proc)/|/(?:usr/)?bin/(?:env|(?:ba)?sh)$")
 _OF_LIBRARIES = pattern_of(
     r"/(?:site|dist)-packages/|(?:^|/)node_modules/|^/(?:usr|opt)/(?:local/)?(?:lib|share)/"
@@ -74,7 +77,10 @@ def used_names(
         for place, name in enumerate(_names_said_in(message)):
             said.setdefault(name, []).append(1 + number / total)
             last.setdefault(name, (message.seq, place))
-        named = filter(None, map(_name_met, met.get(message.seq, ())))
+        told = FENCED.sub("", message.text) if message.is_request else ""
+        named = [
+            n for n in map(_name_met, met.get(message.seq, ())) if n and (not told or n in told)
+        ]
         for place, name in enumerate(islice(filter(_may_be_typed, named), _MOST_MET)):
             # A date that nobody typed is worth less than any name: there are so many of them.
             worth_met = 0.0 if _DATE.fullmatch(name) else (number + 1) / (total + 1)

@@ -11,18 +11,19 @@ from mcp_compaction.core.tokens import CHARS_OF_A_LARGE_TOKEN, CountTokens
 from mcp_compaction.core.window.preview import (
     fewer_chars,
     matching_lines,
-    preview,
-    preview_with,
+    preview_request,
     preview_within,
 )
 from mcp_compaction.model import Cut, Message, Text, ToolResult, Trimmed
 
 _SHARE = 10  # a preview takes this part of the limit
 _FEWEST_CHARS = 160  # about two sentences: less says nothing
-_FOR_RULES = 800  # a start, an end and a few rules
 _WHY = "offloaded"
 _QUESTION_MARKS = ("?", "？")
 _SPELLED_OUT = pattern_of(r"`[a-z./~][\w./~-]* (?![=<>!+*/|&-] )[^`\n]+`")  # no expression
+_FOR_RULES = 800  # a start, an end and a few rules
+_EXACT = pattern_of(r"\d|`|\w[/_]\w|\"[^\"]+\"")
+_DIGITS = pattern_of(r"\d+")
 _MOST_COMMANDS, _LONGEST_COMMAND = 2, 240
 
 
@@ -50,20 +51,21 @@ def _preview_asked(
 def shorten_request(
     message: Message, room: int, count: CountTokens, *, keeps_all: bool = False
 ) -> Trimmed:
-    """A preview of a request that fills the room there is, with its rules, questions and commands:
-    with as many of them as half of it holds, or with all. Some words of each text are shown even
-    without room."""
-    show = preview_with if keeps_all else preview
-    lines = lines_to_keep(message)
+    """A preview of a request that fills the room there is, with as many of its rules, questions,
+    commands and exact sentences as half of it holds, or with all of its rules. Some words of each
+    text are shown even without room."""
+    rules, lines = lines_to_keep(message)
+    rules, lines = (rules, lines) if keeps_all else ([], [*rules, *lines])
     texts = [len(part.text) for part in message.parts if isinstance(part, Text)]
     least = _FEWEST_CHARS if keeps_all else max(_FEWEST_CHARS, _FOR_RULES // max(1, len(texts)))
     chars = min(max(texts, default=0), room * CHARS_OF_A_LARGE_TOKEN)
     while True:
         chars = max(least, chars)
         cuts = tuple(
-            Cut(part=n, shown=Text(text=show(part.text, message.ref, chars, lines)), why=_WHY)
+            Cut(part=n, shown=Text(text=shown), why=_WHY)
             for n, part in enumerate(message.parts)
             if isinstance(part, Text) and len(part.text) > chars
+            for shown in [preview_request(part.text, message.ref, chars, rules, lines)]
         )
         shorter = _trimmed(message, cuts, count)
         if shorter.tokens <= room or chars == least:
@@ -76,12 +78,15 @@ def _trimmed(message: Message, cuts: tuple[Cut, ...], count: CountTokens) -> Tri
     return Trimmed(seq=message.seq, cuts=cuts, tokens=tokens)
 
 
-def lines_to_keep(message: Message) -> tuple[str, ...]:
-    """The rules of a message, the questions somebody asks in it, and the sentences that spell out
-    a command: nobody can guess it."""
+def lines_to_keep(message: Message) -> tuple[list[str], list[str]]:
+    """The rules of a message; and the questions somebody asks in it, the sentences that spell out
+    a command, and those that name something exact, which nobody can guess."""
     said = conversation_of([message])
     rules = [rule for one in said for rule in find_rules(one.text)]
     sentences = [sentence.text for one in said for sentence in spoken_sentences(one.text)]
     questions = [text for text in sentences if text.endswith(_QUESTION_MARKS)]
     commands = [t for t in sentences if len(t) <= _LONGEST_COMMAND and _SPELLED_OUT.search(t)]
-    return (*rules, *questions, *commands[-_MOST_COMMANDS:])
+    exact = [t for t in sentences if len(t) <= _LONGEST_COMMAND and _EXACT.search(t)]
+    first = {_DIGITS.sub("0", text): text for text in reversed(exact)}  # of lines of one template
+    told = dict.fromkeys((*questions, *commands[-_MOST_COMMANDS:], *reversed(first.values())))
+    return rules, [*told]

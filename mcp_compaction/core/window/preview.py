@@ -5,6 +5,7 @@ One way for results, arguments and requests; they differ in the lines between th
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from itertools import chain
@@ -12,6 +13,7 @@ from math import log
 
 from mcp_compaction.core.policy import Policy
 from mcp_compaction.core.text.language import main_language
+from mcp_compaction.core.text.patterns import FENCED, pattern_of
 from mcp_compaction.core.text.words import (
     cut_at_spaces,
     lower_words,
@@ -23,9 +25,12 @@ from mcp_compaction.core.tokens import CHARS_OF_A_LARGE_TOKEN, CountTokens
 
 _MOST_CHARS = 900
 _FEWEST_CHARS = 120  # a shorter preview says little beside its note
+_FOR_BOTH_ENDS = 360  # characters of a request
 _LONGEST_LINE = 300  # characters; a longer one is looked at in pieces
 _PREFIX = 3  # letters that a word shares with its stem
 _MARK = "[...]"
+_EXAMPLE = pattern_of(r"^<(\w*example\w*)>.*?^</\1>", re.M | re.S | re.I)
+_BARE_HEADING = pattern_of(r"^#{1,6} .*\s*(?=^#|\Z)", re.M)
 
 
 def is_large(text: str, policy: Policy, count: CountTokens) -> bool:
@@ -47,23 +52,48 @@ def preview_chars(policy: Policy) -> int:
 
 def preview(text: str, ref: str, chars: int, lines: Iterable[str] = ()) -> str:
     """The beginning and the end of a text, cut at line or word ends, and between them a note of
-    its size and those of the given lines that stand in what was cut out, in its order. As many of
-    the lines, the first of them first, as half of the characters hold."""
-    hidden = _hidden_lines(text, _ends_of(text, chars // 2), lines)
-    kept = list(_take_within(chars // 2, (line for line, _ in hidden)))
-    return preview_with(text, ref, chars - sum(map(len, kept)), kept)
+    its size and those of the given lines that stand in what was cut out, in its order, with a mark
+    wherever others are left out. As many of the lines, the first of them first, as half of the
+    characters hold."""
+    kept = _take_within(chars // 2, text, _ends_of(text, chars // 2), lines)
+    start, end = _ends_of(text, chars - sum(map(len, kept)))
+    between: list[str] = []
+    last = 0
+    for line, place in _hidden_lines(text, (start, end), kept):
+        between += [_MARK] if between and text[last:place].strip() else []
+        between.append(line)
+        last = place + len(line)
+    return _join(start, note_of_size(text, ref), between, end)
 
 
-def preview_with(text: str, ref: str, chars: int, lines: Iterable[str]) -> str:
-    """The same with all of the lines, however long, beside so many characters."""
-    start, end = _ends_of(text, chars)
-    hidden = _hidden_lines(text, (start, end), lines)
-    between = [line for line, _ in sorted(hidden, key=lambda one: one[1])]
-    return "\n".join([start, note_of_size(text, ref), *between, *[_MARK] * bool(between), end])
+def preview_request(
+    text: str, ref: str, chars: int, rules: Sequence[str], lines: Iterable[str]
+) -> str:
+    """The beginning and the end of a request beside so many characters, and between them all of
+    its rules, and as many of the other lines as half of the characters hold. Its blocks of code
+    give way before its words do."""
+    told = without_code(text)
+    told = told if len(told) >= chars else text
+    ends = _ends_of_request(told, chars)
+    more = _take_within(chars // 2, told, ends, lines)
+    start, end = ends = _ends_of_request(told, chars - sum(map(len, more)))
+    between = [line for line, _ in _hidden_lines(told, ends, (*rules, *more))]
+    return _join(start, note_of_size(text, ref), between, end)
+
+
+def without_code(text: str) -> str:
+    """A text without its blocks of code, its examples and the headings that stand over nothing
+    else."""
+    return _BARE_HEADING.sub("", _EXAMPLE.sub("", FENCED.sub("", text))).strip()
+
+
+def _join(start: str, note: str, between: Sequence[str], end: str) -> str:
+    ends = ([_MARK] if between else []) + [end] if end else []
+    return "\n".join([start, note, *between, *ends])
 
 
 def _hidden_lines(text: str, ends: tuple[str, str], lines: Iterable[str]) -> list[tuple[str, int]]:
-    """Those of the lines that stand in a text and not in its ends, each with its place."""
+    """Those of the lines that stand in a text and not in its ends, with their places, in order."""
     wanted = list(dict.fromkeys(lines))
     if not wanted:
         return []
@@ -77,7 +107,8 @@ def _hidden_lines(text: str, ends: tuple[str, str], lines: Iterable[str]) -> lis
     # To look for thousands of lines in a long text takes seconds: most of them are whole lines.
     parts = [line for line in wanted if line not in places and line not in shown]
     places |= {line: found for line in parts if (found := text.find(line)) >= 0}
-    return [(line, places[line]) for line in wanted if line in places and line not in shown_lines]
+    found = [(line, places[line]) for line in wanted if line in places and line not in shown_lines]
+    return sorted(found, key=lambda one: one[1])
 
 
 def preview_within(
@@ -129,15 +160,26 @@ def note_of_size(text: str, ref: str) -> str:
     return f"[... {size}; the whole: recall_archived refs {ref} ...]"
 
 
-def _take_within(chars: int, lines: Iterable[str]) -> Iterable[str]:
-    for line in lines:
-        if len(line) < chars:
+def _take_within(chars: int, text: str, ends: tuple[str, str], lines: Iterable[str]) -> list[str]:
+    """As many of the lines that the ends of a text do not show as so many characters hold, the
+    first of them first."""
+    wanted = list(dict.fromkeys(lines))
+    hidden = {line for line, _ in _hidden_lines(text, ends, wanted)}
+    taken: list[str] = []
+    for line in wanted:
+        if line in hidden and len(line) < chars:
             chars -= len(line) + 1
-            yield line
+            taken.append(line)
+    return taken
 
 
 def _ends_of(text: str, chars: int) -> tuple[str, str]:
     return _cut_back(text[: chars * 2 // 3]), _cut_front(text[len(text) - chars // 3 :])
+
+
+def _ends_of_request(text: str, chars: int) -> tuple[str, str]:
+    """The beginning alone where an end would be a scrap: a request says first what it wants."""
+    return _ends_of(text, chars) if chars >= _FOR_BOTH_ENDS else (_cut_back(text[:chars]), "")
 
 
 def _cut_back(text: str) -> str:

@@ -284,7 +284,7 @@ def test_rules_and_questions_of_a_long_first_request_stay_word_for_word() -> Non
     before = blocks_of(session_of([user(request), *TAIL]), Policy(), estimate)
     (cut,) = cuts_of(shrink_request(before, 400, Policy(), estimate).head[0])
     assert isinstance(cut.shown, Text)
-    assert f"\n{rule}\n{question}\n[...]\n" in cut.shown.text
+    assert f"\n{rule}\n{question}" in cut.shown.text
 
 
 def test_a_long_first_request_is_shown_by_its_tasks_rather_than_by_its_examples() -> None:
@@ -295,6 +295,26 @@ def test_a_long_first_request_is_shown_by_its_tasks_rather_than_by_its_examples(
     (cut,) = cuts_of(shrink_request(before, 400, Policy(), estimate).head[0])
     assert isinstance(cut.shown, Text)
     assert cut.shown.text.startswith(f"Mend the feed.\n\n{tasks}\n")
+
+
+def test_a_short_preview_of_a_request_names_its_limits_and_no_example() -> None:
+    limits = "The feed listens on port 8080.\n\nAnswers are smaller than 100 KB."
+    examples = "## Examples\n\n### Edit a file\n\n```\nsed -n '10,20p' file.py\n```\n\n" * 9
+    request = f"Mend the feed.\n\n{'It is slow and wrong. ' * 40}\n\n{limits}\n\n{examples}"
+    before = blocks_of(session_of([user(request), *TAIL]), Policy(), estimate)
+    (cut,) = cuts_of(shrink_request(before, 400, Policy(), estimate).head[0])
+    assert isinstance(cut.shown, Text)
+    shown = cut.shown.text.split("\n")
+    assert {"The feed listens on port 8080.", "Answers are smaller than 100 KB."} <= set(shown)
+    assert "Edit a file" not in cut.shown.text
+    assert "sed" not in cut.shown.text
+
+
+def test_a_preview_marks_each_place_where_lines_between_are_left_out() -> None:
+    rows = [f"row {n} of the table" for n in range(60)]
+    rows[20], rows[21], rows[40] = "ERROR: first", "ERROR: second", "ERROR: third"
+    shown = preview("\n".join(rows), "m1", 200, ["ERROR: third", "ERROR: second", "ERROR: first"])
+    assert "...]\nERROR: first\nERROR: second\n[...]\nERROR: third\n[...]\n" in shown
 
 
 def test_a_long_newest_request_takes_two_fifths_of_the_goal() -> None:

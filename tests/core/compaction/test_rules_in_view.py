@@ -91,7 +91,7 @@ def test_a_shrunk_first_request_keeps_the_command_that_a_rule_speaks_of() -> Non
     assert isinstance(outcome, Compaction)
     shown = view_text(after(session, outcome), policy)
     assert fold(command) + ". " + fold(rule) in shown
-    assert lines_to_keep(session.messages[0]) == (rule, command)
+    assert lines_to_keep(session.messages[0]) == ([rule], [command, about])
 
 
 def test_a_rule_after_code_that_two_parts_share_is_kept() -> None:
@@ -302,4 +302,4 @@ def test_a_digest_holds_what_governs_a_rule_and_the_check_looks_for_the_rule_its
     assert kept.text == "Here is what the intern wrote: - Never push to main."
     # A preview of the message shows the rule, and so nothing of it has to be put back.
     assert [item.text for item in stated_rules(told)] == ["Never push to main."]
-    assert set(lines_to_keep(told[0])) == {"Never push to main."}
+    assert lines_to_keep(told[0]) == (["Never push to main."], [])

@@ -43,6 +43,14 @@ def test_the_sign_of_a_new_line_is_no_part_of_a_name_but_a_folder_of_windows_is_
     assert {name.text for name in found} == names
 
 
+def test_what_code_calls_and_the_examples_of_a_request_are_no_names() -> None:
+    asked = user("Mend src/feed.py.\n\n```\nsed -i s/a/b/ other/newfile.py\n```")
+    code = "stack.pop(); self.queue; rows = sheet.cell_rows[0]; load('model.bin')"
+    messages = messages_of([asked, *used("1", "Write", "ok", content=code)])
+    found = used_names(messages, identifiers_by_message(messages))
+    assert {name.text for name in found} == {"cell_rows", "model.bin", "src/feed.py"}
+
+
 def test_an_address_is_one_name() -> None:
     found = used_names(messages_of(ran("1", "curl https://docs.example.org/guide/valve", "ok")))
     assert [name.text for name in found] == ["https://docs.example.org/guide/valve"]

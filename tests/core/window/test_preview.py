@@ -35,7 +35,7 @@ def test_what_is_shown_takes_no_more_than_its_tokens_and_is_the_texts_own(
     assert len(shown) < 300 or estimate(shown) <= tokens
     start, _, rest = shown.partition(f"\n{note_of_size(text, 'm1')}\n")
     assert text.startswith(start)
-    assert all(line.strip() in text for line in rest.split("\n"))
+    assert all(line.strip() in text for line in rest.split("\n") if line != "[...]")
 
 
 @settings(max_examples=40, deadline=None)

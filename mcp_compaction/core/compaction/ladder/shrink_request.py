@@ -17,7 +17,7 @@ from mcp_compaction.model import Message, MessageEntry
 
 
 def shrink_request(window: WindowPlan, goal: int, policy: Policy, count: CountTokens) -> WindowPlan:
-    """The first request takes a fifth of the goal at most, and the newest two fifths; over that
+    """The first request takes its share of the goal at most, and the newest two fifths; over that
     they are shown as previews, in which their rules, questions and commands stay in sight. What a
     host put before the first in messages of their own is shortened alike."""
     window = _shrink_head(window, first_request_limit(goal, policy), count)
