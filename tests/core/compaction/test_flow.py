@@ -639,7 +639,8 @@ def test_a_preview_that_hides_what_no_search_finds_ends_with_its_line() -> None:
 
 
 def test_a_head_that_hides_what_no_search_finds_ends_with_its_line() -> None:
-    request = "Build it.\n" + LARGE + "the build is 7f3a91c2\nRetries:\n7\n" + LARGE
+    code = "```\nthe build is 7f3a91c2\nRetries:\n7\n```\n"
+    request = f"Build it.\n{LARGE}{code}{LARGE}"
     session = session_of([user(request), *used("2", "f", LARGE * 2), *chatter(20)])
     policy = Policy(window_tokens=6_000, recall_max_tokens=1)
     assert "7f3a91c2" not in text_of_cut(done(compress(session, policy)), 1)
