@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import NamedTuple
 
+from mcp_compaction.core.limits import LONGEST_SENTENCE, MOST_LOOKED_AT
 from mcp_compaction.core.log.conversation import conversation_of
 from mcp_compaction.core.log.pinned import pinned_block, shown_text
 from mcp_compaction.core.log.quotes import Saying, whole_of
@@ -226,15 +227,11 @@ def _reason_of(saying: Saying | None) -> str:
             return f"{saying.ref} says it in this project, not for all of them"
 
 
-_MOST_WHOLE = 600  # characters of a text that is told or offered to be pinned instead
-_MOST_WHOLES = 100  # rules that are looked at for what governs them: each takes a look at all
-
-
 def what_counts(saying: Saying) -> str:
     """The next step where words are torn out: the text that would be the user's."""
     if saying.is_told:
         return "and that the user said them is only as the agent told it"
-    if len(saying.whole) > _MOST_WHOLE:
+    if len(saying.whole) > LONGEST_SENTENCE:
         return f"the user's rule is the whole passage of {saying.ref}"
     words = defuse(saying.whole)
     return f'pinned whole they are the user\'s, with these exact words: "{words}"'
@@ -380,9 +377,9 @@ def _as_wholes(rules: Sequence[LikelyRule], messages: Sequence[Message]) -> Iter
     many, only the newest of them."""
     texts = {message.ref: message.text for message in conversation_of(messages)}
     for left, rule in zip(range(len(rules) - 1, -1, -1), rules, strict=True):
-        text = texts.get(rule.candidate.ref, "") if left < _MOST_WHOLES else ""
+        text = texts.get(rule.candidate.ref, "") if left < MOST_LOOKED_AT else ""
         whole = whole_of(rule.candidate.text, text)
-        if 0 < len(whole) <= _MOST_WHOLE:
+        if 0 < len(whole) <= LONGEST_SENTENCE:
             candidate = rule.candidate.model_copy(update={"text": whole})
             yield LikelyRule(candidate, rule.strength)
         else:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
+from mcp_compaction.core.limits import LONGEST_LINE, MOST_LOOKED_AT
 from mcp_compaction.core.log.commands import program_of
 from mcp_compaction.core.log.content import words_of
 from mcp_compaction.core.log.conversation import conversation_of
@@ -24,10 +25,6 @@ from mcp_compaction.errors import PinRefused
 from mcp_compaction.model import FactOffer, Message, Pin, Text, ToolCall
 
 _MASK = "[masked:"
-_LONGEST = 240  # characters; what needs more is a story and not a fact
-_MOST_DECISIONS = 200  # the newest
-_FEWEST_RUNS = 2  # of a command that works here
-_SHARE_OF_WORDS = 2 / 3  # of a fact that names nothing exact, in one message that uses it
 _PASSING = ("/tmp/", "$TMP", "mktemp")  # in commands whose files are gone the next day
 
 
@@ -58,7 +55,7 @@ def offer_facts(
 
 def _may_stand(text: str) -> bool:
     """Whether a text may stand in a later session: no rule, no secret, nobody else's voice."""
-    if len(text) > _LONGEST or _MASK in text or is_planted(text) or find_rules(text):
+    if len(text) > LONGEST_LINE or _MASK in text or is_planted(text) or find_rules(text):
         return False
     try:
         check_text(text)
@@ -74,7 +71,7 @@ def _decisions(said: Sequence[Message]) -> Iterator[FactOffer]:
         for message in said
         if message.role == "user"
         for decision in find_decisions(message.text)
-    ][-_MOST_DECISIONS:]
+    ][-MOST_LOOKED_AT:]
     for place in standing_decisions([text for _, text in made]):
         ref, text = made[place]
         if _is_founded(text):
@@ -110,7 +107,7 @@ def _commands(said: Sequence[Message]) -> Iterator[FactOffer]:
         last = entries[-1]
         command = last.action.target.strip()
         done = sum(e.action.target.strip() == command and e.ending == "done" for e in entries)
-        if last.ending != "done" or last.result is None or done < _FEWEST_RUNS:
+        if last.ending != "done" or last.result is None or done < 2:
             continue
         is_proved = is_run_of_tests(last.result) or any(e.ending == "failed" for e in entries)
         if is_proved and "\n" not in command and not any(sign in command for sign in _PASSING):
@@ -126,6 +123,6 @@ def is_used(fact: str, messages: Sequence[Message]) -> bool:
         if names and not names.isdisjoint(exact_words(said)):
             return True
         shared = words & set(telling_words(said)) if not names else ()
-        if words and len(shared) >= _SHARE_OF_WORDS * len(words):
+        if words and 2 * len(shared) > len(words):
             return True
     return False

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from typing import Literal, NamedTuple
 
 from mcp_compaction.core.digest.render import words_of_item
-from mcp_compaction.core.log.passages import MOST_CHARS
+from mcp_compaction.core.limits import LONGEST_SENTENCE
 from mcp_compaction.core.recall.terms import keys_of
 from mcp_compaction.model import Digest
 from mcp_compaction.store.columns import encodable
@@ -103,7 +103,7 @@ def insert_digest(
 
 def _cut_pieces(items: Iterable[str], label: str) -> list[str]:
     """The items in pieces of bounded length, each piece under the label."""
-    room = MOST_CHARS - len(label)
+    room = LONGEST_SENTENCE - len(label)
     pieces: list[str] = []
     for text in (part for item in items for part in _wrap_item(item, room)):
         if pieces and len(pieces[-1]) + 1 + len(text) <= room:

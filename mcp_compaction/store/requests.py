@@ -6,15 +6,15 @@ import re
 import sqlite3
 from collections.abc import Sequence
 
-from mcp_compaction.core.log.passages import MOST_CHARS
+from mcp_compaction.core.limits import LONGEST_SENTENCE
 from mcp_compaction.ports import Original, Scope
 from mcp_compaction.store.log import originals
 from mcp_compaction.store.marks import role_mark, session_mark
 from mcp_compaction.store.scope import one_session
 
 _SCANNED = 1_000  # newest passages with a piece of the text that are looked at
-# Cuts between passages are half of MOST_CHARS apart or more: of pieces half as long one is whole.
-_PIECE_CHARS = MOST_CHARS // 4
+# Cuts between passages are half of one apart or more: of pieces half as long one is whole.
+_PIECE_CHARS = LONGEST_SENTENCE // 4
 _JOINT = re.compile(r"\s+|(?<=[。！？])")
 
 _WITH_ALL = (

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from functools import lru_cache
 
+from mcp_compaction.core.limits import LONGEST_ANSWER
 from mcp_compaction.core.text.words import one_line, shorten
 from mcp_compaction.shell import Command, commands_of, programs
 
-_LONGEST = 2_000
 _PREPARES = frozenset(("source", ".", "export", "set"))  # and what only goes to a folder
 
 
@@ -60,7 +60,7 @@ def command_line_of(command: str, most: int = 100) -> str:
     work = command[next(begins, 0) :].strip()
     line = one_line(work.split("\n", 1)[0])
     if line.endswith((' "', " '")):  # the code of `python -c` begins on the next line
-        line = one_line(work[:_LONGEST])
+        line = one_line(work[:LONGEST_ANSWER])
     short = shorten(line, most)
     # A long path says more cut in the middle than not at all.
     return short if len(short) > most // 2 or len(line) <= most else f"{line[:most]}…"

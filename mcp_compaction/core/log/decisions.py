@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import cache, lru_cache
 
+from mcp_compaction.core.limits import LONGEST_LINE
 from mcp_compaction.core.text.all_languages import part_in_all
 from mcp_compaction.core.text.language import ENGLISH, languages_of, words_of
 from mcp_compaction.core.text.patterns import pattern_of
@@ -16,7 +17,6 @@ from mcp_compaction.lexicon.languages import Kind, read_heads, read_lexicon
 
 _WORD = pattern_of(r"[^\W_][\w+#.-]*[\w+#]|[^\W\d_]")
 _WORD_OR_STOP = pattern_of(rf"{_WORD.pattern}|[,;:.!?()]")
-_OPENING = 80  # characters, by which the language of a yes is told
 
 
 def find_decisions(text: str, by_user: bool = True) -> tuple[str, ...]:
@@ -121,7 +121,8 @@ def words_turned_down(text: str) -> list[str]:
 
 def is_acceptance(text: str) -> bool:
     """Whether a text only says yes to what was said before it."""
-    opening = text if len(text) <= _OPENING else text[:_OPENING].rpartition(" ")[0]
+    # Its beginning tells the language of a yes.
+    opening = text if len(text) <= LONGEST_LINE else text[:LONGEST_LINE].rpartition(" ")[0]
     languages = languages_of(opening) or (ENGLISH,)
     return all(  # a look at the opening spares most long texts the other
         any(any(signs_of(code, "accepts").find(part)) for code in languages)

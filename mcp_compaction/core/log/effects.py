@@ -8,6 +8,7 @@ from functools import cache, lru_cache
 from posixpath import join, normpath
 from typing import Literal, NamedTuple
 
+from mcp_compaction.core.limits import LONGEST_TEXT
 from mcp_compaction.core.log.commands import subcommand_of
 from mcp_compaction.core.text.patterns import pattern_of
 from mcp_compaction.lexicon.tools import (
@@ -18,7 +19,6 @@ from mcp_compaction.lexicon.tools import (
 )
 from mcp_compaction.shell import Command, commands_of, programs
 
-_LONGEST = 20_000  # characters; what is longer writes data, which its first lines say
 _UNREAD = pattern_of(r"[$`]")
 _REDIRECT = "> "
 _GLOB = pattern_of(r"[*?\[]|\{[^{},]*,")
@@ -53,7 +53,7 @@ def effects_of(line: str) -> tuple[Effect, ...]:
     read nothing is known."""
     commands = commands_of(line)
     if commands is None:
-        paths = _paths_in(line[:_LONGEST])
+        paths = _paths_in(line[:LONGEST_TEXT])
         return tuple(
             Effect("unknown", p, "a line that cannot be read", is_only=False) for p in paths
         )
@@ -74,7 +74,7 @@ def _effects_of_command(command: Command) -> Iterator[Effect]:
     if known is not None and _does_it(known, rest):
         yield from _effects_of_known(known, rest, command)
     elif name.rstrip("0123456789.") in programs().interpreters:
-        code = "\n".join((*rest, command.given))[:_LONGEST]
+        code = "\n".join((*rest, command.given))[:LONGEST_TEXT]
         if _changes_files().search(code):
             yield from (Effect("unknown", path, name) for path in _paths_in(code))
 

@@ -7,6 +7,7 @@ import re
 from functools import cache
 from typing import Literal
 
+from mcp_compaction.core.limits import LONGEST_ANSWER, LONGEST_LINE
 from mcp_compaction.core.log.identifiers import (
     COUNT,
     COUNT_END,
@@ -21,8 +22,6 @@ from mcp_compaction.model import ToolResult
 
 CallEnding = Ending | Literal["done"]
 
-_OPENING = 5_000  # characters; a host repeats a whole command before it says that it timed out
-_MOST_CHARS = 4_000  # at either end of an answer; what sums it up stands there
 _MOST_TESTS = 5
 _TRACE = "Traceback (most recent call last)"
 _RUNS_OTHERS = (  # a shell, by its name or its script's, or sudo
@@ -39,7 +38,8 @@ _NOT_FOUND_SIGNS = ("not found", ": No module named")
 
 def ending_of_call(result: ToolResult) -> CallEnding:
     """How a call ended, by what its result says."""
-    opening = result.text[:_OPENING].lstrip()
+    # A host repeats a whole command before it says that it timed out.
+    opening = result.text[:LONGEST_ANSWER].lstrip()
     if _any_sign().match(opening):
         return next(sign.kind for sign in known_endings() if is_said(sign, opening))
     has_failed = is_failure(result) or _ends_in_trace(result.text) or has_not_begun(result)
@@ -48,12 +48,12 @@ def ending_of_call(result: ToolResult) -> CallEnding:
 
 def has_not_begun(result: ToolResult) -> bool:
     """Whether a result says that the program to run was not found."""
-    end = result.text[-_MOST_CHARS:]
+    end = result.text[-LONGEST_ANSWER:]
     return any(sign in end for sign in _NOT_FOUND_SIGNS) and bool(_NOT_FOUND.search(end))
 
 
 def _ends_in_trace(text: str) -> bool:
-    return f"\n{_TRACE}" in f"\n{text[-_MOST_CHARS:]}"
+    return f"\n{_TRACE}" in f"\n{text[-LONGEST_ANSWER:]}"
 
 
 def is_said(sign: EndingSign, opening: str) -> bool:
@@ -92,7 +92,6 @@ _SUMMARY = pattern_of(
 )
 _COUNTED = pattern_of(rf"{COUNT}(?:passed|failed|errors?){COUNT_END}")
 _COUNTS_TESTS = pattern_of(rf"{COUNT}(?:passed|failed){COUNT_END}")
-_MOST_SUMMARY = 100
 
 
 def ending_of(result: ToolResult) -> str:
@@ -100,7 +99,7 @@ def ending_of(result: ToolResult) -> str:
     how = outcome_of(result)
     if _COUNTED.search(how):
         return how
-    summary = one_line(_summary_in(result.text).strip(" \t="))[:_MOST_SUMMARY]
+    summary = one_line(_summary_in(result.text).strip(" \t="))[:LONGEST_LINE]
     return ", ".join(part for part in (how, summary) if part)
 
 
@@ -111,7 +110,7 @@ def is_run_of_tests(result: ToolResult) -> bool:
 
 def _summary_in(text: str) -> str:
     """The last line of a text that sums up a test run or a build; blank where none does."""
-    lines = reversed(text[-_MOST_CHARS:].split("\n"))
+    lines = reversed(text[-LONGEST_ANSWER:].split("\n"))
     return next(filter(_sums_up, lines), "")
 
 
@@ -125,7 +124,7 @@ def is_failure(result: ToolResult) -> bool:
     """Whether a command plainly failed."""
     if result.is_error or exit_code(result):
         return True
-    end = result.text[-_MOST_CHARS:]
+    end = result.text[-LONGEST_ANSWER:]
     return any(sign in end for sign in _FAILED_SIGNS) and bool(_FAILED.search(ending_of(result)))
 
 
@@ -171,7 +170,7 @@ def causes_of(result: ToolResult) -> tuple[str, ...]:
         return (_ASSERTED.sub("", found[-1]),)
     if not result.is_error and not exit_code(result):
         return ()
-    text = result.text[:_MOST_CHARS] if result.is_error else result.text[-_MOST_CHARS:]
+    text = result.text[:LONGEST_ANSWER] if result.is_error else result.text[-LONGEST_ANSWER:]
     lines = [line.strip() for line in text.split("\n")]
     told = [line for line in lines if line and not _NO_CAUSE.match(line)]
     last = told[0] if told and result.is_error else told[-1] if told else ""

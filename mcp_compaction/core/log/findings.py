@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from string import ascii_letters, digits
 from typing import NamedTuple
 
+from mcp_compaction.core.limits import LONGEST_ANSWER, LONGEST_LINE, MOST_LOOKED_AT
 from mcp_compaction.core.log.content import words_of
 from mcp_compaction.core.log.identifiers import error_lines
 from mcp_compaction.core.log.ledger import Ledger, ledger_of
@@ -26,8 +27,6 @@ _NO_FACT = pattern_of(  # code, a row of a listing or of a run of tests, a frame
     r"|^[+@-]|^[dl-][rwx-]{9}|\b(?:PASSED|FAILED|SKIPPED)\b|\", line \d|^rootdir\b|\.\.\.$"
 )
 _WORDS = pattern_of(r"[^\W\d_]{2}\s")
-_SHORTEST, _LONGEST = 8, 220
-_MOST_LINES = 400  # of one result, from its two ends
 _END = ".,:;)"
 
 
@@ -96,10 +95,10 @@ def _lines_used(
     """The lines of a result that first say one of the new words, which were used later, and tell
     something that lasts: no code, no error, which later runs tell of."""
     lines = text.split("\n")
-    half = _MOST_LINES // 2
-    for line in lines if len(lines) <= _MOST_LINES else [*lines[:half], *lines[-half:]]:
-        said = one_line(line) if len(line) <= 4 * _LONGEST else ""
-        if not _SHORTEST <= len(said) <= _LONGEST or not any(word in said for word in new):
+    most = MOST_LOOKED_AT
+    for line in lines if len(lines) <= 2 * most else [*lines[:most], *lines[-most:]]:
+        said = one_line(line) if len(line) <= LONGEST_ANSWER else ""
+        if not 0 < len(said) <= LONGEST_LINE or not any(word in said for word in new):
             continue
         told = new & exact_words(said)
         if (

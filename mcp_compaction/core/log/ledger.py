@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from fnmatch import fnmatchcase
 from typing import Literal, NamedTuple
 
+from mcp_compaction.core.limits import LONGEST_ANSWER
 from mcp_compaction.core.log.commands import is_search, main_command_of
 from mcp_compaction.core.log.effects import Effect, effects_of
 from mcp_compaction.core.log.endings import CallEnding, ending_of_call, has_not_begun
@@ -32,7 +33,6 @@ _SAYS_CREATED = pattern_of(r"\b(?:[Cc]reated|[Nn]ew file)\b")
 _SAYS_UNCHANGED = pattern_of(r"\(No changes\)|No replacement was performed|No changes to make")
 _MAKES_COMMITS = pattern_of(r"commit|revert|cherry-pick")
 _COMMIT = pattern_of(r"^\s*\[(?P<on>[^\]\n]{1,80}) (?P<id>[0-9a-f]{7,40})\] (?P<subject>.+)$")
-_MOST_CHARS = 4_000
 _NO_RESULT = "no result seen"
 _CHANGES = ("write", "edit")
 
@@ -167,7 +167,7 @@ def _entries_of(messages: Sequence[Message]) -> Iterator[CallEntry]:
 def _commits_of(entry: CallEntry) -> Iterator[Commit]:
     if entry.result is None or not _MAKES_COMMITS.search(entry.action.target):
         return
-    for line in entry.result.text[:_MOST_CHARS].split("\n"):
+    for line in entry.result.text[:LONGEST_ANSWER].split("\n"):
         if found := _COMMIT.match(line):
             on = found["on"].removesuffix(" (root-commit)")
             yield Commit(on, found["id"], found["subject"].strip(), entry.result_ref)
@@ -201,7 +201,7 @@ class _Files:
             return
         word: FileWord = "read"
         if action.kind != "read":
-            text = result.text[:_MOST_CHARS] if result else ""
+            text = result.text[:LONGEST_ANSWER] if result else ""
             if _SAYS_UNCHANGED.match(text.lstrip()):
                 return
             opening = text.lstrip().split("\n", 1)[0]
@@ -286,7 +286,7 @@ class _Files:
 
 def _complains_of(path: str, entry: CallEntry) -> bool:
     """Whether a result names a file that could not be written, or a folder on the way to it."""
-    text = entry.result.text[:_MOST_CHARS] if entry.result else ""
+    text = entry.result.text[:LONGEST_ANSWER] if entry.result else ""
     parts = [part for part in path.split("/") if part]
     return entry.result is None or any(part in text for part in parts)
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+from mcp_compaction.core.limits import LONGEST_SENTENCE
 from mcp_compaction.core.log.content import words_of
 from mcp_compaction.core.text.furniture import furniture_in
 from mcp_compaction.core.text.patterns import pattern_of
 from mcp_compaction.model import Part, Role, Spoken, Text, ToolResult
 
-MOST_CHARS = 600  # about eighty words
 _LINE = pattern_of(r"\n(?:[ \t]*\n){0,50}(?=([ \t]*)\S)")
 _BLANK_LINES = pattern_of(r"\A(?:[ \t\r]*\n)+")
 _JOINTS = (
@@ -55,8 +55,8 @@ def _cut_pieces(text: str) -> Iterator[str]:
     its indent, without which code reads wrong."""
     start = 0
     while start < len(text):
-        is_last = len(text) - start <= MOST_CHARS
-        end = len(text) if is_last else _find_joint(text, start, start + MOST_CHARS)
+        is_last = len(text) - start <= LONGEST_SENTENCE
+        end = len(text) if is_last else _find_joint(text, start, start + LONGEST_SENTENCE)
         piece = text[start:end].rstrip()
         begins_line = start == 0 or text[start - 1] == "\n"
         piece = _BLANK_LINES.sub("", piece) if begins_line else piece.lstrip()

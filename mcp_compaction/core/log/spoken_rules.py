@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
+from mcp_compaction.core.limits import LONGEST_SENTENCE, MOST_LOOKED_AT
 from mcp_compaction.core.log.conversation import conversation_of
 from mcp_compaction.core.log.quotes import whole_of
 from mcp_compaction.core.text.reading import read_once
@@ -12,9 +13,6 @@ from mcp_compaction.core.text.rules import find_likely_rules, find_rules
 from mcp_compaction.core.text.words import fold, one_line
 from mcp_compaction.lexicon.languages import Strength
 from mcp_compaction.model import Candidate, Message, Pin
-
-_MOST_WHOLES = 100  # to find what governs one takes a look at all of the text
-_MOST_CHARS = 400
 
 
 class LikelyRule(NamedTuple):
@@ -52,9 +50,12 @@ def whole_rules(text: str) -> tuple[str, ...]:
     """The rules of a text, each with the heading, list head or sentence that may turn it round;
     where there are very many, only the first of them."""
     rules = find_rules(text)
-    first, others = rules[:_MOST_WHOLES], rules[_MOST_WHOLES:]
+    first, others = rules[:MOST_LOOKED_AT], rules[MOST_LOOKED_AT:]
     wholes = ((rule, one_line(whole_of(rule, text))) for rule in first)
-    return (*(whole if 0 < len(whole) <= _MOST_CHARS else rule for rule, whole in wholes), *others)
+    return (
+        *(whole if 0 < len(whole) <= LONGEST_SENTENCE else rule for rule, whole in wholes),
+        *others,
+    )
 
 
 class PinnedRules:

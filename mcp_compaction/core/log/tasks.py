@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from typing import NamedTuple
 
+from mcp_compaction.core.limits import LONGEST_ANSWER, LONGEST_SENTENCE
 from mcp_compaction.core.log.conversation import conversation_of
 from mcp_compaction.core.log.recent import read_recent_once
 from mcp_compaction.core.log.tool_calls import (
@@ -30,8 +31,6 @@ from mcp_compaction.core.text.signs import find_sign
 from mcp_compaction.core.text.words import lower_words, stem, stop_words
 from mcp_compaction.lexicon.languages import read_lexicon
 from mcp_compaction.model import Item, Message, ToolCall, Value
-
-_MOST_CHARS, _OPENING = 4_000, 400  # of an answer: a whole plan, or what a task is called
 
 
 class TaskEntry(Value):
@@ -64,10 +63,10 @@ def _read_calls(messages: Sequence[Message]) -> TaskList:
         answer = answers.get((ref, call.id))
         where, said = (answer[0], answer[1].text) if answer else (ref, "")
         if is_task(call):
-            _apply_change(entries, ref, call, said[:_OPENING])
+            _apply_change(entries, ref, call, said[:LONGEST_SENTENCE])
             continue
         written = tasks_of(call)
-        shown = written or shown_checklist_of(said[:_MOST_CHARS])
+        shown = written or shown_checklist_of(said[:LONGEST_ANSWER])
         if shown:
             plan = ref if written else where
             entries = {key: entry for key, entry in entries.items() if entry.is_single}

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from functools import cache, lru_cache
 from typing import Literal, NamedTuple
 
+from mcp_compaction.core.limits import LONGEST_LINE
 from mcp_compaction.core.log.content import compact_json
 from mcp_compaction.core.text.patterns import pattern_of
 from mcp_compaction.lexicon.tools import TaskState, ToolKind, known_task_states, known_tools
@@ -16,7 +17,6 @@ from mcp_compaction.shell import commands_of
 ActionKind = ToolKind | Literal["other"]
 
 _EDITOR_COMMANDS: dict[str, ActionKind] = {"view": "read", "create": "write"}
-_LONGEST_LINE = 300
 _CLOSES = {"completetask", "taskcomplete"}
 _PATH_KEYS = ("file_path", "path", "filename", "file", "absolute_path", "notebook_path", "uri")
 _COMMAND_KEYS = ("command", "cmd", "script", "code")
@@ -40,7 +40,7 @@ class Action(NamedTuple):
     @property
     def line(self) -> str:
         """The first line of a command, as it is indexed and shown."""
-        return self.target.strip().split("\n", 1)[0][:_LONGEST_LINE]
+        return self.target.strip().split("\n", 1)[0][:LONGEST_LINE]
 
 
 class Task(Value):

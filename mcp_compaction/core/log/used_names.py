@@ -8,6 +8,7 @@ from itertools import chain, islice
 from types import MappingProxyType
 from typing import NamedTuple, cast
 
+from mcp_compaction.core.limits import LONGEST_TEXT
 from mcp_compaction.core.log.identifiers import Finding, is_example
 from mcp_compaction.core.text.patterns import FENCED, pattern_of
 from mcp_compaction.model import Message
@@ -40,9 +41,6 @@ _DATE = pattern_of(r"\d{4}-\d\d-\d\d")
 _END = ".,:;)"
 _SHORTEST, _LONGEST = 5, 100
 _MOST_MET = 12  # names of one message that were not typed: a listing has hundreds
-_MOST_CHARS = 20_000  # of one value or text; what is longer is the text of a file
-_FEWEST_SAID = 2  # messages of the agent that speak of a name; once is mostly in passing
-_SAID = 0.5  # of the worth that a name has which is typed as often
 
 
 class UsedName(NamedTuple):
@@ -87,8 +85,8 @@ def used_names(
             worth[name] = max(worth.get(name, 0.0), worth_met)
             last.setdefault(name, (message.seq, place))
     for name, times in said.items():
-        if len(times) >= _FEWEST_SAID:
-            worth[name] = max(worth.get(name, 0.0), _SAID * sum(times))
+        if len(times) > 1:  # once is mostly in passing
+            worth[name] = max(worth.get(name, 0.0), sum(times) / 2)
     found = (UsedName(name, value, last[name]) for name, value in worth.items())
     return sorted(found, key=lambda one: (-one.worth, one.last, one.text))
 
@@ -115,7 +113,7 @@ def _names_said_in(message: Message) -> list[str]:
 
 
 def _cut_names(text: str) -> list[str]:
-    text = text[:_MOST_CHARS]
+    text = text[:LONGEST_TEXT]
     if "\\" in text and not _DRIVE.search(text):
         text = _WHITE_SPACE.sub(" ", text)
     words = dict.fromkeys(text.split())

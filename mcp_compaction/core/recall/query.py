@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 
+from mcp_compaction.core.limits import LONGEST_LINE, LONGEST_TEXT
 from mcp_compaction.core.text.dates import Stretch, named_days
 from mcp_compaction.core.text.language import main_language
 from mcp_compaction.core.text.patterns import pattern_of
@@ -15,10 +16,8 @@ from mcp_compaction.lexicon.languages import read_lexicon
 from mcp_compaction.model import Value
 
 MOST_TERMS = 64  # of a query; more are not looked for
-_MOST_CHARS = 20_000  # of a question; nobody reads more into one
 _MOST_LETTERS = 1_000  # of a term
 _MOST_DATED = 1_000  # characters in which dates are looked for
-_LONGEST_DATE = 200  # characters of a qualifier
 _MOST_SAID_BACK = 80  # characters of a query that an answer repeats
 _QUALIFIER = pattern_of(r"\b(role|tool|since|until):(\S+)")
 _WORD = pattern_of(
@@ -51,8 +50,8 @@ class Question(Value):
 
 def read_query(text: str, now: datetime | None = None) -> Question:
     """The words of a query, with its qualifiers taken out; days are read in the zone of `now`."""
-    found = dict(_QUALIFIER.findall(text[:_MOST_CHARS]))
-    plain = question_of_words(_QUALIFIER.sub(" ", text[:_MOST_CHARS]))
+    found = dict(_QUALIFIER.findall(text[:LONGEST_TEXT]))
+    plain = question_of_words(_QUALIFIER.sub(" ", text[:LONGEST_TEXT]))
     days = named_days(plain.text[:_MOST_DATED], now) if now else ()
     role = found.get("role")
     if role is not None and role not in _ROLES:
@@ -72,7 +71,7 @@ def read_query(text: str, now: datetime | None = None) -> Question:
 
 def question_of_words(text: str) -> Question:
     """The words of a text that is looked for as it stands: nothing in it narrows the search."""
-    text = text[:_MOST_CHARS]
+    text = text[:LONGEST_TEXT]
     terms = terms_of(text)
     empty = _empty_words(text)
     telling = (w for w in terms if w.lower() not in empty)
@@ -82,7 +81,7 @@ def question_of_words(text: str) -> Question:
 
 def terms_of(text: str) -> tuple[str, ...]:
     """The different words of a text that tell something; where none does, all of them."""
-    found = _WORD.findall(_SHORTENED.sub(" ", text[:_MOST_CHARS]))
+    found = _WORD.findall(_SHORTENED.sub(" ", text[:LONGEST_TEXT]))
     words = [w.strip(".,:;")[:_MOST_LETTERS] for w in found]
     terms = [w for w in words if w and any(c.isalnum() for c in w)]
     if len(terms) == 1:
@@ -142,7 +141,7 @@ def _read_stretch(text: str | None, now: datetime) -> Stretch | None:
     """The moment, day or longer time that a qualifier names."""
     if text is None:
         return None
-    text = text[:_LONGEST_DATE]
+    text = text[:LONGEST_LINE]
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:

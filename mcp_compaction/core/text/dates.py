@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from datetime import date, datetime, time, timedelta
 from typing import NamedTuple
 
+from mcp_compaction.core.limits import LONGEST_ANSWER
 from mcp_compaction.core.text.date_words import DateWords, date_words_of
 from mcp_compaction.core.text.language import ENGLISH, languages_of
 
@@ -45,12 +46,9 @@ def named_days(text: str, now: datetime) -> tuple[Stretch, ...]:
     )
 
 
-_MOST_CHARS = 2_000  # of a long text: they tell its language
-
-
 def may_name_day(text: str) -> list[re.Match[str]]:
     """Where a text may name a day, in its order: a cheap look, which rather finds too much."""
-    languages = dict.fromkeys((*languages_of(text[:_MOST_CHARS]), ENGLISH))
+    languages = dict.fromkeys((*languages_of(text[:LONGEST_ANSWER]), ENGLISH))
     hints = [hint for code in languages if (hint := date_words_of(code).part("day_hint"))]
     found = [match for hint in hints for match in hint.finditer(text)]
     return found if len(hints) == 1 else sorted(found, key=re.Match[str].start)

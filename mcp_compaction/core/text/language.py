@@ -7,6 +7,7 @@ from collections.abc import Collection
 from functools import cache, lru_cache
 from string import ascii_lowercase
 
+from mcp_compaction.core.limits import LONGEST_SENTENCE
 from mcp_compaction.core.text.patterns import (
     cut_words,
     cutting_table,
@@ -19,14 +20,13 @@ ENGLISH = "en"
 _WORD = pattern_of(r"[^\W\d_]+")
 _ODD_CASES = str.maketrans("İıſ", "iis")  # i and s to re.I, not to lower()
 _LETTERS = cutting_table(ascii_lowercase)
-_LONGEST = 600  # characters of a sentence; the words of longer texts are asked for once
 
 Votes = dict[str, int]  # by the code of the language
 
 
 def words_of(text: str) -> frozenset[str]:
     """The different words of a text in lower case, as the signs of a lexicon name them."""
-    return _read_words(text) if len(text) <= _LONGEST else _read_words.__wrapped__(text)
+    return _read_words(text) if len(text) <= LONGEST_SENTENCE else _read_words.__wrapped__(text)
 
 
 @lru_cache(maxsize=2_048)  # each kind of sign asks for the words of the same sentences

@@ -19,9 +19,16 @@ _NUMBER = pattern_of(
     r"(?: ?(?P<unit>%|(?:ms|s|sec|min|h|[kKMGT]i?B|[kKMB])\b))?(?![^\W_])(?!\.\d)"
 )
 _KEY = pattern_of(r"\b((?!\d)\w{1,64}) ?= ?$")
-_SIZES = {"k": 1e3, "K": 1e3, "M": 1e6, "B": 1e9}
-_TIMES = (1.0, 1e3, 1e-3, 60.0, 1 / 60, 3_600.0, 1 / 3_600)
-_BYTES = (1.0, 1e3, 1e-3, 1e6, 1e-6, 1_024.0, 1 / 1_024, 1_024.0**2, 1_024.0**-2)
+_KILO = 1_000.0
+_SIZES = {"k": _KILO, "K": _KILO, "M": _KILO**2, "B": _KILO**3, "%": 1 / 100}
+# Each in the smallest of its kind: one may be told as any other.
+_TIMES = {"ms": 1.0, "s": _KILO, "sec": _KILO, "min": 60 * _KILO, "h": 3_600 * _KILO}
+_BYTES = {
+    f"{prefix}{i}B": base**power
+    for i, base in (("", _KILO), ("i", 1_024.0))
+    for power, prefix in enumerate(("k", "M", "G", "T"), start=1)
+}
+_BYTES |= {"B": 1.0, "KB": _KILO, "KiB": 1_024.0}
 
 
 class Number(NamedTuple):
@@ -78,13 +85,13 @@ def _last_place_of(digits: str, has_unit: bool) -> float:
 
 
 def _factors_of(unit: str | None) -> tuple[float, ...]:
+    """What a number may be multiplied by to be the same in another unit."""
     if unit is None:
         return (1.0,)
     if unit in _SIZES:
         return (_SIZES[unit], 1.0)
-    if unit == "%":
-        return (1.0, 0.01)
-    return _TIMES if unit in ("ms", "s", "sec", "min", "h") else _BYTES
+    units = _TIMES if unit in _TIMES else _BYTES
+    return (1.0, *(units[unit] / other for other in units.values()))
 
 
 _GROUPED = pattern_of(r"[,_'](?<=\d[,_'])(?=\d{3}(?!\d))")

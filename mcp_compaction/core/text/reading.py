@@ -6,10 +6,11 @@ from collections.abc import Callable
 from functools import lru_cache, wraps
 from typing import TypeVar
 
+from mcp_compaction.core.limits import LONGEST_ANSWER, LONGEST_TEXT
+
 Found = TypeVar("Found")
 
-_MOST_TEXTS, _MOST_CHARS = 32_768, 2_000  # the messages of a very large window
-_MOST_LONG_TEXTS, _LONGEST = 1_024, 16_000  # a server holds on to them: megabytes of text
+_MOST_TEXTS, _MOST_LONG_TEXTS = 32_768, 1_024  # a server holds on to them: megabytes of text
 
 
 def read_once(read: Callable[[str], Found]) -> Callable[[str], Found]:
@@ -19,8 +20,8 @@ def read_once(read: Callable[[str], Found]) -> Callable[[str], Found]:
 
     @wraps(read)
     def reading(text: str) -> Found:
-        if len(text) <= _MOST_CHARS:
+        if len(text) <= LONGEST_ANSWER:
             return remembered(text)
-        return of_long_texts(text) if len(text) <= _LONGEST else read(text)
+        return of_long_texts(text) if len(text) <= LONGEST_TEXT else read(text)
 
     return reading

@@ -6,10 +6,10 @@ from collections import Counter
 from functools import cached_property
 from itertools import chain
 
+from mcp_compaction.core.limits import MOST_LOOKED_AT
 from mcp_compaction.core.text.words import one_line, telling_words
 
 _MOST_OF_IT = 0.6  # of a sentence's telling words, those that one line has to share
-_COMMON = 200  # lines; a word that stands in more of them tells them apart no longer
 
 
 class Retelling:
@@ -26,7 +26,7 @@ class Retelling:
             return True
         wanted = telling_words(sentence)
         found = [self._places[word] for word in wanted if word in self._places]
-        telling = [places for places in found if len(places) <= _COMMON]
+        telling = [places for places in found if len(places) <= MOST_LOOKED_AT]
         if not telling or len(telling) < _MOST_OF_IT * len(wanted):
             return False
         shared = Counter(chain.from_iterable(telling))

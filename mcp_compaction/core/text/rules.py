@@ -11,7 +11,6 @@ from mcp_compaction.core.text.signs import find_sign
 from mcp_compaction.core.text.words import one_line
 from mcp_compaction.lexicon.languages import Strength
 
-_MOST_CHARS = 400  # what is longer is a paste rather than a rule
 _MARKUP = pattern_of(r"\*+|^[^\w\s\"'(@/~.-]+ ")  # bold words, and pictures before a sentence
 
 
@@ -33,8 +32,6 @@ def find_likely_rules(text: str) -> tuple[FoundRule, ...]:
     found: list[FoundRule] = []
     for sentence in spoken_sentences(text):
         start, end = sentence.start, sentence.end
-        if end - start > _MOST_CHARS:
-            continue
         shown = find_sign("rule", sentence._replace(bare=_without_markup(sentence.bare)))
         if shown is not None:
             found.append(FoundRule(text[start:end], shown.sign.strength))

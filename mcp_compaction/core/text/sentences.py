@@ -8,6 +8,7 @@ from functools import cache
 from itertools import chain
 from typing import NamedTuple
 
+from mcp_compaction.core.limits import LONGEST_SENTENCE
 from mcp_compaction.core.text.language import Votes, count_votes, most_voted, words_of
 from mcp_compaction.core.text.patterns import (
     FENCED,
@@ -30,7 +31,7 @@ _NOT_SPEECH = pattern_of(
     r"|\w+(?:=|\()\S)"
 )
 _ENDS_OF_CODE = ("{", "}", ";")
-_FEWEST_CHARS, _FEWEST_WIDE_CHARS, _LONGEST = 8, 4, 600  # five signs of Chinese say a lot
+_FEWEST_CHARS, _FEWEST_WIDE_CHARS = 8, 4  # five signs of Chinese say a lot
 
 
 @cache
@@ -105,7 +106,7 @@ def _place_of_sentence(text: str, start: int, end: int) -> tuple[int, int] | Non
     start = sign.end() if sign else start
     said = text[start:end]
     fewest = _FEWEST_CHARS if said.isascii() else _FEWEST_WIDE_CHARS
-    is_long_enough = fewest <= len(said) <= _LONGEST
+    is_long_enough = fewest <= len(said) <= LONGEST_SENTENCE
     return (start, end) if is_long_enough and is_speech(said) else None
 
 

@@ -17,6 +17,7 @@ from functools import cache, cached_property, lru_cache
 from itertools import pairwise, zip_longest
 from typing import Literal, NamedTuple
 
+from mcp_compaction.core.limits import MOST_LOOKED_AT
 from mcp_compaction.core.text.all_languages import part_in_all
 from mcp_compaction.core.text.patterns import any_of, pattern_of
 from mcp_compaction.core.text.words import lower_words, one_line
@@ -37,7 +38,6 @@ _STOPS = (".", "!", "?")
 _WIDE_STOPS = ("。", "！", "？")
 _QUESTIONS = ("?", "？")
 _COLONS = (":", "：")
-_MOST_MORE = 200  # units that govern others; more than anybody would pin
 _FEWEST_WORDS, _FEWEST_WIDE = 4, 7  # of a sentence that may say something by itself
 _WIDE = pattern_of(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
 
@@ -147,7 +147,7 @@ class LaidOutText:
         known: set[int] = set()
         blocks: set[int] = set()  # that are known whole
         new = set(numbers)
-        most = len(new) + _MOST_MORE
+        most = len(new) + MOST_LOOKED_AT
         while new and len(known) <= most:
             known |= new
             new = {more for number in new for more in self._beside(number, blocks, most)} - known

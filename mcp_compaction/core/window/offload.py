@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from mcp_compaction.core.limits import LONGEST_LINE
 from mcp_compaction.core.log.content import part_tokens, shown_parts, tokens_of
 from mcp_compaction.core.log.conversation import conversation_of
 from mcp_compaction.core.text.patterns import pattern_of
@@ -24,7 +25,6 @@ _SPELLED_OUT = pattern_of(r"`[a-z./~][\w./~-]* (?![=<>!+*/|&-] )[^`\n]+`")  # no
 _FOR_RULES = 800  # a start, an end and a few rules
 _EXACT = pattern_of(r"\d|`|\w[/_]\w|\"[^\"]+\"")
 _DIGITS = pattern_of(r"\d+")
-_MOST_COMMANDS, _LONGEST_COMMAND = 2, 240
 
 
 def offload(message: Message, over: int, asked: str, count: CountTokens) -> Trimmed | None:
@@ -85,8 +85,8 @@ def lines_to_keep(message: Message) -> tuple[list[str], list[str]]:
     rules = [rule for one in said for rule in find_rules(one.text)]
     sentences = [sentence.text for one in said for sentence in spoken_sentences(one.text)]
     questions = [text for text in sentences if text.endswith(_QUESTION_MARKS)]
-    commands = [t for t in sentences if len(t) <= _LONGEST_COMMAND and _SPELLED_OUT.search(t)]
-    exact = [t for t in sentences if len(t) <= _LONGEST_COMMAND and _EXACT.search(t)]
+    commands = [t for t in sentences if len(t) <= LONGEST_LINE and _SPELLED_OUT.search(t)]
+    exact = [t for t in sentences if len(t) <= LONGEST_LINE and _EXACT.search(t)]
     first = {_DIGITS.sub("0", text): text for text in reversed(exact)}  # of lines of one template
-    told = dict.fromkeys((*questions, *commands[-_MOST_COMMANDS:], *reversed(first.values())))
+    told = dict.fromkeys((*questions, *commands[-2:], *reversed(first.values())))
     return rules, [*told]

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 from itertools import chain
 from math import log
 
+from mcp_compaction.core.limits import LONGEST_LINE
 from mcp_compaction.core.policy import Policy
 from mcp_compaction.core.text.language import main_language
 from mcp_compaction.core.text.patterns import FENCED, pattern_of
@@ -26,7 +27,6 @@ from mcp_compaction.core.tokens import CHARS_OF_A_LARGE_TOKEN, CountTokens
 _MOST_CHARS = 900
 _FEWEST_CHARS = 120  # a shorter preview says little beside its note
 _FOR_BOTH_ENDS = 360  # characters of a request
-_LONGEST_LINE = 300  # characters; a longer one is looked at in pieces
 _PREFIX = 3  # letters that a word shares with its stem
 _MARK = "[...]"
 _EXAMPLE = pattern_of(r"^<(\w*example\w*)>.*?^</\1>", re.M | re.S | re.I)
@@ -133,7 +133,7 @@ def fewer_chars(chars: int, room: int, used: int) -> int:
 def matching_lines(text: str, request: str) -> list[str]:
     """The lines of a text that name words of a request, the best first: a rare word weighs more,
     and one of more than half of the lines tells none of them apart."""
-    lines = list(chain.from_iterable(cut_at_spaces(x, _LONGEST_LINE) for x in text.splitlines()))
+    lines = list(chain.from_iterable(cut_at_spaces(x, LONGEST_LINE) for x in text.splitlines()))
     spaced = space_pairs(request)
     language, stems = main_language(spaced), frozenset(telling_words(spaced))
     # Only a word that begins like one of the request's is worth a stemmer's work.

@@ -10,6 +10,7 @@ from itertools import takewhile
 from typing import NamedTuple
 
 from mcp_compaction.core.digest.check.evidence import words_in
+from mcp_compaction.core.limits import LONGEST_ANSWER
 from mcp_compaction.core.log.content import compact_json
 from mcp_compaction.core.log.findings import exact_words
 from mcp_compaction.core.log.ledger import CallEntry, ledger_of
@@ -26,7 +27,6 @@ TELLS_DEEDS: tuple[SectionName, ...] = ("STATE", "DONE", "PROGRESS")
 TELLS_OF_THE_PAST: tuple[SectionName, ...] = (*TELLS_DEEDS, "LEARNED", "FACTS", "DECISIONS")
 """The sections whose lines tell what has happened or been found."""
 _NO_CLAIMS: tuple[SectionName, ...] = ("CONSTRAINTS", "REJECTED", "ASKED", "NAMES", "UNCERTAIN")
-_MOST_CHARS = 4_000  # at either end of a result
 _BEGINNING = 5  # letters: "deploy" and "deployment" are one word
 _SHORTEST = 3
 _FAR = 40  # characters between a thing and the word that it is in order
@@ -260,16 +260,15 @@ def _is_held(word: str, text: str) -> bool:
 
 def _read_call(entry: CallEntry) -> _Call:
     action, result = entry.action, entry.result.text if entry.result is not None else ""
-    shown = (
-        result if len(result) <= 2 * _MOST_CHARS else result[:_MOST_CHARS] + result[-_MOST_CHARS:]
-    )
+    if len(result) > 2 * LONGEST_ANSWER:
+        result = result[:LONGEST_ANSWER] + result[-LONGEST_ANSWER:]
     given = compact_json(entry.call.arguments)
     called = action.target if action.kind in ("run", "read", "write", "edit") else given
     return _Call(
         seq=int(entry.result_ref[1:]),
         line=_with_plain(f"{entry.call.name} {called}"),
-        text=_with_plain(f"{entry.call.name} {given} {shown}"),
-        result=shown,
+        text=_with_plain(f"{entry.call.name} {given} {result}"),
+        result=result,
         is_done=entry.ending == "done",
     )
 

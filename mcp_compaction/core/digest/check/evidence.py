@@ -6,12 +6,13 @@ import re
 import unicodedata
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from datetime import MAXYEAR, MINYEAR, UTC, date, datetime
+from datetime import MAXYEAR, MINYEAR, UTC, datetime
 from functools import cached_property
 from itertools import islice
 
-from mcp_compaction.core.digest.check.days import dates_in, days_of_source, is_among
+from mcp_compaction.core.digest.check.days import Days, dates_in, days_of_source, is_among
 from mcp_compaction.core.digest.check.proper_names import proper_names
+from mcp_compaction.core.limits import LONGEST_ANSWER, MOST_LOOKED_AT
 from mcp_compaction.core.log.identifiers import find_identifiers
 from mcp_compaction.core.text.numbers import (
     LONGEST_NUMBER,
@@ -24,8 +25,6 @@ from mcp_compaction.core.text.patterns import pattern_of
 from mcp_compaction.core.text.words import one_line
 
 _FEWEST_QUOTED = 3  # words; less may be a term that is only set apart
-_LONGEST_LINE = 4_000  # characters; no line of a digest comes near it
-_MOST_CHECKED = 40  # quotations, days, names and numbers of one line, each
 
 
 @dataclass(frozen=True)
@@ -65,21 +64,21 @@ class Evidence:
         return sorted(frozenset[float]().union(*self._values))
 
     @cached_property
-    def days(self) -> frozenset[date]:
+    def days(self) -> Days:
         """The days that the texts name, and those on which they were said."""
         return days_of_source(self.texts)
 
     def missing(self, line: str) -> tuple[str, ...]:
         """What the line names and the source does not, as far as it is read: a line that names
         thousands of things must not hold up everything else."""
-        said = _CODE_NUMBER.sub(r"\1", _fold_signs(line[:_LONGEST_LINE]))
+        said = _CODE_NUMBER.sub(r"\1", _fold_signs(line[:LONGEST_ANSWER]))
         missing: list[str] = []
-        for quoted in islice(_QUOTED.finditer(said), _MOST_CHECKED):
+        for quoted in islice(_QUOTED.finditer(said), MOST_LOOKED_AT):
             is_held = self._holds_quotation(quoted[0])
             is_term = quoted[0][0] != "`" and len(_spaced_words(quoted[0]).split()) < _FEWEST_QUOTED
             missing += [] if is_held or is_term else [quoted[0]]
             said = said.replace(quoted[0], f" {quoted[0][1:-1]} " if is_term else " ")
-        for day in islice(dates_in(said, self._newest), _MOST_CHECKED):
+        for day in islice(dates_in(said, self._newest), MOST_LOOKED_AT):
             missing += [] if is_among(day, self.days) else [day.words]
             said = said.replace(day.words, " ")
         said = _CUT_SHORT.sub(self._without_beginning, said)
@@ -104,15 +103,15 @@ class Evidence:
         found = (f.text for f in find_identifiers(said) if f.kind in ("file", "url", "id"))
         names = [name for name in found if not name.isdigit()]
         names += _NAME.findall(said)
-        for name in islice(proper_names(said), _MOST_CHECKED):
+        for name in islice(proper_names(said), MOST_LOOKED_AT):
             if not any(part.lower() in self.letters for part in name.split()):
                 yield name
-        for name in islice(dict.fromkeys(names), _MOST_CHECKED):
+        for name in islice(dict.fromkeys(names), MOST_LOOKED_AT):
             if not self.holds_name(name):
                 yield name
             if _DIGIT.search(name):  # another may be what a number is the number of
                 said = said.replace(name, " ")
-        for number in islice(numbers_of(said), _MOST_CHECKED):
+        for number in islice(numbers_of(said), MOST_LOOKED_AT):
             if not (number.is_count or self.holds_number(number)):
                 yield f"{number.key}={number.text}" if number.key else number.text
 

@@ -12,7 +12,6 @@ _NAME = pattern_of(
 )
 _INSIDE_SENTENCE = pattern_of(r"[^\W\d_][,)]? $")  # what stands before the name
 _WORD = pattern_of(r"[^\W\d_]{3,}")
-_MOST_CAPITALS = 0.5  # of a line's words; with more it is a heading
 # In these every noun is written with a capital.
 _CAPITAL_NOUNS = ("de",)
 
@@ -20,7 +19,8 @@ _CAPITAL_NOUNS = ("de",)
 def proper_names(line: str) -> Iterator[str]:
     """The names in a line, by their capitals; the word that begins a sentence has one anyway."""
     words = _WORD.findall(line)
-    if sum(word[0].isupper() for word in words) > _MOST_CAPITALS * max(len(words), 3):
+    capitals = sum(word[0].isupper() for word in words)
+    if capitals > 1 and 2 * capitals > len(words):  # a heading
         return
     if main_language(line) in _CAPITAL_NOUNS:
         return

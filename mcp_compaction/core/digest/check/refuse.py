@@ -12,6 +12,7 @@ from typing import Literal, NamedTuple
 
 from mcp_compaction.core.digest.check.source import Source
 from mcp_compaction.core.digest.render import render_item
+from mcp_compaction.core.limits import LONGEST_TEXT
 from mcp_compaction.core.text.patterns import pattern_of
 from mcp_compaction.core.text.words import one_line
 from mcp_compaction.core.tokens import CountTokens
@@ -24,7 +25,6 @@ from mcp_compaction.model import (
 _TIMES_TOO_LONG = 4
 _FEWEST_LETTERS = 12
 _SPAN_WORTH_WORDS = 200
-_FEW_LINES = 2  # of an error message
 
 
 def texts_of(draft: Draft) -> list[str]:
@@ -90,7 +90,7 @@ def _is_error(texts: Sequence[str], source: Source) -> bool:
     first = one_line(texts[0])
     if first in source.everything:
         return False
-    is_short = len(texts) <= _FEW_LINES
+    is_short = len(texts) <= 2
     return bool(_excuse().match(first)) or (is_short and bool(_ERROR_FORM.match(first)))
 
 
@@ -101,7 +101,6 @@ def _excuse() -> re.Pattern[str]:
 
 _SPEAKER = pattern_of(r"^(?:\[?m?\d+\]?:? )?(?:user|assistant|tool|system|human|ai)\s*:\s*", re.I)
 _MOSTLY = 0.8
-_MUCH_OF_THE_SPAN = 0.6
 _NEIGHBORS = 24  # characters a list sign, a role or a call's name takes between two lines
 _FEWEST_IN_A_ROW = 6
 
@@ -119,20 +118,18 @@ def _is_echo(texts: Sequence[str], span: str) -> bool:
     if not found or len(found) < _MOSTLY * len(texts):
         return False
     covered = sum(end - start for start, end in found)
-    if covered >= _MUCH_OF_THE_SPAN * len(span):
+    if 2 * covered >= len(span):
         return True
     in_a_row = sum(start - end <= _NEIGHBORS for (_, end), (start, _) in pairwise(found))
     return len(found) >= _FEWEST_IN_A_ROW and in_a_row >= _MOSTLY * (len(found) - 1)
 
 
 _HARDLY = 0.05
-_ENOUGH_LETTERS = 20
-_MOST_CHARS = 20_000  # of a text: they tell its script
 
 
 def _is_in_another_script(text: str, span: str) -> bool:
     letters, there = _scripts_of(text), _scripts_of(span)
-    if letters.total() < _ENOUGH_LETTERS:
+    if letters.total() < _FEWEST_LETTERS:
         return False
     (name, number), *_ = letters.most_common(1)
     return number > letters.total() / 2 and there[name] <= _HARDLY * there.total()
@@ -140,7 +137,7 @@ def _is_in_another_script(text: str, span: str) -> bool:
 
 def _scripts_of(text: str) -> Counter[str]:
     """How many letters of each script a text has, by the first word of their names."""
-    signs = Counter(text[:_MOST_CHARS])
+    signs = Counter(text[:LONGEST_TEXT])
     scripts: Counter[str] = Counter()
     for sign, number in signs.items():
         if sign.isalpha():

@@ -37,8 +37,6 @@ MARKED: tuple[Fault, ...] = ("undecided", "unshown", "against", "unquoted")
 UNSHOWN = "unshown"
 _BINDING: tuple[SectionName, ...] = ("CONSTRAINTS", "OPEN")
 
-_LEAST_QUOTE = 4
-
 
 class Stripped(NamedTuple):
     """A draft without its lines at fault: how many they were, and the names that they invented."""
@@ -164,7 +162,7 @@ def _is_unquoted(section: SectionName, item: Item, source: Source) -> bool:
     words = _strip_marks(item.text)
     # A tool's words bind nobody.
     said = source.user if section == "CONSTRAINTS" else source.spoken
-    if len(words) >= _LEAST_QUOTE and words in said:
+    if words and words in said:
         return False
     return not (item.by and source.speaks_of(section, words))
 
