@@ -42,13 +42,8 @@ class KnownDeeds(Value):
     aux: ByLanguage
     place: ByLanguage
     ahead: ByLanguage
-    looking: ByLanguage
-    removing: ByLanguage
-    keeping: ByLanguage
     denying: ByLanguage
     opening: ByLanguage
-    handling: ByLanguage
-    refusing: ByLanguage
     speaker: ByLanguage
     vague: ByLanguage
     accepting: ByLanguage

@@ -24,11 +24,10 @@ _SIZES = {"k": _KILO, "K": _KILO, "M": _KILO**2, "B": _KILO**3, "%": 1 / 100}
 # Each in the smallest of its kind: one may be told as any other.
 _TIMES = {"ms": 1.0, "s": _KILO, "sec": _KILO, "min": 60 * _KILO, "h": 3_600 * _KILO}
 _BYTES = {
-    f"{prefix}{i}B": base**power
-    for i, base in (("", _KILO), ("i", 1_024.0))
-    for power, prefix in enumerate(("k", "M", "G", "T"), start=1)
+    prefix + unit: base**power
+    for unit, base in (("B", _KILO), ("iB", 1_024.0))
+    for prefix, power in {"": 0, "k": 1, "K": 1, "M": 2, "G": 3, "T": 4}.items()
 }
-_BYTES |= {"B": 1.0, "KB": _KILO, "KiB": 1_024.0}
 
 
 class Number(NamedTuple):

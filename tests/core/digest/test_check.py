@@ -483,6 +483,23 @@ def test_what_agrees_with_the_rules_stays(line: str) -> None:
     assert len(items(judge(f"{GOOD}FACTS\n- {line}"))) == 2
 
 
+@pytest.mark.parametrize(
+    ("said", "is_marked"),
+    [
+        ("But don't deploy to staging yet.", True),
+        ("Deploy to staging, don't wait.", False),
+        ("Why did you not deploy to staging?", False),
+        ("It does not deploy to staging.", False),
+    ],
+)
+def test_what_a_user_forbids_for_now_is_not_planned_unmarked(said: str, is_marked: bool) -> None:
+    draft = parse_digest(f"{GOOD}NEXT\n- Deploy to staging", "model-x")
+
+    judged = check_draft(draft, request([*SPAN, user(said)]), estimate)
+
+    assert any("against m" in doubt for doubt in doubts(judged)) is is_marked
+
+
 def test_a_user_may_lift_a_rule() -> None:
     span = [*SPAN, user("You may push to main now.")]
     draft = parse_digest(f"{GOOD}DECISIONS\n- You may push to main now.", "model-x")

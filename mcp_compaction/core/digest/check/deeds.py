@@ -6,7 +6,6 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
-from itertools import takewhile
 from typing import NamedTuple
 
 from mcp_compaction.core.digest.check.evidence import words_in
@@ -27,10 +26,6 @@ TELLS_DEEDS: tuple[SectionName, ...] = ("STATE", "DONE", "PROGRESS")
 TELLS_OF_THE_PAST: tuple[SectionName, ...] = (*TELLS_DEEDS, "LEARNED", "FACTS", "DECISIONS")
 """The sections whose lines tell what has happened or been found."""
 _NO_CLAIMS: tuple[SectionName, ...] = ("CONSTRAINTS", "REJECTED", "ASKED", "NAMES", "UNCERTAIN")
-_BEGINNING = 5  # letters: "deploy" and "deployment" are one word
-_SHORTEST = 3
-_FAR = 40  # characters between a thing and the word that it is in order
-_SOME, _HARDLY, _MOST = 0.2, 1 / 3, 0.6  # of the telling words of a line, those that the record has
 _EAST_ASIAN = "\u1100"  # from here on, letters of languages without spaces between words
 _SIGNS = pattern_of(r"[\W_]+")
 _CLAUSE_END = pattern_of(r"[,;，；、。]\s*|(?<=\w)[.:!] +|\s[–—-]\s")
@@ -81,64 +76,49 @@ class Deeds:
 
     def _shows(self, claim: Claim, item: Item) -> bool:
         names = _names_in(claim.clause)
+        if claim.deed.by_user and self._user_accepts(claim, names):
+            return True
         if any(name not in self._called for name in names):
-            return claim.deed.by_user and self._user_accepts(claim)
-        if claim.deed.about:
-            return self._is_fine(claim, item)
-        return self._is_done(claim.deed, claim) or (
-            claim.deed.by_user and self._user_accepts(claim)
-        )
+            return False
+        return self._is_fine(claim, item) if claim.deed.about else self._is_done(claim, names)
 
     def _is_fine(self, claim: Claim, item: Item) -> bool:
         """Whether the last call that looked at a thing found it in order."""
-        shown_by = _pattern(claim.deed.shown_by)
-        alike = [call for call in self._calls if shown_by.search(call.line)]
-        if claim.program:
-            alike = [call for call in alike if _plain(claim.program) in _plain(call.line)]
-        elif not _holds_enough(_object_of(claim), self._called, _HARDLY):
-            return False
+        shown_by, program = _pattern(claim.deed.shown_by), _plain(claim.program)
+        alike = [c for c in self._calls if shown_by.search(c.line) and program in _plain(c.line)]
         return _last_is_fine(alike, claim, item)
 
-    def _is_done(self, deed: KnownDeed, claim: Claim) -> bool:
-        wanted = _object_of(claim)
-        sure = _pattern(deed.shown_by)
-        done = any(call.is_done and sure.search(call.line) for call in self._calls)
-        if not done and deed.may_show:
-            may, names = _pattern(deed.may_show), _names_in(claim.clause)
-            done = any(
-                call.is_done
-                and may.search(call.line)
-                and all(name in call.text for name in names)
-                and (names or (wanted and _holds_enough(wanted, call.text, _MOST)))
-                for call in self._calls
-            )
-        return done and _holds_enough(_places_in(claim), self._called, 1)
+    def _is_done(self, claim: Claim, names: Sequence[str]) -> bool:
+        """Whether a call did it; one that may do other things too has to name what it is about."""
+        sure, may = _pattern(claim.deed.shown_by), _pattern(claim.deed.may_show or "(?!)")
+        about = names or _telling_in(claim.clause, words_in(claim.words))
+        held = all if names else any
+        done = any(
+            sure.search(c.line) or (may.search(c.line) and held(one in c.text for one in about))
+            for c in self._calls
+            if c.is_done
+        )
+        return done and all(place in self._called for place in _places_in(claim))
 
-    def _user_accepts(self, claim: Claim) -> bool:
+    def _user_accepts(self, claim: Claim, names: Sequence[str]) -> bool:
         """Whether a user's message accepts what is named, which calls had named before it."""
-        names, seen = _names_in(claim.clause), ""
-        is_others = not words_of_deeds("speaker").search(claim.clause) and not _has_aux(claim)
-        if is_others:
-            return False
-        calls = list(self._calls)
-        for message in self.messages:
-            while calls and calls[0].seq <= message.seq:
-                seen += calls.pop(0).text
-            is_users = message.role == "user" and message.is_request
-            accepts = is_users and _accepting().match(message.text)
-            if accepts and all(name in seen for name in names):
-                return True
-        return False
+        if not words_of_deeds("speaker").search(claim.clause) and not _has_aux(claim):
+            return False  # somebody else's word
+        return any(
+            all(any(n in c.text for c in self._calls if c.seq <= message.seq) for n in names)
+            for message in self.messages
+            if message.is_request and _accepting().match(message.text)
+        )
 
     def _tells(self, text: str) -> bool:
         """Whether the record speaks of what a line tells, though not as a deed of a known kind."""
+        record = self._called + self._stated
         names = _names_in(text)
-        if any(name not in self._called and name not in self._stated for name in names):
-            return False
         if names or not self._calls:
-            return True
+            return all(name in record for name in names)
         # Calls speak English: of what another language says of them they have a word or two.
-        return _holds_enough(_telling_in(text, ()), self._called + self._stated, _SOME)
+        told = _telling_in(text, ())
+        return not told or any(word in record for word in told)
 
     @cached_property
     def _calls(self) -> tuple[_Call, ...]:
@@ -175,8 +155,6 @@ def _claims_of_clause(clause: str) -> Iterator[Claim]:
             program = _programs(deed.programs).search(clause) if deed.programs else None
             about = program or _by_languages(tuple(deed.about.items())).search(clause)
             if about is None or fine is None or _is_denied(clause, fine):
-                continue
-            if max(about.start(), fine.start()) - min(about.end(), fine.end()) > _FAR:
                 continue
             yield Claim(deed, clause, f"{about[0]} {fine[0]}", program[0] if program else "")
             continue
@@ -216,24 +194,14 @@ def _last_is_fine(calls: Sequence[_Call], claim: Claim, item: Item) -> bool:
     return bool(good) and (good[-1] is calls[-1] or is_named)
 
 
-def _object_of(claim: Claim) -> tuple[str, ...]:
-    """The words of a claim that say what was done to what."""
-    return _telling_in(claim.clause, words_in(claim.words))
-
-
 def _telling_in(text: str, without: Iterable[str]) -> tuple[str, ...]:
     language = main_language(text)
     plain = words_of_deeds("vague").sub(" ", text)
     left = [word for word in words_in(plain) if word not in set(without)]
-    told = ((word, telling_stem(word, language)) for word in left if len(word) >= _SHORTEST)
+    told = ((word, telling_stem(word, language)) for word in left if len(word) > 2)
     # "stag" for staging, whose stem is "stage": what all forms of a word begin with.
-    begun = (_shared_beginning(word, stem)[:_BEGINNING] for word, stem in told if stem)
-    return tuple(dict.fromkeys(f" {b}" for b in begun if b.isalpha() and b < _EAST_ASIAN))
-
-
-def _shared_beginning(word: str, stem: str) -> str:
-    pairs = takewhile(lambda pair: pair[0] == pair[1], zip(word, stem, strict=False))
-    return "".join(letter for letter, _ in pairs)
+    begun = (stem if word.startswith(stem) else stem[:-1] for word, stem in told if stem)
+    return tuple(dict.fromkeys(b for b in begun if b.isalpha() and b < _EAST_ASIAN))
 
 
 def _places_in(claim: Claim) -> tuple[str, ...]:
@@ -247,15 +215,6 @@ def _names_in(text: str) -> tuple[str, ...]:
     """The exact names in a text, as they stand in `_with_plain`."""
     words = (word.strip("./:@+~-").lower() for word in exact_words(text))
     return tuple(word for word in words if re.search(r"[^\W\d]{2}|[^\W\d].*\d", word))
-
-
-def _holds_enough(wanted: Sequence[str], text: str, share: float) -> bool:
-    return not wanted or sum(_is_held(word, text) for word in wanted) >= share * len(wanted)
-
-
-def _is_held(word: str, text: str) -> bool:
-    """Whether a word is said, be it in another: `test` in pytest."""
-    return (word[1:] if len(word) > _SHORTEST + 1 else word) in text
 
 
 def _read_call(entry: CallEntry) -> _Call:
