@@ -211,7 +211,7 @@ class Health(Value):
     )  # the masks that stand in place of secrets, by kind
 
 
-class Log(Protocol):
+class LogPort(Protocol):
     """Sessions and what was said in them: appended to in order, never rewritten."""
 
     async def open_session(
@@ -311,7 +311,7 @@ class Log(Protocol):
         ...
 
 
-class Views(Protocol):
+class ViewPort(Protocol):
     """What a session shows, what stands for what left it, and who is about to change that."""
 
     async def load(self, session: int, now: datetime, view: View | None = None) -> Session:
@@ -374,7 +374,7 @@ class Views(Protocol):
         ...
 
 
-class Pins(Protocol):
+class PinPort(Protocol):
     """Pins: kept word for word until they are released."""
 
     async def pins(self, scope: Scope, now: datetime, released: bool = False) -> tuple[Pin, ...]:
@@ -411,7 +411,7 @@ class Pins(Protocol):
         ...
 
 
-class Index(Protocol):
+class IndexPort(Protocol):
     """Where words stand; what is worth reading is decided by the core."""
 
     async def find(self, scope: Scope, query: SearchQuery) -> Matches:
@@ -446,7 +446,7 @@ class Index(Protocol):
         ...
 
 
-class Admin(Protocol):
+class AdminPort(Protocol):
     """What an owner does with a store as a whole."""
 
     async def forget(self, scope: Scope, seqs: Sequence[int], now: datetime) -> Forgotten:
@@ -470,7 +470,7 @@ class Admin(Protocol):
         ...
 
 
-class Store(Log, Views, Pins, Index, Admin, Protocol):
+class Store(LogPort, ViewPort, PinPort, IndexPort, AdminPort, Protocol):
     """Sessions that survive the process; each writing method is one transaction.
 
     What every store has to hold is in `tests/store/contract/`.

@@ -9,7 +9,7 @@ messages have host ids, content does not count.
 from __future__ import annotations
 
 import sqlite3
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from mcp_compaction.errors import InputError, UnknownRef
 from mcp_compaction.formats.identity import hash_of
@@ -28,6 +28,24 @@ class Alignment(NamedTuple):
 
     known: tuple[int, ...]
     at: int
+
+
+class KnownLog(Protocol):
+    """The recorded messages of one session, as far as a place for a batch depends on them."""
+
+    last: int
+
+    def by_host_id(self, host_id: str | None) -> int | None:
+        """The number of the message with that host id."""
+        ...
+
+    def after(self, seq: int, content: str) -> int | None:
+        """The number of the message of that content that was said after message `seq`."""
+        ...
+
+    def newest(self, limit: int) -> list[str]:
+        """The contents of the newest messages, oldest first."""
+        ...
 
 
 class KnownMessages:
@@ -107,7 +125,7 @@ class KnownMessages:
         return None if row is None else row[0]
 
 
-def align(known: KnownMessages, batch: Batch, contents: list[str]) -> Alignment:
+def align(known: KnownLog, batch: Batch, contents: list[str]) -> Alignment:
     """The place where a batch continues the log."""
     if batch.has_ids:
         return Alignment((), known.last)
@@ -121,7 +139,7 @@ def align(known: KnownMessages, batch: Batch, contents: list[str]) -> Alignment:
     return Alignment(tuple(range(first, known.last + 1)), known.last)
 
 
-def _align_after(known: KnownMessages, batch: Batch, contents: list[str], after: int) -> Alignment:
+def _align_after(known: KnownLog, batch: Batch, contents: list[str], after: int) -> Alignment:
     if not 0 <= after <= known.last:
         raise UnknownRef(f"There is no m{after}; record after m{known.last}, the newest.")
     found = _walk(known, batch.messages, contents, after)
@@ -134,7 +152,7 @@ def _align_after(known: KnownMessages, batch: Batch, contents: list[str], after:
 
 
 def _walk(
-    known: KnownMessages, messages: tuple[NewMessage, ...], contents: list[str], start: int
+    known: KnownLog, messages: tuple[NewMessage, ...], contents: list[str], start: int
 ) -> Alignment:
     seqs: list[int] = []
     at = start
@@ -147,7 +165,7 @@ def _walk(
     return Alignment(tuple(seqs), at)
 
 
-def _count_overlap(known: KnownMessages, contents: list[str]) -> int:
+def _count_overlap(known: KnownLog, contents: list[str]) -> int:
     newest = known.newest(len(contents))
     # One equal message is no overlap: people do say "continue" twice.
     for length in range(len(newest), 1, -1):

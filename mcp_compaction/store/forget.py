@@ -11,15 +11,21 @@ from itertools import chain
 
 from mcp_compaction import formats
 from mcp_compaction.errors import InputError, UnknownRef
-from mcp_compaction.model import Digest, Kept, Offer, Receipt, Trimmed, View
+from mcp_compaction.model import Receipt, View
 from mcp_compaction.ports import Forgotten, Scope
 from mcp_compaction.store import passages, views
+from mcp_compaction.store.cleaning import (
+    STUB_TOKENS,
+    clean_receipt,
+    clean_view,
+    count_lines,
+    remove_lines,
+)
 from mcp_compaction.store.columns import from_json, stamp, to_json
 from mcp_compaction.store.scope import one_session, sessions_in
 from mcp_compaction.store.sessions import session_row
 from mcp_compaction.store.stub import FORGOTTEN, stub
 
-_STUB_TOKENS = 10
 _OWNED = (
     *("message", "tool_call", "call_message", "section", "view", "digest", "receipt", "event"),
     *("model_call", "thinking"),
@@ -81,7 +87,7 @@ def _forget_message(connection: sqlite3.Connection, session: int, seq: int, now:
         left = stub(row["shape"], row["role"], parts, row["raw"])
         connection.execute(
             "UPDATE message SET raw = ?, tokens = min(tokens, ?) WHERE id = ?",
-            (left, _STUB_TOKENS, row["id"]),
+            (left, STUB_TOKENS, row["id"]),
         )
     passages.delete(connection, "session = ? AND kind = 'm' AND number = ?", (session, seq))
     return _clean_derived(connection, session, seq, now)
@@ -124,8 +130,8 @@ def _clean_digests(connection: sqlite3.Connection, session: int, seq: int, now: 
     project = session_row(connection, session)["project"]
     removed = 0
     for digest in views.digests(connection, session):
-        cleaned = _remove_lines(digest, seq)
-        lines = _count_lines(digest) - _count_lines(cleaned)
+        cleaned = remove_lines(digest, seq)
+        lines = count_lines(digest) - count_lines(cleaned)
         if not lines:
             continue
         removed += lines
@@ -145,86 +151,28 @@ def _clean_digests(connection: sqlite3.Connection, session: int, seq: int, now: 
     return removed
 
 
-def _remove_lines(digest: Digest, seq: int) -> Digest:
-    """The digest without the lines that came, or may have come, from a message."""
-    covers = digest.first <= seq <= digest.last
-
-    def stays(refs: Sequence[str]) -> bool:
-        named = [number for ref in refs for number in _spans_of(ref)]
-        return not any(first <= seq <= last for first, last in named) and (
-            bool(named) or not covers
-        )
-
-    sections = tuple(
-        (name, tuple(item for item in items if stays(item.refs))) for name, items in digest.sections
-    )
-    index = tuple(item for item in digest.index if stays(item.refs))
-    return digest.model_copy(update={"sections": sections, "index": index})
-
-
-def _spans_of(ref: str) -> list[tuple[int, int]]:
-    """The spans of messages a ref names: `m42`, `m12..m40`."""
-    return [
-        (int(first), int(last or first))
-        for first, last in re.findall(r"\bm(\d+)(?:\.\.m?(\d+))?", ref)
-    ]
-
-
-def _count_lines(digest: Digest) -> int:
-    return sum(len(items) for _, items in digest.sections) + len(digest.index)
-
-
 def _clean_views(connection: sqlite3.Connection, session: int, seq: int) -> None:
     rows = connection.execute("SELECT version, json FROM view WHERE session = ?", (session,))
     for version, text in rows.fetchall():
         view = from_json(View, text)
-        shows = any(promoted.seq == seq for promoted in view.promoted)
-        if not shows and not any(
-            _is_trimmed(entry, seq) for entry in (*view.head, *view.body, *view.since)
-        ):
+        cleaned = clean_view(view, seq)
+        if cleaned is view:
             continue
-        # The stub is shorter than any cut of it, so it is shown whole.
-        cleaned = view.model_copy(
-            update={
-                "head": tuple(Kept(seq=seq) if _is_trimmed(e, seq) else e for e in view.head),
-                "body": tuple(Kept(seq=seq) if _is_trimmed(e, seq) else e for e in view.body),
-                "since": tuple(e for e in view.since if e.seq != seq),
-                "promoted": tuple(p for p in view.promoted if p.seq != seq),
-            }
-        )
         connection.execute(
             "UPDATE view SET json = ? WHERE session = ? AND version = ?",
             (to_json(cleaned), session, version),
         )
 
 
-def _is_trimmed(entry: object, seq: int) -> bool:
-    return isinstance(entry, Trimmed) and entry.seq == seq
-
-
 def _clean_reports(connection: sqlite3.Connection, session: int, seq: int) -> None:
     """Blank what receipts and events say about a message: it may be a quotation."""
     named = re.compile(rf"\bm{seq}\b")
     for receipt, _ in views.receipts(connection, session):
-        cleaned = receipt.model_copy(
-            update={
-                "notes": tuple(FORGOTTEN if named.search(n) else n for n in receipt.notes),
-                "shortfall": FORGOTTEN
-                if named.search(receipt.shortfall or "")
-                else receipt.shortfall,
-                "offer": _without_candidates(receipt.offer, f"m{seq}"),
-            }
-        )
-        _update_receipt(connection, session, receipt, cleaned)
+        _update_receipt(connection, session, receipt, clean_receipt(receipt, seq))
     rows = connection.execute("SELECT id, detail FROM event WHERE session = ?", (session,))
     for number, detail in rows.fetchall():
         if named.search(detail):
             connection.execute("UPDATE event SET detail = ? WHERE id = ?", (FORGOTTEN, number))
-
-
-def _without_candidates(offer: Offer, ref: str) -> Offer:
-    kept = tuple(candidate for candidate in offer.candidates if candidate.ref != ref)
-    return offer.model_copy(update={"candidates": kept})
 
 
 def _update_receipt(

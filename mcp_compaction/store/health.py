@@ -121,13 +121,18 @@ def _find_mode_problems(path: Path) -> Iterator[str]:
 
 def _count_masks(connection: sqlite3.Connection) -> dict[str, int]:
     """The masks in the messages and sections as they are kept, one text in memory at a time."""
-    known = kinds_of_secrets()
     counts = Counter[str]()
     for table, column in (("message", "raw"), ("section", "json")):
         rows = connection.execute(f"SELECT {column} FROM {table} WHERE instr({column}, '[masked:')")
         for (text,) in rows:
-            counts.update(kind for kind in _MASK.findall(text) if kind in known)
+            counts.update(masks_in(text))
     return counts
+
+
+def masks_in(text: str) -> list[str]:
+    """The kinds of the masks that stand in a text."""
+    known = kinds_of_secrets()
+    return [kind for kind in _MASK.findall(text) if kind in known]
 
 
 def _list_files(path: Path) -> list[Path]:

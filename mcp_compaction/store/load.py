@@ -89,7 +89,7 @@ def _count_view(connection: sqlite3.Connection, row: sqlite3.Row) -> WindowCount
     """The count of what a session's newest view names; nothing that came after it."""
     session: int = row["id"]
     view = views.view(connection, session, row["view_version"])
-    shown = _list_shown(view)
+    shown = list_shown(view)
     words = {one.seq: one.words for one in view.reworded}
     kept = _sum_tokens(connection, session, [words.get(seq, seq) for seq in shown.kept])
     cut = _sum_tokens(connection, session, [words.get(e.seq, e.seq) for e in view.since])
@@ -132,7 +132,7 @@ def _runs_text(view: View) -> str:
     return json.dumps(view.gone)
 
 
-class _Shown(NamedTuple):
+class ShownEntries(NamedTuple):
     """The entries of a view: messages whole, messages cut, digests."""
 
     kept: list[int]
@@ -140,8 +140,9 @@ class _Shown(NamedTuple):
     digests: list[int]
 
 
-def _list_shown(view: View) -> _Shown:
-    shown = _Shown([], [], [])
+def list_shown(view: View) -> ShownEntries:
+    """The entries of a view by their kinds."""
+    shown = ShownEntries([], [], [])
     for entry in (*view.head, *view.body):
         match entry:
             case Kept(seq=seq):
@@ -169,7 +170,7 @@ def _read_messages_shown(
 
 
 def _read_rows_shown(connection: sqlite3.Connection, session: int, view: View) -> list[sqlite3.Row]:
-    shown = _list_shown(view)
+    shown = list_shown(view)
     named = {*shown.kept, *(entry.seq for entry in shown.trimmed)}
     before = message_rows(connection, session, sorted(s for s in named if s <= view.upto))
     since = connection.execute(
@@ -186,7 +187,7 @@ def _read_digests_shown(
     rows = connection.execute(
         "SELECT json FROM digest WHERE session = ?"
         " AND number IN (SELECT value FROM json_each(?)) ORDER BY number",
-        (session, str(_list_shown(view).digests)),
+        (session, str(list_shown(view).digests)),
     )
     return tuple(from_json(Digest, text) for (text,) in rows)
 
@@ -201,8 +202,11 @@ def _read_last_receipt(connection: sqlite3.Connection, session: int) -> Receipt 
 def not_shown(connection: sqlite3.Connection, session: int, seqs: Sequence[int]) -> tuple[int, ...]:
     """The messages of these that the newest view no longer shows; none without a compaction."""
     view = _newest_view(connection, session)
-    if view is None:
-        return ()
+    return () if view is None else seqs_not_shown(view, seqs)
+
+
+def seqs_not_shown(view: dict[str, Any], seqs: Sequence[int]) -> tuple[int, ...]:
+    """The messages of these that a view, as JSON, does not show."""
     shown = {entry.get("seq") for entry in (*view["head"], *view["body"])} | _put_back(view)
     return tuple(sorted({seq for seq in seqs if not (seq in shown or _follows(view, seq))}))
 
@@ -212,8 +216,11 @@ def shown_whole(
 ) -> tuple[int, ...]:
     """The messages of these that the newest view shows whole; none without a compaction."""
     view = _newest_view(connection, session)
-    if view is None:
-        return ()
+    return () if view is None else seqs_shown_whole(view, seqs)
+
+
+def seqs_shown_whole(view: dict[str, Any], seqs: Sequence[int]) -> tuple[int, ...]:
+    """The messages of these that a view, as JSON, shows whole."""
     entries = (*view["head"], *view["body"])
     whole = {entry["seq"] for entry in entries if entry["kind"] == "kept"} | _put_back(view)
     cut = {entry["seq"] for entry in view.get("since", ())}

@@ -93,12 +93,17 @@ def insert_digest(
     connection: sqlite3.Connection, session: int, project: str, digest: Digest, at: str
 ) -> None:
     """Make a digest findable, its sections in pieces; its index only says where things stand."""
+    for ordinal, text in enumerate(texts_of_digest(digest)):
+        row = StoredPassage(session, project, "d", digest.number, ordinal, "digest", at, (), text)
+        insert(connection, row)
+
+
+def texts_of_digest(digest: Digest) -> list[str]:
+    """The texts that a digest is found by."""
     texts: list[str] = []
     for name, items in digest.sections:
         texts += _cut_pieces(map(words_of_item, items), f"{name}: ")
-    for ordinal, text in enumerate(texts):
-        row = StoredPassage(session, project, "d", digest.number, ordinal, "digest", at, (), text)
-        insert(connection, row)
+    return texts
 
 
 def _cut_pieces(items: Iterable[str], label: str) -> list[str]:

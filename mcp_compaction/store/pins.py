@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
+from typing import Any
 
 from mcp_compaction.errors import PinRefused, StoreDamaged, UnknownRef
 from mcp_compaction.model import Pin
@@ -34,7 +35,7 @@ def pins(
         f" WHERE {condition.sql} AND (? OR ({in_force})) ORDER BY pin.number",
         (*condition.parameters, released, stamp(now)),
     )
-    return tuple(_pin_of(row) for row in rows)
+    return tuple(pin_of(row) for row in rows)
 
 
 def add_pin(connection: sqlite3.Connection, session: int, pin: NewPin, now: datetime) -> Pin:
@@ -47,7 +48,7 @@ def add_pin(connection: sqlite3.Connection, session: int, pin: NewPin, now: date
         " used, checksum, text) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, '', ?)",
         (
             *(session, row["project"], pin.kind, pin.scope, pin.author, stamp(now)),
-            *(None if pin.expires is None else stamp(pin.expires), _pack_source(pin), pin.channel),
+            *(None if pin.expires is None else stamp(pin.expires), pack_source(pin), pin.channel),
             *(None if pin.used is None else stamp(pin.used), pin.text),
         ),
     )
@@ -118,7 +119,7 @@ def unannounced_pins(
         " ORDER BY pin.number",
         (*condition.parameters, session, stamp(now), project),
     )
-    return tuple(_pin_of(row) for row in rows)
+    return tuple(pin_of(row) for row in rows)
 
 
 def mark_announced(connection: sqlite3.Connection, project: str, numbers: Sequence[int]) -> None:
@@ -129,12 +130,13 @@ def mark_announced(connection: sqlite3.Connection, project: str, numbers: Sequen
     )
 
 
-def _pack_source(pin: NewPin) -> str | None:
+def pack_source(pin: NewPin) -> str | None:
     """The ref of the source, and on further lines what governs words that were torn out there."""
     return f"{pin.source}\n{pin.context}" if pin.source and pin.context else pin.source
 
 
-def _pin_of(row: sqlite3.Row) -> Pin:
+def pin_of(row: sqlite3.Row | Mapping[str, Any]) -> Pin:
+    """The pin of such a row; one whose text was changed is damage."""
     source, _, context = (row["source"] or "").partition("\n")
     pin = Pin(
         number=row["number"],

@@ -46,7 +46,7 @@ def requests_with(
     Of each kind at most `limit`: the host's before an agent's, the oldest first.
     """
     session = one_session(connection, scope)
-    pieces = _pieces_of(text)
+    pieces = pieces_of(text)
     if not pieces:
         return ()
     seqs: dict[int, None] = {}
@@ -68,7 +68,7 @@ def _expression_of(phrases: Sequence[str], session: int) -> str:
     return f"text : ({quoted}) AND {marks}"
 
 
-def _pieces_of(text: str) -> list[str]:
+def pieces_of(text: str) -> list[str]:
     """The text in pieces, two at least where it has two words, without quotation marks."""
     words = [word for word in _JOINT.split(text.replace('"', " ")) if _has_letter(word)]
     most = min(_PIECE_CHARS, len(" ".join(words)) // 2)

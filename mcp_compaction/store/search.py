@@ -26,13 +26,13 @@ from mcp_compaction.store.scope import (
     sessions_in,
 )
 
-_RANKED = 1_500  # matches worth ranking; a question's common words alone would match them all
-_COUNTED = 5_000  # passages, from which on one word or scope is as large as another
-_MOST_COMMON = 3  # of the words that stand in too many places, so many still tell something
-_SCANNED = 50_000  # newest matches of a common word that are looked at for times and scope
-_READ_AT_ONCE = 200_000  # newest passages of a session among which many queries are looked for
+RANKED = 1_500  # matches worth ranking; a question's common words alone would match them all
+COUNTED = 5_000  # passages, from which on one word or scope is as large as another
+MOST_COMMON = 3  # of the words that stand in too many places, so many still tell something
+SCANNED = 50_000  # newest matches of a common word that are looked at for times and scope
+READ_AT_ONCE = 200_000  # newest passages of a session among which many queries are looked for
 _KEPT_READ = 20_000  # passages of which the words are kept for the next search
-_MOST_MARKED = 200  # sessions of a scope that are named to the index
+MOST_MARKED = 200  # sessions of a scope that are named to the index
 
 
 class _Reach(NamedTuple):
@@ -53,11 +53,11 @@ def find(connection: sqlite3.Connection, scope: Scope, query: SearchQuery) -> Ma
         for term, expression in list(asked.items())[:MOST_TERMS]
     }
     rarest = sorted((term for term in counts if counts[term]), key=lambda term: counts[term])
-    telling = [term for n, term in enumerate(rarest) if _can_rank(counts, rarest[: n + 1])]
+    telling = [term for n, term in enumerate(rarest) if can_rank(counts, rarest[: n + 1])]
     # Where every word is common: the newest places of the rarest, and where several stand.
-    freely = telling or rarest[:_MOST_COMMON]
+    freely = telling or rarest[:MOST_COMMON]
     found = {term: _find_rows(connection, asked[term], reach) for term in freely}
-    cut = tuple(term for term in freely if counts[term] > _RANKED)
+    cut = tuple(term for term in freely if counts[term] > RANKED)
     for pair in combinations(cut, 2):
         both = _find_rows(connection, " AND ".join(f"({asked[term]})" for term in pair), reach)
         for term in pair:
@@ -65,7 +65,7 @@ def find(connection: sqlite3.Connection, scope: Scope, query: SearchQuery) -> Ma
     # Beside rarer words a common one is looked for only where one of them stands.
     known = {match.row: match for term in telling for match in found[term]}
     anywhere = " OR ".join(f"({asked[term]})" for term in telling)
-    for term in rarest[len(telling) :][:_MOST_COMMON] if known else ():
+    for term in rarest[len(telling) :][:MOST_COMMON] if known else ():
         rows = _find_ids(connection, f"({anywhere}) AND ({asked[term]})", reach, min(known))
         found[term] = tuple(known[row] for row in rows if row in known)
     return Matches(
@@ -151,10 +151,16 @@ def search_many(
     rows = connection.execute(
         "SELECT number, text, keys, marks FROM passage WHERE session = ? AND kind = 'm'"
         " ORDER BY number DESC, id DESC LIMIT ?",
-        (session, _READ_AT_ONCE),
+        (session, READ_AT_ONCE),
     )
+    return find_holders(tuple(map(Passage._make, rows)), queries, limit)
+
+
+def find_holders(
+    passages: tuple[Passage, ...], queries: Sequence[SearchQuery], limit: int
+) -> tuple[tuple[int, ...], ...]:
+    """The messages that hold a query's terms and rank among the best, by query."""
     terms = [query.terms[:MOST_TERMS] for query in queries]
-    passages = tuple(map(Passage._make, rows))
     read = _read_words if len(passages) <= _KEPT_READ else _read_words.__wrapped__
     return read(passages).find_holders(terms, limit)
 
@@ -191,8 +197,9 @@ def _quote_phrase(way: Way, is_start: bool) -> str:
     return f'"{cleaned}" *' if is_start or way.is_start else f'"{cleaned}"'
 
 
-def _can_rank(counts: dict[str, int], terms: Sequence[str]) -> bool:
-    return sum(counts[term] for term in terms) <= _RANKED
+def can_rank(counts: dict[str, int], terms: Sequence[str]) -> bool:
+    """Whether all places of some terms can be ranked."""
+    return sum(counts[term] for term in terms) <= RANKED
 
 
 def _reach_of(connection: sqlite3.Connection, scope: Scope, query: SearchQuery) -> _Reach:
@@ -223,9 +230,9 @@ def _find_session_marks(connection: sqlite3.Connection, scope: Scope) -> str:
     condition = sessions_in(scope)
     rows = connection.execute(
         f"SELECT id FROM session WHERE {condition.sql} LIMIT ?",
-        (*condition.parameters, _MOST_MARKED + 1),
+        (*condition.parameters, MOST_MARKED + 1),
     ).fetchall()
-    if len(rows) > _MOST_MARKED:
+    if len(rows) > MOST_MARKED:
         return ""
     return " OR ".join(session_mark(row[0]) for row in rows)
 
@@ -245,7 +252,7 @@ def _count_all_passages(connection: sqlite3.Connection, scope: Scope) -> int:
     (passages,) = connection.execute(
         "SELECT count(*) FROM (SELECT 1 FROM session CROSS JOIN passage"
         f" ON passage.session = session.id WHERE {condition.sql} LIMIT ?)",
-        (*condition.parameters, _COUNTED),
+        (*condition.parameters, COUNTED),
     ).fetchone()
     return passages
 
@@ -261,14 +268,14 @@ def _count_passages(connection: sqlite3.Connection, expression: str, reach: _Rea
         (count,) = connection.execute(
             "SELECT count(*) FROM ("
             "SELECT 1 FROM passage_index WHERE passage_index MATCH ? LIMIT ?)",
-            (_expression_with_marks(expression, reach.own), _COUNTED),
+            (_expression_with_marks(expression, reach.own), COUNTED),
         ).fetchone()
     if not count:  # row by row: nobody may learn what others say, not even how often
         (count,) = connection.execute(
             f"SELECT count(*) FROM (SELECT 1 {_FOUND} WHERE {reach.condition.sql} LIMIT ?)",
             (
-                *(_expression_with_marks(expression, reach.marks), _SCANNED),
-                *(*reach.condition.parameters, _RANKED + 1),
+                *(_expression_with_marks(expression, reach.marks), SCANNED),
+                *(*reach.condition.parameters, RANKED + 1),
             ),
         ).fetchone()
     return count
@@ -296,7 +303,7 @@ def _find_ids(
     rows = connection.execute(
         "SELECT rowid FROM passage_index WHERE passage_index MATCH ? AND rowid >= ?"
         " ORDER BY rowid DESC LIMIT ?",
-        (_expression_with_marks(expression, reach.marks), oldest, _SCANNED),
+        (_expression_with_marks(expression, reach.marks), oldest, SCANNED),
     )
     return [row for (row,) in rows]
 
@@ -308,9 +315,9 @@ def _find_rows(connection: sqlite3.Connection, expression: str, reach: _Reach) -
         f" {_FOUND} WHERE {reach.condition.sql} LIMIT ?",
         (
             _expression_with_marks(expression, reach.marks),
-            _SCANNED,
+            SCANNED,
             *reach.condition.parameters,
-            _RANKED,
+            RANKED,
         ),
     )
     return tuple(map(Match._make, rows))

@@ -17,8 +17,8 @@ from mcp_compaction.ports import Scope, Twin, Twins
 from mcp_compaction.store.scope import one_session, sessions_in
 from mcp_compaction.store.stub import FORGOTTEN
 
-_LEAST_CHARS = 8  # "yes" stands everywhere
-_MOST_LISTED = 200
+LEAST_CHARS = 8  # "yes" stands everywhere
+MOST_LISTED = 200
 # Signs that every program writes into JSON as they are.
 _PLAIN = re.compile(r"[A-Za-z0-9_.:-]+")
 
@@ -31,8 +31,8 @@ def twins(connection: sqlite3.Connection, scope: Scope, seq: int, within: Scope)
     ).fetchone()
     if row is None:
         raise UnknownRef(f"There is no m{seq} in this session; look at its messages.")
-    wanted = _words(row["shape"], row["raw"])
-    if len(wanted.replace(FORGOTTEN, "").strip()) < _LEAST_CHARS:
+    wanted = words_of(row["shape"], row["raw"])
+    if len(wanted.replace(FORGOTTEN, "").strip()) < LEAST_CHARS:
         return Twins()
     condition = sessions_in(within)
     rows = connection.execute(
@@ -40,22 +40,23 @@ def twins(connection: sqlite3.Connection, scope: Scope, seq: int, within: Scope)
         " FROM message JOIN session ON session.id = message.session"
         f" WHERE {condition.sql} AND message.id != ? AND instr(message.raw, ?)"
         " ORDER BY session.id = ? DESC, session.project, session.id, message.seq",
-        (*condition.parameters, row["id"], _rarest(wanted), session),
+        (*condition.parameters, row["id"], rarest_run(wanted), session),
     )
     found = [
         Twin(project=project, session=name, ref=f"m{number}")
         for number, shape, raw, name, project in rows
-        if wanted in _words(shape, raw)
+        if wanted in words_of(shape, raw)
     ]
-    return Twins(found=tuple(found[:_MOST_LISTED]), more=max(0, len(found) - _MOST_LISTED))
+    return Twins(found=tuple(found[:MOST_LISTED]), more=max(0, len(found) - MOST_LISTED))
 
 
-def _rarest(words: str) -> str:
+def rarest_run(words: str) -> str:
     """The longest run of plain signs: what does not hold it need not be read."""
     return max(_PLAIN.findall(words), key=len, default="")
 
 
-def _words(shape: Shape, raw: str) -> str:
+def words_of(shape: Shape, raw: str) -> str:
+    """All that a message says, in one line."""
     _, parts = formats.read(shape, raw)
     return one_line(" ".join(_texts(parts)))
 

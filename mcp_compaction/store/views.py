@@ -51,7 +51,7 @@ def save_prepared(connection: sqlite3.Connection, session: int, prepared: Compac
     """
     row = session_row(connection, session)
     shown, base = row["view_version"], prepared.base_version
-    version = _version_of_prepared(shown)
+    version = version_of_prepared(shown)
     if base not in (shown, version):
         return False
     connection.execute(
@@ -67,14 +67,14 @@ def save_prepared(connection: sqlite3.Connection, session: int, prepared: Compac
 
 def prepared_view(connection: sqlite3.Connection, session: int) -> View | None:
     """The view that was prepared beside the shown one; None where that has changed since."""
-    version = _version_of_prepared(session_row(connection, session)["view_version"])
+    version = version_of_prepared(session_row(connection, session)["view_version"])
     row = connection.execute(
         "SELECT json FROM view WHERE session = ? AND version = ?", (session, version)
     ).fetchone()
     return None if row is None else from_json(View, row[0])
 
 
-def _version_of_prepared(shown: int) -> int:
+def version_of_prepared(shown: int) -> int:
     """The version under which a view is kept beside a shown one: below 0, where none is shown."""
     return -1 - shown
 

@@ -119,7 +119,7 @@ def test_a_mark_of_the_index_is_no_word(filled: tuple[Path, int, int]) -> None:
 async def test_of_a_word_that_stands_everywhere_the_newest_and_the_telling_places_are_ranked(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(search, "_RANKED", 5)
+    monkeypatch.setattr(search, "RANKED", 5)
     async with opened(tmp_path / "store.db") as store:
         session = await new_session(store)
         texts = [f"error number {number}" for number in range(40)]

@@ -8,6 +8,9 @@ from pathlib import Path
 from typing import Protocol
 
 from mcp_compaction.ports import Store
+from mcp_compaction.store.postgres import store as postgres
+from mcp_compaction.store.postgres.database import PoolLimits, opened
+from mcp_compaction.store.postgres.schema import TABLES
 from mcp_compaction.store.sqlite import open_store
 from tests.store.given_store import PATIENCE, bytes_left
 
@@ -44,3 +47,36 @@ class SqlitePlace:
     async def find_traces(self, canary: str) -> list[str]:
         """The files that hold a text."""
         return bytes_left(self._folder, canary)
+
+
+class PostgresPlace:
+    """One owner's rows in a database."""
+
+    def __init__(self, address: str, owner: str) -> None:
+        self.address = address
+        self.owner = owner
+
+    @asynccontextmanager
+    async def opened(self) -> AsyncGenerator[Store]:
+        """The owner's store, with connections of its own."""
+        store = await postgres.open_store(self.address, self.owner, PoolLimits(connections=4))
+        try:
+            yield store
+        finally:
+            await store.close()
+
+    async def find_traces(self, canary: str) -> list[str]:
+        """The tables that hold a text in one of the owner's rows."""
+        found: list[str] = []
+        async with opened(self.address) as database:
+            for table in TABLES:
+                rows = await database.read(
+                    self.owner,
+                    lambda tx, table=table: tx.all(
+                        f"SELECT t::text AS row FROM {table} AS t WHERE owner = %(owner)s"
+                    ),
+                )
+                needles = (canary.lower(), canary.encode().hex())
+                if any(needle in row["row"].lower() for row in rows for needle in needles):
+                    found.append(table)
+        return found

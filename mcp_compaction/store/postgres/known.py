@@ -1,0 +1,166 @@
+"""The recorded messages that a batch may mean, read at once instead of one at a time."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from mcp_compaction.model import Message, NewMessage
+from mcp_compaction.ports import HOST_COMPACTED, Batch
+from mcp_compaction.store.columns import stamp
+from mcp_compaction.store.postgres.database import Row, Tx, plain
+from mcp_compaction.store.postgres.messages import MESSAGE_COLUMNS, to_message
+
+
+class KnownMessage(NamedTuple):
+    """A recorded message by its identity."""
+
+    seq: int
+    follows: int | None
+    content: str
+    host_id: str | None
+    via: str
+
+
+class KnownOfBatch:
+    """Those messages of a session that may be among a batch's, and those of the batch so far."""
+
+    def __init__(self, last: int, has_compacted: bool) -> None:
+        self.last = last
+        self.has_compacted = has_compacted
+        self._newest: list[str] = []
+        self._by_seq: dict[int, KnownMessage] = {}
+        self._by_host_id: dict[str, int] = {}
+        self._by_content: dict[str, list[int]] = {}
+        self._following: dict[tuple[int, str], int] = {}
+        self._by_call: dict[tuple[str, str], int] = {}
+        self._by_moment: dict[str, list[Message]] = {}
+
+    def add(self, message: KnownMessage) -> None:
+        """Know one message more."""
+        self._by_seq[message.seq] = message
+        if message.host_id is not None:
+            self._by_host_id.setdefault(message.host_id, message.seq)
+        self._by_content.setdefault(message.content, []).append(message.seq)
+        before = message.seq - 1 if message.follows is None else message.follows
+        self._following.setdefault((before, message.content), message.seq)
+
+    def add_call(self, call: str, role: str, seq: int) -> None:
+        """Know that a message makes or answers a call."""
+        known = self._by_call.get((call, role), 0)
+        self._by_call[call, role] = max(known, seq)
+
+    def add_moment(self, moment: str, message: Message) -> None:
+        """Know that a message was said at a moment."""
+        self._by_moment.setdefault(moment, []).append(message)
+
+    def name(self, seq: int, host_id: str) -> None:
+        """Know a message by the id that its host gave it later."""
+        self._by_host_id[host_id] = seq
+
+    def by_host_id(self, host_id: str | None) -> int | None:
+        """The number of the message with that host id."""
+        return None if host_id is None else self._by_host_id.get(plain(host_id))
+
+    def after(self, seq: int, content: str) -> int | None:
+        """The number of the message of that content that was said after message `seq`."""
+        return self._following.get((seq, content))
+
+    def by_content(self, content: str) -> int | None:
+        """The number of the newest message of that content that is a host's word."""
+        seqs = self._by_content.get(content, ())
+        return max((seq for seq in seqs if self._by_seq[seq].via == "host"), default=None)
+
+    def by_call(self, call: str, role: str) -> int | None:
+        """The number of the newest message of that role that makes or answers a call."""
+        return self._by_call.get((plain(call), role))
+
+    def at_moment(self, moment: str) -> list[Message]:
+        """The messages that a host says were said at a moment."""
+        return self._by_moment.get(moment, [])
+
+    def newest(self, limit: int) -> list[str]:
+        """The contents of the newest messages, oldest first."""
+        return self._newest[-limit:] if limit else []
+
+    def contents(self, seqs: list[int]) -> dict[int, str]:
+        """The contents of the messages with these numbers."""
+        return {seq: self._by_seq[seq].content for seq in seqs if seq in self._by_seq}
+
+    def set_newest(self, contents: list[str]) -> None:
+        """Know what the newest messages say, oldest first."""
+        self._newest = contents
+
+
+async def read_known(tx: Tx, session: Row, batch: Batch, contents: list[str]) -> KnownOfBatch:
+    """What of a session a batch may mean."""
+    number, last = session["id"], session["last_seq"]
+    known = KnownOfBatch(last, batch.has_ids and await _has_compacted(tx, number, batch))
+    ids = [one for m in batch.messages for one in (m.host_id, m.early_id) if one is not None]
+    rows = await tx.all(
+        "SELECT seq, follows, content, host_id, via FROM message WHERE owner = %(owner)s"
+        " AND session = %(session)s AND (content = ANY(%(contents)s) OR host_id = ANY(%(ids)s))"
+        " ORDER BY seq",
+        session=number,
+        contents=contents,
+        ids=[plain(one) for one in ids],
+    )
+    for row in rows:
+        known.add(KnownMessage(**row))
+    if not (batch.has_ids or batch.whole or batch.after is not None):
+        rows = await tx.all(
+            "SELECT content FROM message WHERE owner = %(owner)s AND session = %(session)s"
+            " AND seq > %(after)s ORDER BY seq",
+            session=number,
+            after=last - len(contents),
+        )
+        known.set_newest([row["content"] for row in rows])
+    if known.has_compacted:
+        await _read_repeated(tx, number, batch, known)
+    return known
+
+
+async def _has_compacted(tx: Tx, session: int, batch: Batch) -> bool:
+    """Whether the host has compacted this session, before this batch or in it."""
+    if any(event.name == HOST_COMPACTED for event in batch.events):
+        return True
+    row = await tx.one(
+        "SELECT 1 FROM event WHERE owner = %(owner)s AND session = %(session)s"
+        " AND name = %(name)s LIMIT 1",
+        session=session,
+        name=HOST_COMPACTED,
+    )
+    return row is not None
+
+
+async def _read_repeated(tx: Tx, session: int, batch: Batch, known: KnownOfBatch) -> None:
+    """Read what a host that has compacted may have written down once more."""
+    rows = await tx.all(
+        "SELECT made.call, message.role, message.seq, message.follows, message.content,"
+        " message.host_id, message.via FROM call_message AS made JOIN message"
+        " ON message.owner = %(owner)s AND message.session = made.session"
+        " AND message.seq = made.seq WHERE made.owner = %(owner)s"
+        " AND made.session = %(session)s AND made.call = ANY(%(calls)s)",
+        session=session,
+        calls=[plain(call) for message in batch.messages for call in calls_of(message)],
+    )
+    for row in rows:
+        known.add_call(row.pop("call"), row.pop("role"), row["seq"])
+        known.add(KnownMessage(**row))
+    rows = await tx.all(
+        f"SELECT {MESSAGE_COLUMNS}, follows, content, host_id FROM message"
+        " WHERE owner = %(owner)s AND session = %(session)s AND at = ANY(%(moments)s)"
+        " ORDER BY seq",
+        session=session,
+        moments=[stamp(message.at) for message in batch.messages if message.at is not None],
+    )
+    for row in rows:
+        known.add_moment(row["at"], to_message(row))
+        known.add(
+            KnownMessage(row["seq"], row["follows"], row["content"], row["host_id"], row["via"])
+        )
+
+
+def calls_of(message: NewMessage) -> list[str]:
+    """The ids of the calls that a message makes or answers."""
+    calls = [part.id for part in message.parts if part.kind == "call"]
+    return calls + [part.call for part in message.parts if part.kind == "result"]

@@ -1,0 +1,202 @@
+"""The texts that a search finds, and the terms they are found by, in one statement."""
+
+from __future__ import annotations
+
+import sqlite3
+import struct
+from collections.abc import Iterable, Sequence
+from contextlib import closing
+from typing import NamedTuple
+
+import anyio
+
+from mcp_compaction.core.recall.terms import keys_of
+from mcp_compaction.model import Digest
+from mcp_compaction.store.columns import encodable
+from mcp_compaction.store.passages import StoredPassage, texts_of_digest
+from mcp_compaction.store.postgres.database import Tx, plain
+
+KEYS_FROM = 1 << 15  # a place from which on it is one among the keys, not in the text
+_REBUILT_AT_ONCE = 2_000
+
+Places = tuple[int, ...]
+
+
+class Posting(NamedTuple):
+    """A term, the text that holds it by its number, and where in it."""
+
+    term: str
+    text: int
+    places: bytes
+
+
+def tokenize(texts: Sequence[tuple[str, str]]) -> list[tuple[str, int, int]]:
+    """The terms of texts and their keys: each with the number of its text and its place there.
+
+    They are those of the other store, because it is the same tokenizer; only an index gives access
+    to it.
+    """
+    with closing(sqlite3.connect(":memory:")) as index:
+        index.execute(
+            "CREATE VIRTUAL TABLE said USING fts5 (text, keys, content = '', tokenize ="
+            " 'porter unicode61')"
+        )
+        index.execute("CREATE VIRTUAL TABLE term USING fts5vocab (said, instance)")
+        index.executemany(
+            "INSERT INTO said (rowid, text, keys) VALUES (?, ?, ?)",
+            ((number, *both) for number, both in enumerate(texts)),
+        )
+        rows = index.execute("SELECT term, doc, col, offset FROM term")
+        return [
+            (term, number, place + (KEYS_FROM if column == "keys" else 0))
+            for term, number, column, place in rows
+            if place < KEYS_FROM
+        ]
+
+
+def postings_of(texts: Sequence[str]) -> list[Posting]:
+    """The postings of some texts."""
+    found: dict[tuple[str, int], list[int]] = {}
+    for term, number, place in tokenize([(text, keys_of(text)) for text in texts]):
+        found.setdefault((plain(term), number), []).append(place)
+    return [Posting(*key, pack_places(places)) for key, places in found.items()]
+
+
+def pack_places(places: Iterable[int]) -> bytes:
+    """Places as bytes, two each, in order."""
+    listed = sorted(places)
+    return struct.pack(f">{len(listed)}H", *listed)
+
+
+def unpack_places(data: bytes) -> Places:
+    """The places of such bytes."""
+    return struct.unpack(f">{len(data) // 2}H", data)
+
+
+async def insert(tx: Tx, passages: Sequence[StoredPassage]) -> None:
+    """Make texts findable."""
+    if not passages:
+        return
+    texts = [encodable(passage.text) for passage in passages]
+    postings = await anyio.to_thread.run_sync(postings_of, texts)
+    sizes: dict[tuple[int | None, str, int], int] = {}
+    for passage in passages:
+        whole = (passage.session, passage.kind, passage.number)
+        sizes[whole] = sizes.get(whole, 0) + 1
+    await tx.run(
+        _INSERT,
+        sessions=[passage.session or 0 for passage in passages],
+        projects=[None if one.project is None else plain(one.project) for one in passages],
+        kinds=[passage.kind for passage in passages],
+        numbers=[passage.number for passage in passages],
+        ordinals=[passage.ordinal for passage in passages],
+        sizes=[sizes[one.session, one.kind, one.number] for one in passages],
+        chars=[len(text.partition("\0")[0]) for text in texts],
+        roles=[plain(passage.role) for passage in passages],
+        ats=[passage.at for passage in passages],
+        tools=[
+            "".join(f"\n{plain(tool).lower()}\n" for tool in passage.tools) for passage in passages
+        ],
+        texts=[text.encode() for text in texts],
+        terms=[posting.term for posting in postings],
+        of=[posting.text + 1 for posting in postings],
+        places=[posting.places for posting in postings],
+    )
+
+
+# The ids come in the order of the texts; a text is told from the others by what it belongs to.
+_INSERT = """
+    WITH given AS (
+        SELECT * FROM unnest(
+            %(sessions)s::bigint[], %(projects)s::text[], %(kinds)s::text[], %(numbers)s::bigint[],
+            %(ordinals)s::bigint[], %(sizes)s::bigint[], %(chars)s::bigint[], %(roles)s::text[],
+            %(ats)s::text[], %(tools)s::text[], %(texts)s::bytea[]
+        ) WITH ORDINALITY AS given (
+            session, project, kind, number, ordinal, size, chars, role, at, tools, text, place
+        )
+    ), made AS (
+        INSERT INTO passage (
+            owner, session, project, kind, number, ordinal, size, chars, role, at, tools, text
+        )
+        SELECT %(owner)s, session, project, kind, number, ordinal, size, chars, role, at, tools,
+            text
+        FROM given ORDER BY place
+        RETURNING id, session, kind, number, ordinal
+    )
+    INSERT INTO posting (owner, term, session, passage, places)
+    SELECT %(owner)s, found.term, made.session, made.id, found.places
+    FROM unnest(%(terms)s::text[], %(of)s::bigint[], %(places)s::bytea[])
+        AS found (term, place, places)
+    JOIN given USING (place)
+    JOIN made ON made.session = given.session AND made.kind = given.kind
+        AND made.number = given.number AND made.ordinal = given.ordinal
+"""
+
+
+async def insert_digest(tx: Tx, session: int, project: str, digest: Digest, at: str) -> None:
+    """Make a digest findable, its sections in pieces."""
+    await insert(
+        tx,
+        [
+            StoredPassage(session, project, "d", digest.number, ordinal, "digest", at, (), text)
+            for ordinal, text in enumerate(texts_of_digest(digest))
+        ],
+    )
+
+
+async def delete(tx: Tx, session: int, kind: str, number: int) -> None:
+    """Make the texts of a message, digest or pin unfindable."""
+    values = {"session": session, "kind": kind, "number": number}
+    await tx.run(
+        "DELETE FROM posting USING passage WHERE posting.owner = %(owner)s"
+        " AND passage.owner = %(owner)s AND passage.session = %(session)s"
+        " AND passage.kind = %(kind)s AND passage.number = %(number)s"
+        " AND posting.session = passage.session AND posting.passage = passage.id",
+        **values,
+    )
+    await tx.run(
+        "DELETE FROM passage WHERE owner = %(owner)s AND session = %(session)s"
+        " AND kind = %(kind)s AND number = %(number)s",
+        **values,
+    )
+
+
+async def delete_session(tx: Tx, session: int) -> None:
+    """Make all texts of a session unfindable, but for its pins, which may outlive it."""
+    # Those that stay are not in the session any more.
+    for table, column in (("posting", "passage"), ("passage", "id")):
+        await tx.run(
+            f"UPDATE {table} SET session = 0 WHERE owner = %(owner)s AND session = %(session)s"
+            f" AND {column} IN (SELECT id FROM passage WHERE owner = %(owner)s AND kind = 'p'"
+            " AND session IN (0, %(session)s))",
+            session=session,
+        )
+    for table in ("posting", "passage"):
+        await tx.run(
+            f"DELETE FROM {table} WHERE owner = %(owner)s AND session = %(session)s",
+            session=session,
+        )
+
+
+async def rebuild(tx: Tx) -> None:
+    """Build the postings anew from the texts."""
+    await tx.run("DELETE FROM posting WHERE owner = %(owner)s")
+    after = 0
+    while rows := await tx.all(
+        "SELECT id, session, text FROM passage WHERE owner = %(owner)s AND id > %(after)s"
+        " ORDER BY id LIMIT %(limit)s",
+        after=after,
+        limit=_REBUILT_AT_ONCE,
+    ):
+        after = rows[-1]["id"]
+        texts = [row["text"].decode() for row in rows]
+        postings = await anyio.to_thread.run_sync(postings_of, texts)
+        await tx.run(
+            "INSERT INTO posting (owner, term, session, passage, places)"
+            " SELECT %(owner)s, * FROM unnest(%(terms)s::text[], %(sessions)s::bigint[],"
+            " %(passages)s::bigint[], %(places)s::bytea[])",
+            terms=[posting.term for posting in postings],
+            sessions=[rows[posting.text]["session"] for posting in postings],
+            passages=[rows[posting.text]["id"] for posting in postings],
+            places=[posting.places for posting in postings],
+        )
