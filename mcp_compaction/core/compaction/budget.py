@@ -29,7 +29,7 @@ def share_out(
         tail=policy.tail_limit if target is None else _tail_of_target(session, fill, target),
         digest=max(1, min(policy.digest_limit, _percent(goal, SHARES.digest))),
         names=names_limit(goal, policy),
-        index=policy.index_limit if target is None else _percent(target, SHARES.records),
+        index=min(_percent(goal, SHARES.records), policy.index_limit if target is None else goal),
     )
 
 

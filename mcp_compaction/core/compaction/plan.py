@@ -89,10 +89,9 @@ def make_plan(
     follows = budget is not None
     budget = budget or share_out(window, session, fill, policy, target)
     goal = budget.target
+    window = window.model_copy(update={"index_most": budget.index})
     if target is not None:
-        window = _with_tail(window, budget.tail, policy).model_copy(
-            update={"index_most": budget.index}
-        )
+        window = _with_tail(window, budget.tail, policy)
     plan = Plan(window=window, before=fill.counted, goal=goal, budget=budget)
     if ask.span is not None:
         window = summarize_all(window, policy, _steps_inside(window, *ask.span))
@@ -106,8 +105,7 @@ def make_plan(
     if window.tokens > goal:
         window = drop_excerpts(window, goal, policy, count)
     if target is None:
-        tight = policy.model_copy(update={"digest_max_tokens": budget.digest})
-        window = _climb(window, LADDER, goal, tight, count)
+        window = _climb(window, LADDER, goal, _with_digests_of(window, budget, policy), count)
     elif follows or window.tokens > goal:  # what is within its target already stays as it is
         window = _make_room(window, budget, policy, count)
     if window.tokens > goal and window.has_new_digests:
@@ -154,6 +152,14 @@ def _make_room(
     if not window.has_new_digests:
         window = merge_all(window, tight)
     return _climb(window, _DIGESTING, goal, tight, count)
+
+
+def _with_digests_of(window: WindowPlan, budget: Budget, policy: Policy) -> Policy:
+    """The policy whose digests take their share of the goal, or all that the rest leaves of it."""
+    stays = sum(b.tokens for b in window.blocks if not isinstance(b, StepBlock) or b.guard)
+    left = budget.target - window.fixed - stays - budget.index
+    limit = max(budget.digest, min(policy.digest_max_tokens, left))
+    return policy.model_copy(update={"digest_max_tokens": limit})
 
 
 def _climb(
