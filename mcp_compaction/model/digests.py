@@ -21,7 +21,7 @@ class AccountValue(Value):
     """How a thing stands of which a digest tells: the item has its name or its words."""
 
     kind: ValueKind
-    status: str = ""  # created, failed, in force, done; of a label, its words
+    status: str = ""  # created, failed, newest, done; of a label, its words
     more: str = ""  # why, where to, on which branch
     times: int = 1
     since: tuple[str, ...] = ()  # the files changed after a run of tests

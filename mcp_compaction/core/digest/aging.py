@@ -99,7 +99,7 @@ def _is_overtaken(item: Item, digest: Digest, since: Since, is_followed: bool) -
 
 def _as_before(item: Item, value: AccountValue) -> Item:
     """A request that was in force when its span ended, told as one before."""
-    if value.status not in ("newest", "in force"):
+    if value.status != "newest":
         return item
     before = value.model_copy(update={"status": "before"})
     return item.model_copy(update={"value": before, "provenance": "extracted"})

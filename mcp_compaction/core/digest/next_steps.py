@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from mcp_compaction.core.digest.learned import failure_item
 from mcp_compaction.core.digest.reading import Reading, Speech, short
-from mcp_compaction.core.digest.requests import main_sentence, request_in_force
+from mcp_compaction.core.digest.requests import request_in_force
 from mcp_compaction.core.log.content import words_of
 from mcp_compaction.core.log.identifiers import find_identifiers
 from mcp_compaction.core.log.tasks import TaskEntry, read_tasks
@@ -39,20 +39,17 @@ def _end_of_turn(reading: Reading) -> Iterator[Item]:
 
 
 def _in_work(reading: Reading) -> Iterator[Item]:
-    """The request that no closing words have ended, or the task of its plan that is at hand; and
-    the files it names that nobody touched."""
+    """Of the request that no closing words have ended, and that stands in the window itself: the
+    task of its plan that is at hand, and the files it names that nobody touched."""
     asked = request_in_force(reading)
     if asked is None:
         return
     after = [m for m in (*reading.messages, *reading.later) if m.seq > asked.message.seq]
     if any(m.role == "assistant" and m.text and not m.calls for m in after):
         return
-    planned = read_tasks(after).entries
-    task = _task_at_hand(planned)
+    task = _task_at_hand(read_tasks(after).entries)
     if task is not None:
         yield _labelled("finish", short(task.task.text, 140), task.ref)
-    elif not planned:
-        yield _labelled("finish", short(main_sentence(asked), 140), asked.message.ref)
     if left := _untouched_files(asked, reading):
         text = ", ".join(left[:_MOST_FILES])
         yield _labelled("named in the request, not touched so far", text, asked.message.ref)

@@ -20,7 +20,6 @@ MUST_STAY: tuple[SectionName, ...] = ("CONSTRAINTS", "OPEN")
 _REQUEST_LABELS = {
     "told": "asked, the agent says: ",  # no host vouches for it
     "before": "before: ",
-    "in force": "in force: ",  # the window shows it itself
     "done": "done: ",
 }
 

@@ -24,13 +24,12 @@ _REFUSED = ("refused", "interrupted")
 
 
 def goal_items(reading: Reading) -> Iterator[Item]:
-    """The newest request of the span in the user's words, then those before it."""
+    """The newest request of the span in the user's words, then those before it; one after the span
+    is shown by the window itself."""
     if not _is_work(reading):
         return
     last = reading.request.last
-    later = _newest_first(one for one in reading.requests if one.message.seq > last)
-    if later and reading.request.is_newest:
-        yield _request_item(later[0], "in force")
+    later = any(one.message.seq > last for one in reading.requests)
     in_span = (o for o in reading.requests if reading.request.first <= o.message.seq <= last)
     for place, one in enumerate(_newest_first(in_span)[: _MOST_BEFORE + 1]):
         if place or later:
@@ -68,10 +67,13 @@ def request_in_force(reading: Reading) -> Speech | None:
 
 
 def main_sentence(one: Speech) -> str:
-    """The first sentence of a request that asks for something, or else that says something."""
+    """The first sentence of a request that asks for something, or else that says something; a rule
+    has a line of its own."""
+    rules = find_rules(one.text)
     asking = (s.text for s in one.sentences if is_asking(s) and _tells(s.text))
     spoken = (said for said in split_sentences(one.text) if is_speech(said) and _tells(said))
-    return next(asking, None) or next(spoken, one.text)
+    found = (said for said in (*asking, *spoken) if said not in rules)
+    return next(found, one.text)
 
 
 def _tells(said: str) -> bool:

@@ -193,9 +193,9 @@ def test_a_compaction_of_several_passes_keeps_the_state_that_the_first_one_told(
     assert "1 failed" in str([digest.items("STATE") for digest in session.digests])
 
 
-def test_a_request_in_force_becomes_one_before() -> None:
-    in_force = AccountValue(kind="request", status="in force")
-    goal = (Item(text="Mend it.", refs=("m9",), value=in_force),)
+def test_the_newest_request_becomes_one_before() -> None:
+    newest = AccountValue(kind="request", status="newest")
+    goal = (Item(text="Mend it.", refs=("m9",), value=newest),)
     digest = DIGEST.model_copy(update={"sections": (("GOAL", goal),)})
     aged = bring_up_to_date(digest, ledger(), is_followed=True)
     assert [words_of_item(item) for item in aged.items("GOAL")] == ["before: Mend it."]

@@ -7,18 +7,22 @@ import re
 import pytest
 
 from mcp_compaction.model import Item
-from tests.core.digest.drafting import REFUSED, Json, drafted, texts
-from tests.core.saying import assistant, call, planned, ran, read, results, used, user
+from tests.core.digest.drafting import REFUSED, drafted, texts
+from tests.core.saying import assistant, planned, ran, read, used, user
 
 # The goal, what was rejected, what was asked
 
 
-def test_a_request_that_stays_in_the_window_is_in_force_instead() -> None:
+def test_a_request_that_stays_in_the_window_is_told_there_alone() -> None:
     draft = drafted([user("Fix the login tests.")], [user("Now mend the logout page.")])
-    assert texts(draft, "GOAL") == [
-        "in force: Now mend the logout page.",
-        "before: Fix the login tests.",
-    ]
+    assert texts(draft, "GOAL") == ["before: Fix the login tests."]
+    assert draft.items("NEXT") == ()
+
+
+def test_a_request_before_is_told_by_a_sentence_that_is_no_rule() -> None:
+    asked = user("Never push to main. Please rename the flag.")
+    draft = drafted([asked, *ran("1", "ls", "a")], [user("Now mend the logout page.")])
+    assert texts(draft, "GOAL") == ["before: Please rename the flag."]
 
 
 @pytest.mark.parametrize(
@@ -154,47 +158,6 @@ def test_after_closing_words_the_user_speaks_next_unless_a_task_is_open() -> Non
     assert texts(drafted([*span, assistant("It is mended.")], must_keep=left), "NEXT") == []
 
 
-FEEDBACK = "<feedback>Also write report.md with a chart.</feedback>"
-
-
-@pytest.mark.parametrize(
-    "step",
-    [
-        ran("9", "submit train.job", "ok"),
-        ran("9", "submit --help", "ok"),
-        ran("9", "submit; ls", "ok"),
-        ran("9", "submit 'a' && ls", "ok"),
-        ran("9", "echo COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT > a.txt", ""),
-        used("9", "mcp__forms__submit", "ok", form="login"),
-        used("9", "forms.submit", "ok", form="login"),
-        used("9", "attempt_completion", FEEDBACK, result="It is mended."),
-        used("9", "submit", "Your submission was incorrect. Please proceed.", value="4"),
-        ran("9", "submit 'flag{x}'", "flag{x}\nThat is wrong, try again."),
-        used("9", "submit", "Wrong.", value="4"),
-        [call("9", "attempt_completion"), results(("9", "ok"), text="Also write report.md.")],
-    ],
-)
-def test_other_work_or_an_answer_to_it_is_no_hand_in(step: list[Json]) -> None:
-    span = [user("Mend the login page."), *ran("1", "make", "ok")]
-    assert texts(drafted([*span, *step]), "NEXT")[:1] == ["finish: Mend the login page."]
-
-
-def test_work_is_not_handed_in_while_something_is_left() -> None:
-    span = [user("Mend the login page."), *ran("1", "make", "ok"), *used("9", "finish", "")]
-    left = (("OPEN", (Item(text="rotate the key", refs=("m1",)),)),)
-    assert texts(drafted(span, must_keep=left), "NEXT") == ["finish: Mend the login page."]
-    job = "Command running in background with ID: b1"
-    run = used("2", "Bash", job, command="make all", run_in_background=True)
-    left_running = [*span[:3], *run, *span[3:]]
-    assert texts(drafted(left_running), "NEXT") == ["finish: Mend the login page."]
-
-
-def test_work_that_was_not_taken_is_not_handed_in() -> None:
-    refused = [*ran("1", "ls", "a"), *ran("2", "submit", REFUSED)]
-    draft = drafted([user("Mend the login page."), *refused])
-    assert texts(draft, "NEXT")[0] == "finish: Mend the login page."
-
-
 def test_words_that_wait_for_the_user_end_the_turn() -> None:
     for said in ("Let me know what you think.", "I'll delete the table once you have read it."):
         draft = drafted([user("Mend it."), *ran("1", "make", "ok"), assistant(f"Mended. {said}")])
@@ -219,14 +182,14 @@ def test_a_request_is_read_as_often_for_many_names_as_for_one(
 
     monkeypatch.setattr(re, "search", note)
     asked = user("Look at " + ", ".join(f"src/row_{n}.py:{n}" for n in range(300)))
-    assert "row_0.py" in texts(drafted([asked, *ran("1", "ls", "a")]), "NEXT")[1]
+    assert "row_0.py" in texts(drafted([asked, *ran("1", "ls", "a")]), "NEXT")[0]
     assert not [pattern for pattern in looks if "row_" in pattern]
 
 
 def test_a_path_of_a_library_in_a_request_is_nothing_to_do() -> None:
     trace = 'File "/usr/lib/python3/site-packages/httpx/_client.py", line 7, in send'
     span = [user(f"Find out why this fails.\n{trace}"), *ran("1", "ls", "a")]
-    assert texts(drafted(span), "NEXT") == ["finish: Find out why this fails."]
+    assert texts(drafted(span), "NEXT") == []
 
 
 @pytest.mark.parametrize(
@@ -253,10 +216,9 @@ def test_the_goal_is_the_newest_request_in_the_users_words() -> None:
     assert texts(draft, "GOAL")[1] == "before: Mend the login page."
 
 
-def test_the_request_in_work_is_next_until_closing_words() -> None:
+def test_what_a_request_names_and_nobody_touched_is_next_until_closing_words() -> None:
     asked = [user("Mend the login page in src/a.py and src/b.py."), *read("1", "src/a.py", "x")]
     assert texts(drafted(asked), "NEXT") == [
-        "finish: Mend the login page in src/a.py and src/b.py.",
         "named in the request, not touched so far: src/b.py",
     ]
     ended = [*asked, assistant("It is mended.")]
