@@ -52,6 +52,17 @@ class Package(Strict):
     environmentVariables: list[Variable] = []
 
 
+class Repository(Strict):
+    url: Annotated[str, StringConstraints(pattern=r"^https://")]
+    source: Literal["github", "gitlab"]
+
+
+class Icon(Strict):
+    src: Annotated[str, StringConstraints(pattern=r"^https://", max_length=255)]
+    mimeType: Literal["image/png", "image/jpeg", "image/jpg", "image/svg+xml", "image/webp"]
+    sizes: list[Annotated[str, StringConstraints(pattern=r"^(\d+x\d+|any)$")]]
+
+
 class ServerDetail(Strict):
     schema_: Literal[
         "https://static.modelcontextprotocol.io/schemas/2025-12-11/server.schema.json"
@@ -65,6 +76,9 @@ class ServerDetail(Strict):
     title: Annotated[str, StringConstraints(min_length=1, max_length=100)]
     description: Annotated[str, StringConstraints(min_length=1, max_length=100)]
     version: Specific
+    repository: Repository
+    websiteUrl: Annotated[str, StringConstraints(pattern=r"^https://")]
+    icons: list[Icon]
     packages: list[Package]
 
 

@@ -118,20 +118,24 @@ class HostSetup(Value):
         the place ""."""
         if not self.plugin:
             return {}
-        found = dict(_read_below(self.plugin_source, ""))
-        return {place: text for place, text in found.items() if place not in self.not_copied}
+        found = _list_below(self.plugin_source, "")
+        return {
+            place: source.read_text(encoding="utf-8")
+            for place, source in found
+            if place not in self.not_copied
+        }
 
     def files(self, scope: Scope, platform: str = sys.platform) -> tuple[SetupFile, ...]:
         """The files of a scope on this platform."""
         return tuple(f for f in self.file if f.scope == scope and f.platform in ("", platform))
 
 
-def _read_below(source: Traversable, place: str) -> Iterator[tuple[str, str]]:
+def _list_below(source: Traversable, place: str) -> Iterator[tuple[str, Traversable]]:
     if source.is_file():
-        yield place, source.read_text(encoding="utf-8")
+        yield place, source
         return
     for one in source.iterdir():
-        yield from _read_below(one, f"{place}/{one.name}" if place else one.name)
+        yield from _list_below(one, f"{place}/{one.name}" if place else one.name)
 
 
 class OwnTools(Value):

@@ -1,0 +1,161 @@
+"""How soon a host has the list of our tools, beside the npm package `server-memory`.
+
+    npm install --prefix DIR @modelcontextprotocol/server-memory
+    python benchmarks/startup.py --npm DIR [--times 10] [--era legacy]
+
+Both are started in turn, as a host starts them, in a home folder that is empty; from the start of
+the process to the answer of `tools/list`. Printed are the median and the smallest wall time, the
+median of the CPU time and the memory when the list has come, then our shares of the other's. Others
+may be at work on the machine: the shares mean more than the times. Without `--npm` ours runs alone.
+The last line is of a call after the list, the first that needs the SDK, and of the memory then.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+OURS = (str(Path(sys.executable).with_name("mcp-compaction")),)
+CLIENT = {"name": "benchmark", "version": "0"}
+LEGACY: Sequence[Mapping[str, Any]] = (
+    {
+        "id": 0,
+        "method": "initialize",
+        "params": {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": CLIENT},
+    },
+    {"method": "notifications/initialized"},
+    {"id": 1, "method": "tools/list", "params": {}},
+)
+ENVELOPE = {
+    "_meta": {
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientInfo": CLIENT,
+        "io.modelcontextprotocol/clientCapabilities": {},
+    }
+}
+MODERN: Sequence[Mapping[str, Any]] = (
+    {"id": 0, "method": "server/discover", "params": ENVELOPE},
+    {"id": 1, "method": "tools/list", "params": ENVELOPE},
+)
+
+
+class Start(NamedTuple):
+    """One start: until the list was there, and after a first call where one was made."""
+
+    wall: float
+    cpu: float
+    megabytes: float
+    call: float = 0.0
+    megabytes_after: float = 0.0
+
+
+def start(words: Sequence[str], messages: Sequence[Mapping[str, Any]], call: str) -> Start:
+    """Start a server, ask for its tools, and where asked for make a call."""
+    with tempfile.TemporaryDirectory() as home:
+        own = {"HOME": home, "MCP_COMPACTION_HOME": f"{home}/store"}
+        own["MEMORY_FILE_PATH"] = f"{home}/memory.json"
+        began = time.perf_counter()
+        with subprocess.Popen(
+            words,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            env={**os.environ, **own},
+            cwd=home,
+        ) as process:
+            assert process.stdin
+            assert process.stdout
+
+            def ask(message: Mapping[str, Any]) -> None:
+                assert process.stdin
+                process.stdin.write(json.dumps({"jsonrpc": "2.0", **message}).encode() + b"\n")
+                process.stdin.flush()
+
+            def wait_for(id: int) -> None:
+                assert process.stdout
+                while json.loads(process.stdout.readline()).get("id") != id:
+                    pass
+
+            for message in messages:
+                ask(message)
+            wait_for(1)
+            found = Start(time.perf_counter() - began, *used_by(process.pid))
+            if call:
+                params: dict[str, Any] = {**messages[-1]["params"], "name": call, "arguments": {}}
+                began = time.perf_counter()
+                ask({"id": 2, "method": "tools/call", "params": params})
+                wait_for(2)
+                took = time.perf_counter() - began
+                found = found._replace(call=took, megabytes_after=used_by(process.pid)[1])
+            process.stdin.close()
+            process.wait(30)
+            return found
+
+
+def used_by(pid: int) -> tuple[float, float]:
+    """The seconds of CPU that a process has used, and the megabytes that it holds."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rsplit(") ", 1)[1].split()
+    ticks = int(fields[11]) + int(fields[12])
+    pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
+    return ticks / os.sysconf("SC_CLK_TCK"), pages * os.sysconf("SC_PAGE_SIZE") / 1e6
+
+
+def tell(name: str, starts: Sequence[Start]) -> str:
+    """A line of the table."""
+    walls = sorted(one.wall for one in starts)
+    cpu = statistics.median(one.cpu for one in starts)
+    memory = statistics.median(one.megabytes for one in starts)
+    return (
+        f"{name:16} median {1000 * statistics.median(walls):5.0f} ms   least "
+        f"{1000 * walls[0]:5.0f} ms   CPU {1000 * cpu:4.0f} ms   {memory:4.0f} MB"
+    )
+
+
+def main() -> None:
+    """Start both in turn and print the table."""
+    parser = argparse.ArgumentParser(description="how soon our tools are listed")
+    parser.add_argument("--npm", type=Path, help="the folder with server-memory")
+    parser.add_argument("--times", type=int, default=10)
+    parser.add_argument("--era", choices=("legacy", "modern"), default="legacy")
+    asked = parser.parse_args()
+    messages = LEGACY if asked.era == "legacy" else MODERN
+    ours: list[Start] = []
+    theirs: list[Start] = []
+    other: tuple[str, ...] = ()
+    if asked.npm is not None:
+        node = shutil.which("node") or "node"
+        package = asked.npm.absolute() / "node_modules/@modelcontextprotocol/server-memory"
+        other = (node, str(package / "dist/index.js"))
+    start(OURS, messages, "context_stats")  # so that all of it is compiled
+    for _ in range(asked.times):
+        ours.append(start(OURS, messages, ""))
+        if other:
+            theirs.append(start(other, LEGACY, ""))
+    print(f"until tools/list is answered, {asked.times} starts each, in turn; {asked.era}")
+    print(tell("mcp-compaction", ours))
+    if theirs:
+        print(tell("server-memory", theirs))
+        sooner = sum(one.wall < two.wall for one, two in zip(ours, theirs, strict=True))
+        share = statistics.median(
+            one.wall / two.wall for one, two in zip(ours, theirs, strict=True)
+        )
+        print(f"ours was sooner {sooner} of {asked.times} times; median share {share:.2f}")
+    called = start(OURS, messages, "context_stats")
+    print(
+        f"the first call that needs the SDK: {called.call:.2f} s; then "
+        f"{called.megabytes_after:.0f} MB"
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,68 @@
+"""What is packed for hosts passes the checks of the hosts themselves."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+from packages.write import OPENCODE, PACKAGES, PLUGIN, ROOT
+from tests.hosts.live import ClaudeCode, binary_of, needs_hosts
+from tests.hosts.scripted_model import ScriptedModel
+
+pytestmark = needs_hosts
+
+
+def said_by(host: str, folder: Path, *words: str) -> str:
+    """What a host's program says in an empty home folder."""
+    environ = {"HOME": str(folder), "PATH": os.environ["PATH"]}
+    ran = subprocess.run(
+        [binary_of(host), *words],
+        cwd=folder,
+        env=environ,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    return ran.stdout
+
+
+def test_the_claude_code_plugin_passes_the_checks_of_the_directory(tmp_path: Path) -> None:
+    host = ClaudeCode(tmp_path, ScriptedModel())
+    words = ("validate", "--strict", "--profile", "directory", str(PLUGIN))
+    assert "Validation passed" in host.manage_plugins(*words)
+
+
+def test_the_codex_plugin_is_installed_from_this_repository_and_brings_the_server(
+    tmp_path: Path,
+) -> None:
+    said_by("codex", tmp_path, "plugin", "marketplace", "add", str(ROOT))
+    said_by("codex", tmp_path, "plugin", "add", "mcp-compaction@mcp-compaction")
+    assert "installed, enabled" in said_by("codex", tmp_path, "plugin", "list")
+    assert "mcp-compaction" in said_by("codex", tmp_path, "mcp", "list")
+
+
+def test_the_gemini_extension_is_valid(tmp_path: Path) -> None:
+    said = said_by("gemini", tmp_path, "extensions", "validate", str(PACKAGES / "gemini"))
+    assert "successfully validated" in said
+
+
+def test_the_opencode_package_holds_the_plugin_and_no_more(tmp_path: Path) -> None:
+    packed = subprocess.run(
+        ["npm", "pack", "--silent", "--pack-destination", str(tmp_path), str(OPENCODE)],
+        cwd=tmp_path,
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    listed = subprocess.run(
+        ["tar", "-tzf", str(tmp_path / packed.stdout.strip())],
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    names = sorted(listed.stdout.split())
+    assert names == ["package/README.md", "package/package.json", "package/plugin.js"]
