@@ -27,7 +27,7 @@ def said_by(host: str, folder: Path, *words: str) -> str:
         check=False,
     )
     assert ran.returncode == 0, ran.stdout + ran.stderr
-    return ran.stdout
+    return ran.stdout + ran.stderr
 
 
 def test_the_claude_code_plugin_passes_the_checks_of_the_directory(tmp_path: Path) -> None:
