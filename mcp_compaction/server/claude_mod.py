@@ -509,8 +509,14 @@ class ClaudeMod:
         if chat.rows is None:
             return None
         async with chat.lock:
-            info = await self._open_as_read(compactor, chat, chat.rows, body)
-            split = await threads.run(SplitRequest, messages, chat.rows.list_current())
+            for _ in range(_MOST_LOOKS):
+                info = await self._open_as_read(compactor, chat, chat.rows, body)
+                split = await threads.run(SplitRequest, messages, chat.rows.list_current())
+                if split.is_written_down:
+                    break
+                await asyncio.sleep(_PAUSE)
+            else:
+                return None
             if not split.is_whole or not split.rows:
                 return None
             options = FitOptions(

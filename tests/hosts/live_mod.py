@@ -17,6 +17,7 @@ from tests.checkers import problems
 from tests.hosts.live import BOUND, PROGRAM, ClaudeCode, binary_of
 from tests.hosts.scripted_model import DROPS_EVERYTHING, ScriptedModel, Step
 from tests.hosts.terminal import Terminal
+from tests.hosts.tmux import Tmux
 
 PLUGIN = Path(__file__).parents[2] / "mcp_compaction/hosts/claude_code/marketplace/mcp-compaction"
 SERVER = "mcp__plugin_mcp-compaction_compaction"
@@ -68,6 +69,13 @@ class ModdedClaude(ClaudeCode):
 
     def open(self) -> Terminal:
         """Start it as a person does who has used it before."""
+        return Terminal(*self._opened())
+
+    def open_in_tmux(self) -> Tmux:
+        """The same, in a terminal whose screen can be looked at."""
+        return Tmux(*self._opened())
+
+    def _opened(self) -> tuple[list[str], Path, dict[str, str]]:
         command = self.plug_in()
         home = self.folder / "home"
         home.mkdir(exist_ok=True)
@@ -80,7 +88,7 @@ class ModdedClaude(ClaudeCode):
         }
         (home / ".claude.json").write_text(json.dumps(known), encoding="utf-8")
         environ = {**self.environ, "DISABLE_AUTOUPDATER": "1", "LANG": "C.UTF-8"}
-        return Terminal(command, self.project, environ)
+        return command, self.project, environ
 
     def wait_for_server(self) -> Step:
         """Have the agent wait until the server of the plugin is there, in a chat that goes on."""

@@ -129,10 +129,11 @@ class ClaudeHost:
         else:
             self._add_to_file(told)
 
-    def write_down(self) -> None:
-        """Write down what was said since lines are written late."""
-        self._add_to_file("".join(self.unwritten or ()))
-        self.unwritten = []
+    def write_down(self, most: int | None = None) -> None:
+        """Write down what was said since lines are written late, or the first lines of it."""
+        waiting = self.unwritten or []
+        self._add_to_file("".join(waiting[:most]))
+        self.unwritten = [] if most is None else waiting[most:]
 
     def _add_to_file(self, lines: str) -> None:
         with self.transcript.open("a", encoding="utf-8") as file:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sqlite3
 from contextlib import closing
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -307,6 +308,19 @@ async def test_within_a_turn_the_next_request_is_the_view_and_its_beginning_stay
         assert shown.count("by user: Never push") == 1
 
 
+def write_late(host: ClaudeHost, monkeypatch: pytest.MonkeyPatch, looks: int = 1) -> None:
+    """Have the host write down what it says just after the server has looked, some times."""
+    host.unwritten = host.unwritten or []
+    read, done = ChatRows.read, count(1)
+
+    def read_just_before(rows: ChatRows) -> None:
+        read(rows)
+        if next(done) % looks == 0:
+            host.write_down()
+
+    monkeypatch.setattr(ChatRows, "read", read_just_before)
+
+
 async def test_a_row_that_is_written_down_while_its_request_waits_is_recorded_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -316,14 +330,7 @@ async def test_a_row_that_is_written_down_while_its_request_waits_is_recorded_on
         wish: dict[str, Any] = {"reason": "read", "force": True, "target_percent": 5}
         await talk.say("compress_context", **wish)
         whole = len(host.tell())
-        host.unwritten = []
-        read = ChatRows.read
-
-        def read_just_before(rows: ChatRows) -> None:
-            read(rows)
-            host.write_down()
-
-        monkeypatch.setattr(ChatRows, "read", read_just_before)
+        write_late(host, monkeypatch)
         for number in range(3):
             host.type(f"Look at {number}.")
             for _ in range(2):
@@ -334,6 +341,26 @@ async def test_a_row_that_is_written_down_while_its_request_waits_is_recorded_on
         await fit(place, host)
         asked = [raw for *_, raw in rows_kept(tmp_path) if "Look at" in raw]
         assert len(asked) == len(set(asked)) == 3
+
+
+async def test_a_compaction_that_is_half_written_down_drops_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with claude_talk(tmp_path, {**WIDE, "shrink_in_turn": "true"}) as (_, host, place):
+        work(host, 0, 12)
+        host.unwritten = []
+        await host.compact(place)
+        host.write_down(2)  # that there was a compaction, and the first row
+        assert len(host.unwritten) > 5
+        write_late(host, monkeypatch, looks=4)
+        for number in range(3):
+            host.type(f"Look at {number}.")
+            sent = await fit(place, host)
+            shown = host.tell() if sent is None else json.dumps(sent, ensure_ascii=False)
+            assert shown.count("[digest ") == host.tell().count("[digest ") == 1
+            host.answer("I see.")
+        kept = [raw for *_, raw in rows_kept(tmp_path)]
+        assert len(kept) == len(set(kept))
 
 
 async def test_where_the_host_went_back_a_request_goes_out_as_it_came(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import cast
 
 from mcp_compaction.core.log.pinned import PINNED_LABEL
+from mcp_compaction.core.window.history import is_record
 from mcp_compaction.formats.content import blocks_of
 from mcp_compaction.formats.fingerprint import fingerprint_of
 from mcp_compaction.hosts.claude_code.rows import Row
@@ -51,6 +52,12 @@ class SplitRequest:
     def is_whole(self) -> bool:
         """Whether each row of the chat was found, in its order: else the host has gone back."""
         return not any(self._waiting.values())
+
+    @property
+    def is_written_down(self) -> bool:
+        """Whether all that was answered, called and shown of ours is in rows: hosts write late."""
+        every = [*self.before, *(one for piece in self.pieces for one in piece.behind)]
+        return not any(map(_is_said, every))
 
     @property
     def rows(self) -> list[Row]:
@@ -117,6 +124,16 @@ class SplitRequest:
         texts = [text for piece in laid for text in _texts_of(piece.blocks)]
         own = "\n".join(text for text in texts if text.startswith(PINNED_LABEL))
         return [one for one in pieces if id(one) in there or not _is_shown_in(own, one)]
+
+
+def _is_said(piece: MessageBlocks) -> bool:
+    """Whether what was found in no row has to be in one: reminders and the like have not."""
+    if piece.role == "assistant":
+        return any(one.get("type") not in _THINKING for one in piece.blocks)
+    return any(
+        one.get("type") == "tool_result" or is_record(text_at(one, "text") or "")
+        for one in piece.blocks
+    )
 
 
 def _is_shown_in(own: str, piece: MessageBlocks) -> bool:

@@ -105,7 +105,7 @@ class ChatRows:
         uuid, message = text_at(obj, "uuid"), message_in(obj, self.path)
         if uuid and message.get("content"):
             message = self._as_first(message, text_at(obj, "timestamp") or "", is_built(obj))
-            is_meta = obj.get("isMeta") is True
+            is_meta = obj.get("isMeta") is True or obj.get("isApiErrorMessage") is True
             skill = (is_meta or is_built(obj)) and is_skill(message)
             self._rows[uuid] = Row(uuid, message, is_queued(obj), is_meta, skill)
 
