@@ -445,6 +445,8 @@ class ClaudeMod:
         while rows.compactions < chat.compactions and (looks := looks - 1):
             await asyncio.sleep(_PAUSE)
             await self._state.threads.run(rows.read)
+        if "last" in body:
+            await self._state.threads.run(rows.go_back, body["last"])
         pins = [pin for pin in pins if shown_text(pin.text) not in shown]
         late = [pin for pin in pins if not await self._state.threads.run(rows.shows, pin)]
         return {"context": pinned_block(late) or None}
@@ -511,7 +513,8 @@ class ClaudeMod:
         async with chat.lock:
             for _ in range(_MOST_LOOKS):
                 info = await self._open_as_read(compactor, chat, chat.rows, body)
-                split = await threads.run(SplitRequest, messages, chat.rows.list_current())
+                current, left = chat.rows.list_current(), chat.rows.left
+                split = await threads.run(SplitRequest, messages, current, left)
                 if split.is_written_down:
                     break
                 await asyncio.sleep(_PAUSE)

@@ -52,14 +52,19 @@ class ClaudeHost:
         told = {"type": "queued_command", "prompt": text, "commandMode": "prompt"}
         self._write({**self._line("attachment"), "attachment": told})
 
-    async def prompt(self, place: Path, text: str) -> None:
+    async def prompt(self, place: Path, text: str, **more: Any) -> None:
         """Have a person type a prompt; what the module puts beside it is in the next request."""
-        _, told = await ask(place, "/claude/prompt", session=self.session)
+        _, told = await ask(place, "/claude/prompt", session=self.session, **more)
+        self.type(text)
         if told["context"]:
+            self.beside[self._number] = told["context"]
             attachment = {"type": "hook_additional_context", "content": [told["context"]]}
             self._write({**self._line("attachment"), "attachment": attachment})
-            self.beside[self._number + 1] = told["context"]
-        self.type(text)
+
+    def rewind(self, rows: int) -> dict[str, Any]:
+        """Go back to the first rows; gives what the module tells of the last one."""
+        self.rows = self.rows[:rows]
+        return _row_of(self.rows[-1]) if self.rows else {}
 
     def answer(self, text: str, thinking: str = "") -> None:
         """Have the model answer; a thought is a row of its own."""
@@ -115,6 +120,7 @@ class ClaudeHost:
         return {
             "type": kind,
             "uuid": str(UUID(int=self._number)),
+            "parentUuid": self.rows[-1]["uuid"] if self.rows else None,
             "isSidechain": False,
             "sessionId": self.session,
             "cwd": PROJECT,
@@ -170,6 +176,9 @@ class ClaudeHost:
             if "handle" in row:
                 kept = known[row["handle"]]
                 line = {**kept, "uuid": fresh["uuid"], "message": dict(kept["message"])}
+                beside = self.beside.get(UUID(kept["uuid"]).int)
+                if beside is not None:  # what was told with a row stays where that is kept
+                    self.beside[self._number] = beside
                 if "usage" in line["message"]:
                     line["message"]["usage"] = {"input_tokens": 0, "output_tokens": 0}
             else:

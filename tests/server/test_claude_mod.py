@@ -424,11 +424,44 @@ async def test_a_pin_made_outside_goes_with_the_next_prompt_once_and_changes_not
         await talk.say("compress_context", **wish)
         await host.prompt(place, "Still there?")
         assert json.dumps(await send()).count(shown) == 1
-        host.beside.clear()  # as the module does when the view is taken over
         await host.compact(place)
         await host.prompt(place, "And now?")
         assert json.dumps(await send()).count(shown) == 1
         assert not any("Ask before you" in raw for *_, raw in rows_kept(tmp_path))
+
+
+@pytest.mark.parametrize("shrinks", ["true", "false"])
+async def test_a_pin_whose_words_were_taken_back_goes_with_the_next_prompt(
+    tmp_path: Path, shrinks: str
+) -> None:
+    shown = "by user: Never push"
+
+    async def send() -> str:
+        sent = await fit(place, host)
+        return json.dumps(host.request_with_reminders() if sent is None else sent["messages"])
+
+    async with claude_talk(tmp_path, {**WIDE, "shrink_in_turn": shrinks}) as (talk, host, place):
+        work(host, 0, 2)
+        kept = len(host.rows)
+        await host.prompt(place, RULE)
+        await talk.say("pin_constraint", text=RULE)
+        work(host, 2, 12)
+        last = host.rewind(kept)
+        await host.prompt(place, "Go on.", last=last)
+        assert (await send()).count(shown) == 1
+        work(host, 12, 22)
+        wish: dict[str, Any] = {"reason": "read", "force": True, "target_percent": 5}
+        await talk.say("compress_context", **wish)
+        before = len(host.tell())
+        sent = await send()
+        assert sent.count(shown) == 1
+        assert (len(sent) < before / 2) == (shrinks == "true")
+        assert "Read report 7." not in sent
+        await host.compact(place, "plugin")
+        await host.prompt(place, "And now?", last=host.rewind(len(host.rows)))
+        assert (await send()).count(shown) == 1
+        said = [raw for *_, raw in rows_kept(tmp_path)]
+        assert len(said) == len(set(said))
 
 
 async def test_what_the_host_compacted_away_comes_back_when_its_user_asks(tmp_path: Path) -> None:

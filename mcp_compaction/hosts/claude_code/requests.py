@@ -7,7 +7,7 @@ stand; where what they stand behind has left, they follow the first words of the
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from typing import cast
 
@@ -38,10 +38,14 @@ class MessageBlocks:
 class SplitRequest:
     """The messages of a request, row by row."""
 
-    def __init__(self, messages: Sequence[JsonObject], rows: Sequence[Row]) -> None:
-        """`rows`: those of the chat since it was last compacted, in order."""
+    def __init__(
+        self, messages: Sequence[JsonObject], rows: Sequence[Row], left: Collection[str] = ()
+    ) -> None:
+        """`rows`: those of the chat since it was last compacted, in order; `left`: the ids of those
+        that it may have no more."""
+        self._left = left
         self._waiting: dict[bytes, list[Row]] = {}
-        for row in rows:
+        for row in sorted(rows, key=lambda one: one.uuid in left):
             self._waiting.setdefault(_key_of(row.message), []).append(row)
         self.pieces: list[MessageBlocks] = []  # of rows
         self.before: list[MessageBlocks] = []  # of the host's, before the first of these
@@ -50,8 +54,9 @@ class SplitRequest:
 
     @property
     def is_whole(self) -> bool:
-        """Whether each row of the chat was found, in its order: else the host has gone back."""
-        return not any(self._waiting.values())
+        """Whether each row of the chat was found: else the request is not its newest one."""
+        waiting = (row for rows in self._waiting.values() for row in rows)
+        return all(row.uuid in self._left for row in waiting)
 
     @property
     def is_written_down(self) -> bool:

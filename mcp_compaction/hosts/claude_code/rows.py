@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, cast
 
 from mcp_compaction.core.log.conversation import is_own_tool
-from mcp_compaction.core.log.pinned import shown_text
+from mcp_compaction.core.log.pinned import PINNED_LABEL, shown_text
 from mcp_compaction.core.text.furniture import without_furniture
 from mcp_compaction.errors import InputError
 from mcp_compaction.formats.content import blocks_of
@@ -52,6 +52,7 @@ class Row(NamedTuple):
     is_queued: bool = False  # typed while the agent was at work: the host gives it no handle
     is_meta: bool = False  # the host's own word, which it may send in another way
     is_skill: bool = False  # the text of a skill, which a host puts back after a compaction
+    has_pins: bool = False  # a hook has shown pins with it, which the host keeps where it is kept
 
 
 class ChatRows:
@@ -65,6 +66,8 @@ class ChatRows:
         self._used: set[bytes] = set()  # of these, since the last compaction
         self._said: dict[bytes, JsonObject] = {}  # the same, by who said what
         self._told: list[str] = []  # what hooks have told the model since the last compaction
+        self._lines: dict[str, None] = {}  # the ids of all lines since then, in order
+        self.left: set[str] = set()  # rows that the host has gone back behind, by their ids
         self.position = 0  # in the file, to which it was read
 
     def has_all(self, handles: Collection[str]) -> bool:
@@ -78,6 +81,7 @@ class ChatRows:
                 if file.seek(0, 2) < self.position:  # written anew
                     self._rows, self._first, self._used, self._said = {}, {}, set(), {}
                     self._told, self.position = [], 0
+                    self._lines, self.left = {}, set()
                 file.seek(self.position)
                 data = file.read(_MOST_BYTES)
         except InputError:  # it is not there yet, or not any more
@@ -101,8 +105,17 @@ class ChatRows:
             self._first = {key: self._first[key] for key in self._used}
             self._said = {_print_of(row.message): row.message for row in self._rows.values()}
             self._rows, self._used, self._told = {}, set(), []
-        self._told += told_by_hooks(obj)
+            self._lines, self.left = {}, set()
+        told = told_by_hooks(obj)
+        self._told += told
+        if any(PINNED_LABEL in text for text in told) and self._rows:
+            newest = next(reversed(self._rows))
+            self._rows[newest] = self._rows[newest]._replace(has_pins=True)
         uuid, message = text_at(obj, "uuid"), message_in(obj, self.path)
+        self._lines[uuid or ""] = None
+        parent = text_at(obj, "parentUuid") or ""
+        if parent in self._lines and obj.get("promptSource") is not None:
+            self._leave_behind(parent)
         if uuid and message.get("content"):
             message = self._as_first(message, text_at(obj, "timestamp") or "", is_built(obj))
             is_meta = obj.get("isMeta") is True or obj.get("isApiErrorMessage") is True
@@ -128,6 +141,21 @@ class ChatRows:
         (known,) = blocks_of(first)
         return {**first, "content": [{**known, **blocks[0]}]}
 
+    def _leave_behind(self, line: str) -> None:
+        """Note that the host goes on from a line: what came after it may be gone."""
+        lines = list(self._lines)
+        self.left.update(self._rows.keys() & lines[lines.index(line) + 1 :])
+
+    def go_back(self, last: object) -> None:
+        """Hear which row is the host's last one, as the module tells it; empty: it has none."""
+        told = read_told(last)
+        same = (uuid for uuid, row in self._rows.items() if _says_same(row.message, told))
+        *_, found = ("", *same)
+        if found:
+            self._leave_behind(found)
+        elif not told:
+            self.left.update(self._rows)
+
     def list_current(self) -> list[Row]:
         """The rows that the host has now, as far as the transcript tells."""
         rows = [row for row in self._rows.values() if not row.is_queued]
@@ -139,7 +167,8 @@ class ChatRows:
         shown = shown_text(pin.text)
         if any(shown in text for text in self._told):
             return True
-        blocks = (one for row in self._rows.values() for one in _words_in(row.message))
+        rows = (row for row in self._rows.values() if row.uuid not in self.left)
+        blocks = (one for row in rows for one in _words_in(row.message))
         return any(pin.text in text or shown in text for text in blocks)
 
     def in_order(self, rows: Sequence[Row]) -> list[Row]:
@@ -184,6 +213,18 @@ def _is_said(message: JsonObject) -> bool:
         one.get("type") != "text" or without_furniture(text_at(one, "text") or "").strip()
         for one in blocks_of(message)
     )
+
+
+def _says_same(message: JsonObject, told: JsonObject) -> bool:
+    return bool(told) and _essence_of(message) == _essence_of(told)
+
+
+def _essence_of(message: JsonObject) -> list[object]:
+    """What a row is known by where the host tells of it without its id."""
+    blocks = blocks_of(message)
+    texts = [(text_at(one, "text") or "").strip() for one in blocks if one.get("type") == "text"]
+    calls = _ids_in(message, "tool_use", "id") + _ids_in(message, "tool_result", "tool_use_id")
+    return [message.get("role"), calls, *texts]
 
 
 def _known_or_before(before: int, place: int) -> int:
@@ -252,7 +293,8 @@ def tell_rows(
         if bare is None:
             continue
         row = own.get(id(message))
-        is_kept = row is not None and not row.is_queued and _needs_handle(message)
+        is_own = row is not None and not row.is_queued and not row.has_pins
+        is_kept = is_own and _needs_handle(message)
         told.append({"handle": row.uuid} if row is not None and is_kept else build_row(bare))
     _check([message for message in shown if without_thinking(message) is not None])
     return told
