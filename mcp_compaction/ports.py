@@ -10,6 +10,7 @@ from typing import Annotated, Protocol
 
 from pydantic import AfterValidator, Field
 
+from mcp_compaction.checks.file import HeldNote
 from mcp_compaction.core.text.paths import without_surrogates
 from mcp_compaction.model import (
     Author,
@@ -394,6 +395,14 @@ class PinPort(Protocol):
 
     async def release_pin(self, scope: Scope, number: int, now: datetime) -> None:
         """Take a pin out of force; its text stays findable."""
+        ...
+
+    async def set_checks(self, scope: Scope, number: int, checks: str) -> None:
+        """Set the checks beside a pin in force; blank: it has none."""
+        ...
+
+    async def held(self) -> tuple[HeldNote, ...]:
+        """The calls that checks held, of all sessions, the oldest first."""
         ...
 
     async def renew_facts(self, numbers: Sequence[int], now: datetime, expires: datetime) -> None:

@@ -88,6 +88,10 @@ class Settings(Value):
     ask_timeout_seconds: Seconds = Field(
         default=45, description="The longest wait for a user who is asked; then the agent decides."
     )
+    checks_fail: Literal["go", "ask"] = Field(
+        default="go",
+        description="What becomes of a call where the checks of pins cannot be read.",
+    )
     offload_on_arrival: bool = Field(
         default=False,
         description="Whether large results are previews when they come (hook, plugin, gateway).",

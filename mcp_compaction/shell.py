@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from functools import cache, lru_cache
-from importlib.resources import files
+from pathlib import Path
 from posixpath import join, normpath
 from typing import Any, NamedTuple
 
@@ -73,7 +73,8 @@ def programs() -> Programs:
     """The table of programs."""
     import tomllib
 
-    source = files("mcp_compaction").joinpath("lexicon", "tools.toml").read_text(encoding="utf-8")
+    # Not by importlib.resources, which takes a hook longer than all else.
+    source = Path(__file__).with_name("lexicon").joinpath("tools.toml").read_text(encoding="utf-8")
     table: dict[str, list[str] | dict[str, list[str]]] = tomllib.loads(source)["programs"]
     return Programs(**{name: _as_sets(entry) for name, entry in table.items()})
 
@@ -92,6 +93,16 @@ def commands_of(line: str) -> tuple[Command, ...] | None:
         return tuple(_Reader(line).read())
     except _UnreadableError:
         return None
+
+
+def subcommand_of(name: str, words: tuple[str, ...]) -> tuple[str, ...]:
+    """The subcommand of a program and the words behind it; none where it has none."""
+    if name not in programs().with_subcommand:
+        return ()
+    valued, rest = programs().before_subcommand.get(name, frozenset[str]()), words
+    while rest and rest[0].startswith("-"):
+        rest = rest[2 if rest[0] in valued else 1 :]
+    return rest
 
 
 class _UnreadableError(Exception):

@@ -197,6 +197,10 @@ def _dispatch(
     if name == "--version":
         screen.say(f"mcp-compaction {_read_version()}")
         return DONE
+    if name == "hook" and rest[1:2] == ["PreToolUse"]:  # at every call of a tool
+        from mcp_compaction.cli.bite import run as run_bite
+
+        return run_bite(rest, screen, stdin, environ)
     if name == "hook":  # a host runs it, nobody types it
         from mcp_compaction.cli.hook import run as run_hook
 

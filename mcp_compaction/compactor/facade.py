@@ -67,6 +67,7 @@ from mcp_compaction.ports import (
 )
 
 if TYPE_CHECKING:
+    from mcp_compaction.compactor.checking import Checks
     from mcp_compaction.compactor.fitting import Fitted
     from mcp_compaction.compactor.following import Compared
     from mcp_compaction.compactor.histories import Counted
@@ -457,6 +458,13 @@ class Compactor:
     async def unpin(self, info: SessionInfo, ref: str, *, by: Author) -> Pin:
         """Release a pin; its text stays findable."""
         return await pinning.unpin(self._work, info, ref, by)
+
+    @property
+    def checks(self) -> Checks:
+        """The checks beside pins, which hold calls before a tool runs."""
+        from mcp_compaction.compactor.checking import Checks
+
+        return Checks(self._work)
 
     async def owner_of(self, info: SessionInfo, pin: Pin) -> Author:
         """Whose a pin is: the user's own words are the user's, whoever pinned them."""

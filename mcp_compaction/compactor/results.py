@@ -100,6 +100,38 @@ class Pinned(Value):
     whole: str = ""  # where its words are torn out: those that would be the user's
 
 
+class PastCall(Value):
+    """A recorded call that a check would have spoken of."""
+
+    session: str
+    ref: str
+    verdict: str
+    text: str
+
+
+class Trial(Value):
+    """What checks would have done in the recorded past."""
+
+    calls: int
+    held: tuple[PastCall, ...] = ()
+
+
+class HeldCalls(Value):
+    """How often a pin held a call, where, and how often the user let one past it."""
+
+    pin: int
+    times: int = 0
+    refs: tuple[str, ...] = ()
+    allowed: int = 0
+
+    def __str__(self) -> str:
+        """The line that tells of it: `p2 held 3 times: m41, m77, m90`."""
+        times = "once" if self.times == 1 else f"{self.times} times"
+        refs = f": {', '.join(self.refs)}" if self.refs else ""
+        allowed = f"; allowed by the user: {self.allowed}" if self.allowed else ""
+        return f"p{self.pin} held {times}{refs}{allowed}"
+
+
 class Brief(Value):
     """The brief that a fresh window needs to go on with a session."""
 

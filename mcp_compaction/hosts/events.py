@@ -9,7 +9,7 @@ from pydantic import Field
 
 from mcp_compaction.model import Value
 
-Moment = Literal["start", "prompt", "call", "result", "work", "task", "rest", "before", "after"]
+Moment = Literal["start", "prompt", "call", "check", "result", "work", "task", "rest", "before", "after"]
 Part = Literal["", "pins", "records"]
 
 TOOL: Final = "host_event"
@@ -23,7 +23,7 @@ class Hook(Value):
     matcher: str = ""
     way: Literal["tool", "command"]
     moment: Moment
-    answer: Literal["context", "text", "message", "arguments", "result", "nothing"]
+    answer: Literal["verdict", "context", "text", "message", "arguments", "result", "nothing"]
     part: Part = ""
     input: dict[str, str] = Field(default_factory=dict[str, str])
     handler: dict[str, int | str] = Field(default_factory=dict[str, int | str])

@@ -26,10 +26,15 @@ class Trouble(NamedTuple):
     what: str
 
 
+def user_folder(environ: Mapping[str, str]) -> Path:
+    """The user's own folder."""
+    return Path(environ["HOME"]) if environ.get("HOME") else Path.home()
+
+
 def state_folder(environ: Mapping[str, str]) -> Path:
     """The folder for what is noted about hooks, beside any store."""
     state = environ.get("XDG_STATE_HOME", "")
-    user = Path(environ["HOME"]) if environ.get("HOME") else Path.home()
+    user = user_folder(environ)
     # The XDG specification asks for relative paths to be ignored.
     base = Path(state) if state.startswith("/") else user / ".local" / "state"
     return base / "mcp-compaction"

@@ -34,6 +34,7 @@ class Pin(Value):
     expires: datetime | None = None
     channel: Channel = ""
     used: datetime | None = None  # of a project fact: when a session last used it
+    checks: str = ""  # what it holds before a tool runs, one check a line
 
     @property
     def ref(self) -> str:

@@ -35,7 +35,7 @@ from mcp_compaction.store.identity import (
 from mcp_compaction.store.lockfile import LockFile
 
 APPLICATION_ID: Final = 0x6D637063  # "mcpc"
-SCHEMA_VERSION: Final = 8
+SCHEMA_VERSION: Final = 9
 
 _SETTINGS: Final = {
     "synchronous": 2,  # FULL: the only one under which "acknowledged" holds after a power cut

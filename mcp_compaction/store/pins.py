@@ -7,6 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
+from mcp_compaction.checks.check import parse_checks
+from mcp_compaction.checks.judge import Rule
 from mcp_compaction.errors import PinRefused, StoreDamaged, UnknownRef
 from mcp_compaction.model import Pin
 from mcp_compaction.ports import NewPin, PinChange, Scope
@@ -19,7 +21,7 @@ from mcp_compaction.store.sessions import session_row
 
 _COLUMNS = (
     "pin.number, pin.text, pin.kind, pin.scope, pin.author, pin.at, pin.source, pin.expires,"
-    " pin.channel, pin.used, pin.checksum, coalesce(session.name, '') AS session"
+    " pin.channel, pin.used, pin.checks, pin.checksum, coalesce(session.name, '') AS session"
 )
 
 
@@ -94,6 +96,41 @@ def release_pin(connection: sqlite3.Connection, scope: Scope, number: int, now: 
         raise UnknownRef(f"There is no pin p{number} in force here; look at the pinned block.")
 
 
+def set_checks(connection: sqlite3.Connection, scope: Scope, number: int, checks: str) -> None:
+    """Set the checks beside a pin in force; blank: it has none."""
+    check_session(connection, scope)
+    condition = pins_in(scope)
+    cursor = connection.execute(
+        "UPDATE pin SET checks = ? WHERE number = ? AND released IS NULL"
+        f" AND number IN (SELECT number FROM pin WHERE {condition.sql})",
+        (checks, number, *condition.parameters),
+    )
+    if cursor.rowcount == 0:
+        raise UnknownRef(f"There is no pin p{number} in force here; look at the pinned block.")
+
+
+def rules_with_checks(connection: sqlite3.Connection) -> list[Rule]:
+    """All pins in force that have checks, of every project, as hooks read them."""
+    rows = connection.execute(
+        "SELECT pin.*, coalesce(session.host_session, '') AS host_session"
+        " FROM pin LEFT JOIN session ON session.id = pin.session"
+        " WHERE pin.released IS NULL AND pin.checks != '' ORDER BY pin.number"
+    )
+    return [
+        Rule(
+            pin=row["number"],
+            text=row["text"],
+            checks=parse_checks(row["checks"]),
+            author=row["author"],
+            scope=row["scope"],
+            project=row["project"] or "",
+            session=row["host_session"],
+            expires=row["expires"] or "",
+        )
+        for row in rows
+    ]
+
+
 def renew_facts(
     connection: sqlite3.Connection, numbers: Sequence[int], now: datetime, expires: datetime
 ) -> None:
@@ -151,6 +188,7 @@ def pin_of(row: sqlite3.Row | Mapping[str, Any]) -> Pin:
         expires=row["expires"],
         channel=row["channel"],
         used=row["used"],
+        checks=row["checks"],
     )
     if pin.checksum != row["checksum"]:
         raise StoreDamaged(

@@ -296,6 +296,11 @@ def _bound_thinking(connection: sqlite3.Connection) -> None:
     )
 
 
+def _checks(connection: sqlite3.Connection) -> None:
+    """The checks beside a pin, one a line: what it holds before a tool runs."""
+    connection.execute("ALTER TABLE pin ADD COLUMN checks TEXT NOT NULL DEFAULT ''")
+
+
 MIGRATIONS: tuple[Migration, ...] = (
     _first,
     _keys_and_marks,
@@ -305,6 +310,7 @@ MIGRATIONS: tuple[Migration, ...] = (
     _project_facts,
     _messages_of_calls,
     _bound_thinking,
+    _checks,
 )
 assert len(MIGRATIONS) == SCHEMA_VERSION
 

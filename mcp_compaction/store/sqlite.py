@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import sqlite3
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
@@ -10,7 +11,10 @@ from pathlib import Path
 from typing import TypeVar
 
 import anyio
+import anyio.to_thread
 
+from mcp_compaction.checks.check import NoCheckError
+from mcp_compaction.checks.file import HeldNote, read_held, write_rules
 from mcp_compaction.core.text.paths import without_surrogates
 from mcp_compaction.errors import InputError, StoreBusy, StoreError, StoreMoved, StoreReadOnly
 from mcp_compaction.model import (
@@ -68,6 +72,8 @@ from mcp_compaction.store.health import health
 from mcp_compaction.store.load import count_window, load, not_shown, shown_whole
 from mcp_compaction.store.lockfile import LockFile
 from mcp_compaction.store.purge import is_purge_due, purge
+
+logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
@@ -148,7 +154,7 @@ class SqliteStore:
         return await self._read(lambda c: log.hearsay(c, session))
 
     async def vouch(self, session: int, seqs: Sequence[int]) -> None:
-        """Note that the host itself tells of these messages, so that they are the user's."""
+        """HeldNote that the host itself tells of these messages, so that they are the user's."""
         await self._write(lambda c: log.vouch(c, session, seqs))
 
     async def save_view(
@@ -158,7 +164,7 @@ class SqliteStore:
         return await self._write(lambda c: views.save_view(c, session, view, base_version, event))
 
     async def calibrate(self, session: int, counted: int, reported: int) -> None:
-        """Note our count of the window beside the provider's count of the same window."""
+        """HeldNote our count of the window beside the provider's count of the same window."""
         await self._write(lambda c: sessions.calibrate(c, session, counted, reported))
 
     async def load(self, session: int, now: datetime, view: View | None = None) -> Session:
@@ -257,20 +263,28 @@ class SqliteStore:
 
     async def add_pin(self, session: int, pin: NewPin, now: datetime) -> Pin:
         """Keep a pin, releasing the one it supersedes."""
-        return await self._write(lambda c: pins.add_pin(c, session, pin, now))
+        return await self._write_pins(lambda c: pins.add_pin(c, session, pin, now))
 
     async def change_pins(
         self, session: int, decide: Callable[[tuple[Pin, ...]], PinChange], now: datetime
     ) -> Pin | None:
         """Change the pins in force in a session as `decide` says when it is shown them."""
-        return await self._write(lambda c: pins.change_pins(c, session, decide, now))
+        return await self._write_pins(lambda c: pins.change_pins(c, session, decide, now))
 
     async def release_pin(self, scope: Scope, number: int, now: datetime) -> None:
         """Take a pin out of force; its text stays findable."""
-        await self._write(lambda c: pins.release_pin(c, scope, number, now))
+        await self._write_pins(lambda c: pins.release_pin(c, scope, number, now))
+
+    async def set_checks(self, scope: Scope, number: int, checks: str) -> None:
+        """Set the checks beside a pin in force; blank: it has none."""
+        await self._write_pins(lambda c: pins.set_checks(c, scope, number, checks))
+
+    async def held(self) -> tuple[HeldNote, ...]:
+        """The calls that checks held, of all sessions, the oldest first."""
+        return tuple(await anyio.to_thread.run_sync(lambda: list(read_held(self.path.parent))))
 
     async def renew_facts(self, numbers: Sequence[int], now: datetime, expires: datetime) -> None:
-        """Note that a session used these project facts, which are to last until a moment."""
+        """HeldNote that a session used these project facts, which are to last until a moment."""
         await self._write(lambda c: pins.renew_facts(c, numbers, now, expires))
 
     async def unannounced_pins(
@@ -282,7 +296,7 @@ class SqliteStore:
         )
 
     async def mark_announced(self, project: str, numbers: Sequence[int]) -> None:
-        """Note that the project's sessions were told of these pins."""
+        """HeldNote that the project's sessions were told of these pins."""
         # Where nothing can be written they are told again, which is better than not at all.
         with suppress(StoreReadOnly):
             await self._write(
@@ -290,7 +304,7 @@ class SqliteStore:
             )
 
     async def add_event(self, session: int, event: Event) -> None:
-        """Note that something happened."""
+        """HeldNote that something happened."""
         await self._write(lambda c: sessions.add_event(c, session, event))
 
     async def events(self, session: int, name: str | None = None) -> tuple[Event, ...]:
@@ -298,7 +312,7 @@ class SqliteStore:
         return await self._read(lambda c: sessions.events(c, session, name))
 
     async def add_calls(self, session: int, calls: Sequence[ModelCall], now: datetime) -> None:
-        """Note what was asked of models on behalf of a session."""
+        """HeldNote what was asked of models on behalf of a session."""
         await self._write(lambda c: model_calls.add_calls(c, session, calls, now))
 
     async def spent(self, session: int | None, since: datetime | None = None) -> Spent:
@@ -320,7 +334,9 @@ class SqliteStore:
     async def forget(self, scope: Scope, seqs: Sequence[int], now: datetime) -> Forgotten:
         """Remove messages, or without any a session or a project, so that no byte is left."""
         async with self._recover_if_moved():
-            forgotten = await self._writer.transaction(lambda c: forget.forget(c, scope, seqs, now))
+            forgotten = await self._writer.transaction(
+                lambda c: self._tell_hooks(c, forget.forget(c, scope, seqs, now))
+            )
         if not await self._purge(tries=8):
             raise StoreBusy(
                 f"All of it is forgotten, but another program keeps old bytes in {self.path}-wal; "
@@ -381,6 +397,18 @@ class SqliteStore:
             result, is_due = await self._writer.transaction(lambda c: (work(c), is_purge_due(c)))
         if is_due:
             await self._purge_if_possible()
+        return result
+
+    async def _write_pins(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        return await self._write(lambda c: self._tell_hooks(c, work(c)))
+
+    def _tell_hooks(self, connection: sqlite3.Connection, result: T) -> T:
+        """Write down the checks in force, for hooks: while the store is locked, so that the file is
+        never older than the store."""
+        try:
+            write_rules(self.path.parent, pins.rules_with_checks(connection))
+        except (OSError, NoCheckError) as error:
+            logger.warning("the checks of pins were not written for hooks: %s", error)
         return result
 
     @asynccontextmanager

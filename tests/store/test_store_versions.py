@@ -27,6 +27,7 @@ CHECKSUMS = (
     "12bf3f619fa70b17",
     "935a6171fe955464",
     "7fd1a36195a3208c",
+    "865bb64fbb09b09c",
 )
 VERSIONS = range(1, len(MIGRATIONS) + 1)
 

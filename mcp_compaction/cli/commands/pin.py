@@ -12,10 +12,11 @@ from mcp_compaction.cli.console.invocation import Invocation
 from mcp_compaction.cli.console.opening import OpenedPlace, open_place
 from mcp_compaction.cli.console.speaker import WHO, refusal_of, refuse_for_agents, speaker_of
 from mcp_compaction.cli.console.wording import describe_moment
+from mcp_compaction.compactor.checking import checks_for, trial_text
 from mcp_compaction.core.pins import check_expiry, check_text
 from mcp_compaction.core.wording import plural
 from mcp_compaction.errors import InputError
-from mcp_compaction.model import PinKind, PinScope, SessionInfo
+from mcp_compaction.model import Pin, PinKind, PinScope, SessionInfo
 from mcp_compaction.tools.answers import gave_way_lines
 from mcp_compaction.wiring import SystemClock
 
@@ -78,6 +79,7 @@ async def run(call: Invocation) -> int:
                 expires=expires,
                 channel="terminal" if speaker_of(call) == "user" else "command",
             )
+        offered = [] if args.json else await _offer(call, place, pinned.pin)
     if args.json:
         call.screen.write_json({**pinned.model_dump(mode="json"), "is_new_session": is_new})
         return 0
@@ -92,7 +94,20 @@ async def run(call: Invocation) -> int:
     for line in gave_way_lines(pinned.gave_way):
         call.screen.say(line)
     call.screen.say(f"the pinned block takes {plural(pinned.block_tokens, 'token')}")
+    for line in offered:
+        call.screen.say(line)
     return 0
+
+
+async def _offer(call: Invocation, place: Place, pin: Pin) -> list[str]:
+    """The check that is offered for a rule, and what it would have done; only the user takes it."""
+    checks = () if pin.checks else checks_for(pin)
+    if not checks:
+        return []
+    past = trial_text(await place.compactor.checks.try_out(place.project, checks))
+    offered = [f"offered: {check}" for check in checks]
+    take = call.complete(f"take it: mcp-compaction pins check {pin.ref} --accept")
+    return ["a check can hold this before a tool runs:", *offered, past, take]
 
 
 def _scope_of(call: Invocation) -> PinScope | None:

@@ -6,7 +6,7 @@ from functools import lru_cache
 
 from mcp_compaction.core.limits import LONGEST_ANSWER
 from mcp_compaction.core.text.words import one_line, shorten
-from mcp_compaction.shell import Command, commands_of, programs
+from mcp_compaction.shell import Command, commands_of, programs, subcommand_of
 
 _PREPARES = frozenset(("source", ".", "export", "set"))  # and what only goes to a folder
 
@@ -42,16 +42,6 @@ def program_of(line: str) -> str:
         name, words = words[words.index("-m") + 1], words[words.index("-m") + 2 :]
     found = subcommand_of(name, words)
     return f"{name.rstrip('3')} {found[0]}" if found else name
-
-
-def subcommand_of(name: str, words: tuple[str, ...]) -> tuple[str, ...]:
-    """The subcommand of a program and the words behind it; none where it has none."""
-    if name not in programs().with_subcommand:
-        return ()
-    valued, rest = programs().before_subcommand.get(name, frozenset[str]()), words
-    while rest and rest[0].startswith("-"):
-        rest = rest[2 if rest[0] in valued else 1 :]
-    return rest
 
 
 def command_line_of(command: str, most: int = 100) -> str:

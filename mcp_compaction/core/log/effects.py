@@ -9,7 +9,6 @@ from posixpath import join, normpath
 from typing import Literal, NamedTuple
 
 from mcp_compaction.core.limits import LONGEST_TEXT
-from mcp_compaction.core.log.commands import subcommand_of
 from mcp_compaction.core.text.patterns import pattern_of
 from mcp_compaction.lexicon.tools import (
     Deed,
@@ -17,7 +16,7 @@ from mcp_compaction.lexicon.tools import (
     code_that_changes_files,
     known_commands,
 )
-from mcp_compaction.shell import Command, commands_of, programs
+from mcp_compaction.shell import Command, commands_of, programs, subcommand_of
 
 _UNREAD = pattern_of(r"[$`]")
 _REDIRECT = "> "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
@@ -9,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path as FilePath
 from typing import Any, Final, NamedTuple, cast
 
-from mcp_compaction.hosts.events import TOOL, hooked_hosts
+from mcp_compaction.hosts.events import TOOL, Hook, hooked_hosts
 from mcp_compaction.hosts.setup.hosts import Held, HostSetup, PluginNote, own_tools
 from mcp_compaction.hosts.setup.json_text import Path
 
@@ -20,6 +21,7 @@ PLUGIN_FILE: Final = "mcp-compaction.js"
 """The name of the copy of a plugin that is one file."""
 
 _SERVER = "compaction"
+_RULES = '"${XDG_DATA_HOME:-$HOME/.local/share}/mcp-compaction/checks/rules.json"'
 _VIEWS = "MCP_COMPACTION_VIEWS"
 _OUR_MARKETPLACE = re.compile(rf"{MARKETPLACE}(?:-[0-9a-f]+)?")
 _OUR_PROGRAM = re.compile(
@@ -124,12 +126,20 @@ def _hooks_of(host: HostSetup, launch: Launch) -> Iterator[Entry]:
         else:
             place = ("--home", launch.home) if launch.home else ()
             words = (*launch.words, "hook", host.name, hook.event, *place)
-            handler = {"type": "command", "command": shlex.join(words)}
+            handler = {"type": "command", "command": _guard(hook, shlex.join(words), launch.home)}
         handler |= {"timeout": hooked.timeout, **hook.handler}
         groups.setdefault((hook.event, hook.matcher), []).append(handler)
     for (event, matcher), handlers in groups.items():
         group = {"matcher": matcher} if matcher else {}
         yield Entry(("hooks", event, -1), {**group, "hooks": handlers})
+
+
+def _guard(hook: Hook, command: str, home: str) -> str:
+    """The command of a hook; the one at every call is not even started where no pin has a check."""
+    if hook.moment != "check" or os.name == "nt":
+        return command
+    place = shlex.quote(f"{home}/checks/rules.json") if home else _RULES
+    return f"[ ! -s {place} ] || {command}"
 
 
 def is_ours(value: Any) -> bool:

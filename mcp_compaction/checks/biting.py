@@ -1,0 +1,105 @@
+"""What a host is answered before it runs a tool: one shape for each host.
+
+Whatever fails here, the call goes on as if there were no hook, unless the user wants to be asked
+then (setting `checks_fail`).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple, cast
+
+from mcp_compaction.checks.file import note_held, read_rules, rules_for, take_once
+from mcp_compaction.checks.judge import Held, judge
+from mcp_compaction.checks.match import Call
+from mcp_compaction.checks.record import deeds_in
+
+Answer = Callable[[str, str, str], dict[str, Any]]
+
+
+class Shape(NamedTuple):
+    """How a host tells of a call, and what it reads: an answer for each verdict, and whether it
+    can ask its user."""
+
+    event: str
+    asks: bool
+    answer: Answer
+
+
+def _as_claude(event: str, verdict: str, text: str) -> dict[str, Any]:
+    told = {"hookEventName": event}
+    if verdict == "remind":
+        return {"hookSpecificOutput": {**told, "additionalContext": text}}
+    decision = {"permissionDecision": verdict, "permissionDecisionReason": text}
+    return {"hookSpecificOutput": {**told, **decision}}
+
+
+def _as_gemini(event: str, verdict: str, text: str) -> dict[str, Any]:
+    if verdict == "remind":
+        return {"hookSpecificOutput": {"hookEventName": event, "additionalContext": text}}
+    return {"decision": "deny", "reason": text}
+
+
+def _as_plugin(event: str, verdict: str, text: str) -> dict[str, Any]:
+    return {"event": event, "verdict": verdict, "text": text}
+
+
+SHAPES: dict[str, Shape] = {
+    "claude-code": Shape("PreToolUse", asks=True, answer=_as_claude),
+    "codex": Shape("PreToolUse", asks=False, answer=_as_claude),
+    "gemini": Shape("BeforeTool", asks=False, answer=_as_gemini),
+    "opencode": Shape("tool.execute.before", asks=False, answer=_as_plugin),
+}
+"""The hosts that can be answered before a tool runs."""
+
+
+def bite(host: str, told: Mapping[str, Any], home: Path, root: str = "") -> str:
+    """What the host reads, as JSON; nothing where no pin speaks of the call."""
+    rules = read_rules(home)
+    if not rules:
+        return ""
+    shape = SHAPES[host]
+    folder, session = str(told.get("cwd") or ""), str(told.get("session_id") or "")
+    rules = rules_for(rules, (root, folder), session)
+    given: Any = told.get("tool_input")
+    if isinstance(given, str):
+        given = {"input": given}
+    if not rules or not isinstance(given, dict):
+        return ""
+    arguments = cast("dict[str, Any]", given)
+    where = str(arguments.get("workdir") or arguments.get("cwd") or folder)
+    call = Call(str(told.get("tool_name") or ""), arguments, where, root or folder)
+    held = judge(call, rules, lambda: deeds_in(str(told.get("transcript_path") or "")))
+    call_id = str(told.get("tool_use_id") or told.get("call_id") or "")
+    first = _first_in_force(held, home, host, session, call_id)
+    if first is None:
+        return ""
+    note_held(home, first, host, session, call_id)
+    verdict, text = first.verdict, _text_of(first, held, asks=shape.asks)
+    if verdict == "ask" and not shape.asks:
+        verdict = "deny"
+    return json.dumps(shape.answer(shape.event, verdict, text))
+
+
+def _first_in_force(
+    held: list[Held], home: Path, host: str, session: str, call: str
+) -> Held | None:
+    """The strictest that the user has not lifted for this call."""
+    for one in held:
+        if one.verdict == "remind" or not take_once(home, one.rule.pin):
+            return one
+        note_held(home, one._replace(verdict="allowed"), host, session, call)
+    return None
+
+
+def _text_of(first: Held, held: list[Held], *, asks: bool) -> str:
+    """The words that quote the pins; where the host cannot ask, they name the way past them."""
+    text = "\n".join(one.text for one in dict.fromkeys((first, *held)))
+    if first.verdict == "remind" or (asks and first.verdict == "ask"):
+        return text
+    ref = first.rule.ref
+    return (
+        f"{text}\nOnly the user can lift it, for one call: mcp-compaction pins check {ref} --once"
+    )

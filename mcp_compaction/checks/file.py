@@ -1,0 +1,149 @@
+"""The small files of checks beside the store, which hooks read without it.
+
+`rules.json` has the pins with checks and is gone where there are none; `held.jsonl` notes what was
+held; `once-p2` lets one call past a pin. Only the user's own account may read or write them.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any, Final, NamedTuple, cast
+
+from mcp_compaction.checks.check import NoCheckError, parse_check
+from mcp_compaction.checks.globs import is_below
+from mcp_compaction.checks.judge import Held, Rule
+
+FOLDER: Final = "checks"
+RULES: Final = "rules.json"
+_MOST_BYTES = 2**18  # of notes; then the older half goes
+_ONCE_SECONDS = 600.0
+
+
+class UnreadableRulesError(Exception):
+    """The rules are there and cannot be read."""
+
+
+class HeldNote(NamedTuple):
+    """One call that was held."""
+
+    at: float  # seconds since 1970
+    pin: int
+    verdict: str
+    host: str
+    session: str  # the host's own id
+    call: str  # the host's id of the call
+    part: str
+
+
+def rules_path(home: Path) -> Path:
+    """The file of the rules."""
+    return home / FOLDER / RULES
+
+
+def write_rules(home: Path, rules: Iterable[Rule]) -> None:
+    """Write the rules anew; whoever reads them finds them whole."""
+    told = [{**rule._asdict(), "checks": [str(one) for one in rule.checks]} for rule in rules]
+    path = rules_path(home)
+    if not told:
+        path.unlink(missing_ok=True)
+        return
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    fresh = path.with_name(f"{RULES}.{os.getpid()}")
+    descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+        json.dump({"version": 1, "rules": told}, file, ensure_ascii=False)
+    fresh.replace(path)
+
+
+def read_rules(home: Path) -> list[Rule]:
+    """The rules with checks; none where there is no file."""
+    try:
+        text = rules_path(home).read_text(encoding="utf-8")
+    except FileNotFoundError:
+        return []
+    except (OSError, ValueError) as error:
+        raise UnreadableRulesError(str(error)) from error
+    try:
+        told: Any = json.loads(text)
+        return [_rule_of(cast("dict[str, Any]", one)) for one in told["rules"]]
+    except (ValueError, TypeError, KeyError) as error:
+        raise UnreadableRulesError(str(error)) from error
+
+
+def _rule_of(told: dict[str, Any]) -> Rule:
+    try:
+        checks = tuple(parse_check(line) for line in told["checks"])
+    except NoCheckError as error:
+        raise ValueError(str(error)) from error
+    others: dict[str, Any] = {name: one for name, one in told.items() if name != "checks"}
+    return Rule(checks=checks, **others)
+
+
+def rules_for(rules: Iterable[Rule], folders: Iterable[str], session: str) -> list[Rule]:
+    """The rules that hold in a chat: everywhere, in its project, or in it alone."""
+    now = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime())
+    real = [os.path.realpath(folder) for folder in folders if folder]
+    return [
+        rule
+        for rule in rules
+        if (not rule.expires or rule.expires > now)
+        and (
+            rule.scope == "global"
+            or (rule.scope == "project" and any(is_below(one, rule.project) for one in real))
+            or (rule.scope == "session" and rule.session and rule.session == session)
+        )
+    ]
+
+
+def note_held(home: Path, held: Held, host: str, session: str, call: str) -> None:
+    """HeldNote that a call was held; never fails."""
+    note = HeldNote(round(time.time(), 3), held.rule.pin, held.verdict, host, session, call, "")
+    line = json.dumps(note._replace(part=held.part[:80])._asdict()).encode() + b"\n"
+    path = home / FOLDER / "held.jsonl"
+    try:
+        if path.exists() and path.stat().st_size > _MOST_BYTES:
+            kept = path.read_bytes()[-_MOST_BYTES // 2 :].partition(b"\n")[2]
+            path.write_bytes(kept)
+        descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+        try:
+            os.write(descriptor, line)
+        finally:
+            os.close(descriptor)
+    except OSError:
+        pass  # a hook never stops its host
+
+
+def read_held(home: Path) -> Iterator[HeldNote]:
+    """What was held, the oldest first."""
+    try:
+        lines = (home / FOLDER / "held.jsonl").read_bytes().split(b"\n")
+    except OSError:
+        return
+    for line in lines:
+        try:
+            yield HeldNote(**json.loads(line))
+        except (ValueError, TypeError):
+            continue
+
+
+def allow_once(home: Path, pin: int) -> None:
+    """Let the next call past a pin, within ten minutes."""
+    path = home / FOLDER / f"once-p{pin}"
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    os.close(descriptor)
+
+
+def take_once(home: Path, pin: int) -> bool:
+    """Whether the user lets this call past a pin; it counts for one."""
+    path = home / FOLDER / f"once-p{pin}"
+    try:
+        is_fresh = time.time() - path.stat().st_mtime < _ONCE_SECONDS
+        path.unlink()
+    except OSError:
+        return False
+    return is_fresh

@@ -1,0 +1,122 @@
+"""What the pins say of a call before it runs, in words that quote them byte for byte."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple
+
+from mcp_compaction.checks.check import VERDICTS, Check
+from mcp_compaction.checks.match import Call, Match, find_match, find_run, lines_of
+from mcp_compaction.checks.tables import kind_of, tables
+
+_WRITES = Check("ask", ("Write", "Edit"), "**")
+
+
+class Rule(NamedTuple):
+    """A pin with its checks."""
+
+    pin: int
+    text: str
+    checks: tuple[Check, ...]
+    author: str = "user"
+    scope: str = "project"
+    project: str = ""
+    session: str = ""  # the host's own id of it
+    expires: str = ""
+
+    @property
+    def ref(self) -> str:
+        """The short id: `p2`."""
+        return f"p{self.pin}"
+
+
+class Deed(NamedTuple):
+    """A call that was made, and whether it came out well; None: that is not known."""
+
+    tool: str
+    given: dict[str, Any]
+    is_green: bool | None = None
+
+
+class Held(NamedTuple):
+    """A call that a pin speaks of: what to do with it, and why."""
+
+    rule: Rule
+    check: Check
+    verdict: str
+    part: str
+    is_sure: bool = True
+
+    @property
+    def text(self) -> str:
+        """What the model, or the user, is told."""
+        rule, part = self.rule, " ".join(self.part.split())
+        lines = [f"pin {rule.ref}, by {rule.author}: {rule.text}"]
+        if part:
+            lines.append(f"It means: {part}")
+        if self.check.run:
+            lines.append(
+                f"A green run of {self.check.run} was not seen since the last change of a file; "
+                "changes by other means than the agent's tools are not seen."
+            )
+        elif not self.is_sure:
+            lines.append("The line cannot be read as far as that; write it plainly.")
+        return "\n".join(lines)
+
+
+def judge(
+    call: Call, rules: Iterable[Rule], deeds: Callable[[], Iterable[Deed]] = tuple
+) -> list[Held]:
+    """What the rules say of a call, the strictest first; `deeds`: the calls before it, the newest
+    first."""
+    held: list[Held] = []
+    for rule in rules:
+        for check in rule.checks:
+            here = call._replace(root=rule.project or call.root)
+            found = find_match(check, here)
+            if found is not None and not (check.run and _was_run(check.run, here, deeds())):
+                held.append(_hold(rule, check, found))
+                break
+    return sorted(held, key=lambda one: -VERDICTS.index(one.verdict))
+
+
+def _hold(rule: Rule, check: Check, found: Match) -> Held:
+    """What is not read for certain is asked about, not stopped."""
+    is_doubt = check.verdict == "deny" and not found.is_sure
+    verdict = "ask" if is_doubt else check.verdict
+    return Held(rule, check, verdict, found.part, found.is_sure)
+
+
+def _was_run(run: str, call: Call, deeds: Iterable[Deed]) -> bool:
+    """Whether a command was run, and green, since the last change of a file."""
+    globs = tables().runs.get(run, run.split("|"))
+    if _runs(globs, Deed(call.tool, dict(call.given)), call, before_own=True):
+        return True
+    for deed in deeds:
+        if deed.is_green and _runs(globs, deed, call):
+            return True
+        made = Call(deed.tool, deed.given, call.folder, call.root)
+        if kind_of(deed.tool) in ("write", "edit") or find_match(_WRITES, made) is not None:
+            return False
+    return False
+
+
+def _runs(globs: Iterable[str], deed: Deed, call: Call, *, before_own: bool = False) -> bool:
+    made = Call(deed.tool, deed.given, call.folder, call.root)
+    if kind_of(deed.tool) != "run":
+        return False
+    for line in lines_of(made):
+        # In one line with the call itself it counts only where it decides whether that is run.
+        said = line.rpartition("&&")[0] if before_own else line
+        for glob in globs:
+            found = find_run(glob, said, made) if said else None
+            if found is not None and found.is_sure:
+                return True
+    return False
+
+
+def is_green(failed: bool | None, output: str) -> bool | None:
+    """Whether a run came out well, as its host says and as it printed."""
+    if failed:
+        return False
+    return not tables().is_red.search(output[-20_000:])

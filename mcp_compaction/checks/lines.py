@@ -1,0 +1,176 @@
+"""What a line of a shell runs, behind its disguises: what it assigns, aliases, runners, scripts."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from posixpath import join, normpath
+from typing import Any, NamedTuple, cast
+
+from mcp_compaction.checks.tables import tables
+from mcp_compaction.shell import commands_of, programs, subcommand_of
+
+_DEEPEST = 3  # a script that runs a script
+_LARGEST = 2**16  # bytes of a script
+_ASSIGNS = re.compile(
+    r"(?:^|[;&|(\n]|\b(?:export|local|declare|readonly|do|then))[ \t]*"
+    r"(?P<name>[A-Za-z_]\w*)=(?P<value>'[^'\n]*'|\"[^\"$`\n]*\"|[^\s;&|()'\"$`]+)(?=[\s;&|)]|$)"
+)
+_ANSI = re.compile(r"\$'((?:[^'\\]|\\.)*)'", re.S)
+_BRACES = re.compile(r"(?<![\w$\\'\"])\{([\w./-]*(?:,[\w./-]*)+)\}(?![\w'\"])")
+_SCRIPTS = frozenset(("source", "."))
+_ECHOES = frozenset(("echo", "printf", "cat"))
+_MANAGERS = frozenset(("npm", "pnpm", "yarn", "bun"))
+UNREAD = re.compile(r"[$`]")
+"""The signs of a word that only the run will know."""
+
+
+class Run(NamedTuple):
+    """One command that a line runs; without words: a text that may run anything."""
+
+    words: tuple[str, ...]
+    folder: str
+    written: tuple[str, ...] = ()
+    text: str = ""  # what is given to it, as to an interpreter
+
+    @property
+    def name(self) -> str:
+        """The program without its folder."""
+        return self.words[0].rpartition("/")[2] if self.words else ""
+
+
+def runs_of(line: str, folder: str, depth: int = 0) -> Iterator[Run]:
+    """The commands that a line runs in a folder; one without words for each text that cannot be
+    read."""
+    commands = commands_of(spell_out(line))
+    if commands is None:
+        # Of a line, all of it; of a script, which is much longer, each of its lines.
+        texts = [line] if not depth else line.splitlines()
+        yield from (Run((), folder, text=text) for text in texts)
+        return
+    line_files: dict[str, str] = {}
+    aliases: dict[str, tuple[str, ...]] = {}
+    for command in commands:
+        where = normpath(join(folder, command.folder)) if command.folder else folder
+        words = command.words
+        if words and words[0] in aliases:
+            words = (*aliases[words[0]], *words[1:])
+        if command.name == "alias":
+            pairs = (word.partition("=") for word in words[1:])
+            aliases |= {name: tuple(value.split()) for name, sign, value in pairs if sign and value}
+        for path in command.written:
+            said = command.given or " ".join(words[1:]) if command.name in _ECHOES else ""
+            line_files[normpath(join(where, path))] = said
+        run = Run(_with_git_alias(words), where, command.written, command.given)
+        yield run
+        if depth < _DEEPEST:
+            yield from _runs_behind(run, line, line_files, depth)
+
+
+def _runs_behind(run: Run, line: str, line_files: dict[str, str], depth: int) -> Iterator[Run]:
+    """What a command runs in its turn."""
+    name, words, folder = run.name, run.words, run.folder
+    if name in programs().interpreters and "-m" in words[:-1]:
+        yield run._replace(words=words[words.index("-m") + 1 :], written=())
+    if name in tables().runs_rest:
+        for place, word in enumerate(words[1:], 1):
+            if " " in word or "\n" in word:
+                yield from runs_of(word, folder, depth + 1)
+            elif not word.startswith("-"):
+                yield run._replace(words=words[place:], written=(), text="")
+    if words and " " in words[0].strip():  # the line of `env -S`
+        yield from runs_of(" ".join(words), folder, depth + 1)
+    if name in _MANAGERS:
+        yield from _runs_of_package(run, depth)
+    yield from _runs_of_script(run, line, line_files, depth)
+
+
+def _runs_of_script(run: Run, line: str, line_files: dict[str, str], depth: int) -> Iterator[Run]:
+    """What a script of the shell runs, or a shell that is given its lines by another command."""
+    name, words, folder = run.name, run.words, run.folder
+    is_shell = name in programs().shells
+    is_path = not is_shell and name not in _SCRIPTS
+    if is_path and "/" not in (words or ("",))[0]:
+        return
+    plain = [word for word in words[0 if is_path else 1 :] if not word.startswith("-")]
+    if not plain and is_shell and not run.text:
+        yield Run((), folder, text=line)
+    elif plain:
+        text = _script_at(normpath(join(folder, plain[0])), line_files, is_path)
+        if text:
+            yield from runs_of(text, folder, depth + 1)
+
+
+def _runs_of_package(run: Run, depth: int) -> Iterator[Run]:
+    """What a script of `package.json` runs."""
+    found = subcommand_of(run.name, run.words[1:])
+    script = found[1] if found[:1] in (("run",), ("run-script",)) and found[1:] else ""
+    script = script or (found[0] if found else "")
+    place = Path(run.folder, "package.json")
+    if not script or not place.is_file() or place.stat().st_size > _LARGEST:
+        return
+    try:
+        told: Any = json.loads(place.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return
+    scripts: Any = cast("dict[str, Any]", told).get("scripts") if isinstance(told, dict) else None
+    line: Any = cast("dict[str, Any]", scripts).get(script) if isinstance(scripts, dict) else None
+    if isinstance(line, str):
+        yield from runs_of(line, run.folder, depth + 1)
+
+
+def _script_at(path: str, line_files: dict[str, str], is_program: bool) -> str:
+    """The text of a script of the shell, as the line writes it or as it is there."""
+    if path in line_files:
+        return line_files[path]
+    try:
+        if not Path(path).is_file() or Path(path).stat().st_size > _LARGEST:
+            return ""
+        text = Path(path).read_text(encoding="utf-8")
+    except (OSError, ValueError):
+        return ""
+    first = text.partition("\n")[0]
+    is_shell = first.startswith("#!") and any(
+        shell in first for shell in ("sh", "bash", "zsh", "dash")
+    )
+    return text if is_shell or not is_program else ""
+
+
+def _with_git_alias(words: tuple[str, ...]) -> tuple[str, ...]:
+    """The words of git with what an alias of their own means."""
+    if words[:1] != ("git",):
+        return words
+    for place, word in enumerate(words[:-2]):
+        name, sign, meant = words[place + 1].partition("=")
+        if word == "-c" and sign and name.startswith("alias."):
+            known = name.removeprefix("alias.")
+            return tuple(
+                part for one in words for part in (meant.split() if one == known else (one,))
+            )
+    return words
+
+
+def spell_out(line: str) -> str:
+    """A line with what it assigns in place of the names, and its quotations in plain signs."""
+    line = _ANSI.sub(_decode, line)
+    line = line.replace('$"', '"')
+    line = re.sub(r"\$\{?IFS\}?", " ", line)
+    line = _BRACES.sub(lambda found: found[1].replace(",", " "), line)
+    for found in list(_ASSIGNS.finditer(line))[:20]:
+        value = found["value"].strip("'\"")
+        name = re.escape(found["name"])
+        head, tail = line[: found.end()], line[found.end() :]
+        line = head + re.sub(
+            rf"\$(?:{name}\b|\{{{name}\}})", lambda _, said=value: cast("str", said), tail
+        )
+    return line
+
+
+def _decode(found: re.Match[str]) -> str:
+    try:
+        said = found[1].encode("latin-1", "backslashreplace").decode("unicode_escape")
+    except UnicodeDecodeError:
+        said = found[1]
+    return "'" + said.replace("'", "'\\''") + "'"

@@ -1,0 +1,340 @@
+"""Whether a call of a tool is one that a check means."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from fnmatch import fnmatchcase
+from glob import iglob
+from itertools import islice
+from pathlib import Path
+from posixpath import isabs, join, normpath
+from typing import Any, NamedTuple, cast
+
+from mcp_compaction.checks.check import Check
+from mcp_compaction.checks.globs import is_path_in, is_text_like, own_words
+from mcp_compaction.checks.lines import UNREAD, Run, runs_of
+from mcp_compaction.checks.tables import kind_of, tables
+from mcp_compaction.shell import programs, subcommand_of
+
+_PATHS = ("file_path", "path", "filePath", "notebook_path", "filename", "file", "target_file")
+_LINES = ("command", "cmd", "script", "line", "input")
+_PATCHED = re.compile(r"^\*\*\* (?:Add|Update|Delete) File: (.+)$|^\*\*\* Move to: (.+)$", re.M)
+_GLOBBED = re.compile(r"[*?\[]")
+_MOST_FILES = 200
+_LETTERS = re.compile(r"-[A-Za-z]+")
+_ON_BRANCH = frozenset(("push", "commit", "merge", "rebase", "reset", "revert", "cherry-pick"))
+_QUOTES = re.compile(r"['\"\\]|\$(?=['\"])")
+
+
+class Call(NamedTuple):
+    """A call of a tool, the folder that it runs in, and the project's."""
+
+    tool: str
+    given: Mapping[str, Any]
+    folder: str = ""
+    root: str = ""
+
+
+class Match(NamedTuple):
+    """The part of a call that a check means; not sure: the line could not be read so far."""
+
+    part: str
+    is_sure: bool = True
+
+
+def find_match(check: Check, call: Call) -> Match | None:
+    """The part of a call that a check means; None where it means none."""
+    found = _find(check, check.glob, call)
+    return None if found and check.unless and _find(check, check.unless, call) else found
+
+
+def _find(check: Check, glob: str, call: Call) -> Match | None:
+    kind = kind_of(call.tool)
+    if any(_is_named(tool, call.tool, kind) for tool in check.tools):
+        if kind == "run":
+            return next(filter(None, (find_run(glob, line, call) for line in lines_of(call))), None)
+        paths = list(paths_of(call))
+        if paths and kind in ("read", "write", "edit"):
+            return _find_path(glob, paths, call.folder, call)
+        return _find_text(glob, call.given)
+    kinds = {kind_of(tool) for tool in check.tools}
+    if kind == "run" and kinds & {"read", "write", "edit"}:
+        for line in lines_of(call):
+            if found := _find_in_line(glob, line, call, reads="read" in kinds):
+                return found
+    return None
+
+
+def _is_named(wanted: str, tool: str, kind: str) -> bool:
+    """Whether a check's word for a tool means this one: by its name, or by what it does."""
+    if wanted == "*":
+        return True
+    if wanted.startswith("mcp:"):
+        server, _, name = wanted.removeprefix("mcp:").partition(".")
+        shapes = ("mcp__{}__{}", "mcp_{}_{}", "{}_{}", "{}.{}", "mcp__{}.{}")
+        return any(
+            fnmatchcase(tool.lower(), shape.format(server, name or "*").lower()) for shape in shapes
+        )
+    meant = kind_of(wanted)
+    is_patch = kind == "edit" and "patch" in tool.lower()
+    return (bool(meant) and (meant == kind or (meant == "write" and is_patch))) or (
+        fnmatchcase(tool.lower(), wanted.lower())
+    )
+
+
+def lines_of(call: Call) -> Iterator[str]:
+    """The lines of a shell that a call runs."""
+    for name in _LINES:
+        said: Any = call.given.get(name)
+        if isinstance(said, str):
+            yield said
+        elif isinstance(said, list) and said:
+            words = [str(word) for word in cast("list[Any]", said)]
+            if len(words) == 3 and words[1].startswith("-") and words[1].endswith("c"):
+                yield words[2]
+            else:
+                yield " ".join("'" + word.replace("'", "'\\''") + "'" for word in words)
+
+
+def paths_of(call: Call) -> Iterator[str]:
+    """The files that a call names."""
+    for name in _PATHS:
+        said: Any = call.given.get(name)
+        if isinstance(said, str) and said:
+            yield said
+    for said in call.given.values():
+        if isinstance(said, str) and "*** " in said:
+            yield from (found[1] or found[2] for found in _PATCHED.finditer(said))
+    for one in cast("list[Any]", call.given.get("edits") or []):
+        if isinstance(one, dict):
+            yield from paths_of(Call("", cast("dict[str, Any]", one)))
+
+
+# Texts
+
+
+def _find_text(glob: str, given: Mapping[str, Any]) -> Match | None:
+    for text in _texts_in(given):
+        host = re.match(r"[a-z]+://(?:[^/@]*@)?([^/:?#]+)", text)
+        if is_text_like(glob, text) or (
+            host and (is_text_like(glob, host[1]) or host[1].endswith(f".{glob}"))
+        ):
+            return Match(text[:200])
+    return Match("") if glob == "*" else None
+
+
+def _texts_in(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Mapping):
+        for one in cast("Mapping[str, Any]", value).values():
+            yield from _texts_in(one)
+    elif isinstance(value, list):
+        for one in cast("list[Any]", value):
+            yield from _texts_in(one)
+
+
+# Paths
+
+
+def _find_path(glob: str, paths: Iterable[str], folder: str, call: Call) -> Match | None:
+    for path in paths:
+        found = [path]
+        if _GLOBBED.search(path):
+            start = path if isabs(path) else join(folder or ".", path)
+            found += islice(iglob(start), _MOST_FILES)  # noqa: PTH207  # of any root
+        if any(is_path_in(glob, one, folder, call.root) for one in found):
+            return Match(path)
+    return None
+
+
+def _find_in_line(glob: str, line: str, call: Call, *, reads: bool) -> Match | None:
+    """The file of a glob that a line changes, or reads."""
+    for run in runs_of(line, call.folder):
+        if not run.words and not run.written:
+            if _has_own_words(glob, run.text):
+                return Match(run.text[:200], is_sure=False)
+            continue
+        paths = [*run.written, *_changed_by(run), *(_read_by(run) if reads else ())]
+        if found := _find_path(glob, paths, run.folder, call):
+            return found
+        code = "\n".join((*run.words[1:], run.text))
+        is_code = run.name.rstrip("0123456789.") in programs().interpreters
+        if is_code and _has_own_words(glob, code) and tables().changes_files.search(code):
+            return Match(code[:200], is_sure=False)
+    return None
+
+
+def _changed_by(run: Run) -> Iterator[str]:
+    """The files that a command changes, as its table says."""
+    name, rest = run.name, run.words[1:]
+    if name == "apply_patch":
+        yield from paths_of(Call("", {"patch": "\n".join((*rest, run.text))}))
+        return
+    if name == "git" and (found := subcommand_of(name, rest)):
+        name, rest = f"git {found[0]}", found[1:]
+    files = [word for word in rest if word and not word.startswith("-")]
+    if known := tables().deeds.get(name):
+        needs, unless = known.get("needs", ""), known.get("unless", "")
+        does = not needs or any(word.startswith(needs) for word in rest)
+        if does and (not unless or unless not in rest) and known["does"] != "forget":
+            yield from files[-1:] if known.get("takes") == "last" else files
+            if known.get("takes") == "last" and name == "cp" and len(files) > 1:
+                yield from (join(files[-1], one.rpartition("/")[2]) for one in files[:-1])
+    elif takes := tables().changes.get(name):
+        if takes.endswith("="):
+            yield from (word.removeprefix(takes) for word in rest if word.startswith(takes))
+        else:
+            yield from files[-1:] if takes == "last" else files
+
+
+def _read_by(run: Run) -> Iterator[str]:
+    if run.name not in tables().looks_past:
+        yield from (word for word in run.words[1:] if word and not word.startswith("-"))
+
+
+# Commands
+
+
+def find_run(glob: str, line: str, call: Call) -> Match | None:
+    """The command of a line that a glob means."""
+    globs = glob.split()
+    doubt: Match | None = None
+    for run in runs_of(line, call.folder):
+        if not run.words:
+            if run.text and _has_own_words(glob, run.text):
+                doubt = doubt or Match(run.text[:200], is_sure=False)
+            continue
+        found = _match_words(globs, run, line)
+        if found is not None and found.is_sure:
+            return found
+        doubt = doubt or found
+    return doubt
+
+
+def _has_own_words(glob: str, text: str) -> bool:
+    """Whether a text that cannot be read holds all that a glob says."""
+    plain = _QUOTES.sub("", text)
+    words = own_words(glob)
+    return bool(words) and all(word in plain for word in words)
+
+
+def _match_words(globs: Sequence[str], run: Run, line: str) -> Match | None:
+    """Whether a command is one that the words of a glob mean: the program, its subcommand, and the
+    others among its words, wherever they stand."""
+    glob, first = " ".join(globs), globs[0]
+    part = Match(" ".join(run.words)[:200])
+    doubt = part._replace(is_sure=False)
+    name = run.name
+    if first.startswith("*"):
+        if _only_names(run):
+            return None
+        told = (*run.words, *run.written, *run.text.splitlines())
+        said = any(fnmatchcase(one, first) for word in told for one in _pieces(word))
+        rest, operands = globs[1:], list(run.words)
+        if not said:
+            is_unread = any(UNREAD.search(word) for word in run.words)
+            return doubt if is_unread and _has_own_words(glob, line) else None
+    else:
+        if not (fnmatchcase(name, first) or fnmatchcase(name.rstrip("0123456789."), first)):
+            return doubt if _may_be(run, glob, line) else None
+        rest, operands = list(globs[1:]), list(run.words[1:])
+        if rest and not rest[0].startswith("-") and name in programs().with_subcommand:
+            found = subcommand_of(name, run.words[1:])
+            if not found or not fnmatchcase(found[0], rest[0]):
+                is_unread = bool(found) and UNREAD.search(found[0]) is not None
+                return doubt if is_unread and _has_own_words(glob, line) else None
+            name, rest, operands = f"{name} {found[0]}", rest[1:], list(found[1:])
+    missing = [one for one in rest if one != "*" and not _has_word(one, operands, name, run)]
+    if not missing:
+        return part
+    is_unread = any(UNREAD.search(word) for word in operands)
+    said = all(_has_own_words(one, line) for one in missing)
+    return doubt if is_unread and said else None
+
+
+def _only_names(run: Run) -> bool:
+    """Whether a command only looks for a word, or prints it: it does nothing to what that names."""
+    if run.name != "git":
+        return run.name in programs().searches | programs().beside and not run.written
+    found = subcommand_of("git", run.words[1:])
+    return not found or found[0] not in ("push", "pull", "fetch", "clone", "remote", "merge")
+
+
+def _may_be(run: Run, glob: str, line: str) -> bool:
+    """Whether a command that looks like another may be the one: its name is only known at the run,
+    or it is code that starts programs."""
+    if UNREAD.search(run.words[0]):
+        return _has_own_words(glob, line)
+    if run.name.rstrip("0123456789.") not in programs().interpreters:
+        return False
+    code = "\n".join((*run.words[1:], run.text))
+    return _has_own_words(glob, code) and tables().starts.search(code) is not None
+
+
+def _has_word(wanted: str, operands: Sequence[str], name: str, run: Run) -> bool:
+    if wanted.startswith("-"):
+        return _has_option(wanted, operands, name)
+    if any(fnmatchcase(one, wanted) for word in operands for one in _pieces(word)):
+        return True
+    if ("/" in wanted or "." in wanted) and wanted.strip("./"):
+        named = (word for word in operands if not word.startswith("-"))
+        if any(is_path_in(wanted, word, run.folder) for word in named):
+            return True
+    program, _, sub = name.partition(" ")
+    if program != "git" or sub not in _ON_BRANCH:
+        return False
+    plain = [word for word in operands if not word.startswith("-")]
+    if sub == "push" and len(plain) > 1 and not any("HEAD" in word for word in plain):
+        return False
+    return fnmatchcase(branch_of(_git_folder(run)), wanted)
+
+
+def _has_option(wanted: str, operands: Sequence[str], name: str) -> bool:
+    """Whether an option is there, by its long name or by its letter, also among others."""
+    same = tables().same_options.get(name, {})
+    letters = {letter for word in operands if _LETTERS.fullmatch(word) for letter in word[1:]}
+    long = [word.partition("=")[0] for word in operands if word.startswith("--")]
+    for word in long:
+        letters |= set(same.get(word, ""))
+    if _LETTERS.fullmatch(wanted):
+        both = {letter for known in same.values() if len(known) > 1 for letter in known}
+        return all(one in letters or (one in both and letters & both) for one in wanted[1:])
+    if name == "git push" and wanted.startswith("--force"):
+        letters |= {"f"} if any(word.startswith("+") for word in operands) else set()
+    by_letter = same.get(wanted.rstrip("*"), "")
+    return any(fnmatchcase(word, wanted) for word in (*long, *operands)) or bool(
+        letters & set(by_letter)
+    )
+
+
+def _pieces(word: str) -> Iterator[str]:
+    """A word, and the parts of it that name a thing: behind `=`, of `a:b`, of a branch."""
+    yield word
+    for part in (word.lstrip("+"), *re.split(r"[=:]", word.lstrip("+"))):
+        if part:
+            yield part.removeprefix("refs/heads/")
+            yield part.rstrip("/")
+
+
+def _git_folder(run: Run) -> str:
+    words = run.words
+    place = words.index("-C") if "-C" in words[:-1] else -1
+    return normpath(join(run.folder, words[place + 1])) if place > 0 else run.folder
+
+
+def branch_of(folder: str) -> str:
+    """The branch that a folder is on; nothing where it is in no repository."""
+    here = Path(folder or ".").absolute()
+    for place in (here, *here.parents):
+        git = place / ".git"
+        try:
+            if git.is_file():
+                git = Path(place, git.read_text(encoding="utf-8").partition("gitdir: ")[2].strip())
+            if (git / "HEAD").is_file():
+                head = (git / "HEAD").read_text(encoding="utf-8").strip()
+                return head.partition("refs/heads/")[2]
+        except (OSError, ValueError):
+            return ""
+    return ""

@@ -1,0 +1,312 @@
+"""Offers a check for a rule that names a command, a path, a branch or a host; only the user accepts
+it. What the words of a rule mean is data, [offers] in `lexicon/checks.toml`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from functools import cache
+from typing import Any, NamedTuple
+
+from mcp_compaction.checks.check import Check
+from mcp_compaction.checks.tables import read_table
+
+_SPAN = re.compile(r"`([^`\n]+)`|[\"“«]([^\"”»\n]{2,60})[\"”»]")
+_CLAUSE = re.compile(
+    r"(?<=[.!?;。！？；\n])(?:\s+|(?<=[。！？；]))|\s+(?:[-–—]|but|aber|mais|pero|ma|mas|но)\s+"
+)
+_PATH = re.compile(r"(?:~|\.{0,2})/?[\w.*@+-]*(?:/[\w.*@+-]+)*/?")
+_BARE_PATH = re.compile(
+    r"(?<![\w/`])(?:~/[\w./*-]+|\.{1,2}/[\w./*-]+|\.[a-z][\w.-]*\*?(?![\w/])|\.?[\w-]+/\*\*?"
+    r"|\*\.\w{1,5}\b|(?:[\w.-]+/)+(?![\w])|(?:[\w.-]+/)*[\w-]+\.(?:json|ya?ml|toml|md|lock|env|ini|cfg|sql|py|ts|js|sh)\b)"
+)
+_ENDING = re.compile(r"[\w-]\.\w{1,5}$")
+_HOST = re.compile(r"(?=.*[-.\d])[\w-]+(?:\.[\w-]+)*")
+_OPTION = re.compile(r"--?[A-Za-z][\w-]*")
+_NEXT = re.compile(
+    r"\s*(?:$|[.,;:!)?(]|(?:or|and|unless|without|directly|to|on|into|code|changes?|anything|work"
+    r"|automatically|with|for|under|any|from|before|until|ever|again)\b)",
+    re.I,
+)
+_OPTIONS_OF = {
+    "--amend": "git commit",
+    "--no-verify": "git commit",
+    "--force": "git push",
+    "--force-with-lease": "git push",
+}
+_UNSPACED = re.compile(r"[\u3040-\u30ff\u4e00-\u9fff\uac00-\ud7af]")  # scripts
+_MOST = 12
+
+
+class _Words(NamedTuple):
+    """The patterns of [offers]."""
+
+    is_said: dict[str, re.Pattern[str]]
+    acts: dict[str, re.Pattern[str]]
+    runs: dict[str, re.Pattern[str]]
+    programs: frozenset[str]
+    subcommands: frozenset[str]
+    branches: re.Pattern[str]
+    names: tuple[str, ...]  # of branches
+
+
+@cache
+def _words() -> _Words:
+    table: dict[str, Any] = read_table("checks.toml")["offers"]
+    texts = {name: one for name, one in table.items() if isinstance(one, str)}
+    onto, names = texts["onto"], "|".join(table["branches"])
+    return _Words(
+        {name: re.compile(one, re.I) for name, one in texts.items()},
+        {name: re.compile(one, re.I) for name, one in table["acts"].items()},
+        {name: re.compile(one, re.I) for name, one in table["runs"].items()},
+        frozenset(table["programs"]),
+        frozenset(table["subcommands"]),
+        re.compile(rf"(?:{onto}|[/,]|\bor\s+)[`\"]?({names})\b[`\"]?(?!/\w|\s+checkout)", re.I),
+        tuple(table["branches"]),
+    )
+
+
+def offer_checks(rule: str) -> tuple[Check, ...]:
+    """The checks that a rule means; none where it names nothing that a call could be known by."""
+    found: dict[Check, None] = {}
+    before = ""
+    for clause in filter(None, (one.strip() for one in _CLAUSE.split(rule[:2_000]) if one)):
+        for check in _offers_of(clause, before):
+            found.setdefault(check)
+        before = clause
+    return tuple(found)[:_MOST]
+
+
+def _offers_of(clause: str, before: str) -> Iterator[Check]:
+    said = _words().is_said
+    forbids = said["forbids"].search(clause)
+    asks = said["asks"].search(clause)
+    must = said["before"].search(clause)
+    if must and not (asks and not forbids):
+        found = list(_musts(clause, must, is_forbidden=forbids is not None))
+        if found:
+            yield from found
+            return
+    instead = said["instead"].search(clause)
+    verdict = "ask" if asks else "deny"
+    if forbids:
+        yield from _forbidden(clause, forbids.end(), before, verdict)
+    elif asks and must:
+        yield from (Check("ask", ("Bash",), act) for act in _acts_in(clause[must.end() :]))
+    elif instead:
+        is_behind = not _UNSPACED.search(instead[0])
+        text = clause[instead.end() :] if is_behind else clause[: instead.start()]
+        yield from _commands(text, verdict, needs_verb=False)
+    elif found_not := said["not_but"].search(clause):
+        is_behind = not found_not[0].startswith(("ではなく", "말고", "아니라"))
+        text = clause[found_not.end() :] if is_behind else clause[: found_not.start()]
+        yield from _commands(text, verdict, needs_verb=False)
+
+
+# What must be run before
+
+
+def _musts(clause: str, must: re.Match[str], *, is_forbidden: bool) -> Iterator[Check]:
+    said = _words().is_said
+    behind, ahead = clause[must.end() :], clause[: must.start()]
+    if not said["must_pass"].search(clause):
+        return
+    if is_forbidden:  # never A before B passes
+        acts, texts = list(_acts_in(ahead)), [behind]
+        if not said["must_pass"].search(behind):
+            return
+    elif _UNSPACED.search(clause):
+        acts, texts = list(_acts_in(ahead)), [behind]
+    else:
+        head = re.split(r"[,，、:：]", behind, maxsplit=1)
+        acts, texts = list(_acts_in(head[0])), [ahead, *head[1:]]
+    for act in acts[:1]:
+        for run in _runs_in(texts):
+            yield Check("ask", ("Bash",), act, run=run)
+
+
+def _runs_in(texts: Sequence[str]) -> Iterator[str]:
+    for text in texts:
+        spans = [span for span in _spans(text) if _is_command(span, is_run=True)]
+        yield from spans
+        bare = _SPAN.sub(" ", text)
+        found = [name for name, one in _words().runs.items() if one.search(bare)]
+        yield from found
+        if not spans and not found:
+            line = re.search(
+                r"\brun\s+((?:npm|pnpm|yarn|make|cargo|just)(?:\s+[\w:-]+){1,2})", bare
+            )
+            if line:
+                yield line[1]
+
+
+def _acts_in(text: str) -> Iterator[str]:
+    """The commands that verbs mean; a forced push is no plain one."""
+    rest = text
+    for act, pattern in _words().acts.items():
+        if pattern.search(rest):
+            yield act
+            rest = pattern.sub(" ", rest)
+
+
+# What is forbidden
+
+
+def _forbidden(clause: str, start: int, before: str, verdict: str) -> Iterator[Check]:
+    said, text = _words().is_said, clause[start:]
+    whole = text if re.search(r"\w", text) else clause  # some languages forbid at the end
+    if not re.search(r"[a-z]{3}", text):
+        whole = clause
+    is_of_branches = re.search(r"\bbranch(?:es)?\b", whole) and _acts(whole)
+    paths = [] if is_of_branches else list(_paths_in(whole))
+    if not paths and said["edits"].search(whole) and said["pronouns"].search(whole):
+        paths = list(_paths_in(before))
+    does_edit, does_read = said["edits"].search(clause), said["reads"].search(clause)
+    if paths and (does_edit or does_read):
+        tools = (*(("Read",) if does_read else ()), *(("Write", "Edit") if does_edit else ()))
+        yield from (Check(verdict, tools, path) for path in paths)
+        return
+    if paths and said["stages"].search(whole):
+        yield from (Check(verdict, ("Bash",), f"git add {path}") for path in paths)
+        return
+    is_short = re.match(r"\s*[`\w./-]+\W*$", whole) is not None  # `…, nicht npm`
+    commands = list(_commands(whole, verdict, needs_verb=not is_short))
+    yield from commands
+    if not commands:
+        yield from _forbidden_acts(clause, start, verdict)
+
+
+def _forbidden_acts(clause: str, start: int, verdict: str) -> Iterator[Check]:
+    """Checks for what verbs mean: `never push to main`."""
+    text = clause[start:]
+    said = _words()
+    is_latin = re.search(r"[a-z]{3}", text, re.I) is not None
+    if not is_latin or not _acts(text):
+        text = clause if not _is_english(clause) else text
+    options = [span for span in _spans(text) if _OPTION.fullmatch(span)]
+    branches = [*said.branches.findall(text)]
+    if not branches and _UNSPACED.search(clause):
+        branches = [one for one in said.names if one in re.findall(r"[a-z]+", clause)]
+    if re.search(r"\bbranch(?:es)?\b", text):
+        branches += [span for span in _spans(text) if re.fullmatch(r"[\w*-]+/[\w*/-]+", span)]
+    acts = _acts(text)
+    for act, found in acts:
+        is_lone = act in ("git rebase", "git reset", "git clean", "git stash", "gh pr create")
+        if is_lone and len(acts) < 2:
+            continue
+        if _is_english(clause) and not _stands_first(text, found, acts):
+            continue
+        targets = [name for name in dict.fromkeys(branches) if act.startswith("git ")]
+        for more in options or targets or [""]:
+            yield Check(verdict, ("Bash",), f"{act} {more}".strip())
+    yield from _other_acts(text, verdict, has_acts=bool(acts))
+
+
+def _other_acts(text: str, verdict: str, *, has_acts: bool) -> Iterator[Check]:
+    """Checks for branches that are deleted, and for hosts that are worked on."""
+    said = _words()
+    if re.search(r"\bdelet\w+\s+(?:\w+\s+)?branch", text, re.I):
+        for glob in ("git branch -D", "git branch -d", "git push --delete"):
+            yield Check(verdict, ("Bash",), glob)
+    host = re.search(
+        r"\b(?:against|on|to|gegen|auf|contre|sur|contra|en|su|contro|на|к)\s+", text, re.I
+    )
+    if host and not has_acts and said.is_said["runs_it"].search(text):
+        for span in _spans(text[host.end() :]):
+            if _HOST.fullmatch(span) and not _is_path(span):
+                yield Check(verdict, ("Bash",), f"*{span}*")
+
+
+def _acts(text: str) -> list[tuple[str, re.Match[str]]]:
+    rest, found = text, list[tuple[str, "re.Match[str]"]]()
+    for act, pattern in _words().acts.items():
+        if one := pattern.search(rest):
+            found.append((act, one))
+            rest = rest[: one.start()] + " " * len(one[0]) + rest[one.end() :]
+    return found
+
+
+def _is_english(clause: str) -> bool:
+    return (
+        re.search(r"\b(?:never|do not|don['’]?t|not|the|without|unless)\b", clause, re.I)
+        is not None
+    )
+
+
+def _stands_first(
+    text: str, found: re.Match[str], acts: Sequence[tuple[str, re.Match[str]]]
+) -> bool:
+    """Whether a verb is what is forbidden, and all of it: `never push`, not `never commit keys`."""
+    ahead = text[: found.start()]
+    for _, other in acts:
+        ahead = ahead.replace(other[0], " ")
+    ahead = re.sub(
+        r"\b(?:automatically|directly|ever|and|or|create|make|git|run|delete|clean|reset|stash"
+        r"|rebase|any|auto|proactively|just|NEVER|never|branches|worktrees|force|new|a)\b|[-,*\s]",
+        "",
+        ahead,
+        flags=re.I,
+    )
+    return not ahead and _NEXT.match(text, found.end()) is not None
+
+
+# Names
+
+
+def _spans(text: str) -> list[str]:
+    return [(found[1] or found[2]).strip() for found in _SPAN.finditer(text)]
+
+
+def _paths_in(text: str) -> Iterator[str]:
+    words = _words().is_said["folder_words"].pattern
+    for found in _SPAN.finditer(text):
+        span = (found[1] or found[2]).strip().replace("\\", "/")
+        if _is_path(span):
+            yield span.removeprefix("./")
+        elif re.fullmatch(r"[\w.-]+", span) and re.match(rf"\s+{words}\b", text[found.end() :]):
+            yield f"{span}/"
+    bare = _SPAN.sub(lambda found: " " * len(found[0]), text)
+    for found in _BARE_PATH.finditer(bare):
+        yield found[0].removeprefix("./")
+
+
+def _is_path(span: str) -> bool:
+    if not _PATH.fullmatch(span) or not re.search(r"\w", span) or span.endswith("()"):
+        return False
+    looks = "/" in span or span.startswith((".", "~", "*")) or _ENDING.search(span) is not None
+    return looks and not _OPTION.fullmatch(span)
+
+
+def _is_command(span: str, *, is_run: bool) -> bool:
+    first, _, rest = span.partition(" ")
+    return first in _words().programs or (is_run and bool(rest)) or first.startswith("./")
+
+
+def _commands(text: str, verdict: str, *, needs_verb: bool) -> Iterator[Check]:
+    """Checks for the commands that a text names, in signs or without."""
+    said = _words()
+    is_run = re.search(r"\b(?:run|execute|invoke)\b", text, re.I) is not None
+    globs: dict[str, None] = {}
+    for span in _spans(text):
+        first = span.partition(" ")[0]
+        if first in said.subcommands and span != first:
+            globs[f"git {span}"] = None
+        elif span in _OPTIONS_OF and not _acts(_SPAN.sub(" ", text)):
+            globs[f"{_OPTIONS_OF[span]} {span}"] = None
+        elif _is_command(span, is_run=is_run) and not _is_path(span) and "<" not in span:
+            globs[span] = None
+    bare = _SPAN.sub(" ", text)
+    names = "|".join(map(re.escape, sorted(said.programs - {"make", "go", "find", "fly", "just"})))
+    subs = "|".join(said.subcommands)
+    line = re.compile(
+        rf"(?<![A-Za-z0-9_./-])(git\s+(?:{subs})(?:\s+--?\w[\w-]*)?|(?:npx|npm\s+run|pnpm\s+run|yarn\s+run|uv\s+run)"
+        rf"\s+[\w:-]+(?:\s+(?:sync|install|update|deploy|publish))?|{names})(?![A-Za-z0-9_-])(?!\s+(?:repo|files?|hooks?|history|log)\b)"
+    )
+    is_meant = not needs_verb or said.is_said["runs_it"].search(text) or re.match(r"\s*git\s", bare)
+    if is_meant or re.search(r"\bgit\s+(?:commit|push)", bare):
+        for found in line.finditer(bare):
+            glob = re.sub(r"\s+", " ", found[1])
+            glob = re.sub(r"^(git (?:commit|push)|npx) (?:commands?|or|and|directly)$", r"\1", glob)
+            if glob != "git":
+                globs.setdefault(glob)
+    yield from (Check(verdict, ("Bash",), glob) for glob in globs)

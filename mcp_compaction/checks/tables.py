@@ -1,0 +1,57 @@
+"""The tables of `lexicon/checks.toml` and `lexicon/tools.toml`, for checks."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+
+class Tables(NamedTuple):
+    """What is known of calls; the heads of both files explain each."""
+
+    kinds: dict[str, str]  # of tools, by their names
+    deeds: dict[str, dict[str, str]]  # of commands that change files
+    changes_files: re.Pattern[str]
+    starts: re.Pattern[str]
+    is_red: re.Pattern[str]
+    runs_rest: frozenset[str]
+    looks_past: frozenset[str]
+    changes: dict[str, str]
+    runs: dict[str, list[str]]
+    same_options: dict[str, dict[str, str]]
+
+
+@cache
+def tables() -> Tables:
+    """Both tables as one."""
+    tools, checks = read_table("tools.toml"), read_table("checks.toml")
+    kinds = {name: kind["kind"] for kind in tools["tool"] for name in kind["names"]}
+    kinds |= dict.fromkeys(checks["fetches"], "fetch")
+    return Tables(
+        kinds,
+        {one["name"]: one for one in tools["command"]},
+        re.compile(tools["changes_files"]),
+        re.compile(checks["starts"]),
+        re.compile(checks["is_red"]),
+        frozenset(checks["runs_rest"]),
+        frozenset(checks["looks_past"]),
+        checks["changes"],
+        checks["runs"],
+        checks["same_options"],
+    )
+
+
+@cache
+def read_table(name: str) -> dict[str, Any]:
+    """A file of the lexicon as it is."""
+    path = Path(__file__).parents[1] / "lexicon" / name
+    return tomllib.loads(path.read_text(encoding="utf-8"))
+
+
+def kind_of(tool: str) -> str:
+    """What a tool does: read, write, edit, run, fetch …; nothing where it is not known."""
+    last = tool.rpartition("__")[2]
+    return tables().kinds.get(re.sub(r"[\W_]", "", last).lower(), "")

@@ -1,0 +1,159 @@
+"""Checks beside pins: offered for a rule, tried on the recorded past, set by the user alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, cast
+
+from mcp_compaction.checks.check import Check, NoCheckError, parse_checks
+from mcp_compaction.checks.judge import Deed, Rule, is_green, judge
+from mcp_compaction.checks.match import Call
+from mcp_compaction.checks.offer import offer_checks
+from mcp_compaction.compactor.results import HeldCalls, PastCall, Trial
+from mcp_compaction.compactor.workspace import Workspace, scope_of
+from mcp_compaction.core.log.conversation import is_own_tool
+from mcp_compaction.core.text.refs import number_of
+from mcp_compaction.errors import InputError, NeedsUser, UnknownRef
+from mcp_compaction.model import Author, Message, Pin, SessionInfo
+from mcp_compaction.ports import Scope
+
+_MOST_SESSIONS = 20  # the newest, on which a check is tried
+_PAGE = 1_000
+_MOST_SHOWN = 90  # characters of a call
+
+
+class Checks:
+    """The checks beside pins: offered, tried, set by the user alone, and how often they held."""
+
+    def __init__(self, work: Workspace) -> None:
+        self._work = work
+
+    async def set(
+        self, info: SessionInfo, ref: str, lines: str, *, by: Author
+    ) -> tuple[Check, ...]:
+        """Set the checks beside a pin; NeedsUser for an agent."""
+        return await set_checks(self._work, info, ref, lines, by)
+
+    async def try_out(
+        self, project: str, checks: Sequence[Check], info: SessionInfo | None = None
+    ) -> Trial:
+        """What checks would have done in the recorded past."""
+        return await try_checks(self._work, project, checks, info)
+
+    async def held(self, info: SessionInfo) -> tuple[HeldCalls, ...]:
+        """How often each pin held a call of a session."""
+        return await held_calls(self._work, info)
+
+
+def checks_for(pin: Pin) -> tuple[Check, ...]:
+    """The checks that are offered for a pin; none for one that is no rule."""
+    return offer_checks(pin.text) if pin.kind == "constraint" else ()
+
+
+async def set_checks(
+    work: Workspace, info: SessionInfo, ref: str, lines: str, by: Author
+) -> tuple[Check, ...]:
+    """Set the checks beside a pin; blank lines take them away. NeedsUser for an agent: it can
+    neither set, widen nor lift one."""
+    if by != "user":
+        raise NeedsUser(f"the checks of {ref} are the user's")
+    number = number_of(ref, "p")
+    pins = await work.store.pins(scope_of(info), work.now())
+    if all(pin.number != number for pin in pins):
+        raise UnknownRef(f"no pin {ref} in force here.")
+    try:
+        checks = parse_checks(lines)
+    except NoCheckError as error:
+        raise InputError(str(error)) from None
+    await work.store.set_checks(scope_of(info), number, "\n".join(map(str, checks)))
+    return checks
+
+
+async def try_checks(
+    work: Workspace, project: str, checks: Sequence[Check], info: SessionInfo | None = None
+) -> Trial:
+    """What checks would have done in the recorded past of a project, or of one session."""
+    sessions = (
+        (info,) if info else await work.store.sessions(Scope(project=project), _MOST_SESSIONS)
+    )
+    trial = Trial(calls=0)
+    for one in sessions:
+        found: list[PastCall] = []
+        messages = await _messages_of(work, one)
+        calls = await work.threads.run(_try, messages, tuple(checks), project, one.name, found)
+        trial = Trial(calls=trial.calls + calls, held=(*trial.held, *found))
+    return trial
+
+
+async def _messages_of(work: Workspace, info: SessionInfo) -> list[Message]:
+    found: list[Message] = []
+    while page := await work.store.originals(
+        scope_of(info), after=found[-1].seq if found else 0, limit=_PAGE
+    ):
+        found += (one.message for one in page)
+    return found
+
+
+def _try(
+    messages: Sequence[Message],
+    checks: tuple[Check, ...],
+    project: str,
+    session: str,
+    found: list[PastCall],
+) -> int:
+    """Judge each call of a session as it would have been judged then; how many there were."""
+    rule = Rule(0, "", checks, project=project)
+    deeds: list[Deed] = []
+    results = {result.call: result for message in messages for result in message.results}
+    calls = 0
+    for message in messages:
+        for call in message.calls:
+            if is_own_tool(call.name):
+                continue
+            calls += 1
+            given = cast("dict[str, Any]", call.arguments)
+            made = Call(call.name, given, project, project)
+            for held in judge(made, [rule], lambda: reversed(deeds))[:1]:
+                part = " ".join(held.part.split())[:_MOST_SHOWN]
+                past = PastCall(session=session, ref=message.ref, verdict=held.verdict, text=part)
+                found.append(past)
+            result = results.get(call.id)
+            green = None if result is None else is_green(result.is_error, result.text)
+            deeds.append(Deed(call.name, given, green))
+    return calls
+
+
+async def held_calls(work: Workspace, info: SessionInfo) -> tuple[HeldCalls, ...]:
+    """How often each pin held a call of a session, where, and which of them the user allowed."""
+    notes = [
+        note
+        for note in await work.store.held()
+        if info.host_session and note.session == info.host_session
+    ]
+    known = await work.store.messages_of_calls(scope_of(info), [note.call for note in notes])
+    found: dict[int, HeldCalls] = {}
+    for note, seqs in zip(notes, known, strict=True):
+        before = found.get(note.pin, HeldCalls(pin=note.pin))
+        refs = (*before.refs, f"m{seqs[0]}") if seqs else before.refs
+        allowed = before.allowed + (note.verdict == "allowed")
+        times = before.times + (note.verdict != "allowed")
+        found[note.pin] = HeldCalls(pin=note.pin, times=times, refs=refs, allowed=allowed)
+    return tuple(found.values())
+
+
+def trial_text(trial: Trial, most: int = 5) -> str:
+    """What checks would have done, in a sentence."""
+    return "; ".join(_trial_parts(trial, most))
+
+
+def _trial_parts(trial: Trial, most: int) -> Iterator[str]:
+    stopped = [one for one in trial.held if one.verdict == "deny"]
+    asked = [one for one in trial.held if one.verdict == "ask"]
+    reminded = [one for one in trial.held if one.verdict == "remind"]
+    shown = ", ".join(f"{one.ref} `{one.text}`" for one in stopped[:most])
+    calls = f"{trial.calls:,} recorded call{'s' if trial.calls != 1 else ''}"
+    yield f"would have stopped {len(stopped)} of {calls}" + (f": {shown}" if shown else "")
+    for verb, ones in (("asked about", asked), ("reminded of", reminded)):
+        if ones:
+            shown = ", ".join(f"{one.ref} `{one.text}`" for one in ones[:most])
+            yield f"{verb} {len(ones)}: {shown}"

@@ -1,0 +1,158 @@
+"""A command is the same command in any disguise that a line of a shell can be read through."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from mcp_compaction.checks.check import parse_check
+from mcp_compaction.checks.match import Call, Match, find_match
+
+COMMANDS = {
+    "git push --force origin main": "deny Bash: git push --force*",
+    "rm -rf build": "deny Bash: rm -rf",
+    "psql -h prod-db-2 -f m.sql": "deny Bash: psql *prod-db-2*",
+    "npm install left-pad": "deny Bash: npm",
+}
+
+# %c: the command; %p: its program; %r: the rest of it
+DISGUISES = (
+    "%c",
+    "sudo %c",
+    "sudo -u deploy %c",
+    "env A=1 %c",
+    "env -S '%c'",
+    "A=1 B=2 %c",
+    "nohup %c &",
+    "time %c",
+    "command %c",
+    "command -- %c",
+    "exec %c",
+    "builtin command %c",
+    "timeout 5 %c",
+    "timeout -k 1 -s KILL 5s %c",
+    "nice -n 5 %c",
+    "setsid %c",
+    "stdbuf -o L %c",
+    "watch -n 1 %c",
+    "/usr/bin/%c",
+    "\\%c",
+    "'%p' %r",
+    '"%p" %r',
+    "%h''%t %r",
+    '%h""%t %r',
+    "%h\\%t %r",
+    "$'%p' %r",
+    "%p \\\n %r",
+    "%p\t%r",
+    "X=%p; $X %r",
+    'X="%p"; "$X" %r',
+    "export X=%p && ${X} %r",
+    "alias zz=%p; zz %r",
+    "true && %c",
+    "false || %c",
+    "cd /tmp && %c",
+    "cd /tmp; cd - ; %c",
+    "echo hi; %c",
+    "echo hi\n%c",
+    "%c | cat",
+    "%c > /dev/null 2>&1",
+    "%c 2>&1 | tee log",
+    "%c # harmless",
+    "! %c",
+    "( %c )",
+    "{ %c; }",
+    "if true; then %c; fi",
+    "while true; do %c; done",
+    "for i in 1 2; do %c; done",
+    "echo $(%c)",
+    "echo `%c`",
+    'echo "a $(%c) b"',
+    "cat <(%c)",
+    "bash -c '%c'",
+    'sh -c "%c"',
+    "bash -lc '%c'",
+    "eval '%c'",
+    "eval %c",
+    "bash <<EOF\n%c\nEOF",
+    "bash -s <<'EOF'\n%c\nEOF",
+    "sh -c \"bash -c '%c'\"",
+    "echo '%c' | sh",
+    "printf '%c' | bash -s",
+    "echo '%c' > x.sh && sh x.sh",
+    "cat > y.sh <<EOF\n%c\nEOF\nbash y.sh",
+    "f() { %c; }; f",
+    "function f { %c; }; f",
+    "case x in x) %c ;; esac",
+    "ssh host '%c'",
+    "ssh -p 22 host %c",
+    "docker exec box %c",
+    "docker run x sh -c '%c'",
+    "su -c '%c'",
+    "trap '%c' EXIT",
+    "flock /tmp/l %c",
+    "npx %c",
+    "uv run %c",
+    "tmux new-session -d '%c'",
+    "parallel %c ::: 1",
+    "find . -name x -exec %c \\;",
+    "echo x | xargs %c",
+    "python -c \"import os; os.system('%c')\"",
+    "python3 - <<EOF\nimport subprocess\nsubprocess.run('%c', shell=True)\nEOF",
+    "node -e \"require('child_process').execSync('%c')\"",
+    "perl -e 'system(\"%c\")'",
+    "coproc %c",
+    "bash s.sh",
+    "sh ./s.sh",
+    "./s.sh",
+    "source s.sh",
+    ". ./s.sh",
+    "cd . && ./s.sh",
+    "bash t.sh",
+    "npm run ship",
+)
+
+HARMLESS = (
+    "echo '%c'",
+    "grep -rn '%c' docs",
+    "git commit -m '%c'",
+    "# %c\nls",
+    "cat > notes.md <<EOF\n%c\nEOF",
+    "printf '%s' '%c' >> notes.md",
+    'rg "%c" | head',
+    "git log --grep '%c'",
+    "cat s.sh",
+    "ls %p",
+)
+
+
+def spell(disguise: str, command: str) -> str:
+    program, _, rest = command.partition(" ")
+    parts = {"%c": command, "%p": program, "%r": rest, "%h": program[0], "%t": program[1:]}
+    for sign, part in parts.items():
+        disguise = disguise.replace(sign, part)
+    return disguise
+
+
+def find(check: str, line: str, folder: Path) -> Match | None:
+    call = Call("Bash", {"command": line}, str(folder), str(folder))
+    return find_match(parse_check(check), call)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize("disguise", DISGUISES)
+def test_a_command_is_known_in_a_disguise(disguise: str, command: str, tmp_path: Path) -> None:
+    script = tmp_path / "s.sh"
+    script.write_text(f"#!/bin/sh\nset -e\n{command}\n")
+    (tmp_path / "t.sh").write_text("./s.sh\n")
+    (tmp_path / "package.json").write_text(json.dumps({"scripts": {"ship": command}}))
+
+    assert find(COMMANDS[command], spell(disguise, command), tmp_path) is not None
+
+
+@pytest.mark.parametrize("command", [one for one in COMMANDS if not one.startswith("npm")])
+@pytest.mark.parametrize("harmless", HARMLESS)
+def test_words_of_a_command_that_is_not_run_are_let_pass(
+    harmless: str, command: str, tmp_path: Path
+) -> None:
+    assert find(COMMANDS[command], spell(harmless, command), tmp_path) is None

@@ -1,0 +1,75 @@
+"""Checks that are offered for the rules of others hold what these mean, and let the rest pass.
+
+`rules.tsv`: a rule as a public CLAUDE.md or AGENTS.md states it, the calls that it means, and calls
+that it does not mean; nothing where it names no thing that a call could be known by.
+"""
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from mcp_compaction.checks.judge import Rule, judge
+from mcp_compaction.checks.match import Call
+from mcp_compaction.checks.offer import offer_checks
+
+RULES = Path(__file__).with_name("rules.tsv").read_text(encoding="utf-8").splitlines()
+
+
+def is_held(rule: Rule, said: str, folder: Path) -> bool:
+    """Whether a call, as `Bash@branch: git commit`, is held."""
+    tool, _, what = said.partition(": ")
+    tool, _, branch = tool.partition("@")
+    (folder / ".git").mkdir(exist_ok=True)
+    (folder / ".git/HEAD").write_text(f"ref: refs/heads/{branch or 'topic'}\n")
+    key = "command" if tool == "Bash" else "file_path"
+    return bool(judge(Call(tool, {key: what}, str(folder), str(folder)), [rule]))
+
+
+def outcome(line: str, folder: Path) -> str:
+    text, held, passed = line.split("\t")
+    rule = Rule(1, text, offer_checks(text))
+    means = [one for one in held.split(";") if one]
+    if not rule.checks:
+        return "missed" if means else "none"
+    is_right = bool(means) and all(is_held(rule, one, folder) for one in means)
+    is_wide = any(is_held(rule, one, folder) for one in passed.split(";") if one)
+    return "right" if is_right and not is_wide else "wrong"
+
+
+def test_four_of_five_rules_that_name_a_thing_are_offered_the_right_check(tmp_path: Path) -> None:
+    found = Counter(outcome(line, tmp_path) for line in RULES)
+    named = sum(bool(line.split("\t")[1]) for line in RULES)
+
+    assert found["right"] / named >= 0.8, found
+    assert found["wrong"] / len(RULES) <= 0.05, found
+
+
+@pytest.mark.parametrize(
+    ("rule", "check"),
+    [
+        ('never run migrations against "prod-db-2"', "deny Bash: *prod-db-2*"),
+        ("use pnpm, not npm", "deny Bash: npm"),
+        ("don't push to main", "deny Bash: git push main"),
+        ("run the tests before you commit", "must tests before Bash: git commit"),
+        ("Niemals auf main pushen", "deny Bash: git push main"),
+        ("Benutze pnpm, nicht npm", "deny Bash: npm"),
+        ("Führe die Tests aus, bevor du committest", "must tests before Bash: git commit"),
+        ("Ne pousse jamais sur main", "deny Bash: git push main"),
+        ("Ne modifie pas `migrations/`", "deny Write|Edit: migrations/"),
+        ("Usa pnpm en lugar de npm", "deny Bash: npm"),
+        ("Ejecuta los tests antes de hacer commit", "must tests before Bash: git commit"),
+        ("Non modificare `migrations/`", "deny Write|Edit: migrations/"),
+        ("Nunca faça push para main", "deny Bash: git push main"),
+        ("Никогда не пушь в main", "deny Bash: git push main"),
+        ("Запускай тесты перед коммитом", "must tests before Bash: git commit"),
+        ("mainにプッシュしないで", "deny Bash: git push main"),
+        ("コミットの前にテストを実行して", "must tests before Bash: git commit"),
+        ("npm 대신 pnpm을 사용해", "deny Bash: npm"),
+        ("`migrations/`를 수정하지 마", "deny Write|Edit: migrations/"),
+        ("使用pnpm而不是npm", "deny Bash: npm"),
+        ("提交之前运行测试", "must tests before Bash: git commit"),
+    ],
+)
+def test_a_rule_in_any_language_is_offered_its_check(rule: str, check: str) -> None:
+    assert [str(one) for one in offer_checks(rule)] == [check]
