@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, cast
 
 from mcp_compaction.checks.file import note_held, read_rules, rules_for, take_once
-from mcp_compaction.checks.judge import Held, judge
+from mcp_compaction.checks.judge import HeldCall, judge
 from mcp_compaction.checks.match import Call
 from mcp_compaction.checks.record import deeds_in
 
@@ -84,8 +84,8 @@ def bite(host: str, told: Mapping[str, Any], home: Path, root: str = "") -> str:
 
 
 def _first_in_force(
-    held: list[Held], home: Path, host: str, session: str, call: str
-) -> Held | None:
+    held: list[HeldCall], home: Path, host: str, session: str, call: str
+) -> HeldCall | None:
     """The strictest that the user has not lifted for this call."""
     for one in held:
         if one.verdict == "remind" or not take_once(home, one.rule.pin):
@@ -94,7 +94,7 @@ def _first_in_force(
     return None
 
 
-def _text_of(first: Held, held: list[Held], *, asks: bool) -> str:
+def _text_of(first: HeldCall, held: list[HeldCall], *, asks: bool) -> str:
     """The words that quote the pins; where the host cannot ask, they name the way past them."""
     text = "\n".join(one.text for one in dict.fromkeys((first, *held)))
     if first.verdict == "remind" or (asks and first.verdict == "ask"):

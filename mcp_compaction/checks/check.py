@@ -30,7 +30,7 @@ class NoCheckError(ValueError):
     """A line that is no check; the text says how one is written."""
 
 
-class Check(NamedTuple):
+class PinCheck(NamedTuple):
     """One check; with `run` it holds only where such a command was not run, and green, since the
     last change of a file."""
 
@@ -50,7 +50,7 @@ class Check(NamedTuple):
         return f"{'deny ' if self.verdict == 'deny' else ''}must {run} before {what}"
 
 
-def parse_check(line: str) -> Check:
+def parse_check(line: str) -> PinCheck:
     """The check that a line says."""
     said = line.strip()
     found = _LINE.fullmatch(said) or _MUST.fullmatch(said)
@@ -64,7 +64,7 @@ def parse_check(line: str) -> Check:
     is_quoted = run.startswith('"')
     if not is_quoted and run and run not in ("tests", "lint", "types", "build"):
         raise NoCheckError(f"{run}: quote the command, or say tests, lint, types or build.")
-    return Check(
+    return PinCheck(
         found["verdict"] or "ask",
         tuple(found["tools"].split("|")),
         glob.strip(),
@@ -73,6 +73,6 @@ def parse_check(line: str) -> Check:
     )
 
 
-def parse_checks(text: str) -> tuple[Check, ...]:
+def parse_checks(text: str) -> tuple[PinCheck, ...]:
     """The checks of a text, one a line."""
     return tuple(parse_check(line) for line in text.splitlines() if line.strip())

@@ -15,7 +15,7 @@ from typing import Any, Final, NamedTuple, cast
 
 from mcp_compaction.checks.check import NoCheckError, parse_check
 from mcp_compaction.checks.globs import is_below
-from mcp_compaction.checks.judge import Held, Rule
+from mcp_compaction.checks.judge import HeldCall, Rule
 
 FOLDER: Final = "checks"
 RULES: Final = "rules.json"
@@ -99,8 +99,8 @@ def rules_for(rules: Iterable[Rule], folders: Iterable[str], session: str) -> li
     ]
 
 
-def note_held(home: Path, held: Held, host: str, session: str, call: str) -> None:
-    """HeldNote that a call was held; never fails."""
+def note_held(home: Path, held: HeldCall, host: str, session: str, call: str) -> None:
+    """Note that a call was held; never fails."""
     note = HeldNote(round(time.time(), 3), held.rule.pin, held.verdict, host, session, call, "")
     line = json.dumps(note._replace(part=held.part[:80])._asdict()).encode() + b"\n"
     path = home / FOLDER / "held.jsonl"

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
-from mcp_compaction.checks.check import VERDICTS, Check
-from mcp_compaction.checks.match import Call, Match, find_match, find_run, lines_of
+from mcp_compaction.checks.check import VERDICTS, PinCheck
+from mcp_compaction.checks.match import Call, MatchedPart, find_match, find_run, lines_of
 from mcp_compaction.checks.tables import kind_of, tables
 
-_WRITES = Check("ask", ("Write", "Edit"), "**")
+_WRITES = PinCheck("ask", ("Write", "Edit"), "**")
 
 
 class Rule(NamedTuple):
@@ -17,7 +17,7 @@ class Rule(NamedTuple):
 
     pin: int
     text: str
-    checks: tuple[Check, ...]
+    checks: tuple[PinCheck, ...]
     author: str = "user"
     scope: str = "project"
     project: str = ""
@@ -38,11 +38,11 @@ class Deed(NamedTuple):
     is_green: bool | None = None
 
 
-class Held(NamedTuple):
+class HeldCall(NamedTuple):
     """A call that a pin speaks of: what to do with it, and why."""
 
     rule: Rule
-    check: Check
+    check: PinCheck
     verdict: str
     part: str
     is_sure: bool = True
@@ -66,10 +66,10 @@ class Held(NamedTuple):
 
 def judge(
     call: Call, rules: Iterable[Rule], deeds: Callable[[], Iterable[Deed]] = tuple
-) -> list[Held]:
+) -> list[HeldCall]:
     """What the rules say of a call, the strictest first; `deeds`: the calls before it, the newest
     first."""
-    held: list[Held] = []
+    held: list[HeldCall] = []
     for rule in rules:
         for check in rule.checks:
             here = call._replace(root=rule.project or call.root)
@@ -80,11 +80,11 @@ def judge(
     return sorted(held, key=lambda one: -VERDICTS.index(one.verdict))
 
 
-def _hold(rule: Rule, check: Check, found: Match) -> Held:
+def _hold(rule: Rule, check: PinCheck, found: MatchedPart) -> HeldCall:
     """What is not read for certain is asked about, not stopped."""
     is_doubt = check.verdict == "deny" and not found.is_sure
     verdict = "ask" if is_doubt else check.verdict
-    return Held(rule, check, verdict, found.part, found.is_sure)
+    return HeldCall(rule, check, verdict, found.part, found.is_sure)
 
 
 def _was_run(run: str, call: Call, deeds: Iterable[Deed]) -> bool:

@@ -27,7 +27,7 @@ UNREAD = re.compile(r"[$`]")
 """The signs of a word that only the run will know."""
 
 
-class Run(NamedTuple):
+class RunCommand(NamedTuple):
     """One command that a line runs; without words: a text that may run anything."""
 
     words: tuple[str, ...]
@@ -41,14 +41,14 @@ class Run(NamedTuple):
         return self.words[0].rpartition("/")[2] if self.words else ""
 
 
-def runs_of(line: str, folder: str, depth: int = 0) -> Iterator[Run]:
+def runs_of(line: str, folder: str, depth: int = 0) -> Iterator[RunCommand]:
     """The commands that a line runs in a folder; one without words for each text that cannot be
     read."""
     commands = commands_of(spell_out(line))
     if commands is None:
         # Of a line, all of it; of a script, which is much longer, each of its lines.
         texts = [line] if not depth else line.splitlines()
-        yield from (Run((), folder, text=text) for text in texts)
+        yield from (RunCommand((), folder, text=text) for text in texts)
         return
     line_files: dict[str, str] = {}
     aliases: dict[str, tuple[str, ...]] = {}
@@ -63,13 +63,15 @@ def runs_of(line: str, folder: str, depth: int = 0) -> Iterator[Run]:
         for path in command.written:
             said = command.given or " ".join(words[1:]) if command.name in _ECHOES else ""
             line_files[normpath(join(where, path))] = said
-        run = Run(_with_git_alias(words), where, command.written, command.given)
+        run = RunCommand(_with_git_alias(words), where, command.written, command.given)
         yield run
         if depth < _DEEPEST:
             yield from _runs_behind(run, line, line_files, depth)
 
 
-def _runs_behind(run: Run, line: str, line_files: dict[str, str], depth: int) -> Iterator[Run]:
+def _runs_behind(
+    run: RunCommand, line: str, line_files: dict[str, str], depth: int
+) -> Iterator[RunCommand]:
     """What a command runs in its turn."""
     name, words, folder = run.name, run.words, run.folder
     if name in programs().interpreters and "-m" in words[:-1]:
@@ -87,7 +89,9 @@ def _runs_behind(run: Run, line: str, line_files: dict[str, str], depth: int) ->
     yield from _runs_of_script(run, line, line_files, depth)
 
 
-def _runs_of_script(run: Run, line: str, line_files: dict[str, str], depth: int) -> Iterator[Run]:
+def _runs_of_script(
+    run: RunCommand, line: str, line_files: dict[str, str], depth: int
+) -> Iterator[RunCommand]:
     """What a script of the shell runs, or a shell that is given its lines by another command."""
     name, words, folder = run.name, run.words, run.folder
     is_shell = name in programs().shells
@@ -96,14 +100,14 @@ def _runs_of_script(run: Run, line: str, line_files: dict[str, str], depth: int)
         return
     plain = [word for word in words[0 if is_path else 1 :] if not word.startswith("-")]
     if not plain and is_shell and not run.text:
-        yield Run((), folder, text=line)
+        yield RunCommand((), folder, text=line)
     elif plain:
         text = _script_at(normpath(join(folder, plain[0])), line_files, is_path)
         if text:
             yield from runs_of(text, folder, depth + 1)
 
 
-def _runs_of_package(run: Run, depth: int) -> Iterator[Run]:
+def _runs_of_package(run: RunCommand, depth: int) -> Iterator[RunCommand]:
     """What a script of `package.json` runs."""
     found = subcommand_of(run.name, run.words[1:])
     script = found[1] if found[:1] in (("run",), ("run-script",)) and found[1:] else ""

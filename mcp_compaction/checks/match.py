@@ -11,9 +11,9 @@ from pathlib import Path
 from posixpath import isabs, join, normpath
 from typing import Any, NamedTuple, cast
 
-from mcp_compaction.checks.check import Check
+from mcp_compaction.checks.check import PinCheck
 from mcp_compaction.checks.globs import is_path_in, is_text_like, own_words
-from mcp_compaction.checks.lines import UNREAD, Run, runs_of
+from mcp_compaction.checks.lines import UNREAD, RunCommand, runs_of
 from mcp_compaction.checks.tables import kind_of, tables
 from mcp_compaction.shell import programs, subcommand_of
 
@@ -36,20 +36,20 @@ class Call(NamedTuple):
     root: str = ""
 
 
-class Match(NamedTuple):
+class MatchedPart(NamedTuple):
     """The part of a call that a check means; not sure: the line could not be read so far."""
 
     part: str
     is_sure: bool = True
 
 
-def find_match(check: Check, call: Call) -> Match | None:
+def find_match(check: PinCheck, call: Call) -> MatchedPart | None:
     """The part of a call that a check means; None where it means none."""
     found = _find(check, check.glob, call)
     return None if found and check.unless and _find(check, check.unless, call) else found
 
 
-def _find(check: Check, glob: str, call: Call) -> Match | None:
+def _find(check: PinCheck, glob: str, call: Call) -> MatchedPart | None:
     kind = kind_of(call.tool)
     if any(_is_named(tool, call.tool, kind) for tool in check.tools):
         if kind == "run":
@@ -114,14 +114,14 @@ def paths_of(call: Call) -> Iterator[str]:
 # Texts
 
 
-def _find_text(glob: str, given: Mapping[str, Any]) -> Match | None:
+def _find_text(glob: str, given: Mapping[str, Any]) -> MatchedPart | None:
     for text in _texts_in(given):
         host = re.match(r"[a-z]+://(?:[^/@]*@)?([^/:?#]+)", text)
         if is_text_like(glob, text) or (
             host and (is_text_like(glob, host[1]) or host[1].endswith(f".{glob}"))
         ):
-            return Match(text[:200])
-    return Match("") if glob == "*" else None
+            return MatchedPart(text[:200])
+    return MatchedPart("") if glob == "*" else None
 
 
 def _texts_in(value: Any) -> Iterator[str]:
@@ -138,23 +138,23 @@ def _texts_in(value: Any) -> Iterator[str]:
 # Paths
 
 
-def _find_path(glob: str, paths: Iterable[str], folder: str, call: Call) -> Match | None:
+def _find_path(glob: str, paths: Iterable[str], folder: str, call: Call) -> MatchedPart | None:
     for path in paths:
         found = [path]
         if _GLOBBED.search(path):
             start = path if isabs(path) else join(folder or ".", path)
             found += islice(iglob(start), _MOST_FILES)  # noqa: PTH207  # of any root
         if any(is_path_in(glob, one, folder, call.root) for one in found):
-            return Match(path)
+            return MatchedPart(path)
     return None
 
 
-def _find_in_line(glob: str, line: str, call: Call, *, reads: bool) -> Match | None:
+def _find_in_line(glob: str, line: str, call: Call, *, reads: bool) -> MatchedPart | None:
     """The file of a glob that a line changes, or reads."""
     for run in runs_of(line, call.folder):
         if not run.words and not run.written:
             if _has_own_words(glob, run.text):
-                return Match(run.text[:200], is_sure=False)
+                return MatchedPart(run.text[:200], is_sure=False)
             continue
         paths = [*run.written, *_changed_by(run), *(_read_by(run) if reads else ())]
         if found := _find_path(glob, paths, run.folder, call):
@@ -162,11 +162,11 @@ def _find_in_line(glob: str, line: str, call: Call, *, reads: bool) -> Match | N
         code = "\n".join((*run.words[1:], run.text))
         is_code = run.name.rstrip("0123456789.") in programs().interpreters
         if is_code and _has_own_words(glob, code) and tables().changes_files.search(code):
-            return Match(code[:200], is_sure=False)
+            return MatchedPart(code[:200], is_sure=False)
     return None
 
 
-def _changed_by(run: Run) -> Iterator[str]:
+def _changed_by(run: RunCommand) -> Iterator[str]:
     """The files that a command changes, as its table says."""
     name, rest = run.name, run.words[1:]
     if name == "apply_patch":
@@ -189,7 +189,7 @@ def _changed_by(run: Run) -> Iterator[str]:
             yield from files[-1:] if takes == "last" else files
 
 
-def _read_by(run: Run) -> Iterator[str]:
+def _read_by(run: RunCommand) -> Iterator[str]:
     if run.name not in tables().looks_past:
         yield from (word for word in run.words[1:] if word and not word.startswith("-"))
 
@@ -197,14 +197,14 @@ def _read_by(run: Run) -> Iterator[str]:
 # Commands
 
 
-def find_run(glob: str, line: str, call: Call) -> Match | None:
+def find_run(glob: str, line: str, call: Call) -> MatchedPart | None:
     """The command of a line that a glob means."""
     globs = glob.split()
-    doubt: Match | None = None
+    doubt: MatchedPart | None = None
     for run in runs_of(line, call.folder):
         if not run.words:
             if run.text and _has_own_words(glob, run.text):
-                doubt = doubt or Match(run.text[:200], is_sure=False)
+                doubt = doubt or MatchedPart(run.text[:200], is_sure=False)
             continue
         found = _match_words(globs, run, line)
         if found is not None and found.is_sure:
@@ -220,11 +220,11 @@ def _has_own_words(glob: str, text: str) -> bool:
     return bool(words) and all(word in plain for word in words)
 
 
-def _match_words(globs: Sequence[str], run: Run, line: str) -> Match | None:
+def _match_words(globs: Sequence[str], run: RunCommand, line: str) -> MatchedPart | None:
     """Whether a command is one that the words of a glob mean: the program, its subcommand, and the
     others among its words, wherever they stand."""
     glob, first = " ".join(globs), globs[0]
-    part = Match(" ".join(run.words)[:200])
+    part = MatchedPart(" ".join(run.words)[:200])
     doubt = part._replace(is_sure=False)
     name = run.name
     if first.startswith("*"):
@@ -254,7 +254,7 @@ def _match_words(globs: Sequence[str], run: Run, line: str) -> Match | None:
     return doubt if is_unread and said else None
 
 
-def _only_names(run: Run) -> bool:
+def _only_names(run: RunCommand) -> bool:
     """Whether a command only looks for a word, or prints it: it does nothing to what that names."""
     if run.name != "git":
         return run.name in programs().searches | programs().beside and not run.written
@@ -262,7 +262,7 @@ def _only_names(run: Run) -> bool:
     return not found or found[0] not in ("push", "pull", "fetch", "clone", "remote", "merge")
 
 
-def _may_be(run: Run, glob: str, line: str) -> bool:
+def _may_be(run: RunCommand, glob: str, line: str) -> bool:
     """Whether a command that looks like another may be the one: its name is only known at the run,
     or it is code that starts programs."""
     if UNREAD.search(run.words[0]):
@@ -273,7 +273,7 @@ def _may_be(run: Run, glob: str, line: str) -> bool:
     return _has_own_words(glob, code) and tables().starts.search(code) is not None
 
 
-def _has_word(wanted: str, operands: Sequence[str], name: str, run: Run) -> bool:
+def _has_word(wanted: str, operands: Sequence[str], name: str, run: RunCommand) -> bool:
     if wanted.startswith("-"):
         return _has_option(wanted, operands, name)
     if any(fnmatchcase(one, wanted) for word in operands for one in _pieces(word)):
@@ -318,7 +318,7 @@ def _pieces(word: str) -> Iterator[str]:
             yield part.rstrip("/")
 
 
-def _git_folder(run: Run) -> str:
+def _git_folder(run: RunCommand) -> str:
     words = run.words
     place = words.index("-C") if "-C" in words[:-1] else -1
     return normpath(join(run.folder, words[place + 1])) if place > 0 else run.folder

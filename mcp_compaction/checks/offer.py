@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from functools import cache
 from typing import Any, NamedTuple
 
-from mcp_compaction.checks.check import Check
+from mcp_compaction.checks.check import PinCheck
 from mcp_compaction.checks.tables import read_table
 
 _SPAN = re.compile(r"`([^`\n]+)`|[\"“«]([^\"”»\n]{2,60})[\"”»]")
@@ -66,9 +66,9 @@ def _words() -> _Words:
     )
 
 
-def offer_checks(rule: str) -> tuple[Check, ...]:
+def offer_checks(rule: str) -> tuple[PinCheck, ...]:
     """The checks that a rule means; none where it names nothing that a call could be known by."""
-    found: dict[Check, None] = {}
+    found: dict[PinCheck, None] = {}
     before = ""
     for clause in filter(None, (one.strip() for one in _CLAUSE.split(rule[:2_000]) if one)):
         for check in _offers_of(clause, before):
@@ -77,7 +77,7 @@ def offer_checks(rule: str) -> tuple[Check, ...]:
     return tuple(found)[:_MOST]
 
 
-def _offers_of(clause: str, before: str) -> Iterator[Check]:
+def _offers_of(clause: str, before: str) -> Iterator[PinCheck]:
     said = _words().is_said
     forbids = said["forbids"].search(clause)
     asks = said["asks"].search(clause)
@@ -92,7 +92,7 @@ def _offers_of(clause: str, before: str) -> Iterator[Check]:
     if forbids:
         yield from _forbidden(clause, forbids.end(), before, verdict)
     elif asks and must:
-        yield from (Check("ask", ("Bash",), act) for act in _acts_in(clause[must.end() :]))
+        yield from (PinCheck("ask", ("Bash",), act) for act in _acts_in(clause[must.end() :]))
     elif instead:
         is_behind = not _UNSPACED.search(instead[0])
         text = clause[instead.end() :] if is_behind else clause[: instead.start()]
@@ -106,7 +106,7 @@ def _offers_of(clause: str, before: str) -> Iterator[Check]:
 # What must be run before
 
 
-def _musts(clause: str, must: re.Match[str], *, is_forbidden: bool) -> Iterator[Check]:
+def _musts(clause: str, must: re.Match[str], *, is_forbidden: bool) -> Iterator[PinCheck]:
     said = _words().is_said
     behind, ahead = clause[must.end() :], clause[: must.start()]
     if not said["must_pass"].search(clause):
@@ -122,7 +122,7 @@ def _musts(clause: str, must: re.Match[str], *, is_forbidden: bool) -> Iterator[
         acts, texts = list(_acts_in(head[0])), [ahead, *head[1:]]
     for act in acts[:1]:
         for run in _runs_in(texts):
-            yield Check("ask", ("Bash",), act, run=run)
+            yield PinCheck("ask", ("Bash",), act, run=run)
 
 
 def _runs_in(texts: Sequence[str]) -> Iterator[str]:
@@ -152,7 +152,7 @@ def _acts_in(text: str) -> Iterator[str]:
 # What is forbidden
 
 
-def _forbidden(clause: str, start: int, before: str, verdict: str) -> Iterator[Check]:
+def _forbidden(clause: str, start: int, before: str, verdict: str) -> Iterator[PinCheck]:
     said, text = _words().is_said, clause[start:]
     whole = text if re.search(r"\w", text) else clause  # some languages forbid at the end
     if not re.search(r"[a-z]{3}", text):
@@ -164,10 +164,10 @@ def _forbidden(clause: str, start: int, before: str, verdict: str) -> Iterator[C
     does_edit, does_read = said["edits"].search(clause), said["reads"].search(clause)
     if paths and (does_edit or does_read):
         tools = (*(("Read",) if does_read else ()), *(("Write", "Edit") if does_edit else ()))
-        yield from (Check(verdict, tools, path) for path in paths)
+        yield from (PinCheck(verdict, tools, path) for path in paths)
         return
     if paths and said["stages"].search(whole):
-        yield from (Check(verdict, ("Bash",), f"git add {path}") for path in paths)
+        yield from (PinCheck(verdict, ("Bash",), f"git add {path}") for path in paths)
         return
     is_short = re.match(r"\s*[`\w./-]+\W*$", whole) is not None  # `…, nicht npm`
     commands = list(_commands(whole, verdict, needs_verb=not is_short))
@@ -176,7 +176,7 @@ def _forbidden(clause: str, start: int, before: str, verdict: str) -> Iterator[C
         yield from _forbidden_acts(clause, start, verdict)
 
 
-def _forbidden_acts(clause: str, start: int, verdict: str) -> Iterator[Check]:
+def _forbidden_acts(clause: str, start: int, verdict: str) -> Iterator[PinCheck]:
     """Checks for what verbs mean: `never push to main`."""
     text = clause[start:]
     said = _words()
@@ -198,23 +198,23 @@ def _forbidden_acts(clause: str, start: int, verdict: str) -> Iterator[Check]:
             continue
         targets = [name for name in dict.fromkeys(branches) if act.startswith("git ")]
         for more in options or targets or [""]:
-            yield Check(verdict, ("Bash",), f"{act} {more}".strip())
+            yield PinCheck(verdict, ("Bash",), f"{act} {more}".strip())
     yield from _other_acts(text, verdict, has_acts=bool(acts))
 
 
-def _other_acts(text: str, verdict: str, *, has_acts: bool) -> Iterator[Check]:
+def _other_acts(text: str, verdict: str, *, has_acts: bool) -> Iterator[PinCheck]:
     """Checks for branches that are deleted, and for hosts that are worked on."""
     said = _words()
     if re.search(r"\bdelet\w+\s+(?:\w+\s+)?branch", text, re.I):
         for glob in ("git branch -D", "git branch -d", "git push --delete"):
-            yield Check(verdict, ("Bash",), glob)
+            yield PinCheck(verdict, ("Bash",), glob)
     host = re.search(
         r"\b(?:against|on|to|gegen|auf|contre|sur|contra|en|su|contro|на|к)\s+", text, re.I
     )
     if host and not has_acts and said.is_said["runs_it"].search(text):
         for span in _spans(text[host.end() :]):
             if _HOST.fullmatch(span) and not _is_path(span):
-                yield Check(verdict, ("Bash",), f"*{span}*")
+                yield PinCheck(verdict, ("Bash",), f"*{span}*")
 
 
 def _acts(text: str) -> list[tuple[str, re.Match[str]]]:
@@ -282,7 +282,7 @@ def _is_command(span: str, *, is_run: bool) -> bool:
     return first in _words().programs or (is_run and bool(rest)) or first.startswith("./")
 
 
-def _commands(text: str, verdict: str, *, needs_verb: bool) -> Iterator[Check]:
+def _commands(text: str, verdict: str, *, needs_verb: bool) -> Iterator[PinCheck]:
     """Checks for the commands that a text names, in signs or without."""
     said = _words()
     is_run = re.search(r"\b(?:run|execute|invoke)\b", text, re.I) is not None
@@ -309,4 +309,4 @@ def _commands(text: str, verdict: str, *, needs_verb: bool) -> Iterator[Check]:
             glob = re.sub(r"^(git (?:commit|push)|npx) (?:commands?|or|and|directly)$", r"\1", glob)
             if glob != "git":
                 globs.setdefault(glob)
-    yield from (Check(verdict, ("Bash",), glob) for glob in globs)
+    yield from (PinCheck(verdict, ("Bash",), glob) for glob in globs)

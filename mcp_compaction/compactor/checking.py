@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, cast
 
-from mcp_compaction.checks.check import Check, NoCheckError, parse_checks
+from mcp_compaction.checks.check import NoCheckError, PinCheck, parse_checks
 from mcp_compaction.checks.judge import Deed, Rule, is_green, judge
 from mcp_compaction.checks.match import Call
 from mcp_compaction.checks.offer import offer_checks
@@ -30,12 +30,12 @@ class Checks:
 
     async def set(
         self, info: SessionInfo, ref: str, lines: str, *, by: Author
-    ) -> tuple[Check, ...]:
+    ) -> tuple[PinCheck, ...]:
         """Set the checks beside a pin; NeedsUser for an agent."""
         return await set_checks(self._work, info, ref, lines, by)
 
     async def try_out(
-        self, project: str, checks: Sequence[Check], info: SessionInfo | None = None
+        self, project: str, checks: Sequence[PinCheck], info: SessionInfo | None = None
     ) -> Trial:
         """What checks would have done in the recorded past."""
         return await try_checks(self._work, project, checks, info)
@@ -45,14 +45,14 @@ class Checks:
         return await held_calls(self._work, info)
 
 
-def checks_for(pin: Pin) -> tuple[Check, ...]:
+def checks_for(pin: Pin) -> tuple[PinCheck, ...]:
     """The checks that are offered for a pin; none for one that is no rule."""
     return offer_checks(pin.text) if pin.kind == "constraint" else ()
 
 
 async def set_checks(
     work: Workspace, info: SessionInfo, ref: str, lines: str, by: Author
-) -> tuple[Check, ...]:
+) -> tuple[PinCheck, ...]:
     """Set the checks beside a pin; blank lines take them away. NeedsUser for an agent: it can
     neither set, widen nor lift one."""
     if by != "user":
@@ -70,7 +70,7 @@ async def set_checks(
 
 
 async def try_checks(
-    work: Workspace, project: str, checks: Sequence[Check], info: SessionInfo | None = None
+    work: Workspace, project: str, checks: Sequence[PinCheck], info: SessionInfo | None = None
 ) -> Trial:
     """What checks would have done in the recorded past of a project, or of one session."""
     sessions = (
@@ -96,7 +96,7 @@ async def _messages_of(work: Workspace, info: SessionInfo) -> list[Message]:
 
 def _try(
     messages: Sequence[Message],
-    checks: tuple[Check, ...],
+    checks: tuple[PinCheck, ...],
     project: str,
     session: str,
     found: list[PastCall],

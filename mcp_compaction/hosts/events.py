@@ -9,7 +9,9 @@ from pydantic import Field
 
 from mcp_compaction.model import Value
 
-Moment = Literal["start", "prompt", "call", "check", "result", "work", "task", "rest", "before", "after"]
+Moment = Literal[
+    "start", "prompt", "call", "check", "result", "work", "task", "rest", "before", "after"
+]
 Part = Literal["", "pins", "records"]
 
 TOOL: Final = "host_event"

@@ -154,7 +154,7 @@ class SqliteStore:
         return await self._read(lambda c: log.hearsay(c, session))
 
     async def vouch(self, session: int, seqs: Sequence[int]) -> None:
-        """HeldNote that the host itself tells of these messages, so that they are the user's."""
+        """Note that the host itself tells of these messages, so that they are the user's."""
         await self._write(lambda c: log.vouch(c, session, seqs))
 
     async def save_view(
@@ -164,7 +164,7 @@ class SqliteStore:
         return await self._write(lambda c: views.save_view(c, session, view, base_version, event))
 
     async def calibrate(self, session: int, counted: int, reported: int) -> None:
-        """HeldNote our count of the window beside the provider's count of the same window."""
+        """Note our count of the window beside the provider's count of the same window."""
         await self._write(lambda c: sessions.calibrate(c, session, counted, reported))
 
     async def load(self, session: int, now: datetime, view: View | None = None) -> Session:
@@ -284,7 +284,7 @@ class SqliteStore:
         return tuple(await anyio.to_thread.run_sync(lambda: list(read_held(self.path.parent))))
 
     async def renew_facts(self, numbers: Sequence[int], now: datetime, expires: datetime) -> None:
-        """HeldNote that a session used these project facts, which are to last until a moment."""
+        """Note that a session used these project facts, which are to last until a moment."""
         await self._write(lambda c: pins.renew_facts(c, numbers, now, expires))
 
     async def unannounced_pins(
@@ -296,7 +296,7 @@ class SqliteStore:
         )
 
     async def mark_announced(self, project: str, numbers: Sequence[int]) -> None:
-        """HeldNote that the project's sessions were told of these pins."""
+        """Note that the project's sessions were told of these pins."""
         # Where nothing can be written they are told again, which is better than not at all.
         with suppress(StoreReadOnly):
             await self._write(
@@ -304,7 +304,7 @@ class SqliteStore:
             )
 
     async def add_event(self, session: int, event: Event) -> None:
-        """HeldNote that something happened."""
+        """Note that something happened."""
         await self._write(lambda c: sessions.add_event(c, session, event))
 
     async def events(self, session: int, name: str | None = None) -> tuple[Event, ...]:
@@ -312,7 +312,7 @@ class SqliteStore:
         return await self._read(lambda c: sessions.events(c, session, name))
 
     async def add_calls(self, session: int, calls: Sequence[ModelCall], now: datetime) -> None:
-        """HeldNote what was asked of models on behalf of a session."""
+        """Note what was asked of models on behalf of a session."""
         await self._write(lambda c: model_calls.add_calls(c, session, calls, now))
 
     async def spent(self, session: int | None, since: datetime | None = None) -> Spent:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from mcp_compaction.checks.check import parse_check
-from mcp_compaction.checks.match import Call, Match, find_match
+from mcp_compaction.checks.match import Call, MatchedPart, find_match
 
 COMMANDS = {
     "git push --force origin main": "deny Bash: git push --force*",
@@ -134,7 +134,7 @@ def spell(disguise: str, command: str) -> str:
     return disguise
 
 
-def find(check: str, line: str, folder: Path) -> Match | None:
+def find(check: str, line: str, folder: Path) -> MatchedPart | None:
     call = Call("Bash", {"command": line}, str(folder), str(folder))
     return find_match(parse_check(check), call)
 

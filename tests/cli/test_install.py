@@ -122,7 +122,7 @@ def test_the_list_says_what_is_installed_where(shell: Shell) -> None:
     shell.done("install", "codex")
     lines = shell.done("install", "--list").splitlines()
     states = {line.split()[0]: line for line in lines}
-    assert "the server and 8 hooks in ~/.codex/config.toml" in states["codex"]
+    assert "the server and 9 hooks in ~/.codex/config.toml" in states["codex"]
     assert states["claude-code"].endswith("not installed")
     assert "not run here" in states["cursor"]
 

@@ -99,7 +99,7 @@ async def run(call: Invocation) -> int:
     return 0
 
 
-async def _offer(call: Invocation, place: Place, pin: Pin) -> list[str]:
+async def _offer(call: Invocation, place: OpenedPlace, pin: Pin) -> list[str]:
     """The check that is offered for a rule, and what it would have done; only the user takes it."""
     checks = () if pin.checks else checks_for(pin)
     if not checks:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from argparse import ArgumentParser
 from collections.abc import Sequence
 
-from mcp_compaction.checks.check import Check, parse_checks
+from mcp_compaction.checks.check import PinCheck, parse_checks
 from mcp_compaction.checks.file import allow_once
 from mcp_compaction.cli.console.arguments import add_place, add_session
 from mcp_compaction.cli.console.hook_input import HookInput, read_hook_input
@@ -122,7 +122,11 @@ async def _check(call: Invocation) -> int:
 
 
 def _show_checks(
-    call: Invocation, pin: Pin, checks: Sequence[Check], offered: Sequence[Check], tried: Trial
+    call: Invocation,
+    pin: Pin,
+    checks: Sequence[PinCheck],
+    offered: Sequence[PinCheck],
+    tried: Trial,
 ) -> None:
     if call.args.json:
         told = {"pin": pin.ref, "checks": list(map(str, checks))}

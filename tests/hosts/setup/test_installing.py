@@ -429,7 +429,7 @@ def test_the_hooks_of_codex_read_as_those_that_users_have_trusted() -> None:
     """Codex asks every user anew for each hook whose text changes."""
     hooks = [(entry.at[1], entry.value) for entry in entries_for(CODEX, ["hooks"], ODD)]
     assert [event for event, _ in hooks] == [
-        *("SessionStart", "SessionStart", "UserPromptSubmit", "PostToolUse"),
+        *("SessionStart", "SessionStart", "UserPromptSubmit", "PreToolUse", "PostToolUse"),
         *("Stop", "PreCompact", "PostCompact"),
     ]
     common = {"session_id": "${session_id}", "transcript_path": "${transcript_path}"}

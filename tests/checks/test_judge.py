@@ -1,0 +1,202 @@
+"""What pins say of a call: quoted byte for byte, the strictest first, and judged by the record."""
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from mcp_compaction.checks.biting import bite
+from mcp_compaction.checks.check import NoCheckError, parse_check, parse_checks
+from mcp_compaction.checks.file import (
+    UnreadableRulesError,
+    allow_once,
+    read_held,
+    read_rules,
+    rules_path,
+    write_rules,
+)
+from mcp_compaction.checks.judge import Deed, Rule, judge
+from mcp_compaction.checks.match import Call
+from mcp_compaction.checks.record import deeds_in
+
+COMMIT = {"command": "git commit -m x"}
+
+
+def rule(*lines: str, pin: int = 2, text: str = "Never — é “so”") -> Rule:
+    return Rule(pin, text, parse_checks("\n".join(lines)), project="/p")
+
+
+def verdicts(check: str, tool: str, given: dict[str, object], *deeds: Deed) -> list[str]:
+    call = Call(tool, given, "/p", "/p")
+    return [held.verdict for held in judge(call, [rule(check)], lambda: reversed(deeds))]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "deny Bash: git push main",
+        "ask Write|Edit: migrations/** unless migrations/drafts/**",
+        "remind mcp:github.create_issue: *",
+        "must tests before Bash: git commit",
+        'deny must "make check" before Bash: git push',
+    ],
+)
+def test_a_check_is_written_as_it_is_read(line: str) -> None:
+    assert str(parse_check(line)) == line
+
+
+@pytest.mark.parametrize(
+    "line", ["allow Bash: ls", "deny Bash", "must it before Bash: git", "x" * 600]
+)
+def test_a_line_that_is_no_check_is_refused_and_none_allows(line: str) -> None:
+    with pytest.raises(NoCheckError):
+        parse_check(line)
+
+
+def test_what_is_excepted_passes() -> None:
+    check = "deny Write|Edit: migrations/** unless migrations/drafts/**"
+    assert verdicts(check, "Edit", {"file_path": "/p/migrations/1.sql"}) == ["deny"]
+    assert verdicts(check, "Edit", {"file_path": "/p/migrations/drafts/1.sql"}) == []
+
+
+def test_a_path_is_resolved_before_it_is_matched(tmp_path: Path) -> None:
+    (tmp_path / "secret").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "secret")
+    held = judge(
+        Call("Write", {"file_path": "link/a"}, str(tmp_path), str(tmp_path)),
+        [Rule(1, "x", (parse_check("deny Write: secret/**"),), project=str(tmp_path))],
+    )
+    assert [one.verdict for one in held] == ["deny"]
+
+
+def test_a_patch_and_a_tool_of_a_server_are_known() -> None:
+    patch = "*** Begin Patch\n*** Update File: raw/a.md\n@@\n-a\n+b\n*** End Patch"
+    assert verdicts("deny Write|Edit: raw/**", "apply_patch", {"input": patch}) == ["deny"]
+    shell = {"command": ["bash", "-lc", f"apply_patch <<'EOF'\n{patch}\nEOF"]}
+    assert verdicts("deny Write|Edit: raw/**", "shell", shell) == ["deny"]
+    for name in ("mcp__db__query", "db_query", "mcp_db_query"):
+        assert verdicts("ask mcp:db.query: *drop*", name, {"sql": "drop table a"}) == ["ask"]
+    assert verdicts("ask mcp:db.query: *drop*", "mcp__db__list", {"sql": "drop"}) == []
+
+
+def test_a_line_that_cannot_be_read_is_asked_about_and_not_denied() -> None:
+    assert verdicts("deny Bash: git push", "Bash", {"command": "f() { git push; }; f"}) == ["ask"]
+    assert verdicts("deny Bash: git push", "Bash", {"command": "f() { ls; }; f"}) == []
+
+
+EDIT = Deed("Edit", {"file_path": "/p/a.py"}, True)
+GREEN = Deed("Bash", {"command": "pytest -q"}, True)
+RED = Deed("Bash", {"command": "pytest -q"}, False)
+SED = Deed("Bash", {"command": "sed -i s/a/b/ a.py"}, True)
+LOOK = Deed("Bash", {"command": "git diff"}, True)
+
+
+@pytest.mark.parametrize(
+    ("deeds", "held"),
+    [
+        ([EDIT, GREEN], []),
+        ([EDIT, GREEN, LOOK], []),
+        ([EDIT, RED], ["ask"]),
+        ([GREEN, EDIT], ["ask"]),
+        ([GREEN, SED], ["ask"]),
+        ([EDIT, RED, EDIT, GREEN], []),
+        ([], ["ask"]),
+    ],
+)
+def test_what_must_run_has_to_be_green_since_the_last_change(
+    deeds: list[Deed], held: list[str]
+) -> None:
+    assert verdicts("must tests before Bash: git commit", "Bash", dict(COMMIT), *deeds) == held
+
+
+def test_what_must_run_may_stand_in_the_same_line() -> None:
+    check = "must tests before Bash: git commit"
+    assert verdicts(check, "Bash", {"command": "pytest && git commit -m x"}, EDIT) == []
+    assert verdicts(check, "Bash", {"command": "pytest; git commit -m x"}, EDIT) == ["ask"]
+
+
+def test_the_record_of_a_host_is_read_from_its_end(tmp_path: Path) -> None:
+    claude, codex = tmp_path / "claude.jsonl", tmp_path / "codex.jsonl"
+    use = {"type": "tool_use", "id": "a", "name": "Bash", "input": {"command": "pytest"}}
+    result = {"type": "tool_result", "tool_use_id": "a", "content": "3 passed"}
+    lines = [{"message": {"content": [use]}}, {"message": {"content": [result]}}]
+    claude.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    call = {"type": "function_call", "call_id": "b", "name": "shell"}
+    call["arguments"] = json.dumps({"command": ["pytest"]})
+    output = {"type": "function_call_output", "call_id": "b", "output": "1 failed, 2 passed"}
+    told = [{"payload": call}, {"payload": output}]
+    codex.write_text("".join(json.dumps(line) + "\n" for line in told))
+
+    assert list(deeds_in(str(claude))) == [Deed("Bash", {"command": "pytest"}, True)]
+    assert list(deeds_in(str(codex))) == [Deed("shell", {"command": ["pytest"]}, False)]
+    assert list(deeds_in(str(tmp_path / "none"))) == []
+
+
+def told(command: str, **more: str) -> dict[str, object]:
+    given = {"tool_name": "Bash", "tool_input": {"command": command}, "tool_use_id": "t1"}
+    return {"session_id": "s1", "cwd": "/p", **given, **more}
+
+
+def answer(host: str, home: Path, command: str) -> dict[str, str]:
+    said = bite(host, told(command), home)
+    return json.loads(said)["hookSpecificOutput"] if said else {}
+
+
+def test_the_answer_quotes_the_pin_byte_for_byte_with_its_ref(tmp_path: Path) -> None:
+    write_rules(tmp_path, [rule("deny Bash: git push")])
+    for host in ("claude-code", "codex"):
+        said = answer(host, tmp_path, "git push")
+        assert said["permissionDecision"] == "deny"
+        assert "pin p2, by user: Never — é “so”\n" in said["permissionDecisionReason"]
+    assert answer("codex", tmp_path, "git status") == {}
+    assert [(note.pin, note.session, note.call) for note in read_held(tmp_path)] == [
+        (2, "s1", "t1"),
+        (2, "s1", "t1"),
+    ]
+
+
+def test_an_ask_is_a_deny_that_names_the_way_where_a_host_cannot_ask(tmp_path: Path) -> None:
+    write_rules(tmp_path, [rule("ask Bash: git push")])
+    assert answer("claude-code", tmp_path, "git push")["permissionDecision"] == "ask"
+    said = answer("codex", tmp_path, "git push")
+    assert said["permissionDecision"] == "deny"
+    assert "mcp-compaction pins check p2 --once" in said["permissionDecisionReason"]
+    assert json.loads(bite("gemini", told("git push"), tmp_path))["decision"] == "deny"
+
+
+def test_a_pin_is_lifted_for_one_call(tmp_path: Path) -> None:
+    write_rules(tmp_path, [rule("deny Bash: git push")])
+    allow_once(tmp_path, 2)
+    assert answer("codex", tmp_path, "git status") == {}
+    assert answer("codex", tmp_path, "git push") == {}
+    assert answer("codex", tmp_path, "git push")["permissionDecision"] == "deny"
+    assert [note.verdict for note in read_held(tmp_path)] == ["allowed", "deny"]
+
+
+def test_a_leave_that_is_old_counts_no_more(tmp_path: Path) -> None:
+    write_rules(tmp_path, [rule("deny Bash: git push")])
+    allow_once(tmp_path, 2)
+    os.utime(tmp_path / "checks/once-p2", (0, 0))
+    assert answer("codex", tmp_path, "git push")["permissionDecision"] == "deny"
+
+
+def test_rules_of_other_projects_and_chats_do_not_hold(tmp_path: Path) -> None:
+    other = rule("deny Bash: git push")._replace(project="/other")
+    chat = rule("deny Bash: git push")._replace(scope="session", session="s2")
+    past = rule("deny Bash: git push")._replace(expires="2020-01-01T00:00:00")
+    write_rules(tmp_path, [other, chat, past])
+    assert answer("codex", tmp_path, "git push") == {}
+    write_rules(tmp_path, [chat._replace(session="s1")])
+    assert answer("codex", tmp_path, "git push")["permissionDecision"] == "deny"
+
+
+def test_the_file_is_the_users_alone_and_goes_with_the_last_check(tmp_path: Path) -> None:
+    write_rules(tmp_path, [rule("deny Bash: git push")])
+    assert rules_path(tmp_path).stat().st_mode & 0o777 == 0o600
+    assert read_rules(tmp_path) == [rule("deny Bash: git push")]
+    rules_path(tmp_path).write_text("{")
+    with pytest.raises(UnreadableRulesError):
+        read_rules(tmp_path)
+    write_rules(tmp_path, [])
+    assert not rules_path(tmp_path).exists()
