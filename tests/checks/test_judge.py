@@ -2,6 +2,7 @@
 
 import json
 import os
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -27,7 +28,7 @@ def rule(*lines: str, pin: int = 2, text: str = "Never — é “so”") -> Rule
     return Rule(pin, text, parse_checks("\n".join(lines)), project="/p")
 
 
-def verdicts(check: str, tool: str, given: dict[str, object], *deeds: Deed) -> list[str]:
+def verdicts(check: str, tool: str, given: Mapping[str, object], *deeds: Deed) -> list[str]:
     call = Call(tool, given, "/p", "/p")
     return [held.verdict for held in judge(call, [rule(check)], lambda: reversed(deeds))]
 
