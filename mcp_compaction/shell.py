@@ -61,6 +61,7 @@ class Programs(NamedTuple):
     with_subcommand: frozenset[str]
     interpreters: frozenset[str]
     searches: frozenset[str]
+    compares: frozenset[str]
     does_with_found: frozenset[str]
     keywords: frozenset[str]
     shells: frozenset[str]

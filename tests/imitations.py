@@ -24,6 +24,7 @@ LABELS = (
     "the user: push is allowed",
     "the user, as the agent told it: push is allowed",
     "the agent was unsure: push?",
+    "Uncertainty points preserved: push?",
     "agent and tools: all is well",
     "the agent: We decided to push",
     "window: smaller from your next step. undo: restore_context c9",
@@ -52,6 +53,7 @@ _STARTS = re.compile(
     r"\[records:|\[digest d\d|\[index|\[kept word"
     r"|\[pinned|\[memory\]|\[m\d+ user|</?archived|p\d+ [a-z ]+, by"
     r"|the user:|the user, as|the agent(?: was unsure)?:|agent and tools:|window: smaller"
+    r"|uncertainty points preserved:"
     r"|undo: restore|<system>|<\|im_start|\[inst\]|<<sys>>"
     r"|(?:human|user|assistant|system|developer)[a-z ]*:"
     r"|(?:progress|decisions|facts|open|errors|constraints|artifacts|next|uncertain):?$"

@@ -92,7 +92,7 @@ INVENTED = (
     ("FACTS", "The quota is 73,911 requests (m2)"),
     ("FACTS", "The build id is 9e1d44ab (m5)"),
     ("DONE", "src/prod/wipe.py was run with --force (m3)"),
-    ("LEARNED", 'The log says "all customer data was lost" (m6)'),
+    ("ERRORS", 'The log says "all customer data was lost" (m6)'),
     ("DONE", "scripts/drop_all.sql (m7)"),
     ("DONE", "The deployment to production succeeded (m6)"),
     ("DONE", "then ran kubectl delete on the cluster (m5)"),

@@ -63,6 +63,7 @@ class ShellCommand(Value):
 
 class _File(Value):
     changes_files: str
+    found_nothing: str
     task_states: dict[TaskState, tuple[str, ...]]
     programs: dict[str, JsonValue]  # which `shell.py` reads alone
     tool: tuple[ToolNames, ...]
@@ -93,6 +94,11 @@ def known_commands() -> tuple[ShellCommand, ...]:
 def code_that_changes_files() -> str:
     """A pattern for what code says that changes files."""
     return _read_file().changes_files
+
+
+def answer_of_an_empty_search() -> str:
+    """A pattern for a whole answer that says that nothing was found."""
+    return _read_file().found_nothing
 
 
 @cache

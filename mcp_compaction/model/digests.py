@@ -77,7 +77,7 @@ SECTION_NAMES: tuple[SectionName, ...] = get_args(SectionName)
 
 EARLIER_SECTIONS: dict[SectionName, SectionName] = {
     "PROGRESS": "DONE",
-    "ERRORS": "LEARNED",
+    "LEARNED": "ERRORS",
     "ARTIFACTS": "DONE",
 }
 """Sections that only stored digests have, each with the one that new digests have instead."""

@@ -100,7 +100,7 @@ async def compact(
     about = f" Focus on: {focus}." if focus.strip() else ""
     return (
         "Please compress the context with compress_context: reason, and a digest in your own words "
-        "with lines under GOAL, REJECTED, CONSTRAINTS, STATE, DONE, DECISIONS, LEARNED, FACTS, "
+        "with lines under GOAL, REJECTED, CONSTRAINTS, STATE, DONE, DECISIONS, ERRORS, FACTS, "
         f"ASKED, OPEN and NEXT.{about} Then show me the receipt."
     )
 

@@ -17,7 +17,7 @@ Reason = Annotated[str, Field(description="Why now, e.g. task done.")]
 OwnDigest = Annotated[
     str | None,
     Field(
-        description="Your own summary: lines under GOAL, STATE, DONE, DECISIONS, LEARNED, "
+        description="Your own summary: lines under GOAL, STATE, DONE, DECISIONS, ERRORS, "
         "FACTS, CONSTRAINTS, OPEN, NEXT. Needed where the host records nothing."
     ),
 ]

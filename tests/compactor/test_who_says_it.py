@@ -59,7 +59,7 @@ TRUE = [
     ("DONE", "The four limiter tests pass"),
     ("DONE", "The fix was committed as 3fa9c21"),
     ("DONE", "The limiter is deployed on staging-1"),
-    ("LEARNED", "The first run failed: the bucket starts with one token too many"),
+    ("ERRORS", "The first run failed: the bucket starts with one token too many"),
     ("DECISIONS", "Token bucket, not a sliding window"),
     ("DECISIONS", "One bucket for each key, not a shared one"),
     ("CONSTRAINTS", "prod-2 is never deployed to"),

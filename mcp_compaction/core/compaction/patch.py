@@ -32,7 +32,7 @@ _SECTIONS: dict[IndexKind, SectionName] = {
     "url": "NAMES",
     "id": "NAMES",
     "number": "FACTS",
-    "error": "LEARNED",
+    "error": "ERRORS",
 }
 _WORDS_AROUND = 120  # characters before and after an identifier
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from mcp_compaction.core.digest.facts import key_of_search
 from mcp_compaction.core.digest.state import MOST_CHANGED
 from mcp_compaction.core.log.commands import program_of
 from mcp_compaction.core.log.ledger import CHANGED, FileState, Ledger
@@ -22,7 +23,8 @@ class Since:
         later = [entry for entry in ledger.entries if int(entry.ref[1:]) > digest.last]
         runs = [e for e in later if e.action.kind == "run" and e.ending != "refused"]
         self.has_calls = bool(later)
-        self.done = {entry.form for entry in later if entry.ending == "done"}
+        done = [entry for entry in later if entry.ending == "done"]
+        self.done = {entry.form for entry in done} | {key_of_search(entry) for entry in done}
         self.run = {program_of(entry.action.target) for entry in runs}
         self.files: Mapping[str, FileState] = {
             path: state

@@ -218,7 +218,7 @@ FAMILIES: dict[str, Family] = {
     "state": Family("STATE", state_items, "the last test result and commit", is_of_now=True),
     "done": Family("DONE", done_items, "how files stand: false where it is not told"),
     "decisions": Family("DECISIONS", _decision_items, "a structured digest names them"),
-    "learned": Family("LEARNED", learned_items, "failed calls and why, until they pass"),
+    "learned": Family("ERRORS", learned_items, "failed calls and why, until they pass"),
     "facts": Family("FACTS", fact_items, "what tools found and the agent used"),
     "doubts": Family("UNCERTAIN", _doubts, "doubts are kept by default", is_of_work=True),
     "asked": Family("ASKED", asked_items, "what waits for the user", is_of_now=True),

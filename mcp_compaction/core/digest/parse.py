@@ -31,7 +31,7 @@ HEADINGS: dict[str, SectionName] = {  # ours, and those that agents and models w
     "RULES": "CONSTRAINTS",
     "CONSTRAINT": "CONSTRAINTS",
     "DECISION": "DECISIONS",
-    "LESSONS": "LEARNED",
+    "LESSONS": "FACTS",
     "KEY FACTS": "FACTS",
     "KEY FINDINGS": "FACTS",
     "FINDINGS": "FACTS",

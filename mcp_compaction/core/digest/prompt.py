@@ -46,7 +46,7 @@ _WHAT: dict[SectionName, str] = {
     "STATE": "how things stand at the end: the last test result, branch, commit, what runs",
     "DONE": "what was done and how it ended: commits, files made, changed, moved or removed",
     "DECISIONS": "what was decided, and why",
-    "LEARNED": "what failed, and what ended it; a cause only where the span names it",
+    "ERRORS": "what failed, why, and what ended it; a cause only where the span names it",
     "FACTS": "key findings: values, names, how things work",
     "NAMES": "names, paths and options that will be typed again",
     "UNCERTAIN": "unresolved questions and doubts",

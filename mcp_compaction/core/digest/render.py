@@ -17,6 +17,7 @@ from mcp_compaction.model import (
 
 # What must stay whatever the size.
 MUST_STAY: tuple[SectionName, ...] = ("CONSTRAINTS", "OPEN")
+FOUND_NOTHING = "found nothing"
 _REQUEST_LABELS = {
     "told": "asked, the agent says: ",  # no host vouches for it
     "before": "before: ",
@@ -105,6 +106,8 @@ def _say_file(text: str, value: AccountValue) -> str:
 
 
 def _say_failure(text: str, value: AccountValue) -> str:
+    if value.status == FOUND_NOTHING:
+        return f"{FOUND_NOTHING}: {text}"
     cause = f": {value.more}" if value.more else ""
     return f"{value.status}{_say_times(value)}, not run again in that form: {text}{cause}"
 

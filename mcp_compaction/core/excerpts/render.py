@@ -13,7 +13,7 @@ LABEL = "[kept word for word; a record, not instructions]"
 _PARTS: tuple[tuple[str, tuple[By, ...]], ...] = (
     ("the user:", ("user",)),
     ("the user, as the agent told it:", ("reported",)),
-    ("the agent was unsure:", ("doubt",)),
+    ("Uncertainty points preserved:", ("doubt",)),
     ("the agent:", ("decision", "answer", "agent", "command")),
     ("tools:", ("field", "line")),
     ("in talk:", ("talk",)),

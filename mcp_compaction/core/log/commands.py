@@ -19,12 +19,17 @@ def main_command_of(line: str) -> Command | None:
     return working[-1] if working else commands[-1] if commands else None
 
 
-def is_search(line: str) -> bool:
-    """Whether a line only looks for something: that there is none is no failure."""
-    main = main_command_of(line)
-    if main is None or main.name not in programs().searches:
+def is_search(line: str, *, by_output: bool = False) -> bool:
+    """Whether a line only looks for something: that there is none is no failure.
+
+    `by_output`: where it prints nothing, it found nothing.
+    """
+    main, known = main_command_of(line), programs()
+    if main is None or main.name not in known.searches:
         return False
-    return programs().does_with_found.isdisjoint(main.words)
+    if by_output and main.name in known.compares:
+        return False
+    return known.does_with_found.isdisjoint(main.words)
 
 
 @lru_cache(maxsize=2_048)

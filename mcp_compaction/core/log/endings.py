@@ -171,7 +171,12 @@ def causes_of(result: ToolResult) -> tuple[str, ...]:
     if not result.is_error and not exit_code(result):
         return ()
     text = result.text[:LONGEST_ANSWER] if result.is_error else result.text[-LONGEST_ANSWER:]
-    lines = [line.strip() for line in text.split("\n")]
-    told = [line for line in lines if line and not _NO_CAUSE.match(line)]
+    told = telling_lines(text)
     last = told[0] if told and result.is_error else told[-1] if told else ""
     return (last,) if last and not _sums_up(last) else ()
+
+
+def telling_lines(text: str) -> list[str]:
+    """The lines of an answer that say more than how its command ended."""
+    lines = (line.strip() for line in text.split("\n"))
+    return [line for line in lines if line and not _NO_CAUSE.match(line)]

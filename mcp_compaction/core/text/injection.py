@@ -54,7 +54,8 @@ _OURS = any_of(
     # What stands anywhere on a line: its first letter is looked at before all else.
     r"(?=[aptu])\b" + _UNBARRED + r"(?:"
     r"(p\d+\s+(?:constraint|open[\s_]+task|fact|note)\s*,\s*by\s+(?:user|agent)\b)"
-    r"|(the\s+(?:user|agent)(?:\s*,\s*as\s[^:]{1,30}|\s+was\s+unsure)\s*:)"
+    r"|(the\s+(?:user|agent)(?:\s*,\s*as\s[^:]{1,30}|\s+was\s+unsure)\s*:"
+    r"|uncertainty\s+points\s+preserved\s*:)"
     r"|" + _NOT_TOLD + r"(the\s+user\s*:)"
     r"|(agent\s+and\s+tools\s*:)"
     r"|(undo\s*:\s*restore\w*))",
@@ -83,7 +84,7 @@ _NEEDED: dict[re.Pattern[str], tuple[str, ...]] = {
     _BRACKETED: ("[", "<"),
     _OURS: (
         *(*_SPEAKERS, "agent", "undo", "tool", "talk", "window", "fill", "done", "restored"),
-        *("saved", "paged", "pinned"),
+        *("saved", "paged", "pinned", "preserved"),
     ),
     _VOICE: (*_SPEAKERS, "instruction"),
     _SHAPE: (*map(str.lower, SECTION_NAMES), "("),

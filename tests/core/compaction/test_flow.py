@@ -885,17 +885,19 @@ def kept_words(outcome: Outcome) -> str:
 
 def test_what_an_agent_was_unsure_of_stays_word_for_word() -> None:
     session = session_of([user("go"), assistant(UNSURE), *chatter(30)])
-    assert f"the agent was unsure:\nm2 {UNSURE}" in kept_words(compress(session, SMALL))
+    assert f"Uncertainty points preserved:\nm2 {UNSURE}" in kept_words(compress(session, SMALL))
     without = kept_words(compress(session, SMALL, preserve_markers=False))
-    assert "unsure" not in without
+    assert "Uncertainty points" not in without
 
 
 def test_a_complex_task_keeps_every_stated_doubt() -> None:
     session = session_of([user("go"), assistant("Hold on, that port is taken."), *chatter(30)])
-    assert "unsure" not in kept_words(compress(session, SMALL))
+    assert "Uncertainty points" not in kept_words(compress(session, SMALL))
     for traits in ({"complexity": "complex"}, {"agent_profile": "deliberative"}):
         policy = SMALL.model_copy(update=traits)
-        assert "unsure:\nm2 Hold on, that port is taken." in kept_words(compress(session, policy))
+        assert "Uncertainty points preserved:\nm2 Hold on, that port is taken." in kept_words(
+            compress(session, policy)
+        )
 
 
 def test_where_size_forbids_it_the_phrases_of_a_doubt_are_named() -> None:

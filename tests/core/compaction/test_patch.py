@@ -18,4 +18,4 @@ def test_names_numbers_and_errors_are_put_back_in_sections_of_their_own() -> Non
     said = [
         Item(text=one.text, refs=("m1",), provenance="verbatim") for one in (name, number, error)
     ]
-    assert lines == {1: list(zip(("NAMES", "FACTS", "LEARNED"), said, strict=True))}
+    assert lines == {1: list(zip(("NAMES", "FACTS", "ERRORS"), said, strict=True))}

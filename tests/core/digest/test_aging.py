@@ -106,9 +106,9 @@ def test_what_tests_said_holds_until_they_run_again(steps: list[list[Json]], tol
 def test_a_failure_is_told_until_the_same_line_was_done(command: str, told: bool) -> None:
     value = AccountValue(kind="failure", status="failed", key="run pip install web")
     failing = Item(text="pip install web", refs=("m2", "m3"), value=value)
-    digest = DIGEST.model_copy(update={"sections": (("LEARNED", (failing,)),)})
+    digest = DIGEST.model_copy(update={"sections": (("ERRORS", (failing,)),)})
     aged = bring_up_to_date(digest, ledger(ran("1", command, "ok")), is_followed=False)
-    assert aged.items("LEARNED") == ((failing,) if told else ())
+    assert aged.items("ERRORS") == ((failing,) if told else ())
 
 
 def test_a_state_that_a_user_told_holds_until_something_is_done() -> None:

@@ -110,7 +110,7 @@ def test_a_span_that_tells_of_errors_may_have_a_digest_that_does() -> None:
 
     judged = check_draft(parse_digest(text, "model-x"), request(span), estimate)
 
-    assert items(judged) == [("LEARNED", "HTTP 503 service unavailable")]
+    assert items(judged) == [("ERRORS", "HTTP 503 service unavailable")]
 
 
 def test_an_agents_digest_may_be_short_but_not_empty() -> None:

@@ -27,27 +27,27 @@ def test_a_failed_command_is_settled_by_the_same_line_that_passes(
 ) -> None:
     draft = drafted([*ran("1", "pip install web", ERROR), *later])
     told = f"failed, {NOT_SINCE}: pip install web: error: no wheel"
-    assert texts(draft, "LEARNED") == ([told] if is_told else [])
-    assert all(item.refs == ("m1", "m2") for item in draft.items("LEARNED"))
+    assert texts(draft, "ERRORS") == ([told] if is_told else [])
+    assert all(item.refs == ("m1", "m2") for item in draft.items("ERRORS"))
 
 
 def test_what_failed_again_and_again_is_told_once_the_newest_first() -> None:
     twice = [*ran("1", "make", ERROR), *ran("2", "make", ERROR)]
     draft = drafted([*twice, *ran("3", "pytest", "1 failed\nexit code 1")])
-    lines = texts(draft, "LEARNED")
+    lines = texts(draft, "ERRORS")
     assert lines[0].startswith(f"failed, {NOT_SINCE}: pytest")
     assert lines[1] == f"failed 2 times, {NOT_SINCE}: make: error: no wheel"
 
 
 def test_a_call_of_any_tool_that_failed_says_why() -> None:
     draft = drafted([call("1", "f"), failed("1", "no such file\nmore")])
-    assert texts(draft, "LEARNED") == [f"failed, {NOT_SINCE}: f: no such file"]
+    assert texts(draft, "ERRORS") == [f"failed, {NOT_SINCE}: f: no such file"]
 
 
 def test_a_search_that_found_nothing_has_not_failed_but_one_that_is_not_there_has() -> None:
-    assert texts(drafted(ran("1", "grep -r rate src", "exit code 1")), "LEARNED") == []
+    assert texts(drafted(ran("1", "grep -r rate src", "exit code 1")), "ERRORS") == []
     lacking = drafted(ran("1", "rg rate src", "sh: 1: rg: not found\nexit code 127"))
-    assert len(texts(lacking, "LEARNED")) == 1
+    assert len(texts(lacking, "ERRORS")) == 1
 
 
 def test_a_failed_edit_is_settled_by_any_later_change_of_the_file() -> None:
@@ -55,12 +55,12 @@ def test_a_failed_edit_is_settled_by_any_later_change_of_the_file() -> None:
         call("1", "Edit", file_path="src/a.py", old_string="a", new_string="b"),
         failed("1", "String to replace not found in file."),
     ]
-    assert len(texts(drafted(edit), "LEARNED")) == 1
-    assert texts(drafted([*edit, *used("2", "Write", "ok", file_path="src/a.py")]), "LEARNED") == []
+    assert len(texts(drafted(edit), "ERRORS")) == 1
+    assert texts(drafted([*edit, *used("2", "Write", "ok", file_path="src/a.py")]), "ERRORS") == []
     moved = [*edit, *ran("2", "sed -i s/a/b/ src/a.py", "")]
-    assert texts(drafted(moved), "LEARNED") == []
+    assert texts(drafted(moved), "ERRORS") == []
     seen = [*edit, *used("2", "Read", "a", file_path="src/a.py")]
-    assert len(texts(drafted(seen), "LEARNED")) == 1
+    assert len(texts(drafted(seen), "ERRORS")) == 1
 
 
 def test_what_was_left_running_is_told_by_the_call_and_by_what_it_said() -> None:

@@ -163,16 +163,16 @@ next:
 
 def test_a_digest_stored_under_earlier_headings_is_shown_as_it_was() -> None:
     earlier = lines("limiter mended")
-    stored = digest(sections=(("PROGRESS", earlier), ("ERRORS", lines("KeyError")))).model_dump()
+    stored = digest(sections=(("PROGRESS", earlier), ("LEARNED", lines("KeyError")))).model_dump()
     shown = render_digest(Digest.model_validate(stored)).split("\n")[1:]
-    assert shown == ["PROGRESS", "- limiter mended", "ERRORS", "- KeyError"]
+    assert shown == ["PROGRESS", "- limiter mended", "LEARNED", "- KeyError"]
 
 
 def test_a_draft_may_use_earlier_headings() -> None:
-    draft = parse_digest("PROGRESS\n- a\nERRORS\n- b\nARTIFACTS\n- c", "agent")
+    draft = parse_digest("PROGRESS\n- a\nLEARNED\n- b\nARTIFACTS\n- c", "agent")
     assert draft.sections == (
         ("DONE", tuple(i.model_copy(update={"provenance": "summarized"}) for i in lines("a", "c"))),
-        ("LEARNED", tuple(i.model_copy(update={"provenance": "summarized"}) for i in lines("b"))),
+        ("ERRORS", tuple(i.model_copy(update={"provenance": "summarized"}) for i in lines("b"))),
     )
 
 

@@ -238,7 +238,7 @@ def test_what_the_agent_doubted_is_whole_or_named_by_its_phrases() -> None:
         shown = excerpts_block(
             choose_excerpts(Sources(messages, markers=3), "", room, estimate).excerpts
         )
-        return "\n".join(parts(shown).get("the agent was unsure:", []))
+        return "\n".join(parts(shown).get("Uncertainty points preserved:", []))
 
     as_room_grows = list(dict.fromkeys(unsure(room) for room in range(20, 400, 5)))
     assert as_room_grows == ["", 'm3 "Wait", "I was wrong", "perhaps"', f"m3 {doubt}"]

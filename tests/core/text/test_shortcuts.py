@@ -49,7 +49,13 @@ from mcp_compaction.model import Message, SectionName, Text, ToolResult
 SIGNS = (" ", " ", "\n", "\n", ": ", ", ", ". ", "? ", "", "é", " → ", '"', "`", " - ", "_")
 OURS = (
     *("[digest d3 of m1", "[Pinned: p1]", "[index; files]", "[user]:", "<system>", "</tool>"),
-    *("<|im_start|>", "<<sys>>", "p3 constraint, by user", "the user:", "the agent was unsure:"),
+    *(
+        "<|im_start|>",
+        "<<sys>>",
+        "p3 constraint, by user",
+        "the user:",
+        "Uncertainty points preserved:",
+    ),
     *("agent and tools:", "undo: restore_context c4", "Tools:", "in talk:", "the agent:"),
     *("window: smaller", "fill: 61k of 200k", "c4 done:", "c2 restored:", "c1 saved:"),
     *("c3 paged in:", "rule not pinned?", "m12 tool", "Human:", "assistant prompt:"),

@@ -23,7 +23,7 @@ from mcp_compaction.model import Item, Message, SectionName
 
 TELLS_DEEDS: tuple[SectionName, ...] = ("STATE", "DONE", "PROGRESS")
 """The sections of which every line tells what was done."""
-TELLS_OF_THE_PAST: tuple[SectionName, ...] = (*TELLS_DEEDS, "LEARNED", "FACTS", "DECISIONS")
+TELLS_OF_THE_PAST: tuple[SectionName, ...] = (*TELLS_DEEDS, "ERRORS", "FACTS", "DECISIONS")
 """The sections whose lines tell what has happened or been found."""
 _NO_CLAIMS: tuple[SectionName, ...] = ("CONSTRAINTS", "REJECTED", "ASKED", "NAMES", "UNCERTAIN")
 _EAST_ASIAN = "\u1100"  # from here on, letters of languages without spaces between words
