@@ -98,7 +98,7 @@ def make_plan(
         return plan.model_copy(update={"window": window, "goal": None})
     is_thorough = ask.force and target is None
     if policy.compaction_ratio is not None and target is None:
-        window = _digest_oldest_share(window, session, goal, policy)
+        window = _digest_oldest_share(window, session, goal, policy, count)
         return plan.model_copy(update={"window": window})
     if is_thorough or policy.preserve_recent_messages or ask.digest is not None:
         window = summarize_all(window, policy, _steps_outside_tail(window, policy))
@@ -150,7 +150,7 @@ def _make_room(
     if window.tokens > goal or has_digests:
         window = summarize_all(window, tight, _steps_outside_tail(window, policy))
     if not window.has_new_digests:
-        window = merge_all(window, tight)
+        window = merge_all(window, tight, count)
     return _climb(window, _DIGESTING, goal, tight, count)
 
 
@@ -174,7 +174,7 @@ def _climb(
 
 
 def _digest_oldest_share(
-    window: WindowPlan, session: Session, goal: int, policy: Policy
+    window: WindowPlan, session: Session, goal: int, policy: Policy, count: CountTokens
 ) -> WindowPlan:
     """The window with its oldest share digested; what is not of that share stays as it is.
 
@@ -183,7 +183,7 @@ def _digest_oldest_share(
     """
     share = _oldest_share(window, session)
     if not share:
-        return merge_all(window, policy) if window.tokens > goal else window
+        return merge_all(window, policy, count) if window.tokens > goal else window
     planned = summarize_all(window, policy, share)
     if window.tokens - planned.tokens >= policy.min_gain_tokens:
         return planned

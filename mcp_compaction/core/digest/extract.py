@@ -14,7 +14,7 @@ from mcp_compaction.core.digest.reading import Reading, Speech, short
 from mcp_compaction.core.digest.requests import asked_items, goal_items, rejected_items
 from mcp_compaction.core.digest.state import done_items, state_items
 from mcp_compaction.core.log.conversation import conversation_of
-from mcp_compaction.core.log.decisions import decisions_among
+from mcp_compaction.core.log.decisions import decisions_among, gives_reason
 from mcp_compaction.core.log.spoken_rules import whole_rules
 from mcp_compaction.core.log.tasks import TaskList, read_tasks, spoken_tasks
 from mcp_compaction.core.log.told import told_facts, told_states
@@ -156,14 +156,16 @@ def _without_unsupported(
 
 
 def _decision_items(reading: Reading) -> list[Item]:
-    """What was decided, the newest first; a user's own words are quoted."""
-    return [
+    """What was decided, with its reason before without, the newest first; a user's own words are
+    quoted."""
+    found = [
         _decision_item(short(decision), one)
         for one in reversed(reading.said)
         if one.message.role in ("user", "assistant")
         for decision in decisions_among(one.text, one.sentences, one.message.role == "user")
         if not _announces(decision)
     ]
+    return sorted(found, key=lambda item: not gives_reason(item.text))
 
 
 def _decision_item(text: str, one: Speech) -> Item:

@@ -241,6 +241,11 @@ def cost_of_sections(sections: DigestSections, count: CountTokens) -> int:
     )
 
 
+def cost_of_staying(sections: DigestSections, count: CountTokens) -> int:
+    """The tokens that are left of sections at no room at all."""
+    return cost_of_sections(fit(sections, 0, count), count)
+
+
 def _cost_of(item: Item, count: CountTokens) -> int:
     return count("\n" + render_item(item))
 

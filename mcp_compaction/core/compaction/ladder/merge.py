@@ -3,29 +3,37 @@
 from __future__ import annotations
 
 from mcp_compaction.core.compaction.blocks import Block, DigestBlock, MergeBlock, WindowPlan
+from mcp_compaction.core.digest.fit import cost_of_staying
+from mcp_compaction.core.digest.render import label_of
 from mcp_compaction.core.policy import Policy
 from mcp_compaction.core.tokens import CountTokens
 
 
 def merge(window: WindowPlan, goal: int, policy: Policy, count: CountTokens) -> WindowPlan:
     """Every run of neighboring digests becomes one digest, where that is smaller."""
-    return _merge_runs(window, policy, policy.digest_limit + policy.overhead_per_message)
+    return _merge_runs(window, policy, policy.digest_limit + policy.overhead_per_message, count)
 
 
-def merge_all(window: WindowPlan, policy: Policy) -> WindowPlan:
+def merge_all(window: WindowPlan, policy: Policy, count: CountTokens) -> WindowPlan:
     """Every run of neighboring digests becomes one digest, however small they are."""
-    return _merge_runs(window, policy, 0)
+    return _merge_runs(window, policy, 0, count)
 
 
-def _merge_runs(window: WindowPlan, policy: Policy, over: int) -> WindowPlan:
+def _merge_runs(window: WindowPlan, policy: Policy, over: int, count: CountTokens) -> WindowPlan:
     blocks: list[Block] = []
     run: list[DigestBlock] = []
+    stays = 0  # tokens of the run that no limit takes out: one digest may not be larger for them
     for block in window.blocks:
         if isinstance(block, DigestBlock):
+            needed = cost_of_staying(block.digest.sections, count)
+            if run and stays + needed > policy.digest_limit - count(label_of(block.digest)):
+                blocks += _merge_run(run, policy, over)
+                run, stays = [], 0
             run.append(block)
+            stays += needed
             continue
         blocks += _merge_run(run, policy, over)
-        run = []
+        run, stays = [], 0
         blocks.append(block)
     blocks += _merge_run(run, policy, over)
     return window.after("merge", blocks=tuple(blocks))
