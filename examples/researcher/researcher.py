@@ -19,7 +19,8 @@ Ask = Callable[[Json], list[Json]]
 log = logging.getLogger("researcher")
 
 SYSTEM = "You are a researcher. Read the sources one by one and note every finding with its source."
-TASK = "How did the harbor of Port Ellery grow? Read sources 1 to 30, then report."
+TASK = "How did the harbor of Port Ellery grow? Read sources 1 to 60, then report."
+MEMORY = "Earlier runs found that source 17 was printed twice."
 TOOLS: list[Json] = [
     {
         "name": "read_source",
@@ -40,7 +41,8 @@ class Report(NamedTuple):
 
 def research(session: BlockingSession, ask: Ask, system: str = SYSTEM) -> Report:
     """Work on the task until the model calls no tool any more, or no room is left."""
-    session.record({"system": system, "tools": TOOLS, "task": TASK, "messages": []})
+    fixed = {"system": system, "tools": TOOLS, "task": TASK}  # no compaction touches them
+    session.record({**fixed, "memory": MEMORY, "messages": []})
     compactions = 0
     for iteration in range(1, 100):
         compactions += isinstance(session.relieve(), Compaction)
@@ -57,6 +59,11 @@ def research(session: BlockingSession, ask: Ask, system: str = SYSTEM) -> Report
             return Report("DONE", answer[0]["text"], compactions)
         session.record({"role": "user", "content": [read_source(call) for call in calls]})
     return Report("PARTIAL", "too many iterations", compactions)
+
+
+def recall(session: BlockingSession, words: str) -> str:
+    """What the archive gives back for some words."""
+    return "\n".join(hit.text for hit in session.recall(words).hits)
 
 
 def read_source(call: Json) -> Json:
@@ -79,8 +86,8 @@ class Script:
 
     def __call__(self, request: Json) -> list[Json]:
         """The next answer."""
-        if self.read == 30:
-            return [{"type": "text", "text": "The harbor grew from 12 to 360 ships in 30 years."}]
+        if self.read == 60:
+            return [{"type": "text", "text": "The harbor grew from 12 to 720 ships in 60 years."}]
         found = f"Decided: berth {self.read} goes into the report, {self.read * 12} ships."
         self.read += 1
         call = {"id": f"t{self.read}", "name": "read_source", "input": {"number": self.read}}
@@ -101,6 +108,7 @@ def ask_anthropic(request: Json) -> list[Json]:
 def main() -> None:
     """Run the researcher twice: with its own sections, and with sections that fill the window."""
     logging.basicConfig(format="log: %(message)s", stream=sys.stdout)
+    logging.getLogger("mcp_compaction").setLevel(logging.INFO)  # a line a compaction
     for name, system in (("harbor", SYSTEM), ("crowded", SYSTEM + " Be careful." * 1_600)):
         model = ask_anthropic if os.environ.get("ANTHROPIC_API_KEY") else Script()
         sizes: list[int] = []
@@ -120,10 +128,12 @@ def main() -> None:
                 shown = str(session.request("anthropic"))
                 print(f"  largest request: {max(sizes):,} characters")
                 print(f"  the task is in the window: {TASK in shown}")
-                seen = sum(f" {number * 12} ships" in shown for number in range(1, 31))
-                print(f"  findings in the window: {seen} of 30")
-                hits = session.recall("berth 3 built").hits
-                print(f"  source 3, recalled: {hits[0].ref if hits else 'not read'}")
+                print(f"  the memory is in the window: {shown.count(MEMORY)} time")
+                seen = sum(f" {number * 12} ships" in shown for number in range(1, 61))
+                print(f"  findings in the window: {seen} of 60")
+                gone = [n for n in range(1, 61) if f" {n * 12} ships" not in shown]
+                found = [n for n in gone if f" {n * 12} ships" in recall(session, f"berth {n}")]
+                print(f"  the others, recalled: {len(found)} of {len(gone)}")
 
 
 if __name__ == "__main__":

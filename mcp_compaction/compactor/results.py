@@ -32,8 +32,8 @@ class Regret(Value):
     """The number of messages that left the window, and how many were recalled."""
 
     recalls: int = 0  # how often something of it was given back
-    recalled: int = 0  # how many of the messages outside the window that were
-    dropped: int = 0  # how many messages are outside the window
+    recalled: int = 0  # of how many messages; it never falls, also where they are shown again
+    dropped: int = 0  # how many messages are outside the window, or were and came back by that
 
 
 class Stats(Value):
@@ -44,6 +44,7 @@ class Stats(Value):
     pressure: Pressure
     would_free: Outcome
     pins: tuple[Pin, ...]
+    shown: int = 0  # messages in the window
     digests: int
     events: tuple[tuple[str, int], ...]
     last: Receipt | None

@@ -30,6 +30,7 @@ async def stats_of(work: Workspace, session: Session) -> Stats:
         pressure=pressure(fill, work.policy_for(session)),
         would_free=await drive(work, session, dry_run, ignore_progress, []),
         pins=session.pins,
+        shown=len(session.messages),
         digests=len(session.digests),
         events=tuple(sorted(counts.items())),
         last=session.last_compaction,
@@ -48,6 +49,6 @@ def _regret_of(session: Session, events: Sequence[Event]) -> Regret:
     shown |= {one.seq for one in wanted_excerpts(session.view.promoted)}
     return Regret(
         recalls=sum(event.name == REGRET for event in events),
-        recalled=len(seqs - shown),
-        dropped=session.info.messages - len(shown),
+        recalled=len(seqs),
+        dropped=session.info.messages - len(shown - seqs),
     )

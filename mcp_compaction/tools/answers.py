@@ -27,7 +27,7 @@ from mcp_compaction.core.log.pinned import pinned_block, shown_text
 from mcp_compaction.core.pins import way_of
 from mcp_compaction.core.text.injection import defuse
 from mcp_compaction.core.window.fill import Fill, Pressure, describe_trigger
-from mcp_compaction.core.wording import kilo
+from mcp_compaction.core.wording import kilo, plural
 from mcp_compaction.model import Mode, Outcome, Pin, PinScope, Projection, SessionInfo
 from mcp_compaction.tools.hooked_answers import HookedChat, describe_hook
 from mcp_compaction.tools.system_answers import drop_advice
@@ -218,7 +218,7 @@ def stats_text(
         lines.append(f"{', '.join(cues)}: a boundary")
     elif cues and isinstance(found.would_free, Projection):
         lines.append(f"{', '.join(cues)}: a good moment to compress")
-    lines.append(f"digests: {found.digests}")
+    lines.append(f"tiers: {tiers_text(found)}")
     lines += offer_lines(found.offer)
     for name, number in found.events:
         lines.append(f"{_EVENTS.get(name) or name.lower().replace('_', ' ')}: {number}")
@@ -233,6 +233,14 @@ def stats_text(
     lines.append(_describe_window(info, mode, by_agent))
     lines += [f"m{p.first}..m{p.last} {p.about}, {kilo(fill.scaled(p.tokens))}" for p in passages]
     return "\n".join(lines)
+
+
+def tiers_text(found: Stats) -> str:
+    """Where the messages of a session are: in the window, behind digests, in the archive."""
+    return (
+        f"WORKING {plural(found.shown, 'message')}, RECALL {plural(found.digests, 'digest')}, "
+        f"ARCHIVE {plural(found.info.messages, 'message')}"
+    )
 
 
 def _fill_lines(found: Stats, mode: Mode, by_agent: bool, hooked: HookedChat | None) -> list[str]:

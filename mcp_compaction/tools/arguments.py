@@ -70,7 +70,7 @@ ForceRestore = Annotated[bool, Field(description="Even over the window.")]
 
 Messages = Annotated[
     list[Any] | dict[str, Any],
-    Field(description="Messages, or a whole request body {system, tools, messages}."),
+    Field(description="Messages, or a request body {system, tools, task, memory, messages}."),
 ]
 After = Annotated[str | None, Field(description="Ref they follow.")]
 

@@ -499,6 +499,8 @@ async def test_what_the_agent_recalled_is_told_in_stats(tmp_path: Path) -> None:
         await chat.read("loop/messages/m6")
         stats = await chat.say("context_stats", session="loop")
         assert re.search(r"\nrecalled: 2 of \d\d messages that had left the window\n", stats)
+        tiers = r"\ntiers: WORKING \d+ messages, RECALL [1-9]\d* digests?, ARCHIVE \d\d messages\n"
+        assert re.search(tiers, stats)
         assert "REGRET" not in stats
 
 

@@ -27,6 +27,7 @@ from mcp_compaction.core.compaction.receipt.text import offer_lines, spent_line,
 from mcp_compaction.core.window.fill import Fill, Pressure, describe_trigger
 from mcp_compaction.core.wording import kilo, plural
 from mcp_compaction.model import Outcome, Projection
+from mcp_compaction.tools.answers import tiers_text
 
 DESCRIPTION = """\
 Say how full a session's window is, what fills it, and what compressing would free.
@@ -130,7 +131,7 @@ def _lines_of(stats: Stats, screen: Screen) -> Iterator[str]:
         yield "a limit on model calls is near: acts 10 points earlier, keeps one recent turn less"
     yield _describe_gain(stats.would_free)
     pins = f": {join_refs((pin.number for pin in stats.pins), 'p')}" if stats.pins else ""
-    yield f"{plural(len(stats.pins), 'pin')}{pins}; {plural(stats.digests, 'digest')} in view"
+    yield f"{plural(len(stats.pins), 'pin')}{pins}; {tiers_text(stats)}"
     if stats.last is not None:
         sizes = f"{kilo(stats.last.before)} -> {kilo(stats.last.after)}"
         yield f"last: {stats.last.ref} {sizes} tokens, {describe_moment(stats.last.at)}"

@@ -24,6 +24,7 @@ from mcp_compaction.core.compaction.ladder.shrink_request import shrink_request
 from mcp_compaction.core.compaction.ladder.summarize import summarize, summarize_all
 from mcp_compaction.core.compaction.ladder.truncate import truncate
 from mcp_compaction.core.digest.fit import DigestSections, measure_digest
+from mcp_compaction.core.digest.fit import merge as merge_digests
 from mcp_compaction.core.digest.render import render_digest
 from mcp_compaction.core.policy import Policy
 from mcp_compaction.core.tokens import CountTokens, estimate
@@ -448,6 +449,26 @@ def test_neighbouring_digests_are_merged_into_one() -> None:
     assert block.tokens == BARE.digest_limit + 4
     assert merged.blocks[1:] == window.blocks[4:]
     assert merged.freed == (("merge", window.tokens - merged.tokens),)
+
+
+def test_a_merged_digest_keeps_its_limit_however_many_rules_must_stay() -> None:
+    rules = [
+        a_digest(n).model_copy(
+            update={"sections": (("CONSTRAINTS", (Item(text=f"Never {n}, {WORDS}"),)),)}
+        )
+        for n in range(2, 8)
+    ]
+    body = tuple(Digested(digest=one.number) for one in rules)
+    view = View(version=1, head=(Kept(seq=1),), body=body, upto=1)
+    session = session_of([user("go")], view=view).model_copy(update={"digests": tuple(rules)})
+    one = estimate(render_digest(rules[0]))
+    policy = BARE.model_copy(update={"digest_max_tokens": 3 * one - 20})
+    blocks = merge(blocks_of(session, policy, estimate), 0, policy, estimate).blocks
+    groups = [block.digests for block in blocks if isinstance(block, MergeBlock)]
+    assert [len(group) for group in groups] == [3, 3]
+    assert merge_digests(rules, 9, policy.digest_limit, estimate).tokens > policy.digest_limit
+    sizes = [merge_digests(group, 9, policy.digest_limit, estimate).tokens for group in groups]
+    assert max(sizes) <= policy.digest_limit
 
 
 def test_one_digest_or_small_ones_are_not_merged() -> None:
