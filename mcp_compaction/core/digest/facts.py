@@ -9,6 +9,7 @@ from itertools import islice
 
 from mcp_compaction.core.digest.reading import Reading, short
 from mcp_compaction.core.digest.render import FOUND_NOTHING
+from mcp_compaction.core.limits import LONGEST_ANSWER
 from mcp_compaction.core.log.commands import command_line_of, is_search
 from mcp_compaction.core.log.content import words_of
 from mcp_compaction.core.log.endings import has_not_begun, telling_lines
@@ -22,7 +23,6 @@ from mcp_compaction.model import AccountValue, Item
 
 _MOST = 16
 _MOST_NOT_FOUND = 4
-_MOST_CHARS = 4_000
 
 
 def fact_items(reading: Reading) -> list[Item]:
@@ -57,7 +57,7 @@ def has_found_nothing(entry: CallEntry) -> bool:
     """Whether a search came back with empty hands."""
     if entry.result is None or entry.result.has_media or entry.ending not in ("done", "failed"):
         return False
-    lines = telling_lines(entry.result.text[:_MOST_CHARS])
+    lines = telling_lines(entry.result.text[:LONGEST_ANSWER])
     if entry.action.kind == "run":
         is_silent = all(map(_empty_answer().fullmatch, lines)) and not has_not_begun(entry.result)
         return is_silent and is_search(entry.action.target, by_output=True)
