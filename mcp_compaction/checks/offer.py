@@ -48,6 +48,9 @@ class _Words(NamedTuple):
     subcommands: frozenset[str]
     branches: re.Pattern[str]
     names: tuple[str, ...]  # of branches
+    line: re.Pattern[str]  # a command that stands without signs
+    name: re.Pattern[str]  # what a call could be known by
+    item: re.Pattern[str]  # the same, behind a comma
 
 
 @cache
@@ -55,6 +58,11 @@ def _words() -> _Words:
     table: dict[str, Any] = read_table("checks.toml")["offers"]
     texts = {name: one for name, one in table.items() if isinstance(one, str)}
     onto, names = texts["onto"], "|".join(table["branches"])
+    is_word_too = {"make", "go", "find", "fly", "just"}
+    programs = "|".join(map(re.escape, sorted({*table["programs"]} - is_word_too)))
+    subcommands, actions = "|".join(table["subcommands"]), "|".join(table["actions"])
+    option = r"--?\w[\w-]*"
+    name = rf"[`\"“«]|(?<![\w/]){option}|(?<![\w-])(?:{programs})(?![\w-])|{_BARE_PATH.pattern}"
     return _Words(
         {name: re.compile(one, re.I) for name, one in texts.items()},
         {name: re.compile(one, re.I) for name, one in table["acts"].items()},
@@ -63,6 +71,15 @@ def _words() -> _Words:
         frozenset(table["subcommands"]),
         re.compile(rf"(?:{onto}|[/,]|\bor\s+)[`\"]?({names})\b[`\"]?(?!/\w|\s+checkout)", re.I),
         tuple(table["branches"]),
+        re.compile(
+            rf"(?<![A-Za-z0-9_./-])(git\s+(?:{subcommands})(?:\s+{option})?|(?:npx|npm\s+run|"
+            rf"pnpm\s+run|yarn\s+run|uv\s+run)\s+[\w:-]+(?:\s+(?:sync|install|update|deploy|publish))?|"
+            rf"(?:{programs})(?:\s+(?:{option}|(?:{actions})(?![\w-])))?)(?![A-Za-z0-9_-])"
+            rf"(?!\s+(?:repo|files?|hooks?|history|log)\b)"
+            rf"(?P<more>(?:\s*(?:,|{texts['joins']})\s+(?:{actions})(?![\w-]))*)"
+        ),
+        re.compile(name),
+        re.compile(rf"(?:{texts['joins']}\s+)?(?:any\s+)?(?:{name})", re.I),
     )
 
 
@@ -157,6 +174,7 @@ def _forbidden(clause: str, start: int, before: str, verdict: str) -> Iterator[P
     whole = text if re.search(r"\w", text) else clause  # some languages forbid at the end
     if not re.search(r"[a-z]{3}", text):
         whole = clause
+    whole = _until_next_thought(whole)
     is_of_branches = re.search(r"\bbranch(?:es)?\b", whole) and _acts(whole)
     paths = [] if is_of_branches else list(_paths_in(whole))
     if not paths and said["edits"].search(whole) and said["pronouns"].search(whole):
@@ -174,6 +192,15 @@ def _forbidden(clause: str, start: int, before: str, verdict: str) -> Iterator[P
     yield from commands
     if not commands:
         yield from _forbidden_acts(clause, start, verdict)
+
+
+def _until_next_thought(text: str) -> str:
+    """What is forbidden: it ends at a comma behind a name that no further name follows."""
+    name, item = _words().name, _words().item
+    for comma in re.finditer(r"[,，、:]\s*|\s[-–—]\s", text):
+        if name.search(text, 0, comma.start()) and not item.match(text, comma.end()):
+            return text[: comma.start()]
+    return text
 
 
 def _forbidden_acts(clause: str, start: int, verdict: str) -> Iterator[PinCheck]:
@@ -296,17 +323,13 @@ def _commands(text: str, verdict: str, *, needs_verb: bool) -> Iterator[PinCheck
         elif _is_command(span, is_run=is_run) and not _is_path(span) and "<" not in span:
             globs[span] = None
     bare = _SPAN.sub(" ", text)
-    names = "|".join(map(re.escape, sorted(said.programs - {"make", "go", "find", "fly", "just"})))
-    subs = "|".join(said.subcommands)
-    line = re.compile(
-        rf"(?<![A-Za-z0-9_./-])(git\s+(?:{subs})(?:\s+--?\w[\w-]*)?|(?:npx|npm\s+run|pnpm\s+run|yarn\s+run|uv\s+run)"
-        rf"\s+[\w:-]+(?:\s+(?:sync|install|update|deploy|publish))?|{names})(?![A-Za-z0-9_-])(?!\s+(?:repo|files?|hooks?|history|log)\b)"
-    )
     is_meant = not needs_verb or said.is_said["runs_it"].search(text) or re.match(r"\s*git\s", bare)
     if is_meant or re.search(r"\bgit\s+(?:commit|push)", bare):
-        for found in line.finditer(bare):
+        for found in said.line.finditer(bare):
             glob = re.sub(r"\s+", " ", found[1])
             glob = re.sub(r"^(git (?:commit|push)|npx) (?:commands?|or|and|directly)$", r"\1", glob)
             if glob != "git":
                 globs.setdefault(glob)
+                program, actions = glob.partition(" ")[0], re.findall(r"\w{3,}", found["more"])
+                globs.update((f"{program} {action}", None) for action in actions)
     yield from (PinCheck(verdict, ("Bash",), glob) for glob in globs)
