@@ -25,7 +25,7 @@ _FIRST_REQUEST = timedelta(minutes=1)  # may pass between a first line and its r
 
 
 @dataclass(slots=True)
-class Taken:
+class RecordedPart:
     """What was recorded of a transcript."""
 
     session: SessionInfo | None = None  # None: it says nothing yet, or may not be recorded
@@ -47,7 +47,7 @@ async def record_new(
     may_record: Callable[[str], bool] = lambda _: True,
     on_progress: Callable[[int], None] = lambda _: None,
     most_pieces: int | None = None,
-) -> Taken:
+) -> RecordedPart:
     """Record what came since the last time; called twice, or after a kill, nothing is doubled.
 
     `project_of` names the project of a chat that is not known yet. What is not the host's word
@@ -106,10 +106,12 @@ class _Recording:
         self._may_record = may_record
         self._chat: Chat | None = None
         self._threads = Threads()
-        self._taken = Taken()
+        self._taken = RecordedPart()
         self._newest = Told()
 
-    async def run(self, on_progress: Callable[[int], None], most_pieces: int | None) -> Taken:
+    async def run(
+        self, on_progress: Callable[[int], None], most_pieces: int | None
+    ) -> RecordedPart:
         address = self._transcript.address
         known = await self._compactor.find_transcript(self._transcript.address_if(True))
         if known is not None and not self._transcript.is_hosts_word:

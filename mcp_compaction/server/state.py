@@ -30,7 +30,7 @@ from mcp_compaction.settings import Settings
 from mcp_compaction.store.connect import default_home
 from mcp_compaction.threads import Threads
 from mcp_compaction.tools import answers
-from mcp_compaction.view_service.views import Views
+from mcp_compaction.view_service.views import ServedViews
 from mcp_compaction.wiring import open_compactor
 
 _MENDED = "Nothing was done; tell the user, who restarts the server (in Claude Code: /mcp) then."
@@ -57,7 +57,7 @@ class State:
     events_under_way: set[asyncio.Task[Any]] = field(default_factory=set[asyncio.Task[Any]])
     _runs: RunNotes | None = None
     _events: EventHandler | None = None
-    _views: Views | None = None
+    _views: ServedViews | None = None
     _mod: ClaudeMod | None = None
     _typed: dict[int, TypedWords] = field(default_factory=dict[int, TypedWords])  # by session
     _told_chat: Caller | None = None  # the chat that a hook last told of
@@ -101,14 +101,14 @@ class State:
         note_trouble(self.environ, host, event, what)
 
     @property
-    def views(self) -> Views:
+    def views(self) -> ServedViews:
         """Who gives a plugin what to send."""
         if self._views is None:
             wish = self.settings
             limit = wish.view_timeout_seconds
             over = self._offload_over
             environ = trusted_environ(self.environ, wish.home)
-            self._views = Views(self.compactor, wish.records, environ, limit, over)
+            self._views = ServedViews(self.compactor, wish.records, environ, limit, over)
         return self._views
 
     @property

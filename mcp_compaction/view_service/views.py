@@ -44,7 +44,7 @@ class ViewToSend(NamedTuple):
 
 
 @dataclass(slots=True)
-class Views:
+class ServedViews:
     """The views of one process, each session's one after another."""
 
     open_compactor: Callable[[], Awaitable[Compactor]]

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 from mcp_compaction.compactor import Compactor
 from mcp_compaction.hosts.finding import transcripts_at
 from mcp_compaction.hosts.folders import known_hosts
-from mcp_compaction.hosts.recording import Taken, project_of_chat, record_new
+from mcp_compaction.hosts.recording import RecordedPart, project_of_chat, record_new
 from mcp_compaction.hosts.transcripts.pieces import Transcript
 from mcp_compaction.model import SessionInfo
 from mcp_compaction.settings import load_settings
@@ -60,14 +60,14 @@ async def compactor_in(folder: Path) -> AsyncGenerator[Compactor]:
         await compactor.close()
 
 
-async def record(compactor: Compactor, transcript: Transcript) -> Taken:
+async def record(compactor: Compactor, transcript: Transcript) -> RecordedPart:
     """Record what is new in a transcript."""
     return await record_new(
         compactor, transcript, lambda chat: project_of_chat(transcript, chat) or SHOP
     )
 
 
-async def record_all(compactor: Compactor, transcripts: Iterable[Transcript]) -> list[Taken]:
+async def record_all(compactor: Compactor, transcripts: Iterable[Transcript]) -> list[RecordedPart]:
     """Record what is new in each of these."""
     return [await record(compactor, transcript) for transcript in transcripts]
 

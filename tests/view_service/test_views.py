@@ -14,7 +14,7 @@ from mcp_compaction.compactor.asking import make_ask
 from mcp_compaction.errors import StoreError
 from mcp_compaction.hosts.opencode.window import read_window, tell_plugin
 from mcp_compaction.model import JsonObject
-from mcp_compaction.view_service.views import CallersChat, Views
+from mcp_compaction.view_service.views import CallersChat, ServedViews
 from tests.checkers import problems
 from tests.hosts.given_hosts import compactor_in
 
@@ -48,13 +48,13 @@ def history(steps: int) -> list[dict[str, Any]]:
     return [typed(1, f"{RULE} Read the tables."), *reads]
 
 
-async def views_on(compactor: Compactor, environ: Mapping[str, str] | None = None) -> Views:
+async def views_on(compactor: Compactor, environ: Mapping[str, str] | None = None) -> ServedViews:
     """Views of a compactor, without a limit."""
 
     async def opened() -> Compactor:
         return compactor
 
-    return Views(opened, lambda _: True, environ or {"HOME": "/nowhere"}, limit=60.0)
+    return ServedViews(opened, lambda _: True, environ or {"HOME": "/nowhere"}, limit=60.0)
 
 
 async def test_a_chat_that_was_not_compacted_is_sent_as_it_is(tmp_path: Path) -> None:
@@ -126,7 +126,9 @@ async def test_a_view_that_takes_too_long_is_none_and_is_there_the_next_time(
             await may_go_on.wait()
             return compactor
 
-        views = Views(open_later, lambda _: True, {"HOME": "/nowhere"}, limit=0.01, first_limit=0)
+        views = ServedViews(
+            open_later, lambda _: True, {"HOME": "/nowhere"}, limit=0.01, first_limit=0
+        )
         assert await views.view_for_opencode(CHAT, history(1)) is None
         may_go_on.set()
         views.limit = 60.0
@@ -147,7 +149,7 @@ async def test_a_fault_of_any_kind_is_no_view() -> None:
     async def fail() -> Compactor:
         raise StoreError("the disk is full; free some of it.")
 
-    views = Views(fail, lambda _: True, {"HOME": "/nowhere"}, limit=60.0)
+    views = ServedViews(fail, lambda _: True, {"HOME": "/nowhere"}, limit=60.0)
     assert await views.view_for_opencode(CHAT, history(1)) is None
     assert await views.view_for_opencode(CHAT, [{"parts": "?"}]) is None
     assert await views.view(CHAT, "no history") is None
@@ -160,7 +162,7 @@ async def test_nothing_is_recorded_of_a_project_that_the_user_has_left_out(tmp_p
         async def opened() -> Compactor:
             return compactor
 
-        views = Views(opened, lambda _: False, {"HOME": "/nowhere"}, limit=60.0)
+        views = ServedViews(opened, lambda _: False, {"HOME": "/nowhere"}, limit=60.0)
         assert await views.view_for_opencode(CHAT, history(1)) is None
         assert await compactor.sessions(None) == ()
 

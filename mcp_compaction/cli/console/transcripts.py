@@ -17,7 +17,7 @@ from mcp_compaction.core.text.secrets import masked_line
 from mcp_compaction.core.wording import plural
 from mcp_compaction.errors import InputError
 from mcp_compaction.hosts.folders import host_of_file, note_folders, trusted_environ
-from mcp_compaction.hosts.recording import Taken, project_of_chat, record_new
+from mcp_compaction.hosts.recording import RecordedPart, project_of_chat, record_new
 from mcp_compaction.hosts.transcripts.pieces import Chat, Transcript
 
 _FOREIGN_FILE = "not in the host's own folder, or not a file of yours"
@@ -30,7 +30,9 @@ _AGENTS_WORD = "who said what in it is kept as the agent's word"
 class Intake:
     """What became of the transcripts that were taken in."""
 
-    taken: list[tuple[Transcript, Taken]] = field(default_factory=list[tuple[Transcript, Taken]])
+    taken: list[tuple[Transcript, RecordedPart]] = field(
+        default_factory=list[tuple[Transcript, RecordedPart]]
+    )
     failed: list[str] = field(default_factory=list[str])
 
     @property
