@@ -10,7 +10,12 @@ from mcp_compaction.core.limits import LONGEST_LINE
 from mcp_compaction.core.text.all_languages import part_in_all
 from mcp_compaction.core.text.language import ENGLISH, languages_of, words_of
 from mcp_compaction.core.text.patterns import pattern_of
-from mcp_compaction.core.text.sentences import Sentence, spoken_sentences
+from mcp_compaction.core.text.sentences import (
+    Sentence,
+    blank_quotations,
+    is_speech,
+    spoken_sentences,
+)
 from mcp_compaction.core.text.signs import part_of, sign_in, signs_of
 from mcp_compaction.core.text.words import one_line, space_pairs, stem, stop_words
 from mcp_compaction.lexicon.languages import Kind, read_heads, read_lexicon
@@ -49,7 +54,8 @@ def states_decision(sentence: str) -> bool:
     needed = _words_that_settle()
     if needed is not None and needed.isdisjoint(words_of(sentence)):
         return False  # half of all sentences: a look at their words is far cheaper than reading
-    return any(_settles(part) for part in spoken_sentences(sentence))
+    bare = blank_quotations(sentence)
+    return is_speech(sentence) and _settles_in(languages_of(bare) or (ENGLISH,), bare, True)
 
 
 @cache

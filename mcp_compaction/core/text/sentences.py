@@ -60,8 +60,7 @@ class Sentence(NamedTuple):
 def spoken_sentences(text: str) -> tuple[Sentence, ...]:
     """The sentences somebody says in a text: no code, no quoted block, no line of a log."""
     open_text = _QUOTED_LINE.sub(_as_lines, FENCED.sub(_as_lines, text))
-    bare = INLINE_CODE.sub(_blank, open_text.replace("’", "'"))
-    bare = QUOTED.sub(_blank, bare)
+    bare = blank_quotations(open_text)
     found: list[Sentence] = []
     votes: list[Votes] = []
     begin = 0
@@ -116,6 +115,12 @@ def _as_lines(match: re.Match[str]) -> str:
 
 def _blank(match: re.Match[str]) -> str:
     return "_" * len(match[0])
+
+
+def blank_quotations(text: str) -> str:
+    """A text of the same length in which nothing stands that is code or quoted."""
+    unfenced = FENCED.sub(_blank, text.replace("’", "'"))
+    return QUOTED.sub(_blank, INLINE_CODE.sub(_blank, unfenced))
 
 
 def prose_of(text: str) -> str:

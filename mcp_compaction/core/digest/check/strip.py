@@ -110,15 +110,14 @@ def _fault_of(section: SectionName, item: Item, source: Source, is_ours: bool) -
         return "forged", ""
     # Our own lines on what a user refused name the command that it was.
     tells_refusal = is_ours and section == "REJECTED"
-    is_users = source.is_users(item.text)
-    if is_order(said) and not (tells_refusal or is_users):
+    if is_order(said) and not (tells_refusal or source.is_users(item.text)):
         return "order", ""
-    if is_ours and not is_users and source.opposes(section, item.text):
+    if is_ours and source.opposes(section, item.text) and not source.is_users(item.text):
         return "negated", ""
     if _is_unsaid(item, source):
         return "unsaid", ""
     # Our own lines are quoted from the span.
-    judged = _NO_FAULT if is_ours else _judge_by_evidence(section, item, source, is_users)
+    judged = _NO_FAULT if is_ours else _judge_by_evidence(section, item, source)
     if judged is _NO_FAULT and _is_unquoted(section, item, source):
         return "unquoted", ""
     return judged
@@ -127,13 +126,13 @@ def _fault_of(section: SectionName, item: Item, source: Source, is_ours: bool) -
 _NO_FAULT: _Judged = (None, "")
 
 
-def _judge_by_evidence(section: SectionName, item: Item, source: Source, is_users: bool) -> _Judged:
+def _judge_by_evidence(section: SectionName, item: Item, source: Source) -> _Judged:
     missing = source.evidence.missing(item.text)
     if missing:
         return ("unsaid" if missing[0].startswith('"') else "invented"), ""
     is_shown = source.deeds.show(section, item)
-    opposed = None if is_users else source.rules.opposed_by(section, item.text, not is_shown)
-    if opposed is not None:
+    opposed = source.rules.opposed_by(section, item.text, not is_shown)
+    if opposed is not None and not source.is_users(item.text):
         return "against", f"against {opposed.quoted}"
     if not is_shown:
         return "unshown", UNSHOWN
