@@ -12,3 +12,7 @@ LONGEST_TEXT = 20_000
 """Characters of a text; what is longer is data, which its first lines tell."""
 MOST_LOOKED_AT = 100
 """Things of one text that are each looked for in another."""
+MOST_TRIED = 5
+"""Things that are tried one after another, each at some cost."""
+SHORTEST_PREVIEW = 120
+"""Characters of a text that is shown in part; fewer say little beside the note of its size."""

@@ -7,7 +7,7 @@ import re
 from functools import cache
 from typing import Literal
 
-from mcp_compaction.core.limits import LONGEST_ANSWER, LONGEST_LINE
+from mcp_compaction.core.limits import LONGEST_ANSWER, LONGEST_LINE, MOST_TRIED
 from mcp_compaction.core.log.identifiers import (
     COUNT,
     COUNT_END,
@@ -22,7 +22,6 @@ from mcp_compaction.model import ToolResult
 
 CallEnding = Ending | Literal["done"]
 
-_MOST_TESTS = 5
 _TRACE = "Traceback (most recent call last)"
 _RUNS_OTHERS = (  # a shell, by its name or its script's, or sudo
     r"(?:-?(?:\S*/)?(?:(?:ba|z|da|k|a)?sh|sudo)|\S+\.(?:ba|z)?sh|\(eval\))(?::\d+)?"
@@ -165,7 +164,7 @@ def causes_of(result: ToolResult) -> tuple[str, ...]:
         if not (_IS_CODE.search(line) or _NO_CAUSE.match(line))
     ]
     if found and _FAILED_TEST.match(found[-1]):
-        return tuple(dict.fromkeys(filter(_FAILED_TEST.match, found)))[:_MOST_TESTS]
+        return tuple(dict.fromkeys(filter(_FAILED_TEST.match, found)))[:MOST_TRIED]
     if found:
         return (_ASSERTED.sub("", found[-1]),)
     if not result.is_error and not exit_code(result):

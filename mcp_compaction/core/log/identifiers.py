@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
+from mcp_compaction.core.limits import LONGEST_SENTENCE
 from mcp_compaction.core.log.content import words_of
 from mcp_compaction.core.log.conversation import conversation_of
 from mcp_compaction.core.log.tool_calls import action_of
@@ -47,7 +48,6 @@ _ROW_OF_DECIMALS = pattern_of(
     r"^[^\S\n]*+-?\d++,\d++(?:[^\S\n]++-?\d++,\d++)++[^\S\n]*+$", re.MULTILINE
 )
 _FEWEST_IN_DATA = 20  # bare numbers: a table, not a list of ids
-_MOST_CHARS = 2_000  # longer words are data, and the cache would hold on to them
 _EXAMPLE = pattern_of(r"(?:~|\.{1,2})?/?(?:your/)?path/to/")
 _SUBSTITUTION = pattern_of(r"s/[^/]*/[^/]*/[gimp\d]*$")
 _LINE_NUMBER = pattern_of(r"(?::\d+){1,2}$")
@@ -102,7 +102,7 @@ def _find_words(text: str) -> dict[Finding, None]:
     """The words of a text that are identifiers, each once."""
     words = dict.fromkeys(cut_words(text, WITHOUT_JOINTS))
     # Most words are plain ones: an identifier has a sign or a digit in it.
-    likely = [word for word in words if not word.isalpha() and len(word) <= _MOST_CHARS]
+    likely = [word for word in words if not word.isalpha() and len(word) <= LONGEST_SENTENCE]
     return dict.fromkeys(filter(None, map(_classify, likely)))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from mcp_compaction.core.limits import LONGEST_LINE
 from mcp_compaction.core.text.injection import defuse
 from mcp_compaction.core.text.words import shorten
 from mcp_compaction.model import (
@@ -13,8 +14,6 @@ from mcp_compaction.model import (
 PINNED_LABEL = "[pinned: rules, open tasks and facts in force, word for word]"
 CONTINUATION = "  | "
 """What stands before each further line of a pin: only a pin's own label begins a line."""
-
-_MOST_CONTEXT = 200
 
 
 def pinned_block(pins: Iterable[Pin]) -> str:
@@ -44,7 +43,7 @@ def describe_source(pin: Pin) -> str:
     """Where torn words stand, with what governs them there: `from m8 "Things I do not want …"`."""
     if not (pin.source and pin.context):
         return ""
-    return f'from {pin.source} "{shorten(defuse(pin.context), _MOST_CONTEXT)}"'
+    return f'from {pin.source} "{shorten(defuse(pin.context), LONGEST_LINE)}"'
 
 
 def _line_of(pin: Pin) -> str:

@@ -7,13 +7,13 @@ from functools import cached_property, lru_cache
 from itertools import islice
 from typing import Literal, NamedTuple
 
+from mcp_compaction.core.limits import MOST_TRIED
 from mcp_compaction.core.log.conversation import conversation_of
 from mcp_compaction.core.text.pasted import TextSpan, is_passed_on, passed_on_spans, unify_lines
 from mcp_compaction.core.text.wholes import LaidOutText, fold_lines, is_laid_out_as
 from mcp_compaction.model import Message
 
 _LEAST_CHARS = 8
-_MOST_TRIED = 10  # units and places with words of a pin that are looked at in one message
 
 
 class Saying(NamedTuple):
@@ -125,7 +125,7 @@ def _standing_of(wanted: str, text: str) -> _Standing | None:
     """How a text holds these words; None: it does not."""
     read, spans = _read(text)
     standing: _Standing | None = None
-    for start, end in islice(_places_of(wanted, read.folded), _MOST_TRIED):
+    for start, end in islice(_places_of(wanted, read.folded), MOST_TRIED):
         if is_passed_on(read.places[start], read.places[end - 1] + 1, spans):
             standing = standing or _Standing("passed on")
             continue
@@ -159,7 +159,7 @@ def _standing_with_head(
 ) -> _Standing | None:
     """Whether the words are a part with all that governs it, without what stands between."""
     held = ((number, unit) for number, unit in enumerate(read.units) if unit.text in wanted)
-    for number, unit in islice(held, _MOST_TRIED):
+    for number, unit in islice(held, MOST_TRIED):
         for part in ((number,), read.blocks[unit.block].units):
             whole = read.whole_of(part)
             ways = {read.folded_of(whole), read.folded_of(whole, with_signs=False)}

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
 
+from mcp_compaction.core.limits import MOST_TRIED, SHORTEST_PREVIEW
 from mcp_compaction.core.tokens import CountTokens
 from mcp_compaction.model import Hit, Value
 
 _PER_ANSWER = 80  # tokens of the answer's first and last lines
 # Tokens of a label: the first of a day, the first of a minute, and one that need tell neither.
 _PER_DAY, _PER_MINUTE, _PER_PASSAGE = 17, 12, 8
-_SHORTEST = 60  # characters of a passage that is shown in part
-_NEARLY = 0.5  # of the score of a passage that is too long, which a shorter one in its place has
-_MOST_TOO_LONG = 5  # passages in whose place a shorter one is looked for
 
 _Key = tuple[str, str, str, str, int]
 _Label = _Key | tuple[str, str, str]  # what labels tell: a passage, or a day or minute
@@ -39,9 +37,7 @@ def choose(hits: Sequence[Hit], max_tokens: int, count: CountTokens, skip: int =
     after = skip
     for hit in left:
         if too_long and (
-            hit.score < _NEARLY * too_long[0].score
-            or len(too_long) >= _MOST_TOO_LONG
-            or room <= _PER_PASSAGE
+            2 * hit.score < too_long[0].score or len(too_long) >= MOST_TRIED or room <= _PER_PASSAGE
         ):
             break
         cost = count(hit.text) + _label_cost(hit, labeled)
@@ -88,9 +84,9 @@ def gather_days(hits: Iterable[Hit]) -> tuple[Hit, ...]:
 def _shorten_hit(hit: Hit, max_tokens: int, count: CountTokens) -> Hit:
     """A passage with as much of its text as fits, to the end of a word; a few words at least."""
     text = hit.text
-    most = max(_SHORTEST, len(text) * max(1, max_tokens) // max(1, count(text)))
-    while most > _SHORTEST and count(text[:most]) > max_tokens:
-        most = max(_SHORTEST, most * 3 // 4)
+    most = max(SHORTEST_PREVIEW, len(text) * max(1, max_tokens) // max(1, count(text)))
+    while most > SHORTEST_PREVIEW and count(text[:most]) > max_tokens:
+        most = max(SHORTEST_PREVIEW, most * 3 // 4)
     start = text if most >= len(text) else text[:most].rsplit(None, 1)[0] + " …"
     return hit.model_copy(update={"text": start})
 

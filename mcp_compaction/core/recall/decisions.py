@@ -10,6 +10,7 @@ from itertools import islice
 from typing import NamedTuple
 
 from mcp_compaction.core.digest.parse import parse_digest
+from mcp_compaction.core.limits import MOST_TRIED
 from mcp_compaction.core.log.decisions import (
     find_decisions,
     is_acceptance,
@@ -23,9 +24,7 @@ from mcp_compaction.core.text.words import fold, lower_words, one_line
 from mcp_compaction.lexicon.languages import words_in_all
 from mcp_compaction.model import Hit
 
-_MOST_HITS, _MOST_STATED = 80, 5  # decisions are weighed pair by pair: so many, of so many hits
 _NEAR = 6  # messages; "scrap that" means what was just said
-_FEWEST_SHARED = 2  # words of a decision that a change without a refusal names
 
 
 def asks_for_decision(query: str) -> bool:
@@ -99,11 +98,11 @@ def _decisions_of_hits(hits: Sequence[Hit]) -> Iterator[_Statement]:
         if hit.role == "user" and is_acceptance(hit.text)
         for back in (1, 2)
     }
-    for place in _places_in_time(hits)[-_MOST_HITS:]:
+    for place in _places_in_time(hits):
         hit = hits[place]
         is_accepted = hit.role == "assistant" and (hit.session, _number_of(hit)) in accepted
         by = "user" if is_accepted else hit.role
-        for text in islice(_texts_of(hit, is_accepted), _MOST_STATED):
+        for text in islice(_texts_of(hit, is_accepted), MOST_TRIED):
             yield _Statement(place, by, text)
 
 
@@ -215,7 +214,7 @@ def _takes_back(newer: str, older: str) -> bool:
     if new.refused:
         return new.refused <= old.words - old.refused
     shared = new.words & old.words
-    return new.turns_back and len(shared) >= _FEWEST_SHARED and not new.words <= old.words
+    return new.turns_back and len(shared) > 1 and not new.words <= old.words
 
 
 # What of it is on the subject

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Generator, Sequence
 from itertools import zip_longest
 
+from mcp_compaction.core.limits import MOST_TRIED
 from mcp_compaction.core.recall.decisions import asks_for_decision, chosen_words
 from mcp_compaction.core.recall.judge import (
     is_unasked,
@@ -23,11 +24,8 @@ Request = Find | Read | ListAll
 Answer = Matches | tuple[Hit, ...]
 
 _SHORTEST_START, _LONGEST_START = 3, 30  # letters that still say which word was meant
-_MOST_TRIED = 5  # words of a question for which a nearer one is looked for
 _MOST_WEIGHED = 40  # hits among which decisions are weighed against each other
-_MOST_MARKED = 15  # hits among which that is done though nobody asked for it
-_MOST_NAMING = 20  # hits that only name the day that was asked for
-_MOST_CHOSEN = 6  # words of what was chosen, by which what took it back is found
+_MOST_UNASKED = 20  # hits that only name the day, or are marked as taken back unasked
 
 
 class SearchResult(Value):
@@ -108,7 +106,7 @@ def _list_days(question: Question) -> Generator[Request, Answer, SearchResult]:
             naming += [hit.model_copy(update=note) for hit in refine(question, read)]
     there = {(hit.session, hit.ref) for hit in said}
     naming = [hit for hit in naming if (hit.session, hit.ref) not in there and not hit.is_beside]
-    pairs = zip_longest(said, naming[:_MOST_NAMING])
+    pairs = zip_longest(said, naming[:_MOST_UNASKED])
     hits = [hit for pair in pairs for hit in pair if hit is not None]
     return SearchResult(
         hits=tuple(hits[:MOST_READ]),
@@ -123,10 +121,10 @@ def _mark_decisions(
 ) -> Generator[Request, Answer, tuple[Hit, ...]]:
     """Decisions that were taken back marked so and, if asked for, the one that stands on top."""
     if not asks_for_decision(question.text):
-        return (*note_superseded(hits[:_MOST_MARKED]), *hits[_MOST_MARKED:])
+        return (*note_superseded(hits[:_MOST_UNASKED]), *hits[_MOST_UNASKED:])
     weighed, rest = hits[:_MOST_WEIGHED], hits[_MOST_WEIGHED:]
     # Who takes a decision back may name only what was chosen: "not Lisbon after all".
-    words = chosen_words(weighed)[:_MOST_CHOSEN]
+    words = chosen_words(weighed)[:MOST_TRIED]
     read: tuple[Hit, ...] = ()
     if words:
         query = query_of(question).model_copy(update={"terms": words})
@@ -141,7 +139,7 @@ def _suggest(question: Question) -> Generator[Request, Answer, str | None]:
     bare = question.model_copy(update={"role": None, "tool": None, "since": None, "until": None})
     if bare != question and bare.terms and _is_found((yield from _find(query_of(bare)))):
         return " ".join(bare.terms)
-    for term in question.terms[:_MOST_TRIED]:
+    for term in question.terms[:MOST_TRIED]:
         word = yield from _find_nearest_word(term)
         if word is not None:
             return word

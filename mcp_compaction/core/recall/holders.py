@@ -25,8 +25,7 @@ _WORD = pattern_of(r"[^\W_]+")
 _LETTERS = cutting_table(ascii_lowercase + digits)
 _OF_KEYS = 0.6  # what a key counts beside a word, as in the store's index
 _SATURATION, _LENGTH = 1.2, 0.75  # BM25's k1 and b
-_LEAST_RARITY = 1e-6
-_TINY = 1e-9  # scores that differ by less are equal
+_TINY = 1e-6  # scores that differ by less are equal
 
 Stem = Callable[[Collection[str]], Mapping[str, str]]
 """Gives for words in small letters what an index knows each of them by."""
@@ -202,7 +201,7 @@ class _Places:
         if phrase not in self._scores:
             counts, number = self._counts[phrase], len(self._numbers)
             rarity = log((number - len(counts) + 0.5) / (len(counts) + 0.5))
-            weight = max(rarity, _LEAST_RARITY) * (_SATURATION + 1)
+            weight = max(rarity, _TINY) * (_SATURATION + 1)
             self._scores[phrase] = {
                 place: weight * count / (count + _SATURATION * self._lengths[place])
                 for place, count in counts.items()

@@ -11,7 +11,7 @@ from difflib import get_close_matches
 
 from mcp_compaction.core.recall.decisions import decisions_first
 from mcp_compaction.core.recall.query import Question
-from mcp_compaction.core.recall.rank import IN_WORDS
+from mcp_compaction.core.recall.rank import IN_WORDS, MOST_NAMES
 from mcp_compaction.core.recall.terms import closeness_of, is_name
 from mcp_compaction.core.text.dates import Stretch
 from mcp_compaction.core.text.patterns import pattern_of
@@ -28,15 +28,13 @@ _USER = 1.5
 # A name counts whole; spelled otherwise, within a longer name and in pieces ever less.
 _CLOSE = (0.4, 0.6, 0.8, 1.0)
 
-_MOST_NAMES = 12  # of a question, that are looked for in the texts letter by letter
-_ALIKE = 2  # letters that a misspelt word begins with like the one that was meant
 _WEEKS = timedelta(weeks=3)
 _LABEL = pattern_of(r"\s*(\w[\w .'-]{0,30}):\s")
 
 
 def refine(question: Question, hits: Iterable[Hit]) -> tuple[Hit, ...]:
     """The hits in order, judged by their texts too; what stands twice is one."""
-    names = [term for term in question.terms if is_name(term)][:_MOST_NAMES]
+    names = [term for term in question.terms if is_name(term)][:MOST_NAMES]
     asked = (hit for hit in hits if not is_unasked(question, hit))
     judged = [(hit.score * _weight_of(question, names, hit), hit) for hit in asked]
     judged = [one for one in judged if one[0]]
@@ -76,7 +74,7 @@ def _are_apart(hits: Iterable[Hit]) -> bool:
 def similar_word(term: str, hits: Iterable[Hit]) -> str | None:
     """A word of these texts that may have been meant."""
     words = {word.lower(): word for hit in hits for word in re.findall(r"\w{3,}", hit.text)}
-    alike = [word for word in words if word.startswith(term[:_ALIKE].lower())]
+    alike = [word for word in words if word.startswith(term[:2].lower())]
     near = get_close_matches(term.lower(), alike, n=1, cutoff=0.7)
     return words[near[0]] if near else None
 

@@ -6,7 +6,12 @@ import re
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 
-from mcp_compaction.core.limits import LONGEST_LINE, LONGEST_TEXT
+from mcp_compaction.core.limits import (
+    LONGEST_ANSWER,
+    LONGEST_LINE,
+    LONGEST_SENTENCE,
+    LONGEST_TEXT,
+)
 from mcp_compaction.core.text.dates import Stretch, named_days
 from mcp_compaction.core.text.language import main_language
 from mcp_compaction.core.text.patterns import pattern_of
@@ -16,8 +21,6 @@ from mcp_compaction.lexicon.languages import read_lexicon
 from mcp_compaction.model import Value
 
 MOST_TERMS = 64  # of a query; more are not looked for
-_MOST_LETTERS = 1_000  # of a term
-_MOST_DATED = 1_000  # characters in which dates are looked for
 _MOST_SAID_BACK = 80  # characters of a query that an answer repeats
 _QUALIFIER = pattern_of(r"\b(role|tool|since|until):(\S+)")
 _WORD = pattern_of(
@@ -52,7 +55,7 @@ def read_query(text: str, now: datetime | None = None) -> Question:
     """The words of a query, with its qualifiers taken out; days are read in the zone of `now`."""
     found = dict(_QUALIFIER.findall(text[:LONGEST_TEXT]))
     plain = question_of_words(_QUALIFIER.sub(" ", text[:LONGEST_TEXT]))
-    days = named_days(plain.text[:_MOST_DATED], now) if now else ()
+    days = named_days(plain.text[:LONGEST_SENTENCE], now) if now else ()
     role = found.get("role")
     if role is not None and role not in _ROLES:
         raise InputError(f"no role {role!r}; use one of {', '.join(_ROLES)}.")
@@ -82,7 +85,7 @@ def question_of_words(text: str) -> Question:
 def terms_of(text: str) -> tuple[str, ...]:
     """The different words of a text that tell something; where none does, all of them."""
     found = _WORD.findall(_SHORTENED.sub(" ", text[:LONGEST_TEXT]))
-    words = [w.strip(".,:;")[:_MOST_LETTERS] for w in found]
+    words = [w.strip(".,:;")[:LONGEST_ANSWER] for w in found]
     terms = [w for w in words if w and any(c.isalnum() for c in w)]
     if len(terms) == 1:
         return (terms[0],)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from enum import IntEnum
+from enum import IntEnum, auto
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -81,9 +81,9 @@ class Closeness(IntEnum):
     """How far a text holds a name."""
 
     NOT = 0
-    PARTLY = 1  # as part of a longer name
-    RESPELLED = 2  # half_open for halfOpen
-    WHOLE = 3
+    PARTLY = auto()  # as part of a longer name
+    RESPELLED = auto()  # half_open for halfOpen
+    WHOLE = auto()
 
 
 def closeness_of(name: str, text: str) -> Closeness:

@@ -95,7 +95,8 @@ class _Named(NamedTuple):
 # From when to when a part of a day lasts, in hours; a night ends on the next day.
 _PARTS = {"morning": (0, 12), "afternoon": (12, 18), "evening": (17, 24), "night": (18, 30)}
 _LONG_AGO = date(1970, 1, 1)
-_DAY, _WEEK = timedelta(days=1), timedelta(weeks=1)
+_DAY = date.resolution
+_WEEK = 7 * _DAY
 
 
 def _name_stretch(said: _Said, days: _Days, now: datetime) -> _Named:

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator
 from itertools import chain
 from typing import NamedTuple
 
+from mcp_compaction.core.limits import MOST_LOOKED_AT
 from mcp_compaction.core.text.injection import UNSEEN
 from mcp_compaction.core.text.patterns import INLINE_CODE, QUOTED, pattern_of
 
@@ -22,7 +23,6 @@ _STRUCK = pattern_of(r"(?<!~)~~(?!~)[^~]{1,2000}~~(?!~)")
 _QUOTED_LINE = pattern_of(r"^ *>.*$", re.M)
 _SPEAKER = pattern_of(r"^ *(?:\[?m?\d+\]?:? +)?(?:user|human|assistant|system|ai|agent) *:", re.I)
 _CLOSERS = {'"': '"', "“": "”", "«": "»", "„": "“”", "「": "」"}
-_MOST_QUOTED_LINES = 60
 # What follows such a line to the end of the message is somebody else's text.
 _SOURCES = (
     r"(?:logs?|outputs?|errors?|traceback|trace|readme|docs?|documentation|page|article|e?-?mail"
@@ -135,7 +135,7 @@ def _quotations_over_lines(lines: list[_Line]) -> Iterator[TextSpan]:
     while number < len(lines):
         text = lines[number].text.strip()
         closers = _CLOSERS.get(text[:1], "")
-        following = lines[number + 1 : number + _MOST_QUOTED_LINES] if closers else []
+        following = lines[number + 1 : number + MOST_LOOKED_AT] if closers else []
         if closers and not any(sign in text[1:] for sign in closers):
             for further, line in enumerate(following, start=number + 1):
                 if line.text.rstrip().endswith(tuple(closers)):

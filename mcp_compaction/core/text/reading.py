@@ -10,13 +10,11 @@ from mcp_compaction.core.limits import LONGEST_ANSWER, LONGEST_TEXT
 
 Found = TypeVar("Found")
 
-_MOST_TEXTS, _MOST_LONG_TEXTS = 32_768, 1_024  # a server holds on to them: megabytes of text
-
 
 def read_once(read: Callable[[str], Found]) -> Callable[[str], Found]:
     """A pure function of a text that remembers what it found, of long texts in the last few."""
-    remembered = lru_cache(maxsize=_MOST_TEXTS)(read)
-    of_long_texts = lru_cache(maxsize=_MOST_LONG_TEXTS)(read)
+    remembered = lru_cache(maxsize=32_768)(read)
+    of_long_texts = lru_cache(maxsize=1_024)(read)
 
     @wraps(read)
     def reading(text: str) -> Found:

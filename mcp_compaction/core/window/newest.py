@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from mcp_compaction.core.excerpts.render import excerpts_block
+from mcp_compaction.core.limits import SHORTEST_PREVIEW
 from mcp_compaction.core.log.pinned import PINNED_LABEL
 from mcp_compaction.core.text.words import shorten
 from mcp_compaction.model import Excerpt, Message
-
-_LEAST = 80  # characters of a message of which a beginning is worth its place
 
 
 def newest_block(messages: Iterable[Message], limit: int) -> str:
@@ -26,7 +25,7 @@ def newest_block(messages: Iterable[Message], limit: int) -> str:
             chosen = whole
             continue
         room = limit - len(excerpts_block([_quote(message, ""), *chosen]))
-        if room < _LEAST:
+        if room < SHORTEST_PREVIEW:
             break
         chosen.insert(0, _quote(message, shorten(message.text, room - len(" …"))))
     return excerpts_block(chosen)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mcp_compaction.core.limits import LONGEST_LINE
+from mcp_compaction.core.limits import LONGEST_LINE, SHORTEST_PREVIEW
 from mcp_compaction.core.log.content import part_tokens, shown_parts, tokens_of
 from mcp_compaction.core.log.conversation import conversation_of
 from mcp_compaction.core.text.patterns import pattern_of
@@ -18,7 +18,6 @@ from mcp_compaction.core.window.preview import (
 from mcp_compaction.model import Cut, Message, Text, ToolResult, Trimmed
 
 _SHARE = 10  # a preview takes this part of the limit
-_FEWEST_CHARS = 160  # about two sentences: less says nothing
 _WHY = "offloaded"
 _QUESTION_MARKS = ("?", "？")
 _SPELLED_OUT = pattern_of(r"`[a-z./~][\w./~-]* (?![=<>!+*/|&-] )[^`\n]+`")  # no expression
@@ -57,7 +56,9 @@ def shorten_request(
     rules, lines = lines_to_keep(message)
     rules, lines = (rules, lines) if keeps_all else ([], [*rules, *lines])
     texts = [len(part.text) for part in message.parts if isinstance(part, Text)]
-    least = _FEWEST_CHARS if keeps_all else max(_FEWEST_CHARS, _FOR_RULES // max(1, len(texts)))
+    least = (
+        SHORTEST_PREVIEW if keeps_all else max(SHORTEST_PREVIEW, _FOR_RULES // max(1, len(texts)))
+    )
     chars = min(max(texts, default=0), room * CHARS_OF_A_LARGE_TOKEN)
     while True:
         chars = max(least, chars)

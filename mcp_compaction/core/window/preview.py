@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from itertools import chain
 from math import log
 
-from mcp_compaction.core.limits import LONGEST_LINE
+from mcp_compaction.core.limits import LONGEST_LINE, SHORTEST_PREVIEW
 from mcp_compaction.core.policy import Policy
 from mcp_compaction.core.text.language import main_language
 from mcp_compaction.core.text.patterns import FENCED, pattern_of
@@ -25,7 +25,6 @@ from mcp_compaction.core.text.words import (
 from mcp_compaction.core.tokens import CHARS_OF_A_LARGE_TOKEN, CountTokens
 
 _MOST_CHARS = 900
-_FEWEST_CHARS = 120  # a shorter preview says little beside its note
 _FOR_BOTH_ENDS = 360  # characters of a request
 _PREFIX = 3  # letters that a word shares with its stem
 _MARK = "[...]"
@@ -117,10 +116,10 @@ def preview_within(
     """The longest preview in so many tokens; where they are too few, the shortest there is."""
     chars = len(text) * tokens // max(1, count(text))
     while True:
-        chars = max(_FEWEST_CHARS, chars)
+        chars = max(SHORTEST_PREVIEW, chars)
         shown = preview(text, ref, chars, lines)
         used = count(shown)
-        if used <= tokens or chars == _FEWEST_CHARS:
+        if used <= tokens or chars == SHORTEST_PREVIEW:
             return shown
         chars = fewer_chars(chars, tokens, used)
 

@@ -38,7 +38,7 @@ class AuthorKnowledge(NamedTuple):
 
 
 NO_KNOWLEDGE = AuthorKnowledge()
-_MOST, _SOME = 0.5, 0.25  # of the words of a line
+_MOST = 0.5  # of the words of a line
 
 
 def rules_in_force(session: Session) -> tuple[str, ...]:
@@ -127,7 +127,7 @@ class Source:
         """Whether users said most words of a rule, or the record some of those of a task."""
         window = conversation_of(self._window)
         if section != "CONSTRAINTS":
-            return shares_words(text, _join_folded(map(_words_of, window)), _SOME)
+            return shares_words(text, _join_folded(map(_words_of, window)), _MOST)
         said = [message.text for message in window if message.role == "user"]
         return shares_words(text, _join_folded([*said, *self.in_force]), _MOST, least=2)
 
