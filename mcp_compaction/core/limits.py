@@ -14,5 +14,5 @@ MOST_LOOKED_AT = 100
 """Things of one text that are each looked for in another."""
 MOST_TRIED = 5
 """Things that are tried one after another, each at some cost."""
-SHORTEST_PREVIEW = 120
-"""Characters of a text that is shown in part; fewer say little beside the note of its size."""
+SHORTEST_PREVIEW = 160
+"""Characters of a text that is shown in part; fewer than two sentences say little."""
