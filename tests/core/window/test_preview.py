@@ -5,6 +5,7 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from mcp_compaction.core.limits import SHORTEST_PREVIEW
 from mcp_compaction.core.tokens import estimate
 from mcp_compaction.core.window.preview import matching_lines, note_of_size, preview_within
 
@@ -82,5 +83,5 @@ def test_scripts_without_spaces_match_too() -> None:
 
 def test_without_room_the_shortest_preview_is_shown() -> None:
     shown = shown_for("worker 400", "\n".join(LOG), 1)
-    assert len(shown) < 190
+    assert len(shown) < SHORTEST_PREVIEW + 80
     assert note_of_size("\n".join(LOG), "m1") in shown
