@@ -10,7 +10,14 @@ from types import MappingProxyType, NoneType
 from typing import Annotated, Any, Literal, NamedTuple, Self, cast, get_args
 from urllib.parse import urlsplit
 
-from pydantic import Field, TypeAdapter, ValidationError, field_validator, model_validator
+from pydantic import (
+    Field,
+    SecretStr,
+    TypeAdapter,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
 from pydantic_core import ErrorDetails
 
 from mcp_compaction.core.policy import PRESETS, Count, Policy, Positive
@@ -37,6 +44,11 @@ class Settings(Value):
     """Everything a user can set, read once and passed on."""
 
     home: Path = Field(description="The folder the store lives in.")
+    store: SecretStr | None = Field(
+        default=None,
+        description="The address of a team's PostgreSQL; none: the store is a file in home.",
+    )
+    owner: str = Field(default="me", description="Whose rows of a team's store are meant.")
     preset: str = Field(default="default", description="The policy that single fields go over.")
     policy: Policy = Field(default=Policy(), description="The numbers that decide.")
     redact: bool = Field(default=True, description="Whether secrets are masked before the disk.")
@@ -112,6 +124,14 @@ class Settings(Value):
     unrecorded: tuple[str, ...] = Field(
         default=(), description="Projects whose messages are not recorded."
     )
+
+    @field_validator("store")
+    @classmethod
+    def _is_postgresql(cls, store: SecretStr | None) -> SecretStr | None:
+        kinds = ("postgresql://", "postgres://")
+        if store is not None and not store.get_secret_value().startswith(kinds):
+            raise ValueError("it should begin with postgresql://")
+        return store
 
     @field_validator("summarizer_base_url")
     @classmethod

@@ -6,6 +6,7 @@ import os
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from functools import partial
+from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from mcp_compaction.compactor import Collaborators, Compactor
@@ -14,7 +15,7 @@ from mcp_compaction.core.tokens import CountTokens
 from mcp_compaction.counters.estimate import EstimateCounter
 from mcp_compaction.counters.o200k import best_counter, find_counter
 from mcp_compaction.errors import SettingsError
-from mcp_compaction.ports import Clock, Summarizer, TokenCounter
+from mcp_compaction.ports import Clock, Store, Summarizer, TokenCounter
 from mcp_compaction.settings import Settings
 from mcp_compaction.store.connect import store_path
 from mcp_compaction.store.sqlite import open_store
@@ -113,10 +114,38 @@ def limits_of(settings: Settings) -> Limits:
     )
 
 
-async def open_compactor(settings: Settings, clock: Clock | None = None) -> Compactor:
-    """A compactor as the settings want it; close it when done."""
+def team_address(settings: Settings) -> str:
+    """The address of a team's store, which must be set, for who can speak to it."""
+    if settings.store is None:
+        raise SettingsError(
+            "No team's store is named; set MCP_COMPACTION_STORE to its address, postgresql://…"
+        )
+    if find_spec("psycopg") is None or find_spec("psycopg_pool") is None:
+        raise SettingsError(
+            'A team\'s store needs a package more; run: pip install "mcp-compaction[postgres]"'
+        )
+    return settings.store.get_secret_value()
+
+
+async def open_store_of(settings: Settings) -> Store:
+    """The store that the settings name: a file, or one owner's rows in a team's database."""
+    if settings.store is None:
+        return await open_store(store_path(settings.home))
+    address = team_address(settings)
+    from mcp_compaction.store.postgres.store import open_store as open_rows
+
+    return await open_rows(address, settings.owner)
+
+
+async def open_compactor(
+    settings: Settings, clock: Clock | None = None, store: Store | None = None
+) -> Compactor:
+    """A compactor as the settings want it; close it when done.
+
+    `store`: one that is open already, in the place of the settings' own.
+    """
     counter = counter_of(settings)
-    store = await open_store(store_path(settings.home))
+    store = store or await open_store_of(settings)
     return Compactor(
         Collaborators(
             store=store,

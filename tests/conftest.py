@@ -20,6 +20,8 @@ from hypothesis import HealthCheck, settings
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
 
+TEAM = ("MCP_COMPACTION_STORE", "MCP_COMPACTION_OWNER")
+
 settings.register_profile(
     "project",
     max_examples=30,
@@ -48,7 +50,7 @@ def no_home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Monkey
     home = mkdtemp(prefix="home-", dir=tmp_path_factory.getbasetemp())
     for name in ("HOME", "XDG_DATA_HOME", "XDG_CONFIG_HOME", "LOCALAPPDATA"):
         monkeypatch.setenv(name, home)
-    for name in ("MCP_COMPACTION_HOME", "MCP_COMPACTION_CONFIG", "MCP_COMPACTION_PROJECT"):
+    for name in ("MCP_COMPACTION_HOME", "MCP_COMPACTION_CONFIG", "MCP_COMPACTION_PROJECT", *TEAM):
         monkeypatch.delenv(name, raising=False)
 
 

@@ -68,6 +68,8 @@ COMMANDS: Mapping[str, Listed] = {
     "doctor": Listed(
         "mcp_compaction.cli.commands.doctor", "look the store, the settings and the server over"
     ),
+    "migrate": Listed("mcp_compaction.cli.commands.migrate", "make a team's tables"),
+    "token": Listed("mcp_compaction.cli.commands.token", "say who may use a team's store"),
     "demo": Listed(
         "mcp_compaction.cli.commands.demo", "play a long session and show what comes of it"
     ),

@@ -133,6 +133,7 @@ async def play(home: Path, tell: Tell) -> Figures:
         "MCP_COMPACTION_WINDOW_TOKENS": str(WINDOW),
         # It fills the window to 91 %, and it is the agent who compresses.
         "MCP_COMPACTION_RESERVE_TOKENS": "0",
+        "MCP_COMPACTION_STORE": "none",
         # A user's own settings would change the figures.
         "XDG_CONFIG_HOME": str(home),
     }

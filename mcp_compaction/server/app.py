@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from importlib.metadata import version
 from typing import Any
 
 from mcp.server import CacheHint, MCPServer
 
+from mcp_compaction.compactor import Compactor
 from mcp_compaction.server import prompts, resources, tools
 from mcp_compaction.server.front import OUT_OF_ORDER
 from mcp_compaction.server.middleware import strict_arguments
@@ -46,14 +47,18 @@ def build_server(
     only_core: bool = False,
     must_name: bool = False,
     fault: str = "",
+    opens: Callable[[Settings], Awaitable[Compactor]] | None = None,
     **transport: Any,
 ) -> MCPServer[State]:
     """A server for one project; `must_name`: every call names its session, as over HTTP.
 
-    `fault`: what is wrong with the settings, which is then the answer to every call.
+    `fault`: what is wrong with the settings, which is then the answer to every call. `opens`: who
+    opens the compactor; else it is opened as the settings say.
     """
     by_agent = settings.policy.agent_controlled
-    state = State(settings, environ, SessionFinder(project, must_name, by_agent), fault)
+    state = State(
+        settings, environ, SessionFinder(project, must_name, by_agent), fault, opens=opens
+    )
     instructions = INSTRUCTIONS if by_agent else INSTRUCTIONS_BY_SYSTEM
 
     @asynccontextmanager

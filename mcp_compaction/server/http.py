@@ -18,7 +18,7 @@ import socket
 import stat
 import sys
 import threading
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -38,6 +38,7 @@ from starlette.middleware import Middleware
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from mcp_compaction.compactor import Compactor
 from mcp_compaction.connections import (
     TOO_MANY,
     BoundedServer,
@@ -121,11 +122,11 @@ def serve_http(
     door = ServerAddress(host, port, tuple(allowed_hosts), tuple(allowed_origins), allow_remote)
     check_door(door)
     token = ensure_token(settings.home)
-    with _open_listener(door) as listener:
+    with open_listener(door) as listener:
         door = replace(door, port=listener.getsockname()[1])
         app = build_app(settings, project, environ, door, token, only_core=only_core)
         _announce(door, token_path(settings.home))
-        with _end_on_signals():
+        with end_on_signals():
             uvicorn_server(app).run(sockets=[listener])
     return 0
 
@@ -138,8 +139,13 @@ def build_app(
     token: str,
     *,
     only_core: bool = False,
+    opens: Callable[[Settings], Awaitable[Compactor]] | None = None,
 ) -> Starlette:
-    """The ASGI application behind a door; there is none without a token."""
+    """The ASGI application behind a door; there is none without a token.
+
+    `opens`: who opens the compactor of one owner among several; it then keeps nothing between
+    requests, so that any process may answer the next one.
+    """
     check_door(door)
     _check_token(token, token_path(settings.home))
     server = build_server(
@@ -148,6 +154,7 @@ def build_app(
         environ,
         only_core=only_core,
         must_name=True,
+        opens=opens,
         token_verifier=Bearer(token),
         # No resource URL: it would send clients to an authorization server that is not there.
         auth=AuthSettings(issuer_url=AnyHttpUrl(door.url), resource_server_url=None),
@@ -159,6 +166,7 @@ def build_app(
         transport_security=transport_security(door),
         max_request_body_size=MOST_BODY,
         max_sessions=_MOST_SESSIONS,
+        stateless_http=opens is not None,
     )
     app.user_middleware.append(Middleware(Admission))  # last, so that the token is checked
     return app
@@ -325,7 +333,8 @@ class Admission:
 
 
 @contextmanager
-def _open_listener(door: ServerAddress) -> Generator[socket.socket]:
+def open_listener(door: ServerAddress) -> Generator[socket.socket]:
+    """A socket that listens at the door, closed afterwards."""
     family = socket.AF_INET6 if ":" in door.host else socket.AF_INET
     try:
         listener = socket.create_server((door.host, door.port), family=family)
@@ -362,7 +371,7 @@ def uvicorn_server(app: Starlette, limits: ConnectionLimits | None = None) -> uv
 
 
 @contextmanager
-def _end_on_signals() -> Generator[None]:
+def end_on_signals() -> Generator[None]:
     """Signals end the block quietly: uvicorn raises them once more when all is closed."""
     if threading.current_thread() is not threading.main_thread():
         yield

@@ -55,6 +55,7 @@ class State:
     relieving: Relieving = field(default_factory=Relieving)
     threads: Threads = field(default_factory=Threads)
     events_under_way: set[asyncio.Task[Any]] = field(default_factory=set[asyncio.Task[Any]])
+    opens: Callable[[Settings], Awaitable[Compactor]] | None = None  # None: as the settings say
     _runs: RunNotes | None = None
     _events: EventHandler | None = None
     _views: ServedViews | None = None
@@ -133,7 +134,7 @@ class State:
         self._check_settings()
         async with self._opening:
             if self._compactor is None:
-                self._compactor = await open_compactor(self.settings)
+                self._compactor = await (self.opens or open_compactor)(self.settings)
             return self._compactor
 
     async def session(

@@ -182,7 +182,8 @@ async def _try_server(environ: Mapping[str, str]) -> tuple[Checked, ...]:
 
     with TemporaryDirectory(prefix="mcp-compaction-") as folder:
         own = {"MCP_COMPACTION_HOME": folder, "MCP_COMPACTION_PROJECT": folder}
-        return await look_over({**environ, **own, "MCP_COMPACTION_RECORD": "true"})
+        own |= {"MCP_COMPACTION_STORE": "none", "MCP_COMPACTION_RECORD": "true"}
+        return await look_over({**environ, **own})
 
 
 def _faults_of(checks: Iterable[Checked]) -> list[str]:
@@ -235,9 +236,12 @@ def _say_store(screen: Screen, settings: Settings, health: Health | None) -> Non
     if health is None:
         screen.say(f"  none yet in {settings.home}; the first record makes it")
         return
-    path = Path(health.place)
-    screen.say(f"  {path}: {health.size_bytes:,} bytes")
-    screen.say(f"  modes: folder {_mode_of(path.parent)}, file {_mode_of(path)}")
+    screen.say(f"  {health.place}: {health.size_bytes:,} bytes")
+    if settings.store is None:
+        path = Path(health.place)
+        screen.say(f"  modes: folder {_mode_of(path.parent)}, file {_mode_of(path)}")
+    else:
+        screen.say(f"  the rows of {settings.owner}, in bytes of messages")
     screen.say(f"  schema {health.schema_version}, {health.engine}")
     sessions, messages = plural(health.sessions, "session"), plural(health.messages, "message")
     screen.say(f"  {sessions}, {messages}")

@@ -85,6 +85,12 @@ def _add_http(parser: ArgumentParser) -> None:
         default=[],
         help="a web page that may call it; may be given several times",
     )
+    group.add_argument(
+        "--tls-front",
+        metavar="URL",
+        default="",
+        help="where TLS in front of it is reached; other machines need it for a team's store",
+    )
 
 
 def start(argv: Sequence[str], screen: Screen, stdin: TextIO, environ: Mapping[str, str]) -> int:
@@ -161,9 +167,19 @@ def _wish_of(call: Invocation) -> _Wish:
 
 
 def _serve_over_http(call: Invocation, settings: Settings, project: str) -> int:
-    from mcp_compaction.server.http import serve_http
+    from mcp_compaction.server.http import ServerAddress, serve_http
+    from mcp_compaction.wiring import team_address
 
     args = call.args
+    if settings.store is not None:
+        team_address(settings)  # which says what is missing
+        from mcp_compaction.server.team import serve_team
+
+        names = (tuple(args.allowed_host), tuple(args.allowed_origin))
+        door = ServerAddress(args.host, args.port, *names, args.allow_remote)
+        only_core = args.tools == "core"
+        front: str = args.tls_front
+        return serve_team(settings, call.environ, door, tls_front=front, only_core=only_core)
     return serve_http(
         settings,
         project,

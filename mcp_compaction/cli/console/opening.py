@@ -112,7 +112,7 @@ def check_home(home: Path) -> None:
 
 def has_store(settings: Settings) -> bool:
     """Whether a store is there already."""
-    return store_path(settings.home).exists()
+    return settings.store is not None or store_path(settings.home).exists()
 
 
 def project_of(call: Invocation, settings: Settings) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any, NamedTuple, TypeVar
@@ -72,43 +73,56 @@ class TeamDatabase:
 
     def __init__(self, pool: AsyncConnectionPool[AsyncConnection[Row]], place: str) -> None:
         self.pool = pool
+        self.counts = Counter[str]()  # of what this process did
         self.place = place
 
-    async def read(self, owner: str, work: Callable[[Tx], Awaitable[T]]) -> T:
-        """The result of a function that reads all from one moment."""
-        return await self._retry(owner, work, is_reading=True)
+    async def read(
+        self, owner: str, work: Callable[[Tx], Awaitable[T]], seconds: float | None = None
+    ) -> T:
+        """The result of a function that reads all from one moment.
+
+        `seconds`: the longest wait for a connection, where the usual one is too long.
+        """
+        return await self._retry(lambda: self._run(owner, work, is_reading=True, seconds=seconds))
 
     async def write(self, owner: str, work: Callable[[Tx], Awaitable[T]]) -> T:
         """The result of a function in one transaction, committed whole or not at all."""
-        return await self._retry(owner, work, is_reading=False)
+        return await self._retry(lambda: self._run(owner, work, is_reading=False))
 
     async def close(self) -> None:
         """Close the connections."""
         await self.pool.close()
 
-    async def _retry(
-        self, owner: str, work: Callable[[Tx], Awaitable[T]], *, is_reading: bool
-    ) -> T:
+    async def _retry(self, run: Callable[[], Awaitable[T]]) -> T:
         """Run a transaction, again where a lost connection or another's lock left nothing of it."""
         for attempt in range(_TRIES):
             try:
-                return await self._run(owner, work, is_reading=is_reading)
+                return await run()
             except _LeftNothing as lost:
                 if attempt == _TRIES - 1:
                     raise _lost_error(self.place) from lost.__cause__
+                self.counts["retried"] += 1
                 await anyio.sleep(_PAUSE * 2**attempt)
                 await self.pool.check()  # after a restart every idle connection is a dead one
         raise AssertionError("the last try returns or raises")
 
-    async def _run(self, owner: str, work: Callable[[Tx], Awaitable[T]], *, is_reading: bool) -> T:
+    async def _run(
+        self,
+        owner: str,
+        work: Callable[[Tx], Awaitable[T]],
+        *,
+        is_reading: bool,
+        seconds: float | None = None,
+    ) -> T:
         is_committing = False
         try:
-            async with self.pool.connection() as connection:
+            async with self.pool.connection(timeout=seconds) as connection:
                 await _prepare(connection, is_reading=is_reading)
                 await connection.execute(_BEGIN, {"owner": owner})
                 result = await work(Tx(connection, owner))
                 is_committing = not is_reading
                 await connection.commit()
+                self.counts["transactions"] += 1
                 return result
         except PoolTimeout:
             raise StoreBusy(

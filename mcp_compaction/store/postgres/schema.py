@@ -18,7 +18,7 @@ TABLES: Final = (
     *("passage", "posting", "claim"),
 )
 
-READ_ONLY: Final = ("migration",)  # for the server's role
+READ_ONLY: Final = ("migration", "token")  # for the server's role
 
 _FIRST = (
     """
@@ -284,5 +284,19 @@ _FIRST = (
     ),
 )
 
-MIGRATIONS: tuple[Sequence[str], ...] = (_FIRST,)
+# Not under the policies: a token is looked up before anybody knows whose it is.
+_TOKENS = (
+    """
+    CREATE TABLE token (
+        name text COLLATE "C" PRIMARY KEY,
+        hash text COLLATE "C" NOT NULL UNIQUE,
+        belongs_to text COLLATE "C" NOT NULL,
+        project text COLLATE "C" NOT NULL,
+        made text COLLATE "C" NOT NULL,
+        revoked text COLLATE "C"
+    )
+    """,
+)
+
+MIGRATIONS: tuple[Sequence[str], ...] = (_FIRST, _TOKENS)
 SCHEMA_VERSION = len(MIGRATIONS)

@@ -150,7 +150,9 @@ class PostgresStore:
 
     async def save(self, session: int, compaction: Compaction, event: Event | None = None) -> bool:
         """Save view, digests, receipt, search rows and event; False if the view has changed."""
-        return await self._write(lambda tx: views.save(tx, session, compaction, event))
+        is_saved = await self._write(lambda tx: views.save(tx, session, compaction, event))
+        self._database.counts["compactions"] += is_saved
+        return is_saved
 
     async def save_prepared(self, session: int, prepared: Compaction) -> bool:
         """Keep a view and its digests beside the shown view; False if that one has changed."""

@@ -1,0 +1,93 @@
+"""The tokens that tell a server whose rows a call means; only their hashes are kept."""
+
+from __future__ import annotations
+
+import hmac
+import secrets
+from datetime import datetime
+from hashlib import sha256
+from typing import NamedTuple
+
+from mcp_compaction.errors import InputError, UnknownRef
+from mcp_compaction.store.columns import stamp
+from mcp_compaction.store.postgres.database import Tx, plain
+
+_PREFIX = "mct_"
+
+
+class Identity(NamedTuple):
+    """Whose rows a token opens, and the project that its calls mean."""
+
+    owner: str
+    project: str
+
+
+class TokenLine(NamedTuple):
+    """A token as a list shows it."""
+
+    name: str
+    owner: str
+    project: str
+    made: str
+    revoked: str | None
+
+
+def hash_token(token: str) -> str:
+    """What is kept of a token: it is random and long, so that a plain hash tells nothing of it."""
+    return sha256(token.encode("utf-8", "replace")).hexdigest()
+
+
+async def add_token(tx: Tx, name: str, identity: Identity, now: datetime) -> str:
+    """Make a token; it is shown once and kept nowhere."""
+    if not name.strip() or not identity.owner.strip():
+        raise InputError("A token needs a name; write it as ann-laptop.")
+    token = _PREFIX + secrets.token_urlsafe(32)
+    made = await tx.run(
+        "INSERT INTO token (name, hash, belongs_to, project, made)"
+        " VALUES (%(name)s, %(hash)s, %(belongs_to)s, %(project)s, %(made)s)"
+        " ON CONFLICT (name) DO NOTHING",
+        name=plain(name),
+        hash=hash_token(token),
+        belongs_to=plain(identity.owner),
+        project=plain(identity.project),
+        made=stamp(now),
+    )
+    if not made:
+        raise InputError(f"There is a token {name} already; choose another name.")
+    return token
+
+
+async def find_identity(tx: Tx, token: str) -> Identity | None:
+    """Whose token it is; None where it is nobody's, or was revoked."""
+    wanted = hash_token(token)
+    row = await tx.one(
+        "SELECT hash, belongs_to, project FROM token WHERE hash = %(hash)s AND revoked IS NULL",
+        hash=wanted,
+    )
+    if row is None or not hmac.compare_digest(row["hash"], wanted):
+        return None
+    return Identity(row["belongs_to"], row["project"])
+
+
+async def list_tokens(tx: Tx) -> list[TokenLine]:
+    """All tokens, the revoked ones too."""
+    rows = await tx.all(
+        "SELECT name, belongs_to AS owner, project, made, revoked FROM token ORDER BY name"
+    )
+    return [TokenLine(**row) for row in rows]
+
+
+async def revoke_token(tx: Tx, name: str, now: datetime) -> None:
+    """Let a token open nothing any more."""
+    revoked = await tx.run(
+        "UPDATE token SET revoked = %(now)s WHERE name = %(name)s AND revoked IS NULL",
+        name=plain(name),
+        now=stamp(now),
+    )
+    if not revoked:
+        raise UnknownRef(f"There is no token {name} in force; run: mcp-compaction token list")
+
+
+async def has_tokens(tx: Tx) -> bool:
+    """Whether any token is in force."""
+    return await tx.one("SELECT 1 FROM token WHERE revoked IS NULL LIMIT 1") is not None
