@@ -24,7 +24,7 @@ from mcp_compaction.store.postgres.sessions import (
 
 _PINS = (
     "SELECT pin.number, pin.text, pin.kind, pin.scope, pin.author, pin.at, pin.source, pin.expires,"
-    " pin.channel, pin.used, pin.checksum, coalesce(session.name, '') AS session"
+    " pin.channel, pin.used, '' AS checks, pin.checksum, coalesce(session.name, '') AS session"
     " FROM pin LEFT JOIN session ON session.owner = %(owner)s AND session.id = pin.session"
     " WHERE pin.owner = %(owner)s"
 )

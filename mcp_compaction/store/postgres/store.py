@@ -10,6 +10,7 @@ from typing import TypeVar
 
 import anyio
 
+from mcp_compaction.checks.file import HeldNote
 from mcp_compaction.core.text.paths import without_surrogates
 from mcp_compaction.errors import InputError, StoreReadOnly
 from mcp_compaction.model import (
@@ -247,6 +248,18 @@ class PostgresStore:
     async def release_pin(self, scope: Scope, number: int, now: datetime) -> None:
         """Take a pin out of force; its text stays findable."""
         await self._write(lambda tx: pins.release_pin(tx, scope, number, now))
+
+    async def set_checks(self, scope: Scope, number: int, checks: str) -> None:
+        """Refuse checks: hooks judge by a file beside a store of their own machine."""
+        if checks.strip():
+            raise InputError(
+                "Checks are judged by hooks on the machine of the agent, from a store there; "
+                "pin the rule in that store, and set them there."
+            )
+
+    async def held(self) -> tuple[HeldNote, ...]:
+        """The calls that checks held: none, since no hook reads this store."""
+        return ()
 
     async def renew_facts(self, numbers: Sequence[int], now: datetime, expires: datetime) -> None:
         """Note that a session used these project facts, which are to last until a moment."""
