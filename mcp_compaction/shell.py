@@ -39,7 +39,7 @@ _SHELL_TEXT = re.compile(r"-[a-z]*c")
 class Command(NamedTuple):
     """One command of a line: its words without wrappers, the files that its output goes into, the
     folder that the line went to before it, what it is given by a here-document, where it begins
-    in the line, and whether the line goes on without waiting for it."""
+    in the line, whether the line goes on without waiting for it, and what it is wrapped in."""
 
     words: tuple[str, ...]
     written: tuple[str, ...] = ()
@@ -47,6 +47,7 @@ class Command(NamedTuple):
     given: str = ""
     start: int = 0
     is_left: bool = False
+    wrappers: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:
@@ -235,7 +236,10 @@ class _Reader:
         inner = _words_behind(words, known.wrappers[name]) if name in known.wrappers else ()
         if inner:
             more = (UNKNOWN,) if name == "xargs" else ()
-            yield from self._unwrap(command._replace(words=(*inner, *more)), depth + 1)
+            wrappers = (*command.wrappers, name)
+            yield from self._unwrap(
+                command._replace(words=(*inner, *more), wrappers=wrappers), depth + 1
+            )
             return
         text = _text_for_shell(command) if name in known.shells else ""
         if text:

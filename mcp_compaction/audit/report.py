@@ -16,7 +16,7 @@ HOW = (
     "needed again: passed by a call of the next 40 answers, or said again by the user",
     "again: a call with the same arguments as one before; tests that are run again count, too",
     "said nowhere: a name of the summary that the transcript lacks; system prompts are not in it",
-    "may have broken: a later call contains what a rule forbids that was gone; read both",
+    "may have broken: a later call does what a rule forbids that was gone; read both",
 )
 _MOST_SHOWN = 3
 _LONGEST = 110

@@ -13,6 +13,9 @@ from typing import Final, NamedTuple
 VERDICTS: Final = ("remind", "ask", "deny")
 """What a check says of a call, the gentlest first; none allows what a host would not."""
 
+RUNS: Final = ("tests", "lint", "types", "build")
+"""What may be said for all commands of a kind."""
+
 _TOOL = r"(?:mcp:[\w.*-]+|[A-Za-z*][\w.*-]*)"
 _LINE = re.compile(
     rf"(?P<verdict>{'|'.join(VERDICTS)})\s+(?P<tools>{_TOOL}(?:\|{_TOOL})*)\s*:\s*(?P<glob>\S.*)",
@@ -46,7 +49,7 @@ class PinCheck(NamedTuple):
         what += f" unless {self.unless}" if self.unless else ""
         if not self.run:
             return f"{self.verdict} {what}"
-        run = self.run if self.run.isalpha() and self.run.islower() else f'"{self.run}"'
+        run = self.run if self.run in RUNS else f'"{self.run}"'
         return f"{'deny ' if self.verdict == 'deny' else ''}must {run} before {what}"
 
 
@@ -62,7 +65,7 @@ def parse_check(line: str) -> PinCheck:
     glob, _, unless = found["glob"].partition(" unless ")
     run = found.groupdict().get("run") or ""
     is_quoted = run.startswith('"')
-    if not is_quoted and run and run not in ("tests", "lint", "types", "build"):
+    if not is_quoted and run and run not in RUNS:
         raise NoCheckError(f"{run}: quote the command, or say tests, lint, types or build.")
     return PinCheck(
         found["verdict"] or "ask",

@@ -65,6 +65,7 @@ def runs_of(line: str, folder: str, depth: int = 0) -> Iterator[RunCommand]:
             line_files[normpath(join(where, path))] = said
         run = RunCommand(_with_git_alias(words), where, command.written, command.given)
         yield run
+        yield from (run._replace(words=(name, *run.words)) for name in command.wrappers)
         if depth < _DEEPEST:
             yield from _runs_behind(run, line, line_files, depth)
 

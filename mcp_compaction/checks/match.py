@@ -230,7 +230,8 @@ def _match_words(globs: Sequence[str], run: RunCommand, line: str) -> MatchedPar
     if first.startswith("*"):
         if _only_names(run):
             return None
-        told = (*run.words, *run.written, *run.text.splitlines())
+        is_data = run.name in programs().beside  # what is printed into a file
+        told = (*run.words, *run.written, *(() if is_data else run.text.splitlines()))
         said = any(fnmatchcase(one, first) for word in told for one in _pieces(word))
         rest, operands = globs[1:], list(run.words)
         if not said:

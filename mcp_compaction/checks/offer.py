@@ -22,6 +22,7 @@ _BARE_PATH = re.compile(
 )
 _ENDING = re.compile(r"[\w-]\.\w{1,5}$")
 _HOST = re.compile(r"(?=.*[-.\d])[\w-]+(?:\.[\w-]+)*")
+_BARE_HOST = re.compile(r"(?=[\w.-]*\d)[A-Za-z]\w*(?:[-.]\w+)+")
 _OPTION = re.compile(r"--?[A-Za-z][\w-]*")
 _NEXT = re.compile(
     r"\s*(?:$|[.,;:!)?(]|(?:or|and|unless|without|directly|to|on|into|code|changes?|anything|work"
@@ -150,11 +151,9 @@ def _runs_in(texts: Sequence[str]) -> Iterator[str]:
         found = [name for name, one in _words().runs.items() if one.search(bare)]
         yield from found
         if not spans and not found:
-            line = re.search(
-                r"\brun\s+((?:npm|pnpm|yarn|make|cargo|just)(?:\s+[\w:-]+){1,2})", bare
-            )
-            if line:
-                yield line[1]
+            line = re.search(r"\brun\s+(?=(\S+))((?:\S+)(?:\s+(?!and\b|or\b)[\w:-]+){0,2})", bare)
+            if line and line[1] in _words().programs:
+                yield line[2]
 
 
 def _acts_in(text: str) -> Iterator[str]:
@@ -239,7 +238,8 @@ def _other_acts(text: str, verdict: str, *, has_acts: bool) -> Iterator[PinCheck
         r"\b(?:against|on|to|gegen|auf|contre|sur|contra|en|su|contro|на|к)\s+", text, re.I
     )
     if host and not has_acts and said.is_said["runs_it"].search(text):
-        for span in _spans(text[host.end() :]):
+        bare = _BARE_HOST.match(text, host.end())
+        for span in [*([bare[0]] if bare else []), *_spans(text[host.end() :])]:
             if _HOST.fullmatch(span) and not _is_path(span):
                 yield PinCheck(verdict, ("Bash",), f"*{span}*")
 

@@ -105,6 +105,11 @@ async def test_a_call_that_contains_what_a_lost_rule_forbids_is_quoted(chat: Cla
         ("Never use npm.", "pnpm install left-pad", False),
         ("Always run the tests before a commit.", "git commit -m x", False),
         ('Never delete "data/raw".', "rm -r data/raw/2024", True),
+        ("Never use rm -rf.", 'grep -rn "rm -rf" scripts/', False),
+        ("Never use --no-verify.", 'git commit -m "say why --no-verify is no way"', False),
+        ("Never run terraform apply or destroy.", "terraform plan", False),
+        ("Never run terraform apply or destroy.", "terraform destroy -auto-approve", True),
+        ("Never edit composer.lock.", "grep -n hash composer.lock", False),
     ],
 )
 async def test_a_rule_counts_as_broken_only_by_what_it_names(
@@ -117,6 +122,16 @@ async def test_a_rule_counts_as_broken_only_by_what_it_names(
     chat.call("Bash", "ok", command=command)
     (finding,) = await audited(chat.path)
     assert bool(finding.broken) is is_quoted
+
+
+async def test_what_the_user_has_named_since_is_allowed(tmp_path: Path) -> None:
+    chat = ClaudeChat(tmp_path)
+    chat.ask("Never run terraform apply.")
+    chat.compact("We talked.")
+    chat.ask("The freeze is over: terraform apply, please.")
+    chat.call("Bash", "ok", command="terraform apply")
+    (finding,) = await audited(chat.path)
+    assert not finding.broken
 
 
 async def test_reading_what_a_rule_protects_breaks_nothing(tmp_path: Path) -> None:

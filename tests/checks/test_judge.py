@@ -41,6 +41,7 @@ def verdicts(check: str, tool: str, given: Mapping[str, object], *deeds: Deed) -
         "remind mcp:github.create_issue: *",
         "must tests before Bash: git commit",
         'deny must "make check" before Bash: git push',
+        'must "pytest" before Bash: git commit',
     ],
 )
 def test_a_check_is_written_as_it_is_read(line: str) -> None:
@@ -53,6 +54,18 @@ def test_a_check_is_written_as_it_is_read(line: str) -> None:
 def test_a_line_that_is_no_check_is_refused_and_none_allows(line: str) -> None:
     with pytest.raises(NoCheckError):
         parse_check(line)
+
+
+def test_what_a_command_is_wrapped_in_is_known_too() -> None:
+    line = {"command": "cd /p && sudo -u postgres psql -c 'select 1'"}
+    assert verdicts("deny Bash: sudo", "Bash", line) == ["deny"]
+    assert verdicts("deny Bash: psql", "Bash", line) == ["deny"]
+
+
+def test_a_name_in_a_text_that_is_written_into_a_file_is_data() -> None:
+    text = "<<'EOF'\nprod-db-2 is not for us\nEOF"
+    assert verdicts("deny Bash: *prod-db-2*", "Bash", {"command": f"cat > notes.md {text}"}) == []
+    assert verdicts("deny Bash: *prod-db-2*", "Bash", {"command": f"psql {text}"}) == ["deny"]
 
 
 def test_what_is_excepted_passes() -> None:
