@@ -58,6 +58,11 @@ class Terminal:
             if not self._read_more():
                 os.write(self._screen, key.encode())
 
+    @property
+    def written(self) -> bytes:
+        """All that the program has written so far."""
+        return self._written
+
     def forget(self) -> None:
         """Look only at what is shown from now on."""
         self._written = b""
