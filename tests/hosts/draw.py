@@ -3,11 +3,13 @@
     pip install pyte
     MCP_COMPACTION_HOSTS=DIR python -m tests.hosts.draw
 
-What is drawn is what stood on the screen; only lines above the first prompt are left out.
+What is drawn is what stood on the screen: the pin on, without the digest below it, a toast that lay
+over both, and the host's spinner.
 """
 
 from __future__ import annotations
 
+import re
 import sys
 import tempfile
 from html import escape
@@ -30,11 +32,12 @@ TYPED = (
     ("Did one of the first two fail?", "No run failed."),
     ("/compact", "c1 compacted"),
     ("Where do migrations go?", "off limits"),
-    ("/window", "/window undo"),
+    ("/window", "looks into the archive"),
 )
 COLUMNS, ROWS = 140, 50  # of tests/hosts/terminal.py
 WIDTH, LINE = 956, 19
 
+_PASSING = re.compile(r"[✻✶✢✽·*] |  ⎿  Tip|  ⏵⏵")
 _STYLE = (
     'text{font:14px ui-monospace,SFMono-Regular,Menlo,Consolas,"DejaVu Sans Mono",monospace;'
     "white-space:pre}.text{fill:#e6e6e6}.user{fill:#9fc5ff}.dim{fill:#9a9a9a}.pin{fill:#ffd479}"
@@ -77,11 +80,14 @@ def shown_on(terminal: Terminal) -> list[str]:
 
 
 def trim(lines: list[str]) -> list[str]:
-    """The lines from the first prompt on, without empty ones in a row."""
-    start = next(number for number, line in enumerate(lines) if RULE[:30] in line)
-    kept: list[str] = []
-    for line in lines[start:]:
-        if line or (kept and kept[-1]):
+    """The lines from the pin on, without what comes and goes: a toast, a spinner, the digest."""
+    start = next(number for number, line in enumerate(lines) if "by user: " in line)
+    pinned = f"  p1 constraint, by user: {RULE}"
+    assert lines[start].startswith(pinned[:90]), lines[start]  # the toast lies over the rest
+    kept: list[str] = [pinned, "  …"]
+    ended = next(n for n, line in enumerate(lines) if n > start and line.startswith("● All six"))
+    for line in lines[ended - 1 :]:
+        if _PASSING.match(line) is None and (line or kept[-1]):
             kept.append(line[:108])
     return kept
 
