@@ -99,7 +99,7 @@ _SUMMARY = """\
 mcp-compaction keeps all that was said to an agent, and decides what of it the model still sees.
 
 usage: {program} COMMAND [options]
-       {program}            where a host starts it: serves the tools on stdio"""
+       {program}            at a terminal: how to begin; where a host starts it: serves the tools"""
 
 _START = """\
 plug it into a host:
@@ -173,24 +173,24 @@ def main(
 
 
 def help_text(program: str) -> str:
-    """The whole help: every command, the options they share, the exit codes."""
-    return f"{overview(program)}\n\n{_MORE.format(program=program)}"
-
-
-def overview(program: str) -> str:
-    """The commands and how to begin, on half a screen."""
+    """The whole help: every command, how to begin, the options they share, the exit codes."""
     width = max(map(len, COMMANDS))
     lines = [f"  {name:{width}}  {listed.help}" for name, listed in COMMANDS.items()]
     start = _START.format(program=program, entry=json.dumps(host_entry()))
-    return "\n".join([_SUMMARY.format(program=program), "", "commands:", *lines, "", start])
+    more = _MORE.format(program=program)
+    return "\n".join(
+        [_SUMMARY.format(program=program), "", "commands:", *lines, "", start, "", more]
+    )
 
 
 def _dispatch(
     argv: Sequence[str], screen: Screen, stdin: TextIO, environ: Mapping[str, str]
 ) -> int:
-    if not argv and stdin.isatty():
-        program = typed_command(environ.get("PATH"))
-        screen.say(f"{overview(program)}\n\nMore: {program} --help")
+    if not argv and stdin.isatty() and screen.is_terminal:
+        from mcp_compaction.cli.console.guide import guide
+
+        path = environ.get("PATH")
+        screen.say(guide(typed_command(path), path))
         return DONE
     name, *rest = argv or ("serve",)
     if name in ("-h", "--help", "help"):

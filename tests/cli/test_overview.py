@@ -7,15 +7,18 @@ import subprocess
 import sys
 from importlib import import_module
 from itertools import takewhile
+from pathlib import Path
 from pkgutil import iter_modules
 from typing import cast
 
 import pytest
 
 from mcp_compaction.cli import commands
+from mcp_compaction.cli.console.guide import HOSTS
 from mcp_compaction.cli.console.invocation import CommandModule, parser_of
 from mcp_compaction.cli.main import COMMANDS
 from mcp_compaction.core.policy import Policy
+from mcp_compaction.hosts.setup.hosts import known_setups
 from tests.cli.conftest import Shell
 
 HEAVY = ("aiosqlite", "anyio", "asyncio", "mcp", "pydantic", "tiktoken")
@@ -32,7 +35,9 @@ def loaded_after(argv: list[str]) -> list[str]:
         "import os, sys\n"
         "from mcp_compaction.cli.main import main\n"
         "sys.stdin.isatty = lambda: True\n"  # where it is none, a host calls
-        f"assert main({argv!r}, open(os.devnull, 'w'), sys.stderr, sys.stdin, {{}}) == 0\n"
+        "shown = open(os.devnull, 'w')\n"
+        "shown.isatty = lambda: True\n"
+        f"assert main({argv!r}, shown, sys.stderr, sys.stdin, {{}}) == 0\n"
         "print(*sys.modules, sep='\\n')"
     )
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
@@ -52,8 +57,26 @@ def test_a_command_loads_no_other_command() -> None:
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_every_command_stands_in_the_overview(name: str, shell: Shell) -> None:
-    assert f"  {name} " in shell.at_terminal().bare().out
     assert f"  {name} " in shell.bare("--help").out
+
+
+def test_a_person_is_told_which_hosts_are_here_and_what_to_type(
+    shell: Shell, tmp_path: Path
+) -> None:
+    codex = tmp_path / "codex"
+    codex.write_text("#!/bin/sh\n", encoding="utf-8")
+    codex.chmod(0o755)
+    said = shell.as_user().with_environ({"PATH": str(tmp_path)}).bare().out
+    assert " install codex\n" in said
+    assert " install claude-code" not in said
+    for name in ("demo", "audit", "doctor", "--help"):
+        assert f" {name}" in said
+    alone = shell.as_user().with_environ({"PATH": "/nowhere"}).bare().out
+    assert "Claude Code, Codex, opencode: none of them was found here" in alone
+
+
+def test_the_guide_names_only_hosts_whose_files_install_edits() -> None:
+    assert {host.name for host in known_setups() if host.is_edited}.issuperset(HOSTS)
 
 
 @pytest.mark.parametrize("name", COMMANDS)
