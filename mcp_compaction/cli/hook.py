@@ -12,7 +12,6 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
-from subprocess import DEVNULL, PIPE, Popen
 from threading import Timer
 from typing import IO, Any, Protocol, TextIO, cast
 
@@ -145,6 +144,8 @@ def _name_chat(host: str, event: str, told: dict[str, Any]) -> Iterator[str]:
 
 def _record_apart(argv: Sequence[str], told: dict[str, Any], environ: Mapping[str, str]) -> None:
     """Record in another process: the host reads nothing of it, and so need not wait."""
+    from subprocess import DEVNULL, PIPE, Popen  # which other events do without
+
     with Popen(
         (*_APART, *argv),
         stdin=PIPE,

@@ -13,9 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple, TextIO, cast
 
 from mcp_compaction.cli.console.repositories import leave_out_repository
 from mcp_compaction.cli.console.screen import Screen
-from mcp_compaction.cli.console.wording import for_person
 from mcp_compaction.errors import CompactionError, InputError, SettingsError, StoreError
-from mcp_compaction.program import complete, host_entry, typed_command
 
 if TYPE_CHECKING:
     from mcp_compaction.cli.console.invocation import CommandModule
@@ -163,6 +161,9 @@ def main(
         complaints.say("mcp-compaction: interrupted")
         return INTERRUPTED
     except CompactionError as error:
+        from mcp_compaction.cli.console.wording import for_person
+        from mcp_compaction.program import complete, typed_command
+
         program = typed_command(environ.get("PATH"))
         complaints.say(f"mcp-compaction: {complete(for_person(str(error)), program, {})}")
         return _code_of(error)
@@ -174,6 +175,8 @@ def main(
 
 def help_text(program: str) -> str:
     """The whole help: every command, how to begin, the options they share, the exit codes."""
+    from mcp_compaction.program import host_entry
+
     width = max(map(len, COMMANDS))
     lines = [f"  {name:{width}}  {listed.help}" for name, listed in COMMANDS.items()]
     start = _START.format(program=program, entry=json.dumps(host_entry()))
@@ -188,12 +191,15 @@ def _dispatch(
 ) -> int:
     if not argv and stdin.isatty() and screen.is_terminal:
         from mcp_compaction.cli.console.guide import guide
+        from mcp_compaction.program import typed_command
 
         path = environ.get("PATH")
         screen.say(guide(typed_command(path), path))
         return DONE
     name, *rest = argv or ("serve",)
     if name in ("-h", "--help", "help"):
+        from mcp_compaction.program import typed_command
+
         screen.say(help_text(typed_command(environ.get("PATH"))))
         return DONE
     if name == "--version":

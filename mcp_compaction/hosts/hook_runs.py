@@ -9,7 +9,6 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -26,12 +25,12 @@ class Run(NamedTuple):
     event: str
 
 
-@dataclass(slots=True)
 class RunNotes:
     """Notes the runs that one process hears of."""
 
-    environ: Mapping[str, str]
-    _noted: dict[str, float] = field(default_factory=dict[str, float])
+    def __init__(self, environ: Mapping[str, str]) -> None:
+        self._environ = environ
+        self._noted: dict[str, float] = {}
 
     def note(self, host: str, event: str) -> None:
         """Note that a hook of a host ran, once an hour."""
@@ -39,7 +38,7 @@ class RunNotes:
         if now - self._noted.get(host, -_EVERY) < _EVERY:
             return
         self._noted[host] = now
-        path = _path_of(self.environ, host)
+        path = _path_of(self._environ, host)
         with suppress(OSError):
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             path.write_text(" ".join(event.split())[:80], encoding="utf-8", errors="replace")

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import errno
 import os
-import random
 import sys
 import time
 from collections.abc import Generator, Iterator
@@ -42,10 +41,12 @@ _SHORTEST_PAUSE = 0.001
 
 def pauses() -> Iterator[float]:
     """The pauses between tries: ever shorter, so that whoever waits longest tries most."""
+    from random import uniform  # only who has to wait needs it
+
     pause = _FIRST_PAUSE
     while True:
         # Uneven, so that waiting processes do not keep meeting each other.
-        yield pause * random.uniform(0.5, 1.5)
+        yield pause * uniform(0.5, 1.5)
         pause = max(pause * 0.85, _SHORTEST_PAUSE)
 
 

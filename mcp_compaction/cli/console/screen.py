@@ -7,8 +7,6 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import TextIO
 
-from mcp_compaction.core.recall.terms import is_name
-
 _BOLD, _DIM, _PLAIN = "\x1b[1m", "\x1b[2m", "\x1b[0m"
 # Recorded text must not steer the terminal it is shown on; only our own styles pass.
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
@@ -77,6 +75,8 @@ class Screen:
 
 def _pattern_of(term: str) -> str:
     """A pattern for a word as the search finds it: `deploys` in `deployed`, `port` in `ports`."""
+    from mcp_compaction.core.recall.terms import is_name  # a hook does without
+
     if is_name(term):
         return re.escape(term)
     stem = _ENDING.sub("", term) if len(term) > _SHORT else term
