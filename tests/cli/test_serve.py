@@ -10,6 +10,7 @@ import sqlite3
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 from urllib.error import HTTPError
@@ -190,7 +191,13 @@ BAD_SETTINGS = {
 }
 
 
-@pytest.mark.parametrize("kind", BAD_SETTINGS)
+@pytest.mark.parametrize(
+    "kind",
+    [
+        kind if number == 0 else pytest.param(kind, marks=pytest.mark.thorough)
+        for number, kind in enumerate(BAD_SETTINGS)
+    ],
+)
 async def test_a_host_is_served_with_bad_settings_and_every_answer_says_so(
     kind: str, shell: Shell
 ) -> None:
@@ -274,12 +281,27 @@ def at_terminal(shell: Shell, *argv: str, typed: bytes = b"") -> tuple[int, str,
     return process.returncode, out, err
 
 
-def test_in_a_terminal_the_program_explains_itself(shell: Shell) -> None:
-    code, out, err = at_terminal(shell)
-    assert (code, err) == (0, "")
-    assert "plug it into a host:\n  " in out
-    assert f'"command": "{SCRIPT}"' in out
-    assert "More: mcp-compaction --help" in out
+def test_where_both_ends_are_a_terminal_the_program_is_a_guide(shell: Shell) -> None:
+    ours, theirs = pty.openpty()
+    with subprocess.Popen(
+        [SCRIPT], stdin=theirs, stdout=theirs, stderr=subprocess.PIPE, env=environ_of(shell)
+    ) as process:
+        os.close(theirs)
+        out = b""
+        with suppress(OSError):  # Linux says so when the program has left its terminal
+            while chunk := os.read(ours, 65_536):
+                out += chunk
+        os.close(ours)
+        assert process.stderr
+        assert (process.wait(), process.stderr.read()) == (0, b"")
+    assert b"to begin:" in out
+    assert b"mcp-compaction demo" in out
+
+
+def test_where_only_one_end_is_a_terminal_it_serves(shell: Shell) -> None:
+    code, out, err = at_terminal(shell, typed=b"\x04")
+    assert (code, out) == (0, "")
+    assert "serving on stdin and stdout" in err
 
 
 def test_in_a_terminal_serving_says_what_it_is(shell: Shell) -> None:
