@@ -12,6 +12,7 @@ CompactionError
 │   ├── StoreBusy              another process held the store past the deadline
 │   ├── LogMoved               others wrote to the same session meanwhile
 │   ├── StoreNewer             written by a newer version; left untouched
+│   ├── StoreEarly             made by a version before the first that was kept; left untouched
 │   ├── StoreDamaged           not a sound store; left untouched
 │   ├── StoreMoved             its file was removed or replaced while it was open
 │   ├── StoreFull              no room on the disk
@@ -74,6 +75,10 @@ class LogMoved(StoreError):
 
 class StoreNewer(StoreError):
     """The store was written by a newer version and was left untouched."""
+
+
+class StoreEarly(StoreError):
+    """The store was made by a version before the first that was kept, and was left untouched."""
 
 
 class StoreDamaged(StoreError):

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from pathlib import Path
 
+from mcp_compaction.errors import StoreEarly
 from mcp_compaction.store.connect import (
     APPLICATION_ID,
     SCHEMA_VERSION,
@@ -342,12 +344,39 @@ def open_migrated(
     connection = connect(path, deadline=deadline, newest=len(migrations), lock=lock)
     try:
         with store_errors(path):
-            if pragma(connection, "user_version") != len(migrations):
+            version = pragma(connection, "user_version")
+            if version != len(migrations):
+                _refuse_early(connection, path, migrations[: int(str(version))])
                 _migrate_locked(connection, path, deadline, lock, migrations)
     except BaseException:
         connection.close()
         raise
     return connection
+
+
+def _refuse_early(connection: sqlite3.Connection, path: Path, taken: Sequence[Migration]) -> None:
+    """Refuse a store whose tables are not those that its own steps make: the first two steps were
+    edited before they were frozen."""
+    with closing(sqlite3.connect(":memory:")) as made:
+        for step in taken:
+            step(made)
+        if taken and _columns_of(made) != _columns_of(connection):
+            raise StoreEarly(
+                f"{path} was made by an early version whose tables this one cannot read; nothing "
+                "was changed. Move the file away, and a new store is begun; the transcripts of "
+                "your hosts can be read again: mcp-compaction import"
+            )
+
+
+def _columns_of(connection: sqlite3.Connection) -> dict[str, list[str]]:
+    tables = connection.execute(
+        "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'passage%'"
+        " AND name NOT LIKE 'sqlite%'"
+    ).fetchall()
+    return {
+        name: [row[1] for row in connection.execute(f"PRAGMA table_info({name})")]
+        for (name,) in tables
+    }
 
 
 def _migrate_locked(

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from given_store import NOW, answered, batch, called, damage, here, matching, opened, rows, said
 
+from mcp_compaction.errors import StoreEarly
 from mcp_compaction.store.schema import MIGRATIONS
 
 pytestmark = pytest.mark.anyio
@@ -124,3 +125,18 @@ async def test_a_store_of_an_earlier_version_is_searched_and_goes_on(
         found = await store.messages_of_calls(here(1), ("c1", "c2", "c3"))
         assert found == ((2, 3, 8), (9,), ())
     assert damage(path) == []
+
+
+@pytest.mark.parametrize("name", ["early-1a", "early-1b", "early-2"])
+async def test_a_store_from_before_the_steps_were_frozen_is_refused_with_the_way_out(
+    name: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "store.db"
+    with closing(sqlite3.connect(path)) as connection:
+        connection.executescript((FROZEN / f"{name}.sql").read_text(encoding="utf-8"))
+    path.chmod(0o600)
+    before = rows(path, "SELECT * FROM message"), rows(path, "PRAGMA user_version")
+    with pytest.raises(StoreEarly, match=r"nothing was changed. Move the file away"):
+        async with opened(path):
+            pass
+    assert (rows(path, "SELECT * FROM message"), rows(path, "PRAGMA user_version")) == before
