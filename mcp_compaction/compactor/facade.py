@@ -144,6 +144,14 @@ class Compactor:
         """Append what is not yet known; answers with the number of each message, in order."""
         return await recording.record(self._work, info, came, after, via)
 
+    async def is_recorded(self, info: SessionInfo) -> bool:
+        """Whether what is said in a session is kept; the user may have turned that off."""
+        return not await recording.is_off(self._work, info)
+
+    async def switch_recording(self, info: SessionInfo, is_on: bool) -> None:
+        """Keep what is said in a session from now on, or nothing of it."""
+        await recording.switch(self._work, info, is_on)
+
     async def has_hearsay(self, info: SessionInfo) -> bool:
         """Whether a session has words in the user's role that the host has not told of yet."""
         return bool(await self._store.hearsay(info.id))

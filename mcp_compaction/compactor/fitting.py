@@ -31,6 +31,7 @@ from mcp_compaction.compactor.recording import (
     PreparedMessages,
     append,
     batch_of,
+    check_is_on,
     note_model,
     note_report,
     prepare,
@@ -90,6 +91,7 @@ class _Given(NamedTuple):
 
 async def fit(work: Workspace, info: SessionInfo, sent: Any, options: FitOptions) -> Fitted:
     """Record what is new of a history, and give what should be sent in its place."""
+    await check_is_on(work, info)
     given = await work.threads.run(_read, sent, options.prints, options.joins)
     recorded, history = await _record(work, info, given, options)
     reading = await work.read_window(info)
@@ -159,6 +161,7 @@ async def record_history(
 
     Gives our count of the window; None where it has to be read, since not only messages are new.
     """
+    await check_is_on(work, info)
     given = _read(sent, options.prints)  # which are known: it takes less than a thread's start
     _, history = await _record(work, info, given, options)
     work.histories.keep(info.id, history)
@@ -180,6 +183,7 @@ def _is_of(history: KnownHistory, window: Session) -> bool:
 
 async def record_answer(work: Workspace, info: SessionInfo, answer: JsonObject) -> Recorded:
     """Record what a model answered, and what it reported, before the caller sends it back."""
+    await check_is_on(work, info)
     histories = work.histories.of(info.id)
     shape, messages = messages_of_answer(answer, histories[0].shape if histories else None)
     secrets = await known_secrets(work, info)

@@ -8,13 +8,14 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from mcp_compaction.compactor.events import RECORDING
 from mcp_compaction.compactor.following import follow_history
 from mcp_compaction.compactor.masking import known_secrets, note_secrets
 from mcp_compaction.compactor.workspace import MOST_ROWS, Workspace, scope_of
 from mcp_compaction.core.text.refs import number_of
 from mcp_compaction.core.text.repeats import KnownSecret, KnownSecrets
 from mcp_compaction.core.text.secrets import redact
-from mcp_compaction.errors import StoreError
+from mcp_compaction.errors import InputError, StoreError
 from mcp_compaction.formats import Incoming, IncomingMessage
 from mcp_compaction.formats.identity import content_hash
 from mcp_compaction.formats.prepare import (
@@ -51,6 +52,27 @@ class PreparedMessages(NamedTuple):
     memory_tokens: int = 0
 
 
+async def is_off(work: Workspace, info: SessionInfo) -> bool:
+    """Whether the user wants nothing more of a chat to be kept."""
+    said = await work.store.events(info.id, RECORDING)
+    return bool(said) and said[-1].detail == "off"
+
+
+async def check_is_on(work: Workspace, info: SessionInfo) -> None:
+    """Refuse to keep what the user asked not to have kept."""
+    if await is_off(work, info):
+        raise InputError(
+            f"recording is off for {info.name}; nothing was kept. To turn it on again: "
+            "mcp-compaction set --record on"
+        )
+
+
+async def switch(work: Workspace, info: SessionInfo, is_on: bool) -> None:
+    """Keep what is said in a chat from now on, or nothing of it."""
+    detail = "on" if is_on else "off"
+    await work.store.add_event(info.id, Event(name=RECORDING, at=work.now(), detail=detail))
+
+
 async def record(
     work: Workspace, info: SessionInfo, came: Incoming, after: str | None, via: Via
 ) -> Recorded:
@@ -58,6 +80,7 @@ async def record(
 
     Via `tool`: an agent handed it over, so that it is only the agent's word who said what.
     """
+    await check_is_on(work, info)
     if via == "tool":
         came = came.model_copy(update={"messages": _without_ids(came.messages)})
     prepared = await work.threads.run(prepare, work, came, await known_secrets(work, info))
@@ -141,7 +164,10 @@ async def record_transcript(
     mark: Mark | None,
     events: tuple[Event, ...],
 ) -> Recorded:
-    """Append a piece of a transcript, at most as many messages as one transaction may take."""
+    """Append a piece of a transcript, at most as many messages as one transaction may take; where
+    recording is off it is passed over, and never read again."""
+    if await is_off(work, info):
+        came = Incoming(messages=())
     prepared = await work.threads.run(prepare, work, came, await known_secrets(work, info))
     ready = prepared.messages
     batch = await batch_of(work, info, prepared, via)

@@ -6,7 +6,14 @@ from collections import Counter
 from collections.abc import Sequence
 
 from mcp_compaction.compactor.driving import drive
-from mcp_compaction.compactor.events import FALLBACK, MASKED, REGRET, count_recalls, paid_in
+from mcp_compaction.compactor.events import (
+    FALLBACK,
+    MASKED,
+    RECORDING,
+    REGRET,
+    count_recalls,
+    paid_in,
+)
 from mcp_compaction.compactor.offering import suggest
 from mcp_compaction.compactor.progress import ignore_progress
 from mcp_compaction.compactor.results import Regret, Stats
@@ -15,6 +22,7 @@ from mcp_compaction.core.excerpts.paging import wanted_excerpts
 from mcp_compaction.core.window.fill import pressure
 from mcp_compaction.model import Ask, Event, Session
 
+_NOT_COUNTED = (MASKED, REGRET, RECORDING)
 _MOST_SUGGESTED = 5  # rules to pin
 
 
@@ -22,7 +30,7 @@ async def stats_of(work: Workspace, session: Session) -> Stats:
     """The statistics of a loaded session; they cost a plan of its whole window."""
     fill = await work.threads.run(work.fill_of, session)
     events = await work.store.events(session.info.id)
-    counts = Counter(event.name for event in events if event.name not in (MASKED, REGRET))
+    counts = Counter(event.name for event in events if event.name not in _NOT_COUNTED)
     dry_run = Ask(reason="stats", dry_run=True)
     return Stats(
         info=session.info,

@@ -120,6 +120,11 @@ class Policy(Value):
         default=False, description="Whether to act 10 points earlier and keep one recent turn less."
     )
 
+    ask_before_resume: bool = Field(
+        default=False,
+        description="Whether the agent is to wait for the user after a compaction; NEXT says so.",
+    )
+
     # What stays
     keep_first_request: bool = Field(
         default=True, description="Whether the first request stays in the head."

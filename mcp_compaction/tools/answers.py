@@ -68,6 +68,11 @@ def is_budget_line(text: str) -> bool:
     return _BUDGET_LINE.fullmatch(text) is not None
 
 
+RECORDING_OFF = (
+    "recording is off for this chat: nothing that is said from now on is kept, until "
+    'record_messages(messages={"record": true}) or mcp-compaction set --record on. Tell the user.'
+)
+RECORDING_ON = "recording is on: what is said from now on is kept. Tell the user."
 NOT_KEPT = "not kept in the window, which is the host's to fill; here it is once:"
 
 

@@ -66,11 +66,14 @@ Keep = Annotated[bool, Field(description="Refs stay in view.")]
 Detail = Annotated[Literal["brief", "full"], Field(description="full: outline.")]
 
 CompactionRef = Annotated[str, Field(description="The compaction, e.g. c4.")]
-ForceRestore = Annotated[bool, Field(description="Even over the window.")]
+ForceRestore = Annotated[bool, Field(description="Even if too large.")]
 
 Messages = Annotated[
     list[Any] | dict[str, Any],
-    Field(description="Messages, or a request body {system, tools, task, memory, messages}."),
+    Field(
+        description="Messages, or a body {system, tools, task, memory, messages}; "
+        "{record: false}: keep no more."
+    ),
 ]
 After = Annotated[str | None, Field(description="Ref they follow.")]
 
@@ -129,20 +132,20 @@ class ContextStats(Arguments):
 
 
 class UnpinConstraint(Arguments):
-    """Release a pin; a user's pin needs the user."""
+    """Release a pin; a user's needs the user."""
 
     ref: PinRef
 
 
 class RestoreContext(Arguments):
-    """Undo a compaction and all after it; what was said since stays."""
+    """Undo a compaction and all after it; later words stay."""
 
     ref: CompactionRef
     force: ForceRestore = False
 
 
 class RecordMessages(Arguments):
-    """Append messages to the log, for loops without hooks; returns their refs in order."""
+    """Append messages to the log, for loops without hooks; returns refs."""
 
     messages: Messages
     after: After = None

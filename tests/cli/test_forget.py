@@ -167,3 +167,53 @@ def test_a_digest_that_quotes_a_twin_is_clean_when_the_twin_is_forgotten(shell: 
     ran = shell.as_user()("forget", "tax", "m2", stdin=b"yes\nyes\n")
     assert ran.code == 0
     assert left(shell) == 0
+
+
+SAID = (
+    ("user", "The hotel in Lisbon was 412 EUR.", 3),
+    ("assistant", "Noted: hotel in Lisbon, 412 EUR.", 3),
+    ("user", "Sort the receipts.", 4),
+    ("user", "Add the hotel in Lisbon of autumn.", 11),
+)
+DATED = json_lines(
+    [
+        {"role": role, "content": text, "timestamp": f"2026-{month:02}-15T10:00:00Z"}
+        for role, text, month in SAID
+    ]
+)
+
+
+def test_messages_are_forgotten_by_words_and_day_after_a_list(shell: Shell) -> None:
+    chat = shell.folder / "chat.jsonl"
+    chat.write_bytes(DATED)
+    shell.done("record", str(chat), "--session", "trip")
+    wish = ("forget", "trip", "--matching", "Hotel in  lisbon", "--before", "2026-10-01")
+    asked = shell(*wish)
+    assert asked.code == 2
+    assert asked.err.endswith("pass --yes to do it.\n")
+    ran = shell.at_terminal()(*wish, stdin=b"yes\n")
+    assert ran.out.startswith("m1  2026-03-15 10:00  user: The hotel in Lisbon was 412 EUR.\nm2  ")
+    assert "Forget m1, m2 of session trip?" in ran.out
+    assert "removed: 2 messages" in ran.out
+    left = shell.done("recall", "hotel", "Lisbon")
+    assert "of autumn" in left
+    assert "412" not in left
+    assert "m3" in shell.done("recall", "receipts")
+
+
+@pytest.mark.parametrize(
+    ("wish", "said"),
+    [
+        (("--matching", "x", "--yes"), "say what to forget"),
+        (("tax-2026", "m1", "--before", "2026-10-01"), "pass SESSION alone"),
+        (("tax-2026", "--matching", "no such words"), "nothing was forgotten"),
+        (("tax-2026", "--before", "soon"), "is no time"),
+    ],
+)
+def test_what_picks_no_message_forgets_none(
+    wish: tuple[str, ...], said: str, recorded: Shell
+) -> None:
+    ran = recorded("forget", *wish)
+    assert ran.code == 2
+    assert said in ran.err
+    assert recorded.done("sessions").startswith("tax-2026")

@@ -41,3 +41,17 @@ def test_only_a_session_that_is_there_is_set(shell: Shell) -> None:
     assert "mcp-compaction record" in shell("set", "--complexity", "epic").err
     shell.done("record", "--session", "tax-2026", stdin=CHAT)
     assert "no session 'no'" in shell("set", "--session", "no", "--complexity", "epic").err
+
+
+def test_a_chat_whose_recording_is_off_keeps_nothing_until_it_is_on(shell: Shell) -> None:
+    shell.done("record", "--session", "tax-2026", stdin=CHAT)
+    said = shell.done("set", "--record", "off")
+    assert "recording is off: nothing that is said here is kept" in said
+    secret = json.dumps({"role": "user", "content": "Between us: the offer is 5,000."}).encode()
+    ran = shell("record", "--session", "tax-2026", stdin=secret)
+    assert ran.code == 2
+    assert "recording is off for tax-2026; nothing was kept." in ran.err
+    assert b"Between us" not in (shell.home / "store.db").read_bytes()
+    assert "recording is off" not in shell.done("set", "--record", "on")
+    shell.done("record", "--session", "tax-2026", stdin=secret)
+    assert "Between us" in shell.done("recall", "offer")

@@ -424,3 +424,23 @@ async def test_what_a_command_printed_is_never_the_users_and_its_arguments_are(
         assert taken.session is not None
         wishes = [await compactor.pin(taken.session, one, by="agent") for one in (KIND, FORGED)]
     assert [one.pin.author for one in wishes] == ["user", "agent"]
+
+
+async def test_what_a_chat_says_while_recording_is_off_is_never_recorded(tmp_path: Path) -> None:
+    transcript = found_in(make_home(tmp_path / "home"), "claude-code")[0]
+    written = transcript.path.read_bytes()
+    lines = written.splitlines(keepends=True)
+    half, most = len(lines) // 2, len(lines) - 1
+    async with compactor_in(tmp_path) as compactor:
+        transcript.path.write_bytes(b"".join(lines[:half]))
+        first = await record(compactor, transcript)
+        (info, *_) = await compactor.sessions(None)
+        await compactor.switch_recording(info, False)
+        transcript.path.write_bytes(b"".join(lines[:most]))
+        assert (await record(compactor, transcript)).new == 0
+        await compactor.switch_recording(info, True)
+        assert (await record(compactor, transcript)).new == 0
+        transcript.path.write_bytes(written)
+        last = await record(compactor, transcript)
+        kept = (await compactor.find(info.project, info.name)).messages
+    assert kept == first.new + last.new

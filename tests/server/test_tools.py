@@ -99,6 +99,20 @@ async def test_the_four_core_tools_stand_alone_when_asked(tmp_path: Path, era: E
         assert [tool.name for tool in (await chat.client.list_tools()).tools] == core + management
 
 
+async def test_an_agent_that_is_told_to_stops_recording_the_chat(tmp_path: Path) -> None:
+    secret = [{"role": "user", "content": "Between us: the offer is 5,000."}]
+    async with talk(tmp_path) as chat:
+        await chat.say("record_messages", messages=LONG[:4], session="loop")
+        said = await chat.say("record_messages", messages={"record": False}, session="loop")
+        assert said.startswith("recording is off for this chat: nothing that is said from now on")
+        refused = await chat.call("record_messages", messages=secret, session="loop")
+        assert refused.is_error
+        assert "Between us" not in await chat.say("recall_archived", query="offer", session="loop")
+        await chat.say("record_messages", messages={"record": True}, session="loop")
+        await chat.say("record_messages", messages=secret, session="loop")
+        assert "Between us" in await chat.say("recall_archived", query="offer", session="loop")
+
+
 async def test_descriptions_do_not_command_and_annotations_are_true(tmp_path: Path) -> None:
     async with talk(tmp_path) as chat:
         for tool in (await chat.client.list_tools()).tools:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from argparse import ArgumentParser
 from collections.abc import Iterator, Sequence
+from datetime import datetime
 
 from mcp_compaction.cli.console.arguments import add_store
 from mcp_compaction.cli.console.asking import is_person, says_yes
@@ -15,11 +16,20 @@ from mcp_compaction.cli.console.twins import (
     refs_by_session,
     where_twins_stand,
 )
+from mcp_compaction.cli.console.wording import describe_moment
+from mcp_compaction.core.log.content import words_of
+from mcp_compaction.core.text.words import fold, one_line
 from mcp_compaction.core.wording import plural
 from mcp_compaction.errors import InputError, UnknownRef, UnknownSession
 from mcp_compaction.gateway.keeping import forget_substitutes
+from mcp_compaction.model import Message
 from mcp_compaction.ports import Forgotten, Scope, Twins
 from mcp_compaction.program import as_typed
+from mcp_compaction.tools.answers import start_of
+from mcp_compaction.tools.reading import parse_time
+
+_PAGE = 500  # messages read at a time
+_SHOWN = 70  # characters of each in the list
 
 DESCRIPTION = """\
 Remove messages, a session or a whole project so that no byte of it is left. Other messages that
@@ -29,6 +39,7 @@ EXAMPLES = (
     "forget tax-2026",
     "forget tax-2026 m42 --yes",
     "forget tax-2026 m42 m57",
+    'forget tax-2026 --matching "hotel in Lisbon" --before 2026-10-01',
     "forget --project --yes",
 )
 
@@ -44,6 +55,10 @@ def add_arguments(parser: ArgumentParser) -> None:
         const="",
         help="with SESSION: the project it is in; without: forget this whole project",
     )
+    parser.add_argument("--matching", metavar="TEXT", help="only messages of SESSION with this")
+    parser.add_argument(
+        "--before", metavar="DATE", help="only messages of SESSION said before it, as 2026-10-01"
+    )
     parser.add_argument("--yes", action="store_true", help="do not ask")
     add_store(parser)
 
@@ -53,7 +68,12 @@ async def run(call: Invocation) -> int:
     args = call.args
     if args.session is None and args.project is None:
         raise InputError("say what to forget: SESSION, SESSION REF, or --project for all of it.")
+    is_picked = args.matching is not None or args.before is not None
+    if is_picked and (args.session is None or args.refs):
+        raise InputError("--matching and --before pick messages of a session: pass SESSION alone.")
     async with open_place(call) as place:
+        if is_picked:
+            args.refs = await _pick(call, place)
         what, scope = await _find_target(place, args.refs)
         twins = await find_twins(place, args.refs)
         if not (args.yes or _is_confirmed(call, what, twins, place.project)):
@@ -74,6 +94,35 @@ async def run(call: Invocation) -> int:
         if twins.found:
             await _tell_twins(call, place, twins)
     return 0
+
+
+async def _pick(call: Invocation, place: OpenedPlace) -> list[str]:
+    """The messages of a session that hold a text and were said before a day, shown in a list."""
+    info = await place.session()
+    before, wanted = parse_time(call.args.before), fold(call.args.matching or "")
+    found: list[Message] = []
+    for start in range(1, info.messages + 1, _PAGE):
+        span = f"m{start}..m{min(start + _PAGE - 1, info.messages)}"
+        originals = await place.compactor.originals(info, span)
+        found += [o.message for o in originals if _is_meant(o.message, wanted, before)]
+    if not found:
+        raise InputError(f"no message of {info.name} is so; nothing was forgotten.")
+    if not call.args.json:
+        for message in found:
+            when = describe_moment(message.at) if message.at else "no date"
+            said = one_line(_text_of(message))
+            call.screen.say(f"{message.ref}  {when}  {message.role}: {start_of(said, _SHOWN)}")
+    return [message.ref for message in found]
+
+
+def _is_meant(message: Message, wanted: str, before: datetime | None) -> bool:
+    if before is not None and (message.at is None or message.at >= before):
+        return False
+    return wanted in fold(_text_of(message))
+
+
+def _text_of(message: Message) -> str:
+    return "\n".join(map(words_of, message.parts))
 
 
 async def _find_target(place: OpenedPlace, refs: Sequence[str]) -> tuple[str, Scope]:

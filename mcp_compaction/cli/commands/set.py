@@ -18,6 +18,7 @@ Changes: what is named, for this session alone; the settings hold for all others
 EXAMPLES = (
     "set --session tax-2026 --complexity epic",
     "set --session tax-2026 --agent-profile deliberative --window 1000000",
+    "set --session tax-2026 --record off",
     "set --session tax-2026",
 )
 
@@ -25,6 +26,9 @@ EXAMPLES = (
 def add_arguments(parser: ArgumentParser) -> None:
     """Declare the arguments."""
     add_traits(parser)
+    parser.add_argument(
+        "--record", choices=("on", "off"), help="off: nothing more of this chat is kept"
+    )
     add_session(parser)
     add_place(parser)
 
@@ -34,11 +38,16 @@ async def run(call: Invocation) -> int:
     given = typed_traits(call)
     async with open_place(call) as place:
         info = await set_traits(place.compactor, await place.session(), given)
+        if call.args.record is not None:
+            await place.compactor.switch_recording(info, call.args.record == "on")
+        is_recorded = await place.compactor.is_recorded(info)
         fill = await place.compactor.fill(info)
     if call.args.json:
-        call.screen.write_json(info.model_dump(mode="json"))
+        call.screen.write_json({**info.model_dump(mode="json"), "is_recorded": is_recorded})
         return 0
     call.screen.say(f"{call.screen.bold(info.name)}: {_describe_traits(info)}")
+    if not is_recorded:
+        call.screen.say("recording is off: nothing that is said here is kept")
     call.screen.say(fill_line(fill, call.screen))
     return 0
 

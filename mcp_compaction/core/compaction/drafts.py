@@ -11,11 +11,15 @@ from mcp_compaction.core.digest.check.draft import check_draft, strip_unsupporte
 from mcp_compaction.core.digest.check.source import knowledge_of_author, rules_in_force
 from mcp_compaction.core.digest.check.strip import Stripped
 from mcp_compaction.core.digest.extract import extract, memory_lines, must_keep
-from mcp_compaction.core.digest.fit import join, mark_older
+from mcp_compaction.core.digest.fit import DigestSections, join, mark_older
 from mcp_compaction.core.digest.parse import parse_digest
 from mcp_compaction.core.log.conversation import has_conversation
 from mcp_compaction.core.log.index import index_of
-from mcp_compaction.model import Ask, Draft, Session, SummaryRequest
+from mcp_compaction.model import Ask, Draft, Item, Session, SummaryRequest
+
+_WAIT: DigestSections = (
+    ("NEXT", (Item(text="wait for the user: ask before you resume", must_stay=True),)),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +35,7 @@ def request_for(
     block: SpanBlock, memory: str | None, inputs: Inputs, is_newest: bool
 ) -> SummaryRequest:
     """The request for a draft that shall stand for a span."""
-    messages = block.messages
+    messages, waits = block.messages, inputs.policy.ask_before_resume
     later = tuple(m for m in inputs.messages if m.seq > messages[-1].seq)
     return SummaryRequest(
         first=messages[0].seq,
@@ -39,7 +43,7 @@ def request_for(
         messages=messages,
         must_keep=join(
             mark_older(must_keep(messages, inputs.plan_ref), inputs.overtaken),
-            memory_lines(memory),
+            join(memory_lines(memory), _WAIT if is_newest and waits else ()),
         ),
         index=index_of(messages, inputs.found, later),
         earlier=tuple(m for m in inputs.messages if m.seq < messages[0].seq),

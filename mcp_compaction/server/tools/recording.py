@@ -34,6 +34,11 @@ async def record_messages(
     """Answer a call of the tool: record, and give the refs in order."""
     state = state_of(ctx)
     state.check_records()
+    if isinstance(messages, dict) and isinstance(wish := messages.get("record"), bool):
+        info, _ = await state.session(ctx, session, "make")
+        await (await state.compactor()).switch_recording(info, wish)
+        told = answers.RECORDING_ON if wish else answers.RECORDING_OFF
+        return await reply(ctx, info, told, asked=session)
     loop = _read_loop(messages)
     came = await state.threads.run(read_incoming, messages)
     if loop is not None and loop.reported_tokens is not None:

@@ -37,6 +37,7 @@ from mcp_compaction.model import (
     Sections,
     Session,
     ShownRecord,
+    Strategy,
     SummaryRequest,
     Text,
     ToolResult,
@@ -906,6 +907,16 @@ def test_where_size_forbids_it_the_phrases_of_a_doubt_are_named() -> None:
     assert 'm2 "Wait", "Let me reconsider", "Perhaps", "let me verify"' in kept_words(
         compress(session, SMALL)
     )
+
+
+@pytest.mark.parametrize("strategy", ["summarize", "archive"])
+def test_where_it_is_set_next_says_to_wait_for_the_user(strategy: Strategy) -> None:
+    session = session_of([user("Mend the limiter."), *chatter(40)])
+    asking = SMALL.model_copy(update={"ask_before_resume": True})
+    for policy, is_told in ((SMALL, False), (asking, True)):
+        (digest, *_) = done(compress(session, policy, force=True, strategy=strategy)).digests[::-1]
+        lines = [item.text for item in digest.items("NEXT")]
+        assert ("wait for the user: ask before you resume" in lines) is is_told
 
 
 def test_a_task_that_the_user_says_is_done_leaves_an_older_digest() -> None:
