@@ -13,7 +13,7 @@ from mcp_compaction.core.policy import Policy
 from mcp_compaction.counters.o200k import best_counter
 from mcp_compaction.formats import Incoming
 from mcp_compaction.model import SessionInfo
-from mcp_compaction.ports import SessionKey, TokenCounter
+from mcp_compaction.ports import SessionKey, Store, TokenCounter
 from mcp_compaction.store.connect import store_path
 from mcp_compaction.store.sqlite import open_store
 from mcp_compaction.summarizers.extractive import ExtractiveSummarizer
@@ -35,9 +35,14 @@ async def temporary_store() -> AsyncGenerator[Compactor]:
 
 async def open_at(folder: Path) -> Compactor:
     """A compactor on the store in that folder."""
+    return open_on(await open_store(store_path(folder)))
+
+
+def open_on(store: Store) -> Compactor:
+    """A compactor on a store that is open."""
     return Compactor(
         Collaborators(
-            store=await open_store(store_path(folder)),
+            store=store,
             summarizer=ExtractiveSummarizer(),
             counter=counter(),
             clock=SystemClock(),

@@ -14,7 +14,7 @@ from mcp_compaction.core.recall.terms import keys_of
 from mcp_compaction.model import Digest
 from mcp_compaction.store.columns import encodable
 from mcp_compaction.store.passages import StoredPassage, texts_of_digest
-from mcp_compaction.store.postgres.database import Tx, plain
+from mcp_compaction.store.postgres.database import Row, Tx, plain
 
 KEYS_FROM = 1 << 15  # a place from which on it is one among the keys, not in the text
 _REBUILT_AT_ONCE = 2_000
@@ -146,36 +146,52 @@ async def insert_digest(tx: Tx, session: int, project: str, digest: Digest, at: 
 
 async def delete(tx: Tx, session: int, kind: str, number: int) -> None:
     """Make the texts of a message, digest or pin unfindable."""
-    values = {"session": session, "kind": kind, "number": number}
-    await tx.run(
-        "DELETE FROM posting USING passage WHERE posting.owner = %(owner)s"
-        " AND passage.owner = %(owner)s AND passage.session = %(session)s"
-        " AND passage.kind = %(kind)s AND passage.number = %(number)s"
-        " AND posting.session = passage.session AND posting.passage = passage.id",
-        **values,
-    )
-    await tx.run(
+    rows = await tx.all(
         "DELETE FROM passage WHERE owner = %(owner)s AND session = %(session)s"
-        " AND kind = %(kind)s AND number = %(number)s",
-        **values,
+        " AND kind = %(kind)s AND number = %(number)s RETURNING id, text",
+        session=session,
+        kind=kind,
+        number=number,
+    )
+    # By their terms, which the one index of the postings begins with.
+    await tx.run(
+        "DELETE FROM posting USING unnest(%(terms)s::text[], %(ids)s::bigint[])"
+        " AS gone (term, id) WHERE posting.owner = %(owner)s AND posting.term = gone.term"
+        " AND posting.session = %(session)s AND posting.passage = gone.id",
+        **await _terms_of_rows(rows),
+        session=session,
     )
 
 
 async def delete_session(tx: Tx, session: int) -> None:
     """Make all texts of a session unfindable, but for its pins, which may outlive it."""
-    # Those that stay are not in the session any more.
-    for table, column in (("posting", "passage"), ("passage", "id")):
-        await tx.run(
-            f"UPDATE {table} SET session = 0 WHERE owner = %(owner)s AND session = %(session)s"
-            f" AND {column} IN (SELECT id FROM passage WHERE owner = %(owner)s AND kind = 'p'"
-            " AND session IN (0, %(session)s))",
-            session=session,
-        )
+    rows = await tx.all(
+        "UPDATE passage SET session = 0 WHERE owner = %(owner)s AND session = %(session)s"
+        " AND kind = 'p' RETURNING id, text",
+        session=session,
+    )
+    await tx.run(
+        "UPDATE posting SET session = 0 FROM unnest(%(terms)s::text[], %(ids)s::bigint[])"
+        " AS kept (term, id) WHERE posting.owner = %(owner)s AND posting.term = kept.term"
+        " AND posting.session = %(session)s AND posting.passage = kept.id",
+        **await _terms_of_rows(rows),
+        session=session,
+    )
     for table in ("posting", "passage"):
         await tx.run(
             f"DELETE FROM {table} WHERE owner = %(owner)s AND session = %(session)s",
             session=session,
         )
+
+
+async def _terms_of_rows(rows: Sequence[Row]) -> dict[str, object]:
+    """The terms of some passages, each beside its passage."""
+    texts = [row["text"].decode() for row in rows]
+    postings = await anyio.to_thread.run_sync(postings_of, texts)
+    return {
+        "terms": [posting.term for posting in postings],
+        "ids": [rows[posting.text]["id"] for posting in postings],
+    }
 
 
 async def rebuild(tx: Tx) -> None:

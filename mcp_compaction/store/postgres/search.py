@@ -244,6 +244,14 @@ def _match_of(row: Row) -> Match:
     )
 
 
+_PLACES = (
+    "SELECT posting.session, posting.passage, posting.term, posting.places"
+    " FROM unnest(%(of)s::bigint[], %(passages)s::bigint[]) AS likely (session, passage)"
+    " JOIN posting ON posting.owner = %(owner)s AND posting.session = likely.session"
+    " AND posting.passage = likely.passage"
+)
+
+
 async def find_phrase(
     tx: Tx, phrase: Phrase, sessions: list[int] | None, limit: int = SCANNED, upto: int = 1 << 16
 ) -> list[Place]:
@@ -263,19 +271,19 @@ async def find_phrase(
     sure = sorted({*before, *(() if phrase.is_start else (last,))})
     rarest = await _find_rarest(tx, sure, sessions)
     likely = await find_phrase(tx, Phrase((rarest,)), sessions)
-    rows = await tx.all(
-        "SELECT posting.session, posting.passage, posting.term, posting.places"
-        " FROM unnest(%(of)s::bigint[], %(passages)s::bigint[]) AS likely (session, passage)"
-        " JOIN posting ON posting.owner = %(owner)s AND posting.session = likely.session"
-        " AND posting.passage = likely.passage"
-        " AND (posting.term = ANY(%(terms)s) OR (posting.term >= %(low)s"
-        " AND posting.term <= %(high)s))",
-        of=[place.session for place in likely],
-        passages=[place.passage for place in likely],
-        terms=sure,
-        low=last,
-        high=last + _LAST_SIGN if phrase.is_start else last,
-    )
+    keys = {
+        "of": [place.session for place in likely],
+        "passages": [place.passage for place in likely],
+    }
+    # Term by term, so that each is looked up by the one index there is.
+    rows = await tx.all(f"{_PLACES} AND posting.term = ANY(%(terms)s)", **keys, terms=sure)
+    if phrase.is_start:
+        rows += await tx.all(
+            f"{_PLACES} AND posting.term >= %(low)s AND posting.term <= %(high)s",
+            **keys,
+            low=last,
+            high=last + _LAST_SIGN,
+        )
     held: dict[Place, dict[str, set[int]]] = {}
     for row in rows:
         places = {place for place in unpack_places(row["places"]) if place < upto}
