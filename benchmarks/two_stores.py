@@ -50,7 +50,7 @@ async def open_both(folder: Path, address: str) -> dict[str, Compactor]:
     folder.mkdir(parents=True, exist_ok=True)
     stores: dict[str, Store] = {
         "SQLite": await open_file(store_path(folder)),
-        "PostgreSQL": await open_rows(address, f"bench-{uuid4().hex}"),
+        "PostgreSQL": await open_rows(address, f"b{uuid4().hex[:5]}"),
     }
     return {name: open_on(store) for name, store in stores.items()}
 
@@ -170,7 +170,7 @@ def record_some(place: str, number: int) -> float:
 
     async def run() -> float:
         if place.startswith("postgres"):
-            compactor = open_on(await open_rows(place, f"bench-{uuid4().hex}"))
+            compactor = open_on(await open_rows(place, f"b{uuid4().hex[:5]}"))
         else:
             Path(place).mkdir(parents=True, exist_ok=True)
             compactor = open_on(await open_file(store_path(Path(place))))
