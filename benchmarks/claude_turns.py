@@ -1,10 +1,11 @@
 """Forty turns in the real Claude Code with our module, against a scripted model.
 
-    MCP_COMPACTION_HOSTS=FOLDER python benchmarks/claude_turns.py [--only alone within person]
+    MCP_COMPACTION_HOSTS=FOLDER python benchmarks/claude_turns.py [--only alone within person …]
 
 Prints the sizes of requests before and after each compaction, what was refused, how often the host
 asked for a summary, how often the pin stands in each request, and whether all that was said is
-recorded once. About a minute for each of the three ways; FOLDER as tests/hosts/install.sh makes it.
+recorded once. One to three minutes for each of the four ways, the person's in tmux; FOLDER as
+tests/hosts/install.sh makes it.
 """
 
 from __future__ import annotations
@@ -34,12 +35,10 @@ from tests.hosts.live_mod import (
     messages_of,
     read,
     size_of,
-    type_in,
 )
 from tests.hosts.scripted_model import DROPS_EVERYTHING, ScriptedModel, Step, serve_model
 
 TURNS = 40
-ASKS_SUBAGENT = 7
 TASK = "Look into the annex."  # a subagent's
 _PICTURE = base64.b64decode(
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
@@ -71,13 +70,12 @@ def steps_of(turn: int, project: Path) -> list[Step]:
     match turn:
         case 0:
             steps = [PIN, first]
-        case _ if turn == ASKS_SUBAGENT:
+        case 7:
             wish = {"description": "look", "prompt": TASK, "subagent_type": "general-purpose"}
             ask = Step(tool="Agent", arguments={**wish, "run_in_background": False})
-            steps = [ask, read(100), read(101), Step("The annex is empty."), first]
+            steps = [ask, first]
         case 11:
-            picture = Step(tool="Read", arguments={"file_path": str(project / "picture.png")})
-            steps = [picture, first]
+            steps = [look_at_picture(project), first]
         case 20:
             steps = [first, COMPRESS, read(102), read(103)]
         case 30:
@@ -87,6 +85,11 @@ def steps_of(turn: int, project: Path) -> list[Step]:
         case _:
             steps = [first]
     return [*steps, Step(answer_of(turn))]
+
+
+def look_at_picture(project: Path) -> Step:
+    """Read a file that is no text."""
+    return Step(tool="Read", arguments={"file_path": str(project / "picture.png")})
 
 
 def is_main(request: str) -> bool:
@@ -105,11 +108,15 @@ class Watching(ScriptedModel):
     def __init__(self) -> None:
         super().__init__()
         self.summaries = 0
+        self.of_subagent = [read(100), read(101), Step("The annex is empty.")]
         self.late_servers = 0  # requests with other tools than the one before: ours came late
         self._tools = ""
 
     def next_step(self, body: dict[str, Any]) -> Step:
-        """The next step; requests for summaries are counted."""
+        """The next step; requests for summaries are counted, a subagent has steps of its own."""
+        if self.of_subagent and TASK in texts_in(body["messages"][0]) and body.get("tools"):
+            self.requests.append(json.dumps(body, ensure_ascii=False))
+            return self.of_subagent.pop(0)
         step = super().next_step(body)
         self.summaries += step.text == DROPS_EVERYTHING
         return step
@@ -185,38 +192,96 @@ def play_alone(host: ModdedClaude, model: Watching) -> None:
     host.run(*turns(38, 39), "/clear", *turns(39, 40), resume=session)
 
 
+class Person:
+    """Who sits before the host, and looks at its screen."""
+
+    def __init__(self, host: ModdedClaude, model: Watching) -> None:
+        self.host, self.model = host, model
+        self.terminal = host.open_in_tmux()
+        self.terminal.wait_for("/effort")
+        self.terminal.wait_until(lambda: any(host.plugin.glob(".views/*.json")))
+
+    def do(self, first: int, last: int) -> None:
+        """Have some turns done, and wait for the end of each."""
+        for turn in range(first, last):
+            steps = steps_of(turn, self.host.project)
+            if "plan" in self.host.flags:  # there a person is asked about each command
+                steps = [look_at_picture(self.host.project), steps[-1]]
+            self.model.add(*steps)
+            self.terminal.type(prompt_of(turn))
+            self.terminal.wait_for(answer_of(turn))
+            self.wait()
+
+    def wait(self) -> None:
+        """Wait until the host waits."""
+        self.terminal.wait_until(lambda: not self._is_at_work())
+
+    def _is_at_work(self) -> bool:
+        screen = self.terminal.show()[-3_000:]
+        return "esc to interrupt" in screen or "ompacting" in screen
+
+    def compact(self, words: str = "") -> None:
+        """Type /compact, and wait until the host has noted it."""
+        before = self._count_commands()
+        self.terminal.type(f"/compact{words}")
+        self.terminal.wait_until(lambda: self._count_commands() > before)
+        self.wait()
+
+    def _count_commands(self) -> int:
+        files = (self.host.folder / "home/.claude/projects").rglob("*.jsonl")
+        return sum(one.read_text("utf-8").count("/compact</command-name>") for one in files)
+
+    def take_back(self, turns: int) -> None:
+        """Go back before the last turns."""
+        self.terminal.type("/rewind")
+        self.terminal.wait_for("Enter to continue")
+        self.terminal.press(*["Up"] * turns)
+        self.terminal.press("Enter")
+        self.terminal.wait_for("1. Restore conversation")
+        self.terminal.press("Enter")
+        self.terminal.wait_until(lambda: "Restore conversation" not in self.terminal.show())
+        self.terminal.press("C-u")  # the prompt is there again, to be changed
+
+    def leave(self) -> None:
+        """End the host as a person does."""
+        self.terminal.type("/exit")
+        self.terminal.wait_until(lambda: not self.terminal.is_there())
+
+
 def play_with_person(host: ModdedClaude, model: Watching) -> None:
     """Forty turns of a person at a terminal."""
-    terminal = host.open()
-
-    def say(text: str, seen: str) -> None:
-        terminal.forget()
-        type_in(terminal, text)
-        terminal.wait_for(seen)
-
-    def do(first: int, last: int) -> None:
-        for turn in range(first, last):
-            # There the host runs a subagent behind the person's back, and asks for other steps.
-            steps = steps_of(turn if turn != ASKS_SUBAGENT else 8, host.project)
-            model.add(*steps[:-1], Step(answer_of(turn)))
-            say(prompt_of(turn), answer_of(turn))
-
+    asks = ["--permission-mode", "default"]  # else the host has its service look at some calls
+    host.flags = asks
+    person = Person(host, model)
     try:
-        terminal.wait_for("/effort")
-        do(0, 15)
-        say("/compact the errors", "compacted:")
-        do(15, 24)
+        person.do(0, 15)
+        person.compact(" the errors")
+        person.do(15, 24)
         for _ in range(3):
-            say("/compact", "compact")
-        do(24, 40)
+            person.compact()
+        person.do(24, 33)
+        person.leave()
+        host.flags = ["--continue", *asks]
+        person = Person(host, model)
+        person.do(33, 36)
+        person.take_back(2)
+        person.do(36, 37)
+        person.leave()
+        host.flags = ["--continue", "--permission-mode", "plan"]
+        person = Person(host, model)
+        person.do(37, 39)
+        person.terminal.type("/clear")
+        person.do(39, 40)
+        person.leave()
     finally:
-        terminal.close()
+        person.terminal.close()
 
 
 WAYS: dict[str, tuple[Callable[[ModdedClaude, Watching], None], dict[str, str]]] = {
     "alone": (play_alone, {}),
     "within": (play_alone, WITHIN_TURNS),
     "person": (play_with_person, {}),
+    "person-within": (play_with_person, WITHIN_TURNS),
 }
 
 

@@ -60,6 +60,12 @@ class Tmux:
         self.wait_for(f"❯ {text}")
         self.press("Enter")
 
+    def is_there(self) -> bool:
+        """Whether the program runs."""
+        command = ["tmux", "-L", self._name, "has-session"]
+        return subprocess.run(command, check=False, capture_output=True).returncode == 0
+
     def close(self) -> None:
         """End the program, as by closing the window."""
-        self._run("kill-server")
+        if self.is_there():
+            self._run("kill-server")
