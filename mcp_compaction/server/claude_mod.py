@@ -325,7 +325,7 @@ class ClaudeMod:
         tokens, limit = body.get("tokens"), chat.limit
         net = self._state.settings.policy.safety_threshold_percent
         is_full = isinstance(tokens, int) and limit is not None and 100 * tokens >= net * limit
-        return {"compact": chat.is_changed or is_full}
+        return {"compact": chat.is_changed or chat.wants_whole or is_full}
 
     async def _compact(self, chat: _Chat, body: dict[str, Any]) -> JsonObject | None:
         """What stands after a compaction; None: the host compacts by itself."""
@@ -364,9 +364,12 @@ class ClaudeMod:
         if transcript is None or not await self._state.threads.run(
             was_compacted_by_host, transcript
         ):
-            return {"text": _NOT_COMPACTED, "compact": False}
+            return {"text": _NOT_COMPACTED}
         chat.wants_whole = True
-        return {"text": "All that was said comes back with the next /compact.", "compact": True}
+        when = (
+            "/compact, or when the next turn ends" if chat.is_interactive else "the next /compact"
+        )
+        return {"text": f"All that was said comes back with {when}."}
 
     async def _make_whole(
         self,
@@ -619,7 +622,7 @@ class ClaudeMod:
             compactor = await self._state.compactor()
             info = await self._record(compactor, chat)
         except CompactionError as error:
-            return {"text": str(error), "compact": False}
+            return {"text": str(error)}
         if info is None:
             return {"text": "nothing of this chat is recorded yet"}
         tokens = body.get("tokens")

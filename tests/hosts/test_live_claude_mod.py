@@ -25,6 +25,7 @@ from tests.hosts.live_mod import (
     without_marks,
 )
 from tests.hosts.scripted_model import ScriptedModel, Step, serve_model
+from tests.hosts.tmux import Tmux, needs_tmux
 
 pytestmark = needs_hosts
 
@@ -201,3 +202,78 @@ def test_what_the_host_compacted_three_times_comes_back_when_its_user_asks(tmp_p
             assert sentence in last
         assert "line 50 of report 1" in last
         assert '"type": "thinking"' not in last  # so that nothing in it is bound to what was
+
+
+@needs_tmux
+def test_a_person_who_resumes_such_a_chat_has_it_back_with_a_compaction(tmp_path: Path) -> None:
+    reads = [step for n in range(3) for step in (read(n), Step("read"))]
+    with serve_model(ScriptedModel(Step("hello"), *reads, Step("still here"))) as model:
+        host = ModdedClaude(tmp_path, model)
+        host.plug_in()
+        module = host.plugin / "hooks/register.jsx"
+        ours = module.read_bytes()
+        module.write_text("export const register = (", "utf-8")  # the host compacts by itself
+        turns = [turn for n in range(3) for turn in (f"Read report {n}.", "/compact")]
+        session = host.run(RULE_NOT_PINNED, *turns)
+        module.write_bytes(ours)
+        host.flags = ["--resume", session]
+        refused = len(model.unbound)  # before, where tools came late
+        terminal = host.open_in_tmux()
+        try:
+            terminal.wait_for("/effort")
+            terminal.wait_until(lambda: any(host.plugin.glob(".views/*.json")))
+            terminal.type("/uncompact")
+            terminal.wait_for("comes back with /compact, or when the next turn ends")
+            terminal.type("/compact")
+            terminal.wait_for("messages back")
+            terminal.type("And now?")
+            terminal.wait_for("still here")
+        finally:
+            terminal.close()
+        last = model.requests[-1]
+        assert not problems(messages_of(last), "anthropic")
+        for sentence in (RULE_NOT_PINNED, *(f"Read report {n}." for n in range(3)), "And now?"):
+            assert sentence in last
+        assert len(model.unbound) == refused
+
+
+@needs_tmux
+def test_a_pin_whose_words_are_taken_back_is_in_the_next_request_and_once_later(
+    tmp_path: Path,
+) -> None:
+    wish = {"reason": "read", "force": True, "target_percent": 0.3}
+    compress = Step(tool="compress_context", arguments=wish)
+    with serve_model(ScriptedModel(Step("Hello."), PIN, read(0), Step("It is pinned."))) as model:
+        terminal = ModdedClaude(tmp_path, model).open_in_tmux()
+
+        def say(text: str, *steps: Step) -> str:
+            model.add(*steps)
+            terminal.type(text)
+            terminal.wait_for(steps[-1].text)
+            return model.requests[-1]
+
+        try:
+            terminal.wait_for("/effort")
+            for text, answer in (("Hi.", "Hello."), (RULE, "It is pinned.")):
+                terminal.type(text)
+                terminal.wait_for(answer)
+            take_back(terminal)
+            assert say("Go on.", Step("I go on.")).count(PINNED) == 1
+            assert RULE not in model.requests[-1].replace(PINNED, "")
+            say("Read them.", *(read(n) for n in range(1, 6)), compress, Step("Read they are."))
+            terminal.wait_for("c1 compacted")
+            assert say("And now?", Step("Now nothing.")).count(PINNED) == 1
+        finally:
+            terminal.close()
+        check(model)
+
+
+def take_back(terminal: Tmux) -> None:
+    """Have the host go back before the last prompt."""
+    terminal.type("/rewind")
+    terminal.wait_for("Enter to continue")
+    terminal.press("Up", "Enter")
+    terminal.wait_for("1. Restore conversation")
+    terminal.press("Enter")
+    terminal.wait_until(lambda: "Restore conversation" not in terminal.show())
+    terminal.press("C-u")  # the prompt is there again, to be changed

@@ -473,7 +473,8 @@ async def test_what_the_host_compacted_away_comes_back_when_its_user_asks(tmp_pa
             host.compact_by_host("This session is being continued. We talked.")
         host.type("What is next?")
         _, told = await ask(place, "/claude/uncompact", session=SESSION)
-        assert told["compact"]
+        assert told["text"] == "All that was said comes back with the next /compact."
+        assert (await ask(place, "/claude/turn", session=SESSION))[1] == {"compact": True}
         view = await host.compact(place, limit_tokens=500_000)
         assert "messages back" in view["note"]
         said = host.tell()
@@ -503,7 +504,7 @@ async def test_a_chat_that_the_host_has_not_compacted_stays_as_it_is(tmp_path: P
         host.type(RULE)
         host.answer("Understood.")
         _, told = await ask(place, "/claude/uncompact", session=SESSION)
-        assert not told["compact"]
+        assert told["text"].startswith("Claude Code has compacted nothing of this chat")
         assert "/window undo" in told["text"]
 
 

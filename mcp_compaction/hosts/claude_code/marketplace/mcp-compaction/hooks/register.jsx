@@ -280,10 +280,7 @@ export const register = (on) => {
 
   on('command.run', { command: 'uncompact' }, async ($) => {
     try {
-      const told = await ask($, 'uncompact', {}, COMPACT_MS);
-      if (!told.compact || !now.isInteractive) return { text: told.text };
-      await $.session.compact();
-      return { text: now.shown.last };
+      return await ask($, 'uncompact', {}, COMPACT_MS);
     } catch {
       return { text: 'mcp-compaction: its server is not there yet; nothing was changed. Try it again in a moment.' };
     }
