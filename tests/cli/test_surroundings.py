@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from mcp_compaction.hosts.claude_code import surroundings
-from mcp_compaction.hosts.claude_code.surroundings import RUN, Surroundings, look_around
+from mcp_compaction.hosts.claude_code.surroundings import RUN, WITHOUT, Surroundings, look_around
 from mcp_compaction.hosts.hook_runs import RunNotes
+from mcp_compaction.hosts.trouble import state_folder
 from tests.cli.conftest import Shell
 from tests.hosts.given_hosts import claude_line, write_chat
 
@@ -100,6 +102,21 @@ def test_doctor_says_what_is_at_work_and_why(shell: Shell) -> None:
         [claude_line(1, "Hello.", version="2.1.325").replace(": ", ":")],
     )
     assert "the module is at work" in shell.done(*doctor)
+
+
+def test_doctor_says_that_the_module_broke_after_it_had_worked(shell: Shell) -> None:
+    shell.done("install", "claude-code")
+    RunNotes(shell.environ).note("claude-code", "SessionStart")
+    RunNotes(shell.environ).note(RUN, "a chat")
+    then = (state_folder(shell.environ) / f"ran-{RUN}").stat().st_mtime
+    RunNotes(shell.environ).note(WITHOUT, "Stop")
+    without = state_folder(shell.environ) / f"ran-{WITHOUT}"
+    os.utime(without, (then + 60, then + 60))
+    broken = "hooks are at work: the module ran last 20"
+    assert broken in (told := shell.done("doctor", "--no-server"))
+    assert "but not in the turn of 20" in told
+    os.utime(without, (then - 60, then - 60))  # it has run since
+    assert "the module is at work, last 20" in shell.done("doctor", "--no-server")
 
 
 def test_a_plugin_that_its_user_has_switched_off_stays_off(shell: Shell) -> None:

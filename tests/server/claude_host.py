@@ -264,7 +264,7 @@ async def claude_talk(
     """A server that Claude Code has started from our plugin, its chat, and the server's address."""
     home = folder / "home"
     views = folder / "plugin/.views"
-    views.parent.mkdir(exist_ok=True)
+    views.parent.mkdir(parents=True, exist_ok=True)
     environ = {
         "HOME": str(home),
         "MCP_COMPACTION_VIEWS": str(views),

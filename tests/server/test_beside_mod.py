@@ -9,7 +9,7 @@ import pytest
 from mcp import Client
 
 from mcp_compaction.core.log.pinned import PINNED_LABEL
-from mcp_compaction.hosts.claude_code.surroundings import RUN
+from mcp_compaction.hosts.claude_code.surroundings import RUN, WITHOUT
 from mcp_compaction.hosts.events import TOOL
 from mcp_compaction.hosts.hook_runs import read_run
 from mcp_compaction.hosts.trouble import read_trouble
@@ -47,6 +47,22 @@ async def test_hooks_of_a_chat_that_the_module_serves_show_nothing_but_what_it_d
             assert told == "{}"
         assert (await tell(talk, host, "PostCompact")).startswith("mcp-compaction: c1 ")
         assert "1 pin kept" in await tell(talk, host, "PostCompact")
+
+
+async def test_a_turn_of_which_the_module_tells_nothing_is_noted_for_doctor(tmp_path: Path) -> None:
+    environ = {"HOME": str(tmp_path / "home")}
+    async with claude_talk(tmp_path) as (talk, host, place):
+        host.type(RULE)
+        await tell(talk, host, "UserPromptSubmit")
+        assert read_run(environ, WITHOUT) is None  # the module may be about to tell of it
+        await tell(talk, host, "Stop")
+        assert read_run(environ, WITHOUT) is not None
+    async with claude_talk(tmp_path / "with") as (talk, host, place):
+        environ = {"HOME": str(tmp_path / "with/home")}
+        host.type(RULE)
+        await ask(place, "/claude/append", session=SESSION)
+        await tell(talk, host, "Stop")
+        assert read_run(environ, WITHOUT) is None
 
 
 async def test_a_run_of_the_module_and_what_it_left_to_the_host_are_noted_for_doctor(

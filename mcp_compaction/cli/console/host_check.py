@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from mcp_compaction.cli.console.setup import describe_installed
 from mcp_compaction.core.wording import plural
 from mcp_compaction.errors import InputError
-from mcp_compaction.hosts.claude_code.surroundings import RUN, Surroundings, look_around
+from mcp_compaction.hosts.claude_code.surroundings import RUN, WITHOUT, Surroundings, look_around
 from mcp_compaction.hosts.hook_runs import Run, read_run
 from mcp_compaction.hosts.setup.hosts import HostSetup, Scope, known_setups
 from mcp_compaction.hosts.setup.installing import Installed, SetupFolders, find_installed
@@ -87,6 +87,12 @@ def _describe_module(around: Surroundings, place: SetupFolders) -> str:
         return f"hooks are at work: {why}"
     if last is None:
         return "hooks are at work: the module has not run yet"
+    without = read_run(place.environ, WITHOUT)
+    if without is not None and without.at > last.at:
+        return (
+            f"hooks are at work: the module ran last {_write_moment(last)}, but not in the turn of "
+            f"{_write_moment(without)}; `claude --debug-file FILE` writes why it was not loaded"
+        )
     return f"the module is at work, last {_write_moment(last)}"
 
 

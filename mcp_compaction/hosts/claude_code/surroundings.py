@@ -20,6 +20,9 @@ from mcp_compaction.hosts.transcripts.claude_code import NAME
 RUN: Final = "claude-code-mod"
 """The name by which a run of the module is noted."""
 
+WITHOUT: Final = "claude-code-without-mod"
+"""The name by which a turn is noted of which the module told nothing."""
+
 SINCE: Final = (2, 1, 287)
 """The first version of the host that loads modules by default."""
 

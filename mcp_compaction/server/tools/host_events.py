@@ -12,9 +12,11 @@ from mcp.types import CallToolResult, TextContent
 from pydantic import Field
 
 from mcp_compaction.errors import CompactionError
+from mcp_compaction.hosts.claude_code.surroundings import WITHOUT
 from mcp_compaction.hosts.events import hooked_hosts, keys_of_models
 from mcp_compaction.hosts.handling import HookAnswer, HostEvent
 from mcp_compaction.hosts.hook_runs import seconds_allowed
+from mcp_compaction.hosts.transcripts.claude_code import NAME as CLAUDE_CODE
 from mcp_compaction.server.state import State, state_of
 from mcp_compaction.server.tools.replying import Ctx
 from mcp_compaction.tools.arguments import Arguments
@@ -68,6 +70,8 @@ async def host_event(
     )
     state.follow_chat(host, session_id)
     state.note_run(host, event)
+    if host == CLAUDE_CODE and event == "Stop" and not state.mod.is_at_work(session_id):
+        state.note_run(WITHOUT, event)
     text = await _handle_in_time(state, told)
     return CallToolResult(content=[TextContent(type="text", text=text or _nothing(state, told))])
 
