@@ -7,12 +7,12 @@ then (setting `checks_fail`).
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
 from mcp_compaction.checks.file import note_held, read_rules, rules_for, take_once
-from mcp_compaction.checks.judge import HeldCall, judge
+from mcp_compaction.checks.judge import Deed, HeldCall, is_green, judge
 from mcp_compaction.checks.match import Call
 from mcp_compaction.checks.record import deeds_in
 
@@ -71,7 +71,7 @@ def bite(host: str, told: Mapping[str, Any], home: Path, root: str = "") -> str:
     arguments = cast("dict[str, Any]", given)
     where = str(arguments.get("workdir") or arguments.get("cwd") or folder)
     call = Call(str(told.get("tool_name") or ""), arguments, where, root or folder)
-    held = judge(call, rules, lambda: deeds_in(str(told.get("transcript_path") or "")))
+    held = judge(call, rules, lambda: _deeds_of(told))
     call_id = str(told.get("tool_use_id") or told.get("call_id") or "")
     first = _first_in_force(held, home, host, session, call_id)
     if first is None:
@@ -81,6 +81,16 @@ def bite(host: str, told: Mapping[str, Any], home: Path, root: str = "") -> str:
     if verdict == "ask" and not shape.asks:
         verdict = "deny"
     return json.dumps(shape.answer(shape.event, verdict, text))
+
+
+def _deeds_of(told: Mapping[str, Any]) -> Iterator[Deed]:
+    """The calls before this one, as the host tells of them, or as its transcript does."""
+    if "deeds" not in told:
+        yield from deeds_in(str(told.get("transcript_path") or ""))
+        return
+    for one in reversed(cast("list[dict[str, Any]]", told["deeds"])):
+        green = is_green(bool(one.get("failed")), str(one.get("output") or ""))
+        yield Deed(str(one.get("tool")), dict(one.get("given") or {}), green)
 
 
 def _first_in_force(

@@ -1,14 +1,17 @@
 // mcp-compaction for opencode: the model reads what our view shows, and our tools know their chat.
 // Whatever fails, opencode goes on with its own messages. No dependencies.
-import { mkdtempSync, readFileSync, rmSync } from "node:fs"
-import { tmpdir } from "node:os"
+import { spawn } from "node:child_process"
+import { existsSync, mkdtempSync, readFileSync, rmSync } from "node:fs"
+import { homedir, tmpdir } from "node:os"
 import { join } from "node:path"
 
 const TOOLS = /(^|_)(compress_context|context_stats|pin_constraint|unpin_constraint|recall_archived|restore_context|record_messages)$/
 const FIRST_MS = 5000 // that the first view may take: the server has just been started
+const CHECK_MS = 3000
+const MOST_DEEDS = 200 // calls that are remembered of a chat, for what must run before
 const BESIDE = new Set(["title", "summary", "compaction"]) // agents that have a window of their own
 
-export const Compaction = async () => {
+export const Compaction = async ({ directory } = {}) => {
   const folder = mkdtempSync(join(tmpdir(), "mcp-compaction-")) // for this user alone
   const place = join(folder, "views.json")
   process.on("exit", () => rmSync(folder, { recursive: true, force: true }))
@@ -25,6 +28,31 @@ export const Compaction = async () => {
     } catch {
       return null
     }
+  }
+
+  let program = null // the words that start ours, and the file with the checks of pins
+  const deeds = new Map() // what was called, by chats
+  const reminders = new Map() // by calls
+
+  const verdictOn = (told) => new Promise((resolve) => { // whatever fails, the call goes on
+    const [first, ...rest] = [...program.words, "hook", "opencode", "PreToolUse", "--home", program.home]
+    const process = spawn(first, rest, { stdio: ["pipe", "pipe", "ignore"], timeout: CHECK_MS })
+    let said = ""
+    process.stdout.on("data", (data) => (said += data))
+    process.on("error", () => resolve(null))
+    process.on("close", () => {
+      try { resolve(JSON.parse(said)) } catch { resolve(null) }
+    })
+    process.stdin.on("error", () => {})
+    process.stdin.end(JSON.stringify(told))
+  })
+
+  const check = async (input, args) => {
+    if (!program || !existsSync(join(program.home, "checks", "rules.json"))) return
+    const told = { session_id: input.sessionID, cwd: directory, tool_name: input.tool, tool_input: args }
+    const held = await verdictOn({ ...told, tool_use_id: input.callID, deeds: deeds.get(input.sessionID) ?? [] })
+    if (held?.verdict === "remind") reminders.set(input.callID, held.text)
+    else if (held) throw new Error(held.text)
   }
 
   const make = (model, entry, number) => {
@@ -57,8 +85,12 @@ export const Compaction = async () => {
   return {
     config: async (config) => { // our server, which opencode starts, writes its address there
       for (const server of Object.values(config.mcp ?? {}))
-        if (server.command?.some((word) => word.includes("mcp-compaction")))
+        if (server.command?.some((word) => word.includes("mcp-compaction"))) {
+          const data = process.env.XDG_DATA_HOME || join(homedir(), ".local", "share")
+          const named = server.environment?.MCP_COMPACTION_HOME || process.env.MCP_COMPACTION_HOME
+          program = { words: server.command, home: named || join(data, "mcp-compaction") }
           server.environment = { ...server.environment, MCP_COMPACTION_VIEWS: place }
+        }
     },
     "experimental.chat.messages.transform": async (_, output) => {
       const session = output.messages[0]?.info.sessionID
@@ -73,6 +105,15 @@ export const Compaction = async () => {
     },
     "tool.execute.before": async (input, output) => {
       if (TOOLS.test(input.tool) && !output.args.session) output.args.session = "opencode:" + input.sessionID
+      await check(input, output.args)
+    },
+    "tool.execute.after": async (input, output) => {
+      const { exit } = output.metadata ?? {}
+      const deed = { tool: input.tool, given: input.args ?? {}, failed: exit !== undefined && exit !== 0 }
+      const known = deeds.get(input.sessionID) ?? []
+      deeds.set(input.sessionID, [...known, { ...deed, output: String(output.output ?? "").slice(-2000) }].slice(-MOST_DEEDS))
+      if (reminders.has(input.callID)) output.output = `${output.output}\n${reminders.get(input.callID)}`
+      reminders.delete(input.callID)
     },
     "chat.params": async (input) => {
       const size = input.model?.limit?.context
