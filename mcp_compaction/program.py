@@ -53,7 +53,7 @@ def installed_command() -> tuple[str, ...]:
         if script.stem == PROGRAM and script.is_absolute() and script.is_file():
             return (str(script),)
     # -P: nothing is imported from the working directory.
-    return (sys.executable, "-P", "-c", "from mcp_compaction.cli.main import run; run()")
+    return (sys.executable, "-P", "-c", "from mcp_compaction.cli.entry import run; run()")
 
 
 def lasting_command() -> tuple[str, ...]:

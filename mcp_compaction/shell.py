@@ -70,14 +70,38 @@ class Programs(NamedTuple):
     before_subcommand: dict[str, frozenset[str]]
 
 
+_tables: dict[str, dict[str, Any]] = {}  # by their names
+
+
+def read_table(name: str) -> dict[str, Any]:
+    """A file of the lexicon as it is."""
+    if name not in _tables:
+        import tomllib
+
+        _tables[name] = tomllib.loads(_place_of(name).read_text(encoding="utf-8"))
+    return _tables[name]
+
+
+def _place_of(name: str) -> Path:
+    # Not by importlib.resources, which takes a hook longer than all else.
+    return Path(__file__).with_name("lexicon") / name
+
+
+def stamp_of(name: str) -> list[int]:
+    """What tells a file of the lexicon from an earlier one."""
+    found = _place_of(name).stat()
+    return [found.st_size, found.st_mtime_ns]
+
+
+def take_table(name: str, table: dict[str, Any]) -> None:
+    """Take a file of the lexicon as it was read before: a hook has no time for TOML."""
+    _tables.setdefault(name, table)
+
+
 @cache
 def programs() -> Programs:
     """The table of programs."""
-    import tomllib
-
-    # Not by importlib.resources, which takes a hook longer than all else.
-    source = Path(__file__).with_name("lexicon").joinpath("tools.toml").read_text(encoding="utf-8")
-    table: dict[str, list[str] | dict[str, list[str]]] = tomllib.loads(source)["programs"]
+    table: dict[str, list[str] | dict[str, list[str]]] = read_table("tools.toml")["programs"]
     return Programs(**{name: _as_sets(entry) for name, entry in table.items()})
 
 

@@ -16,11 +16,13 @@ from typing import Any, Final, NamedTuple, cast
 from mcp_compaction.checks.check import NoCheckError, parse_check
 from mcp_compaction.checks.globs import is_below
 from mcp_compaction.checks.judge import HeldCall, Rule
+from mcp_compaction.shell import read_table, stamp_of, take_table
 
 FOLDER: Final = "checks"
 RULES: Final = "rules.json"
 _MOST_BYTES = 2**18  # of notes; then the older half goes
 _ONCE_SECONDS = 600.0
+_TABLES = ("tools.toml", "checks.toml")  # which go with the rules
 
 
 class UnreadableRulesError(Exception):
@@ -55,7 +57,8 @@ def write_rules(home: Path, rules: Iterable[Rule]) -> None:
     fresh = path.with_name(f"{RULES}.{os.getpid()}")
     descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-        json.dump({"version": 1, "rules": told}, file, ensure_ascii=False)
+        tables = {name: [stamp_of(name), read_table(name)] for name in _TABLES}
+        json.dump({"version": 1, "rules": told, "tables": tables}, file, ensure_ascii=False)
     fresh.replace(path)
 
 
@@ -69,6 +72,9 @@ def read_rules(home: Path) -> list[Rule]:
         raise UnreadableRulesError(str(error)) from error
     try:
         told: Any = json.loads(text)
+        for name, (stamp, table) in told.get("tables", {}).items():
+            if name in _TABLES and stamp == stamp_of(name):
+                take_table(name, table)
         return [_rule_of(cast("dict[str, Any]", one)) for one in told["rules"]]
     except (ValueError, TypeError, KeyError) as error:
         raise UnreadableRulesError(str(error)) from error

@@ -70,6 +70,7 @@ def judge(
     """What the rules say of a call, the strictest first; `deeds`: the calls before it, the newest
     first."""
     held: list[HeldCall] = []
+    call = call._replace(read={})
     for rule in rules:
         for check in rule.checks:
             here = call._replace(root=rule.project or call.root)
@@ -95,14 +96,14 @@ def _was_run(run: str, call: Call, deeds: Iterable[Deed]) -> bool:
     for deed in deeds:
         if deed.is_green and _runs(globs, deed, call):
             return True
-        made = Call(deed.tool, deed.given, call.folder, call.root)
+        made = Call(deed.tool, deed.given, call.folder, call.root, {})
         if kind_of(deed.tool) in ("write", "edit") or find_match(_WRITES, made) is not None:
             return False
     return False
 
 
 def _runs(globs: Iterable[str], deed: Deed, call: Call, *, before_own: bool = False) -> bool:
-    made = Call(deed.tool, deed.given, call.folder, call.root)
+    made = Call(deed.tool, deed.given, call.folder, call.root, {})
     if kind_of(deed.tool) != "run":
         return False
     for line in lines_of(made):

@@ -27,6 +27,10 @@ UNREAD = re.compile(r"[$`]")
 """The signs of a word that only the run will know."""
 
 
+ReadLines = dict[tuple[str, str], "tuple[RunCommand, ...]"]
+"""Lines that were read for one call, with their folders: a script may say another thing later."""
+
+
 class RunCommand(NamedTuple):
     """One command that a line runs; without words: a text that may run anything."""
 
@@ -41,9 +45,15 @@ class RunCommand(NamedTuple):
         return self.words[0].rpartition("/")[2] if self.words else ""
 
 
-def runs_of(line: str, folder: str, depth: int = 0) -> Iterator[RunCommand]:
+def runs_of(line: str, folder: str, read: ReadLines) -> tuple[RunCommand, ...]:
     """The commands that a line runs in a folder; one without words for each text that cannot be
-    read."""
+    read. Every check of a call asks: what was read for it is kept in `read`."""
+    if (line, folder) not in read:
+        read[line, folder] = tuple(_runs_of(line, folder, 0))
+    return read[line, folder]
+
+
+def _runs_of(line: str, folder: str, depth: int) -> Iterator[RunCommand]:
     commands = commands_of(spell_out(line))
     if commands is None:
         # Of a line, all of it; of a script, which is much longer, each of its lines.
@@ -80,11 +90,11 @@ def _runs_behind(
     if name in tables().runs_rest:
         for place, word in enumerate(words[1:], 1):
             if " " in word or "\n" in word:
-                yield from runs_of(word, folder, depth + 1)
+                yield from _runs_of(word, folder, depth + 1)
             elif not word.startswith("-"):
                 yield run._replace(words=words[place:], written=(), text="")
     if words and " " in words[0].strip():  # the line of `env -S`
-        yield from runs_of(" ".join(words), folder, depth + 1)
+        yield from _runs_of(" ".join(words), folder, depth + 1)
     if name in _MANAGERS:
         yield from _runs_of_package(run, depth)
     yield from _runs_of_script(run, line, line_files, depth)
@@ -105,7 +115,7 @@ def _runs_of_script(
     elif plain:
         text = _script_at(normpath(join(folder, plain[0])), line_files, is_path)
         if text:
-            yield from runs_of(text, folder, depth + 1)
+            yield from _runs_of(text, folder, depth + 1)
 
 
 def _runs_of_package(run: RunCommand, depth: int) -> Iterator[RunCommand]:
@@ -123,7 +133,7 @@ def _runs_of_package(run: RunCommand, depth: int) -> Iterator[RunCommand]:
     scripts: Any = cast("dict[str, Any]", told).get("scripts") if isinstance(told, dict) else None
     line: Any = cast("dict[str, Any]", scripts).get(script) if isinstance(scripts, dict) else None
     if isinstance(line, str):
-        yield from runs_of(line, run.folder, depth + 1)
+        yield from _runs_of(line, run.folder, depth + 1)
 
 
 def _script_at(path: str, line_files: dict[str, str], is_program: bool) -> str:

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, cast
 
 from mcp_compaction.checks.check import PinCheck
 from mcp_compaction.checks.globs import is_path_in, is_text_like, own_words
-from mcp_compaction.checks.lines import UNREAD, RunCommand, runs_of
+from mcp_compaction.checks.lines import UNREAD, ReadLines, RunCommand, runs_of
 from mcp_compaction.checks.tables import kind_of, tables
 from mcp_compaction.shell import programs, subcommand_of
 
@@ -34,6 +34,7 @@ class Call(NamedTuple):
     given: Mapping[str, Any]
     folder: str = ""
     root: str = ""
+    read: ReadLines | None = None  # what was read for it; each that is judged has its own
 
 
 class MatchedPart(NamedTuple):
@@ -151,7 +152,7 @@ def _find_path(glob: str, paths: Iterable[str], folder: str, call: Call) -> Matc
 
 def _find_in_line(glob: str, line: str, call: Call, *, reads: bool) -> MatchedPart | None:
     """The file of a glob that a line changes, or reads."""
-    for run in runs_of(line, call.folder):
+    for run in runs_of(line, call.folder, {} if call.read is None else call.read):
         if not run.words and not run.written:
             if _has_own_words(glob, run.text):
                 return MatchedPart(run.text[:200], is_sure=False)
@@ -201,7 +202,7 @@ def find_run(glob: str, line: str, call: Call) -> MatchedPart | None:
     """The command of a line that a glob means."""
     globs = glob.split()
     doubt: MatchedPart | None = None
-    for run in runs_of(line, call.folder):
+    for run in runs_of(line, call.folder, {} if call.read is None else call.read):
         if not run.words:
             if run.text and _has_own_words(glob, run.text):
                 doubt = doubt or MatchedPart(run.text[:200], is_sure=False)

@@ -9,7 +9,7 @@ from functools import cache
 from typing import Any, NamedTuple
 
 from mcp_compaction.checks.check import PinCheck
-from mcp_compaction.checks.tables import read_table
+from mcp_compaction.shell import read_table
 
 _SPAN = re.compile(r"`([^`\n]+)`|[\"“«]([^\"”»\n]{2,60})[\"”»]")
 _CLAUSE = re.compile(

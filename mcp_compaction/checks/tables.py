@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-import tomllib
 from functools import cache
-from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
+
+from mcp_compaction.shell import read_table
 
 
 class Tables(NamedTuple):
@@ -42,13 +42,6 @@ def tables() -> Tables:
         checks["runs"],
         checks["same_options"],
     )
-
-
-@cache
-def read_table(name: str) -> dict[str, Any]:
-    """A file of the lexicon as it is."""
-    path = Path(__file__).parents[1] / "lexicon" / name
-    return tomllib.loads(path.read_text(encoding="utf-8"))
 
 
 def kind_of(tool: str) -> str:

@@ -9,20 +9,25 @@ from __future__ import annotations
 import json
 import os
 import sys
-import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from threading import Timer
-from typing import Any, TextIO, cast
+from typing import Any, NoReturn, TextIO, cast
 
-from mcp_compaction.cli.console.screen import Screen
+from mcp_compaction.cli.console.repositories import leave_out_repository
 from mcp_compaction.hosts.trouble import note_trouble, user_folder
 
 _MOST_SECONDS = 2.0
 _MOST_CHARS = 2**24
 
 
-def run(argv: Sequence[str], screen: Screen, stdin: TextIO, environ: Mapping[str, str]) -> int:
+def start(argv: Sequence[str]) -> NoReturn:
+    """Answer one call, with the streams of the process."""
+    leave_out_repository(os.environ, Path.cwd())
+    raise SystemExit(run(argv, sys.stdout, sys.stdin, os.environ))
+
+
+def run(argv: Sequence[str], stdout: TextIO, stdin: TextIO, environ: Mapping[str, str]) -> int:
     """Answer one call."""
     host, event, *place = argv
     settings = _read_settings(environ)
@@ -44,8 +49,8 @@ def run(argv: Sequence[str], screen: Screen, stdin: TextIO, environ: Mapping[str
         note_trouble(environ, host, event, f"a call was not checked: {error!r}")
     end.cancel()
     if answer:
-        screen.say(answer)
-        screen.flush()
+        stdout.write(f"{answer}\n")
+        stdout.flush()
     return 0
 
 
@@ -76,6 +81,10 @@ def _read_settings(environ: Mapping[str, str]) -> dict[str, Any]:
     base = environ.get("XDG_CONFIG_HOME", "")
     folder = Path(base) if base.startswith("/") else user_folder(environ) / ".config"
     path = Path(environ.get("MCP_COMPACTION_CONFIG") or folder / "mcp-compaction/config.toml")
+    if not path.exists():
+        return {}
+    import tomllib
+
     try:
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):

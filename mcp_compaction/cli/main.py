@@ -205,10 +205,10 @@ def _dispatch(
     if name == "--version":
         screen.say(f"mcp-compaction {_read_version()}")
         return DONE
-    if name == "hook" and rest[1:2] == ["PreToolUse"]:  # at every call of a tool
-        from mcp_compaction.cli.bite import run as run_bite
+    if name == "hook" and rest[1:2] == ["PreToolUse"]:
+        from mcp_compaction.cli.bite import start
 
-        return run_bite(rest, screen, stdin, environ)
+        start(rest)
     if name == "hook":  # a host runs it, nobody types it
         from mcp_compaction.cli.hook import run as run_hook
 
