@@ -40,6 +40,7 @@ from mcp_compaction.adapters.dialects import (
     result_messages,
 )
 from mcp_compaction.adapters.failures import Failures, text_of_error
+from mcp_compaction.adapters.guard import CallGuard
 from mcp_compaction.adapters.in_process import InProcess
 from mcp_compaction.adapters.over_mcp import OverMcp, ToolCaller
 from mcp_compaction.api.blocking import BlockingSession
@@ -88,6 +89,7 @@ class LoopKit:
         microcompact: bool = False,
         indicator: bool = False,
         agent_controlled: bool | None = None,
+        guard: CallGuard | None = None,
     ) -> None:
         """A kit on an open session, or over MCP on an object with `call_tool`.
 
@@ -96,7 +98,8 @@ class LoopKit:
         never. `microcompact`: before each request, large results outside the recent turns become
         previews; in the provider's cache all that stands after the oldest new one is lost each
         time. `indicator`: each request ends with one line of the fill. `agent_controlled`: whether
-        compress_context is offered; without it the store's setting, over MCP true.
+        compress_context is offered; without it the store's setting, over MCP true. `guard`: what
+        `hold` asks about calls of your own tools.
         """
         if shape not in get_args(Shape):
             raise InputError(f"shape is {shape!r}; use {', '.join(get_args(Shape))}.")
@@ -109,6 +112,7 @@ class LoopKit:
         ]
         self._options = FitOptions(True, offload_over_tokens, microcompact)
         self._has_indicator = indicator
+        self._guard = guard
         self._is_directed = False
         self._last: tuple[list[Any], list[JsonObject]] = ([], [])  # what came, and what went out
 
@@ -142,13 +146,25 @@ class LoopKit:
         self._is_directed = self._is_directed or answer.changes_view
         return make_result(known, answer.text, answer.is_error, self.shape)
 
+    def hold(self, call: Any) -> JsonObject | None:
+        """The result of a call that a pin holds, in place of running it; None: it may run."""
+        known = _must_be_call(call)
+        if self._guard is None:
+            return None
+        refusal = self._guard.hold(known.name, arguments_of(known), known.id)
+        return None if refusal is None else make_result(known, refusal, True, self.shape)
+
     def result_of(self, call: Any, content: Any, *, is_error: bool = False) -> JsonObject:
         """The result of a call that you ran yourself, in the loop's dialect.
 
         `content`: its text, or blocks as the provider takes them. OpenAI's dialects have no place
         for `is_error`: there the text must tell it.
         """
-        return make_result(_must_be_call(call), plain_of(content), is_error, self.shape)
+        known = _must_be_call(call)
+        if self._guard is not None:
+            told = content if isinstance(content, str) else ""
+            self._guard.note(known.name, arguments_of(known), told, failed=is_error)
+        return make_result(known, plain_of(content), is_error, self.shape)
 
     def messages_of(self, results: Sequence[JsonObject]) -> list[JsonObject]:
         """The messages that the results of a batch add to the history."""

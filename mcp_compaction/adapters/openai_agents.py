@@ -9,6 +9,7 @@ async with open_store(window_tokens=200_000) as store:
 
 from __future__ import annotations
 
+import json
 from importlib.util import find_spec
 from typing import Any, cast
 
@@ -18,19 +19,26 @@ if not find_spec("agents"):
         "pip install 'mcp-compaction[openai-agents]'"
     )
 
-from agents import FunctionTool, Tool
+from agents import (
+    FunctionTool,
+    Tool,
+    ToolGuardrailFunctionOutput,
+    ToolInputGuardrail,
+    ToolInputGuardrailData,
+)
 from agents.items import TResponseInputItem
 from agents.memory import SessionSettings
 from agents.run_config import CallModelData, ModelInputData
 from agents.tool_context import ToolContext
 
 from mcp_compaction.adapters.failures import Failures
+from mcp_compaction.adapters.guard import CallGuard
 from mcp_compaction.adapters.loop import LoopKit
 from mcp_compaction.api.handles import OpenSession
 from mcp_compaction.core.window.history import is_record
 from mcp_compaction.model import JsonObject
 
-__all__ = ["CompactionSession"]
+__all__ = ["CompactionSession", "guardrail_of"]
 
 _EMPTIED: JsonObject = {"role": "user", "content": "[the session was emptied here]"}
 
@@ -138,6 +146,26 @@ class CompactionSession:
             on_invoke_tool=run,
             strict_json_schema=False,
         )
+
+
+def guardrail_of(guard: CallGuard) -> ToolInputGuardrail[Any]:
+    """A guardrail for your own tools that holds what pins hold: `function_tool(
+    tool_input_guardrails=[guardrail_of(guard)])`. It is not told how a call ended: what must run
+    before another is known only where your tool calls `guard.note`."""
+
+    def check(data: ToolInputGuardrailData) -> ToolGuardrailFunctionOutput:
+        context = data.context
+        try:
+            told: Any = json.loads(context.tool_arguments or "{}")
+        except ValueError:
+            told = {}
+        given = cast("dict[str, Any]", told) if isinstance(told, dict) else {}
+        refusal = guard.hold(context.tool_name, given, context.tool_call_id)
+        if refusal is not None:
+            return ToolGuardrailFunctionOutput.reject_content(refusal)
+        return ToolGuardrailFunctionOutput.allow()
+
+    return ToolInputGuardrail(guardrail_function=check, name="pins")
 
 
 def _model_of(data: CallModelData[Any]) -> str | None:

@@ -13,7 +13,7 @@ recognized when they come back.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from importlib.util import find_spec
 from typing import Any, NamedTuple, cast
@@ -41,14 +41,16 @@ from pydantic_ai.messages import (
     UserPromptPart,
 )
 from pydantic_ai.models import ModelRequestContext
+from pydantic_ai.tools import ToolDefinition
 
 from mcp_compaction.adapters.failures import Failures
+from mcp_compaction.adapters.guard import CallGuard
 from mcp_compaction.adapters.loop import LoopKit
 from mcp_compaction.api.handles import OpenSession
 from mcp_compaction.formats.fingerprint import fingerprint_of
 from mcp_compaction.model import JsonObject
 
-__all__ = ["CompactionCapability"]
+__all__ = ["CompactionCapability", "GuardCapability"]
 
 _STAMP = "pydantic ai "  # begins a key: by it a message that is shown shorter is known again
 
@@ -131,6 +133,41 @@ class CompactionCapability(AbstractCapability[Any]):
             json_schema=described["parameters"],
             takes_ctx=True,
         )
+
+
+class GuardCapability(AbstractCapability[Any]):
+    """A guard as a capability of an agent: a call that a pin holds is answered in place of its
+    tool."""
+
+    def __init__(self, guard: CallGuard) -> None:
+        """A capability that asks a guard."""
+        self._guard = guard
+
+    @classmethod
+    def get_serialization_name(cls) -> str | None:
+        """None: a guard cannot be written down."""
+        return None
+
+    async def wrap_tool_execute(
+        self,
+        ctx: RunContext[Any],
+        *,
+        call: ToolCallPart,
+        tool_def: ToolDefinition,
+        args: dict[str, Any],
+        handler: Callable[[dict[str, Any]], Awaitable[Any]],
+    ) -> Any:
+        """Run the tool, unless it is held."""
+        refusal = self._guard.hold(call.tool_name, args, call.tool_call_id)
+        if refusal is not None:
+            return refusal
+        try:
+            result = await handler(args)
+        except Exception:
+            self._guard.note(call.tool_name, args, failed=True)
+            raise
+        self._guard.note(call.tool_name, args, str(result))
+        return result
 
 
 def _print_beside(context: ModelRequestContext) -> bytes:

@@ -6,15 +6,17 @@ from collections.abc import Iterator, Sequence
 from typing import Any, cast
 
 from mcp_compaction.checks.check import NoCheckError, PinCheck, parse_checks
+from mcp_compaction.checks.file import HeldNote
 from mcp_compaction.checks.judge import Deed, Rule, is_green, judge
 from mcp_compaction.checks.match import Call
 from mcp_compaction.checks.offer import offer_checks
 from mcp_compaction.compactor.results import HeldCalls, PastCall, Trial
 from mcp_compaction.compactor.workspace import Workspace, scope_of
 from mcp_compaction.core.log.conversation import is_own_tool
+from mcp_compaction.core.log.endings import ending_of_call
 from mcp_compaction.core.text.refs import number_of
 from mcp_compaction.errors import InputError, NeedsUser, UnknownRef
-from mcp_compaction.model import Author, Message, Pin, SessionInfo
+from mcp_compaction.model import Author, Message, Pin, SessionInfo, ToolResult
 from mcp_compaction.ports import Scope
 
 _MOST_SESSIONS = 20  # the newest, on which a check is tried
@@ -39,6 +41,17 @@ class Checks:
     ) -> Trial:
         """What checks would have done in the recorded past."""
         return await try_checks(self._work, project, checks, info)
+
+    async def describe_offer(self, info: SessionInfo, pin: Pin) -> str:
+        """The check offered for a rule and what it would have done; blank: there is none."""
+        checks = () if pin.checks else checks_for(pin)
+        if not checks:
+            return ""
+        past = trial_text(await self.try_out(info.project, checks, info), most=3)
+        return (
+            f"a check can hold {pin.ref} before a tool runs: {'; '.join(map(str, checks))} "
+            f"({past}); only the user can take it: mcp-compaction pins check {pin.ref} --accept"
+        )
 
     async def held(self, info: SessionInfo) -> tuple[HeldCalls, ...]:
         """How often each pin held a call of a session."""
@@ -131,14 +144,26 @@ async def held_calls(work: Workspace, info: SessionInfo) -> tuple[HeldCalls, ...
         if info.host_session and note.session == info.host_session
     ]
     known = await work.store.messages_of_calls(scope_of(info), [note.call for note in notes])
+    wanted = sorted({seq for seqs in known for seq in seqs})
+    originals = await work.store.originals(scope_of(info), wanted) if wanted else ()
+    results = {result.call: result for one in originals for result in one.message.results}
     found: dict[int, HeldCalls] = {}
     for note, seqs in zip(notes, known, strict=True):
+        if note.verdict == "remind":
+            continue
         before = found.get(note.pin, HeldCalls(pin=note.pin))
+        is_past = note.verdict == "allowed" or _was_allowed(note, results.get(note.call))
         refs = (*before.refs, f"m{seqs[0]}") if seqs else before.refs
-        allowed = before.allowed + (note.verdict == "allowed")
-        times = before.times + (note.verdict != "allowed")
+        allowed, times = before.allowed + is_past, before.times + 1
         found[note.pin] = HeldCalls(pin=note.pin, times=times, refs=refs, allowed=allowed)
     return tuple(found.values())
+
+
+def _was_allowed(note: HeldNote, result: ToolResult | None) -> bool:
+    """Whether the user let a call run that was asked about: its result is the tool's own."""
+    if note.verdict != "ask" or result is None:
+        return False
+    return f"pin p{note.pin}, by" not in result.text and ending_of_call(result) != "refused"
 
 
 def trial_text(trial: Trial, most: int = 5) -> str:

@@ -36,6 +36,22 @@ class Regret(Value):
     dropped: int = 0  # how many messages are outside the window, or were and came back by that
 
 
+class HeldCalls(Value):
+    """How often a pin held a call, where, and how often the user let one past it."""
+
+    pin: int
+    times: int = 0
+    refs: tuple[str, ...] = ()
+    allowed: int = 0
+
+    def __str__(self) -> str:
+        """The line that tells of it: `p2 held 3 times: m41, m77, m90`."""
+        times = "once" if self.times == 1 else f"{self.times} times"
+        refs = f": {', '.join(self.refs)}" if self.refs else ""
+        allowed = f"; allowed by the user: {self.allowed}" if self.allowed else ""
+        return f"p{self.pin} held {times}{refs}{allowed}"
+
+
 class Stats(Value):
     """The statistics of a session's window."""
 
@@ -54,6 +70,7 @@ class Stats(Value):
     last_fall: str = ""  # why a digest was last written by another than was to write it
     paid: str = ""  # what a gateway last told of its calls and compactions, in lines
     is_pressed: bool = False  # a limit on model calls is near: budget pressure
+    held: tuple[HeldCalls, ...] = ()  # by the checks of pins
 
 
 class FitOptions(NamedTuple):
@@ -115,22 +132,6 @@ class Trial(Value):
 
     calls: int
     held: tuple[PastCall, ...] = ()
-
-
-class HeldCalls(Value):
-    """How often a pin held a call, where, and how often the user let one past it."""
-
-    pin: int
-    times: int = 0
-    refs: tuple[str, ...] = ()
-    allowed: int = 0
-
-    def __str__(self) -> str:
-        """The line that tells of it: `p2 held 3 times: m41, m77, m90`."""
-        times = "once" if self.times == 1 else f"{self.times} times"
-        refs = f": {', '.join(self.refs)}" if self.refs else ""
-        allowed = f"; allowed by the user: {self.allowed}" if self.allowed else ""
-        return f"p{self.pin} held {times}{refs}{allowed}"
 
 
 class Brief(Value):

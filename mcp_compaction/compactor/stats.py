@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
+from mcp_compaction.compactor.checking import held_calls
 from mcp_compaction.compactor.driving import drive
 from mcp_compaction.compactor.events import (
     FALLBACK,
@@ -47,6 +48,7 @@ async def stats_of(work: Workspace, session: Session) -> Stats:
         system=await work.store.spent(session.info.id),
         last_fall=next((e.detail for e in reversed(events) if e.name == FALLBACK), ""),
         paid=paid_in(events),
+        held=await held_calls(work, session.info),
         is_pressed=session.is_pressed,
     )
 

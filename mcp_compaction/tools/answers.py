@@ -224,6 +224,7 @@ def stats_text(
     elif cues and isinstance(found.would_free, Projection):
         lines.append(f"{', '.join(cues)}: a good moment to compress")
     lines.append(f"tiers: {tiers_text(found)}")
+    lines += map(str, found.held)
     lines += offer_lines(found.offer)
     for name, number in found.events:
         lines.append(f"{_EVENTS.get(name) or name.lower().replace('_', ' ')}: {number}")

@@ -11,7 +11,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from mcp_compaction.cli.console.arguments import add_place
-from mcp_compaction.cli.console.host_check import HostCheck, check_hosts
+from mcp_compaction.cli.console.host_check import HostCheck, check_hosts, checks_in_force
 from mcp_compaction.cli.console.invocation import Invocation
 from mcp_compaction.cli.console.opening import (
     flags_of,
@@ -93,6 +93,7 @@ async def run(call: Invocation) -> int:
     hosts = tuple(check_hosts(place_of(call)))
     problems += [problem for host in hosts for problem in host.problems]
     notes += [note for host in hosts for note in host.notes]
+    notes += checks_in_force(settings.home)
     counter = counter_of(settings)
     if call.args.json:
         call.screen.write_json(

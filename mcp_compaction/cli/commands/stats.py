@@ -127,6 +127,7 @@ def _lines_of(stats: Stats, screen: Screen) -> Iterator[str]:
     yield fill_line(stats.fill, screen)
     yield from _lines_of_parts(stats.fill)
     yield _describe_pressure(stats.pressure)
+    yield from map(str, stats.held)
     if stats.is_pressed:
         yield "a limit on model calls is near: acts 10 points earlier, keeps one recent turn less"
     yield _describe_gain(stats.would_free)

@@ -5,7 +5,10 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Iterator
+from pathlib import Path
 
+from mcp_compaction.checks.biting import SHAPES
+from mcp_compaction.checks.file import UnreadableRulesError, read_rules
 from mcp_compaction.cli.console.setup import describe_installed
 from mcp_compaction.core.wording import plural
 from mcp_compaction.errors import InputError
@@ -114,6 +117,27 @@ def find_beside(around: Surroundings, *, has_setup: bool) -> Iterator[str]:
         yield (
             f"Claude Code has noted that the server {name} did not start once, and leaves it out "
             f"for a quarter of an hour; to have it at once remove {around.cache} and start anew"
+        )
+
+
+def checks_in_force(home: Path) -> Iterator[str]:
+    """The checks of pins that hold calls, and which hosts can hold them."""
+    try:
+        rules = read_rules(home)
+    except UnreadableRulesError as error:
+        yield f"the checks of pins cannot be read, so that no call is held: {error}"
+        return
+    for rule in rules:
+        where = "everywhere" if rule.scope == "global" else rule.project
+        where = f"one chat of {where}" if rule.scope == "session" else where
+        for check in rule.checks:
+            yield f"{rule.ref} holds in {where}: {check}"
+    if rules:
+        able = {host.name: host.title for host in known_setups() if host.name in SHAPES}
+        others = [host.title for host in known_setups() if host.name not in SHAPES]
+        yield (
+            f"checks hold in {', '.join(able.values())}, where its hooks or plugin are installed; "
+            f"{', '.join(others)} cannot hold a call"
         )
 
 

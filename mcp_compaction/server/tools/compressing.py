@@ -59,6 +59,8 @@ async def compress_context(
     meta = None
     if isinstance(outcome, Compaction):
         state.mod.note_change(info)
+        held = await (await state.compactor()).checks.held(info)
+        text = "\n".join([text, *map(str, held)])
     if isinstance(outcome, Compaction) and outcome.receipt.kind == "compress":
         meta = await directive_of(state, info, outcome, preserve_markers)
     return await reply(ctx, info, text, meta, asked=session)

@@ -114,6 +114,8 @@ async def pin_constraint(
     if wider is not None:
         told = answers.unanswered_line(done.pin, wider)
         said = f"{said}\n{state.complete_commands(told, info)}"
+    if offered := await compactor.checks.describe_offer(info, done.pin):
+        said = f"{said}\n{state.complete_commands(offered, info)}"
     if is_new:
         said = f"{said}\n{await state.describe_new_session(ctx, info)}"
     return await reply(ctx, info, said, asked=info.name if is_new else session)

@@ -1,0 +1,87 @@
+"""Holds calls of a program's own tools, as the checks of pins say, before they run.
+
+    guard = CallGuard(home, project=".")
+    refusal = guard.hold("Bash", {"command": "git push origin main"})
+    if refusal is None:
+        guard.note("Bash", {"command": …}, output=run(…))
+
+It reads the file that hooks read, at each call: a check counts from when its user takes it.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from mcp_compaction.checks.file import (
+    UnreadableRulesError,
+    note_held,
+    read_rules,
+    rules_for,
+    take_once,
+)
+from mcp_compaction.checks.judge import Deed, is_green, judge
+from mcp_compaction.checks.match import Call
+
+__all__ = ["CallGuard"]
+
+logger = logging.getLogger(__name__)
+
+_MOST_DEEDS = 500
+
+
+class CallGuard:
+    """The checks of pins for one program: what may run, and what was run before."""
+
+    def __init__(
+        self,
+        home: Path | str,
+        *,
+        project: Path | str = ".",
+        session: str = "",
+        ask: Callable[[str], bool] | None = None,
+    ) -> None:
+        """A guard on the folder of a store.
+
+        `project`: the folder that the tools work in. `session`: the id by which pins of one chat
+        are known. `ask`: puts a question to the user; without it an ask is a refusal.
+        """
+        self._home, self._project = Path(home), os.path.realpath(project)
+        self._session, self._ask = session, ask
+        self._deeds: list[Deed] = []
+        self.failures = 0  # calls that were not checked, since the checks could not be read
+
+    def hold(self, tool: str, arguments: Mapping[str, Any], call: str = "") -> str | None:
+        """What to answer in place of a result; None: the tool may run."""
+        try:
+            rules = rules_for(read_rules(self._home), [self._project], self._session)
+        except UnreadableRulesError as error:
+            if not self.failures:
+                logger.warning("the checks of pins cannot be read; calls go on: %s", error)
+            self.failures += 1
+            return None
+        made = Call(tool, arguments, self._project, self._project)
+        for held in judge(made, rules, lambda: reversed(self._deeds)):
+            if held.verdict == "remind":
+                continue
+            is_past = take_once(self._home, held.rule.pin) or (
+                held.verdict == "ask" and self._ask is not None and self._ask(held.text)
+            )
+            verdict = "allowed" if is_past else held.verdict
+            note = held._replace(verdict=verdict)
+            note_held(self._home, note, "program", self._session, call)
+            if not is_past:
+                ref = held.rule.ref
+                way = f"mcp-compaction pins check {ref} --once"
+                return f"{held.text}\nOnly the user can lift it, for one call: {way}"
+        return None
+
+    def note(
+        self, tool: str, arguments: Mapping[str, Any], output: str = "", *, failed: bool = False
+    ) -> None:
+        """Note that a tool was run, for what must run before another."""
+        self._deeds.append(Deed(tool, dict(arguments), is_green(failed, output)))
+        del self._deeds[:-_MOST_DEEDS]
