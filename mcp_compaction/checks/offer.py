@@ -20,7 +20,11 @@ _BARE_PATH = re.compile(
     r"(?<![\w/`])(?:~/[\w./*-]+|\.{1,2}/[\w./*-]+|\.[a-z][\w.-]*\*?(?![\w/])|\.?[\w-]+/\*\*?"
     r"|\*\.\w{1,5}\b|(?:[\w.-]+/)+(?![\w])|(?:[\w.-]+/)*[\w-]+\.(?:json|ya?ml|toml|md|lock|env|ini|cfg|sql|py|ts|js|sh)\b)"
 )
-_ENDING = re.compile(r"[\w-]\.\w{1,5}$")
+_ENDING = re.compile(
+    r"[\w*-]\.(?:json|ya?ml|toml|md|mdx|lock|ini|cfg|conf|sql|py|pyi|tsx?|jsx?|mjs|sh|go|rs|java|kt|rb"
+    r"|php|c|h|cpp|hpp|cs|swift|html|s?css|vue|svelte|txt|csv|xml|svg|png|tf|tfstate|tfvars|gradle"
+    r"|properties|proto|graphql|ipynb|env|local|example|sqlite|db|pem|key)$"
+)
 _HOST = re.compile(r"(?=.*[-.\d])[\w-]+(?:\.[\w-]+)*")
 _BARE_HOST = re.compile(r"(?=[\w.-]*\d)[A-Za-z]\w*(?:[-.]\w+)+")
 _OPTION = re.compile(r"--?[A-Za-z][\w-]*")
@@ -36,6 +40,7 @@ _OPTIONS_OF = {
     "--force-with-lease": "git push",
 }
 _UNSPACED = re.compile(r"[\u3040-\u30ff\u4e00-\u9fff\uac00-\ud7af]")  # scripts
+_AFTER_ACT = re.compile(r"[,，、:：]|\byou\s+must\b|\b(?:run|execute)\b", re.I)  # `before …, run`
 _MOST = 12
 
 
@@ -70,7 +75,9 @@ def _words() -> _Words:
         {name: re.compile(one, re.I) for name, one in table["runs"].items()},
         frozenset(table["programs"]),
         frozenset(table["subcommands"]),
-        re.compile(rf"(?:{onto}|[/,]|\bor\s+)[`\"]?({names})\b[`\"]?(?!/\w|\s+checkout)", re.I),
+        re.compile(
+            rf"(?:{onto}|[/,]|\bor\s+)[`\"]?({names})\b[`\"]?(?!/(?!{names})\w|\s+checkout)", re.I
+        ),
         tuple(table["branches"]),
         re.compile(
             rf"(?<![A-Za-z0-9_./-])(git\s+(?:{subcommands})(?:\s+{option})?|(?:npx|npm\s+run|"
@@ -111,6 +118,8 @@ def _offers_of(clause: str, before: str) -> Iterator[PinCheck]:
         yield from _forbidden(clause, forbids.end(), before, verdict)
     elif asks and must:
         yield from (PinCheck("ask", ("Bash",), act) for act in _acts_in(clause[must.end() :]))
+    elif asks and asks[0].lower().startswith("only"):
+        yield from _forbidden_acts(clause, asks.start() + len("only"), "ask")
     elif instead:
         is_behind = not _UNSPACED.search(instead[0])
         text = clause[instead.end() :] if is_behind else clause[: instead.start()]
@@ -136,7 +145,7 @@ def _musts(clause: str, must: re.Match[str], *, is_forbidden: bool) -> Iterator[
     elif _UNSPACED.search(clause):
         acts, texts = list(_acts_in(ahead)), [behind]
     else:
-        head = re.split(r"[,，、:：]", behind, maxsplit=1)
+        head = _AFTER_ACT.split(behind, maxsplit=1)
         acts, texts = list(_acts_in(head[0])), [ahead, *head[1:]]
     for act in acts[:1]:
         for run in _runs_in(texts):
@@ -213,6 +222,7 @@ def _forbidden_acts(clause: str, start: int, verdict: str) -> Iterator[PinCheck]
     branches = [*said.branches.findall(text)]
     if not branches and _UNSPACED.search(clause):
         branches = [one for one in said.names if one in re.findall(r"[a-z]+", clause)]
+    branches += [span for span in _spans(text) if span in said.names]
     if re.search(r"\bbranch(?:es)?\b", text):
         branches += [span for span in _spans(text) if re.fullmatch(r"[\w*-]+/[\w*/-]+", span)]
     acts = _acts(text)
@@ -316,13 +326,13 @@ def _commands(text: str, verdict: str, *, needs_verb: bool) -> Iterator[PinCheck
     globs: dict[str, None] = {}
     for span in _spans(text):
         first = span.partition(" ")[0]
-        if first in said.subcommands and span != first:
+        if first in said.subcommands - said.programs and span != first:
             globs[f"git {span}"] = None
         elif span in _OPTIONS_OF and not _acts(_SPAN.sub(" ", text)):
             globs[f"{_OPTIONS_OF[span]} {span}"] = None
         elif _is_command(span, is_run=is_run) and not _is_path(span) and "<" not in span:
             globs[span] = None
-    bare = _SPAN.sub(" ", text)
+    bare = re.sub(r"(?<=[a-z])/(?=[a-z])", " ", _SPAN.sub(" ", text))  # npm/yarn
     is_meant = not needs_verb or said.is_said["runs_it"].search(text) or re.match(r"\s*git\s", bare)
     if is_meant or re.search(r"\bgit\s+(?:commit|push)", bare):
         for found in said.line.finditer(bare):

@@ -1,6 +1,6 @@
 """Checks that are offered for the rules of others hold what these mean, and let the rest pass.
 
-`rules.tsv`: a rule as a public CLAUDE.md or AGENTS.md states it, the calls that it means, and calls
+`rules.tsv`, and `later_rules.tsv`, which was found when the first was read well: a rule as a public CLAUDE.md or AGENTS.md states it, the calls that it means, and calls
 that it does not mean; nothing where it names no thing that a call could be known by.
 """
 
@@ -13,7 +13,11 @@ from mcp_compaction.checks.judge import Rule, judge
 from mcp_compaction.checks.match import Call
 from mcp_compaction.checks.offer import offer_checks
 
-RULES = Path(__file__).with_name("rules.tsv").read_text(encoding="utf-8").splitlines()
+RULES = [
+    line
+    for name in ("rules.tsv", "later_rules.tsv")
+    for line in Path(__file__).with_name(name).read_text(encoding="utf-8").splitlines()
+]
 
 
 def is_held(rule: Rule, said: str, folder: Path) -> bool:
