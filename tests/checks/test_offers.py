@@ -1,7 +1,8 @@
 """Checks that are offered for the rules of others hold what these mean, and let the rest pass.
 
-`rules.tsv`, and `later_rules.tsv`, which was found when the first was read well: a rule as a public CLAUDE.md or AGENTS.md states it, the calls that it means, and calls
-that it does not mean; nothing where it names no thing that a call could be known by.
+`rules.tsv`, and `later_rules.tsv`, which was found once the first was read well: a rule as a public
+CLAUDE.md or AGENTS.md states it, the calls that it means, and calls that it does not mean; nothing
+where it names no thing that a call could be known by.
 """
 
 from collections import Counter
