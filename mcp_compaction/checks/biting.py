@@ -36,12 +36,6 @@ def _as_claude(event: str, verdict: str, text: str) -> dict[str, Any]:
     return {"hookSpecificOutput": {**told, **decision}}
 
 
-def _as_gemini(event: str, verdict: str, text: str) -> dict[str, Any]:
-    if verdict == "remind":
-        return {"hookSpecificOutput": {"hookEventName": event, "additionalContext": text}}
-    return {"decision": "deny", "reason": text}
-
-
 def _as_plugin(event: str, verdict: str, text: str) -> dict[str, Any]:
     return {"event": event, "verdict": verdict, "text": text}
 
@@ -49,7 +43,6 @@ def _as_plugin(event: str, verdict: str, text: str) -> dict[str, Any]:
 SHAPES: dict[str, Shape] = {
     "claude-code": Shape("PreToolUse", asks=True, answer=_as_claude),
     "codex": Shape("PreToolUse", asks=False, answer=_as_claude),
-    "gemini": Shape("BeforeTool", asks=False, answer=_as_gemini),
     "opencode": Shape("tool.execute.before", asks=False, answer=_as_plugin),
 }
 """The hosts that can be answered before a tool runs."""

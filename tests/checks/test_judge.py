@@ -176,7 +176,7 @@ def test_an_ask_is_a_deny_that_names_the_way_where_a_host_cannot_ask(tmp_path: P
     said = answer("codex", tmp_path, "git push")
     assert said["permissionDecision"] == "deny"
     assert "mcp-compaction pins check p2 --once" in said["permissionDecisionReason"]
-    assert json.loads(bite("gemini", told("git push"), tmp_path))["decision"] == "deny"
+    assert json.loads(bite("opencode", told("git push"), tmp_path))["verdict"] == "deny"
 
 
 def test_a_pin_is_lifted_for_one_call(tmp_path: Path) -> None:
