@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from itertools import zip_longest
-from typing import cast
+from typing import Literal, cast
 
 from mcp_compaction.core.digest.render import render_digest
 from mcp_compaction.core.excerpts.render import excerpts_block
@@ -23,13 +23,17 @@ from mcp_compaction.formats.content import objects_in
 from mcp_compaction.formats.jsontext import parse_object
 from mcp_compaction.formats.thinking import without_thinking
 from mcp_compaction.model import (
+    Compaction,
     Digested,
     Entry,
+    Failed,
     JsonObject,
     JsonValue,
     Kept,
     Message,
+    Outcome,
     Receipt,
+    Refusal,
     Session,
     Trimmed,
 )
@@ -67,6 +71,25 @@ def directive(
         "pins": [pin.number for pin in session.pins],
         "newest": max((message.seq for message in session.messages), default=session.view.upto),
     }
+
+
+def receipt_meta(
+    outcome: Outcome, trigger: Literal["agent", "auto"], seconds: float | None = None
+) -> JsonObject:
+    """The `_meta` that tells of one compaction in numbers, also of one that came to nothing.
+
+    `trigger`: who began it. `seconds`: how long it took, where that was measured.
+    """
+    receipt = outcome.receipt if isinstance(outcome, Compaction) else None
+    is_failure = isinstance(outcome, Failed | Refusal)
+    told: JsonObject = {
+        "trigger": trigger,
+        "tokens_before": receipt.before if receipt is not None else None,
+        "tokens_after": receipt.after if receipt is not None else None,
+        "duration_ms": round(1000 * seconds) if seconds is not None else None,
+        "error": outcome.reason if is_failure else None,
+    }
+    return {"receipt": told}
 
 
 def words_of_layout(told: JsonObject) -> list[str]:

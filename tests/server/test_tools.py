@@ -232,6 +232,16 @@ async def test_the_directive_rebuilds_the_window_and_it_is_valid(tmp_path: Path,
         assert meta["compaction_directive"] is True
         assert (meta["version"], meta["session"], meta["compaction"]) == (1, "loop", "c1")
         assert (meta["strategy"], meta["preserve_markers"]) == ("summarize", True)
+        page = (Path(__file__).parents[2] / "docs" / "directive.md").read_text(encoding="utf-8")
+        shown = json.loads(page.partition("```json\n")[2].partition("```")[0])
+        beside = {"without_thinking", "io.modelcontextprotocol/serverInfo"}
+        assert set(shown) == set(meta) - beside
+        assert shown["replace"][0].keys() == meta["replace"][0].keys()
+        assert shown["receipt"].keys() == meta["receipt"].keys()
+        told = meta["receipt"]
+        assert (told["trigger"], told["error"]) == ("agent", None)
+        assert told["tokens_after"] < told["tokens_before"]
+        assert told["duration_ms"] >= 0
         assert "Never push to main" in meta["pinned"]
         window = follow(meta, LONG)
         assert problems(window, "anthropic") == []

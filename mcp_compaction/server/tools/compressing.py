@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 from mcp.server.mcpserver.exceptions import ToolError
 from mcp.types import CallToolResult, InputRequiredResult
 
@@ -13,6 +15,7 @@ from mcp_compaction.server.sampling import compactor_asking_host
 from mcp_compaction.server.state import errors_as, state_of
 from mcp_compaction.server.tools.replying import Ctx, directive_of, reply
 from mcp_compaction.tools import arguments
+from mcp_compaction.tools.directive import receipt_meta
 from mcp_compaction.tools.hooked_answers import ALREADY_PREPARED, prepared_text
 from mcp_compaction.worker import client as worker
 
@@ -52,17 +55,18 @@ async def compress_context(
     is_hooked = state.events.has_heard_of(info.host_session)
     if is_plain_wish and is_hooked and not state.mod.is_at_work(info.host_session):
         return await _prepare(ctx, info, session)
+    began = time.monotonic()
     outcome = await run_compaction(ctx, info, ask)
     if isinstance(outcome, InputRequiredResult):
         return outcome
     text = outcome_text(outcome, state.mode(ctx, info), info.name)
-    meta = None
+    meta = receipt_meta(outcome, "agent", time.monotonic() - began)
     if isinstance(outcome, Compaction):
         state.mod.note_change(info)
         held = await (await state.compactor()).checks.held(info)
         text = "\n".join([text, *map(str, held)])
     if isinstance(outcome, Compaction) and outcome.receipt.kind == "compress":
-        meta = await directive_of(state, info, outcome, preserve_markers)
+        meta |= await directive_of(state, info, outcome, preserve_markers)
     return await reply(ctx, info, text, meta, asked=session)
 
 

@@ -14,7 +14,12 @@ from mcp_compaction.formats.thinking import may_be_bound
 from mcp_compaction.model import Compaction, JsonObject, Mode, Session, SessionInfo
 from mcp_compaction.server.state import State, state_of
 from mcp_compaction.tools import answers
-from mcp_compaction.tools.directive import directive, without_thinking_of, words_of_layout
+from mcp_compaction.tools.directive import (
+    directive,
+    receipt_meta,
+    without_thinking_of,
+    words_of_layout,
+)
 from mcp_compaction.tools.hooked_answers import HookedChat
 from mcp_compaction.tools.system_answers import relief_text
 
@@ -55,8 +60,8 @@ async def reply(
     relief = state.relieving.take(info) if info is not None else None
     if info is not None and relief is not None:
         lines.append(relief_text(relief, info.name, by_agent=state.by_agent))
-        if meta is None and isinstance(relief, Compaction):
-            meta = await directive_of(state, info, relief)
+        if isinstance(relief, Compaction) and "compaction_directive" not in (meta or {}):
+            meta = receipt_meta(relief, "auto") | await directive_of(state, info, relief)
     lines += answers.new_pin_lines(await state.take_new_pins(info), "\n".join(lines))
     is_guessed = asked is None and info is not None and not state.host(ctx).has_session
     if is_guessed and info is not None and state.told_session != info.id:
