@@ -36,3 +36,14 @@ def test_the_index_of_the_documents_names_every_page() -> None:
     index = (ROOT / "docs/README.md").read_text(encoding="utf-8")
     pages = {page.name for page in (ROOT / "docs").glob("*.md")} - {"README.md"}
     assert {path for path, _ in _LINK.findall(index)} - {"../README.md"} == pages
+
+
+def test_the_figures_of_the_readme_are_those_of_the_evaluation() -> None:
+    root = Path(__file__).parents[1]
+    readme = (root / "README.md").read_text(encoding="utf-8")
+    measured = (root / "docs" / "evaluation.md").read_text(encoding="utf-8")
+    for row, said in (("LoCoMo, answers", "LoCoMo's chats"), ("tau, values", "tau-bench's runs")):
+        (line,) = [line for line in measured.splitlines() if line.startswith(f"| {row}")]
+        closed = re.findall(r"\*\*(\.\d\d)\*\*", line)
+        (told,) = [line for line in readme.splitlines() if said in line and line.startswith("|")]
+        assert re.findall(r"\| (\.\d\d)(?= )", told) == closed

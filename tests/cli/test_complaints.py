@@ -424,3 +424,20 @@ def test_a_pipe_in_place_of_a_file_is_refused_without_waiting(
     ran = shell(command, str(shell.folder / name))
     assert ran.code == 2
     assert "is no regular file; pass" in ran.err
+
+
+@pytest.mark.parametrize(
+    ("typed", "meant"),
+    [
+        (("stats", "tax-2026"), "did you mean --session tax-2026?"),
+        (("compress", "--dryrun"), "did you mean --dry-run?"),
+        (("compress", "--dryRun"), "did you mean --dry-run?"),
+        (("compress", "--quantum"), "--quantum; see: "),
+    ],
+)
+def test_a_word_that_is_not_taken_gets_a_hint(
+    typed: tuple[str, ...], meant: str, shell: Shell
+) -> None:
+    ran = shell(*typed)
+    assert ran.code == 2
+    assert meant in ran.err

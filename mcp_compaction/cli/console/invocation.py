@@ -5,6 +5,7 @@ from __future__ import annotations
 from argparse import ArgumentParser, Namespace, RawDescriptionHelpFormatter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 from itertools import takewhile
 from pathlib import Path
 from typing import NoReturn, Protocol, TextIO
@@ -66,7 +67,19 @@ class Parser(ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Raise what is wrong with the arguments, with the way to the help."""
-        raise InputError(f"{message}; see: {self.prog} --help")
+        raise InputError(f"{message}; {self._hint_for(message)}see: {self.prog} --help")
+
+    def _hint_for(self, message: str) -> str:
+        """What was probably meant by a word that this command does not take."""
+        _, is_unknown, rest = message.partition("unrecognized arguments: ")
+        typed = rest.split(" ", 1)[0].partition("=")[0]
+        options = [option for action in self._actions for option in action.option_strings]
+        if not is_unknown:
+            return ""
+        if not typed.startswith("-"):
+            return f"did you mean --session {typed}? " if "--session" in options else ""
+        near = get_close_matches(typed.lower(), options, 1)
+        return f"did you mean {near[0]}? " if near else ""
 
 
 def parser_of(name: str, command: CommandModule, program: str = PROGRAM) -> ArgumentParser:
