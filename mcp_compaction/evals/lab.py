@@ -6,7 +6,9 @@ import re
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
+from typing import Literal
 
+from mcp_compaction.compactor.results import FitOptions
 from mcp_compaction.core.digest.extract import open_tasks, stated_rules
 from mcp_compaction.core.log.identifiers import identifiers_by_message
 from mcp_compaction.core.policy import PRESETS, Policy
@@ -18,7 +20,7 @@ from mcp_compaction.evals.handover.plain_ways import PLAIN_WAYS
 from mcp_compaction.evals.handover.sessions import RealSession
 from mcp_compaction.evals.handover.turns import Turn, turns_of
 from mcp_compaction.evals.measures import PlainLine
-from mcp_compaction.evals.subject import subject
+from mcp_compaction.evals.subject import Subject, subject
 from mcp_compaction.formats import Incoming
 from mcp_compaction.model import IndexKind, Message, Value
 from mcp_compaction.ports import TokenCounter
@@ -29,6 +31,7 @@ _KINDS: Mapping[str, IndexKind] = MappingProxyType(
 )
 
 Tell = Callable[[str], None]
+Way = Literal["compress", "archive", "force", "microcompact", "memory"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +43,7 @@ class Strategy:
     percent: int | None = None
     policy: Policy = field(default_factory=Policy)
     plain_way: str = ""  # its name, where it is one
+    way: Way = "compress"
     has_model: bool = False
 
 
@@ -60,6 +64,10 @@ def strategies(model: AskedSummarizer | None = None) -> Iterator[Strategy]:
     yield Strategy("ours", "as compress does it by default")
     for percent in PERCENTS:
         yield Strategy(f"ours-{percent}", f"to {percent} % of the window", percent)
+    yield Strategy("archive", "refs, counts and index, no prose", way="archive")
+    yield Strategy("force", "even where it hardly pays, as /compact", way="force")
+    yield Strategy("microcompact", "old results become previews", way="microcompact")
+    yield Strategy("session-memory", "the facts that a next session is offered", way="memory")
     if model is not None:
         for percent in PERCENTS:
             told = f"to {percent} %, digests by {model.model}"
@@ -100,8 +108,8 @@ async def compare(
                 # A preset for small windows keeps the one that it is made for.
                 if strategy.policy.window_tokens == Policy().window_tokens:
                     await ours.set_window(max(total, SMALLEST_WINDOW))
-                note = "; ".join((await ours.compress(strategy.percent)).faults)
-                view = await ours.read_lines()
+                note = "; ".join(await _run(ours, strategy))
+                view = await _read(ours, strategy)
             text = "\n".join(line.text for line in view)
             sizes.setdefault(strategy.percent, counter.count(text))
         yield Result(
@@ -113,6 +121,30 @@ async def compare(
             view=tuple(view),
             note=note,
         )
+
+
+async def _run(ours: Subject, strategy: Strategy) -> tuple[str, ...]:
+    """Carry a strategy out; gives why nothing was done."""
+    match strategy.way:
+        case "microcompact":
+            await ours.compactor.shorten(ours.info, 0, FitOptions(False, microcompact=True))
+        case "memory":
+            return (
+                () if await ours.compactor.facts.offered(ours.info) else ("no facts are offered",)
+            )
+        case "archive" | "force" | "compress":
+            is_forced = strategy.way == "force"
+            told = "archive" if strategy.way == "archive" else "summarize"
+            shown = await ours.compress(strategy.percent, strategy=told, force=is_forced)
+            return shown.faults
+    return ()
+
+
+async def _read(ours: Subject, strategy: Strategy) -> list[PlainLine]:
+    if strategy.way != "memory":
+        return await ours.read_lines()
+    facts = await ours.compactor.facts.offered(ours.info)
+    return [PlainLine(role="", text="\n".join(fact.text for fact in facts))]
 
 
 async def _gather_things(

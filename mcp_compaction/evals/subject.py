@@ -36,6 +36,7 @@ from mcp_compaction.model import (
     Projection,
     SessionInfo,
     Shape,
+    Strategy,
     Traits,
 )
 from mcp_compaction.ports import SessionKey, Summarizer, TokenCounter
@@ -102,13 +103,14 @@ class Subject:
         for text in texts:
             await self.compactor.pin(self.info, text, by="user")
 
-    async def compress(self, percent: float | None) -> Shown:
+    async def compress(
+        self, percent: float | None, *, strategy: Strategy = "summarize", force: bool = False
+    ) -> Shown:
         """Compress to that many percent of the window, or as far as by default, and read the whole
         view."""
         began = time.perf_counter()
-        outcome = await self.compactor.compress(
-            self.info, Ask(reason="evaluation", target_percent=percent)
-        )
+        ask = Ask(reason="evaluation", target_percent=percent, strategy=strategy, force=force)
+        outcome = await self.compactor.compress(self.info, ask)
         seconds = time.perf_counter() - began
         faults = (
             ()

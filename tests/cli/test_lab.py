@@ -84,5 +84,6 @@ def test_an_unknown_strategy_is_refused_with_those_there_are(shell: Shell, chat:
     ran = shell.bare("lab", chat, "--show", "best")
     assert ran.code == 2
     assert (
-        "there is no strategy 'best'; pass one of these: ours, ours-25, ours-10, ladder" in ran.err
+        "there is no strategy 'best'; pass one of these: ours, ours-25, ours-10, archive, force"
+        in ran.err
     )

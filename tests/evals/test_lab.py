@@ -16,7 +16,18 @@ from tests.checkers import Json
 from tests.evals.handover.working import small_session
 from tests.strategies import coding_session
 
-OWN = ["ours", "ours-25", "ours-10", "ladder", "subagent", "supervisor", "lab"]
+OWN = [
+    "ours",
+    "ours-25",
+    "ours-10",
+    "archive",
+    "force",
+    "microcompact",
+    "ladder",
+    "subagent",
+    "supervisor",
+    "lab",
+]
 
 
 async def run_all(path: Path) -> list[Result]:
@@ -36,8 +47,10 @@ def test_every_strategy_has_a_row_and_a_view(tmp_path: Path) -> None:
     path = tmp_path / "work.jsonl"
     path.write_text("\n".join(json.dumps(message) for message in small_session(16)))
     found = {result.name: result for result in asyncio.run(run_all(path))}
-    assert list(found)[: len(OWN)] == OWN
-    assert len(found) == len(OWN) + 6
+    assert [name for name in found if name in OWN] == OWN
+    assert len(found) == len(OWN) + 1 + 6
+    assert found["session-memory"].tokens < found["ours-10"].tokens
+    assert found["microcompact"].tokens > found["force"].tokens
     kept = {name: {what: n for what, n, _ in one.kept} for name, one in found.items()}
     assert {(what, of) for what, _, of in found["ours-25"].kept} >= {("rules", 1), ("paths", 32)}
     for name in OWN:

@@ -20,6 +20,10 @@ See the strategies side by side on one session: what each leaves in the window, 
 still be read. The session is cut at 60 %; its first part is compressed by each strategy, and the
 rest tells which names were used later.
   ours             what compress does, by default and to a target
+  archive          the same without prose: refs, counts and the index
+  force            even where it hardly pays, as a user's /compact
+  microcompact     old tool results become previews, all else stays
+  session-memory   only the facts that a next session would be offered
   ladder, subagent, supervisor, lab
                    the presets, as `--preset` sets them; lab keeps the first request and the
                    newest messages, and summarizes all between
