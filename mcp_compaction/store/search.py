@@ -11,7 +11,7 @@ from functools import lru_cache
 from itertools import combinations
 from typing import Any, NamedTuple
 
-from mcp_compaction.core.recall.holders import Passage, PassageWords
+from mcp_compaction.core.recall.passage_words import Passage, PassageWords
 from mcp_compaction.core.recall.query import MOST_TERMS
 from mcp_compaction.core.recall.terms import Way, ways_of
 from mcp_compaction.model import Hit, Match, Matches, SearchQuery, TermMatches, Worth
@@ -153,16 +153,16 @@ def search_many(
         " ORDER BY number DESC, id DESC LIMIT ?",
         (session, READ_AT_ONCE),
     )
-    return find_holders(tuple(map(Passage._make, rows)), queries, limit)
+    return find_messages_with_all(tuple(map(Passage._make, rows)), queries, limit)
 
 
-def find_holders(
+def find_messages_with_all(
     passages: tuple[Passage, ...], queries: Sequence[SearchQuery], limit: int
 ) -> tuple[tuple[int, ...], ...]:
     """The messages that hold a query's terms and rank among the best, by query."""
     terms = [query.terms[:MOST_TERMS] for query in queries]
     read = _read_words if len(passages) <= _KEPT_READ else _read_words.__wrapped__
-    return read(passages).find_holders(terms, limit)
+    return read(passages).find_messages_with_all(terms, limit)
 
 
 @lru_cache(maxsize=1)  # a compaction that fills its room anew searches again

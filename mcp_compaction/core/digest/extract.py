@@ -17,7 +17,7 @@ from mcp_compaction.core.log.conversation import conversation_of
 from mcp_compaction.core.log.decisions import decisions_among, gives_reason
 from mcp_compaction.core.log.spoken_rules import whole_rules
 from mcp_compaction.core.log.tasks import TaskList, read_tasks, spoken_tasks
-from mcp_compaction.core.log.told import told_facts, told_states
+from mcp_compaction.core.log.told import labelled_facts, labelled_states
 from mcp_compaction.core.text import remarks
 from mcp_compaction.core.text.rules import find_rules
 from mcp_compaction.core.text.sentences import split_sentences, spoken_sentences
@@ -67,11 +67,11 @@ def must_keep(messages: Sequence[Message], plan: str) -> DigestSections:
     said is still to be done, and the open tasks if the plan that stands is among them."""
     said = conversation_of(messages)
     rules = stated_rules(said, whole_rules)
-    facts = _told_by_users(said, told_facts)
+    facts = _told_by_users(said, labelled_facts)
     permitted = _told_by_users(said, _permissions_in)
     facts += _spoken_of(permitted, rules)
     last_call = max((place for place, m in enumerate(said) if m.calls), default=-1)
-    states = _told_by_users(said[last_call + 1 :], told_states)
+    states = _told_by_users(said[last_call + 1 :], labelled_states)
     planned = _still_open(read_tasks(messages), plan)
     tasks = [*planned, *spoken_tasks(said)]
     return as_sections({"CONSTRAINTS": rules, "STATE": states, "FACTS": facts, "OPEN": tasks})

@@ -28,13 +28,13 @@ def is_told(text: str) -> bool:
 
 
 @read_once
-def told_facts(text: str) -> tuple[str, ...]:
+def labelled_facts(text: str) -> tuple[str, ...]:
     """The sentences of a text that are called facts by a label before them, word for word."""
     return _told_under(_FACTS, text)
 
 
 @read_once
-def told_states(text: str) -> tuple[str, ...]:
+def labelled_states(text: str) -> tuple[str, ...]:
     """The sentences of a text that are called a state by a label before them, word for word."""
     return _told_under(_STATES, text)
 
@@ -85,7 +85,7 @@ def older_words(messages: Iterable[Message], digests: Iterable[Digest] = ()) -> 
         (told, message.ref)
         for message in conversation_of(messages)
         if message.is_request and message.via == "host"
-        for told in (*told_facts(message.text), *told_states(message.text))
+        for told in (*labelled_facts(message.text), *labelled_states(message.text))
     ]
     newest = {_all_but_the_end(told): (fold(told), ref) for told, ref in (*earlier, *said)}
     return {

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import anyio
 
-from mcp_compaction.core.recall.holders import Passage
+from mcp_compaction.core.recall.passage_words import Passage
 from mcp_compaction.core.recall.query import MOST_TERMS
 from mcp_compaction.core.recall.terms import keys_of, ways_of
 from mcp_compaction.model import Hit, Match, Matches, SearchQuery, TermMatches, Worth
@@ -32,7 +32,7 @@ from mcp_compaction.store.search import (
     READ_AT_ONCE,
     SCANNED,
     can_rank,
-    find_holders,
+    find_messages_with_all,
 )
 
 _LAST_SIGN = "\U0010ffff"
@@ -462,10 +462,10 @@ async def search_many(
         session=session,
         limit=READ_AT_ONCE,
     )
-    return await anyio.to_thread.run_sync(_find_holders, session, rows, queries, limit)
+    return await anyio.to_thread.run_sync(_find_messages_with_all, session, rows, queries, limit)
 
 
-def _find_holders(
+def _find_messages_with_all(
     session: int, rows: Sequence[Row], queries: Sequence[SearchQuery], limit: int
 ) -> tuple[tuple[int, ...], ...]:
     passages: list[Passage] = []
@@ -476,4 +476,4 @@ def _find_holders(
         passages.append(
             Passage(row["number"], text, keys_of(text), marks(session, row["role"], tools))
         )
-    return find_holders(tuple(passages), queries, limit)
+    return find_messages_with_all(tuple(passages), queries, limit)

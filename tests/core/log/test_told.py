@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from mcp_compaction.core.log.told import is_told, older_words, told_facts, told_states
+from mcp_compaction.core.log.told import is_told, labelled_facts, labelled_states, older_words
 from mcp_compaction.core.text.words import fold
 from tests.core.saying import user
 from tests.sessions import messages_of
@@ -52,9 +52,9 @@ def test_a_label_tells_a_fact_or_a_state() -> None:
 
 def test_a_label_covers_the_sentences_on_its_line() -> None:
     text = "Go on.\nSTATUS: Step 1 is done. Step 2 is next.\nThe rest can wait.\nFACT: It is slow."
-    assert told_states(text) == ("STATUS: Step 1 is done.", "Step 2 is next.")
-    assert told_facts(text) == ("FACT: It is slow.",)
-    assert told_states("```\nSTATUS: Step 1 is done.\n```") == ()
+    assert labelled_states(text) == ("STATUS: Step 1 is done.", "Step 2 is next.")
+    assert labelled_facts(text) == ("FACT: It is slow.",)
+    assert labelled_states("```\nSTATUS: Step 1 is done.\n```") == ()
 
 
 class Counted(str):
@@ -70,5 +70,5 @@ class Counted(str):
 
 def test_a_long_text_is_read_once_for_its_lines() -> None:
     text = Counted("FACT: The host is slow.\n" + "It is said to be slow again.\n" * 200)
-    assert told_facts(text) == ("FACT: The host is slow.",)
+    assert labelled_facts(text) == ("FACT: The host is slow.",)
     assert text.read <= len(text)

@@ -35,19 +35,7 @@ def is_among(day: Stretch, days: Days) -> bool:
     if _YEAR.search(day.words):
         return any(first <= end and begin <= last for begin, end in days)
     wanted = (first.month, first.day)
-    return any(
-        (one.month, one.day) == wanted
-        for begin, end in days
-        for one in (begin, *_days_between(begin, end, first))
-    )
-
-
-def _days_between(begin: date, end: date, day: date) -> Iterator[date]:
-    """The same day of the year where a stretch of several days holds it."""
-    for year in {begin.year, end.year} if begin < end else ():
-        same = day.replace(year=year, day=min(day.day, 28)) + timedelta(max(0, day.day - 28))
-        if begin <= same <= end:
-            yield same
+    return any((begin.month, begin.day) == wanted or begin <= first <= end for begin, end in days)
 
 
 def _ends_of(stretch: Stretch) -> tuple[date, date]:

@@ -9,7 +9,7 @@ from math import log
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcp_compaction.core.recall.holders import Passage, PassageWords
+from mcp_compaction.core.recall.passage_words import Passage, PassageWords
 
 WORDS = st.sampled_from(
     ["src", "api", "limits", "py", "bad", "token", "error", "7f3a91", "7f3a91c2"]
@@ -63,9 +63,9 @@ def test_many_queries_find_what_each_would_find_alone(
     said: list[tuple[int, str]], queries: list[list[str]], limit: int
 ) -> None:
     passages = [Passage(number, text) for number, text in said]
-    found = PassageWords(passages, as_it_is).find_holders(queries, limit)
+    found = PassageWords(passages, as_it_is).find_messages_with_all(queries, limit)
     for query, numbers in zip(queries, found, strict=True):
-        assert PassageWords(passages, as_it_is).find_holders([query], limit) == (numbers,)
+        assert PassageWords(passages, as_it_is).find_messages_with_all([query], limit) == (numbers,)
         expected = best_by_hand(query, passages, limit)
         if expected:
             assert set(numbers) == expected
@@ -73,31 +73,37 @@ def test_many_queries_find_what_each_would_find_alone(
 
 def test_words_count_only_side_by_side() -> None:
     passages = passages_of("look at src/api/limits.py", "limits of the api in src")
-    assert PassageWords(passages, as_it_is).find_holders([["src/api/limits.py"]], 5) == ((1,),)
+    assert PassageWords(passages, as_it_is).find_messages_with_all([["src/api/limits.py"]], 5) == (
+        (1,),
+    )
 
 
 def test_of_more_than_the_limit_the_shortest_and_newest_come_first() -> None:
     passages = passages_of("port 80", "port 80 and much else", "port 80", "port 80")
-    assert PassageWords(passages, as_it_is).find_holders([["port=80"]], 2) == ((4, 3),)
+    assert PassageWords(passages, as_it_is).find_messages_with_all([["port=80"]], 2) == ((4, 3),)
 
 
 def test_a_message_that_holds_all_is_left_out_where_too_many_rank_above_it() -> None:
     long = "token error " + "of many other things " * 30
     passages = passages_of(long, *["token token token"] * 3, *["bad"] * 9)
-    assert PassageWords(passages, as_it_is).find_holders([["token", "error"]], 5) == ((1,),)
-    assert PassageWords(passages, as_it_is).find_holders([["token"]], 3) == ((4, 3, 2),)
+    assert PassageWords(passages, as_it_is).find_messages_with_all([["token", "error"]], 5) == (
+        (1,),
+    )
+    assert PassageWords(passages, as_it_is).find_messages_with_all([["token"]], 3) == ((4, 3, 2),)
 
 
 def test_a_word_that_was_cut_hides_nothing() -> None:
     passages = passages_of("git log --oneline --decorate", "git show")
-    assert PassageWords(passages, as_it_is).find_holders([["git", "--oneline", "--decor"]], 5) == (
-        (1,),
-    )
+    assert PassageWords(passages, as_it_is).find_messages_with_all(
+        [["git", "--oneline", "--decor"]], 5
+    ) == ((1,),)
 
 
 def test_a_term_in_two_passages_of_a_message_is_held_by_it() -> None:
     passages = [Passage(7, "alpha one"), Passage(7, "omega two"), Passage(8, "alpha three")]
-    assert PassageWords(passages, as_it_is).find_holders([["alpha", "omega"]], 5) == ((7,),)
+    assert PassageWords(passages, as_it_is).find_messages_with_all([["alpha", "omega"]], 5) == (
+        (7,),
+    )
 
 
 def test_keys_are_looked_at_and_stems_are_shared() -> None:
@@ -106,7 +112,7 @@ def test_keys_are_looked_at_and_stems_are_shared() -> None:
     def singular(words: Collection[str]) -> dict[str, str]:
         return {word: word.rstrip("s") for word in words}
 
-    found = PassageWords(passages, singular).find_holders(
+    found = PassageWords(passages, singular).find_messages_with_all(
         [["halfOpen"], ["half-open"], ["test"], ["?"]], 5
     )
     assert found == ((1,), (1,), (2,), ())

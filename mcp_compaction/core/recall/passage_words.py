@@ -78,7 +78,7 @@ class PassageWords:
         mean = max(1, sum(sizes)) / max(1, len(sizes))
         self._lengths = [1 - _LENGTH + _LENGTH * size / mean for size in sizes]
 
-    def find_holders(
+    def find_messages_with_all(
         self, queries: Sequence[Sequence[str]], limit: int
     ) -> tuple[tuple[int, ...], ...]:
         """For each query, given by its terms, the messages among the best that hold all of them.
