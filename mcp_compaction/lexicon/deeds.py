@@ -44,6 +44,7 @@ class KnownDeeds(Value):
     ahead: ByLanguage
     denying: ByLanguage
     opening: ByLanguage
+    refusing: ByLanguage
     speaker: ByLanguage
     vague: ByLanguage
     accepting: ByLanguage

@@ -59,11 +59,11 @@ class Rules:
     def opposed_by(self, section: SectionName, text: str, is_unshown: bool = False) -> Words | None:
         """The words that a line of a digest opposes: it allows or plans what they forbid, calls
         needless what they demand, or claims that it was done and nothing shows that."""
-        binds = is_unshown or section in _BINDING
         for clause in _clauses(text) if self._by_stem else ():
             stems = stems_of(clause)
             for rule in self._rules_sharing(stems):
                 is_meant = len(rule.stems & stems) >= _ENOUGH * len(rule.stems)
+                binds = section in _BINDING or (is_unshown and rule.stems <= stems)
                 if is_meant and _opposes(binds, clause, rule):
                     return rule.words
         return None
@@ -75,6 +75,8 @@ class Rules:
 _WORD = pattern_of(r"[぀-ヿ㐀-鿿]+|[^\W_]+(?:'\w+)?")
 _EAST_ASIAN = pattern_of(r"[぀-ヿ㐀-鿿]")
 _ENOUGH = 0.6  # of the words of a rule
+_QUESTIONS = "?？"
+_COMMA = pattern_of(r"[,;:，；：、(]\s*| - | – | — ")
 _BINDING: tuple[SectionName, ...] = ("CONSTRAINTS", "DECISIONS", "OPEN", "NEXT")
 
 
@@ -107,15 +109,34 @@ def _read_rules(words: Words) -> Iterator[_Rule]:
 
 
 def _read_bans(messages: Iterable[Message]) -> Iterator[_Rule]:
-    """What users' clauses forbid that begin with a no: "but don't deploy yet"."""
-    negation, opening = pattern_of_kind("negation"), words_of_deeds("opening")
+    """What users forbid in a clause that begins with a no ("but don't deploy yet"), and what they
+    were asked and answered with one."""
+    asked = ""
     for message in messages:
-        for sentence in split_sentences(message.text) if message.is_request else ():
-            for clause in _clauses(sentence) if sentence[-1] not in "?？" else ():
-                denied = negation.search(clause)
-                begins = denied and not opening.sub(" ", clause[: denied.start()]).strip(" -*•")
-                if begins and (stems := stems_of(clause)):
-                    yield _Rule(True, stems, Words(first_line(sentence), message.ref))
+        said = split_sentences(message.text)
+        if message.role == "assistant" and said:
+            asked = said[-1] if said[-1][-1] in _QUESTIONS else ""
+        if not message.is_request:
+            continue
+        if asked and words_of_deeds("refusing").match(message.text.lstrip()):
+            yield from _ban_on(asked, Words(first_line(f"{asked} {message.text}"), message.ref))
+        asked = ""
+        for sentence in said:
+            for clause in _COMMA.split(sentence) if sentence[-1] not in _QUESTIONS else ():
+                yield from _ban_on(_denied_in(clause), Words(first_line(sentence), message.ref))
+
+
+def _denied_in(clause: str) -> str:
+    """What a clause forbids that begins with a no; blank where it does not."""
+    denied = pattern_of_kind("negation").search(clause)
+    if denied is None or words_of_deeds("opening").sub(" ", clause[: denied.start()]).strip(" -*•"):
+        return ""
+    return clause[denied.end() :]
+
+
+def _ban_on(clause: str, words: Words) -> Iterator[_Rule]:
+    if stems := stems_of(clause.replace("’", "'")):
+        yield _Rule(True, stems, words)
 
 
 def stems_of(text: str) -> frozenset[str]:
