@@ -35,7 +35,7 @@ from mcp_compaction.settings import Settings
 from mcp_compaction.store.postgres import tokens
 from mcp_compaction.store.postgres.database import TeamDatabase, open_database
 from mcp_compaction.store.postgres.store import PostgresStore
-from mcp_compaction.store.postgres.tokens import Identity
+from mcp_compaction.store.postgres.tokens import TokenIdentity
 from mcp_compaction.wiring import open_compactor
 
 RETRY_SECONDS = 2
@@ -128,8 +128,8 @@ class _Team:
     in_flight: int = 0
     _database: TeamDatabase | None = None
     _tasks: TaskGroup | None = None
-    _apps: dict[Identity, tuple[Starlette, str]] = field(
-        default_factory=dict[Identity, tuple[Starlette, str]]
+    _apps: dict[TokenIdentity, tuple[Starlette, str]] = field(
+        default_factory=dict[TokenIdentity, tuple[Starlette, str]]
     )
     _making: anyio.Lock = field(default_factory=anyio.Lock)
 
@@ -153,7 +153,7 @@ class _Team:
         finally:
             await self._database.close()
 
-    async def identify(self, scope: Scope) -> Identity | None:
+    async def identify(self, scope: Scope) -> TokenIdentity | None:
         """Whose call it is, by its token."""
         headers: list[tuple[bytes, bytes]] = scope["headers"]
         given = next((value for name, value in headers if name == b"authorization"), b"")
@@ -163,7 +163,7 @@ class _Team:
         token = text[len(_BEARER) :].strip()
         return await self.database.read("", lambda tx: tokens.find_identity(tx, token), _PATIENCE)
 
-    async def app_of(self, identity: Identity) -> tuple[Starlette, str]:
+    async def app_of(self, identity: TokenIdentity) -> tuple[Starlette, str]:
         """The application of an owner, and the secret by which it knows that we ask."""
         async with self._making:
             if identity not in self._apps:

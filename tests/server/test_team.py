@@ -21,7 +21,7 @@ from mcp_compaction.errors import InputError, SettingsError
 from mcp_compaction.server.http import ServerAddress
 from mcp_compaction.server.team import check_front, check_tokens
 from mcp_compaction.store.postgres import database
-from mcp_compaction.store.postgres.tokens import Identity, add_token
+from mcp_compaction.store.postgres.tokens import TokenIdentity, add_token
 from tests.server.talking import ERAS, Era, Talk
 from tests.sessions import NOW
 from tests.store.postgres_server import WHY_NOT, Server, find_programs, running_server
@@ -87,7 +87,7 @@ def wait_until_ready(port: int) -> None:
 
 async def new_token(server: Server, owner: str) -> str:
     """A token for an owner."""
-    name, identity = f"of-{uuid4().hex}", Identity(owner, "team")
+    name, identity = f"of-{uuid4().hex}", TokenIdentity(owner, "team")
     async with database.opened(server.address) as team:
         return await team.write("", lambda tx: add_token(tx, name, identity, NOW))
 

@@ -46,7 +46,7 @@ async def run(call: Invocation) -> int:
         if args.action == "revoke":
             await team.write("", lambda tx: tokens.revoke_token(tx, args.name, now))
             return _say(call, {"revoked": args.name}, f"{args.name} opens nothing any more")
-        identity = tokens.Identity(args.owner or args.name, args.project)
+        identity = tokens.TokenIdentity(args.owner or args.name, args.project)
         token = await team.write("", lambda tx: tokens.add_token(tx, args.name, identity, now))
     text = f"{token}\nit is shown this once; it opens the rows of {identity.owner}"
     return _say(call, {"token": token, "owner": identity.owner, "project": args.project}, text)

@@ -15,7 +15,7 @@ from mcp_compaction.store.postgres.database import Tx, plain
 _PREFIX = "mct_"
 
 
-class Identity(NamedTuple):
+class TokenIdentity(NamedTuple):
     """Whose rows a token opens, and the project that its calls mean."""
 
     owner: str
@@ -37,7 +37,7 @@ def hash_token(token: str) -> str:
     return sha256(token.encode("utf-8", "replace")).hexdigest()
 
 
-async def add_token(tx: Tx, name: str, identity: Identity, now: datetime) -> str:
+async def add_token(tx: Tx, name: str, identity: TokenIdentity, now: datetime) -> str:
     """Make a token; it is shown once and kept nowhere."""
     if not name.strip() or not identity.owner.strip():
         raise InputError("A token needs a name; write it as ann-laptop.")
@@ -57,7 +57,7 @@ async def add_token(tx: Tx, name: str, identity: Identity, now: datetime) -> str
     return token
 
 
-async def find_identity(tx: Tx, token: str) -> Identity | None:
+async def find_identity(tx: Tx, token: str) -> TokenIdentity | None:
     """Whose token it is; None where it is nobody's, or was revoked."""
     wanted = hash_token(token)
     row = await tx.one(
@@ -66,7 +66,7 @@ async def find_identity(tx: Tx, token: str) -> Identity | None:
     )
     if row is None or not hmac.compare_digest(row["hash"], wanted):
         return None
-    return Identity(row["belongs_to"], row["project"])
+    return TokenIdentity(row["belongs_to"], row["project"])
 
 
 async def list_tokens(tx: Tx) -> list[TokenLine]:
