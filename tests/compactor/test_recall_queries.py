@@ -60,7 +60,7 @@ async def test_nothing_is_suggested_where_nothing_is_like_it(tmp_path: Path) -> 
 async def test_a_word_that_stands_everywhere_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(search, "_RANKED", 3)
+    monkeypatch.setattr(search, "RANKED", 3)
     talk: list[dict[str, Any]] = [
         {"role": "user" if n % 2 else "assistant", "content": f"build number {n}"}
         for n in range(1, 9)
