@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from functools import cache
 from hashlib import sha256
 from importlib.util import find_spec
+from io import BytesIO
 from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING
@@ -116,13 +117,16 @@ def _find_installed_ranks() -> Path | None:
 def _make_encoding(ranks: bytes) -> Encoding:
     from tiktoken import Encoding
 
-    pairs = (line.split() for line in ranks.splitlines())
-    return Encoding(
+    pairs = (line.split() for line in BytesIO(ranks))
+    table = {b64decode(token): int(rank) for token, rank in pairs}
+    encoding = Encoding(
         "o200k_base",
         pat_str=_PATTERN,
-        mergeable_ranks={b64decode(token): int(rank) for token, rank in pairs},
+        mergeable_ranks=table,
         special_tokens=_SPECIAL_TOKENS,
     )
+    table.clear()  # tiktoken counts by a table of its own; this one would hold 30 MB for nothing
+    return encoding
 
 
 def _pieces_of(text: str) -> Iterator[str]:
