@@ -8,7 +8,7 @@ Standard library only. `first_answers/` has the answers and `writing.py` writes 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, cast
@@ -26,6 +26,8 @@ _CLIENT = "io.modelcontextprotocol/clientInfo"
 _CAPABILITIES = "io.modelcontextprotocol/clientCapabilities"
 # Their hooks call with the first prompt, and the user waits for them.
 _CALLS_SOON = frozenset({"codex-mcp-client"})
+_HOOK = "host_event"
+_NOTHING = {"content": [{"type": "text", "text": "{}"}], "isError": False}  # as a hook hears it
 _LONGEST = 65_536  # bytes; what a host asks first is short
 
 Era = Literal["legacy", "modern"]
@@ -53,30 +55,41 @@ class Front:
     """Knows the answers of one set of tools, and in which era a host has opened.
 
     The first request goes to the SDK as well, which so learns of the client and of the era; its
-    own answer to that one is for nobody.
+    own answer to that one is for nobody. So do the hooks with which a new chat begins: `has_pins`
+    tells whether they would have to be told anything.
     """
 
-    def __init__(self, answers: Mapping[Era, Answers]) -> None:
+    def __init__(
+        self, answers: Mapping[Era, Answers], has_pins: Callable[[], bool] = lambda: True
+    ) -> None:
         self._answers = answers
+        self._has_pins = has_pins
         self._era: Era | None = None
         self._is_over = False
-        self._opening: object = None
+        self._is_new_chat = False  # in a project without pins
+        self._unheard: list[object] = []
 
     def is_for_nobody(self, id: object) -> bool:
-        """Whether the SDK's reply to that request is for nobody: so once, for the first one."""
-        if self._opening is None or id != self._opening:
+        """Whether the SDK's reply to that request is for nobody; so once."""
+        if id not in self._unheard:
             return False
-        self._opening = None
+        self._unheard.remove(id)
         return True
 
-    def take(self, line: str) -> Taken:
-        """Answer a line where its answer is known; all else is for the SDK."""
+    def take(self, line: str, is_cold: bool = True) -> Taken:
+        """Answer a line where its answer is known; all else is for the SDK.
+
+        `is_cold`: the SDK is not there yet.
+        """
         if self._is_over:
             return FOR_SDK
         read: object = json.loads(line) if len(line) <= _LONGEST else None
         fields = cast("dict[str, Any]", read) if isinstance(read, dict) else {}
         if "method" in fields and "id" not in fields:  # a notification needs no answer
             return Taken(is_urgent=fields["method"] != "notifications/initialized")
+        if is_cold and self._era == "legacy" and self._is_quiet_hook(fields):
+            self._unheard.append(fields["id"])
+            return Taken(_reply(fields["id"], _NOTHING))
         era = _era_of(fields)
         known = None if era is None else self._answers[era].get(str(fields.get("method")))
         is_again = fields.get("method") == "initialize" and self._era is not None
@@ -87,14 +100,38 @@ class Front:
         if fields["method"] == "initialize":
             known = {**known, "protocolVersion": _negotiate(fields["params"])}
             is_urgent = fields["params"]["clientInfo"]["name"] in _CALLS_SOON
-        reply = {"jsonrpc": "2.0", "id": fields["id"], "result": known}
         is_opening = self._era is None
         if is_opening:
-            self._era, self._opening = era, fields["id"]
-        return Taken(json.dumps(reply, ensure_ascii=False), is_opening, is_urgent)
+            self._era = era
+            self._unheard.append(fields["id"])
+        return Taken(_reply(fields["id"], known), is_opening, is_urgent)
+
+    def _is_quiet_hook(self, fields: Mapping[str, Any]) -> bool:
+        """Whether a hook tells of a new chat, or of its first prompt, and has nothing to hear."""
+        params: object = fields.get("params")
+        if fields.get("method") != "tools/call" or not isinstance(params, dict):
+            return False
+        call = cast("dict[str, Any]", params)
+        told: object = call.get("arguments")
+        if call.get("name") != _HOOK or not isinstance(told, dict):
+            return False
+        told = cast("dict[str, Any]", told)
+        if told.get("event") == "SessionStart":
+            self._is_new_chat = told.get("source") == "startup" and not self._has_pins()
+            return self._is_new_chat
+        return told.get("event") == "UserPromptSubmit" and self._is_new_chat
 
 
-def read_front(only_core: bool, by_agent: bool, fault: str = "") -> Front:
+def _reply(id: object, result: Mapping[str, Any]) -> str:
+    return json.dumps({"jsonrpc": "2.0", "id": id, "result": result}, ensure_ascii=False)
+
+
+def read_front(
+    only_core: bool,
+    by_agent: bool,
+    fault: str = "",
+    has_pins: Callable[[], bool] = lambda: True,
+) -> Front:
     """A front for that set of tools; `fault`: what is wrong with the settings, told at once."""
     answers: dict[Era, dict[str, dict[str, Any]]] = json.loads(
         file_of(only_core, by_agent).read_bytes()
@@ -102,7 +139,7 @@ def read_front(only_core: bool, by_agent: bool, fault: str = "") -> Front:
     if fault:
         for opening in (answers["legacy"]["initialize"], answers["modern"]["server/discover"]):
             opening["instructions"] = f"{OUT_OF_ORDER}{fault}"
-    return Front(answers)
+    return Front(answers, has_pins)
 
 
 def _era_of(fields: Mapping[str, Any]) -> Era | None:

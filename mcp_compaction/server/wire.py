@@ -174,7 +174,7 @@ class Wire:
                 self.send(verdict.text)
 
     def _serve(self, line: str) -> None:
-        taken = self._front.take(line) if self._front is not None else FOR_SDK
+        taken = FOR_SDK if self._front is None else self._front.take(line, not self._served)
         if taken.reply is not None:
             self.send(taken.reply)
         if taken.is_passed_on:

@@ -111,6 +111,45 @@ def test_the_sdk_is_wanted_at_once_for_a_host_whose_hooks_call_with_the_first_pr
     assert front().take(json.dumps(request(0, "initialize", codex))).is_urgent
 
 
+def told(event: str, source: str = "") -> dict[str, Any]:
+    """A hook that tells of an event."""
+    return call(7, "host_event", event=event, session_id="s", source=source)
+
+
+def test_the_hooks_of_a_new_chat_without_pins_hear_at_once_that_there_is_nothing() -> None:
+    one = Front(json.loads(file_of(False, True).read_bytes()), has_pins=lambda: False)
+    reply_of(one, request(0, "initialize", HELLO))
+    for hook in (told("SessionStart", "startup"), told("UserPromptSubmit")):
+        taken = one.take(json.dumps(hook))
+        assert taken.reply is not None
+        assert json.loads(taken.reply)["result"]["content"] == [{"type": "text", "text": "{}"}]
+        assert taken.is_passed_on  # the SDK records what is told
+        assert one.is_for_nobody(7)
+
+
+@pytest.mark.parametrize(
+    ("pins", "hooks"),
+    [
+        (True, [told("SessionStart", "startup"), told("UserPromptSubmit")]),
+        (False, [told("SessionStart", "resume"), told("UserPromptSubmit")]),
+        (False, [told("UserPromptSubmit")]),
+        (False, [told("Stop")]),
+    ],
+)
+def test_where_a_hook_may_have_something_to_hear_the_sdk_answers(
+    pins: bool, hooks: list[dict[str, Any]]
+) -> None:
+    one = Front(json.loads(file_of(False, True).read_bytes()), has_pins=lambda: pins)
+    reply_of(one, request(0, "initialize", HELLO))
+    assert [reply_of(one, hook) for hook in hooks] == [None] * len(hooks)
+
+
+def test_once_the_sdk_is_there_it_answers_every_hook() -> None:
+    one = Front(json.loads(file_of(False, True).read_bytes()), has_pins=lambda: False)
+    reply_of(one, request(0, "initialize", HELLO))
+    assert one.take(json.dumps(told("SessionStart", "startup")), is_cold=False).reply is None
+
+
 @contextmanager
 def serving(folder: Path, *words: str, **variables: str) -> Generator[Host]:
     """The real program, with a store in that folder."""

@@ -10,13 +10,14 @@ import sys
 from argparse import ArgumentParser
 from collections.abc import Mapping, Sequence
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, TextIO, cast
 
 from mcp_compaction.cli.console.screen import Screen
 from mcp_compaction.program import typed_command
 from mcp_compaction.server.front import read_front
 from mcp_compaction.server.wire import Wire, claim
-from mcp_compaction.settings_file import VIEWS, has_settings
+from mcp_compaction.settings_file import PREFIX, VIEWS, has_settings
 
 if TYPE_CHECKING:
     from mcp_compaction.cli.console.invocation import CommandModule, Invocation
@@ -33,6 +34,7 @@ EXAMPLES = (
     "serve --http --host 0.0.0.0 --allow-remote --allowed-host box.lan",
 )
 
+_PROJECT_OF_HOST = "CLAUDE_PROJECT_DIR"
 _NOT_ON_STDIO = frozenset({"-h", "--help", "--http"})
 _HINT = (
     "mcp-compaction: serving on stdin and stdout, for a host to start; Ctrl-D ends it. "
@@ -133,7 +135,8 @@ def _serve_over_stdio(wire: Wire, call: Invocation) -> int:
         by_agent = wish.settings.policy.agent_controlled
         wire.open(read_front(only_core, by_agent, wish.fault))
     else:
-        wire.open(read_front(only_core, by_agent=True))
+        has_pins = partial(_has_pins, call)
+        wire.open(read_front(only_core, by_agent=True, has_pins=has_pins))
     if not call.environ.get(VIEWS) and not wire.wait_for_work():
         return 0
     from mcp_compaction.server.app import build_server
@@ -142,6 +145,23 @@ def _serve_over_stdio(wire: Wire, call: Invocation) -> int:
     settings, project, fault = wish or _wish_of(call)
     build = partial(build_server, settings, project, call.environ, only_core=only_core, fault=fault)
     return serve_stdio(wire, build)
+
+
+def _has_pins(call: Invocation) -> bool:
+    """Whether a new chat of the project would be told of pins; yes where that cannot be known."""
+    import sqlite3
+
+    from mcp_compaction.errors import CompactionError
+    from mcp_compaction.projects import find_project
+    from mcp_compaction.store.connect import default_home
+    from mcp_compaction.store.pin_lines import read_pin_lines
+
+    asked = call.args.project or call.environ.get(f"{PREFIX}PROJECT")
+    home = Path(call.args.home).expanduser() if call.args.home else default_home(call.environ)
+    try:
+        return bool(read_pin_lines(home, find_project(asked or call.environ.get(_PROJECT_OF_HOST))))
+    except (CompactionError, OSError, sqlite3.Error):
+        return True
 
 
 class _Wish(NamedTuple):
