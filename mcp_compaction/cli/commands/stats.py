@@ -83,8 +83,10 @@ async def run(call: Invocation) -> int:
 async def _watch(call: Invocation) -> int:
     """Show the window again and again, in place at a terminal, until somebody interrupts it."""
     shown: list[str] = []
+    task = asyncio.current_task()
     with suppress(asyncio.CancelledError, KeyboardInterrupt):
-        while True:
+        # Closing a store may swallow the cancellation; that somebody asked for it is still known.
+        while task is None or not task.cancelling():
             async with open_place(call) as place:
                 lines = [line async for line in _watched(place)]
             if lines != shown:
