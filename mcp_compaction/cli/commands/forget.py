@@ -25,8 +25,10 @@ from mcp_compaction.gateway.keeping import forget_substitutes
 from mcp_compaction.model import Message
 from mcp_compaction.ports import Forgotten, Scope, Twins
 from mcp_compaction.program import as_typed
+from mcp_compaction.settings import Settings
 from mcp_compaction.tools.answers import start_of
 from mcp_compaction.tools.reading import parse_time
+from mcp_compaction.wiring import team_address
 
 _PAGE = 500  # messages read at a time
 _SHOWN = 70  # characters of each in the list
@@ -34,6 +36,7 @@ _SHOWN = 70  # characters of each in the list
 DESCRIPTION = """\
 Remove messages, a session or a whole project so that no byte of it is left. Other messages that
 hold all that a forgotten one said are named; at a terminal they can be forgotten with it.
+Of a team's store the rows go, and it says where bytes may lie; --purge rewrites the tables, too.
 Changes: deletes for good, with all that was made from it; no undo, and older backups keep it."""
 EXAMPLES = (
     "forget tax-2026",
@@ -60,6 +63,11 @@ def add_arguments(parser: ArgumentParser) -> None:
         "--before", metavar="DATE", help="only messages of SESSION said before it, as 2026-10-01"
     )
     parser.add_argument("--yes", action="store_true", help="do not ask")
+    parser.add_argument(
+        "--purge",
+        action="store_true",
+        help="of a team's store: rewrite its tables as well, as the role that owns them",
+    )
     add_store(parser)
 
 
@@ -71,29 +79,65 @@ async def run(call: Invocation) -> int:
     is_picked = args.matching is not None or args.before is not None
     if is_picked and (args.session is None or args.refs):
         raise InputError("--matching and --before pick messages of a session: pass SESSION alone.")
+    settings = settings_of(call)
+    if args.purge:
+        await _check_purge(settings)
     async with open_place(call) as place:
         if is_picked:
             args.refs = await _pick(call, place)
-        what, scope = await _find_target(place, args.refs)
-        twins = await find_twins(place, args.refs)
-        if not (args.yes or _is_confirmed(call, what, twins, place.project)):
-            call.screen.say("nothing was forgotten")
-            return 1
-        forgotten = await place.compactor.forget(scope, *args.refs)
-        forget_substitutes(settings_of(call).home)
-        if forgotten == Forgotten():
-            raise InputError(
-                f"there was nothing of {what}; see what is recorded: mcp-compaction sessions --all"
-            )
-        if args.json:
-            listed = as_document(twins, place.project)
-            call.screen.write_json({**forgotten.model_dump(mode="json"), **listed})
-            return 0
-        for line in _describe_removed(what, forgotten):
-            call.screen.say(call.complete(line, with_session=bool(args.refs)))
-        if twins.found:
-            await _tell_twins(call, place, twins)
+        code = await _forget(call, place)
+    if code == 0 and settings.store is not None:
+        await _tell_bytes(call, settings)
+    return code
+
+
+async def _forget(call: Invocation, place: OpenedPlace) -> int:
+    args = call.args
+    what, scope = await _find_target(place, args.refs)
+    twins = await find_twins(place, args.refs)
+    if not (args.yes or _is_confirmed(call, what, twins, place.project)):
+        call.screen.say("nothing was forgotten")
+        return 1
+    forgotten = await place.compactor.forget(scope, *args.refs)
+    forget_substitutes(place.settings.home)
+    if forgotten == Forgotten():
+        raise InputError(
+            f"there was nothing of {what}; see what is recorded: mcp-compaction sessions --all"
+        )
+    if args.json:
+        listed = as_document(twins, place.project)
+        call.screen.write_json({**forgotten.model_dump(mode="json"), **listed})
+        return 0
+    for line in _describe_removed(what, forgotten):
+        call.screen.say(call.complete(line, with_session=bool(args.refs)))
+    if twins.found:
+        await _tell_twins(call, place, twins)
     return 0
+
+
+async def _check_purge(settings: Settings) -> None:
+    """Refuse to purge where it cannot be done, before anything is forgotten."""
+    if settings.store is None:
+        raise InputError(
+            "--purge is for a team's store; a file keeps no byte of what is forgotten."
+        )
+    address = team_address(settings)
+    from mcp_compaction.store.postgres.database import check_may_purge
+
+    await check_may_purge(address)
+
+
+async def _tell_bytes(call: Invocation, settings: Settings) -> None:
+    """Say where bytes of what no query finds any more may lie; purge the tables if asked to."""
+    if call.args.purge:
+        from mcp_compaction.store.postgres.database import purge
+
+        await purge(team_address(settings))
+    if not call.args.json:
+        where = "" if call.args.purge else "the tables' pages until --purge rewrites them, "
+        call.screen.say(
+            f"bytes may still lie in {where}the write-ahead log, replicas and dumps of the database"
+        )
 
 
 async def _pick(call: Invocation, place: OpenedPlace) -> list[str]:

@@ -252,6 +252,45 @@ async def migrate(address: str, grant_to: str | None = None) -> None:
         raise _lost_error(place) from None
 
 
+async def check_may_purge(address: str) -> None:
+    """Refuse a role that may not rewrite the tables: PostgreSQL would only warn it."""
+    async with _connected(address) as connection:
+        cursor = await connection.execute(
+            b"SELECT 1 FROM pg_class WHERE relname = ANY(%s) AND relkind = 'r'"
+            b" AND relnamespace = current_schema()::regnamespace"
+            b" AND NOT pg_has_role(relowner, 'USAGE')",
+            (list(TABLES),),
+        )
+        if await cursor.fetchone() is not None:
+            raise StoreReadOnly(
+                f"Only the role that owns the tables of {shown_address(address)} may rewrite them; "
+                "name that role in MCP_COMPACTION_STORE. Nothing was forgotten."
+            )
+
+
+async def purge(address: str) -> None:
+    """Rewrite the tables, so that their files hold nothing of what was deleted.
+
+    Each is locked meanwhile. The write-ahead log, replicas and dumps are not ours to rewrite.
+    """
+    async with _connected(address) as connection:
+        for table in TABLES:
+            statement = sql.SQL("VACUUM (FULL) {}").format(sql.Identifier(table))
+            await connection.execute(statement)
+
+
+@asynccontextmanager
+async def _connected(address: str) -> AsyncGenerator[AsyncConnection[Row]]:
+    """One connection of its own, on which each statement is a transaction."""
+    try:
+        async with await AsyncConnection[Row].connect(
+            _conninfo_of(address), row_factory=dict_row, autocommit=True, prepare_threshold=None
+        ) as connection:
+            yield connection
+    except psycopg.OperationalError:
+        raise _lost_error(shown_address(address)) from None
+
+
 async def _grant(connection: AsyncConnection[Row], role: str) -> None:
     cursor = await connection.execute(b"SELECT 1 FROM pg_roles WHERE rolname = %s", (role,))
     name = sql.Identifier(role)
