@@ -31,13 +31,13 @@ def _pattern_of(glob: str) -> re.Pattern[str]:
                 parts.append(sign)
             case _:
                 parts.append(re.escape(sign))
-    start = "" if isabs(plain) else "(?:.*/)?"
+    start = "" if "/" in plain else "(?:.*/)?"
     return re.compile(f"{start}{''.join(parts)}(?:/.*)?", re.S)
 
 
 def is_path_in(glob: str, path: str, folder: str, root: str = "") -> bool:
-    """Whether a path, seen from a folder, is one that a glob means; a relative glob means files
-    below the root, and a name alone means such a file anywhere."""
+    """Whether a path, seen from a folder, is one that a glob means; one with a folder in it
+    begins at the root, and a name alone means such a file anywhere."""
     glob, path = at_home(glob), at_home(path)
     root = realpath(root or folder or "/")
     said = normpath(join(folder or root, path))

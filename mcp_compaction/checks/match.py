@@ -192,7 +192,9 @@ def _changed_by(run: RunCommand) -> Iterator[str]:
 
 def _read_by(run: RunCommand) -> Iterator[str]:
     if run.name not in tables().looks_past:
-        yield from (word for word in run.words[1:] if word and not word.startswith("-"))
+        plain = [word for word in run.words[1:] if word and not word.startswith("-")]
+        is_search = run.name in programs().searches and "-e" not in run.words
+        yield from plain[1:] if is_search else plain  # the first is what is looked for
 
 
 # Commands
@@ -234,7 +236,7 @@ def _match_words(globs: Sequence[str], run: RunCommand, line: str) -> MatchedPar
         is_data = run.name in programs().beside  # what is printed into a file
         told = (*run.words, *run.written, *(() if is_data else run.text.splitlines()))
         said = any(fnmatchcase(one, first) for word in told for one in _pieces(word))
-        rest, operands = globs[1:], list(run.words)
+        rest, operands = globs[1:], list(told)
         if not said:
             is_unread = any(UNREAD.search(word) for word in run.words)
             return doubt if is_unread and _has_own_words(glob, line) else None
@@ -314,6 +316,8 @@ def _has_option(wanted: str, operands: Sequence[str], name: str) -> bool:
 def _pieces(word: str) -> Iterator[str]:
     """A word, and the parts of it that name a thing: behind `=`, of `a:b`, of a branch."""
     yield word
+    if "@" in word or "://" in word:
+        yield from re.split(r"[@/:?]+", word)
     for part in (word.lstrip("+"), *re.split(r"[=:]", word.lstrip("+"))):
         if part:
             yield part.removeprefix("refs/heads/")

@@ -18,7 +18,9 @@ _CLAUSE = re.compile(
 _PATH = re.compile(r"(?:~|\.{0,2})/?[\w.*@+-]*(?:/[\w.*@+-]+)*/?")
 _BARE_PATH = re.compile(
     r"(?<![\w/`])(?:~/[\w./*-]+|\.{1,2}/[\w./*-]+|\.[a-z][\w.-]*\*?(?![\w/])|\.?[\w-]+/\*\*?"
-    r"|\*\.\w{1,5}\b|(?:[\w.-]+/)+(?![\w])|(?:[\w.-]+/)*[\w-]+\.(?:json|ya?ml|toml|md|lock|env|ini|cfg|sql|py|ts|js|sh)\b)"
+    r"|\*\.\w{1,5}\b|(?:[\w.-]+/)+(?![\w])|(?:[\w.-]+/)+[\w-]+\.[a-z]\w{0,7}\b|(?:[\w.-]+/){2,}[\w.-]*\w"
+    r"|(?=[\w/]*[-_.\d])[\w.-]+/[\w.-]*\w"
+    r"|[\w-]+\.(?:json|ya?ml|toml|md|lock|env|ini|cfg|sql|py|tsx?|jsx?|sh|rb|go|rs|java|kt|php|css|html|xml|tf)\b)"
 )
 _ENDING = re.compile(
     r"[\w*-]\.(?:json|ya?ml|toml|md|mdx|lock|ini|cfg|conf|sql|py|pyi|tsx?|jsx?|mjs|sh|go|rs|java|kt|rb"
@@ -26,7 +28,7 @@ _ENDING = re.compile(
     r"|properties|proto|graphql|ipynb|env|local|example|sqlite|db|pem|key)$"
 )
 _HOST = re.compile(r"(?=.*[-.\d])[\w-]+(?:\.[\w-]+)*")
-_BARE_HOST = re.compile(r"(?=[\w.-]*\d)[A-Za-z]\w*(?:[-.]\w+)+")
+_BARE_HOST = re.compile(r"(?=[\w.-]*\d|\w+\.\w+\.)[A-Za-z]\w*(?:[-.]\w+)+")
 _OPTION = re.compile(r"--?[A-Za-z][\w-]*")
 _NEXT = re.compile(
     r"\s*(?:$|[.,;:!)?(]|(?:or|and|unless|without|directly|to|on|into|code|changes?|anything|work"
@@ -39,6 +41,7 @@ _OPTIONS_OF = {
     "--force": "git push",
     "--force-with-lease": "git push",
 }
+_PASSIVE = re.compile(r"\b(?:is|are|be|wird|werden|est|sont|es|son|è|é)\s+\S+$")  # `is never`
 _UNSPACED = re.compile(r"[\u3040-\u30ff\u4e00-\u9fff\uac00-\ud7af]")  # scripts
 _AFTER_ACT = re.compile(r"[,，、:：]|\byou\s+must\b|\b(?:run|execute)\b", re.I)  # `before …, run`
 _MOST = 12
@@ -68,6 +71,10 @@ def _words() -> _Words:
     programs = "|".join(map(re.escape, sorted({*table["programs"]} - is_word_too)))
     subcommands, actions = "|".join(table["subcommands"]), "|".join(table["actions"])
     option = r"--?\w[\w-]*"
+    with_sub = "|".join(
+        map(re.escape, sorted({*read_table("tools.toml")["programs"]["with_subcommand"]} - {"git"}))
+    )
+    word = rf"(?:{option}|(?!(?:{'|'.join(table['ends'])})(?![\w-]))[a-z][a-z0-9:_-]+(?!\w))"
     name = rf"[`\"“«]|(?<![\w/]){option}|(?<![\w-])(?:{programs})(?![\w-])|{_BARE_PATH.pattern}"
     return _Words(
         {name: re.compile(one, re.I) for name, one in texts.items()},
@@ -76,18 +83,23 @@ def _words() -> _Words:
         frozenset(table["programs"]),
         frozenset(table["subcommands"]),
         re.compile(
-            rf"(?:{onto}|[/,]|\bor\s+)[`\"]?({names})\b[`\"]?(?!/(?!{names})\w|\s+checkout)", re.I
+            rf"(?:{onto}|[/,]|\bor\s+)[`\"]?({names})\b[`\"]?(?!/(?!(?:{names})\b)\w|\s+checkout)",
+            re.I,
         ),
         tuple(table["branches"]),
         re.compile(
             rf"(?<![A-Za-z0-9_./-])(git\s+(?:{subcommands})(?:\s+{option})?|(?:npx|npm\s+run|"
             rf"pnpm\s+run|yarn\s+run|uv\s+run)\s+[\w:-]+(?:\s+(?:sync|install|update|deploy|publish))?|"
-            rf"(?:{programs})(?:\s+(?:{option}|(?:{actions})(?![\w-])))?)(?![A-Za-z0-9_-])"
+            rf"(?=(?:{programs})(?![\w-]))(?:{with_sub})(?:\s+{word}){{0,2}}|"
+            rf"(?:{programs})(?:\s+(?:{option}|\w+:\w+|(?:{actions})(?![\w-])))?)(?![A-Za-z0-9_-])"
             rf"(?!\s+(?:repo|files?|hooks?|history|log)\b)"
-            rf"(?P<more>(?:\s*(?:,|{texts['joins']})\s+(?:{actions})(?![\w-]))*)"
+            rf"(?P<more>(?:\s*(?:,|{texts['joins']})\s+(?:(?:{actions})(?![\w-])|\w+:\w+))*)"
+            rf"(?:\s+{texts['having']}\s+(?P<option>{option}))?"
         ),
         re.compile(name),
-        re.compile(rf"(?:{texts['joins']}\s+)?(?:any\s+)?(?:{name})", re.I),
+        re.compile(
+            rf"(?:{texts['joins']}\s+)?(?:any\s+)?(?:(?:\w+\s+){{0,2}}(?=[`\"“«])|(?:{name}))", re.I
+        ),
     )
 
 
@@ -114,7 +126,9 @@ def _offers_of(clause: str, before: str) -> Iterator[PinCheck]:
             return
     instead = said["instead"].search(clause)
     verdict = "ask" if asks else "deny"
-    if forbids:
+    if forbids and not asks and (lacking := said["lacking"].search(clause, forbids.end())):
+        yield from _without(clause[forbids.end() : lacking.start()], clause[lacking.end() :])
+    elif forbids:
         yield from _forbidden(clause, forbids.end(), before, verdict)
     elif asks and must:
         yield from (PinCheck("ask", ("Bash",), act) for act in _acts_in(clause[must.end() :]))
@@ -152,6 +166,12 @@ def _musts(clause: str, must: re.Match[str], *, is_forbidden: bool) -> Iterator[
             yield PinCheck("ask", ("Bash",), act, run=run)
 
 
+def _without(what: str, lacking: str) -> Iterator[PinCheck]:
+    """`Never commit without running the tests`; what else is lacking no check can tell."""
+    for act in list(_acts_in(what))[:1]:
+        yield from (PinCheck("ask", ("Bash",), act, run=run) for run in _runs_in([lacking]))
+
+
 def _runs_in(texts: Sequence[str]) -> Iterator[str]:
     for text in texts:
         spans = [span for span in _spans(text) if _is_command(span, is_run=True)]
@@ -179,14 +199,19 @@ def _acts_in(text: str) -> Iterator[str]:
 
 def _forbidden(clause: str, start: int, before: str, verdict: str) -> Iterator[PinCheck]:
     said, text = _words().is_said, clause[start:]
+    if said["outside"].search(text):
+        return
     whole = text if re.search(r"\w", text) else clause  # some languages forbid at the end
     if not re.search(r"[a-z]{3}", text):
         whole = clause
-    whole = _until_next_thought(whole)
+    is_passive = said["off_limits"].search(clause) or _PASSIVE.search(clause[:start])
+    whole = clause if is_passive else _until_next_thought(whole)
     is_of_branches = re.search(r"\bbranch(?:es)?\b", whole) and _acts(whole)
     paths = [] if is_of_branches else list(_paths_in(whole))
     if not paths and said["edits"].search(whole) and said["pronouns"].search(whole):
         paths = list(_paths_in(before))
+    if said["at_root"].search(whole):
+        paths = [f"./{path}" for path in paths]
     does_edit, does_read = said["edits"].search(clause), said["reads"].search(clause)
     if paths and (does_edit or does_read):
         tools = (*(("Read",) if does_read else ()), *(("Write", "Edit") if does_edit else ()))
@@ -194,6 +219,9 @@ def _forbidden(clause: str, start: int, before: str, verdict: str) -> Iterator[P
         return
     if paths and said["stages"].search(whole):
         yield from (PinCheck(verdict, ("Bash",), f"git add {path}") for path in paths)
+        return
+    if hosts := list(_hosts_in(whole, verdict)):
+        yield from hosts
         return
     is_short = re.match(r"\s*[`\w./-]+\W*$", whole) is not None  # `…, nicht npm`
     commands = list(_commands(whole, verdict, needs_verb=not is_short))
@@ -205,7 +233,7 @@ def _forbidden(clause: str, start: int, before: str, verdict: str) -> Iterator[P
 def _until_next_thought(text: str) -> str:
     """What is forbidden: it ends at a comma behind a name that no further name follows."""
     name, item = _words().name, _words().item
-    for comma in re.finditer(r"[,，、:]\s*|\s[-–—]\s", text):
+    for comma in re.finditer(r"[,，、]\s*|:\s|\s[-–—]\s", text):
         if name.search(text, 0, comma.start()) and not item.match(text, comma.end()):
             return text[: comma.start()]
     return text
@@ -219,6 +247,7 @@ def _forbidden_acts(clause: str, start: int, verdict: str) -> Iterator[PinCheck]
     if not is_latin or not _acts(text):
         text = clause if not _is_english(clause) else text
     options = [span for span in _spans(text) if _OPTION.fullmatch(span)]
+    options += re.findall(rf"(?<![\w`-]){_OPTION.pattern}", _SPAN.sub(" ", text))
     branches = [*said.branches.findall(text)]
     if not branches and _UNSPACED.search(clause):
         branches = [one for one in said.names if one in re.findall(r"[a-z]+", clause)]
@@ -235,23 +264,28 @@ def _forbidden_acts(clause: str, start: int, verdict: str) -> Iterator[PinCheck]
         targets = [name for name in dict.fromkeys(branches) if act.startswith("git ")]
         for more in options or targets or [""]:
             yield PinCheck(verdict, ("Bash",), f"{act} {more}".strip())
-    yield from _other_acts(text, verdict, has_acts=bool(acts))
+    yield from _deleted_branches(text, verdict)
 
 
-def _other_acts(text: str, verdict: str, *, has_acts: bool) -> Iterator[PinCheck]:
-    """Checks for branches that are deleted, and for hosts that are worked on."""
-    said = _words()
+def _deleted_branches(text: str, verdict: str) -> Iterator[PinCheck]:
+    """Checks for branches that are deleted."""
     if re.search(r"\bdelet\w+\s+(?:\w+\s+)?branch", text, re.I):
         for glob in ("git branch -D", "git branch -d", "git push --delete"):
             yield PinCheck(verdict, ("Bash",), glob)
+
+
+def _hosts_in(text: str, verdict: str) -> Iterator[PinCheck]:
+    """Checks for hosts that are worked on."""
     host = re.search(
         r"\b(?:against|on|to|gegen|auf|contre|sur|contra|en|su|contro|на|к)\s+", text, re.I
     )
-    if host and not has_acts and said.is_said["runs_it"].search(text):
+    if host and not _acts(text) and _words().is_said["runs_it"].search(text):
         bare = _BARE_HOST.match(text, host.end())
         for span in [*([bare[0]] if bare else []), *_spans(text[host.end() :])]:
-            if _HOST.fullmatch(span) and not _is_path(span):
-                yield PinCheck(verdict, ("Bash",), f"*{span}*")
+            if _HOST.fullmatch(span) and not _is_path(span.replace(".", "-")):
+                yield PinCheck(verdict, ("Bash",), f"* {span}")
+                if span.count(".") > 1:
+                    yield PinCheck(verdict, ("WebFetch",), f"*{span}*")
 
 
 def _acts(text: str) -> list[tuple[str, re.Match[str]]]:
@@ -305,6 +339,10 @@ def _paths_in(text: str) -> Iterator[str]:
     bare = _SPAN.sub(lambda found: " " * len(found[0]), text)
     for found in _BARE_PATH.finditer(bare):
         yield found[0].removeprefix("./")
+    for found in _words().is_said["named_folder"].finditer(bare):
+        name = next(filter(None, found.groups()))
+        if not _BARE_PATH.search(name):
+            yield f"{name}/"
 
 
 def _is_path(span: str) -> bool:
@@ -332,14 +370,14 @@ def _commands(text: str, verdict: str, *, needs_verb: bool) -> Iterator[PinCheck
             globs[f"{_OPTIONS_OF[span]} {span}"] = None
         elif _is_command(span, is_run=is_run) and not _is_path(span) and "<" not in span:
             globs[span] = None
-    bare = re.sub(r"(?<=[a-z])/(?=[a-z])", " ", _SPAN.sub(" ", text))  # npm/yarn
+    bare = re.sub(r"(?<=\w)/(?=\w)", " or ", _SPAN.sub(" ", text))
     is_meant = not needs_verb or said.is_said["runs_it"].search(text) or re.match(r"\s*git\s", bare)
     if is_meant or re.search(r"\bgit\s+(?:commit|push)", bare):
         for found in said.line.finditer(bare):
             glob = re.sub(r"\s+", " ", found[1])
             glob = re.sub(r"^(git (?:commit|push)|npx) (?:commands?|or|and|directly)$", r"\1", glob)
             if glob != "git":
-                globs.setdefault(glob)
-                program, actions = glob.partition(" ")[0], re.findall(r"\w{3,}", found["more"])
+                globs.setdefault(f"{glob} {found['option'] or ''}".strip())
+                program, actions = glob.partition(" ")[0], re.findall(r"[\w:]{3,}", found["more"])
                 globs.update((f"{program} {action}", None) for action in actions)
     yield from (PinCheck(verdict, ("Bash",), glob) for glob in globs)

@@ -68,6 +68,19 @@ def test_a_name_in_a_text_that_is_written_into_a_file_is_data() -> None:
     assert verdicts("deny Bash: *prod-db-2*", "Bash", {"command": f"psql {text}"}) == ["deny"]
 
 
+def test_a_host_is_no_other_whose_name_begins_alike() -> None:
+    check = "deny Bash: * db-prod-1"
+    assert verdicts(check, "Bash", {"command": "psql -h db-prod-1 -l"}) == ["deny"]
+    assert verdicts(check, "Bash", {"command": "psql postgresql://u@db-prod-1:5432/x"}) == ["deny"]
+    assert verdicts(check, "Bash", {"command": "psql -h db-prod-1-ro -l"}) == []
+
+
+def test_what_is_looked_for_is_no_file_that_is_read() -> None:
+    check = "deny Read: config/secrets"
+    assert verdicts(check, "Bash", {"command": "grep -n config/secrets .gitignore"}) == []
+    assert verdicts(check, "Bash", {"command": "grep -rn key config/secrets"}) == ["deny"]
+
+
 def test_what_is_excepted_passes() -> None:
     check = "deny Write|Edit: migrations/** unless migrations/drafts/**"
     assert verdicts(check, "Edit", {"file_path": "/p/migrations/1.sql"}) == ["deny"]
