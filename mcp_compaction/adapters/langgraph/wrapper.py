@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, cast
@@ -34,8 +35,10 @@ from mcp_compaction.api.handles import OpenSession
 from mcp_compaction.compactor import Pinned
 from mcp_compaction.core.log.pinned import PINNED_LABEL, is_pinned_block, pinned_block
 from mcp_compaction.errors import InputError
-from mcp_compaction.model import Author
+from mcp_compaction.model import Author, Failed, NothingToDo, Refusal
 from mcp_compaction.ports import Scope, SessionKey
+
+logger = logging.getLogger(__name__)
 
 _DOING = "compacting a thread"
 
@@ -230,6 +233,8 @@ async def _replace(
     if own:
         plain = [plain_of(message) for message in own]
         fitted = await session.fit(plain, relieve=relieve, is_sent=False)
+        if isinstance(fitted.outcome, Refusal | NothingToDo | Failed):
+            logger.info("%s was not compacted: %s", session.name, fitted.outcome.text)
         shown = messages_of(fitted.messages, plain, own)
     shown = _with_others(_with_pins(shown, pinned_block(pins)), messages, others)
     return await leave_thinking(session, messages, shown)

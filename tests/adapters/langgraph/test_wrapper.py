@@ -8,6 +8,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import subprocess
 import sys
 from pathlib import Path
@@ -337,3 +338,16 @@ def test_100_turns_with_tools_stay_near_the_limit_and_keep_every_pin(tmp_path: P
             agent.invoke(ask(number), thread())
             assert agent.session("t1").stats().fill.tokens < 1_200
         assert agent.failures == 0
+
+
+def test_a_share_that_is_too_short_to_digest_stays_and_the_log_says_why(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "mcp_compaction.adapters")
+    said = [("user", "Who?"), ("assistant", "Ada.")] * 5
+    graph = clerk_graph(InMemorySaver(), lambda state: {"messages": [AIMessage("Yes.")]})
+    with wrapped(graph, tmp_path, token_limit=40, compaction_ratio=0.2) as agent:
+        agent.invoke({"messages": said}, thread())
+        assert len(texts(graph, thread())) == 11
+    (line,) = caplog.messages
+    assert " was not compacted: " in line
