@@ -22,7 +22,7 @@ from mcp_compaction.core.text.words import fold, one_line
 from mcp_compaction.core.wording import plural
 from mcp_compaction.errors import InputError, UnknownRef, UnknownSession
 from mcp_compaction.gateway.keeping import forget_substitutes
-from mcp_compaction.model import Message
+from mcp_compaction.model import Message, SessionInfo
 from mcp_compaction.ports import Forgotten, Scope, Twins
 from mcp_compaction.program import as_typed
 from mcp_compaction.settings import Settings
@@ -148,7 +148,7 @@ async def _pick(call: Invocation, place: OpenedPlace) -> list[str]:
     for start in range(1, info.messages + 1, _PAGE):
         span = f"m{start}..m{min(start + _PAGE - 1, info.messages)}"
         originals = await place.compactor.originals(info, span)
-        found += [o.message for o in originals if _is_meant(o.message, wanted, before)]
+        found += [o.message for o in originals if _is_meant(o.message, wanted, before, info)]
     if not found:
         raise InputError(f"no message of {info.name} is so; nothing was forgotten.")
     if not call.args.json:
@@ -159,10 +159,10 @@ async def _pick(call: Invocation, place: OpenedPlace) -> list[str]:
     return [message.ref for message in found]
 
 
-def _is_meant(message: Message, wanted: str, before: datetime | None) -> bool:
-    if before is not None and (message.at is None or message.at >= before):
-        return False
-    return wanted in fold(_text_of(message))
+def _is_meant(message: Message, wanted: str, before: datetime | None, info: SessionInfo) -> bool:
+    # A message without a date was said before its session was last used.
+    is_early = before is None or (message.at or info.updated) < before
+    return is_early and wanted in fold(_text_of(message))
 
 
 def _text_of(message: Message) -> str:

@@ -18,7 +18,7 @@ from mcp_compaction.core.log.index import index_of
 from mcp_compaction.model import Ask, Draft, Item, Session, SummaryRequest
 
 _WAIT: DigestSections = (
-    ("NEXT", (Item(text="wait for the user: ask before you resume", must_stay=True),)),
+    ("NEXT", (Item(text="wait: ask the user before you resume", must_stay=True),)),
 )
 
 

@@ -916,7 +916,10 @@ def test_where_it_is_set_next_says_to_wait_for_the_user(strategy: Strategy) -> N
     for policy, is_told in ((SMALL, False), (asking, True)):
         (digest, *_) = done(compress(session, policy, force=True, strategy=strategy)).digests[::-1]
         lines = [item.text for item in digest.items("NEXT")]
-        assert ("wait for the user: ask before you resume" in lines) is is_told
+        assert (
+            "- wait: ask the user before you resume\n" in f"{render_digest(digest)}\n"
+        ) is is_told
+        assert ("wait: ask the user before you resume" in lines) is is_told
 
 
 def test_a_task_that_the_user_says_is_done_leaves_an_older_digest() -> None:
