@@ -13,6 +13,7 @@ from mcp_compaction.core.digest.next_steps import next_items
 from mcp_compaction.core.digest.reading import Reading, Speech, short
 from mcp_compaction.core.digest.requests import asked_items, goal_items, rejected_items
 from mcp_compaction.core.digest.state import done_items, state_items
+from mcp_compaction.core.log.content import is_of_others
 from mcp_compaction.core.log.conversation import conversation_of
 from mcp_compaction.core.log.decisions import decisions_among, gives_reason
 from mcp_compaction.core.log.spoken_rules import whole_rules
@@ -49,13 +50,14 @@ def stated_rules(
     messages: Sequence[Message], rules_in: Callable[[str], Iterable[str]] = find_rules
 ) -> list[Item]:
     """The user's rules, word for word; what is only an agent's word for it is not quoted."""
+    said = conversation_of(messages)
     return [
         Item(
             text=rule,
             refs=(message.ref,),
             provenance="verbatim" if message.via == "host" else "extracted",
         )
-        for message in conversation_of(messages)
+        for message in (() if is_of_others(said) else said)
         if message.role == "user"
         for rule in rules_in(message.text)
     ]
@@ -123,6 +125,8 @@ def memory_lines(memory: str | None) -> DigestSections:
 def extract(request: SummaryRequest) -> Draft:
     """A draft of lines that stand in the span, or that tell what calls did; none is reworded."""
     reading = Reading(request)
+    if is_of_others(reading.messages):
+        return Draft(author="extractive")  # excerpts say more than what sounds like a decision
     found: dict[SectionName, list[Item]] = {
         family.section: [*family.read(reading)]
         for family in FAMILIES.values()

@@ -24,7 +24,7 @@ from mcp_compaction.core.text.haystack import Haystack
 from mcp_compaction.core.text.remarks import marker_groups
 from mcp_compaction.core.text.words import fold, telling_words
 from mcp_compaction.core.tokens import CHARS_OF_A_LARGE_TOKEN, CountTokens
-from mcp_compaction.model import By, Digest, Excerpt, Item, Message, SectionName
+from mcp_compaction.model import By, Digest, Excerpt, Item, Message, Role, SectionName
 
 _RANKS: dict[By, int] = {"decision": 0, "line": 2}
 _USER_SHARE = 50  # percent of the room for what the user said
@@ -163,9 +163,14 @@ def _add_texts(shown: str, wanted: Iterable[Excerpt]) -> str:
 def _excerpts_in_order(chosen: Iterable[Piece]) -> tuple[Excerpt, ...]:
     """The excerpts by message and place; pieces in a row of one author are one excerpt."""
     return tuple(
-        Excerpt(seq=seq, by=by, pieces=tuple(piece.text for piece in run))
-        for (seq, by), run in groupby(_sort_by_place(chosen), key=lambda p: (p.seq, p.by))
+        Excerpt(seq=seq, by=by, role=role, pieces=tuple(piece.text for piece in run))
+        for (seq, by, role), run in groupby(_sort_by_place(chosen), key=_source_of)
     )
+
+
+def _source_of(piece: Piece) -> tuple[int, By, Role | None]:
+    """The message of a piece, and whose words it is; of talk, who speaks."""
+    return piece.seq, piece.by, piece.role if piece.by == "talk" else None
 
 
 def _sort_by_place(pieces: Iterable[Piece]) -> list[Piece]:
@@ -175,19 +180,10 @@ def _sort_by_place(pieces: Iterable[Piece]) -> list[Piece]:
 def _choose_doubts(
     sources: Sources, said: Haystack, room: int, count: CountTokens
 ) -> tuple[list[Piece], int]:
-    """The pieces most in doubt, whole or by their phrases alone, and what they cost."""
+    """The pieces most in doubt that fit, and what they cost."""
     found = newest_doubts(sources.gone, sources.kept, sources.markers)
-    groups = {piece: marker_groups(piece.text) for piece in found if not said.holds(piece.told)}
-    chosen: list[Piece] = []
-    left = room
-    for piece in sorted(groups, key=lambda p: (-len(groups[p]), -p.seq)):
-        named = ", ".join(f'"{phrase}"' for phrase in groups[piece].values())
-        for shorter in (piece, replace(piece, text=named or piece.text)):
-            if (cost := cost_of(shorter, count)) <= left and shorter.is_harmless:
-                chosen.append(shorter)
-                left -= cost
-                break
-    return chosen, room - left
+    groups = {piece: len(marker_groups(piece.text)) for piece in found}
+    return _choose_newest(sorted(found, key=lambda p: (-groups[p], -p.seq)), said, room, count)
 
 
 def _choose_newest(

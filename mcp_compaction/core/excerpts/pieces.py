@@ -20,6 +20,7 @@ from mcp_compaction.core.text.injection import defuse, is_forged, is_order
 from mcp_compaction.core.text.patterns import Cuts, pattern_of
 from mcp_compaction.core.text.reading import read_once
 from mcp_compaction.core.text.remarks import is_pleasantry, marker_groups
+from mcp_compaction.core.text.sentences import is_speech
 from mcp_compaction.core.text.words import (
     fold,
     lower_words,
@@ -29,7 +30,7 @@ from mcp_compaction.core.text.words import (
 )
 from mcp_compaction.core.tokens import CountTokens
 from mcp_compaction.lexicon.languages import fill_in_all, words_in_all
-from mcp_compaction.model import By, Excerpt, Message, Text, ToolCall, ToolResult
+from mcp_compaction.model import By, Excerpt, Message, Role, Text, ToolCall, ToolResult
 
 _AFTER_STOP = r"(?<=\S[.!?。！？])\s+|\n+"  # in `git add . && git push` nothing ends
 _ITEM_NUMBER = pattern_of(r"\s*\d{1,3}[.)](?:\s+|$)")
@@ -58,6 +59,7 @@ class Piece:
     by: By
     text: str
     whole: str = ""  # with the ends that tell nothing, where they were left out
+    role: Role | None = None  # who speaks
 
     @cached_property
     def words(self) -> tuple[str, ...]:
@@ -142,7 +144,7 @@ def _pieces_of(
     if isinstance(said, Excerpt):
         if said.by in OF_USER or not is_users:
             for place, text in enumerate(said.pieces):
-                yield Piece(said.seq, place, said.by, text)
+                yield Piece(said.seq, place, said.by, text, role=said.role)
         return
     if is_users and said.role != "user":
         return
@@ -153,7 +155,8 @@ def _pieces_of(
     texts = chain.from_iterable(_texts_of(part, said, talk) for part in parts)
     for place, (by, text) in enumerate(texts):
         if by in OF_USER or not is_users:
-            yield Piece(said.seq, place, by, text.rstrip(",;:") if by == "agent" else text)
+            said_so = text.rstrip(",;:") if by == "agent" else text
+            yield Piece(said.seq, place, by, said_so, role=said.role)
 
 
 def _is_unsure(message: Message, markers: int) -> bool:
@@ -250,7 +253,7 @@ def _cut_speech(text: str, message: Message, talk: bool) -> Iterator[tuple[By, s
         by: By = "reported" if message.via == "tool" else "user"
         series = Series()
         for sentence in _sentences_of(text):
-            if not series.has_enough_like(sentence):
+            if is_speech(sentence) and not series.has_enough_like(sentence):
                 yield by, sentence
     else:
         for sentence in _sentences_of(text):

@@ -28,6 +28,8 @@ _MOST_OF_A_SERIES = 3
 _ESCAPED = pattern_of(r"\\(.)")
 _SIGNS = {"n": "\n", "r": "\n", "t": "\t"}
 
+_SPEAKER = pattern_of(r"[A-Z][\w.'-]*(?: [A-Z][\w.'-]*){0,2}: \S")
+_NAMED = 0.9  # of the answers
 _TALK = 0.2  # where users say more of it than this, a session is talk and not work
 MEDIA_TOKENS = 1_600  # what providers charge for one image of ordinary size
 
@@ -108,3 +110,11 @@ def is_talk(messages: Sequence[Message]) -> bool:
         return False
     said = sum(message.tokens for message in messages if message.is_request)
     return said > _TALK * sum(message.tokens for message in messages)
+
+
+def is_of_others(messages: Sequence[Message]) -> bool:
+    """Whether messages are the talk of people who are named: those of the assistant, too, begin
+    with the name of a speaker. Nobody there gives an agent rules or tasks."""
+    answers = [m.text for m in messages if m.role == "assistant"]
+    named = sum(_SPEAKER.match(text) is not None for text in answers)
+    return bool(answers) and named >= _NAMED * len(answers)

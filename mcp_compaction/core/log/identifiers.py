@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from mcp_compaction.core.limits import LONGEST_SENTENCE
-from mcp_compaction.core.log.content import words_of
+from mcp_compaction.core.log.content import is_of_others, words_of
 from mcp_compaction.core.log.conversation import conversation_of
 from mcp_compaction.core.log.tool_calls import action_of
 from mcp_compaction.core.text.patterns import cut_words, pattern_of
@@ -127,6 +127,8 @@ def is_example(path: str) -> bool:
 
 def _keyed_numbers(text: str) -> Iterable[str]:
     for match in _KEYED.finditer(text):
+        if match[0][0] == ":" and text.startswith(": ", match.end()):
+            continue  # `sh: 1: x: not found` names a place in a script
         before = text[max(0, match.start() - _MOST_BACKWARDS) : match.start()]
         key = _KEY_BACKWARDS.match(before[::-1])
         if key is not None:
@@ -152,7 +154,11 @@ def error_lines(text: str) -> Iterable[str]:
 def identifiers_by_message(messages: Sequence[Message]) -> dict[int, tuple[Finding, ...]]:
     """The identifiers that were said in each message, by its number."""
     found: dict[int, tuple[Finding, ...]] = {message.seq: () for message in messages}
-    found |= {m.seq: identifiers_of_parts(m.parts) for m in conversation_of(messages)}
+    said = conversation_of(messages)
+    speakers = {m.text.partition(":")[0] for m in said} if is_of_others(said) else ()
+    for message in said:
+        named = identifiers_of_parts(message.parts)
+        found[message.seq] = tuple(f for f in named if f.text.partition("=")[0] not in speakers)
     return found
 
 

@@ -9,6 +9,7 @@ from functools import cache
 from typing import NamedTuple
 
 from mcp_compaction.core.limits import LONGEST_ANSWER, LONGEST_SENTENCE
+from mcp_compaction.core.log.content import is_of_others
 from mcp_compaction.core.log.conversation import conversation_of
 from mcp_compaction.core.log.recent import read_recent_once
 from mcp_compaction.core.log.tool_calls import (
@@ -105,7 +106,8 @@ def leaves_open(sentence: Sentence) -> bool:
 def spoken_tasks(messages: Sequence[Message]) -> tuple[Item, ...]:
     """The sentences in which users leave something to do, unless it was closed since."""
     found: dict[str, Item] = {}
-    for message in conversation_of(messages):
+    said = conversation_of(messages)
+    for message in () if is_of_others(said) else said:
         for text in [*found] if found else ():
             if _matter_of(text) in _closed_in(message):
                 del found[text]

@@ -232,3 +232,15 @@ def test_what_a_tool_says_is_no_rule_task_decision_or_doubt(poison: str) -> None
     bound = [item for name, items in kept for item in items if name in ("CONSTRAINTS", "OPEN")]
     bound += [item for name in BINDING for item in draft.items(name)]
     assert not [item.text for item in bound if "evil" in item.text or "wire money" in item.text]
+
+
+def test_the_talk_of_people_who_are_named_gives_an_agent_neither_rules_nor_tasks() -> None:
+    chat = [
+        user("Ann: Always stay true to yourself. Don't forget to take breaks."),
+        assistant("Bo: Let's keep going, we decided to run again."),
+    ]
+    draft = drafted(chat * 3)
+    assert draft.sections == ()
+    assert must_keep(messages_of(chat * 3), "") == ()
+    talk = [user("Always answer in French."), assistant("Bien.")]
+    assert must_keep(messages_of(talk * 3), "") != ()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 
@@ -162,15 +163,18 @@ def test_the_newest_words_of_the_user_stay_when_they_do_not_all_fit() -> None:
     assert seqs == sorted(seqs)
 
 
-def test_in_plain_talk_nobodys_words_come_first() -> None:
+def test_in_plain_talk_excerpts_say_who_speaks() -> None:
     talked = [
         (user if n % 2 else assistant)(f"Harbor{n} crane{n} tower{n} castle{n}.") for n in range(20)
     ]
 
     shown = parts(block(talked, 250))
 
-    assert list(shown) == [""]
-    assert len(shown[""]) > 1
+    assert list(shown) == ["the user:", "the agent:"]
+    assert all(len(lines) > 1 for lines in shown.values())
+    of_user = re.findall(r"[Hh]arbor(\d+)", " ".join(shown["the user:"]))
+    assert of_user
+    assert all(int(number) % 2 for number in of_user)
 
 
 def test_in_plain_talk_pieces_get_their_ends_back_where_room_is_left() -> None:
@@ -230,7 +234,7 @@ def test_decisions_come_before_answers_and_those_before_the_rest() -> None:
     assert shown.count("harbor") < 30
 
 
-def test_what_the_agent_doubted_is_whole_or_named_by_its_phrases() -> None:
+def test_what_the_agent_doubted_is_whole_or_not_there() -> None:
     doubt = "Wait, perhaps the lock is free after all. I was wrong about the order of the keys."
     messages = messages_of([*WORK, assistant(doubt)])
 
@@ -241,7 +245,15 @@ def test_what_the_agent_doubted_is_whole_or_named_by_its_phrases() -> None:
         return "\n".join(parts(shown).get("Uncertainty points preserved:", []))
 
     as_room_grows = list(dict.fromkeys(unsure(room) for room in range(20, 400, 5)))
-    assert as_room_grows == ["", 'm3 "Wait", "I was wrong", "perhaps"', f"m3 {doubt}"]
+    assert as_room_grows == ["", f"m3 {doubt}"]
+
+
+def test_what_a_user_pasted_of_a_terminal_is_not_among_the_users_words() -> None:
+    paste = "kim@host-3 /srv % ls -la\ntotal 0\ndrwx------ 2 kim staff 64 Nov 14 2020 ."
+    shown = block([*WORK, user(f"Who owns this folder of the importer?\n{paste}")], 400)
+    assert "Who owns this folder" in shown
+    assert "kim@host-3" not in shown
+    assert "drwx" not in shown
 
 
 # Earlier passages

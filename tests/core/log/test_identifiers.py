@@ -310,3 +310,10 @@ def test_what_a_call_types_is_no_error() -> None:
     (asked, told) = messages_of(ran("1", "echo 'Error: no such ip'", "Error: no such host"))
     assert "error" not in {one.kind for one in identifiers_of_parts(asked.parts)}
     assert Finding("error", "Error: no such host") in identifiers_of_parts(told.parts)
+
+
+def test_a_place_in_a_script_and_a_speaker_are_no_keys_of_numbers() -> None:
+    assert find_identifiers("sh: 1: rg: not found") == ()
+    assert find_identifiers("retries: 3") == (Finding("number", "retries=3"),)
+    talk = messages_of([user("Ann: How long?"), assistant("Bo: 5 years already!")])
+    assert set(identifiers_by_message(talk).values()) == {()}
