@@ -22,7 +22,7 @@ _TITLES = {one: title for title, by in _PARTS for one in by}
 _SPEAKERS: dict[Role | None, str] = {"user": _TITLES["user"], "assistant": _TITLES["agent"]}
 _SHOWN_AGAIN = "shown again as it was said, each line after a bar:"
 _REF = re.compile(r"m\d+(?:\.\.m\d+)?(?: |$)")
-_LINE_REACH = 8  # messages this near to each other share a line and its ref
+_LINE_REACH = 16  # messages this near to each other share a line and its ref
 
 
 class Quoted(Protocol):
