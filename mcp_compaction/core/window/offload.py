@@ -51,8 +51,8 @@ def shorten_request(
     message: Message, room: int, count: CountTokens, *, keeps_all: bool = False
 ) -> Trimmed:
     """A preview of a request that fills the room there is, with as many of its rules, questions,
-    commands and exact sentences as half of it holds, or with all of its rules. Some words of each
-    text are shown even without room."""
+    commands and exact sentences as half of it holds, or with all of its rules and commands. Some
+    words of each text are shown even without room."""
     rules, lines = lines_to_keep(message)
     rules, lines = (rules, lines) if keeps_all else ([], [*rules, *lines])
     texts = [len(part.text) for part in message.parts if isinstance(part, Text)]
@@ -80,8 +80,9 @@ def _trimmed(message: Message, cuts: tuple[Cut, ...], count: CountTokens) -> Tri
 
 
 def lines_to_keep(message: Message) -> tuple[list[str], list[str]]:
-    """The rules of a message; and the questions somebody asks in it, the sentences that spell out
-    a command, and those that name something exact, which nobody can guess."""
+    """The rules of a message and the sentences that spell out a command, as the way to finish is
+    told; and the questions somebody asks in it, and what names something exact: nobody can guess
+    it."""
     said = conversation_of([message])
     rules = [rule for one in said for rule in find_rules(one.text)]
     sentences = [sentence.text for one in said for sentence in spoken_sentences(one.text)]
@@ -89,5 +90,5 @@ def lines_to_keep(message: Message) -> tuple[list[str], list[str]]:
     commands = [t for t in sentences if len(t) <= LONGEST_LINE and _SPELLED_OUT.search(t)]
     exact = [t for t in sentences if len(t) <= LONGEST_LINE and _EXACT.search(t)]
     first = {_DIGITS.sub("0", text): text for text in reversed(exact)}  # of lines of one template
-    told = dict.fromkeys((*questions, *commands[-2:], *reversed(first.values())))
-    return rules, [*told]
+    kept = [*dict.fromkeys((*rules, *commands[-2:]))]
+    return kept, [t for t in (*questions, *reversed(first.values())) if t not in kept]

@@ -91,7 +91,7 @@ def test_a_shrunk_first_request_keeps_the_command_that_a_rule_speaks_of() -> Non
     assert isinstance(outcome, Compaction)
     shown = view_text(after(session, outcome), policy)
     assert fold(command) + ". " + fold(rule) in shown
-    assert lines_to_keep(session.messages[0]) == ([rule], [command, about])
+    assert lines_to_keep(session.messages[0]) == ([rule, command], [about])
 
 
 def test_a_rule_after_code_that_two_parts_share_is_kept() -> None:
