@@ -92,7 +92,7 @@ def _finding_of(
     broken = (
         ()
         if case.is_ours
-        else find_broken(((r, _place_of(r, case, early)) for r in gone), case.later)
+        else find_broken(((r, _place_of(r, case, early)) for r in gone), case.later, case.folder)
     )
     return Audited(
         host=case.host,

@@ -30,13 +30,14 @@ class _Made(NamedTuple):
 
 
 def find_broken(
-    rules: Iterable[tuple[str, str]], later: Sequence[IncomingMessage]
+    rules: Iterable[tuple[str, str]], later: Sequence[IncomingMessage], folder: str = ""
 ) -> Iterator[Broken]:
-    """The first call against each rule; `rules`: the words, and the id of the message."""
+    """The first call against each rule, where the chat worked in a folder; `rules`: the words, and
+    the id of the message."""
     made = list(_calls_in(later))
     for text, said_in in rules:
         rule = Rule(0, text, tuple(c for c in offer_checks(text) if c.verdict == "deny"))
-        broken = next((one for one in made if _breaks(rule, one)), None)
+        broken = next((one for one in made if _breaks(rule, one, folder)), None)
         if broken is not None:
             target = one_line(action_of(broken.call).target)[:_LONGEST_CALL]
             yield Broken(rule=text, said_in=said_in, call=target, called_in=broken.where)
@@ -53,9 +54,9 @@ def _calls_in(messages: Sequence[IncomingMessage]) -> Iterator[_Made]:
                 said = f"{said}\n{part.text.casefold()}"
 
 
-def _breaks(rule: Rule, made: _Made) -> bool:
+def _breaks(rule: Rule, made: _Made, folder: str) -> bool:
     given = cast("dict[str, Any]", made.call.arguments)
-    held = judge(Call(made.call.name, given), [rule])
+    held = judge(Call(made.call.name, given, folder, folder), [rule])
     return any(one.verdict == "deny" and not _names(made.said, one.check.glob) for one in held)
 
 

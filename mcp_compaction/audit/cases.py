@@ -28,6 +28,7 @@ class AuditCase:
     fresh: list[IncomingMessage]
     window_before: str  # what the compaction before has left
     everything: str  # all that was said in the chat before
+    folder: str = ""  # of the project, where the file says it
     summary: str = ""
     kept: list[IncomingMessage] = field(default_factory=list[IncomingMessage])
     later: list[IncomingMessage] = field(default_factory=list[IncomingMessage])
@@ -57,6 +58,7 @@ class _Reader:
         self.cases: list[AuditCase] = []
         self._host = transcript.host
         self._agent = chat.agent
+        self._folder = chat.folder or ""
         self._chat = f"{chat.session or transcript.path.stem}{f' {chat.agent}' * bool(chat.agent)}"
         self._fresh: list[IncomingMessage] = []
         self._by_id: dict[str, IncomingMessage] = {}
@@ -93,6 +95,7 @@ class _Reader:
             fresh=self._fresh,
             window_before=before,
             everything="\n".join(self._said),
+            folder=self._folder,
             kept=[self._by_id[one] for one in told.kept if one in self._by_id],
         )
         self.cases.append(case)

@@ -20,6 +20,8 @@ _BARE_PATH = re.compile(
     r"(?<![\w/`])(?:~/[\w./*-]+|\.{1,2}/[\w./*-]+|\.[a-z][\w.-]*\*?(?![\w/])|\.?[\w-]+/\*\*?"
     r"|\*\.\w{1,5}\b|(?:[\w.-]+/)+(?![\w])|(?:[\w.-]+/)+[\w-]+\.[a-z]\w{0,7}\b|(?:[\w.-]+/){2,}[\w.-]*\w"
     r"|(?=[\w/]*[-_.\d])[\w.-]+/[\w.-]*\w"
+    r"|(?:(?<=under )|(?<=in )|(?<=inside )|(?<=within )|(?<=dans )|(?<=en )|(?<=unter )|(?<=em ))"
+    r"[\w.-]+/[\w.-]*\w"
     r"|[\w-]+\.(?:json|ya?ml|toml|md|lock|env|ini|cfg|sql|py|tsx?|jsx?|sh|rb|go|rs|java|kt|php|css|html|xml|tf)\b)"
 )
 _ENDING = re.compile(
@@ -28,7 +30,7 @@ _ENDING = re.compile(
     r"|properties|proto|graphql|ipynb|env|local|example|sqlite|db|pem|key)$"
 )
 _HOST = re.compile(r"(?=.*[-.\d])[\w-]+(?:\.[\w-]+)*")
-_BARE_HOST = re.compile(r"(?=[\w.-]*\d|\w+\.\w+\.)[A-Za-z]\w*(?:[-.]\w+)+")
+_BARE_HOST = re.compile(r"(?=[\w.-]*\d|[\w-]+\.[a-z])[A-Za-z]\w*(?:[-.]\w+)+")
 _OPTION = re.compile(r"--?[A-Za-z][\w-]*")
 _NEXT = re.compile(
     r"\s*(?:$|[.,;:!)?(]|(?:or|and|unless|without|directly|to|on|into|code|changes?|anything|work"
@@ -74,7 +76,7 @@ def _words() -> _Words:
     with_sub = "|".join(
         map(re.escape, sorted({*read_table("tools.toml")["programs"]["with_subcommand"]} - {"git"}))
     )
-    word = rf"(?:{option}|(?!(?:{'|'.join(table['ends'])})(?![\w-]))[a-z][a-z0-9:_-]+(?!\w))"
+    word = rf"(?:{option}|(?!(?:{'|'.join(table['ends'])})(?![\w-]))[a-z][a-z0-9:_-]*(?!\w))"
     name = rf"[`\"“«]|(?<![\w/]){option}|(?<![\w-])(?:{programs})(?![\w-])|{_BARE_PATH.pattern}"
     return _Words(
         {name: re.compile(one, re.I) for name, one in texts.items()},
@@ -91,10 +93,10 @@ def _words() -> _Words:
             rf"(?<![A-Za-z0-9_./-])(git\s+(?:{subcommands})(?:\s+{option})?|(?:npx|npm\s+run|"
             rf"pnpm\s+run|yarn\s+run|uv\s+run)\s+[\w:-]+(?:\s+(?:sync|install|update|deploy|publish))?|"
             rf"(?=(?:{programs})(?![\w-]))(?:{with_sub})(?:\s+{word}){{0,2}}|"
-            rf"(?:{programs})(?:\s+(?:{option}|\w+:\w+|(?:{actions})(?![\w-])))?)(?![A-Za-z0-9_-])"
+            rf"(?:{programs})(?:\s+(?:{option}|\w+:\w+|(?:{actions})(?![\w-])(?:\s+{word})?))?)(?![A-Za-z0-9_-])"
             rf"(?!\s+(?:repo|files?|hooks?|history|log)\b)"
             rf"(?P<more>(?:\s*(?:,|{texts['joins']})\s+(?:(?:{actions})(?![\w-])|\w+:\w+))*)"
-            rf"(?:\s+{texts['having']}\s+(?P<option>{option}))?"
+            rf"(?:\s+{texts['having']}\s+(?P<option>{option}))?(?!\s+{texts['having']}\s+\w)"
         ),
         re.compile(name),
         re.compile(
@@ -137,10 +139,12 @@ def _offers_of(clause: str, before: str) -> Iterator[PinCheck]:
     elif instead:
         is_behind = not _UNSPACED.search(instead[0])
         text = clause[instead.end() :] if is_behind else clause[: instead.start()]
+        text = _until_next_thought(text)
         yield from _commands(text, verdict, needs_verb=False)
     elif found_not := said["not_but"].search(clause):
         is_behind = not found_not[0].startswith(("ではなく", "말고", "아니라"))
         text = clause[found_not.end() :] if is_behind else clause[: found_not.start()]
+        text = _until_next_thought(text)
         yield from _commands(text, verdict, needs_verb=False)
 
 
@@ -277,7 +281,7 @@ def _deleted_branches(text: str, verdict: str) -> Iterator[PinCheck]:
 def _hosts_in(text: str, verdict: str) -> Iterator[PinCheck]:
     """Checks for hosts that are worked on."""
     host = re.search(
-        r"\b(?:against|on|to|gegen|auf|contre|sur|contra|en|su|contro|на|к)\s+", text, re.I
+        r"\b(?:against|on|to|from|hit|gegen|auf|contre|sur|contra|en|su|contro|на|к)\s+", text, re.I
     )
     if host and not _acts(text) and _words().is_said["runs_it"].search(text):
         bare = _BARE_HOST.match(text, host.end())
