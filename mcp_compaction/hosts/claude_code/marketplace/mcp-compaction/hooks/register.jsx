@@ -33,6 +33,8 @@ const now = {
   hasNews: false,
   falls: 0, // compactions that were left to the host
   offloadOver: null, // tokens over which a result becomes a preview when it comes; null: none does
+  viewOf: null, // the chat whose window is our view
+  latePins: null, // that went with a prompt since
   hookPins: '', // that hooks have shown: the transcript may not have it yet
   prompts: -1, // that the chat had when the last one was sent
   isHostCompacting: false,
@@ -122,9 +124,20 @@ const compact = async ($, e) => {
   const messages = view?.rows?.map((row) => (row.handle ? own.get(row.handle) : row)) ?? [];
   if (messages[0]?.role !== 'user' || messages.includes(undefined)) throw new Error('there is no view');
   now.shown = { ...now.shown, last: view.note };
+  now.viewOf = await $.session.id();
+  now.latePins = null;
   now.hookPins = '';
   $.ui.toast(view.note);
   return { messages };
+};
+
+/** The host hands its own notes on with the rows that stay: pins that a hook showed are in our view now. */
+const withoutOldPins = (e, hasView) => {
+  const { content } = e.message;
+  if (!hasView || e.door !== 'hook-context' || !JSON.stringify(content).includes(PINNED)) return e;
+  if (now.latePins && content.some((block) => block.text?.includes(now.latePins))) return e;
+  const told = content.map((block) => (block.type === 'text' ? { ...block, text: 'The pins stand in the view.' } : block));
+  return { ...e, message: { ...e.message, content: told } };
 };
 
 /** The row that the chat ends with, where it has no more prompts than before: it may have gone back. */
@@ -135,6 +148,7 @@ const lastRow = async ($) => {
 };
 
 const fallBack = ($, why) => {
+  now.viewOf = null;
   now.hookPins = '';
   if (!now.falls) $.ui.toast(`mcp-compaction: ${why}; compacted by Claude Code itself`);
   now.falls += 1; // which the server is told with the next question
@@ -222,7 +236,8 @@ export const register = (on) => {
       const texts = (e.message?.content ?? []).map((block) => block.text ?? '');
       now.hookPins += texts.filter((text) => text.includes(PINNED)).join('\n');
     }
-    const appended = await next(await preview($, e));
+    const row = withoutOldPins(e, now.viewOf === (await $.session.id()));
+    const appended = await next(await preview($, row));
     if (!now.hasNews) {
       now.hasNews = true;
       $.clock.after(APPEND_MS, () => {
@@ -240,6 +255,7 @@ export const register = (on) => {
   on('prompt.submit', async ($, e, next) => {
     const { context } = await ask($, 'prompt', { shown: now.hookPins, ...(await lastRow($)) });
     if (!context) return next(e);
+    now.latePins = context;
     return next({ ...e, context: [...(e.context ?? []), context] });
   }).catch(($, e, next) => next(e));
 
