@@ -180,7 +180,7 @@ def _changed_by(run: RunCommand) -> Iterator[str]:
         needs, unless = known.get("needs", ""), known.get("unless", "")
         does = not needs or any(word.startswith(needs) for word in rest)
         if does and (not unless or unless not in rest) and known["does"] != "forget":
-            yield from files[-1:] if known.get("takes") == "last" else files
+            yield from files[{"last": -1, "rest": 1}.get(known.get("takes", ""), 0) :]
             if known.get("takes") == "last" and name == "cp" and len(files) > 1:
                 yield from (join(files[-1], one.rpartition("/")[2]) for one in files[:-1])
     elif takes := tables().changes.get(name):

@@ -55,7 +55,7 @@ class ShellCommand(Value):
     name: str
     does: Deed
     example: str
-    takes: Literal["all", "last", "paths"] = "all"
+    takes: Literal["all", "last", "rest", "paths"] = "all"
     needs: str = ""
     unless: str = ""
     files: dict[str, Deed] = Field(default_factory=dict[str, Deed])

@@ -16,6 +16,7 @@ from mcp_compaction.core.compaction.drafts import (
 )
 from mcp_compaction.core.compaction.progress import Asking, Inputs, Progress
 from mcp_compaction.core.compaction.receipt.notes import NO_ROOM_FOR_PROSE, note_of_additions
+from mcp_compaction.core.compaction.room import fit_unread
 from mcp_compaction.core.digest.aging import bring_up_to_date
 from mcp_compaction.core.digest.fit import (
     cost_of_sections,
@@ -96,10 +97,11 @@ def add_prose(progress: Progress, inputs: Inputs) -> Progress:
     """The models' prose laid onto the digests, where there is room for it.
 
     Until here all went as if no model had been asked, so that no draft can change what a digest
-    keeps. Only the passages quoted beside it make room: they are chosen afterwards.
+    keeps. Only unread results that are cut anyway, and the passages quoted beside it, make room:
+    those are chosen afterwards.
     """
     for digest in progress.with_prose:
-        longer = progress.replace_digest(digest)
+        longer = fit_unread(progress.replace_digest(digest), inputs)
         goal = progress.plan.goal
         fits = goal is None or inputs.measure(longer.session).counted <= goal
         if fits and longer.session != progress.session:

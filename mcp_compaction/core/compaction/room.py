@@ -37,7 +37,7 @@ from mcp_compaction.model import (
 def fit_steps(progress: Progress, inputs: Inputs) -> Progress:
     """The names, the index and what is unread, in the room that digests left."""
     progress = _list_names(_fit_index(progress, inputs), inputs)
-    return _fit_unread(progress, inputs)
+    return fit_unread(progress, inputs)
 
 
 def fill_room(
@@ -97,7 +97,7 @@ def _list_names(progress: Progress, inputs: Inputs) -> Progress:
     return _fit_index(progress, inputs)
 
 
-def _fit_unread(progress: Progress, inputs: Inputs) -> Progress:
+def fit_unread(progress: Progress, inputs: Inputs) -> Progress:
     """Unread results that were cut take what room there is now: a plan only estimates digests."""
     goal, count = progress.plan.goal, inputs.count
     whole = show_unread_whole(progress.session)

@@ -126,7 +126,7 @@ def _operands(known: ShellCommand, rest: Sequence[str]) -> list[str]:
     files = [word for word in rest if word and not word.startswith("-")]
     if known.takes == "paths":
         return [word for word in files if _LOOKS_LIKE_FILE.match(word)]
-    return files[-1:] if known.takes == "last" else files
+    return files[{"last": -1, "rest": 1}.get(known.takes, 0) :]
 
 
 def _placed(path: str, command: Command) -> str:
