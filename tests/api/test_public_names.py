@@ -18,7 +18,7 @@ API = (ROOT / "docs" / "api.md").read_text(encoding="utf-8")
 PROGRAMS = sorted((ROOT / "examples").rglob("*.py"))
 PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").glob("*.md"), *ROOT.glob("examples/*/*.md")])
 
-ADAPTERS = ("langgraph", "loop", "openai_agents", "pydantic_ai")
+ADAPTERS = ("guard", "langgraph", "loop", "openai_agents", "pydantic_ai")
 PUBLIC = {"mcp_compaction", *(f"mcp_compaction.adapters.{name}" for name in ADAPTERS)}
 
 

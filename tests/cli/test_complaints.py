@@ -21,6 +21,8 @@ from tests.cli.conftest import CHAT, Shell, Stream
 
 # These need no store.
 STARTING = (
+    "migrate",
+    "token",
     "run",
     "gateway",
     "install",

@@ -51,7 +51,8 @@ async def run(folder: Path, turns: int) -> None:
         assert host.turns.tally[counting.COMPACTED] >= turns // 10
         assert RULE in json.dumps(host.last_sent)
         assert max(len(json.dumps(one["messages"])) for one in host.provider.requests) < 13_000
-        assert 0 < len(thinking_of(host.last_sent)) < len(thinking_of(host.history))
+        kept = [len(thinking_of(one["messages"])) for one in host.provider.requests[-10:]]
+        assert 0 < max(kept) < len(thinking_of(host.history))
         tally = host.turns.tally
         assert not [kind for kind in tally if "fail" in kind or "could not" in kind], tally
 

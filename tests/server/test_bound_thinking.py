@@ -35,6 +35,8 @@ class Program:
         assert done.meta is not None
         self.known |= dict(zip(done.meta["refs"], messages, strict=True))
         self.window += messages
+        if "compaction_directive" in done.meta:  # the safety net has acted
+            self.follow(done.meta)
 
     async def work(self, turns: int) -> None:
         """Ask the model, and run the tool that it calls."""

@@ -61,7 +61,8 @@ async def reply(
     if info is not None and relief is not None:
         lines.append(relief_text(relief, info.name, by_agent=state.by_agent))
         if isinstance(relief, Compaction) and "compaction_directive" not in (meta or {}):
-            meta = receipt_meta(relief, "auto") | await directive_of(state, info, relief)
+            told = receipt_meta(relief, "auto") | await directive_of(state, info, relief)
+            meta = (meta or {}) | told
     lines += answers.new_pin_lines(await state.take_new_pins(info), "\n".join(lines))
     is_guessed = asked is None and info is not None and not state.host(ctx).has_session
     if is_guessed and info is not None and state.told_session != info.id:
