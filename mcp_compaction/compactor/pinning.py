@@ -142,8 +142,8 @@ async def question_of(
 
 async def owner_of(work: Workspace, info: SessionInfo, pin: Pin) -> Author:
     """Whose a pin is: what the user said in a message is theirs, also where an agent pinned it
-    before that was known."""
-    if pin.author == "user":
+    before that was known, and so is a pin with a check, which would leave with it."""
+    if pin.author == "user" or pin.checks:
         return "user"
     return rules.author_of("agent", await _saying_of(work, info, pin.text))
 

@@ -51,7 +51,11 @@ class Tool(NamedTuple):
     @property
     def arguments(self) -> frozenset[str]:
         """The names of the arguments that a caller may pass."""
-        return frozenset(inspect.signature(self.function).parameters) - {"ctx", "allowed"}
+        return frozenset(inspect.signature(self.function).parameters) - {
+            "ctx",
+            "allowed",
+            "checked",
+        }
 
 
 _ALL = (

@@ -35,6 +35,12 @@ class Unanswered(Sure):
     sure: bool = False
 
 
+class NotAsked(Sure):
+    """What stands for an answer where there was no question."""
+
+    sure: bool = False
+
+
 async def _ask(ctx: Ctx, question: str) -> Elicit[Sure] | Sure:
     """Ask the user; where this process waits for the answer itself, not for ever."""
     if not ctx.session.can_send_request:
@@ -73,10 +79,40 @@ async def _ask_for_pin(
     return await _ask(ctx, question.text) if question is not None else Sure(sure=False)
 
 
+async def _ask_for_check(
+    ctx: Ctx,
+    allowed: Annotated[ElicitationResult[Sure], Resolve(_ask_for_pin)],
+    text: str,
+    kind: PinKind,
+    scope: PinScope | None,
+    supersedes: str | None,
+    expires: str | None,
+    session: str | None,
+) -> Elicit[Sure] | Sure:
+    """Asks whether the check offered for a rule shall hold calls; once for each rule, and not
+    where the pin itself was refused."""
+    if not _can_ask(ctx) or kind != "constraint":
+        return NotAsked()
+    state = state_of(ctx)
+    try:
+        wish = PinWish(text, _author_of(allowed), kind, scope, supersedes, parse_time(expires))
+        info = await session_if_any(ctx, session)
+        compactor = await state.compactor()
+        is_refused = await compactor.pin_question(state.project, info, wish) is not None
+        is_known = info is not None and text in {pin.text for pin in await compactor.pins(info)}
+        if is_refused or is_known:
+            return NotAsked()
+        question = await compactor.checks.question_for(info, state.project, text)
+    except CompactionError:  # the tool itself will say what is wrong
+        return NotAsked()
+    return await _ask(ctx, question) if question else NotAsked()
+
+
 @errors_as(ToolError)
 async def pin_constraint(
     ctx: Ctx,
     allowed: Annotated[ElicitationResult[Sure], Resolve(_ask_for_pin)],
+    checked: Annotated[ElicitationResult[Sure], Resolve(_ask_for_check)],
     text: arguments.PinText,
     kind: arguments.Kind = "constraint",
     scope: arguments.Reach = None,
@@ -114,7 +150,10 @@ async def pin_constraint(
     if wider is not None:
         told = answers.unanswered_line(done.pin, wider)
         said = f"{said}\n{state.complete_commands(told, info)}"
-    if offered := await compactor.checks.describe_offer(info, done.pin):
+    if _author_of(checked) == "user":
+        checks = await compactor.checks.accept_offer(info, done.pin)
+        said = f"{said}\nits check, which the user took: {'; '.join(map(str, checks))}"
+    elif _is_open(checked) and (offered := await compactor.checks.describe_offer(info, done.pin)):
         said = f"{said}\n{state.complete_commands(offered, info)}"
     if is_new:
         said = f"{said}\n{await state.describe_new_session(ctx, info)}"
@@ -158,6 +197,13 @@ def _can_ask(ctx: Ctx) -> bool:
 
 def _is_unanswered(answer: ElicitationResult[Sure]) -> bool:
     return isinstance(answer, AcceptedElicitation) and isinstance(answer.data, Unanswered)
+
+
+def _is_open(answer: ElicitationResult[Sure]) -> bool:
+    """Whether the user has yet to decide: nobody asked, or nobody answered."""
+    return isinstance(answer, AcceptedElicitation) and isinstance(
+        answer.data, NotAsked | Unanswered
+    )
 
 
 def _author_of(answer: ElicitationResult[Sure]) -> Author:
