@@ -87,7 +87,7 @@ def _runs_behind(
     name, words, folder = run.name, run.words, run.folder
     if name in programs().interpreters and "-m" in words[:-1]:
         yield run._replace(words=words[words.index("-m") + 1 :], written=())
-    if name in tables().runs_rest:
+    if name in tables().runs_rest or f"{name} {' '.join(words[1:2])}" in tables().runs_rest:
         for place, word in enumerate(words[1:], 1):
             if " " in word or "\n" in word:
                 yield from _runs_of(word, folder, depth + 1)

@@ -100,7 +100,9 @@ def _words() -> _Words:
         ),
         re.compile(name),
         re.compile(
-            rf"(?:{texts['joins']}\s+)?(?:any\s+)?(?:(?:\w+\s+){{0,2}}(?=[`\"“«])|(?:{name}))", re.I
+            rf"(?:{texts['joins']}\s+)?(?:any\s+)?(?:(?:\w+\s+){{0,2}}(?=[`\"“«])|"
+            rf"(?:{name})(?!\s+(?:{texts['only']})))",
+            re.I,
         ),
     )
 
@@ -203,7 +205,7 @@ def _acts_in(text: str) -> Iterator[str]:
 
 def _forbidden(clause: str, start: int, before: str, verdict: str) -> Iterator[PinCheck]:
     said, text = _words().is_said, clause[start:]
-    if said["outside"].search(text):
+    if said["outside"].search(text) or (said["unless"].search(text) and verdict == "deny"):
         return
     whole = text if re.search(r"\w", text) else clause  # some languages forbid at the end
     if not re.search(r"[a-z]{3}", text):
@@ -259,6 +261,11 @@ def _forbidden_acts(clause: str, start: int, verdict: str) -> Iterator[PinCheck]
     if re.search(r"\bbranch(?:es)?\b", text):
         branches += [span for span in _spans(text) if re.fullmatch(r"[\w*-]+/[\w*/-]+", span)]
     acts = _acts(text)
+    if not branches and said.is_said["onto_it"].search(
+        text
+    ):  # `main is protected, never push to it`
+        branches = [one for one in said.names if re.search(rf"\b{one}\b", clause[:start])]
+        acts = acts if branches else []
     for act, found in acts:
         is_lone = act in ("git rebase", "git reset", "git clean", "git stash", "gh pr create")
         if is_lone and len(acts) < 2:

@@ -81,6 +81,11 @@ def test_what_is_looked_for_is_no_file_that_is_read() -> None:
     assert verdicts(check, "Bash", {"command": "grep -rn key config/secrets"}) == ["deny"]
 
 
+def test_a_program_of_its_own_name_behind_another_is_none_that_it_runs() -> None:
+    assert verdicts("deny Bash: pip", "Bash", {"command": "uv pip list"}) == []
+    assert verdicts("deny Bash: pip", "Bash", {"command": "uv run pip list"}) == ["deny"]
+
+
 def test_what_is_excepted_passes() -> None:
     check = "deny Write|Edit: migrations/** unless migrations/drafts/**"
     assert verdicts(check, "Edit", {"file_path": "/p/migrations/1.sql"}) == ["deny"]
