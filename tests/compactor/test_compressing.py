@@ -399,6 +399,17 @@ async def test_the_agents_digest_is_used_even_where_a_gentler_rung_would_do(tmp_
         assert "the limiter stays in Redis, full stop" in json.dumps(await compactor.context(info))
 
 
+async def test_a_forced_digest_is_kept_where_nothing_gives_way_to_it(tmp_path: Path) -> None:
+    async with open_session(tmp_path) as (compactor, info):
+        await compactor.record(info, read_incoming([user("Fix it."), assistant("Fixed.")] * 2))
+        ask = Ask(reason="x", force=True, digest="FACTS\n- the parser is in parser.py")
+        outcome = await compactor.compress(info, ask)
+        assert isinstance(outcome, Compaction)
+        shown = json.dumps(await compactor.context(info))
+        assert "the parser is in parser.py [agent says]" in shown
+        assert shown.count("Fixed.") == 2
+
+
 class Down:
     """A summarizer whose model is down: it gives what is extracted, and says why."""
 

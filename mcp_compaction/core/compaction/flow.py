@@ -36,7 +36,7 @@ def flow(
     fill = measure(session, policy, count, precision)
     if ask.digest is not None and not session.messages:
         return keep_own_digest(session, ask, now, fill, count)
-    keeps_digest = ask.digest is not None and not session.info.traits.owns_window
+    keeps_digest = ask.digest is not None and (ask.force or not session.info.traits.owns_window)
     refused = gate(session, policy, ask, fill, count)
     if refused is not None:
         return keep_own_digest(session, ask, now, fill, count) if keeps_digest else refused

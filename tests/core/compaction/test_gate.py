@@ -233,3 +233,9 @@ def test_the_mark_from_which_it_is_worth_it_is_never_beyond_the_trigger() -> Non
     policy = Policy(window_tokens=10_000, release_percent=92)
     text = refused(session_of([user("go"), *chatter(20)]), policy)
     assert "Worth it from about 95 % (9.5k)." in text
+
+
+def test_a_refusal_rounds_its_percentages() -> None:
+    text = refused(session_of([user("go"), *chatter(6)]), Policy(release_percent=155 / 3))
+    assert "below the 51.7 % a compaction goes down to" in text
+    assert "from about 56.7 % " in text

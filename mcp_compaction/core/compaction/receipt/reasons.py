@@ -77,7 +77,7 @@ def _describe_fill(fill: Fill) -> str:
 def explain_target_met(fill: Fill, target: float) -> str:
     """The window is within its target already."""
     return (
-        f"nothing to do: {_describe_fill(fill)} of the window, already within {target:g} %. Go "
+        f"nothing to do: {_describe_fill(fill)} of the window, already within {target:.3g} %. Go "
         "on, or name a lower target."
     )
 
@@ -116,9 +116,9 @@ def explain_below_release(worth: float, policy: Policy, fill: Fill, held: Held) 
     """The window is not above what a compaction goes down to; it pays from `worth` percent on."""
     where = "at" if round(fill.percent) >= policy.release_percent else "below"
     return (
-        f"not compressed: {_describe_fill(fill)}, {where} the {policy.release_percent:g} % a "
+        f"not compressed: {_describe_fill(fill)}, {where} the {policy.release_percent:.3g} % a "
         f"compaction goes down to; held by {_describe_held(held, fill)}. Worth it from "
-        f"about {worth:g} % ({kilo(policy.share(worth))}). Go on; force=true compresses all the "
+        f"about {worth:.3g} % ({kilo(policy.share(worth))}). Go on; force=true compresses all the "
         "same."
     )
 
@@ -148,7 +148,7 @@ def _wait(since: int, policy: Policy, fill: Fill, held: Held) -> str:
     return (
         f"{kilo(since)} tokens said since. {_describe_fill(fill)}, held by "
         f"{_describe_held(held, fill)}. Worth it when {kilo(policy.min_gain_tokens - since)} more "
-        f"are said, or at {policy.trigger_percent:g} %."
+        f"are said, or at {policy.trigger_percent:.3g} %."
     )
 
 
@@ -167,7 +167,7 @@ def explain_too_little(plan: Plan, fill: Fill, policy: Policy) -> str:
     lower = "" if is_lowest else f"pass target_percent below {goal} for more, "
     return (
         f"not compressed: {doing} would free about {kilo(fill.scaled(plan.gain))} of "
-        f"{kilo(fill.window)} tokens, less than {policy.min_gain_percent:g} % ({kilo(least)}), "
+        f"{kilo(fill.window)} tokens, less than {policy.min_gain_percent:.3g} % ({kilo(least)}), "
         f"from which on it is worth it; the fill is {fill.percent:.0f} %, {left}. "
         f"Go on until more steps are done, {lower}or pass force=true."
     )
