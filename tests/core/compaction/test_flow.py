@@ -144,7 +144,7 @@ def test_one_message_is_not_called_one_messages() -> None:
 
 def test_where_all_is_recent_the_way_out_is_a_target_or_a_span() -> None:
     session = session_of([user("go"), *chatter(4)], pins=[pin(1, "Never push.")])
-    outcome = compress(session, SMALL, force=True, digest="PROGRESS\n- half way")
+    outcome = compress(session, SMALL, force=True)
     assert isinstance(outcome, NothingToDo)
     assert outcome.text.endswith(
         "all recent or needed. Go on; a target_percent below that, or a span, takes in recent "
