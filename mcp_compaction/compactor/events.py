@@ -20,6 +20,7 @@ PAID = "CONTEXT_BUDGET_GATEWAY_RECEIPT"  # its detail: what a provider counted, 
 FACT_DECLINED = "CONTEXT_BUDGET_FACT_DECLINED"  # its detail: the id of the offer
 MASKED = "CONTEXT_BUDGET_SECRET_MASKED"  # its detail: the digests of a value that was masked
 THINKING_REFUSED = "CONTEXT_BUDGET_THINKING_REFUSED"  # its detail: how many blocks left
+HEADLESS = "CONTEXT_BUDGET_HEADLESS_PROMPT"  # at the moment of a prompt that a program sent
 RECORDING = "CONTEXT_BUDGET_RECORDING"  # its detail: off, or on again
 FALLBACK = "CONTEXT_BUDGET_COMPACTION_FALLBACK"  # its detail: why a summarizer gave no digest
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from mcp_compaction.compactor import owning, pinning, recalling, recording, records, sessions
 from mcp_compaction.compactor.events import PAID, paid_in
+from mcp_compaction.compactor.headless import is_pin_headless
 from mcp_compaction.compactor.progress import Progress
 from mcp_compaction.compactor.results import (
     Brief,
@@ -445,6 +446,10 @@ class Compactor:
         """Keep a text word for word; NeedsUser where an agent would change a user's pin."""
         wish = PinWish(text, by, kind, scope, supersedes, expires, channel)
         return await pinning.pin(self._work, info, wish)
+
+    async def is_headless(self, info: SessionInfo, pin: Pin) -> bool:
+        """Whether the words of a pin are those of a prompt that a headless run was given."""
+        return await is_pin_headless(self._work, info, pin)
 
     async def is_said(self, info: SessionInfo, text: str) -> bool:
         """Whether the user said these words in a session."""

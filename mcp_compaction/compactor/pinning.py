@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from datetime import datetime, timedelta
 
+from mcp_compaction.compactor.headless import is_pin_headless
 from mcp_compaction.compactor.masking import known_secrets
 from mcp_compaction.compactor.results import Pinned, PinWish
 from mcp_compaction.compactor.workspace import Workspace, scope_of
@@ -48,7 +49,9 @@ async def pin(work: Workspace, info: SessionInfo, wish: PinWish) -> Pinned:
     owner = await owner_of(work, info, old) if old is not None else None
     decision = _Decision(work, info, wish, saying, owner, policy, now)
     kept = await work.store.change_pins(info.id, decision, now)
-    return decision.done(kept)
+    done = decision.done(kept)
+    is_headless = await is_pin_headless(work, info, done.pin)
+    return done.model_copy(update={"is_headless": is_headless})
 
 
 class _Decision:

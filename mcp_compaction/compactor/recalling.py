@@ -3,9 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Generator, Iterable, Sequence
+from datetime import datetime
 from typing import Any
 
 from mcp_compaction.compactor.events import REGRET
+from mcp_compaction.compactor.headless import (
+    headless_moments,
+    is_pin_headless,
+    note_headless,
+    speaker_of,
+)
 from mcp_compaction.compactor.results import Brief, Quote, Recalled, SearchScope
 from mcp_compaction.compactor.workspace import Workspace, scope_of
 from mcp_compaction.core.digest.render import label_of, render_digest
@@ -17,7 +24,7 @@ from mcp_compaction.core.recall.query import Question, read_query
 from mcp_compaction.core.text.refs import HOW, Ref, Refs, parse_refs
 from mcp_compaction.core.tokens import estimate
 from mcp_compaction.errors import InputError, UnknownRef
-from mcp_compaction.model import Digest, Find, Hit, ListAll, Message, Pin, Read, SessionInfo
+from mcp_compaction.model import Digest, Find, Hit, ListAll, Pin, Read, SessionInfo
 from mcp_compaction.ports import Original, Scope
 
 _NEWEST = 3  # messages of which a brief gives the words
@@ -54,6 +61,7 @@ async def recall(
         shown = await work.store.shown_whole(own.id, _seqs_of(hits, own))
         keys = {(own.project, own.name, f"m{seq}") for seq in shown}
         hits = tuple(_note_shown(hit, keys) for hit in hits)
+    hits = await note_headless(work, hits)
     chosen = choose(hits, limit, estimate, skip)  # exact ranks take a second to load
     if own is not None:
         await _note_regret(work, own, _seqs_of(chosen.hits, own))
@@ -147,7 +155,9 @@ async def quote(work: Workspace, info: SessionInfo, refs: str) -> tuple[Quote, .
     messages = (*messages, *await _find_edits(work, info, messages))
     digests = await _find_digests(work, info, asked.digests) if asked.digests else ()
     pins = await _quote_pins(work, info, asked.pins) if asked.pins else ()
-    return (*map(_quote_message, messages), *map(_quote_digest, digests), *pins)
+    moments = await headless_moments(work, info) if messages else ()
+    said = (_quote_message(one, moments) for one in messages)
+    return (*said, *map(_quote_digest, digests), *pins)
 
 
 async def recall_refs(work: Workspace, info: SessionInfo, refs: str) -> tuple[Quote, ...]:
@@ -215,12 +225,13 @@ async def _quote_pins(
     if unknown:
         names = ", ".join(pin.ref for pin in in_force) or "none"
         raise UnknownRef(f"no pin {unknown} in {info.name}; in force are: {names}.")
-    return tuple(_quote_pin(known[n], known[n] in in_force) for n in numbers)
+    headless = [n for n in numbers if await is_pin_headless(work, info, known[n])]
+    return tuple(_quote_pin(known[n], known[n] in in_force, n in headless) for n in numbers)
 
 
-def _quote_message(original: Original) -> Quote:
+def _quote_message(original: Original, moments: Collection[datetime]) -> Quote:
     message = original.message
-    text, of = whole_text(message), _speaker_of(message)
+    text, of = whole_text(message), speaker_of(message, moments)
     return Quote(ref=message.ref, of=of, at=message.at, text=text, source=original)
 
 
@@ -229,15 +240,11 @@ def _quote_digest(digest: Digest) -> Quote:
     return Quote(ref=digest.ref, of="digest", at=digest.ended, text=text, source=digest)
 
 
-def _quote_pin(pin: Pin, is_in_force: bool) -> Quote:
+def _quote_pin(pin: Pin, is_in_force: bool, is_headless: bool) -> Quote:
     what = f"{pin.kind.replace('_', ' ')}, {pin.scope}, by {pin.author}"
+    what += ", headless" if is_headless else ""
     of = what if is_in_force else f"{what}, no longer in force"
     return Quote(ref=pin.ref, of=of, at=pin.at, text=pin.text, source=pin)
-
-
-def _speaker_of(message: Message) -> str:
-    is_hearsay = message.role == "user" and message.via == "tool"
-    return "user, as the agent told it" if is_hearsay else message.role
 
 
 async def brief(work: Workspace, info: SessionInfo) -> Brief:
@@ -247,5 +254,6 @@ async def brief(work: Workspace, info: SessionInfo) -> Brief:
     digests = tuple((ref, text) for ref, text in told if text)
     spoken = [m for m in conversation_of(session.messages) if m.text.strip()]
     ends = {m.seq: m for m in (*[m for m in spoken if m.is_request][:1], *spoken[-_NEWEST:])}
-    said = tuple((f"{m.ref} {_speaker_of(m)}", m.text) for m in ends.values())
+    moments = await headless_moments(work, info)
+    said = tuple((f"{m.ref} {speaker_of(m, moments)}", m.text) for m in ends.values())
     return Brief(info=session.info, pins=session.pins, digests=digests, said=said)

@@ -116,6 +116,7 @@ class Pinned(Value):
     block_tokens: int
     gave_way: tuple[Pin, ...] = ()  # pins of the agent's that left the block for it
     whole: str = ""  # where its words are torn out: those that would be the user's
+    is_headless: bool = False  # its words are those of a prompt that a program sent
 
 
 class PastCall(Value):

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import Shell
-from tests.hosts.given_hosts import CHATS, SHOP, make_home
+from tests.hosts.given_hosts import CHATS, SHOP, claude_line, make_home, write_chat
 
 
 @pytest.fixture
@@ -184,3 +184,17 @@ def test_a_bar_shows_a_person_how_far_it_is(
     monkeypatch.setattr("sys.stderr", shown)
     user.done("import", "gemini")
     assert "[########################] 100 %, 2 of 2 transcripts" in shown.text()
+
+
+def test_a_prompt_of_a_headless_run_is_shown_as_such(shell: Shell) -> None:
+    environ = {"HOME": str(shell.folder / "hosts"), "MCP_COMPACTION_PROJECT": ""}
+    user = shell.as_user().with_environ(environ)
+    rule = "Never push to main without a review."
+    write_chat(environ, [claude_line(0, rule, promptSource="sdk", version="2.1.325")])
+    user.done("import")
+    (session,) = json.loads(user.done("sessions", "--project", SHOP, "--json"))
+    here = ("--session", session["name"], "--project", SHOP)
+    assert "[m1 user, headless 2026-11-15 " in user.done("recall", "--refs", "m1", *here)
+    assert "; headless]\n" in user.done("recall", "push", *here)
+    user.done("pin", rule, *here)
+    assert f"said in m1 of {session['name']}, headless\n" in user.done("pins", "--project", SHOP)

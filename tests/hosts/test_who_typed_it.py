@@ -4,11 +4,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from mcp_compaction.compactor.results import SearchScope
+from mcp_compaction.hosts.transcripts.files import FileTranscript
+from mcp_compaction.model import Traits
+from mcp_compaction.ports import SessionKey
+from mcp_compaction.tools.answers import pin_text
 from tests.hosts.given_hosts import (
     claude_line,
     compactor_in,
@@ -73,6 +79,67 @@ async def test_what_a_person_sent_to_claude_code_is_the_users_word(
 ) -> None:
     write_chat(environ, [claude_line(0, TYPED), line(1, RULE, **marks)])
     assert await author_of_pin(environ, tmp_path) == "user"
+
+
+SENT = {"promptSource": "sdk", "version": "2.1.325", "timestamp": "2026-11-15T14:04:00.000Z"}
+AT_REST = {"promptSource": "typed", "version": "2.1.325"}
+
+
+@pytest.mark.parametrize(
+    ("marks", "word"),
+    [
+        (SENT, ", headless"),
+        ({**SENT, "promptSource": "typed"}, ""),
+        ({**SENT, "origin": {"kind": "human"}}, ""),
+    ],
+    ids=["a program", "typed", "a person by a program"],
+)
+async def test_a_prompt_of_a_headless_run_counts_as_the_users_and_is_shown_as_headless(
+    marks: dict[str, Any], word: str, environ: Mapping[str, str], tmp_path: Path
+) -> None:
+    write_chat(environ, [claude_line(0, TYPED, **AT_REST), claude_line(1, RULE, **marks)])
+    async with compactor_in(tmp_path) as compactor:
+        taken = await record(compactor, found_in(environ)[0])
+        info = taken.session
+        assert info is not None
+        done = await compactor.pin(info, RULE, by="agent")
+        quoted = [one.of for one in await compactor.quote(info, "m1..m2,p1")]
+        assert quoted == ["user", f"user{word}", f"constraint, project, by user{word}"]
+        assert f"by user, said in m2{word}):" in pin_text(done, "own")
+        brief = await compactor.brief(info)
+        assert [who for who, _ in brief.said] == ["m1 user", f"m2 user{word}"]
+        scopes: tuple[SearchScope, ...] = ("session", "project", "all")
+        for scope in scopes:
+            found = await compactor.recall(info, "push review login bug", scope=scope)
+            said = {hit.ref: hit.note.split("; ")[0] for hit in found.hits}
+            assert (said["m1"] == "headless", said["m2"] == "headless") == (False, bool(word))
+
+
+async def test_the_pin_of_a_headless_prompt_is_shown_as_such_in_another_session(
+    environ: Mapping[str, str], tmp_path: Path
+) -> None:
+    write_chat(environ, [claude_line(0, TYPED, **AT_REST), claude_line(1, RULE, **SENT)])
+    async with compactor_in(tmp_path) as compactor:
+        taken = await record(compactor, found_in(environ)[0])
+        assert taken.session is not None
+        await compactor.pin(taken.session, RULE, by="agent", scope="project")
+        key = SessionKey(project=taken.session.project, name="later")
+        later, _ = await compactor.open(key, Traits())
+        (quoted,) = await compactor.quote(later, "p1")
+        assert quoted.of == "constraint, project, by user, headless"
+
+
+async def test_a_headless_prompt_in_a_file_that_nobody_vouches_for_is_the_agents_word(
+    environ: Mapping[str, str], tmp_path: Path
+) -> None:
+    write_chat(environ, [claude_line(0, TYPED, **AT_REST), claude_line(1, RULE, **SENT)])
+    async with compactor_in(tmp_path) as compactor:
+        found = found_in(environ)[0]
+        assert isinstance(found, FileTranscript)
+        taken = await record(compactor, replace(found, is_hosts_word=False))
+        assert taken.session is not None
+        (quoted,) = await compactor.quote(taken.session, "m2")
+        assert quoted.of == "user, as the agent told it"
 
 
 def write_gemini_chat(environ: Mapping[str, str], **message: Any) -> None:

@@ -74,9 +74,12 @@ async def run(call: Invocation) -> int:
     if hook is not None:
         return await _print_for_host(call, hook)
     pins: list[Pin] = []
+    headless: set[int] = set()
     if has_store(settings_of(call)):
         async with open_place(call) as place:
-            pins = [pin for pin, _ in (await pins_in_force(place)).values()]
+            for pin, info in (await pins_in_force(place)).values():
+                pins.append(pin)
+                headless |= {pin.number} if await place.compactor.is_headless(info, pin) else set()
     if call.args.json:
         call.screen.write_json([pin.model_dump(mode="json") for pin in pins])
         return 0
@@ -84,7 +87,7 @@ async def run(call: Invocation) -> int:
         call.screen.say(call.complete("no pins in force; add one: mcp-compaction pin TEXT"))
     for pin in pins:
         call.screen.say(f"{call.screen.bold(pin.ref)} {shown_text(pin.text)}")
-        call.screen.say(f"   {call.screen.dim(_describe_pin(pin))}")
+        call.screen.say(f"   {call.screen.dim(_describe_pin(pin, pin.number in headless))}")
         for line in pin.checks.splitlines():
             call.screen.say(f"   check: {line}")
     return 0
@@ -170,9 +173,10 @@ async def _print_for_host(call: Invocation, hook: HookInput) -> int:
     return 0
 
 
-def _describe_pin(pin: Pin) -> str:
+def _describe_pin(pin: Pin, is_headless: bool) -> str:
     place = f"session {pin.session}" if pin.scope == "session" else pin.scope
     source = f", said in {pin.source} of {pin.session}" if pin.source else ""
+    source += ", headless" if is_headless else ""
     way = "" if pin.channel == "message" else f" {way_of(pin)}"
     until = f", until {describe_moment(pin.expires)}" if pin.expires else ""
     kind = pin.kind.replace("_", " ")

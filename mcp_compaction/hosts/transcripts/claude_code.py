@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path, PurePath
 from typing import Final
 
-from mcp_compaction.compactor import HOST_COMPACTED
+from mcp_compaction.compactor import HEADLESS, HOST_COMPACTED
 from mcp_compaction.core.text.furniture import without_furniture
 from mcp_compaction.core.window.history import is_record
 from mcp_compaction.errors import InputError
@@ -81,7 +81,7 @@ def read_line(obj: JsonObject, line: bytes, at: int, path: Path) -> TranscriptLi
             is_summary = obj.get("isCompactSummary") is True
             summary = _first_text_of(message) if is_summary else ""
             said = message_of(message, "anthropic", host_id, when, via)
-            return TranscriptLine(said, agent, summary=summary)
+            return TranscriptLine(said, agent, _note_headless(obj, said), summary=summary)
         case "assistant":
             return _read_answer(obj, host_id, agent)
         case "attachment":
@@ -150,6 +150,14 @@ def _via_of(obj: JsonObject) -> Via | None:
     is_others = origin is not None and object_at(obj, "origin").get("kind") != "human"
     is_hosts = obj.get("promptSource") == "system" or _is_unsigned(obj)
     return "tool" if is_written or is_others or is_hosts else None
+
+
+def _note_headless(obj: JsonObject, said: tuple[IncomingMessage, ...]) -> tuple[Event, ...]:
+    """What is noted of a prompt that a program sent, without a word of who typed it."""
+    if obj.get("promptSource") != "sdk" or obj.get("origin") is not None:
+        return ()
+    moments = [one.at for one in said if one.via is None and one.at is not None]
+    return tuple(Event(name=HEADLESS, at=moment) for moment in moments)
 
 
 def _first_text_of(message: JsonObject) -> str:

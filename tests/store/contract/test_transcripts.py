@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mcp_compaction.errors import CompactionError
-from mcp_compaction.model import Event, NewMessage, Traits, Via
+from mcp_compaction.model import Event, NewMessage, SearchQuery, Traits, Via
 from mcp_compaction.ports import Batch, Mark, Placed, Store
 from tests.store.contract.places import Place
 from tests.store.given_store import KEY, NOW, here, said
@@ -69,6 +69,19 @@ async def test_messages_with_ids_are_known_by_these_and_not_by_their_words(place
         assert (await store.append(session, piece(*again, upto=20), NOW)).seqs == (3, 4)
         all_of_it = await store.append(session, piece(*first, *again, upto=20), NOW)
         assert (all_of_it.seqs, all_of_it.new) == ((1, 2, 3, 4), 0)
+
+
+async def test_an_event_at_the_moment_of_a_message_is_known_by_that_moment(place: Place) -> None:
+    moment = NOW.replace(microsecond=518_000)
+    async with place.opened() as store:
+        session = await session_in(store)
+        message = said("walrus", host_id="u1").model_copy(update={"at": moment})
+        given = piece(message, upto=10, events=(Event(name="E", at=moment),))
+        await store.append(session, given, NOW)
+        (event,) = await store.events(session, "E")
+        (original,) = await store.originals(here(session), [1])
+        (hit,) = await store.list_passages(here(session), SearchQuery(terms=()), 5)
+        assert original.message.at == hit.at == event.at == moment
 
 
 async def test_an_event_of_a_transcript_is_noted_once(place: Place) -> None:
