@@ -7,11 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from mcp_compaction.checks.file import allow_once
+from mcp_compaction.checks.file import allow_once, read_held
 from mcp_compaction.ports import SessionKey
 from mcp_compaction.settings import load_settings
 from mcp_compaction.wiring import open_compactor
 from tests.hosts.live import ClaudeCode, Codex, OpenCode, needs_hosts
+from tests.hosts.live_mod import ModdedClaude
 from tests.hosts.scripted_model import ScriptedModel, Step, serve_model
 
 pytestmark = needs_hosts
@@ -61,6 +62,7 @@ STEPS = (
     say("forbidden"),
     Step("done"),
 )
+VERDICTS = ("deny", "ask", "remind", "deny")
 
 
 def check_requests(model: ScriptedModel) -> None:
@@ -85,6 +87,32 @@ def test_claude_code_holds_what_pins_say(tmp_path: Path, has_module: bool) -> No
         model.add(say("forbidden"), say("forbidden"), Step("done"))
         host.run("Once more.")
         assert model.requests[-1].count("forbidden-42") == 1
+    # The hook answers, and the module does not answer again.
+    assert [note.verdict for note in read_held(home)] == [*VERDICTS, "allowed", "deny"]
+
+
+def test_the_module_alone_holds_calls_with_its_server_and_before_it_is_there(
+    tmp_path: Path,
+) -> None:
+    home = pin(tmp_path)
+    with serve_model(ScriptedModel(*STEPS)) as model:
+        host = ModdedClaude(tmp_path, model)
+        host.run("Go.")
+        check_requests(model)
+        allow_once(home, 1)
+        wish = {"description": "try", "prompt": "Go.", "subagent_type": "general-purpose"}
+        agent = Step(tool="Agent", arguments={**wish, "run_in_background": False})
+        model.add(host.wait_for_server(), say("forbidden"), say("forbidden"), agent)
+        model.add(say("forbidden"), say("plain"), Step("tried"), Step("done"))
+        before = len(model.requests)
+        host.run("Once more.")
+        *_, of_agent, _, last = model.requests[before:]
+        assert last.count("forbidden-42") == 1, "lifted once"
+        assert f"pin p1, by user: {FORBIDDEN}" in of_agent
+        assert f"pin p3, by user: {REMINDED}" in model.requests[-2]
+        assert "forbidden-42" not in of_agent
+    notes = [note.verdict for note in read_held(home)]
+    assert notes == [*VERDICTS, "allowed", "deny", "deny", "remind"]
 
 
 def test_codex_holds_what_pins_say(tmp_path: Path) -> None:
