@@ -7,7 +7,10 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from functools import partial
 from importlib.util import find_spec
+from pathlib import Path
 from typing import TYPE_CHECKING
+
+from pydantic import SecretStr
 
 from mcp_compaction.compactor import Collaborators, Compactor
 from mcp_compaction.core.digest.allowance import Limits
@@ -18,7 +21,8 @@ from mcp_compaction.errors import SettingsError
 from mcp_compaction.ports import Clock, Store, Summarizer, TokenCounter
 from mcp_compaction.settings import Settings
 from mcp_compaction.store.connect import store_path
-from mcp_compaction.store.sqlite import open_store
+from mcp_compaction.store.rows import RowStore
+from mcp_compaction.store.sqlite import open_store, open_to_read
 from mcp_compaction.summarizers.extractive import ExtractiveSummarizer
 
 if TYPE_CHECKING:
@@ -135,6 +139,20 @@ async def open_store_of(settings: Settings) -> Store:
     from mcp_compaction.store.postgres.store import open_store as open_rows
 
     return await open_rows(address, settings.owner)
+
+
+async def open_rows_of(place: str, settings: Settings, *, to_read: bool) -> RowStore:
+    """The store of a place that was typed: an address, a file or the folder of one."""
+    if not place.startswith(("postgresql://", "postgres://")):
+        path = Path(place).expanduser()
+        path = store_path(path) if path.is_dir() else path
+        return await (open_to_read(path) if to_read else open_store(path))
+    address = team_address(settings.model_copy(update={"store": SecretStr(place)}))
+    from mcp_compaction.store.postgres import store
+
+    if to_read:
+        return await store.open_to_read(address, settings.owner)
+    return await store.open_store(address, settings.owner)
 
 
 async def open_compactor(

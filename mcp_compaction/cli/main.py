@@ -66,6 +66,9 @@ COMMANDS: Mapping[str, Listed] = {
     "doctor": Listed(
         "mcp_compaction.cli.commands.doctor", "look the store, the settings and the server over"
     ),
+    "copy": Listed(
+        "mcp_compaction.cli.commands.copy", "copy all sessions into another store, and compare"
+    ),
     "migrate": Listed("mcp_compaction.cli.commands.migrate", "make a team's tables"),
     "token": Listed("mcp_compaction.cli.commands.token", "say who may use a team's store"),
     "demo": Listed(

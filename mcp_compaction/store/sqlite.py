@@ -57,6 +57,7 @@ from mcp_compaction.store import (
     passages,
     pins,
     requests,
+    row_tables,
     search,
     sessions,
     thinking,
@@ -72,6 +73,7 @@ from mcp_compaction.store.health import health
 from mcp_compaction.store.load import count_window, load, not_shown, shown_whole
 from mcp_compaction.store.lockfile import LockFile
 from mcp_compaction.store.purge import is_purge_due, purge
+from mcp_compaction.store.rows import Inventory, LooseRows, SessionRows
 
 logger = logging.getLogger(__name__)
 
@@ -94,8 +96,19 @@ async def open_store(path: Path, deadline: float = 30.0) -> SqliteStore:
     return store
 
 
+async def open_to_read(path: Path, deadline: float = 30.0) -> SqliteStore:
+    """The store in a file that is there; nothing of it is changed, made or migrated."""
+    if not path.is_file():
+        raise InputError(f"there is no store {path}; name the file of one.")
+    connections = Connections(path, LockFile(path), deadline)
+    await connections.open_read_only(StoreReadOnly("it was opened to be read"))
+    return SqliteStore(connections, deadline)
+
+
 class SqliteStore:
     """Sessions in one SQLite file that several processes may use at once."""
+
+    keeps_checks = True
 
     def __init__(self, connections: Connections, deadline: float) -> None:
         self.path = connections.path
@@ -352,6 +365,26 @@ class SqliteStore:
     async def backup(self, target: Path) -> None:
         """Write a sound copy of the store to a new file."""
         await self._connections.reading.run(lambda c: _back_up(c, target))
+
+    async def inventory(self) -> Inventory:
+        """All sessions there are, in the order in which they were made."""
+        return await self._read(row_tables.inventory)
+
+    async def read_rows(self, session: int) -> SessionRows:
+        """All rows of a session, from one moment."""
+        return await self._read(lambda c: row_tables.read_rows(c, session))
+
+    async def write_rows(self, rows: SessionRows) -> int:
+        """Keep a session whole or not at all, where there is none of that name; its id."""
+        return await self._write(lambda c: row_tables.write_rows(c, rows))
+
+    async def read_loose_rows(self) -> LooseRows:
+        """The rows that are not of one session alone."""
+        return await self._read(row_tables.read_loose_rows)
+
+    async def write_loose_rows(self, rows: LooseRows) -> None:
+        """Keep these, all or none; there is no pin of these numbers."""
+        await self._write_pins(lambda c: row_tables.write_loose_rows(c, rows))
 
     async def repair(self) -> None:
         """Build the search index anew from its texts."""

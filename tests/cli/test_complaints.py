@@ -21,6 +21,7 @@ from tests.cli.conftest import CHAT, Shell, Stream
 
 # These need no store.
 STARTING = (
+    "copy",
     "migrate",
     "token",
     "run",

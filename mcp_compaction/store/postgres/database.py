@@ -203,7 +203,9 @@ def plain(text: str) -> str:
     return text
 
 
-async def open_database(address: str, limits: PoolLimits | None = None) -> TeamDatabase:
+async def open_database(
+    address: str, limits: PoolLimits | None = None, *, may_migrate: bool = True
+) -> TeamDatabase:
     """A pool of connections to a database whose tables are up to date."""
     limits = limits or PoolLimits()
     place = shown_address(address)
@@ -220,7 +222,7 @@ async def open_database(address: str, limits: PoolLimits | None = None) -> TeamD
     try:
         await pool.open(wait=True, timeout=limits.seconds)
         async with pool.connection() as connection:
-            await _migrate(connection, place)
+            await _migrate(connection, place, may_migrate=may_migrate)
     except BaseException as error:
         await pool.close()
         if isinstance(error, PoolTimeout | psycopg.OperationalError):
@@ -310,7 +312,9 @@ async def _grant(connection: AsyncConnection[Row], role: str) -> None:
         )
 
 
-async def _migrate(connection: AsyncConnection[Row], place: str) -> None:
+async def _migrate(
+    connection: AsyncConnection[Row], place: str, *, may_migrate: bool = True
+) -> None:
     """Bring the tables up to date; whoever comes second waits and finds it done."""
     version = await _read_version(connection)
     await connection.rollback()
@@ -318,6 +322,11 @@ async def _migrate(connection: AsyncConnection[Row], place: str) -> None:
         raise StoreNewer(f"{place} was made by a newer mcp-compaction; update this one.")
     if version == SCHEMA_VERSION:
         return
+    if not may_migrate:
+        raise StoreError(
+            f"The tables of {place} are of schema {version}, and {SCHEMA_VERSION} is needed; "
+            "run as their owner: mcp-compaction migrate"
+        )
     try:
         await connection.execute(f"SELECT pg_advisory_xact_lock({LOCK})".encode())
         await connection.execute(

@@ -52,6 +52,7 @@ from mcp_compaction.store.postgres import (
     passages,
     pins,
     requests,
+    rows,
     search,
     sessions,
     views,
@@ -60,6 +61,7 @@ from mcp_compaction.store.postgres.claim import hold_claim, is_claimed
 from mcp_compaction.store.postgres.database import PoolLimits, TeamDatabase, Tx, open_database
 from mcp_compaction.store.postgres.health import health
 from mcp_compaction.store.postgres.load import count_window, load, not_shown, shown_whole
+from mcp_compaction.store.rows import Inventory, LooseRows, SessionRows
 
 T = TypeVar("T")
 
@@ -69,8 +71,15 @@ async def open_store(address: str, owner: str, limits: PoolLimits | None = None)
     return PostgresStore(await open_database(address, limits), owner)
 
 
+async def open_to_read(address: str, owner: str) -> PostgresStore:
+    """The store of one owner in a database whose tables are up to date; none is changed."""
+    return PostgresStore(await open_database(address, may_migrate=False), owner)
+
+
 class PostgresStore:
     """One owner's sessions in a PostgreSQL that many processes use at once."""
+
+    keeps_checks = False  # hooks judge calls by a store of their own machine
 
     def __init__(self, database: TeamDatabase, owner: str, is_shared: bool = False) -> None:
         """`is_shared`: the database is closed by whoever opened it."""
@@ -319,6 +328,26 @@ class PostgresStore:
             f"{self._database.place} is backed up by its own tools, not into a file of ours; "
             "run: pg_dump"
         )
+
+    async def inventory(self) -> Inventory:
+        """All sessions there are, in the order in which they were made."""
+        return await self._read(rows.inventory)
+
+    async def read_rows(self, session: int) -> SessionRows:
+        """All rows of a session, from one moment."""
+        return await self._read(lambda tx: rows.read_rows(tx, session))
+
+    async def write_rows(self, given: SessionRows, /) -> int:
+        """Keep a session whole or not at all, where there is none of that name; its id."""
+        return await self._write(lambda tx: rows.write_rows(tx, given))
+
+    async def read_loose_rows(self) -> LooseRows:
+        """The rows that are not of one session alone."""
+        return await self._read(rows.read_loose_rows)
+
+    async def write_loose_rows(self, given: LooseRows, /) -> None:
+        """Keep these, all or none; there is no pin of these numbers."""
+        await self._write(lambda tx: rows.write_loose_rows(tx, given))
 
     async def repair(self) -> None:
         """Build the search terms anew from their texts."""

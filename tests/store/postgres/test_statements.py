@@ -28,7 +28,7 @@ def test_every_statement_names_the_owner_of_each_table() -> None:
     assert lacking == {}
     named_later = [sql for _, sql in statements if _TABLE_PUT_IN.search(sql)]
     assert named_later
-    assert all("owner = %(owner)s" in sql for sql in named_later)
+    assert all(names_owner(sql, "…") for sql in named_later)
 
 
 def test_the_rule_finds_a_statement_without_an_owner() -> None:
@@ -80,4 +80,4 @@ def names_owner(sql: str, table: str) -> bool:
         return "%(owner)s" in sql
     if f"{table}.owner = %(owner)s" in sql:
         return True
-    return len(set(tables_of(sql))) == 1 and "owner = %(owner)s" in sql
+    return len(set(tables_of(sql))) <= 1 and "owner = %(owner)s" in sql

@@ -1,0 +1,201 @@
+"""The rows of the SQLite file, read and written as they are."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterable, Sequence
+
+from mcp_compaction.errors import StoreError
+from mcp_compaction.store import passages
+from mcp_compaction.store.connect import SCHEMA_VERSION, pragma
+from mcp_compaction.store.rows import (
+    PASSAGE,
+    PIN,
+    SESSION,
+    TABLES,
+    Cell,
+    Cells,
+    Inventory,
+    KeptPin,
+    ListedSession,
+    LooseRows,
+    SessionName,
+    SessionRows,
+    passage_of,
+)
+
+_ORDER = {
+    "message": "seq",
+    "tool_call": "call",
+    "call_message": "call, seq",
+    "view": "version",
+    "digest": "number",
+    "receipt": "number",
+    "transcript": "address",
+    "thinking": "block",
+}  # of the others: their ids
+
+
+def inventory(connection: sqlite3.Connection) -> Inventory:
+    """All sessions there are, and whose each transcript is."""
+    version = pragma(connection, "user_version")
+    if version != SCHEMA_VERSION:
+        raise StoreError(
+            f"The store is of schema {version}, {SCHEMA_VERSION} is needed, and a copy changes "
+            "nothing where it reads; bring it up to date with any command, as: "
+            "mcp-compaction sessions --home FOLDER"
+        )
+    rows = connection.execute(
+        "SELECT session.*, parent.project AS parent_project, parent.name AS parent_name"
+        " FROM session LEFT JOIN session AS parent ON parent.id = session.parent"
+        " ORDER BY session.id"
+    ).fetchall()
+    listed = tuple(
+        ListedSession(
+            id=row["id"],
+            name=SessionName(row["project"], row["name"]),
+            parent=_name_of(row["parent_project"], row["parent_name"]),
+            host=None
+            if row["host_session"] is None
+            else (row["host"], row["host_session"], row["agent"]),
+            messages=row["last_seq"],
+        )
+        for row in rows
+    )
+    by_id = {one.id: one.name for one in listed}
+    marks = connection.execute("SELECT address, session FROM transcript").fetchall()
+    return Inventory(listed, {address: by_id.get(session) for address, session in marks})
+
+
+def read_rows(connection: sqlite3.Connection, session: int) -> SessionRows:
+    """All rows of a session but for its pins."""
+    row = connection.execute(
+        f"SELECT {', '.join(f'session.{one}' for one in SESSION)}, parent.project, parent.name"
+        " FROM session LEFT JOIN session AS parent ON parent.id = session.parent"
+        " WHERE session.id = ?",
+        (session,),
+    ).fetchone()
+    tables = {
+        table: _read(
+            connection,
+            f"SELECT {', '.join(columns)} FROM {table} WHERE session = ?"
+            f" ORDER BY {_ORDER.get(table, 'id')}",
+            session,
+        )
+        for table, columns in TABLES.items()
+    }
+    texts = _read(
+        connection,
+        f"SELECT {', '.join(PASSAGE)} FROM passage WHERE session = ? AND kind != 'p' ORDER BY id",
+        session,
+    )
+    return SessionRows(
+        tuple(row)[:-2], _name_of(*tuple(row)[-2:]), tables, [passage_of(text) for text in texts]
+    )
+
+
+def write_rows(connection: sqlite3.Connection, rows: SessionRows) -> int:
+    """Keep a session that is not there yet; its id."""
+    parent = _find(connection, rows.parent)
+    cursor = connection.execute(
+        f"INSERT INTO session ({', '.join(SESSION)}, parent) VALUES ({_marks(len(SESSION) + 1)})",
+        (*rows.session, parent),
+    )
+    session = cursor.lastrowid or 0
+    for table, columns in TABLES.items():
+        connection.executemany(
+            f"INSERT INTO {table} (session, {', '.join(columns)})"
+            f" VALUES ({_marks(len(columns) + 1)})",
+            ((session, *row) for row in rows.tables[table]),
+        )
+    for passage in rows.passages:
+        passages.insert(connection, passage._replace(session=session))
+    return session
+
+
+def read_loose_rows(connection: sqlite3.Connection) -> LooseRows:
+    """The rows that are not of one session alone."""
+    found = _read(
+        connection,
+        f"SELECT {', '.join(f'pin.{one}' for one in PIN)}, session.project, session.name"
+        " FROM pin LEFT JOIN session ON session.id = pin.session ORDER BY pin.number",
+    )
+    told = _read(connection, "SELECT pin, project FROM announced ORDER BY pin, project")
+    texts = _read(
+        connection, f"SELECT {', '.join(PASSAGE)} FROM passage WHERE kind = 'p' ORDER BY id"
+    )
+    (last,) = connection.execute(
+        "SELECT coalesce(max(seq), 0) FROM sqlite_sequence WHERE name = 'pin'"
+    ).fetchone()
+    loose = "SELECT address, position, tail FROM transcript WHERE session IS NULL ORDER BY address"
+    return LooseRows(gather_pins(found, told, texts), last, tuple(_read(connection, loose)))
+
+
+def gather_pins(
+    found: Iterable[Cells], told: Sequence[Cells], texts: Sequence[Cells]
+) -> tuple[KeptPin, ...]:
+    """Pins with what hangs on them; each row ends with its session's project and name."""
+    projects: dict[Cell, list[str]] = {}
+    for pin, project in told:
+        projects.setdefault(pin, []).append(str(project))
+    by_number: dict[Cell, list[Cells]] = {}
+    for text in texts:
+        by_number.setdefault(text[PASSAGE.index("number")], []).append(text)
+    return tuple(
+        KeptPin(
+            row[:-2],
+            _name_of(*row[-2:]),
+            tuple(projects.get(row[0], ())),
+            tuple(passage_of(text) for text in by_number.get(row[0], ())),
+        )
+        for row in found
+    )
+
+
+def write_loose_rows(connection: sqlite3.Connection, rows: LooseRows) -> None:
+    """Keep pins that are not there yet, and where forgotten transcripts end."""
+    connection.execute("PRAGMA defer_foreign_keys = ON")  # a pin may be superseded by a later one
+    for pin in rows.pins:
+        session = _find(connection, pin.session)
+        connection.execute(
+            f"INSERT INTO pin (session, {', '.join(PIN)}) VALUES ({_marks(len(PIN) + 1)})",
+            (session, *pin.row),
+        )
+        for passage in pin.passages:
+            passages.insert(connection, passage._replace(session=session))
+        connection.executemany(
+            "INSERT INTO announced (pin, project) VALUES (?, ?)",
+            ((pin.number, project) for project in pin.announced),
+        )
+    (last,) = connection.execute(
+        "SELECT coalesce(max(seq), 0) FROM sqlite_sequence WHERE name = 'pin'"
+    ).fetchone()
+    if rows.last_pin > last:  # a number that was given once is never given again
+        connection.execute("DELETE FROM sqlite_sequence WHERE name = 'pin'")
+        connection.execute(
+            "INSERT INTO sqlite_sequence (name, seq) VALUES ('pin', ?)", (rows.last_pin,)
+        )
+    connection.executemany(
+        "INSERT INTO transcript (address, position, tail) VALUES (?, ?, ?)", rows.transcripts
+    )
+
+
+def _read(connection: sqlite3.Connection, sql: str, *values: int) -> list[Cells]:
+    return [tuple(row) for row in connection.execute(sql, values)]
+
+
+def _find(connection: sqlite3.Connection, name: SessionName | None) -> int | None:
+    if name is None:
+        return None
+    row = connection.execute(
+        "SELECT id FROM session WHERE project = ? AND name = ?", name
+    ).fetchone()
+    return None if row is None else row["id"]
+
+
+def _name_of(project: Cell, name: Cell) -> SessionName | None:
+    return None if name is None else SessionName(str(project), str(name))
+
+
+def _marks(count: int) -> str:
+    return ", ".join("?" * count)
