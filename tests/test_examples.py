@@ -32,6 +32,7 @@ def test_the_first_session_runs_and_keeps_the_rule() -> None:
 @pytest.mark.parametrize(
     "program",
     [
+        "hr_supervisor/hr_supervisor.py",
         "langgraph_supervisor/supervisor.py",
         "local_loop/local_loop.py",
         "own_loop/own_loop.py",

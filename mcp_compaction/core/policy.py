@@ -385,6 +385,7 @@ PRESETS: Mapping[str, Policy] = MappingProxyType(
             reserve_tokens=0,
             compaction_ratio=0.5,
             keep_first_request=False,
+            promoted_max_percent=100,
         ),
         "lab": Policy(
             agent_controlled=False,

@@ -30,7 +30,8 @@ def goal_items(reading: Reading) -> Iterator[Item]:
         return
     last = reading.request.last
     later = any(one.message.seq > last for one in reading.requests)
-    in_span = (o for o in reading.requests if reading.request.first <= o.message.seq <= last)
+    open_ones = (one for one in reading.requests if not _is_settled(one, reading))
+    in_span = (one for one in open_ones if reading.request.first <= one.message.seq <= last)
     for place, one in enumerate(_newest_first(in_span)[: _MOST_BEFORE + 1]):
         if place or later:
             yield _request_item(one, "before")
@@ -52,6 +53,12 @@ def _is_work(reading: Reading) -> bool:
     """Whether requests lead to work; in plain talk excerpts say more than what was asked."""
     requests = sum(message.is_request for message in reading.messages)
     return requests <= _MOST_REQUESTS or any(message.calls for message in reading.messages)
+
+
+def _is_settled(one: Speech, reading: Reading) -> bool:
+    """Whether a question was answered, and in words: the answer says more than what was asked."""
+    is_answered = one.message.seq in reading.answered_in_words
+    return is_answered and main_sentence(one).endswith(remarks.QUESTION_MARKS)
 
 
 def _request_item(one: Speech, status: str, most: int = _CHARS_BEFORE) -> Item:

@@ -18,10 +18,8 @@ from mcp_compaction.core.excerpts.pieces import (
     newest_pieces,
 )
 from mcp_compaction.core.excerpts.render import LABEL, excerpts_block
-from mcp_compaction.core.log.content import is_talk
-from mcp_compaction.core.log.conversation import conversation_of
 from mcp_compaction.core.text.haystack import Haystack
-from mcp_compaction.core.text.remarks import marker_groups
+from mcp_compaction.core.text.remarks import QUESTION_MARKS, marker_groups
 from mcp_compaction.core.text.words import fold, telling_words
 from mcp_compaction.core.tokens import CHARS_OF_A_LARGE_TOKEN, CountTokens
 from mcp_compaction.model import By, Digest, Excerpt, Item, Message, Role, SectionName
@@ -72,11 +70,16 @@ def choose_excerpts(sources: Sources, shown: str, room: int, count: CountTokens)
         return Choice(wanted)
     shown = _add_texts(shown, wanted)
     said = Haystack(fold(shown))
-    of_users = newest_pieces(sources.gone, sources.kept, is_users=True)
+    is_work = any(message.calls for message in sources.gone)
+    of_users = [
+        piece
+        for piece in newest_pieces(sources.gone, sources.kept, is_users=True)
+        if is_work or not piece.text.endswith(QUESTION_MARKS)
+    ]
     chosen, used = _choose_newest(of_users, said, room * _USER_SHARE // 100, count)
     doubts, cost = _choose_doubts(sources, said, room * _DOUBT_SHARE // 100, count)
     chosen, used = [*chosen, *doubts], used + cost
-    if is_talk(conversation_of(sources.gone)):
+    if not is_work:
         chosen += _choose_of_talk(sources, said, chosen, room - used, count)
     else:
         taken = {piece.text for piece in chosen}

@@ -79,7 +79,7 @@ def test_an_order_of_a_writer_is_seen_to_ask(order: str) -> None:
     asked = f"{order} a letter to the neighbors."
     later = [user("Is the second part of it too long?"), assistant("No.")]
     draft = drafted([user(asked), assistant("Here it is."), *later])
-    assert f"before: {asked}" in texts(draft, "GOAL")
+    assert texts(draft, "GOAL") == [asked]
 
 
 def test_a_request_that_begins_with_a_yes_is_one_all_the_same() -> None:
@@ -231,3 +231,9 @@ def test_a_request_is_not_left_to_finish_once_the_plan_for_it_is_closed() -> Non
     assert texts(drafted([asked, *half]), "NEXT") == ["finish: Mend it"]
     whole = planned("2", ("Read it", "completed"), ("Mend it", "completed"))
     assert texts(drafted([asked, *half, *whole]), "NEXT") == []
+
+
+def test_a_question_that_was_answered_in_words_is_no_goal() -> None:
+    asked = user("When does Maria Lopez come in?")
+    assert texts(drafted([asked, assistant("On 12 March.")]), "GOAL") == []
+    assert texts(drafted([asked]), "GOAL") == ["When does Maria Lopez come in?"]

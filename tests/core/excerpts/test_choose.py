@@ -398,3 +398,18 @@ def test_a_doubt_that_was_named_once_is_never_shown_empty() -> None:
     for room in range(10, 60):
         lines = block(WORK, room, "", named).splitlines()
         assert all(line.strip() != "m3" for line in lines)
+
+
+def test_where_no_tool_is_called_answers_that_name_and_count_come_before_questions() -> None:
+    said = [
+        message
+        for name, role in (("Maria Lopez", "analyst"), ("Jonas Weber", "designer"))
+        for message in (
+            user(f"When does {name} come in, and is there a room for it by then?"),
+            assistant(f"{name} applies as {role}. It is all well and on its way as it should be."),
+        )
+    ]
+    shown = block(said, 60)
+    assert "Maria Lopez applies as analyst" in shown
+    assert "Jonas Weber applies as designer" in shown
+    assert "?" not in shown

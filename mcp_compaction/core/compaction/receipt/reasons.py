@@ -101,6 +101,10 @@ def explain_all_needed(held: Held, shortfall: Shortfall | None, fill: Fill) -> s
     reason = describe_shortfall(shortfall, fill)
     less = ["pin less"] * bool(held.pins) + ["shorten the fixed sections"] * bool(held.system)
     go_on = f"Go on, or {' and '.join(less)}." if less else "Go on."
+    if held.older_steps and not shortfall.is_fixed:
+        reason += (
+            f". A digest of the older {kilo(fill.scaled(held.older_steps))} would free too little"
+        )
     return f"nothing to do: {reason}. {go_on}"
 
 
