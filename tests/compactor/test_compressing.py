@@ -407,6 +407,8 @@ async def test_a_forced_digest_is_kept_where_nothing_gives_way_to_it(tmp_path: P
         assert isinstance(outcome, Compaction)
         shown = json.dumps(await compactor.context(info))
         assert "the parser is in parser.py [agent says]" in shown
+        (hit,) = (await compactor.recall(info, "parser")).hits
+        assert hit.text == "FACTS: the parser is in parser.py [agent says]"
         assert shown.count("Fixed.") == 2
 
 

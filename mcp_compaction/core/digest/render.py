@@ -64,7 +64,7 @@ def render_item(item: Item) -> str:
     text = f'"{quoted}"' if item.provenance == "verbatim" else quoted
     refs = f" ({', '.join(item.refs)})" if item.refs else ""
     older = f" (older; see {item.newer})" if item.newer else ""
-    return f"- {text}{refs}{older}{' [superseded]' if item.superseded else ''}{_mark_of(item)}"
+    return f"- {text}{refs}{older}{' [superseded]' if item.superseded else ''}{mark_of(item)}"
 
 
 def words_of_item(item: Item) -> str:
@@ -72,7 +72,7 @@ def words_of_item(item: Item) -> str:
     return item.text if item.value is None else _LINES[item.value.kind](item.text, item.value)
 
 
-def _mark_of(item: Item) -> str:
+def mark_of(item: Item) -> str:
     """Who wrote a line, where rules did not extract it, and why it may not be so."""
     if not item.by:
         return ""
