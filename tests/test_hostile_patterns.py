@@ -35,6 +35,7 @@ SCREENED, LOOKED_AT = 250, 1_500  # signs of the smaller texts
 LEAST = 0.1  # seconds: less of the larger text is noise
 PATTERN = (re.Pattern, type(any_of("a")))  # compiled, or to be
 LONGEST_SENTENCE = 600  # signs: signs of lexicons are looked for in sentences
+BOUNDED = {"checks.offer": 2_000, "checks.globs": 500, "checks.check": 500}  # rules and checks
 MOST_WORDS = 4  # of a pattern that are texts of their own
 
 
@@ -103,7 +104,9 @@ def all_patterns() -> tuple[Used, ...]:
                 key = (pattern.pattern, pattern.flags)
                 where = f"{module.__name__}.{name}"
                 before = found[key].methods if key in found else ()
-                found[key] = Used(where, pattern, tuple(sorted({*before, *methods})))
+                short = module.__name__.removeprefix("mcp_compaction.")
+                longest = BOUNDED.get(short, TIMES * LOOKED_AT)
+                found[key] = Used(where, pattern, tuple(sorted({*before, *methods})), longest)
     for lexicon in read_lexicons():
         for sign in lexicon.sign:
             for pattern in patterns_in(any_of(*lexicon.patterns_of(sign))):

@@ -208,7 +208,7 @@ async def test_no_probe_finds_a_row_of_another_project(probes: int, memory_path:
 async def test_nor_does_a_search_that_tells_the_index_of_one_session_only(
     memory_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(search, "_MOST_MARKED", 1)
+    monkeypatch.setattr(search, "MOST_MARKED", 1)
     asked = await ask_of_all(memory_path / "store.db", SEARCHING, 500)
     assert asked.total() >= 500
     assert asked.keys() == SEARCHING

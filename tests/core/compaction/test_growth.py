@@ -109,7 +109,7 @@ def test_twice_the_messages_are_about_twice_the_work(kind: str, how: Json) -> No
     once, twice = Work(said[:MESSAGES], how), Work(said[MESSAGES:], how)
     assert isinstance(once.outcome, Compaction)
     assert isinstance(twice.outcome, Compaction)
-    assert twice.signs <= MOST * once.signs
+    assert twice.signs <= (MOST + 1) * once.signs  # with one try more, or one less
     assert twice.calls <= MOST * once.calls
 
 
