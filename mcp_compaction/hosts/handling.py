@@ -307,7 +307,7 @@ class _Handling:
                 return await self._replace_result()
             case "rest":
                 await self._rest()
-            case "call":
+            case "call" | "check":
                 pass  # which the command answers by itself
         return HookAnswer()
 

@@ -35,7 +35,7 @@ class Unanswered(Sure):
     sure: bool = False
 
 
-class NotAsked(Sure):
+class Unasked(Sure):
     """What stands for an answer where there was no question."""
 
     sure: bool = False
@@ -92,7 +92,7 @@ async def _ask_for_check(
     """Asks whether the check offered for a rule shall hold calls; once for each rule, and not
     where the pin itself was refused."""
     if not _can_ask(ctx) or kind != "constraint":
-        return NotAsked()
+        return Unasked()
     state = state_of(ctx)
     try:
         wish = PinWish(text, _author_of(allowed), kind, scope, supersedes, parse_time(expires))
@@ -101,11 +101,11 @@ async def _ask_for_check(
         is_refused = await compactor.pin_question(state.project, info, wish) is not None
         is_known = info is not None and text in {pin.text for pin in await compactor.pins(info)}
         if is_refused or is_known:
-            return NotAsked()
+            return Unasked()
         question = await compactor.checks.question_for(info, state.project, text)
     except CompactionError:  # the tool itself will say what is wrong
-        return NotAsked()
-    return await _ask(ctx, question) if question else NotAsked()
+        return Unasked()
+    return await _ask(ctx, question) if question else Unasked()
 
 
 @errors_as(ToolError)
@@ -201,9 +201,7 @@ def _is_unanswered(answer: ElicitationResult[Sure]) -> bool:
 
 def _is_open(answer: ElicitationResult[Sure]) -> bool:
     """Whether the user has yet to decide: nobody asked, or nobody answered."""
-    return isinstance(answer, AcceptedElicitation) and isinstance(
-        answer.data, NotAsked | Unanswered
-    )
+    return isinstance(answer, AcceptedElicitation) and isinstance(answer.data, Unasked | Unanswered)
 
 
 def _author_of(answer: ElicitationResult[Sure]) -> Author:
