@@ -104,6 +104,10 @@ class Settings(Value):
         default="go",
         description="What becomes of a call where the checks of pins cannot be read.",
     )
+    checks_dialog: bool = Field(
+        default=False,
+        description="Whether a client's dialog asks you to take the check offered for a new pin.",
+    )
     offload_on_arrival: bool = Field(
         default=False,
         description="Whether large results are previews when they come (hook, plugin, gateway).",

@@ -467,6 +467,7 @@ async def test_an_agents_pin_is_widened_only_when_the_user_agrees(tmp_path: Path
 
 
 PUSH = "deny Bash: git push main"
+DIALOG = {"checks_dialog": "true"}
 
 
 @both_eras
@@ -479,7 +480,7 @@ async def test_a_check_holds_when_the_user_takes_it_in_the_dialog(tmp_path: Path
         asked.append(params.message)
         return ElicitResult(action="accept", content={"sure": next(answers)})
 
-    async with talk(tmp_path, era, elicitation_callback=user) as chat:
+    async with talk(tmp_path, era, policy=DIALOG, elicitation_callback=user) as chat:
         said = await chat.say("pin_constraint", text=rule, session="a")
         assert f"its check, which the user took: {PUSH}" in said
         assert "only the user can take it" not in said
@@ -510,7 +511,7 @@ async def test_no_check_holds_without_a_yes_of_the_user(tmp_path: Path, era: Era
         return ElicitResult(action="decline")
 
     for name, callback in {"no": says_no, "declined": declines, "nobody": None}.items():
-        async with talk(tmp_path / name, era, elicitation_callback=callback) as chat:
+        async with talk(tmp_path / name, era, policy=DIALOG, elicitation_callback=callback) as chat:
             wish = {"text": "Don't push to main.", "session": "a"}
             refused = await chat.fail("pin_constraint", **wish, checked={"sure": True})
             assert "no argument 'checked'" in refused
@@ -534,7 +535,7 @@ async def test_a_rule_that_the_user_refuses_is_not_asked_about_twice(
         return ElicitResult(action="accept", content={"sure": next(answers)})
 
     wish = {"text": "Don't push to main.", "scope": "project", "session": "a"}
-    async with talk(tmp_path, era, elicitation_callback=user) as chat:
+    async with talk(tmp_path, era, policy=DIALOG, elicitation_callback=user) as chat:
         assert "needs the user" in await chat.fail("pin_constraint", **wish)
         assert len(asked) == 1
         said = await chat.say("pin_constraint", **wish)

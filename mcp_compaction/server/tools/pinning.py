@@ -91,9 +91,9 @@ async def _ask_for_check(
 ) -> Elicit[Sure] | Sure:
     """Asks whether the check offered for a rule shall hold calls; once for each rule, and not
     where the pin itself was refused."""
-    if not _can_ask(ctx) or kind != "constraint":
-        return Unasked()
     state = state_of(ctx)
+    if not state.settings.checks_dialog or not _can_ask(ctx) or kind != "constraint":
+        return Unasked()  # a dialog amid a turn stops the agent's work
     try:
         wish = PinWish(text, _author_of(allowed), kind, scope, supersedes, parse_time(expires))
         info = await session_if_any(ctx, session)
