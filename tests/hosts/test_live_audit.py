@@ -12,7 +12,7 @@ from tests.hosts.scripted_model import ScriptedModel, Step, serve_model
 
 pytestmark = needs_hosts
 
-RULE = "Never push to prod-db-2."
+RULE = "Never run migrations against prod-db-2."
 
 
 def audit_of(folder: Path, host: str) -> list[dict[str, Any]]:
@@ -36,7 +36,7 @@ def test_two_compactions_of_claude_code_and_a_resumed_chat_are_told_as_they_were
     tmp_path: Path,
 ) -> None:
     first = [shell("seq 100 140"), Step("read")]
-    second = [shell("seq 100 140"), shell("echo prod-db-2"), Step("done"), Step("hello")]
+    second = [shell("seq 100 140"), shell("basename prod-db-2"), Step("done"), Step("hello")]
     with serve_model(ScriptedModel(*first, *second)) as model:
         host = ClaudeCode(tmp_path, model, has_module=False)
         session = host.run(RULE, "/compact", "Go on.", "/compact")
@@ -46,7 +46,7 @@ def test_two_compactions_of_claude_code_and_a_resumed_chat_are_told_as_they_were
     assert (rules_of(one), rules_of(two)) == ((1, 0), (0, 0))
     assert one["lost_rules"] == [RULE]
     assert [(again["kind"], again["times"]) for again in one["again"]] == [("run", 1)]
-    assert [broken["call"] for broken in one["broken"]] == ["echo prod-db-2"]
+    assert [broken["call"] for broken in one["broken"]] == ["basename prod-db-2"]
     assert one["cost"]["seconds"] is not None
     assert not two["broken"]
 
