@@ -9,6 +9,7 @@ messages have host ids, content does not count.
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 from mcp_compaction.errors import InputError, UnknownRef
@@ -21,6 +22,17 @@ from mcp_compaction.store.columns import encodable
 def chain_hash(previous: str, content: str) -> str:
     """The hash of a message in its place: the chain before it and its content."""
     return hash_of(previous, content)
+
+
+def split_by_content(
+    seqs: Sequence[int], stored: Mapping[int, str], contents: Sequence[str]
+) -> tuple[list[int], list[int]]:
+    """The numbers whose messages say what came, and those that say something else."""
+    same: list[int] = []
+    changed: list[int] = []
+    for seq, content in zip(seqs, contents, strict=True):
+        (same if stored[seq] == content else changed).append(seq)
+    return same, changed
 
 
 class Alignment(NamedTuple):

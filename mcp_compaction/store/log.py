@@ -15,7 +15,7 @@ from mcp_compaction.formats.identity import content_hash, without_clock
 from mcp_compaction.model import Logged, Message, NewMessage
 from mcp_compaction.ports import HOST_COMPACTED, Batch, Original, Placed, Recorded, Scope
 from mcp_compaction.store import passages, views
-from mcp_compaction.store.align import Alignment, KnownMessages, align, chain_hash
+from mcp_compaction.store.align import Alignment, KnownMessages, align, chain_hash, split_by_content
 from mcp_compaction.store.columns import encodable, encodable_json, moment, stamp, to_json
 from mcp_compaction.store.passages import StoredPassage
 from mcp_compaction.store.scope import one_session
@@ -45,7 +45,7 @@ def append(connection: sqlite3.Connection, session: int, batch: Batch, now: date
     start = align(known, batch, contents)
     log = _Log(connection, row, batch, stamp(now))
     seqs = [*start.known, *log.extend(known, start, contents)]
-    same, changed = _compare(known, seqs, contents)
+    same, changed = split_by_content(seqs, known.contents(seqs), contents)
     if batch.via == "host":
         told = {seq for seq, m in zip(seqs, batch.messages, strict=True) if m.via == "tool"}
         vouch(connection, session, [seq for seq in same if seq not in told])
@@ -98,18 +98,6 @@ def history(connection: sqlite3.Connection, session: int) -> tuple[Logged, ...]:
         "SELECT seq, role, content, host_id FROM message WHERE session = ? ORDER BY seq", (session,)
     )
     return tuple(Logged(*row) for row in rows)
-
-
-def _compare(
-    known: KnownMessages, seqs: list[int], contents: list[str]
-) -> tuple[list[int], list[int]]:
-    """The numbers whose messages say what came, and those that say something else."""
-    stored = known.contents(seqs)
-    same: list[int] = []
-    changed: list[int] = []
-    for seq, content in zip(seqs, contents, strict=True):
-        (same if stored[seq] == content else changed).append(seq)
-    return same, changed
 
 
 def hearsay(connection: sqlite3.Connection, session: int) -> tuple[Message, ...]:

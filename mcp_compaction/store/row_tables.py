@@ -9,6 +9,7 @@ from mcp_compaction.errors import StoreError
 from mcp_compaction.store import passages
 from mcp_compaction.store.connect import SCHEMA_VERSION, pragma
 from mcp_compaction.store.rows import (
+    ORDER,
     PASSAGE,
     PIN,
     SESSION,
@@ -23,17 +24,6 @@ from mcp_compaction.store.rows import (
     SessionRows,
     passage_of,
 )
-
-_ORDER = {
-    "message": "seq",
-    "tool_call": "call",
-    "call_message": "call, seq",
-    "view": "version",
-    "digest": "number",
-    "receipt": "number",
-    "transcript": "address",
-    "thinking": "block",
-}  # of the others: their ids
 
 
 def inventory(connection: sqlite3.Connection) -> Inventory:
@@ -79,7 +69,7 @@ def read_rows(connection: sqlite3.Connection, session: int) -> SessionRows:
         table: _read(
             connection,
             f"SELECT {', '.join(columns)} FROM {table} WHERE session = ?"
-            f" ORDER BY {_ORDER.get(table, 'id')}",
+            f" ORDER BY {ORDER.get(table, 'id')}",
             session,
         )
         for table, columns in TABLES.items()

@@ -41,6 +41,20 @@ TABLES: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
         "tombstone": ("ref", "sha256", "at"),
     }
 )
+ORDER: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "message": "seq",
+        "tool_call": "call",
+        "call_message": "call, seq",
+        "view": "version",
+        "digest": "number",
+        "receipt": "number",
+        "transcript": "address",
+        "thinking": "block",
+    }
+)
+"""The order in which a table's rows are read and hashed; of the others: their ids."""
+
 PIN: Final = (
     *("number", "project", "kind", "scope", "author", "at", "expires", "released"),
     *("superseded_by", "source", "channel", "used", "checksum", "text", "checks"),

@@ -7,6 +7,7 @@ import sqlite3
 from collections.abc import Mapping
 from datetime import datetime
 from pathlib import PurePath
+from typing import Any
 
 from mcp_compaction.errors import UnknownSession
 from mcp_compaction.model import Event, SessionInfo, Traits
@@ -39,7 +40,7 @@ def open_session(
             to_json(traits),
         ),
     )
-    return _info_of(session_row(connection, cursor.lastrowid or 0)), True
+    return info_of(session_row(connection, cursor.lastrowid or 0)), True
 
 
 def take_over(
@@ -100,7 +101,7 @@ def find_session(connection: sqlite3.Connection, scope: Scope, name: str) -> Ses
         f"SELECT * FROM session WHERE name = ? AND {condition.sql} ORDER BY updated DESC LIMIT 1",
         (encodable(name), *condition.parameters),
     ).fetchone()
-    return None if row is None else _info_of(row)
+    return None if row is None else info_of(row)
 
 
 def find_host_session(
@@ -112,7 +113,7 @@ def find_host_session(
         " ORDER BY agent = '' DESC, updated DESC LIMIT 1",
         (encodable(project), encodable(host_session), host, host),
     ).fetchone()
-    return None if row is None else _info_of(row)
+    return None if row is None else info_of(row)
 
 
 def list_sessions(
@@ -124,7 +125,7 @@ def list_sessions(
         f"SELECT * FROM session WHERE {condition.sql} ORDER BY updated DESC, id DESC LIMIT ?",
         (*condition.parameters, limit),
     )
-    return tuple(_info_of(row) for row in rows)
+    return tuple(info_of(row) for row in rows)
 
 
 def set_traits(connection: sqlite3.Connection, session: int, traits: Traits) -> SessionInfo:
@@ -176,7 +177,7 @@ def session_row(connection: sqlite3.Connection, session: int) -> sqlite3.Row:
 
 def session_info(connection: sqlite3.Connection, session: int) -> SessionInfo:
     """The name and place of a session that must be there."""
-    return _info_of(session_row(connection, session))
+    return info_of(session_row(connection, session))
 
 
 def _find_by_host(connection: sqlite3.Connection, key: SessionKey) -> sqlite3.Row | None:
@@ -221,7 +222,8 @@ def _make_name(connection: sqlite3.Connection, key: SessionKey) -> str:
     return f"{stem}-{number}"
 
 
-def _info_of(row: sqlite3.Row) -> SessionInfo:
+def info_of(row: sqlite3.Row | Mapping[str, Any]) -> SessionInfo:
+    """The session of a row, of whichever store."""
     return SessionInfo(
         id=row["id"],
         name=row["name"],

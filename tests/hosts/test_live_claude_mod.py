@@ -183,18 +183,25 @@ def pin_in_terminal(host: ModdedClaude, prompt: str) -> Callable[[], str]:
     return pin
 
 
+def compact_without_module(host: ModdedClaude) -> str:
+    """The session of a chat that the host itself has compacted three times; the module is whole
+    afterwards."""
+    host.plug_in()
+    module = host.plugin / "hooks/register.jsx"
+    ours = module.read_bytes()
+    module.write_text("export const register = (", "utf-8")
+    turns = [turn for n in range(3) for turn in (f"Read report {n}.", "/compact")]
+    session = host.run(RULE_NOT_PINNED, *turns)
+    module.write_bytes(ours)
+    return session
+
+
 def test_what_the_host_compacted_three_times_comes_back_when_its_user_asks(tmp_path: Path) -> None:
     reads = [step for n in range(3) for step in (read(n), Step("read"))]
     steps = [Step("hello"), *reads, Step("here I am"), Step("still here")]
     with serve_model(ScriptedModel(*steps)) as model:
         host = ModdedClaude(tmp_path, model)
-        host.plug_in()
-        module = host.plugin / "hooks/register.jsx"
-        ours = module.read_bytes()
-        module.write_text("export const register = (", "utf-8")  # the host compacts by itself
-        turns = [turn for n in range(3) for turn in (f"Read report {n}.", "/compact")]
-        session = host.run(RULE_NOT_PINNED, *turns)
-        module.write_bytes(ours)
+        session = compact_without_module(host)
         host.run("Are you there?", "/uncompact", "/compact", "And now?", resume=session)
         last = model.requests[-1]
         assert not problems(messages_of(last), "anthropic")
@@ -209,13 +216,7 @@ def test_a_person_who_resumes_such_a_chat_has_it_back_with_a_compaction(tmp_path
     reads = [step for n in range(3) for step in (read(n), Step("read"))]
     with serve_model(ScriptedModel(Step("hello"), *reads, Step("still here"))) as model:
         host = ModdedClaude(tmp_path, model)
-        host.plug_in()
-        module = host.plugin / "hooks/register.jsx"
-        ours = module.read_bytes()
-        module.write_text("export const register = (", "utf-8")  # the host compacts by itself
-        turns = [turn for n in range(3) for turn in (f"Read report {n}.", "/compact")]
-        session = host.run(RULE_NOT_PINNED, *turns)
-        module.write_bytes(ours)
+        session = compact_without_module(host)
         host.flags = ["--resume", session]
         refused = len(model.unbound)  # before, where tools came late
         terminal = host.open_in_tmux()

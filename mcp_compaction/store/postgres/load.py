@@ -24,7 +24,8 @@ from mcp_compaction.store.postgres import pins, views
 from mcp_compaction.store.postgres.database import Row, Tx
 from mcp_compaction.store.postgres.log import section_row
 from mcp_compaction.store.postgres.messages import MESSAGE_COLUMNS, read_messages, to_message
-from mcp_compaction.store.postgres.sessions import info_of, session_row
+from mcp_compaction.store.postgres.sessions import session_row
+from mcp_compaction.store.sessions import info_of
 
 
 async def load(tx: Tx, session: int, now: datetime, view: View | None) -> Session:

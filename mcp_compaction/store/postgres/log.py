@@ -10,7 +10,7 @@ from mcp_compaction.errors import LogMoved
 from mcp_compaction.formats.identity import content_hash, without_clock
 from mcp_compaction.model import Logged, Message, NewMessage
 from mcp_compaction.ports import Batch, Original, Placed, Recorded, Scope
-from mcp_compaction.store.align import Alignment, align, chain_hash
+from mcp_compaction.store.align import Alignment, align, chain_hash, split_by_content
 from mcp_compaction.store.columns import encodable_json, stamp, to_json
 from mcp_compaction.store.passages import StoredPassage
 from mcp_compaction.store.postgres import passages, views
@@ -40,7 +40,7 @@ async def append(tx: Tx, session: int, batch: Batch, now: datetime) -> Recorded:
     start = align(known, batch, contents)
     seqs = [*start.known, *log.extend(start, contents)]
     await log.save(tx)
-    same, changed = _compare(known, seqs, contents)
+    same, changed = split_by_content(seqs, known.contents(seqs), contents)
     if batch.via == "host":
         told = {seq for seq, m in zip(seqs, batch.messages, strict=True) if m.via == "tool"}
         await vouch(tx, session, [seq for seq in same if seq not in told])
@@ -82,18 +82,6 @@ async def _save_beside(tx: Tx, batch: Batch, log: _Log) -> None:
     await add_new_events(tx, log.session, batch.events)
     if batch.mark is not None:
         await save_mark(tx, log.session, batch.mark)
-
-
-def _compare(
-    known: KnownOfBatch, seqs: list[int], contents: list[str]
-) -> tuple[list[int], list[int]]:
-    """The numbers whose messages say what came, and those that say something else."""
-    stored = known.contents(seqs)
-    same: list[int] = []
-    changed: list[int] = []
-    for seq, content in zip(seqs, contents, strict=True):
-        (same if stored[seq] == content else changed).append(seq)
-    return same, changed
 
 
 async def _read_tools(tx: Tx, session: int, batch: Batch) -> dict[str, str]:

@@ -11,6 +11,7 @@ from mcp_compaction.store.postgres.database import Row, Tx, plain
 from mcp_compaction.store.postgres.sessions import session_row, take_turn
 from mcp_compaction.store.row_tables import gather_pins
 from mcp_compaction.store.rows import (
+    ORDER,
     PASSAGE,
     PIN,
     SESSION,
@@ -33,17 +34,7 @@ _NUMBERS = (
     *("base_version", "input_tokens", "output_tokens", "cached_tokens", "position"),
     *("superseded_by", "session"),
 )
-_ORDER = {
-    "message": "seq",
-    "tool_call": "call",
-    "call_message": "call, seq",
-    "section": "number",
-    "view": "version",
-    "digest": "number",
-    "receipt": "number",
-    "transcript": "address",
-    "thinking": "block",
-}  # of the others: their ids
+_ORDER = {**ORDER, "section": "number"}
 _OWN_PIN = tuple(column for column in PIN if column != "checks")  # it keeps none
 
 

@@ -10,8 +10,9 @@ from pathlib import PurePath
 from mcp_compaction.errors import InputError, UnknownSession
 from mcp_compaction.model import Event, ModelCall, SessionInfo, Spent, Traits
 from mcp_compaction.ports import KnownTranscript, Mark, Scope, SessionKey
-from mcp_compaction.store.columns import from_json, stamp, to_json
+from mcp_compaction.store.columns import stamp, to_json
 from mcp_compaction.store.postgres.database import Row, Tx, plain
+from mcp_compaction.store.sessions import info_of
 
 # A scope as a condition: what is not asked for is NULL.
 IN_SCOPE = (
@@ -407,20 +408,3 @@ async def keep_thinking(tx: Tx, session: int, changes: Mapping[str, str | None])
                 block=plain(block),
                 beginning=plain(beginning),
             )
-
-
-def info_of(row: Row) -> SessionInfo:
-    """The session of such a row."""
-    return SessionInfo(
-        id=row["id"],
-        name=row["name"],
-        project=row["project"],
-        agent=row["agent"],
-        host=row["host"],
-        host_session=row["host_session"],
-        parent=row["parent"],
-        created=row["created"],
-        updated=row["updated"],
-        messages=row["last_seq"],
-        traits=from_json(Traits, row["traits"]),
-    )
