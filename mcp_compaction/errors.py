@@ -17,6 +17,7 @@ CompactionError
 │   ├── StoreMoved             its file was removed or replaced while it was open
 │   ├── StoreFull              no room on the disk
 │   └── StoreReadOnly          the folder or file cannot be written
+├── NotSent                    a team's server does not take what is sent to it
 ├── SummarizerError            a summarizer gave no usable draft
 └── SettingsError              a setting has no meaning
 """
@@ -95,6 +96,10 @@ class StoreFull(StoreError):
 
 class StoreReadOnly(StoreError):
     """The store's folder or file cannot be written."""
+
+
+class NotSent(CompactionError):
+    """A team's server does not take what is sent; it waits, and the next try begins with it."""
 
 
 class SummarizerError(CompactionError):

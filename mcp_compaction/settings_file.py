@@ -10,11 +10,15 @@ from mcp_compaction.errors import SettingsError
 
 PREFIX: Final = "MCP_COMPACTION_"
 CONFIG: Final = "MCP_COMPACTION_CONFIG"
+TOKEN: Final = "MCP_COMPACTION_TOKEN"
+"""The variable with the token for a team's server; its value is written to no file and no argv."""
+
 VIEWS: Final = "MCP_COMPACTION_VIEWS"
 NO_SETTINGS: Final = (
     CONFIG,
     "MCP_COMPACTION_DEBUG",  # how the command line complains
     "MCP_COMPACTION_HOOK_SECONDS",  # how long a command of a host may hold it
+    TOKEN,  # what a team's server knows this machine by
     VIEWS,  # the file in which a plugin looks for the view service's address
 )
 

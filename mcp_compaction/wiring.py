@@ -1,4 +1,4 @@
-"""The only place that names a concrete store, summarizer, counter and clock."""
+"""The only place that chooses a concrete store, summarizer, counter and clock."""
 
 from __future__ import annotations
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from importlib.metadata import version
 from typing import Any
 
 from mcp.server import CacheHint, MCPServer
 
 from mcp_compaction.compactor import Compactor
+from mcp_compaction.sending.sender import sending
 from mcp_compaction.server import prompts, resources, tools
 from mcp_compaction.server.front import OUT_OF_ORDER
 from mcp_compaction.server.middleware import strict_arguments
@@ -64,7 +65,10 @@ def build_server(
     @asynccontextmanager
     async def lifespan(_: MCPServer[State]) -> AsyncGenerator[State]:
         try:
-            async with serve_plugin(state):
+            async with AsyncExitStack() as stack:
+                if opens is None and not fault:
+                    await stack.enter_async_context(sending(settings, environ))
+                await stack.enter_async_context(serve_plugin(state))
                 yield state
         finally:
             await state.close()

@@ -15,13 +15,16 @@ from dataclasses import dataclass, field, replace
 import anyio
 from anyio.abc import TaskGroup, TaskStatus
 from starlette.applications import Starlette
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 from starlette.types import Message, Receive, Scope, Send
 
 from mcp_compaction.compactor import Compactor
-from mcp_compaction.errors import InputError, SettingsError, StoreError
+from mcp_compaction.connections import TOO_MANY, ConnectionLimits, may_stay
+from mcp_compaction.errors import CompactionError, InputError, SettingsError, StoreError
+from mcp_compaction.sending.parcel import MOST_BODY
+from mcp_compaction.sending.parcel import PATH as SENT
 from mcp_compaction.server.http import (
     PATH,
     ServerAddress,
@@ -31,16 +34,19 @@ from mcp_compaction.server.http import (
     open_listener,
     uvicorn_server,
 )
+from mcp_compaction.server.receiving import list_pins, take_parcel
 from mcp_compaction.settings import Settings
 from mcp_compaction.store.postgres import tokens
 from mcp_compaction.store.postgres.database import TeamDatabase, open_database
 from mcp_compaction.store.postgres.store import PostgresStore
 from mcp_compaction.store.postgres.tokens import TokenIdentity
 from mcp_compaction.wiring import open_compactor
+from mcp_compaction.worker import client as worker
 
 RETRY_SECONDS = 2
 _BEARER = "bearer "
 _PATIENCE = 2.0  # seconds; a connection without a token is not held for long
+_SECONDS_TO_SECRET = 60.0  # a token is looked up in a database, which may be busy
 _NOT_STARTED = 3  # as other commands end whose store cannot be used
 
 
@@ -59,7 +65,8 @@ def serve_team(
         door = replace(door, port=listener.getsockname()[1])
         # What a host told this process is nobody's word here.
         plain = {name: environ[name] for name in ("PATH", "HOME") if name in environ}
-        server = uvicorn_server(build_team_app(settings, plain, door, only_core=only_core))
+        app = build_team_app(settings, plain, door, only_core=only_core)
+        server = uvicorn_server(app, ConnectionLimits(seconds_to_secret=_SECONDS_TO_SECRET))
         sys.stderr.write(
             f"mcp-compaction serves a team at {door.url}\nevery request needs a token: "
             "mcp-compaction token add NAME\n"
@@ -107,6 +114,7 @@ def build_team_app(
             Route("/readyz", team.say_ready),
             Route("/metrics", team.say_metrics),
             Route(PATH, _Calls(team)),
+            Route(SENT, team.take_sent, methods=["GET", "POST"]),
         ],
         lifespan=lifespan,
     )
@@ -131,6 +139,7 @@ class _Team:
     _apps: dict[TokenIdentity, tuple[Starlette, str]] = field(
         default_factory=dict[TokenIdentity, tuple[Starlette, str]]
     )
+    _compactors: dict[str, Compactor] = field(default_factory=dict[str, Compactor])  # by owner
     _making: anyio.Lock = field(default_factory=anyio.Lock)
 
     @property
@@ -182,6 +191,45 @@ class _Team:
                 self._apps[identity] = (app, secret)
             return self._apps[identity]
 
+    async def take_sent(self, request: Request) -> Response:
+        """Keep what a machine of an owner sends on, or give it the pins of a project."""
+        self.in_flight += 1
+        try:
+            answer = await self._answer_sender(request)
+        except StoreError as error:
+            answer = _unavailable(str(error))
+        except CompactionError as error:
+            answer = PlainTextResponse(f"{error}\n", status_code=422)
+        finally:
+            self.in_flight -= 1
+        self.statuses[answer.status_code] += 1
+        return answer
+
+    async def _answer_sender(self, request: Request) -> Response:
+        identity = await self.identify(request.scope)
+        if identity is None:
+            return _unauthorized()
+        if not may_stay(request.scope):
+            return _unavailable(TOO_MANY)
+        compactor = await self._compactor_of(identity.owner)
+        if request.method == "GET":
+            project = request.query_params.get("project", identity.project)
+            pins = await list_pins(compactor, project)
+            return Response(pins.model_dump_json(), media_type="application/json")
+        body = await _read_body(request)
+        if body is None:
+            return PlainTextResponse(f"over {MOST_BODY:,} bytes\n", status_code=413)
+        new = await take_parcel(compactor, body)
+        return Response(f'{{"new": {new}}}', media_type="application/json")
+
+    async def _compactor_of(self, owner: str) -> Compactor:
+        """The compactor for what is sent to an owner's rows."""
+        async with self._making:
+            if owner not in self._compactors:
+                settings = self.settings.model_copy(update={"owner": owner})
+                self._compactors[owner] = await self._open_compactor(settings)
+            return self._compactors[owner]
+
     async def _open_compactor(self, settings: Settings) -> Compactor:
         store = PostgresStore(self.database, settings.owner, is_shared=True)
         return await open_compactor(settings, store=store)
@@ -200,6 +248,7 @@ class _Team:
             return _unauthorized()
         pool = self.database.pool.get_stats()
         counts = self.database.counts
+        compactions = counts["compactions"] + worker.counts["compactions"]
         lines = [
             "# TYPE mcp_compaction_requests_total counter",
             *(
@@ -207,7 +256,7 @@ class _Team:
                 for status, number in sorted(self.statuses.items())
             ),
             *_metric("requests_in_flight", "gauge", self.in_flight),
-            *_metric("compactions_total", "counter", counts["compactions"]),
+            *_metric("compactions_total", "counter", compactions),
             *_metric("transactions_total", "counter", counts["transactions"]),
             *_metric("transactions_retried_total", "counter", counts["retried"]),
             *_metric("owners", "gauge", len(self._apps)),
@@ -218,6 +267,16 @@ class _Team:
             *_metric("pool_wait_seconds_total", "counter", pool.get("requests_wait_ms", 0) / 1000),
         ]
         return PlainTextResponse("\n".join([*lines, ""]), media_type="text/plain; version=0.0.4")
+
+
+async def _read_body(request: Request) -> bytes | None:
+    """The body of a request; None where it is too long."""
+    body = bytearray()
+    async for piece in request.stream():
+        body += piece
+        if len(body) > MOST_BODY:
+            return None
+    return bytes(body)
 
 
 def _metric(name: str, kind: str, value: float) -> tuple[str, str]:
@@ -248,6 +307,8 @@ class _Calls:
         team.in_flight += 1
         try:
             await self._pass_on(scope, receive, note)
+        except ClientDisconnect:
+            pass  # nobody is there to be answered
         finally:
             team.in_flight -= 1
 
@@ -259,6 +320,10 @@ class _Calls:
             return
         if identity is None:
             await _unauthorized()(scope, receive, send)
+            return
+        # At once: what comes before the application is ready may take longer than a stranger has.
+        if not may_stay(scope):
+            await _unavailable(TOO_MANY)(scope, receive, send)
             return
         app, secret = await self.team.app_of(identity)
         # The token goes no further, so that nothing behind this can log it.

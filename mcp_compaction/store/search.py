@@ -146,10 +146,10 @@ def _hit_of(columns: Iterable[Any], worth: Worth | None = None) -> Hit:
 def search_many(
     connection: sqlite3.Connection, scope: Scope, queries: Sequence[SearchQuery], limit: int
 ) -> tuple[tuple[int, ...], ...]:
-    """The messages of one session that hold a query's terms and rank among the best, by query."""
+    """The newest messages of one session that hold a query's terms, by query."""
     session = one_session(connection, scope)
     rows = connection.execute(
-        "SELECT number, text, keys, marks FROM passage WHERE session = ? AND kind = 'm'"
+        "SELECT number, text, keys FROM passage WHERE session = ? AND kind = 'm'"
         " ORDER BY number DESC, id DESC LIMIT ?",
         (session, READ_AT_ONCE),
     )
@@ -159,7 +159,7 @@ def search_many(
 def find_messages_with_all(
     passages: tuple[Passage, ...], queries: Sequence[SearchQuery], limit: int
 ) -> tuple[tuple[int, ...], ...]:
-    """The messages that hold a query's terms and rank among the best, by query."""
+    """The newest messages that hold a query's terms, by query."""
     terms = [query.terms[:MOST_TERMS] for query in queries]
     read = _read_words if len(passages) <= _KEPT_READ else _read_words.__wrapped__
     return read(passages).find_messages_with_all(terms, limit)

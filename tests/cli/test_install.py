@@ -75,7 +75,7 @@ def test_lines_for_a_host_that_was_not_run_are_printed_and_say_so(host: str, she
     assert refused.code == 2
     assert f"mcp-compaction install --home {shell.home} {host} --print" in refused.err
     out = shell.done("install", host, "--print")
-    assert ": not run here; read in https://" in out
+    assert ": to be pasted by hand, as https://" in out
     assert str(SCRIPT) in out
     (lines,) = json.loads(shell.done("install", host, "--print", "--json"))["files"].values()
     assert json.loads(lines)
@@ -124,7 +124,7 @@ def test_the_list_says_what_is_installed_where(shell: Shell) -> None:
     states = {line.split()[0]: line for line in lines}
     assert "the server and 9 hooks in ~/.codex/config.toml" in states["codex"]
     assert states["claude-code"].endswith("not installed")
-    assert "not run here" in states["cursor"]
+    assert "lines to paste" in states["cursor"]
 
 
 def test_doctor_fails_until_a_hook_has_run(shell: Shell) -> None:

@@ -11,9 +11,6 @@ from typing import Any
 
 import pytest
 
-from mcp_compaction.checks.check import parse_checks
-from mcp_compaction.checks.file import rules_path, write_rules
-from mcp_compaction.checks.judge import Rule
 from mcp_compaction.core.log.pinned import PINNED_LABEL
 from mcp_compaction.hosts.claude_code.rows import ChatRows
 from mcp_compaction.ports import SessionKey
@@ -169,31 +166,6 @@ async def test_a_large_result_is_a_preview_from_the_moment_it_comes_where_it_is_
         found = await talk.say("recall_archived", query="line 250 of the long report")
         assert "line 250 of the long report" in found
         assert (await ask(place, "/claude/result", **{**told, "text": "short"}))[1] is None
-
-
-async def test_a_call_is_judged_by_the_pins_and_by_the_chat_before_it(tmp_path: Path) -> None:
-    async with claude_talk(tmp_path) as (talk, host, place):
-        host.type(RULE)
-        await ask(place, "/claude/append", session=SESSION)
-        await talk.say("pin_constraint", text=RULE)
-        (store,) = tmp_path.rglob("store.db")
-        checks = parse_checks('must "make check" before Bash: git commit')
-        write_rules(store.parent, [Rule(1, RULE, checks, project=PROJECT)])
-
-        async def judge(command: str) -> Any:
-            call = {"cwd": PROJECT, "tool_name": "Bash", "tool_input": {"command": command}}
-            return (await ask(place, "/claude/check", session=SESSION, call=call))[1]
-
-        assert await judge("ls") is None
-        held = await judge("git commit -m x")
-        assert held["permissionDecision"] == "ask"
-        assert RULE in held["permissionDecisionReason"]
-        host.run("call_check", "make check", "all is well")
-        assert await judge("git commit -m x") is None
-        rules_path(store.parent).write_text("{", encoding="utf-8")
-        call = {"cwd": PROJECT, "tool_name": "Bash", "tool_input": {"command": "ls"}}
-        status, _ = await ask(place, "/claude/check", session=SESSION, call=call)
-        assert status != 200, "so that the module asks the hook's command, which notes it"
 
 
 async def test_rows_that_are_not_written_down_yet_are_told_and_are_hearsay(tmp_path: Path) -> None:

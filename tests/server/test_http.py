@@ -742,7 +742,9 @@ def _port(running: subprocess.Popen[str]) -> int:
 
 
 @posix
-@pytest.mark.parametrize("ask", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize(
+    "ask", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.thorough)]
+)
 async def test_a_signal_ends_it_in_order_and_the_token_is_never_said(
     tmp_path: Path, ask: signal.Signals
 ) -> None:

@@ -251,3 +251,15 @@ async def test_where_no_model_is_needed_the_host_is_not_asked(
     async with talk_with_sampling(tmp_path, host, era) as chat:
         await chat.say("compress_context", reason="x", session="loop", force=True, **arguments)
     assert host.asked == []
+
+
+@both_eras
+async def test_what_the_hosts_model_found_is_offered_as_a_fact_and_what_it_invented_is_not(
+    tmp_path: Path, era: Era
+) -> None:
+    told = "FACTS\n- {} (m6)\n- The limiter lives in lib/nowhere.py. (m4)\n"
+    found = "src/api/part3.py sets retries for each tenant_id"
+    async with talk_with_sampling(tmp_path, Host(told.format(found)), era) as chat:
+        receipt = await compress(chat)
+        assert f'fact for later sessions? m6: "{found}" [model says]' in receipt
+        assert "lib/nowhere.py" not in await chat.say("context_stats", session="loop")

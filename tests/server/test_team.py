@@ -2,43 +2,39 @@
 
 from __future__ import annotations
 
-import asyncio
-import os
-import re
 import subprocess
-import sys
-from collections.abc import AsyncGenerator, Generator
-from contextlib import asynccontextmanager, contextmanager, suppress
+from collections.abc import Generator
 from pathlib import Path
 from uuid import uuid4
 
 import httpx2
 import pytest
-from mcp import Client
-from mcp.client.streamable_http import streamable_http_client
 
 from mcp_compaction.errors import InputError, SettingsError
 from mcp_compaction.server.http import ServerAddress
 from mcp_compaction.server.team import check_front, check_tokens
 from mcp_compaction.store.postgres import database
-from mcp_compaction.store.postgres.tokens import TokenIdentity, add_token
-from tests.server.talking import ERAS, Era, Talk
-from tests.sessions import NOW
+from tests.server.talking import ERAS, Era
+from tests.server.team_server import (
+    PROGRAM,
+    environ_for,
+    migrated_server,
+    new_token,
+    process,
+    talking,
+    wait_until_ready,
+)
 from tests.store.postgres_server import WHY_NOT, Server, find_programs, running_server
 
 pytestmark = [pytest.mark.anyio, pytest.mark.thorough]
 
 ROLE = "served_team"
-PROGRAM = (sys.executable, "-P", "-c", "from mcp_compaction.cli.main import run; run()")
 
 
 @pytest.fixture(scope="module")
 def postgres() -> Generator[Server]:
     """A database of this module's own."""
-    if find_programs() is None:
-        pytest.skip(WHY_NOT)
-    with running_server() as server:
-        asyncio.run(database.migrate(server.address, grant_to=ROLE))
+    with migrated_server(ROLE) as server:
         yield server
 
 
@@ -48,58 +44,6 @@ def two(postgres: Server, tmp_path_factory: pytest.TempPathFactory) -> Generator
     address, home = postgres.address_of(ROLE), tmp_path_factory.mktemp("team")
     with process(address, home / "a") as one, process(address, home / "b") as other:
         yield one, other
-
-
-@contextmanager
-def process(address: str, home: Path) -> Generator[int]:
-    """A server process; the port it listens on."""
-    running = subprocess.Popen(
-        [*PROGRAM, "serve", "--http", "--port", "0"],
-        env=environ_for(address, home),
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    assert running.stderr is not None
-    try:
-        found = re.search(r":(\d+)/mcp", running.stderr.readline())
-        assert found is not None
-        wait_until_ready(int(found[1]))
-        yield int(found[1])
-    finally:
-        running.terminate()
-        running.wait()
-        running.stderr.close()
-
-
-def environ_for(address: str, home: Path) -> dict[str, str]:
-    """The environment of a process that works on a team's store."""
-    own = {"MCP_COMPACTION_STORE": address, "MCP_COMPACTION_HOME": str(home)}
-    return {**os.environ, **own}
-
-
-def wait_until_ready(port: int) -> None:
-    """Ask until the process answers that its store does."""
-    while True:
-        with suppress(httpx2.TransportError):
-            if httpx2.get(f"http://127.0.0.1:{port}/readyz", timeout=60).status_code == 200:
-                return
-
-
-async def new_token(server: Server, owner: str) -> str:
-    """A token for an owner."""
-    name, identity = f"of-{uuid4().hex}", TokenIdentity(owner, "team")
-    async with database.opened(server.address) as team:
-        return await team.write("", lambda tx: add_token(tx, name, identity, NOW))
-
-
-@asynccontextmanager
-async def talking(port: int, token: str, era: Era) -> AsyncGenerator[Talk]:
-    """A client with a token."""
-    headers = {"Authorization": f"Bearer {token}"}
-    async with httpx2.AsyncClient(headers=headers, timeout=60) as http:
-        transport = streamable_http_client(f"http://127.0.0.1:{port}/mcp", http_client=http)
-        async with Client(transport, mode=era) as client:
-            yield Talk(client)
 
 
 @pytest.mark.parametrize("era", ERAS)

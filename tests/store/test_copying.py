@@ -164,6 +164,7 @@ async def contents(place: Place) -> list[object]:
         await store.close()
 
 
+@pytest.mark.thorough
 def test_a_copy_killed_in_a_session_goes_on_and_both_stores_answer_the_same(
     pair: tuple[Place, Place],
 ) -> None:

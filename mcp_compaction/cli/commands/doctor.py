@@ -21,6 +21,7 @@ from mcp_compaction.cli.console.opening import (
     settings_of,
 )
 from mcp_compaction.cli.console.screen import Screen
+from mcp_compaction.cli.console.sending_check import look_at_sending
 from mcp_compaction.cli.console.setup import place_of
 from mcp_compaction.cli.console.waiting import make_teller
 from mcp_compaction.cli.console.wording import align_columns
@@ -94,6 +95,8 @@ async def run(call: Invocation) -> int:
     problems += [problem for host in hosts for problem in host.problems]
     notes += [note for host in hosts for note in host.notes]
     notes += checks_in_force(settings.home)
+    sent = look_at_sending(settings, call.environ)
+    problems += sent.problems if sent is not None else ()
     counter = counter_of(settings)
     if call.args.json:
         call.screen.write_json(
@@ -102,6 +105,7 @@ async def run(call: Invocation) -> int:
                 "problems": problems,
                 "notes": notes,
                 "counter": {"id": counter.id, "precision": counter.precision},
+                "team": sent.model_dump(mode="json") if sent else None,
                 "server": [check.model_dump(mode="json") for check in checks],
                 "hosts": [host.model_dump(mode="json") for host in hosts],
                 "command": lasting_command(),
@@ -111,6 +115,8 @@ async def run(call: Invocation) -> int:
         )
     else:
         _say_store(call.screen, settings, health)
+        if sent is not None:
+            call.screen.say(f"{call.screen.bold('team')} {sent.state}")
         _say_server(call.screen, checks)
         _say_hosts(call.screen, hosts)
         call.screen.say(f"{call.screen.bold('for a host')} {as_typed(lasting_command())}")

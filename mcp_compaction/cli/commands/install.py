@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from argparse import ArgumentParser
+from dataclasses import replace
 
 from mcp_compaction.cli.console.host_check import find_beside
 from mcp_compaction.cli.console.invocation import Invocation
@@ -37,6 +38,8 @@ from mcp_compaction.hosts.setup.installing import (
 )
 from mcp_compaction.hosts.transcripts.claude_code import NAME as CLAUDE_CODE
 from mcp_compaction.program import as_typed
+from mcp_compaction.settings_file import TOKEN
+from mcp_compaction.store.outbox import Outbox, check_server
 
 DESCRIPTION = """\
 Plug this program into a host: its server, its hooks, its plugin where there is one, and the
@@ -49,6 +52,7 @@ EXAMPLES = (
     "install codex --dry-run",
     "install opencode --project ~/shop",
     "install cursor --print",
+    "install claude-code --server https://box.lan",
     "install --list",
 )
 
@@ -60,6 +64,11 @@ def add_arguments(parser: ArgumentParser) -> None:
     """Declare the arguments."""
     add_host(parser)
     parser.add_argument("--print", action="store_true", help="print the lines, change nothing")
+    parser.add_argument(
+        "--server",
+        metavar="URL",
+        help="send the store on to a team's server too, and show that to the host (none: no more)",
+    )
     parser.add_argument("--list", action="store_true", help="list the hosts and what is installed")
 
 
@@ -69,11 +78,12 @@ async def run(call: Invocation) -> int:
     if call.args.list:
         return _list_hosts(call, place)
     host, scope = host_of(call), scope_of(call)
+    place = replace(place, server=_server_of(call, host, place))
     if call.args.print:
         return _print_lines(call, host, scope, place)
     if not host.is_edited:
         raise InputError(
-            f"{host.title} was not run here, so its files are not edited; "
+            f"{host.title}: its files are not edited by this program; "
             + _BY_HAND.format(name=host.name)
         )
     if scope == "project" and find_installed(host, "user", place) is not None:
@@ -89,10 +99,23 @@ async def run(call: Invocation) -> int:
     return _install(call, host, scope, place, changes)
 
 
+def _server_of(call: Invocation, host: HostSetup, place: SetupFolders) -> str:
+    """The team's server that is meant: the one typed, else the one named before."""
+    typed: str | None = call.args.server
+    if typed is None or host.team is None:
+        if typed not in (None, "none"):
+            raise InputError(f"{host.title} was not tried with a team's server; see docs/team.md")
+        return place.server if typed is None else ""
+    return "" if typed == "none" else check_server(typed)
+
+
 def _install(
     call: Invocation, host: HostSetup, scope: Scope, place: SetupFolders, changes: list[Change]
 ) -> int:
     has_changes = any(change.is_one for change in changes)
+    if call.args.server is not None and not call.args.dry_run:
+        only = str(place.project) if scope == "project" else None
+        Outbox(place.home).point(place.server or None, only)
     if has_changes and not call.args.dry_run:
         install(host, scope, place, changes)
         for name in (host.name, RUN):
@@ -139,16 +162,23 @@ def _say_done(
     if host.plugin:
         screen.say(f"note: {_INSIDE.format(title=host.title)}")
     if host.name == CLAUDE_CODE:
-        around = look_around(place.environ, place.project)
-        if why := around.why_no_module():
-            screen.say(f"note: no module runs: {why}")
-        for note in find_beside(around, has_setup=True):
-            screen.say(call.complete(f"note: {note}"))
+        _say_around(call, place)
+    if place.server:
+        screen.say(f"what is recorded here goes to {place.server} too, as far as it is not there")
+        screen.say(f"next: set {TOKEN} where {host.title} is started; it is written nowhere")
     for step in host.steps(scope):
         screen.say(f"next: {step}")
     screen.say(call.complete("then see whether all is well: mcp-compaction doctor"))
     where = f" --project {as_typed([str(place.project)])}" if scope == "project" else ""
     screen.say(call.complete(f"to undo it: mcp-compaction uninstall {host.name}{where}"))
+
+
+def _say_around(call: Invocation, place: SetupFolders) -> None:
+    around = look_around(place.environ, place.project)
+    if why := around.why_no_module():
+        call.screen.say(f"note: no module runs: {why}")
+    for note in find_beside(around, has_setup=True):
+        call.screen.say(call.complete(f"note: {note}"))
 
 
 def _print_lines(call: Invocation, host: HostSetup, scope: Scope, place: SetupFolders) -> int:
@@ -163,7 +193,7 @@ def _print_lines(call: Invocation, host: HostSetup, scope: Scope, place: SetupFo
         call.screen.write_json({"host": host.name, "is_run": host.is_edited, "files": lines})
         return 0
     if not host.is_edited:
-        call.screen.say(f"{host.title}: not run here; read in {host.source}")
+        call.screen.say(f"{host.title}: to be pasted by hand, as {host.source} has it")
     if host.plugin:
         source, copy = str(host.plugin_source), str(plugin_copy(host, scope, place))
         call.screen.say(f"first copy the plugin, {source}, to {copy}")
@@ -184,7 +214,7 @@ def _list_hosts(call: Invocation, place: SetupFolders) -> int:
     for host in known_setups():
         where = [_describe_place(call, host, scope, place) for scope in ("user", "project")]
         state = "; ".join(filter(None, where)) or (
-            "not installed" if host.is_edited else "not run here: only printed, with --print"
+            "not installed" if host.is_edited else "lines to paste, with --print"
         )
         rows.append((host.name, host.title, state))
         told.append({"host": host.name, "is_edited": host.is_edited, "state": state})

@@ -14,7 +14,12 @@ from typing import cast
 
 _FILES = (".claude/settings.json", ".claude/settings.local.json")
 _OURS = "MCP_COMPACTION_"
-_PLACES = ("HOME", "XDG_DATA_HOME", "CLAUDE_CONFIG_DIR")  # by which a store is found, and chats
+_PLACES = (
+    "HOME",
+    "XDG_DATA_HOME",
+    "XDG_CONFIG_HOME",
+    "CLAUDE_CONFIG_DIR",
+)  # by which a store is found, and chats
 _SIGNS = ("CLAUDECODE", "CLAUDE_PROJECT_DIR")  # that Claude Code has started this process
 
 

@@ -15,6 +15,7 @@ from mcp_compaction.hosts.setup.files import Change
 from mcp_compaction.hosts.setup.hosts import HostSetup, Scope, find_host, known_setups
 from mcp_compaction.hosts.setup.installing import Installed, SetupFolders
 from mcp_compaction.projects import find_project
+from mcp_compaction.store.outbox import Outbox
 
 
 def add_host(parser: ArgumentParser) -> None:
@@ -50,12 +51,14 @@ def place_of(call: Invocation) -> SetupFolders:
     """Where the files of hosts and the copies of them are looked for."""
     typed: str | None = call.args.project
     settings = settings_of(call)
+    target = Outbox(settings.home).read()
     named = call.args.home is not None or bool(call.environ.get("MCP_COMPACTION_HOME"))
     return SetupFolders(
         environ=call.environ,
         project=Path(find_project(typed or None)),
         home=settings.home,
         named_home=str(settings.home.absolute()) if named else "",
+        server="" if target is None else target.server,
     )
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from mcp_compaction.errors import InputError
 from mcp_compaction.hosts.setup import json_text, toml_text
-from mcp_compaction.hosts.setup.entries import Entry, find_ours, is_ours, value_at
+from mcp_compaction.hosts.setup.entries import Entry, find_ours, is_ours, server_places, value_at
 from mcp_compaction.hosts.setup.hosts import Held, HostSetup
 
 _EMPTY_JSON = "{}\n"
@@ -30,22 +30,27 @@ def put_in(
 ) -> str:
     """The text with what is wanted in it; what of ours is out of date gives way."""
     data = parse_file(host, text, name)
-    there: Any = value_at(data, host.server.at)
-    if "server" in holds and there is not None and not is_ours(there):
-        raise InputError(
-            f"{name} has a server of another program at {'.'.join(host.server.at)}; rename that one"
-        )
+    for at in server_places(host) if "server" in holds else ():
+        there: Any = value_at(data, at)
+        if there is not None and not is_ours(there):
+            place = ".".join(map(str, at))
+            raise InputError(f"{name} has a server of another program at {place}; rename that one")
     if name.endswith(".toml"):
         return _put_table_in(host, wanted, text, data)
     return _put_entries_in(host, holds, wanted, text if text.strip() else _EMPTY_JSON, name)
 
 
 def _put_table_in(host: HostSetup, wanted: list[Entry], text: str, data: Any) -> str:
-    for at, table in wanted:
-        if value_at(data, at) != table:
-            text = toml_text.remove_table(text, host.server.at, tag_of(host))
+    tables = {entry.at: entry.value for entry in wanted}
+    for at in server_places(host):
+        table = tables.get(at)
+        if value_at(data, at) == table:
+            continue
+        names = [str(name) for name in at]
+        text = toml_text.remove_table(text, names, tag_of(host))
+        if table is not None:
             try:
-                text = toml_text.insert_table(text, host.server.at, table, tag_of(host))
+                text = toml_text.insert_table(text, names, table, tag_of(host))
             except toml_text.UnreadableToml as error:
                 raise InputError(f"the server cannot be added: {error}") from None
     return text
@@ -100,8 +105,8 @@ def take_out(
     before = _try_to_parse(host, base, name)
     data = parse_file(host, text, name)
     if name.endswith(".toml"):
-        if is_ours(value_at(data, host.server.at)):
-            text = toml_text.remove_table(text, host.server.at, tag_of(host))
+        for at in find_ours(host, holds, data):
+            text = toml_text.remove_table(text, [str(name) for name in at], tag_of(host))
         return text if base is not None or text.strip() else None
     if not text.strip():
         return text

@@ -10,9 +10,10 @@ from dataclasses import dataclass, field
 from pathlib import Path as FilePath
 from typing import Any, Final, NamedTuple, cast
 
-from mcp_compaction.hosts.events import TOOL, Hook, hooked_hosts
+from mcp_compaction.hosts.events import CHECKED, TOOL, Hook, hooked_hosts
 from mcp_compaction.hosts.setup.hosts import Held, HostSetup, PluginNote, own_tools
 from mcp_compaction.hosts.setup.json_text import Path
+from mcp_compaction.settings_file import TOKEN
 
 MARKETPLACE: Final = "mcp-compaction-local"
 """The marketplace of the plugin's copy for all projects; that for one has its number behind it."""
@@ -45,6 +46,8 @@ class Launch:
     home: str = ""  # the store's folder, where the user has named one
     plugin: str = ""  # the path of our plugin's copy
     marketplace: str = MARKETPLACE
+    server: str = ""  # the address of the team's server that the store is sent on to
+    store: str = ""  # the store's folder
 
     @property
     def names(self) -> dict[str, str]:
@@ -59,6 +62,9 @@ def entries_for(host: HostSetup, holds: Sequence[Held], launch: Launch) -> Itera
         match held:
             case "server":
                 yield Entry(host.server.at, _fill_in(host, launch))
+                if host.team is not None and launch.server:
+                    url = {"{server}": f"{launch.server}/mcp"}
+                    yield Entry(host.team.at, _fill_names(host.team.entry, url))
             case "permissions":
                 yield from _permissions_of(host)
             case "hooks":
@@ -97,6 +103,7 @@ def _fill_in(host: HostSetup, launch: Launch) -> dict[str, Any]:
         "{args}": list(launch.words[1:]),
         "{words}": list(launch.words),
         "{env}": env,
+        "{secrets}": [TOKEN] if launch.server else [],
     }
     filled = {
         key: values.get(value, value) if isinstance(value, str) else value
@@ -125,8 +132,9 @@ def _hooks_of(host: HostSetup, launch: Launch) -> Iterator[Entry]:
             handler |= {"input": hook.tool_input}
         else:
             place = ("--home", launch.home) if launch.home else ()
-            words = (*launch.words, "hook", host.name, hook.event, *place)
-            handler = {"type": "command", "command": _guard(hook, shlex.join(words), launch.home)}
+            event = CHECKED if hook.moment == "check" else hook.event
+            words = (*launch.words, "hook", host.name, event, *place)
+            handler = {"type": "command", "command": _guard(hook, shlex.join(words), launch.store)}
         handler |= {"timeout": hooked.timeout, **hook.handler}
         groups.setdefault((hook.event, hook.matcher), []).append(handler)
     for (event, matcher), handlers in groups.items():
@@ -135,7 +143,8 @@ def _hooks_of(host: HostSetup, launch: Launch) -> Iterator[Entry]:
 
 
 def _guard(hook: Hook, command: str, home: str) -> str:
-    """The command of a hook; the one at every call is not even started where no pin has a check."""
+    """The command of a hook; the one at every call is not even started where no pin has a check.
+    By the whole path: a variable may come with a repository, and would be looked at too late."""
     if hook.moment != "check" or os.name == "nt":
         return command
     place = shlex.quote(f"{home}/checks/rules.json") if home else _RULES
@@ -149,16 +158,23 @@ def is_ours(value: Any) -> bool:
     entry = cast("Mapping[str, Any]", value)
     if entry.get("type") == "mcp_tool":
         return entry.get("tool") == TOOL
+    if "url" in entry:
+        return TOKEN in str(entry)
     command: Any = entry.get("command", "")
     words = [command] if isinstance(command, str) else list(command or ())
     return any(_OUR_PROGRAM.search(str(word)) for word in (*words, *(entry.get("args") or ())))
 
 
+def server_places(host: HostSetup) -> tuple[Path, ...]:
+    """The places of our servers: the one that the host starts, and the team's."""
+    return (host.server.at,) if host.team is None else (host.server.at, host.team.at)
+
+
 def find_ours(host: HostSetup, holds: Sequence[Held], data: Any) -> list[Path]:
     """The places in a file where something of ours stands, in the order of their keys."""
     found: list[Path] = []
-    if "server" in holds and is_ours(value_at(data, host.server.at)):
-        found.append(host.server.at)
+    if "server" in holds:
+        found += [at for at in server_places(host) if is_ours(value_at(data, at))]
     if "permissions" in holds:
         for at, value in _permissions_of(host):
             if at[-1] != -1:

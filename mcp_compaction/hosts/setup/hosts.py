@@ -99,6 +99,7 @@ class HostSetup(Value):
     fetches: str = ""
     source: str = ""
     server: ServerEntry
+    team: ServerEntry | None = None
     plugged: tuple[Plugged, ...] = ()
     note: tuple[PluginNote, ...] = ()
     permission: tuple[Permission, ...] = ()

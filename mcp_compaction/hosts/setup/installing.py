@@ -29,7 +29,7 @@ from mcp_compaction.hosts.setup.files import (
     short_name,
     write_changes,
 )
-from mcp_compaction.hosts.setup.hosts import HostSetup, PluginNote, Scope, SetupFile
+from mcp_compaction.hosts.setup.hosts import Held, HostSetup, PluginNote, Scope, SetupFile
 from mcp_compaction.hosts.setup.json_text import remove
 from mcp_compaction.program import lasting_command
 
@@ -42,6 +42,7 @@ class SetupFolders:
     project: Path
     home: Path  # the folder of the store, which keeps the copies
     named_home: str = ""  # that folder, where the user has named it
+    server: str = ""  # the team's server that the store is sent on to
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +66,9 @@ def launch_for(host: HostSetup, scope: Scope, place: SetupFolders) -> Launch:
     words = (str(Path(found).absolute()), *rest)
     own = f"{MARKETPLACE}-{short_name(place.project)}"
     name = own if scope == "project" else MARKETPLACE
-    return Launch(words, env, place.named_home, str(plugin_copy(host, scope, place)), name)
+    copy = str(plugin_copy(host, scope, place))
+    store = str(place.home.absolute())
+    return Launch(words, env, place.named_home, copy, name, place.server, store)
 
 
 def _plugin_folder(host: HostSetup, scope: Scope, place: SetupFolders) -> Path:
@@ -140,8 +143,9 @@ def install(host: HostSetup, scope: Scope, place: SetupFolders, changes: list[Ch
     """Make the changes, with a copy of each file as it was before the first of them."""
     for file, change in zip(_files_of(host, scope), changes, strict=False):  # not of the copy
         data = parse_file(host, change.before or "", str(change.path))
-        has_copy = backup_path(place.home, host.name, change.path).exists()
-        if change.is_one and not (has_copy and find_ours(host, file.holds, data)):
+        # With ours in it, it is not as it was; a permission may have been the user's own.
+        told: list[Held] = [held for held in file.holds if held != "permissions"]
+        if change.is_one and not find_ours(host, told, data):
             back_up(place.home, host.name, change)
     if host.plugin:
         make_private(place.home, _plugin_folder(host, scope, place))

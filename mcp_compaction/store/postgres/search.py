@@ -15,7 +15,6 @@ from mcp_compaction.core.recall.terms import keys_of, ways_of
 from mcp_compaction.model import Hit, Match, Matches, SearchQuery, TermMatches, Worth
 from mcp_compaction.ports import Scope
 from mcp_compaction.store.columns import moment, stamp
-from mcp_compaction.store.marks import marks
 from mcp_compaction.store.postgres.database import Row, Tx, plain
 from mcp_compaction.store.postgres.passages import tokenize, unpack_places
 from mcp_compaction.store.postgres.sessions import (
@@ -454,26 +453,20 @@ def _hit_of(row: Row, worth: Worth | None = None) -> Hit:
 async def search_many(
     tx: Tx, scope: Scope, queries: Sequence[SearchQuery], limit: int
 ) -> tuple[tuple[int, ...], ...]:
-    """The messages of one session that hold a query's terms and rank among the best, by query."""
+    """The newest messages of one session that hold a query's terms, by query."""
     session = await one_session(tx, scope)
     rows = await tx.all(
-        "SELECT number, role, tools, text FROM passage WHERE owner = %(owner)s"
+        "SELECT number, text FROM passage WHERE owner = %(owner)s"
         " AND session = %(session)s AND kind = 'm' ORDER BY number DESC, id DESC LIMIT %(limit)s",
         session=session,
         limit=READ_AT_ONCE,
     )
-    return await anyio.to_thread.run_sync(_find_messages_with_all, session, rows, queries, limit)
+    return await anyio.to_thread.run_sync(_find_messages_with_all, rows, queries, limit)
 
 
 def _find_messages_with_all(
-    session: int, rows: Sequence[Row], queries: Sequence[SearchQuery], limit: int
+    rows: Sequence[Row], queries: Sequence[SearchQuery], limit: int
 ) -> tuple[tuple[int, ...], ...]:
-    passages: list[Passage] = []
-    for row in rows:
-        text: str = row["text"].decode()
-        named: str = row["tools"]
-        tools = tuple(filter(None, named.split("\n")))
-        passages.append(
-            Passage(row["number"], text, keys_of(text), marks(session, row["role"], tools))
-        )
+    texts: list[tuple[int, str]] = [(row["number"], row["text"].decode()) for row in rows]
+    passages = (Passage(number, text, keys_of(text)) for number, text in texts)
     return find_messages_with_all(tuple(passages), queries, limit)

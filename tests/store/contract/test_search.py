@@ -82,7 +82,7 @@ async def test_many_queries_are_answered_at_once(place: Place) -> None:
     queries = [SearchQuery(terms=(term,)) for term in ("E4711", "", "login", "nonsense", "root")]
     async with place.opened() as store:
         mine, _ = await fill(store)
-        assert await store.search_many(here(mine), queries, 5) == ((3,), (), (1, 4), (), ())
+        assert await store.search_many(here(mine), queries, 5) == ((3,), (), (4, 1), (), ())
         assert await store.search_many(here(mine), queries[2:3], 1) == ((4,),)
 
 

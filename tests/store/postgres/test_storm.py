@@ -67,7 +67,9 @@ class Writer:
             self.acknowledged = self._news.get()
 
 
-@pytest.mark.parametrize(("kills", "restarts"), [(10, 2)])
+@pytest.mark.parametrize(
+    ("kills", "restarts"), [(10, 2), pytest.param(200, 20, marks=pytest.mark.slow)]
+)
 async def test_what_was_acknowledged_outlives_kills_and_crashes(kills: int, restarts: int) -> None:
     if find_programs() is None:
         pytest.skip(WHY_NOT)

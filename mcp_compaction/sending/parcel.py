@@ -1,0 +1,83 @@
+"""What goes over the wire between a store of one machine and a team's server."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from hashlib import sha256
+from typing import Annotated, Final
+
+from pydantic import Field
+
+from mcp_compaction.formats import Incoming, IncomingMessage
+from mcp_compaction.model import Author, Message, PinKind, Shape, Value, Via
+
+PATH: Final = "/sent"
+MOST_MESSAGES: Final = 200
+MOST_BYTES: Final = 2**20  # of messages in one parcel; a longer message goes alone
+MOST_BODY: Final = 2**26  # bytes that a server reads of one
+
+_Name = Annotated[str, Field(max_length=1000)]
+
+
+class SentMessage(Value):
+    """One message as its own store has it."""
+
+    seq: int
+    shape: Shape
+    raw: str
+    at: datetime | None = None
+    via: Via = "host"
+
+
+class Parcel(Value):
+    """Some messages of one session, in order."""
+
+    source: _Name  # the session, among all of all machines
+    parent: _Name = ""  # the session that started it
+    project: _Name
+    name: _Name
+    host: _Name = ""
+    agent: _Name = ""
+    messages: tuple[SentMessage, ...]
+
+
+class SharedPin(Value):
+    """A pin of a project as the server has it."""
+
+    number: int
+    text: str
+    kind: PinKind
+    author: Author
+
+
+class SharedPins(Value):
+    """The pins that are in force in a project."""
+
+    pins: tuple[SharedPin, ...]
+
+
+def sent_message(message: Message) -> SentMessage:
+    """A recorded message as it is sent."""
+    return SentMessage(
+        seq=message.seq, shape=message.shape, raw=message.raw, at=message.at, via=message.via
+    )
+
+
+def incoming_of(parcel: Parcel) -> Incoming:
+    """What came, each message under an id of its own: its place and its words.
+
+    By that id a message that comes again is known; a store that was put back to an older state
+    and went on differently has other words at the same place.
+    """
+    return Incoming(
+        messages=tuple(
+            IncomingMessage(
+                shape=one.shape,
+                raw=one.raw,
+                at=one.at,
+                via=one.via,
+                host_id=f"{one.seq}:{sha256(one.raw.encode('utf-8', 'replace')).hexdigest()[:24]}",
+            )
+            for one in parcel.messages
+        )
+    )

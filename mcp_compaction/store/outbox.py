@@ -1,0 +1,206 @@
+"""How far the messages of this store were sent to a team's server; a small file beside the store.
+
+What waits is no copy: it is the end of each session's log. So a queue takes no room of its own, is
+in order, and holds nothing that was forgotten before it was sent.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Generator
+from contextlib import closing, contextmanager, suppress
+from pathlib import Path
+from typing import Final, NamedTuple
+from urllib.parse import urlsplit
+from uuid import uuid4
+
+from mcp_compaction.errors import InputError, StoreError
+from mcp_compaction.model import SessionInfo
+from mcp_compaction.store.columns import stamp
+from mcp_compaction.store.connect import connect, make_folder, open_file, store_path
+from mcp_compaction.store.lockfile import LockFile
+
+MOST_WAITING: Final = 50_000_000
+"""Bytes of messages over which what waits is told as a problem; nothing of it is dropped."""
+
+_PATIENCE = 5.0  # seconds for another process of this user
+_TABLES = """
+    CREATE TABLE IF NOT EXISTS target (
+        one INTEGER PRIMARY KEY CHECK (one = 1),
+        store TEXT NOT NULL,                   -- a name for this store, made up once
+        server TEXT,                           -- NULL: nothing is sent
+        project TEXT,                          -- NULL: of all projects
+        done TEXT NOT NULL DEFAULT '',         -- when something last arrived
+        trouble TEXT NOT NULL DEFAULT ''       -- why nothing arrives now
+    );
+    CREATE TABLE IF NOT EXISTS sent (
+        server TEXT NOT NULL,
+        session INTEGER NOT NULL,
+        seq INTEGER NOT NULL,
+        PRIMARY KEY (server, session)
+    ) WITHOUT ROWID;
+    CREATE TABLE IF NOT EXISTS pin (           -- pins of the server, and what they are here
+        server TEXT NOT NULL,
+        project TEXT NOT NULL,
+        number INTEGER NOT NULL,
+        here INTEGER,                          -- NULL: it was here before
+        PRIMARY KEY (server, project, number)
+    ) WITHOUT ROWID;
+"""
+
+
+class Target(NamedTuple):
+    """Where messages of this store go, and how that went."""
+
+    store: str  # the name by which the server knows this store
+    server: str
+    project: str | None  # None: all projects
+    done: str
+    trouble: str
+
+
+class Waiting(NamedTuple):
+    """What was not sent yet."""
+
+    messages: int
+    bytes: int
+
+    @property
+    def is_too_much(self) -> bool:
+        """Whether a person should look why nothing arrives."""
+        return self.bytes > MOST_WAITING
+
+
+class Outbox:
+    """The notes on what was sent; each call is one short transaction of its own."""
+
+    def __init__(self, home: Path) -> None:
+        self._store = store_path(home)
+        self.path = home / "outbox.db"
+
+    @property
+    def lock(self) -> LockFile:
+        """The lock of the one process that sends."""
+        return LockFile(self.path)
+
+    def read(self) -> Target | None:
+        """Where to send; None: nowhere."""
+        if not self.path.exists():
+            return None
+        with self._opened() as file:
+            row = file.execute(
+                "SELECT store, server, project, done, trouble FROM target WHERE server IS NOT NULL"
+            ).fetchone()
+        return None if row is None else Target(*row)
+
+    def point(self, server: str | None, project: str | None = None) -> None:
+        """Send there from now on; None: nowhere. Another server gets all from the start."""
+        if server is None and not self.path.exists():
+            return
+        with self._opened() as file:
+            file.execute(
+                "INSERT INTO target (one, store, server, project) VALUES (1, ?1, ?2, ?3)"
+                " ON CONFLICT (one) DO UPDATE SET server = ?2, project = ?3, trouble = ''",
+                (uuid4().hex, server, project),
+            )
+
+    def sent(self, server: str) -> dict[int, int]:
+        """For each session the newest message that the server has."""
+        with self._opened() as file:
+            rows = file.execute("SELECT session, seq FROM sent WHERE server = ?", (server,))
+            return dict(rows.fetchall())
+
+    def note_sent(self, server: str, session: int, seq: int, now: str) -> None:
+        """Note that the server has a session up to that message."""
+        with self._opened() as file:
+            file.execute(
+                "INSERT INTO sent VALUES (?1, ?2, ?3) ON CONFLICT DO UPDATE SET seq = max(seq, ?3)",
+                (server, session, seq),
+            )
+            file.execute("UPDATE target SET done = ?", (now,))
+
+    def start_over(self) -> None:
+        """Send everything again, since the store is another one; what is known there stays once."""
+        if self.path.exists():
+            with self._opened() as file:
+                file.execute("DELETE FROM sent")
+
+    def note_trouble(self, why: str) -> None:
+        """Note why nothing arrives; empty: all is well."""
+        with self._opened() as file:
+            file.execute("UPDATE target SET trouble = ?1 WHERE trouble != ?1", (why[:500],))
+
+    def pins(self, server: str, project: str) -> dict[int, int | None]:
+        """The pins of the server that came here, and their numbers here."""
+        with self._opened() as file:
+            rows = file.execute(
+                "SELECT number, here FROM pin WHERE server = ? AND project = ?", (server, project)
+            )
+            return dict(rows.fetchall())
+
+    def note_pin(self, server: str, project: str, number: int, here: int | None) -> None:
+        """Note that a pin of the server came here."""
+        with self._opened() as file:
+            file.execute(
+                "INSERT OR REPLACE INTO pin VALUES (?, ?, ?, ?)", (server, project, number, here)
+            )
+
+    def drop_pin(self, server: str, project: str, number: int) -> None:
+        """Note that a pin of the server is in force no more."""
+        with self._opened() as file:
+            file.execute(
+                "DELETE FROM pin WHERE server = ? AND project = ? AND number = ?",
+                (server, project, number),
+            )
+
+    def count_waiting(self, target: Target) -> Waiting:
+        """What is recorded and was not sent."""
+        if not self._store.exists():
+            return Waiting(0, 0)
+        sent = self.sent(target.server)
+        messages = size = 0
+        with closing(connect(self._store, deadline=_PATIENCE, readonly=True)) as store:
+            for session, newest in store.execute(
+                "SELECT id, last_seq FROM session WHERE ?1 IS NULL OR project = ?1",
+                (target.project,),
+            ).fetchall():
+                after = sent.get(session, 0)
+                if newest > after:
+                    count, length = store.execute(
+                        "SELECT count(*), coalesce(sum(length(raw)), 0) FROM message"
+                        " WHERE session = ? AND seq > ?",
+                        (session, after),
+                    ).fetchone()
+                    messages, size = messages + count, size + length
+        return Waiting(messages, size)
+
+    @contextmanager
+    def _opened(self) -> Generator[sqlite3.Connection]:
+        try:
+            make_folder(self.path.parent)
+            with suppress(FileExistsError):
+                open_file(self.path)
+            with closing(sqlite3.connect(self.path, timeout=_PATIENCE)) as file, file:
+                file.executescript(_TABLES)
+                yield file
+        except (sqlite3.Error, OSError) as error:
+            raise StoreError(
+                f"{self.path} cannot be used ({error}); remove it, then name the server again: "
+                "mcp-compaction install HOST --server URL"
+            ) from error
+
+
+def source_of(target: Target, info: SessionInfo) -> str:
+    """The name by which the server knows a session of this store, whatever it is called."""
+    return f"{target.store}:{info.id}:{stamp(info.created)}"
+
+
+def check_server(url: str) -> str:
+    """The address of a server as it is kept; refused where a token could be read on the way."""
+    parts = urlsplit(url)
+    is_near = parts.hostname in ("127.0.0.1", "localhost", "::1")
+    if parts.scheme != "https" and not (parts.scheme == "http" and is_near):
+        raise InputError(f"{url!r} is no address of a team's server: write it as https://box.lan.")
+    if not parts.hostname or parts.username or parts.password or parts.query or parts.fragment:
+        raise InputError(f"{url!r} should be an address alone: write it as https://box.lan.")
+    return f"{parts.scheme}://{parts.netloc}{parts.path.rstrip('/').removesuffix('/mcp')}"
