@@ -11,7 +11,14 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
-from mcp_compaction.checks.file import note_held, read_rules, rules_for, take_once
+from mcp_compaction.checks.file import (
+    note_held,
+    notes_of,
+    one_at_a_time,
+    read_rules,
+    rules_for,
+    take_once,
+)
 from mcp_compaction.checks.judge import Deed, HeldCall, is_green, judge
 from mcp_compaction.checks.match import Call
 from mcp_compaction.checks.record import deeds_in
@@ -20,12 +27,13 @@ Answer = Callable[[str, str, str], dict[str, Any]]
 
 
 class Shape(NamedTuple):
-    """How a host tells of a call, and what it reads: an answer for each verdict, and whether it
-    can ask its user."""
+    """How a host tells of a call, and what it reads: an answer for each verdict, whether it can ask
+    its user, and the event behind the call at which alone it takes a reminder."""
 
     event: str
     asks: bool
     answer: Answer
+    reminds_at: str = ""
 
 
 def _as_claude(event: str, verdict: str, text: str) -> dict[str, Any]:
@@ -36,6 +44,12 @@ def _as_claude(event: str, verdict: str, text: str) -> dict[str, Any]:
     return {"hookSpecificOutput": {**told, **decision}}
 
 
+def _as_gemini(event: str, verdict: str, text: str) -> dict[str, Any]:
+    if verdict == "remind":
+        return {"hookSpecificOutput": {"hookEventName": event, "additionalContext": text}}
+    return {"decision": verdict, "reason": text}
+
+
 def _as_plugin(event: str, verdict: str, text: str) -> dict[str, Any]:
     return {"event": event, "verdict": verdict, "text": text}
 
@@ -44,12 +58,24 @@ SHAPES: dict[str, Shape] = {
     "claude-code": Shape("PreToolUse", asks=True, answer=_as_claude),
     "codex": Shape("PreToolUse", asks=False, answer=_as_claude),
     "opencode": Shape("tool.execute.before", asks=False, answer=_as_plugin),
+    "gemini": Shape("BeforeTool", asks=False, answer=_as_gemini, reminds_at="AfterTool"),
 }
-"""The hosts that can be answered before a tool runs."""
+"""The hosts that can be answered before a tool runs. Where `ask` is written, Codex 0.166.0 runs the
+call, and Gemini CLI 0.61.0 waits for ever without a terminal: both are told to deny it."""
 
 
-def bite(host: str, told: Mapping[str, Any], home: Path, root: str = "") -> str:
-    """What the host reads, as JSON; nothing where no pin speaks of the call."""
+class HookCall(NamedTuple):
+    """A call as a hook is told of it, and which of two hooks it is."""
+
+    host: str
+    session: str
+    call: str
+    way: str
+
+
+def bite(host: str, told: Mapping[str, Any], home: Path, root: str = "", way: str = "") -> str:
+    """What the host reads, as JSON; nothing where no pin speaks of the call. `way` tells two hooks
+    of one host apart."""
     rules = read_rules(home)
     if not rules:
         return ""
@@ -65,11 +91,16 @@ def bite(host: str, told: Mapping[str, Any], home: Path, root: str = "") -> str:
     where = str(arguments.get("workdir") or arguments.get("cwd") or folder)
     call = Call(str(told.get("tool_name") or ""), arguments, where, root or folder)
     held = judge(call, rules, lambda: _deeds_of(told))
+    if shape.reminds_at:
+        is_after = told.get("hook_event_name") == shape.reminds_at
+        held = [one for one in held if (one.verdict == "remind") == is_after]
     call_id = str(told.get("tool_use_id") or told.get("call_id") or "")
-    first = _first_in_force(held, home, host, session, call_id)
+    if not held:
+        return ""
+    with one_at_a_time(home):
+        first = _first_in_force(held, home, HookCall(host, session, call_id, way))
     if first is None:
         return ""
-    note_held(home, first, host, session, call_id)
     verdict, text = first.verdict, _text_of(first, held, asks=shape.asks)
     if verdict == "ask" and not shape.asks:
         verdict = "deny"
@@ -86,14 +117,18 @@ def _deeds_of(told: Mapping[str, Any]) -> Iterator[Deed]:
         yield Deed(str(one.get("tool")), dict(one.get("given") or {}), green)
 
 
-def _first_in_force(
-    held: list[HeldCall], home: Path, host: str, session: str, call: str
-) -> HeldCall | None:
-    """The strictest that the user has not lifted for this call."""
+def _first_in_force(held: list[HeldCall], home: Path, asked: HookCall) -> HeldCall | None:
+    """The strictest that the user has not lifted for this call. It is noted, and lifted, by the
+    first of two hooks that the same call is told to."""
+    *_, session, call, way = asked
+    before = {note.pin: note.verdict for note in notes_of(home, session, call, way)}
     for one in held:
-        if one.verdict == "remind" or not take_once(home, one.rule.pin):
+        pin = one.rule.pin
+        is_lifted = not before and one.verdict != "remind" and take_once(home, pin)
+        if not before:
+            note_held(home, one._replace(verdict="allowed") if is_lifted else one, *asked)
+        if not is_lifted and before.get(pin) != "allowed":
             return one
-        note_held(home, one._replace(verdict="allowed"), host, session, call)
     return None
 
 

@@ -43,6 +43,11 @@ class PinCheck(NamedTuple):
     unless: str = ""
     run: str = ""
 
+    @property
+    def excepted(self) -> list[str]:
+        """The globs of what it lets pass."""
+        return [glob.strip() for glob in self.unless.split("|") if glob.strip()]
+
     def __str__(self) -> str:
         """The line that it is written as."""
         what = f"{'|'.join(self.tools)}: {self.glob}"
@@ -56,8 +61,9 @@ class PinCheck(NamedTuple):
 def parse_check(line: str) -> PinCheck:
     """The check that a line says."""
     said = line.strip()
-    found = _LINE.fullmatch(said) or _MUST.fullmatch(said)
-    if found is None or len(said) > _MOST_CHARS or "\n" in said:
+    is_line = len(said) <= _MOST_CHARS and "\n" not in said  # or no pattern looks at it
+    found = (_LINE.fullmatch(said) or _MUST.fullmatch(said)) if is_line else None
+    if found is None:
         raise NoCheckError(
             f"{said[:80]!r} is no check; write: deny Bash: git push --force, or: ask Write|Edit: "
             'migrations/** unless migrations/drafts/**, or: must "pytest" before Bash: git commit'

@@ -9,7 +9,8 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final, NamedTuple, cast
 
@@ -22,6 +23,8 @@ FOLDER: Final = "checks"
 RULES: Final = "rules.json"
 _MOST_BYTES = 2**18  # of notes; then the older half goes
 _ONCE_SECONDS = 600.0
+_SAME_SECONDS = 5.0
+_MOST_PART = 80  # characters
 _TABLES = ("tools.toml", "checks.toml")  # which go with the rules
 
 
@@ -39,6 +42,7 @@ class HeldNote(NamedTuple):
     session: str  # the host's own id
     call: str  # the host's id of the call
     part: str
+    way: str = ""  # by which of two hooks
 
 
 def rules_path(home: Path) -> Path:
@@ -105,10 +109,13 @@ def rules_for(rules: Iterable[Rule], folders: Iterable[str], session: str) -> li
     ]
 
 
-def note_held(home: Path, held: HeldCall, host: str, session: str, call: str) -> None:
+def note_held(
+    home: Path, held: HeldCall, host: str, session: str, call: str, way: str = ""
+) -> None:
     """Note that a call was held; never fails."""
-    note = HeldNote(round(time.time(), 3), held.rule.pin, held.verdict, host, session, call, "")
-    line = json.dumps(note._replace(part=held.part[:80])._asdict()).encode() + b"\n"
+    at, part = round(time.time(), 3), held.part[:_MOST_PART]
+    note = HeldNote(at, held.rule.pin, held.verdict, host, session, call, part, way)
+    line = json.dumps(note._asdict()).encode() + b"\n"
     path = home / FOLDER / "held.jsonl"
     try:
         if path.exists() and path.stat().st_size > _MOST_BYTES:
@@ -134,6 +141,30 @@ def read_held(home: Path) -> Iterator[HeldNote]:
             yield HeldNote(**json.loads(line))
         except (ValueError, TypeError):
             continue
+
+
+def notes_of(home: Path, session: str, call: str, way: str) -> list[HeldNote]:
+    """What another hook of ours has just noted of this very call."""
+    since = time.time() - _SAME_SECONDS
+    return [
+        note
+        for note in read_held(home)
+        if call and (note.session, note.call) == (session, call)
+        if note.way != way and note.at > since
+    ]
+
+
+@contextmanager
+def one_at_a_time(home: Path) -> Generator[None]:
+    """Have the hooks of one call answer one after another, where the system can."""
+    try:
+        import fcntl
+    except ImportError:  # Windows
+        yield
+        return
+    with (home / FOLDER / RULES).open("rb") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
 
 
 def allow_once(home: Path, pin: int) -> None:

@@ -40,6 +40,8 @@ def is_path_in(glob: str, path: str, folder: str, root: str = "") -> bool:
     begins at the root, and a name alone means such a file anywhere."""
     glob, path = at_home(glob), at_home(path)
     root = realpath(root or folder or "/")
+    if glob.startswith("../"):
+        glob = normpath(join(root, glob))
     said = normpath(join(folder or root, path))
     pattern, is_name = _pattern_of(glob), "/" not in glob.rstrip("/")
     for found in dict.fromkeys((said, realpath(said))):

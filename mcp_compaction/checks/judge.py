@@ -2,14 +2,28 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable
+from itertools import product
 from typing import Any, NamedTuple
 
-from mcp_compaction.checks.check import VERDICTS, PinCheck
-from mcp_compaction.checks.match import Call, MatchedPart, find_match, find_run, lines_of
+from mcp_compaction.checks.check import RUNS, VERDICTS, PinCheck
+from mcp_compaction.checks.match import (
+    Call,
+    MatchedPart,
+    find_match,
+    find_run,
+    lines_of,
+    paths_of,
+)
 from mcp_compaction.checks.tables import kind_of, tables
 
 _WRITES = PinCheck("ask", ("Write", "Edit"), "**")
+_WRITES_CODE = _WRITES._replace(unless="*.md|*.mdx|*.rst|*.adoc|docs/**")
+
+_SHOWS_ONLY = "* --version|* --help|* -h|* --collect-only|* --co|* --list"  # and runs nothing
+_CUT = re.compile(r"[;|&\n]")
+_LEFT = re.compile(r"(?<!&)&\s*$")  # to run while the agent goes on
 
 
 class Rule(NamedTuple):
@@ -89,15 +103,20 @@ def _hold(rule: Rule, check: PinCheck, found: MatchedPart) -> HeldCall:
 
 
 def _was_run(run: str, call: Call, deeds: Iterable[Deed]) -> bool:
-    """Whether a command was run, and green, since the last change of a file."""
+    """Whether a command was run, and green, since the last change of a file. For tests, lint, types
+    and build a change of documents alone is none; what a command of the user's looks at only they
+    know."""
     globs = tables().runs.get(run, run.split("|"))
+    change = _WRITES_CODE if run in RUNS else _WRITES
     if _runs(globs, Deed(call.tool, dict(call.given)), call, before_own=True):
         return True
     for deed in deeds:
-        if deed.is_green and _runs(globs, deed, call):
-            return True
         made = Call(deed.tool, deed.given, call.folder, call.root, {})
-        if kind_of(deed.tool) in ("write", "edit") or find_match(_WRITES, made) is not None:
+        is_left = deed.given.get("run_in_background") or _LEFT.search(" ".join(lines_of(made)))
+        if deed.is_green and not is_left and _runs(globs, deed, call):
+            return True
+        is_unknown = kind_of(deed.tool) in ("write", "edit") and not any(paths_of(made))
+        if is_unknown or find_match(change, made) is not None:
             return False
     return False
 
@@ -108,9 +127,10 @@ def _runs(globs: Iterable[str], deed: Deed, call: Call, *, before_own: bool = Fa
         return False
     for line in lines_of(made):
         # In one line with the call itself it counts only where it decides whether that is run.
-        said = line.rpartition("&&")[0] if before_own else line
-        for glob in globs:
-            found = find_run(glob, said, made) if said else None
+        chain = line.split("&&")[:-1]
+        texts = [_CUT.split(part)[-1] for part in chain] if before_own else [line]
+        for glob, said in product(globs, texts):
+            found = find_run(glob, said, made, _SHOWS_ONLY) if said else None
             if found is not None and found.is_sure:
                 return True
     return False

@@ -38,6 +38,7 @@ class RunCommand(NamedTuple):
     folder: str
     written: tuple[str, ...] = ()
     text: str = ""  # what is given to it, as to an interpreter
+    taken: tuple[str, ...] = ()  # the files that it is given
 
     @property
     def name(self) -> str:
@@ -73,7 +74,8 @@ def _runs_of(line: str, folder: str, depth: int) -> Iterator[RunCommand]:
         for path in command.written:
             said = command.given or " ".join(words[1:]) if command.name in _ECHOES else ""
             line_files[normpath(join(where, path))] = said
-        run = RunCommand(_with_git_alias(words), where, command.written, command.given)
+        alias = _with_git_alias(words)
+        run = RunCommand(alias, where, command.written, command.given, command.taken)
         yield run
         yield from (run._replace(words=(name, *run.words)) for name in command.wrappers)
         if depth < _DEEPEST:
@@ -110,6 +112,8 @@ def _runs_of_script(
     if is_path and "/" not in (words or ("",))[0]:
         return
     plain = [word for word in words[0 if is_path else 1 :] if not word.startswith("-")]
+    if is_shell and not plain:
+        plain = list(run.taken)
     if not plain and is_shell and not run.text:
         yield RunCommand((), folder, text=line)
     elif plain:

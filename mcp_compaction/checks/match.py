@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from glob import iglob
-from itertools import islice
+from itertools import islice, pairwise, takewhile
 from pathlib import Path
 from posixpath import isabs, join, normpath
 from typing import Any, NamedTuple, cast
@@ -17,8 +17,11 @@ from mcp_compaction.checks.lines import UNREAD, ReadLines, RunCommand, runs_of
 from mcp_compaction.checks.tables import kind_of, tables
 from mcp_compaction.shell import programs, subcommand_of
 
-_PATHS = ("file_path", "path", "filePath", "notebook_path", "filename", "file", "target_file")
-_LINES = ("command", "cmd", "script", "line", "input")
+_PATHS = (
+    *("file_path", "path", "filePath", "notebook_path", "filename", "file", "target_file"),
+    *("source", "destination", "paths", "include", "files"),
+)
+_LINES = ("command", "cmd", "script", "line", "input", "chars", "code")
 _PATCHED = re.compile(r"^\*\*\* (?:Add|Update|Delete) File: (.+)$|^\*\*\* Move to: (.+)$", re.M)
 _GLOBBED = re.compile(r"[*?\[]")
 _MOST_FILES = 200
@@ -45,24 +48,21 @@ class MatchedPart(NamedTuple):
 
 
 def find_match(check: PinCheck, call: Call) -> MatchedPart | None:
-    """The part of a call that a check means; None where it means none."""
-    found = _find(check, check.glob, call)
-    return None if found and check.unless and _find(check, check.unless, call) else found
-
-
-def _find(check: PinCheck, glob: str, call: Call) -> MatchedPart | None:
+    """The part of a call that a check means; None where it means none. What is excepted is that
+    part alone: a call that does more is looked at further."""
     kind = kind_of(call.tool)
     if any(_is_named(tool, call.tool, kind) for tool in check.tools):
         if kind == "run":
-            return next(filter(None, (find_run(glob, line, call) for line in lines_of(call))), None)
+            runs = (find_run(check.glob, line, call, check.unless) for line in lines_of(call))
+            return next(filter(None, runs), None)
         paths = list(paths_of(call))
         if paths and kind in ("read", "write", "edit"):
-            return _find_path(glob, paths, call.folder, call)
-        return _find_text(glob, call.given)
+            return _find_path(check, paths, call.folder, call)
+        return _find_text(check, call.given)
     kinds = {kind_of(tool) for tool in check.tools}
     if kind == "run" and kinds & {"read", "write", "edit"}:
         for line in lines_of(call):
-            if found := _find_in_line(glob, line, call, reads="read" in kinds):
+            if found := _find_in_line(check, line, call, reads="read" in kinds):
                 return found
     return None
 
@@ -102,8 +102,8 @@ def paths_of(call: Call) -> Iterator[str]:
     """The files that a call names."""
     for name in _PATHS:
         said: Any = call.given.get(name)
-        if isinstance(said, str) and said:
-            yield said
+        names = cast("list[Any]", said) if isinstance(said, list) else [said]
+        yield from (one for one in names if isinstance(one, str) and one)
     for said in call.given.values():
         if isinstance(said, str) and "*** " in said:
             yield from (found[1] or found[2] for found in _PATCHED.finditer(said))
@@ -115,14 +115,20 @@ def paths_of(call: Call) -> Iterator[str]:
 # Texts
 
 
-def _find_text(glob: str, given: Mapping[str, Any]) -> MatchedPart | None:
+def _find_text(check: PinCheck, given: Mapping[str, Any]) -> MatchedPart | None:
     for text in _texts_in(given):
-        host = re.match(r"[a-z]+://(?:[^/@]*@)?([^/:?#]+)", text)
-        if is_text_like(glob, text) or (
-            host and (is_text_like(glob, host[1]) or host[1].endswith(f".{glob}"))
-        ):
+        excepted = any(_is_said(glob, text) for glob in check.excepted)
+        if _is_said(check.glob, text) and not excepted:
             return MatchedPart(text[:200])
-    return MatchedPart("") if glob == "*" else None
+    return MatchedPart("") if check.glob == "*" and not check.unless else None
+
+
+def _is_said(glob: str, text: str) -> bool:
+    if is_text_like(glob, text):
+        return True
+    found = re.match(r"[a-z]+://(?:[^/@]*@)?([^/:?#]+)", text, re.I)
+    host = found[1].lower().rstrip(".") if found else ""
+    return bool(host) and (is_text_like(glob.lower(), host) or host.endswith(f".{glob.lower()}"))
 
 
 def _texts_in(value: Any) -> Iterator[str]:
@@ -139,30 +145,35 @@ def _texts_in(value: Any) -> Iterator[str]:
 # Paths
 
 
-def _find_path(glob: str, paths: Iterable[str], folder: str, call: Call) -> MatchedPart | None:
+def _find_path(
+    check: PinCheck, paths: Iterable[str], folder: str, call: Call
+) -> MatchedPart | None:
     for path in paths:
         found = [path]
         if _GLOBBED.search(path):
             start = path if isabs(path) else join(folder or ".", path)
             found += islice(iglob(start), _MOST_FILES)  # noqa: PTH207  # of any root
-        if any(is_path_in(glob, one, folder, call.root) for one in found):
-            return MatchedPart(path)
+        for one in found:
+            excepted = any(is_path_in(glob, one, folder, call.root) for glob in check.excepted)
+            if is_path_in(check.glob, one, folder, call.root) and not excepted:
+                return MatchedPart(path)
     return None
 
 
-def _find_in_line(glob: str, line: str, call: Call, *, reads: bool) -> MatchedPart | None:
+def _find_in_line(check: PinCheck, line: str, call: Call, *, reads: bool) -> MatchedPart | None:
     """The file of a glob that a line changes, or reads."""
     for run in runs_of(line, call.folder, {} if call.read is None else call.read):
         if not run.words and not run.written:
-            if _has_own_words(glob, run.text):
+            if _has_own_words(check.glob, run.text):
                 return MatchedPart(run.text[:200], is_sure=False)
             continue
         paths = [*run.written, *_changed_by(run), *(_read_by(run) if reads else ())]
-        if found := _find_path(glob, paths, run.folder, call):
+        if found := _find_path(check, paths, run.folder, call):
             return found
         code = "\n".join((*run.words[1:], run.text))
         is_code = run.name.rstrip("0123456789.") in programs().interpreters
-        if is_code and _has_own_words(glob, code) and tables().changes_files.search(code):
+        does = reads or tables().changes_files.search(code)
+        if is_code and does and _has_own_words(check.glob, code):
             return MatchedPart(code[:200], is_sure=False)
     return None
 
@@ -176,6 +187,8 @@ def _changed_by(run: RunCommand) -> Iterator[str]:
     if name == "git" and (found := subcommand_of(name, rest)):
         name, rest = f"git {found[0]}", found[1:]
     files = [word for word in rest if word and not word.startswith("-")]
+    if name == "find":
+        yield from _changed_by_find(run, list(rest))
     if known := tables().deeds.get(name):
         needs, unless = known.get("needs", ""), known.get("unless", "")
         does = not needs or any(word.startswith(needs) for word in rest)
@@ -186,23 +199,37 @@ def _changed_by(run: RunCommand) -> Iterator[str]:
     elif takes := tables().changes.get(name):
         if takes.endswith("="):
             yield from (word.removeprefix(takes) for word in rest if word.startswith(takes))
+        elif takes.startswith("-"):
+            yield from (word for option, word in pairwise(rest) if option == takes)
         else:
             yield from files[-1:] if takes == "last" else files
 
 
+def _changed_by_find(run: RunCommand, words: list[str]) -> Iterator[str]:
+    """The folders in which a search changes what it finds."""
+    places = list(takewhile(lambda word: not word.startswith(("-", "(", "!")), words))
+    command = next((n for n, word in enumerate(words) if word.startswith(("-exec", "-ok"))), None)
+    does = "-delete" in words
+    if command is not None:
+        does = does or any(_changed_by(run._replace(words=tuple(words[command + 1 :]))))
+    yield from places if does else ()
+
+
 def _read_by(run: RunCommand) -> Iterator[str]:
+    yield from run.taken
     if run.name not in tables().looks_past:
         plain = [word for word in run.words[1:] if word and not word.startswith("-")]
-        is_search = run.name in programs().searches and "-e" not in run.words
+        is_search = run.name in programs().searches - programs().compares
+        is_search = is_search and "-e" not in run.words
         yield from plain[1:] if is_search else plain  # the first is what is looked for
 
 
 # Commands
 
 
-def find_run(glob: str, line: str, call: Call) -> MatchedPart | None:
-    """The command of a line that a glob means."""
-    globs = glob.split()
+def find_run(glob: str, line: str, call: Call, unless: str = "") -> MatchedPart | None:
+    """The command of a line that a glob means, and what is excepted does not."""
+    globs, others = glob.split(), [one.split() for one in unless.split("|") if one.strip()]
     doubt: MatchedPart | None = None
     for run in runs_of(line, call.folder, {} if call.read is None else call.read):
         if not run.words:
@@ -210,6 +237,9 @@ def find_run(glob: str, line: str, call: Call) -> MatchedPart | None:
                 doubt = doubt or MatchedPart(run.text[:200], is_sure=False)
             continue
         found = _match_words(globs, run, line)
+        excepted = (_match_words(words, run, line) for words in others) if found else ()
+        if any(one is not None and one.is_sure for one in excepted):
+            continue
         if found is not None and found.is_sure:
             return found
         doubt = doubt or found
@@ -290,7 +320,8 @@ def _has_word(wanted: str, operands: Sequence[str], name: str, run: RunCommand) 
     if program != "git" or sub not in _ON_BRANCH:
         return False
     plain = [word for word in operands if not word.startswith("-")]
-    if sub == "push" and len(plain) > 1 and not any("HEAD" in word for word in plain):
+    is_here = any("HEAD" in word or word == "@" or UNREAD.search(word) for word in plain)
+    if sub == "push" and len(plain) > 1 and not is_here:
         return False
     return fnmatchcase(branch_of(_git_folder(run)), wanted)
 
@@ -307,10 +338,17 @@ def _has_option(wanted: str, operands: Sequence[str], name: str) -> bool:
         return all(one in letters or (one in both and letters & both) for one in wanted[1:])
     if name == "git push" and wanted.startswith("--force"):
         letters |= {"f"} if any(word.startswith("+") for word in operands) else set()
+    if name.startswith("git ") and any(_is_short_for(word, wanted) for word in long):
+        return True
     by_letter = same.get(wanted.rstrip("*"), "")
     return any(fnmatchcase(word, wanted) for word in (*long, *operands)) or bool(
         letters & set(by_letter)
     )
+
+
+def _is_short_for(word: str, wanted: str) -> bool:
+    """Whether git takes an option for a longer one: `--no-veri`."""
+    return len(word) > len("--fo") and wanted.rstrip("*").startswith(word)
 
 
 def _pieces(word: str) -> Iterator[str]:

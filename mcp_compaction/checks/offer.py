@@ -1,20 +1,18 @@
 """Offers a check for a rule that names a command, a path, a branch or a host; only the user accepts
-it. What the words of a rule mean is data, [offers] in `lexicon/checks.toml`."""
+it. What the words of a rule mean is data, `lexicon/offers.toml`."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
 from functools import cache
+from itertools import product
 from typing import Any, NamedTuple
 
 from mcp_compaction.checks.check import PinCheck
 from mcp_compaction.shell import read_table
 
 _SPAN = re.compile(r"`([^`\n]+)`|[\"“«]([^\"”»\n]{2,60})[\"”»]")
-_CLAUSE = re.compile(
-    r"(?<=[.!?;。！？；\n])(?:\s+|(?<=[。！？；]))|\s+(?:[-–—]|but|aber|mais|pero|ma|mas|но)\s+"
-)
 _PATH = re.compile(r"(?:~|\.{0,2})/?[\w.*@+-]*(?:/[\w.*@+-]+)*/?")
 _BARE_PATH = re.compile(
     r"(?<![\w/`.-])(?:~/[\w./*-]+|\.{1,2}/[\w./*-]+|\.[a-z][\w.-]*\*?(?![\w/])|\.?[\w-]+/\*\*?"
@@ -24,41 +22,29 @@ _BARE_PATH = re.compile(
     r"[\w.-]+/[\w.-]*\w"
     r"|[\w-]+\.(?:json|ya?ml|toml|md|lock|env|ini|cfg|sql|py|tsx?|jsx?|sh|rb|go|rs|java|kt|php|css|html|xml|tf)\b)"
 )
-_ENDING = re.compile(
-    r"[\w*-]\.(?:json|ya?ml|toml|md|mdx|lock|ini|cfg|conf|sql|py|pyi|tsx?|jsx?|mjs|sh|go|rs|java|kt|rb"
-    r"|php|c|h|cpp|hpp|cs|swift|html|s?css|vue|svelte|txt|csv|xml|svg|png|tf|tfstate|tfvars|gradle"
-    r"|properties|proto|graphql|ipynb|env|local|example|sqlite|db|pem|key)$"
+_AT_ROOT = re.compile(  # `/src` is the project's
+    r"^(?:\./|/(?!(?:etc|usr|var|home|tmp|opt|root|bin|lib|dev|proc|sys|mnt|srv|Users|Library)\b))"
 )
 _HOST = re.compile(r"(?=.*[-.\d])[\w-]+(?:\.[\w-]+)*")
 _BARE_HOST = re.compile(r"(?=[\w.-]*\d|[\w-]+\.[a-z])[A-Za-z]\w*(?:[-.]\w+)+")
 _OPTION = re.compile(r"--?[A-Za-z][\w-]*")
-_NEXT = re.compile(
-    r"\s*(?:$|[.,;:!)?(]|(?:or|and|unless|without|directly|to|on|into|code|changes?|anything|work"
-    r"|automatically|with|for|under|any|from|before|until|ever|again)\b)",
-    re.I,
-)
-_OPTIONS_OF = {
-    "--amend": "git commit",
-    "--no-verify": "git commit",
-    "--force": "git push",
-    "--force-with-lease": "git push",
-}
-_PASSIVE = re.compile(r"\b(?:is|are|be|wird|werden|est|sont|es|son|è|é)\s+\S+$")  # `is never`
 _UNSPACED = re.compile(r"[\u3040-\u30ff\u4e00-\u9fff\uac00-\ud7af]")  # scripts
-_AFTER_ACT = re.compile(r"[,，、:：]|\byou\s+must\b|\b(?:run|execute)\b", re.I)  # `before …, run`
 _MOST = 12
 
 
 class _Words(NamedTuple):
-    """The patterns of [offers]."""
+    """What `offers.toml` says."""
 
-    is_said: dict[str, re.Pattern[str]]
+    signs: dict[str, re.Pattern[str]]
     acts: dict[str, re.Pattern[str]]
     runs: dict[str, re.Pattern[str]]
     programs: frozenset[str]
     subcommands: frozenset[str]
     branches: re.Pattern[str]
     names: tuple[str, ...]  # of branches
+    lone_acts: frozenset[str]
+    options_of: dict[str, str]
+    ending: re.Pattern[str]  # of a file
     line: re.Pattern[str]  # a command that stands without signs
     name: re.Pattern[str]  # what a call could be known by
     item: re.Pattern[str]  # the same, behind a comma
@@ -66,11 +52,10 @@ class _Words(NamedTuple):
 
 @cache
 def _words() -> _Words:
-    table: dict[str, Any] = read_table("checks.toml")["offers"]
-    texts = {name: one for name, one in table.items() if isinstance(one, str)}
+    table: dict[str, Any] = read_table("offers.toml")
+    texts = {name: one["pattern"] for name, one in table["sign"].items()}
     onto, names = texts["onto"], "|".join(table["branches"])
-    is_word_too = {"make", "go", "find", "fly", "just"}
-    programs = "|".join(map(re.escape, sorted({*table["programs"]} - is_word_too)))
+    programs = "|".join(map(re.escape, sorted({*table["programs"]} - {*table["words_too"]})))
     subcommands, actions = "|".join(table["subcommands"]), "|".join(table["actions"])
     option = r"--?\w[\w-]*"
     with_sub = "|".join(
@@ -79,9 +64,9 @@ def _words() -> _Words:
     word = rf"(?:{option}|(?!(?:{'|'.join(table['ends'])})(?![\w-]))[a-z][a-z0-9:_-]*(?!\w))"
     name = rf"[`\"“«]|(?<![\w/]){option}|(?<![\w-])(?:{programs})(?![\w-])|{_BARE_PATH.pattern}"
     return _Words(
-        {name: re.compile(one, re.I) for name, one in texts.items()},
-        {name: re.compile(one, re.I) for name, one in table["acts"].items()},
-        {name: re.compile(one, re.I) for name, one in table["runs"].items()},
+        _patterns(table["sign"]),
+        _patterns(table["act"]),
+        _patterns(table["run"]),
         frozenset(table["programs"]),
         frozenset(table["subcommands"]),
         re.compile(
@@ -89,6 +74,9 @@ def _words() -> _Words:
             re.I,
         ),
         tuple(table["branches"]),
+        frozenset(table["lone_acts"]),
+        table["options_of"],
+        re.compile(rf"[\w*-]\.(?:{'|'.join(table['endings'])})$"),
         re.compile(
             rf"(?<![A-Za-z0-9_./-])(git\s+(?:{subcommands})(?:\s+{option})?|(?:npx|npm\s+run|"
             rf"pnpm\s+run|yarn\s+run|uv\s+run)\s+[\w:-]+(?:\s+(?:sync|install|update|deploy|publish))?|"
@@ -107,11 +95,17 @@ def _words() -> _Words:
     )
 
 
+def _patterns(entries: dict[str, dict[str, Any]]) -> dict[str, re.Pattern[str]]:
+    return {name: re.compile(one["pattern"], re.I) for name, one in entries.items()}
+
+
 def offer_checks(rule: str) -> tuple[PinCheck, ...]:
     """The checks that a rule means; none where it names nothing that a call could be known by."""
     found: dict[PinCheck, None] = {}
     before = ""
-    for clause in filter(None, (one.strip() for one in _CLAUSE.split(rule[:2_000]) if one)):
+    for clause in filter(
+        None, (one.strip() for one in _words().signs["next_clause"].split(rule[:2_000]) if one)
+    ):
         for check in _offers_of(clause, before):
             found.setdefault(check)
         before = clause
@@ -119,7 +113,7 @@ def offer_checks(rule: str) -> tuple[PinCheck, ...]:
 
 
 def _offers_of(clause: str, before: str) -> Iterator[PinCheck]:
-    said = _words().is_said
+    said = _words().signs
     forbids = said["forbids"].search(clause)
     asks = said["asks"].search(clause)
     must = said["before"].search(clause)
@@ -128,7 +122,9 @@ def _offers_of(clause: str, before: str) -> Iterator[PinCheck]:
         if found:
             yield from found
             return
-    instead = said["instead"].search(clause)
+        if forbids and must.start() > forbids.end() and not asks:
+            return  # forbidden for a time
+    instead = None if said["unless"].search(clause) else said["instead"].search(clause)
     verdict = "ask" if asks else "deny"
     if forbids and not asks and (lacking := said["lacking"].search(clause, forbids.end())):
         yield from _without(clause[forbids.end() : lacking.start()], clause[lacking.end() :])
@@ -143,7 +139,7 @@ def _offers_of(clause: str, before: str) -> Iterator[PinCheck]:
         text = clause[instead.end() :] if is_behind else clause[: instead.start()]
         text = _until_next_thought(text)
         yield from _commands(text, verdict, needs_verb=False)
-    elif found_not := said["not_but"].search(clause):
+    elif (found_not := said["not_but"].search(clause)) and not said["unless"].search(clause):
         is_behind = not found_not[0].startswith(("ではなく", "말고", "아니라"))
         text = clause[found_not.end() :] if is_behind else clause[: found_not.start()]
         text = _until_next_thought(text)
@@ -154,7 +150,7 @@ def _offers_of(clause: str, before: str) -> Iterator[PinCheck]:
 
 
 def _musts(clause: str, must: re.Match[str], *, is_forbidden: bool) -> Iterator[PinCheck]:
-    said = _words().is_said
+    said = _words().signs
     behind, ahead = clause[must.end() :], clause[: must.start()]
     if not said["must_pass"].search(clause):
         return
@@ -165,7 +161,7 @@ def _musts(clause: str, must: re.Match[str], *, is_forbidden: bool) -> Iterator[
     elif _UNSPACED.search(clause):
         acts, texts = list(_acts_in(ahead)), [behind]
     else:
-        head = _AFTER_ACT.split(behind, maxsplit=1)
+        head = said["after_act"].split(behind, maxsplit=1)
         acts, texts = list(_acts_in(head[0])), [ahead, *head[1:]]
     for act in acts[:1]:
         for run in _runs_in(texts):
@@ -204,13 +200,13 @@ def _acts_in(text: str) -> Iterator[str]:
 
 
 def _forbidden(clause: str, start: int, before: str, verdict: str) -> Iterator[PinCheck]:
-    said, text = _words().is_said, clause[start:]
+    said, text = _words().signs, clause[start:]
     if said["outside"].search(text) or (said["unless"].search(text) and verdict == "deny"):
         return
     whole = text if re.search(r"\w", text) else clause  # some languages forbid at the end
     if not re.search(r"[a-z]{3}", text):
         whole = clause
-    is_passive = said["off_limits"].search(clause) or _PASSIVE.search(clause[:start])
+    is_passive = said["off_limits"].search(clause) or said["passive"].search(clause[:start])
     whole = clause if is_passive else _until_next_thought(whole)
     is_of_branches = re.search(r"\bbranch(?:es)?\b", whole) and _acts(whole)
     paths = [] if is_of_branches else list(_paths_in(whole))
@@ -222,6 +218,10 @@ def _forbidden(clause: str, start: int, before: str, verdict: str) -> Iterator[P
     if paths and (does_edit or does_read):
         tools = (*(("Read",) if does_read else ()), *(("Write", "Edit") if does_edit else ()))
         yield from (PinCheck(verdict, tools, path) for path in paths)
+        if said["runs_it"].search(whole):  # `never edit .git/config or run git config`
+            others = [span for span in _spans(whole) if not _is_path(span)]
+            text = "run " + " ".join(f"`{span}`" for span in others)
+            yield from _commands(text, verdict, needs_verb=True)
         return
     if paths and said["stages"].search(whole):
         yield from (PinCheck(verdict, ("Bash",), f"git add {path}") for path in paths)
@@ -261,36 +261,32 @@ def _forbidden_acts(clause: str, start: int, verdict: str) -> Iterator[PinCheck]
     if re.search(r"\bbranch(?:es)?\b", text):
         branches += [span for span in _spans(text) if re.fullmatch(r"[\w*-]+/[\w*/-]+", span)]
     acts = _acts(text)
-    if not branches and said.is_said["onto_it"].search(
-        text
-    ):  # `main is protected, never push to it`
+    if not branches and said.signs["onto_it"].search(text):  # `main is protected, …`
         branches = [one for one in said.names if re.search(rf"\b{one}\b", clause[:start])]
         acts = acts if branches else []
     for act, found in acts:
-        is_lone = act in ("git rebase", "git reset", "git clean", "git stash", "gh pr create")
-        if is_lone and len(acts) < 2:
+        is_unnamed = not branches and said.signs["some_branch"].search(text)
+        if (act in said.lone_acts and len(acts) < 2) or (is_unnamed and "--" not in act):
             continue
         if _is_english(clause) and not _stands_first(text, found, acts):
             continue
         targets = [name for name in dict.fromkeys(branches) if act.startswith("git ")]
-        for more in options or targets or [""]:
-            yield PinCheck(verdict, ("Bash",), f"{act} {more}".strip())
+        for option, target in product(options or [""], targets or [""]):
+            yield PinCheck(verdict, ("Bash",), " ".join(filter(None, (act, option, target))))
     yield from _deleted_branches(text, verdict)
 
 
 def _deleted_branches(text: str, verdict: str) -> Iterator[PinCheck]:
     """Checks for branches that are deleted."""
-    if re.search(r"\bdelet\w+\s+(?:\w+\s+)?branch", text, re.I):
+    if _words().signs["deletes_branch"].search(text):
         for glob in ("git branch -D", "git branch -d", "git push --delete"):
             yield PinCheck(verdict, ("Bash",), glob)
 
 
 def _hosts_in(text: str, verdict: str) -> Iterator[PinCheck]:
     """Checks for hosts that are worked on."""
-    host = re.search(
-        r"\b(?:against|on|to|from|hit|gegen|auf|contre|sur|contra|en|su|contro|на|к)\s+", text, re.I
-    )
-    if host and not _acts(text) and _words().is_said["runs_it"].search(text):
+    host = _words().signs["at_host"].search(text)
+    if host and not _acts(text) and _words().signs["runs_it"].search(text):
         bare = _BARE_HOST.match(text, host.end())
         for span in [*([bare[0]] if bare else []), *_spans(text[host.end() :])]:
             if _HOST.fullmatch(span) and not _is_path(span.replace(".", "-")):
@@ -309,27 +305,21 @@ def _acts(text: str) -> list[tuple[str, re.Match[str]]]:
 
 
 def _is_english(clause: str) -> bool:
-    return (
-        re.search(r"\b(?:never|do not|don['’]?t|not|the|without|unless)\b", clause, re.I)
-        is not None
-    )
+    return _words().signs["english"].search(clause) is not None
 
 
 def _stands_first(
     text: str, found: re.Match[str], acts: Sequence[tuple[str, re.Match[str]]]
 ) -> bool:
     """Whether a verb is what is forbidden, and all of it: `never push`, not `never commit keys`."""
-    ahead = text[: found.start()]
+    ahead = _SPAN.sub("", text[: found.start()])
     for _, other in acts:
         ahead = ahead.replace(other[0], " ")
-    ahead = re.sub(
-        r"\b(?:automatically|directly|ever|and|or|create|make|git|run|delete|clean|reset|stash"
-        r"|rebase|any|auto|proactively|just|NEVER|never|branches|worktrees|force|new|a)\b|[-,*\s]",
-        "",
-        ahead,
-        flags=re.I,
+    ahead = _words().signs["fillers"].sub("", ahead)
+    is_whole = found[0].lower().startswith(("force", "amend"))  # whatever is pushed so
+    return not ahead and (
+        is_whole or _words().signs["ends_act"].match(text, found.end()) is not None
     )
-    return not ahead and _NEXT.match(text, found.end()) is not None
 
 
 # Names
@@ -340,17 +330,17 @@ def _spans(text: str) -> list[str]:
 
 
 def _paths_in(text: str) -> Iterator[str]:
-    words = _words().is_said["folder_words"].pattern
+    words = _words().signs["folder_words"].pattern
     for found in _SPAN.finditer(text):
         span = (found[1] or found[2]).strip().replace("\\", "/")
         if _is_path(span):
-            yield span.removeprefix("./")
+            yield _AT_ROOT.sub("", span)
         elif re.fullmatch(r"[\w.-]+", span) and re.match(rf"\s+{words}\b", text[found.end() :]):
             yield f"{span}/"
     bare = _SPAN.sub(lambda found: " " * len(found[0]), text)
     for found in _BARE_PATH.finditer(bare):
         yield found[0].removeprefix("./")
-    for found in _words().is_said["named_folder"].finditer(bare):
+    for found in _words().signs["named_folder"].finditer(bare):
         name = next(filter(None, found.groups()))
         if not _BARE_PATH.search(name):
             yield f"{name}/"
@@ -359,7 +349,9 @@ def _paths_in(text: str) -> Iterator[str]:
 def _is_path(span: str) -> bool:
     if not _PATH.fullmatch(span) or not re.search(r"\w", span) or span.endswith("()"):
         return False
-    looks = "/" in span or span.startswith((".", "~", "*")) or _ENDING.search(span) is not None
+    looks = (
+        "/" in span or span.startswith((".", "~", "*")) or _words().ending.search(span) is not None
+    )
     return looks and not _OPTION.fullmatch(span)
 
 
@@ -372,17 +364,24 @@ def _commands(text: str, verdict: str, *, needs_verb: bool) -> Iterator[PinCheck
     """Checks for the commands that a text names, in signs or without."""
     said = _words()
     is_run = re.search(r"\b(?:run|execute|invoke)\b", text, re.I) is not None
+    run = [found[1] for found in re.finditer(r"\brun\s+`([\w-]+)`", text, re.I)]
     globs: dict[str, None] = {}
     for span in _spans(text):
         first = span.partition(" ")[0]
         if first in said.subcommands - said.programs and span != first:
             globs[f"git {span}"] = None
-        elif span in _OPTIONS_OF and not _acts(_SPAN.sub(" ", text)):
-            globs[f"{_OPTIONS_OF[span]} {span}"] = None
-        elif _is_command(span, is_run=is_run) and not _is_path(span) and "<" not in span:
+        elif span in said.options_of and not _acts(_SPAN.sub(" ", text)):
+            globs[f"{said.options_of[span]} {span}"] = None
+        elif is_run and re.fullmatch(r"\w+(?::\w+)+", span):  # a script, whoever runs it
+            globs[f"* {span}"] = None
+        elif (
+            (_is_command(span, is_run=is_run) or span in run)
+            and not _is_path(span)
+            and "<" not in span
+        ):
             globs[span] = None
     bare = re.sub(r"(?<=\w)/(?=\w)", " or ", _SPAN.sub(" ", text))
-    is_meant = not needs_verb or said.is_said["runs_it"].search(text) or re.match(r"\s*git\s", bare)
+    is_meant = not needs_verb or said.signs["runs_it"].search(text) or re.match(r"\s*git\s", bare)
     if is_meant or re.search(r"\bgit\s+(?:commit|push)", bare):
         for found in said.line.finditer(bare):
             glob = re.sub(r"\s+", " ", found[1])

@@ -11,13 +11,15 @@ from typing import Any, cast
 from mcp_compaction.checks.judge import Deed, is_green
 
 _MOST_READ = 2**22  # bytes
+_WORDS = ("text", "content", "output", "stdout", "functionResponse", "response")
 
 
 def deeds_in(path: str) -> Iterator[Deed]:
-    """The calls in a transcript of Claude Code or Codex; none where it cannot be read."""
+    """The calls in a transcript of Claude Code, Codex or Gemini CLI; none where it cannot be
+    read."""
     results: dict[str, tuple[bool | None, str]] = {}
     for line in _lines_from_end(path):
-        if b"tool_" not in line and b"_call" not in line:
+        if b"tool_" not in line and b"_call" not in line and b"toolCalls" not in line:
             continue
         try:
             told: Any = json.loads(line)
@@ -42,6 +44,9 @@ def _read(told: dict[str, Any], results: dict[str, tuple[bool | None, str]]) -> 
     payload: Any = told.get("payload")
     if isinstance(payload, dict):
         yield from _read_item(cast("dict[str, Any]", payload), results)
+        return
+    if isinstance(told.get("toolCalls"), list):
+        yield from _read_calls(cast("list[Any]", told["toolCalls"]))
         return
     message: Any = told.get("message")
     content: Any = cast("dict[str, Any]", message).get("content") if message else None
@@ -81,6 +86,14 @@ def _read_item(item: dict[str, Any], results: dict[str, tuple[bool | None, str]]
             return
 
 
+def _read_calls(calls: list[Any]) -> Iterator[Deed]:
+    """The calls of one message of Gemini CLI, each with its result."""
+    for told in (cast("dict[str, Any]", one) for one in reversed(calls) if isinstance(one, dict)):
+        if isinstance(told.get("args"), dict):
+            failed = told.get("status") != "success"
+            yield _deed(str(told.get("name")), told["args"], (failed, text_of(told.get("result"))))
+
+
 def _deed(tool: str, given: dict[str, Any], result: tuple[bool | None, str] | None) -> Deed:
     return Deed(tool, given, None if result is None else is_green(*result))
 
@@ -93,5 +106,5 @@ def text_of(value: Any) -> str:
         return "\n".join(map(text_of, cast("list[Any]", value)))
     if isinstance(value, dict):
         parts = cast("dict[str, Any]", value)
-        return "\n".join(text_of(parts.get(key)) for key in ("text", "content", "output", "stdout"))
+        return "\n".join(text_of(parts[key]) for key in _WORDS if key in parts)
     return ""

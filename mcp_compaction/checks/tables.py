@@ -29,7 +29,9 @@ def tables() -> Tables:
     """Both tables as one."""
     tools, checks = read_table("tools.toml"), read_table("checks.toml")
     kinds = {name: kind["kind"] for kind in tools["tool"] for name in kind["names"]}
-    kinds |= dict.fromkeys(checks["fetches"], "fetch")
+    others = {"fetches": "fetch", "lines": "run", "shows": "read", "moves": "edit"}
+    for name, kind in others.items():
+        kinds |= dict.fromkeys(checks[name], kind)
     return Tables(
         kinds,
         {one["name"]: one for one in tools["command"]},

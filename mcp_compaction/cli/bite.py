@@ -1,7 +1,8 @@
 """The hidden command `hook HOST PreToolUse`: what pins say of a call before a tool runs.
 
 Standard library alone, and as little of it as can be: a host waits for it at every call. It always
-ends with 0. What fails is noted once for `doctor` to count, and the call goes on.
+ends with 0. Where something fails the call goes on: that is said once in a chat, and counted by
+`doctor`.
 """
 
 from __future__ import annotations
@@ -12,10 +13,10 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from threading import Timer
-from typing import Any, NoReturn, TextIO, cast
+from typing import Any, NoReturn, TextIO
 
 from mcp_compaction.cli.console.repositories import leave_out_repository
-from mcp_compaction.hosts.trouble import note_trouble, user_folder
+from mcp_compaction.hosts.trouble import note_trouble, read_trouble, user_folder
 
 _MOST_SECONDS = 2.0
 _MOST_CHARS = 2**24
@@ -36,44 +37,62 @@ def run(argv: Sequence[str], stdout: TextIO, stdin: TextIO, environ: Mapping[str
         return 0
     from mcp_compaction.checks.biting import bite  # not before: mostly there are none
 
-    end = Timer(_MOST_SECONDS, _give_up, (host, event, environ))
+    told: dict[str, Any] = {}
+    wish = environ.get("MCP_COMPACTION_CHECKS_FAIL") or settings.get("checks_fail") or ""
+
+    def fail(why: str, *, ends: bool = False) -> None:
+        try:
+            stdout.write(_answer_failure(host, event, why, told, environ, str(wish)))
+            stdout.flush()
+        finally:
+            if ends:
+                os._exit(0)
+
+    end = Timer(_MOST_SECONDS, fail, ("it took too long",), {"ends": True})
     end.daemon = True
     end.start()
     try:
-        told: Any = json.loads(stdin.read(_MOST_CHARS))
-        answer = bite(
-            host, cast("dict[str, Any]", told), home, environ.get("CLAUDE_PROJECT_DIR", "")
-        )
+        told |= json.loads(stdin.read(_MOST_CHARS))
+        way = "plugin" if environ.get("CLAUDE_PLUGIN_ROOT") else ""
+        answer = bite(host, told, home, environ.get("CLAUDE_PROJECT_DIR", ""), way)
     except Exception as error:  # noqa: BLE001  # a hook never stops its host
-        answer = _answer_failure(host, error, environ, settings)
-        note_trouble(environ, host, event, f"a call was not checked: {error!r}")
-    end.cancel()
-    if answer:
-        stdout.write(f"{answer}\n")
+        end.cancel()
+        fail(str(error) or repr(error))
+    else:
+        end.cancel()
+        stdout.write(f"{answer}\n" if answer else "")
         stdout.flush()
     return 0
 
 
 def _answer_failure(
-    host: str, error: Exception, environ: Mapping[str, str], settings: Mapping[str, Any]
+    host: str,
+    event: str,
+    why: str,
+    told: Mapping[str, Any],
+    environ: Mapping[str, str],
+    wish: str,
 ) -> str:
-    """The call goes on, unless the user wants to be asked where the checks cannot be read."""
+    """The call goes on, unless the user wants to be asked; it is noted, and said once in a chat."""
     from mcp_compaction.checks.biting import SHAPES
-    from mcp_compaction.checks.file import UnreadableRulesError
 
-    wish = environ.get("MCP_COMPACTION_CHECKS_FAIL") or settings.get("checks_fail")
-    if wish != "ask" or not isinstance(error, UnreadableRulesError):
-        return ""
     shape = SHAPES[host]
-    text = f"The checks of your pins cannot be read: {error}. mcp-compaction doctor says more."
-    return json.dumps(shape.answer(shape.event, "ask" if shape.asks else "deny", text))
-
-
-def _give_up(host: str, event: str, environ: Mapping[str, str]) -> None:
-    try:
-        note_trouble(environ, host, event, "a call was not checked: it took too long")
-    finally:
-        os._exit(0)
+    is_asked = wish == "ask"
+    is_behind = shape.reminds_at and told.get("hook_event_name") == shape.reminds_at
+    if shape.reminds_at and bool(is_behind) == is_asked:
+        return ""  # that is for its other event
+    what = f"a call of chat {told.get('session_id')} was not checked"
+    is_said = any(one.what.startswith(what) for one in read_trouble(environ))
+    note_trouble(environ, host, event, f"{what}: {why}")
+    text = f"The checks of pins cannot be read: {why}."
+    if is_asked:
+        verdict = "ask" if shape.asks else "deny"
+    elif is_said:
+        return ""
+    else:
+        verdict = "remind"
+        text += " Calls go on unchecked until that is mended; tell the user."
+    return json.dumps(shape.answer(shape.event, verdict, text)) + "\n"
 
 
 def _read_settings(environ: Mapping[str, str]) -> dict[str, Any]:

@@ -19,6 +19,7 @@ from mcp_compaction.cli.console.screen import Screen
 from mcp_compaction.hosts.hook_runs import HOOK_SECONDS, RunNotes, seconds_allowed
 from mcp_compaction.hosts.trouble import note_trouble
 from mcp_compaction.projects import git_top_of
+from mcp_compaction.settings_file import TOKEN
 from mcp_compaction.store.connect import default_home
 from mcp_compaction.store.pin_lines import read_pin_lines
 
@@ -28,7 +29,7 @@ _USUAL_AGE = 0.1  # seconds
 _MOST_SECONDS_APART = 60.0
 _MOST_CHARS = 2**22
 _MOST_ANSWER = 9500  # characters that a host takes whole
-_HARMLESS = frozenset({"MCP_COMPACTION_HOME", "MCP_COMPACTION_DEBUG", HOOK_SECONDS})
+_HARMLESS = frozenset({"MCP_COMPACTION_HOME", "MCP_COMPACTION_DEBUG", HOOK_SECONDS, TOKEN})
 _MOST_READ = 2**23  # bytes, more than a window holds
 _COMPACTED = b"<state_snapshot>"  # begins what Gemini CLI writes in place of what it leaves out
 _STARTS = ("SessionStart", "BeforeAgent")

@@ -15,6 +15,9 @@ Moment = Literal[
 Part = Literal["", "pins", "records"]
 
 TOOL: Final = "host_event"
+CHECKED: Final = "PreToolUse"
+"""What the command `hook` calls every event at which a call is checked, whatever its host does."""
+
 _COMMON_INPUT: Final = ("session_id", "transcript_path", "cwd")
 
 

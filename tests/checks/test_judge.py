@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -92,6 +93,80 @@ def test_what_is_excepted_passes() -> None:
     assert verdicts(check, "Edit", {"file_path": "/p/migrations/drafts/1.sql"}) == []
 
 
+@pytest.mark.parametrize(
+    ("check", "line"),
+    [
+        ("deny Bash: git push", "sh < push.sh"),
+        ("deny Bash: git push main", "git push origin @"),
+        ("deny Bash: git push main", "git push origin $(git branch --show-current)"),
+        ("deny Bash: git commit --no-verify", "git commit -m x --no-veri"),
+        ("deny Bash: git push --force*", "git push --forc"),
+        ("deny Bash: npm", "corepack npm install"),
+        ("deny Edit: m/**", "find m -name '*.sql' -delete"),
+        ("deny Edit: m/**", "find m -type f -exec sed -i s/a/b/ {} +"),
+        ("deny Edit: m/**", "curl -o m/a.sql http://x"),
+        ("deny Edit: m/**", "tar xf a.tar -C m"),
+        ("deny Read: .env", "cat < .env"),
+        ("deny Read: .env", "diff .env /dev/null"),
+        ("ask Read: .env", "python3 -c 'print(open(\".env\").read())'"),
+    ],
+)
+def test_what_an_adversary_tried_is_held(check: str, line: str, tmp_path: Path) -> None:
+    (tmp_path / ".git").mkdir()
+    (tmp_path / ".git/HEAD").write_text("ref: refs/heads/main\n")
+    (tmp_path / "push.sh").write_text("git push origin main\n")
+    rules = [Rule(1, "x", (parse_check(check),), project=str(tmp_path))]
+    call = Call("Bash", {"command": line}, str(tmp_path), str(tmp_path))
+    assert [held.verdict for held in judge(call, rules)] == [check.partition(" ")[0]]
+
+
+@pytest.mark.parametrize(
+    ("check", "tool", "given"),
+    [
+        ("deny Bash: git push", "Monitor", {"command": "git push"}),
+        ("deny Bash: git push", "write_stdin", {"chars": "git push\n"}),
+        ("deny Read: .env", "Grep", {"pattern": "KEY", "path": ".env"}),
+        ("deny Read: .env", "read_many_files", {"include": ["a", ".env"]}),
+        ("deny Edit: m/**", "mcp__files__move_file", {"source": "m/a", "destination": "b"}),
+        ("deny WebFetch: evil.com", "WebFetch", {"url": "https://a.EVIL.com./x"}),
+    ],
+)
+def test_other_tools_that_do_the_same_are_held(
+    check: str, tool: str, given: Mapping[str, object]
+) -> None:
+    assert verdicts(check, tool, given) == ["deny"]
+
+
+@pytest.mark.parametrize(
+    "line", ["pytest --version", "pytest -h", "pytest --collect-only", "echo pytest", "pytest &"]
+)
+def test_what_runs_no_tests_is_no_run_of_them(line: str) -> None:
+    check = "must tests before Bash: git commit"
+    assert verdicts(check, "Bash", dict(COMMIT), EDIT, Deed("Bash", {"command": line}, True))
+    waits = Deed("Bash", {"command": "pytest", "run_in_background": True}, True)
+    assert verdicts(check, "Bash", dict(COMMIT), EDIT, waits)
+    for hidden in ("pytest || true && git commit", "pytest | cat && git commit"):
+        assert verdicts(check, "Bash", {"command": hidden}, EDIT)
+
+
+@pytest.mark.parametrize(
+    ("check", "line"),
+    [
+        ("deny Write: m/** unless m/drafts/**", "touch m/drafts/1.sql; rm m/1.sql"),
+        ("deny Write: m/** unless m/drafts/**", "cp m/drafts/1.sql m/1.sql"),
+        ("deny Bash: git push unless git push staging", "git push a staging; git push a main"),
+    ],
+)
+def test_what_is_excepted_lets_nothing_else_of_its_line_pass(check: str, line: str) -> None:
+    assert verdicts(check, "Bash", {"command": line}) == ["deny"]
+
+
+def test_several_things_may_be_excepted() -> None:
+    check = "deny Bash: git push unless git push staging | git push --dry-run"
+    assert verdicts(check, "Bash", {"command": "git push a staging; git push --dry-run"}) == []
+    assert verdicts("deny WebFetch: * unless *.local", "WebFetch", {"url": "http://a.local"}) == []
+
+
 def test_a_path_is_resolved_before_it_is_matched(tmp_path: Path) -> None:
     (tmp_path / "secret").mkdir()
     (tmp_path / "link").symlink_to(tmp_path / "secret")
@@ -142,6 +217,24 @@ def test_what_must_run_has_to_be_green_since_the_last_change(
     assert verdicts("must tests before Bash: git commit", "Bash", dict(COMMIT), *deeds) == held
 
 
+@pytest.mark.parametrize(
+    ("change", "held"),
+    [
+        (Deed("Edit", {"file_path": "/p/README.md"}), []),
+        (Deed("Write", {"file_path": "docs/how.html"}), []),
+        (Deed("Bash", {"command": "sed -i s/a/b/ CHANGELOG.md"}), []),
+        (Deed("Bash", {"command": "sed -i s/a/b/ CHANGELOG.md a.py"}), ["ask"]),
+        (Deed("Write", {}), ["ask"]),
+    ],
+)
+def test_a_change_of_documents_alone_needs_no_tests(change: Deed, held: list[str]) -> None:
+    check = "must tests before Bash: git commit"
+    assert verdicts(check, "Bash", dict(COMMIT), EDIT, GREEN, change) == held
+    # What else looks at documents, only the user knows.
+    strict = 'must "pytest" before Bash: git commit'
+    assert verdicts(strict, "Bash", dict(COMMIT), EDIT, GREEN, change) == ["ask"]
+
+
 def test_what_must_run_may_stand_in_the_same_line() -> None:
     check = "must tests before Bash: git commit"
     assert verdicts(check, "Bash", {"command": "pytest && git commit -m x"}, EDIT) == []
@@ -160,6 +253,14 @@ def test_the_record_of_a_host_is_read_from_its_end(tmp_path: Path) -> None:
     told = [{"payload": call}, {"payload": output}]
     codex.write_text("".join(json.dumps(line) + "\n" for line in told))
 
+    gemini = tmp_path / "gemini.jsonl"
+    made = {"id": "c", "name": "run_shell_command", "args": {"command": "pytest"}}
+    part = {"functionResponse": {"response": {"output": "Output: 1\nExit Code: 1"}}}
+    done = {**made, "status": "success", "result": [part]}
+    answers = [{"type": "gemini", "toolCalls": [one]} for one in (made, done)]
+    gemini.write_text("".join(json.dumps(line) + "\n" for line in answers))
+
+    assert next(deeds_in(str(gemini))) == Deed("run_shell_command", {"command": "pytest"}, False)
     assert list(deeds_in(str(claude))) == [Deed("Bash", {"command": "pytest"}, True)]
     assert list(deeds_in(str(codex))) == [Deed("shell", {"command": ["pytest"]}, False)]
     assert list(deeds_in(str(tmp_path / "none"))) == []
@@ -197,6 +298,19 @@ def test_an_ask_is_a_deny_that_names_the_way_where_a_host_cannot_ask(tmp_path: P
     assert json.loads(bite("opencode", told("git push"), tmp_path))["verdict"] == "deny"
 
 
+def test_gemini_reads_a_denial_before_a_call_and_a_reminder_behind_it(tmp_path: Path) -> None:
+    write_rules(tmp_path, [rule("remind Bash: git *"), rule("ask Bash: git push", pin=3)])
+    before, after = (
+        {**told("git push"), "tool_name": "run_shell_command", "hook_event_name": event}
+        for event in ("BeforeTool", "AfterTool")
+    )
+    denied = json.loads(bite("gemini", before, tmp_path))
+    assert (denied["decision"], "p3 --once" in denied["reason"]) == ("deny", True)
+    reminded = json.loads(bite("gemini", after, tmp_path))["hookSpecificOutput"]
+    assert reminded["additionalContext"].startswith("pin p2, by user: Never — é “so”\n")
+    assert [note.verdict for note in read_held(tmp_path)] == ["ask", "remind"]
+
+
 def test_a_pin_is_lifted_for_one_call(tmp_path: Path) -> None:
     write_rules(tmp_path, [rule("deny Bash: git push")])
     allow_once(tmp_path, 2)
@@ -232,3 +346,22 @@ def test_the_file_is_the_users_alone_and_goes_with_the_last_check(tmp_path: Path
         read_rules(tmp_path)
     write_rules(tmp_path, [])
     assert not rules_path(tmp_path).exists()
+
+
+ROW = re.compile(r"\| `(?P<check>[^`]+)` \| `(?P<holds>[^`]+)` \| `(?P<passes>[^`]+)` \|")
+PAGE = Path(__file__).parents[2].joinpath("docs/checks.md").read_text(encoding="utf-8")
+DOCUMENTED = list(ROW.finditer(PAGE))
+
+
+def test_the_page_on_checks_says_what_a_stopped_agent_reads(tmp_path: Path) -> None:
+    assert len(DOCUMENTED) > 5
+    write_rules(tmp_path, [rule("deny Bash: git push main", text="Don't push to main.")])
+    said = answer("codex", tmp_path, "git push origin main")["permissionDecisionReason"]
+    assert f"```text\n{said}\n```" in PAGE
+
+
+@pytest.mark.parametrize("row", DOCUMENTED, ids=lambda row: row["check"])
+def test_the_examples_of_the_page_on_checks_are_so(row: re.Match[str]) -> None:
+    check = row["check"].replace("\\|", "|")
+    assert verdicts(check, "Bash", {"command": row["holds"]})
+    assert not verdicts(check, "Bash", {"command": row["passes"]})

@@ -1,18 +1,21 @@
 """Checks that are offered for the rules of others hold what these mean, and let the rest pass.
 
-`rules.tsv`, and `later_rules.tsv`, which was found once the first was read well: a rule as a public
-CLAUDE.md or AGENTS.md states it, the calls that it means, and calls that it does not mean; nothing
-where it names no thing that a call could be known by.
+`rules.tsv`, and `later_rules.tsv`, found in lots once those before were read well: a rule as a
+public CLAUDE.md or AGENTS.md states it, the calls that it means, and calls that it does not mean;
+nothing where it names no thing that a call could be known by.
 """
 
+import re
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from mcp_compaction.checks.judge import Rule, judge
 from mcp_compaction.checks.match import Call
 from mcp_compaction.checks.offer import offer_checks
+from mcp_compaction.shell import read_table
 
 RULES = [
     line
@@ -40,6 +43,23 @@ def outcome(line: str, folder: Path) -> str:
     is_right = bool(means) and all(is_held(rule, one, folder) for one in means)
     is_wide = any(is_held(rule, one, folder) for one in passed.split(";") if one)
     return "right" if is_right and not is_wide else "wrong"
+
+
+TABLE: dict[str, Any] = read_table("offers.toml")
+
+
+@pytest.mark.parametrize(
+    ("kind", "name"), [(k, n) for k in ("sign", "act", "run") for n in TABLE[k]]
+)
+def test_each_sign_is_seen_in_its_examples_and_in_no_near_miss(kind: str, name: str) -> None:
+    entry: dict[str, Any] = TABLE[kind][name]
+    yes: list[str] = entry["yes"]
+    no: list[str] = entry.get("no", [])
+    pattern = re.compile(entry["pattern"], re.I)
+    is_seen = pattern.match if name == "ends_act" else pattern.search
+    assert yes
+    assert all(is_seen(text) for text in yes)
+    assert not any(is_seen(text) for text in no)
 
 
 def test_four_of_five_rules_that_name_a_thing_are_offered_the_right_check(tmp_path: Path) -> None:

@@ -3,13 +3,24 @@
 from __future__ import annotations
 
 import json
+import os
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import replace
+from io import StringIO
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from mcp_compaction.checks.file import note_held, read_rules
+from mcp_compaction.checks.file import note_held, read_held, read_rules
 from mcp_compaction.checks.judge import judge
 from mcp_compaction.checks.match import Call
+from mcp_compaction.cli import bite
+from mcp_compaction.hosts.trouble import read_trouble
 from tests.cli.conftest import Shell
 
 RULE = "Don't push to main."
@@ -93,6 +104,108 @@ def test_doctor_says_which_checks_are_in_force_and_which_hosts_cannot_hold(pinne
     assert "Cursor" in out.partition("cannot hold a call")[0].rpartition("checks hold in")[2]
     (pinned.home / "checks/rules.json").write_text("{")
     assert "the checks of pins cannot be read" in pinned("doctor", "--no-server").out
+
+
+def ask_hook(shell: Shell, host: str, chat: str = "s1", **more: str) -> dict[str, Any]:
+    """What the command of a host's hook answers to a push."""
+    project = str(shell.folder / "project")
+    given = {"cwd": project, "session_id": chat, "tool_name": "Bash", **more}
+    told = json.dumps({**given, "tool_input": {"command": PUSH}, "tool_use_id": "c9"})
+    out = StringIO()
+    argv = [host, "PreToolUse", "--home", str(shell.home)]
+    assert bite.run(argv, out, StringIO(told), shell.environ) == 0
+    return json.loads(out.getvalue() or "{}")
+
+
+def test_where_the_checks_cannot_be_read_the_call_goes_on_and_that_is_said_once_in_a_chat(
+    pinned: Shell,
+) -> None:
+    pinned.as_user().done("pins", "check", "p1", "--accept")
+    (pinned.home / "checks/rules.json").write_text("{")
+    for host, more in (("codex", {}), ("gemini", {"hook_event_name": "AfterTool"})):
+        said = ask_hook(pinned, host, host, **more)["hookSpecificOutput"]
+        assert "Calls go on unchecked until that is mended" in said["additionalContext"]
+        assert "permissionDecision" not in said
+        assert ask_hook(pinned, host, host, **more) == {}
+    counted = [one.what for one in read_trouble(pinned.environ)]
+    assert len([what for what in counted if "was not checked: Expecting" in what]) == 4
+
+
+def test_who_wants_to_be_asked_is_asked_each_time_the_checks_cannot_be_read(pinned: Shell) -> None:
+    pinned.as_user().done("pins", "check", "p1", "--accept")
+    (pinned.home / "checks/rules.json").write_text("{")
+    shell = replace(pinned, extra=(("MCP_COMPACTION_CHECKS_FAIL", "ask"),))
+    for _ in range(2):
+        said = ask_hook(shell, "claude-code")["hookSpecificOutput"]
+        assert said["permissionDecision"] == "ask"
+    assert ask_hook(shell, "gemini", hook_event_name="BeforeTool")["decision"] == "deny"
+
+
+@pytest.mark.parametrize("state", ["locked", "unreadable"])
+def test_checks_hold_whatever_the_store_is_in(pinned: Shell, state: str) -> None:
+    pinned.as_user().done("pins", "check", "p1", "--accept")
+    store = pinned.home / "store.db"
+    with closing(sqlite3.connect(store, isolation_level=None)) as other:
+        if state == "locked":
+            other.execute("BEGIN EXCLUSIVE")
+        else:
+            store.write_bytes(b"no store")
+        said = ask_hook(pinned, "claude-code")["hookSpecificOutput"]
+    assert said["permissionDecision"] == "deny"
+
+
+def test_two_hooks_that_are_told_of_one_call_give_one_answer(pinned: Shell) -> None:
+    user = pinned.as_user()
+    user.done("pins", "check", "p1", "--accept")
+    plugged = replace(pinned, extra=(("CLAUDE_PLUGIN_ROOT", "/plugin"),))
+    user.done("pins", "check", "p1", "--once")
+    assert (ask_hook(pinned, "claude-code"), ask_hook(plugged, "claude-code")) == ({}, {})
+    for shell in (pinned, plugged):  # another call by the same id, as some models number them
+        said = ask_hook(shell, "claude-code")["hookSpecificOutput"]
+        assert said["permissionDecision"] == "deny"
+    assert [note.verdict for note in read_held(pinned.home)] == ["allowed", "deny"]
+
+
+def hook_commands(shell: Shell) -> Iterator[str]:
+    """The commands that Claude Code is told to run before a tool: those of `install`, and of the
+    plugin alone."""
+    shell.done("install", "claude-code")
+    settings = shell.folder / ".claude/settings.json"
+    files = [settings, *shell.home.rglob("hooks.json")]
+    for path in files:
+        (group,) = json.loads(path.read_text("utf-8"))["hooks"]["PreToolUse"]
+        yield group["hooks"][0]["command"]
+    settings.unlink()
+
+
+def test_variables_that_come_with_a_repository_do_not_silence_checks(pinned: Shell) -> None:
+    pinned.as_user().done("pins", "check", "p1", "--accept")
+    project = pinned.folder / "project"
+    data = pinned.folder / ".local/share"
+    data.mkdir(parents=True)
+    commands = list(hook_commands(pinned))
+    pinned.home.rename(data / "mcp-compaction")  # the default, which no setting names
+    pinned.home.symlink_to(data / "mcp-compaction")
+    moved = {"XDG_DATA_HOME": str(project), "XDG_CONFIG_HOME": str(project)}
+    moved |= {"MCP_COMPACTION_HOME": str(project), "CLAUDE_CONFIG_DIR": str(project)}
+    (project / ".claude").mkdir(parents=True)
+    (project / ".claude/settings.json").write_text(json.dumps({"env": moved}))
+    (project / "settings.json").write_text('"hook claude-code PreToolUse"')
+    given = {"cwd": str(project), "session_id": "s1", "tool_name": "Bash"}
+    told = json.dumps({**given, "tool_input": {"command": PUSH}})
+    environ = {**moved, "HOME": str(pinned.folder), "CLAUDE_PROJECT_DIR": str(project)}
+    environ["PATH"] = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    assert len(commands) == 2
+    for command in commands:
+        ran = subprocess.run(
+            ["sh", "-c", command],
+            input=told,
+            env=environ,
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        assert '"deny"' in ran.stdout, command
 
 
 def test_held_calls_of_a_chat_that_a_host_names_are_noted(pinned: Shell) -> None:

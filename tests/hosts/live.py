@@ -25,6 +25,7 @@ from mcp_compaction.settings import load_settings
 from mcp_compaction.wiring import open_compactor
 from tests.hosts.scripted_model import ScriptedModel
 from tests.hosts.terminal import Terminal
+from tests.hosts.tmux import Tmux
 
 PROGRAM = str(Path(sys.executable).with_name("mcp-compaction"))
 _BINARIES = {
@@ -136,6 +137,39 @@ class ClaudeCode(_Host):
         if not self.has_module:
             self._switch_plugin_off()
         return self._talk(command, self.environ, turns)
+
+    def plug_in(self) -> list[str]:
+        """Plug us in as a user does; the command that runs the host."""
+        self.project.mkdir(parents=True, exist_ok=True)
+        install("claude-code", self.environ, self.project)
+        if not self.has_module:
+            self._switch_plugin_off()
+        return [binary_of("claude-code"), "--allowedTools", "Bash"]
+
+    def open(self) -> Terminal:
+        """Start it as a person does who has used it before."""
+        return Terminal(*self._opened())
+
+    def open_in_tmux(self) -> Tmux:
+        """The same, in a terminal whose screen can be looked at."""
+        return Tmux(*self._opened())
+
+    def _opened(self) -> tuple[list[str], Path, dict[str, str]]:
+        command = self.plug_in()
+        home = self.folder / "home"
+        home.mkdir(exist_ok=True)
+        trusted = {"hasTrustDialogAccepted": True, "hasCompletedProjectOnboarding": True}
+        path = home / ".claude.json"
+        known: dict[str, Any] = {
+            **(json.loads(path.read_text("utf-8")) if path.exists() else {}),
+            "hasCompletedOnboarding": True,
+            "theme": "dark",
+            "customApiKeyResponses": {"approved": [self.environ["ANTHROPIC_API_KEY"]]},
+            "projects": {str(self.project): trusted},
+        }
+        path.write_text(json.dumps(known), encoding="utf-8")
+        environ = {**self.environ, "DISABLE_AUTOUPDATER": "1", "LANG": "C.UTF-8"}
+        return command, self.project, environ
 
     def _switch_plugin_off(self) -> None:
         path = self.folder / "home/.claude/settings.json"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 import shutil
 import sqlite3
 from collections.abc import Callable
@@ -17,7 +18,6 @@ from tests.checkers import problems
 from tests.hosts.live import BOUND, PROGRAM, ClaudeCode, binary_of
 from tests.hosts.scripted_model import DROPS_EVERYTHING, ScriptedModel, Step
 from tests.hosts.terminal import Terminal
-from tests.hosts.tmux import Tmux
 
 PLUGIN = Path(__file__).parents[2] / "mcp_compaction/hosts/claude_code/marketplace/mcp-compaction"
 SERVER = "mcp__plugin_mcp-compaction_compaction"
@@ -47,7 +47,7 @@ class ModdedClaude(ClaudeCode):
         return self.folder / "plugin"
 
     def plug_in(self) -> list[str]:
-        """Copy the plugin as an installation does; gives the command that runs the host."""
+        """Copy the plugin as an installation does; the command that runs the host."""
         self.project.mkdir(parents=True, exist_ok=True)
         if not self.plugin.exists():
             shutil.copytree(PLUGIN, self.plugin)
@@ -55,6 +55,10 @@ class ModdedClaude(ClaudeCode):
         server = servers["mcpServers"]["compaction"]
         server |= {"command": self.program[0], "args": [*self.program[1:], *server["args"]]}
         (self.plugin / ".mcp.json").write_text(json.dumps(servers), encoding="utf-8")
+        hooks = (PLUGIN / "hooks/hooks.json").read_text("utf-8")
+        program = json.dumps(shlex.join(self.program))[1:-1]  # as it stands within JSON
+        told = hooks.replace("; mcp-compaction ", f"; {program} ")
+        (self.plugin / "hooks/hooks.json").write_text(told, encoding="utf-8")
         plugins = [*self.others, *([self.plugin] if self.is_plugged_in else [])]
         folders = [word for one in plugins for word in ("--plugin-dir", str(one))]
         command = [binary_of("claude-code"), *folders, "--model", BOUND]
@@ -66,29 +70,6 @@ class ModdedClaude(ClaudeCode):
         command += ["--input-format", "stream-json", "--output-format", "stream-json"]
         command += ["--resume", resume] if resume else []
         return self._talk(command, self.environ, turns)
-
-    def open(self) -> Terminal:
-        """Start it as a person does who has used it before."""
-        return Terminal(*self._opened())
-
-    def open_in_tmux(self) -> Tmux:
-        """The same, in a terminal whose screen can be looked at."""
-        return Tmux(*self._opened())
-
-    def _opened(self) -> tuple[list[str], Path, dict[str, str]]:
-        command = self.plug_in()
-        home = self.folder / "home"
-        home.mkdir(exist_ok=True)
-        trusted = {"hasTrustDialogAccepted": True, "hasCompletedProjectOnboarding": True}
-        known: dict[str, Any] = {
-            "hasCompletedOnboarding": True,
-            "theme": "dark",
-            "customApiKeyResponses": {"approved": [self.environ["ANTHROPIC_API_KEY"]]},
-            "projects": {str(self.project): trusted},
-        }
-        (home / ".claude.json").write_text(json.dumps(known), encoding="utf-8")
-        environ = {**self.environ, "DISABLE_AUTOUPDATER": "1", "LANG": "C.UTF-8"}
-        return command, self.project, environ
 
     def wait_for_server(self) -> Step:
         """Have the agent wait until the server of the plugin is there, in a chat that goes on."""

@@ -12,7 +12,8 @@ import pytest
 
 from mcp_compaction.compactor import HOST_COMPACTED
 from mcp_compaction.hosts.finding import own_transcript, subagents_of
-from mcp_compaction.hosts.transcripts import codex
+from mcp_compaction.hosts.transcripts import claude_code, codex
+from mcp_compaction.model import JsonObject
 from mcp_compaction.ports import SessionKey
 from tests.hosts.given_hosts import SHOP, compactor_in, found_in, make_home, record_all, said_in
 
@@ -218,6 +219,15 @@ async def test_a_parent_is_found_at_any_depth_of_what_codex_tells() -> None:
         line: Any = {"type": "session_meta", "payload": {"id": "t1", **more}}
         chat = codex.chat_of(iter([line]), Path("rollout.jsonl"))
         assert chat.parent == (None if more == {"source": "exec"} else "t0")
+
+
+@pytest.mark.parametrize("place", ["s1/subagents/agent-a1.jsonl", "agent-a1.jsonl"])
+def test_the_chat_that_a_subagent_of_claude_code_serves_is_found_in_both_layouts(
+    place: str,
+) -> None:
+    line: JsonObject = {"type": "user", "isSidechain": True, "agentId": "a1", "sessionId": "s1"}
+    chat = claude_code.chat_of(iter([line]), Path("projects/shop") / place)
+    assert chat.parent_file == Path("projects/shop/s1.jsonl")
 
 
 def test_the_subagents_of_a_codex_chat_are_found_by_the_parents_they_name(tmp_path: Path) -> None:

@@ -10,7 +10,6 @@
 
 const COMPACT_MS = 20000; // the host's own compaction takes as long
 const ASK_MS = 1500;
-const CHECK_MS = 5000;
 const START_MS = 30000; // the host starts its servers beside the first turn
 const APPEND_MS = 300; // rows come several at once
 
@@ -39,7 +38,6 @@ const now = {
   hookPins: '', // that hooks have shown: the transcript may not have it yet
   prompts: -1, // that the chat had when the last one was sent
   isHostCompacting: false,
-  reminders: new Map(), // of pins, by the call whose result they go with
 };
 
 const find = async ($, session) => {
@@ -92,41 +90,6 @@ const ask = async ($, path, body = {}, ms = ASK_MS) => {
   } finally {
     timer.cancel();
   }
-};
-
-/** How our program is started; null where `install` has set a hook that asks for itself. */
-const findProgram = async ($) => {
-  try {
-    const { command, args } = JSON.parse(await $.fs.read(`${$.plugin.root}/.mcp.json`)).mcpServers.compaction;
-    return [command, ...args.slice(0, -1)];
-  } catch {
-    return null;
-  }
-};
-
-/** What pins say of a call, as the hook would: by the server, or by the hook's command where it is not there. */
-const judge = async ($, e) => {
-  const program = await findProgram($);
-  if (!program) return null;
-  const call = { cwd: await $.session.cwd(), tool_name: e.tool, tool_input: e.input, tool_use_id: e.tool_use_id };
-  try {
-    return await ask($, 'check', { call });
-  } catch {
-    const stdin = JSON.stringify({ ...call, session_id: await $.session.id() });
-    const ran = await $.process.run([...program, 'hook', 'claude-code', 'PreToolUse'], { stdin, timeoutMs: CHECK_MS });
-    return ran.stdout ? JSON.parse(ran.stdout).hookSpecificOutput : null;
-  }
-};
-
-/** A result with what a pin reminds of; it stands in the result, since nobody typed it. */
-const remind = (e) => {
-  const [block, ...others] = e.message?.content ?? [];
-  const text = e.door === 'tool-result' && now.reminders.get(block?.tool_use_id);
-  if (!text) return e;
-  now.reminders.delete(block.tool_use_id);
-  const told = typeof block.content === 'string' ? [{ type: 'text', text: block.content }] : (block.content ?? []);
-  const content = [...told, { type: 'text', text }].filter((one) => one.text !== '');
-  return { ...e, message: { ...e.message, content: [{ ...block, content }, ...others] } };
 };
 
 const learn = async ($) => {
@@ -274,7 +237,7 @@ export const register = (on) => {
       now.hookPins += texts.filter((text) => text.includes(PINNED)).join('\n');
     }
     const row = withoutOldPins(e, now.viewOf === (await $.session.id()));
-    const appended = await next(remind(await preview($, row)));
+    const appended = await next(await preview($, row));
     if (!now.hasNews) {
       now.hasNews = true;
       $.clock.after(APPEND_MS, () => {
@@ -316,11 +279,8 @@ export const register = (on) => {
 
   on('tool.check', async ($, e, next) => {
     const verdict = await next(e);
-    if (verdict.decision === 'deny' || e.tool_use_id === undefined) return verdict;
-    const said = await judge($, e).catch(() => null); // the call goes on
-    if (said?.permissionDecision) return { decision: said.permissionDecision, reason: said.permissionDecisionReason };
-    if (said?.additionalContext) now.reminders.set(e.tool_use_id, said.additionalContext);
-    const isOurs = verdict.decision === 'ask' && verdict.rule === undefined && OWN.test(e.tool);
+    const isAsked = verdict.decision === 'ask' && verdict.rule === undefined && verdict.hook === undefined;
+    const isOurs = isAsked && OWN.test(e.tool);
     return isOurs ? { decision: 'allow' } : verdict;
   });
 

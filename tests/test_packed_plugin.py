@@ -1,0 +1,102 @@
+"""The plugin with its own wheel says what it needs; a PATH of a few programs stands for a machine.
+
+No network is used: a Python whose pip fails stands for one that fetches nothing.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from packages.write import PACKAGES, PLUGIN
+
+pytestmark = pytest.mark.skipif(os.name != "posix", reason="the script is one for sh")
+
+FIRST: dict[str, Any] = {"jsonrpc": "2.0", "id": 7, "method": "initialize", "params": {}}
+PLAIN = ("basename", "dirname", "ln", "mkdir", "rm", "sed", "sh", "sleep")
+
+
+@pytest.fixture
+def plugin(tmp_path: Path) -> Path:
+    """A plugin as it is packed, with a wheel that needs a package that is nowhere."""
+    folder = tmp_path / "plugin"
+    (folder / "wheel").mkdir(parents=True)
+    shutil.copy(PACKAGES / "claude-code/start", folder)
+    (folder / "wheel/needy-1.0-py3-none-any.whl").write_bytes(b"")
+    (tmp_path / "bin").mkdir()
+    for name in PLAIN:
+        found = shutil.which(name)
+        assert found
+        (tmp_path / "bin" / name).symlink_to(found)
+    return folder
+
+
+def put_program(folder: Path, name: str, script: str) -> None:
+    path = folder / name
+    path.write_text(f"#!/bin/sh\n{script}\n", encoding="utf-8")
+    path.chmod(0o755)
+
+
+def start(plugin: Path) -> tuple[dict[str, Any], str]:
+    """What a host reads of a server that could not start, and what stands on stderr."""
+    own = {"PATH": str(plugin.parent / "bin"), "HOME": str(plugin.parent)}
+    ran = subprocess.run(
+        ["/bin/sh", str(plugin / "start"), "serve"],
+        input=json.dumps(FIRST) + "\n",
+        capture_output=True,
+        text=True,
+        env=own,
+        check=False,
+    )
+    assert ran.returncode == 1
+    return json.loads(ran.stdout), ran.stderr
+
+
+def test_a_machine_without_uv_and_python_is_told_what_to_install(plugin: Path) -> None:
+    said, complaint = start(plugin)
+    assert said["id"] == 7
+    assert "neither uv nor Python 3.11 or newer" in said["error"]["message"]
+    assert said["error"]["message"] in complaint
+
+
+def test_a_python_that_is_too_old_is_as_good_as_none(plugin: Path) -> None:
+    put_program(plugin.parent / "bin", "python3", "exit 1")
+    said, _ = start(plugin)
+    assert "Python 3.11 or newer" in said["error"]["message"]
+
+
+def test_a_machine_without_a_network_is_told_and_nothing_half_made_stays(plugin: Path) -> None:
+    (plugin.parent / "false").symlink_to(shutil.which("false") or "")
+    makes_one = f'mkdir -p "$3/bin"; ln -s {plugin.parent}/false "$3/bin/python"'
+    put_program(plugin.parent / "bin", "python3", f'[ "$1" = -c ] || {{ {makes_one}; }}')
+    said, _ = start(plugin)
+    assert "is there a network?" in said["error"]["message"]
+    assert sorted(one.name for one in plugin.iterdir()) == ["start", "wheel"]
+
+
+def test_a_program_that_is_installed_already_is_started(plugin: Path) -> None:
+    put_program(plugin.parent / "bin", "mcp-compaction", 'echo "started $*" >&2; exit 1')
+    ran = subprocess.run(
+        ["/bin/sh", str(plugin / "start"), "serve"],
+        capture_output=True,
+        text=True,
+        env={"PATH": str(plugin.parent / "bin")},
+        check=False,
+    )
+    assert ran.stderr == "started serve\n"
+
+
+def test_the_packed_plugin_differs_from_the_plain_one_by_what_starts_the_server() -> None:
+    plain = json.loads((PLUGIN / ".mcp.json").read_text(encoding="utf-8"))["mcpServers"]
+    packed = json.loads((PACKAGES / "claude-code/.mcp.json").read_text(encoding="utf-8"))[
+        "mcpServers"
+    ]
+    assert plain.keys() == packed.keys()
+    assert plain["compaction"]["env"].items() <= packed["compaction"]["env"].items()
+    assert packed["compaction"]["args"] == ["${CLAUDE_PLUGIN_ROOT}/start", "serve"]
