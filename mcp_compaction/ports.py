@@ -440,7 +440,7 @@ class IndexPort(Protocol):
     async def search_many(
         self, scope: Scope, queries: Sequence[SearchQuery], limit: int
     ) -> tuple[tuple[int, ...], ...]:
-        """For each query the numbers of the messages that match best; one round trip."""
+        """For each query the newest messages that hold its terms, by number; one round trip."""
         ...
 
     async def requests_with(self, scope: Scope, text: str, limit: int) -> tuple[Original, ...]:

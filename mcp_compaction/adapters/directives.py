@@ -8,7 +8,7 @@ from typing import Any, cast
 
 from pydantic import TypeAdapter
 
-from mcp_compaction.compactor.framing import Layout, Own, is_to_be_replaced
+from mcp_compaction.compactor.history_layout import Layout, Own, is_to_be_replaced
 from mcp_compaction.core.text.refs import number_of
 from mcp_compaction.model import Cut, JsonObject, Message, Shape, Shown, ShownMessage, ShownRecord
 

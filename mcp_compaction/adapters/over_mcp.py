@@ -6,14 +6,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, Protocol, cast
 
 from mcp_compaction.adapters.directives import complete_layout, read_layout, refs_missing
-from mcp_compaction.compactor.framing import (
-    Laid,
-    Layout,
-    Own,
-    lay_out_around,
-    make_frame,
-    own_objects,
-)
 from mcp_compaction.compactor.histories import (
     Answer,
     Frame,
@@ -21,7 +13,15 @@ from mcp_compaction.compactor.histories import (
     Seen,
     find_longest_start,
 )
-from mcp_compaction.compactor.placing import is_ours
+from mcp_compaction.compactor.history_layout import (
+    Laid,
+    Layout,
+    Own,
+    lay_out_around,
+    make_frame,
+    own_objects,
+)
+from mcp_compaction.compactor.history_matching import is_ours
 from mcp_compaction.compactor.results import FitOptions
 from mcp_compaction.core.text.refs import number_of
 from mcp_compaction.errors import CompactionError

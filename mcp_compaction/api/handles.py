@@ -30,7 +30,7 @@ from mcp_compaction.ports import Recorded, SessionKey
 from mcp_compaction.settings import Settings
 
 if TYPE_CHECKING:
-    from mcp_compaction.compactor.fitting import Fitted
+    from mcp_compaction.compactor.history_fitting import Fitted
 
 Messages = Mapping[str, object] | Sequence[Mapping[str, object]]
 """A message, a list of messages or a whole request body, as the provider's own dicts."""

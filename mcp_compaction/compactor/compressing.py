@@ -242,7 +242,7 @@ async def _make(
     if not isinstance(outcome, Compaction):
         return session, outcome
     await renew_facts(work, session)
-    offer = await suggest(work, session, _MOST_SUGGESTED)
+    offer = await suggest(work, session, _MOST_SUGGESTED, outcome.digests)
     receipt = outcome.receipt.model_copy(update={"offer": offer})
     return session, outcome.model_copy(update={"receipt": receipt})
 

@@ -118,7 +118,7 @@ async def _answer(
     match request:
         case SummaryRequest():
             known = next((d for asked, d in drafts if _asks_the_same(asked, request)), None)
-            draft = known or await _summarize(work, session.info, request)
+            draft = known or await summarize(work, session.info, request)
             if known is None:
                 drafts.append((request, draft))
             return draft
@@ -139,7 +139,8 @@ def _queries_of(request: SearchRequest) -> list[SearchQuery]:
     return [SearchQuery(terms=terms_of(text)) for text in request.queries]
 
 
-async def _summarize(work: Workspace, info: SessionInfo, request: SummaryRequest) -> Draft:
+async def summarize(work: Workspace, info: SessionInfo, request: SummaryRequest) -> Draft:
+    """The draft of the summarizer, within its limits and accounted; by rules where it fails."""
     left = await work.allowance(info)
     if left.refusal:
         note = note_of_limit(left.refusal)

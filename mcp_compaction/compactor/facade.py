@@ -69,9 +69,9 @@ from mcp_compaction.ports import (
 
 if TYPE_CHECKING:
     from mcp_compaction.compactor.checking import Checks
-    from mcp_compaction.compactor.fitting import Fitted
-    from mcp_compaction.compactor.following import Compared
     from mcp_compaction.compactor.histories import Counted
+    from mcp_compaction.compactor.history_fitting import Fitted
+    from mcp_compaction.compactor.history_following import Compared
     from mcp_compaction.compactor.offering import ProjectFacts
     from mcp_compaction.formats.thinking import Left, Sending
 
@@ -187,30 +187,30 @@ class Compactor:
     async def fit(self, info: SessionInfo, sent: Any, options: FitOptions | None = None) -> Fitted:
         """Record what is new of a caller's history, a list of messages or a request body, and give
         what should be sent in its place."""
-        from mcp_compaction.compactor import fitting
+        from mcp_compaction.compactor import history_fitting
 
-        return await fitting.fit(self._work, info, sent, options or FitOptions())
+        return await history_fitting.fit(self._work, info, sent, options or FitOptions())
 
     async def record_history(
         self, info: SessionInfo, sent: Any, options: FitOptions
     ) -> Counted | None:
         """Record what is new of a history that was fitted before; gives the count of its window,
         None where that has to be read."""
-        from mcp_compaction.compactor import fitting
+        from mcp_compaction.compactor import history_fitting
 
-        return await fitting.record_history(self._work, info, sent, options)
+        return await history_fitting.record_history(self._work, info, sent, options)
 
     async def compare(self, info: SessionInfo, sent: Any) -> Compared:
         """Hold a caller's history against what is recorded; nothing is written."""
-        from mcp_compaction.compactor import fitting
+        from mcp_compaction.compactor import history_fitting
 
-        return await fitting.compare(self._work, info, sent)
+        return await history_fitting.compare(self._work, info, sent)
 
     async def record_answer(self, info: SessionInfo, answer: JsonObject) -> Recorded:
         """Record what a model answered and reported, before the caller sends it back."""
-        from mcp_compaction.compactor import fitting
+        from mcp_compaction.compactor import history_fitting
 
-        return await fitting.record_answer(self._work, info, answer)
+        return await history_fitting.record_answer(self._work, info, answer)
 
     async def leave_out_thinking(
         self, info: SessionInfo, own: Sending, sending: Sending, model: str, shape: Shape

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from mcp_compaction.compactor.events import RECORDING
-from mcp_compaction.compactor.following import follow_history
+from mcp_compaction.compactor.history_following import follow_history
 from mcp_compaction.compactor.masking import known_secrets, note_secrets
 from mcp_compaction.compactor.workspace import MOST_ROWS, Workspace, scope_of
 from mcp_compaction.core.text.refs import number_of

@@ -13,6 +13,8 @@ from mcp_compaction.core.log.conversation import has_request
 from mcp_compaction.core.window.offload import offload, shorten_request
 from mcp_compaction.model import Event, Kept, Session, SessionInfo, Trimmed, View
 
+_LEAST_ROOM = 260  # tokens of a first request: a start, an end and a few rules
+
 
 async def shorten(work: Workspace, info: SessionInfo, newest: int, options: FitOptions) -> None:
     """Show previews of what a loop wants shorter; results after `newest` have just come."""
@@ -69,7 +71,8 @@ async def shorten_first_request(work: Workspace, info: SessionInfo, window: Fill
         if not has_request(message) or isinstance(session.view.head[-1], Trimmed):
             return None
         room = int(window.policy.release_tokens / fill.ratio) - (fill.counted - message.tokens)
-        cut = shorten_request(message, max(0, room), work.counter.count)
+        most = max(_LEAST_ROOM, room)
+        cut = shorten_request(message, most, work.counter.count, keeps_all=False)
         if not cut.cuts or cut.tokens >= message.tokens:
             return None
         return session.view.model_copy(update={"head": (*session.view.head[:-1], cut)})

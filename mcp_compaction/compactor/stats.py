@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from mcp_compaction.compactor.checking import held_calls
 from mcp_compaction.compactor.driving import drive
 from mcp_compaction.compactor.events import (
+    FACT_TOLD,
     FALLBACK,
     HEADLESS,
     MASKED,
@@ -24,7 +25,7 @@ from mcp_compaction.core.excerpts.paging import wanted_excerpts
 from mcp_compaction.core.window.fill import pressure
 from mcp_compaction.model import Ask, Event, Session
 
-_NOT_COUNTED = (HEADLESS, MASKED, REGRET, RECORDING)
+_NOT_COUNTED = (FACT_TOLD, HEADLESS, MASKED, REGRET, RECORDING)
 _MOST_SUGGESTED = 5  # rules to pin
 
 

@@ -43,23 +43,27 @@ class Shares(NamedTuple):
     """Who gets how many percent of a target. `benchmarks/weigh.py` is the measure: what is said of
     its figures was found on 22 coding sessions, at targets of 25 and 10 percent."""
 
-    first_request: int = 20
-    least_request: int = (
-        200  # tokens of the first, up to the share of the newest: its limits and names
-    )
+    first_request: int = 20  # 30 for both requests: names used later fall by .018
+    least_request: int = 200  # tokens of the first, up to the share of the newest: .008 of names
     newest_request: int = 40
-    unread: int = 75  # of what system, pins and the first request leave; recent steps come after
-    unread_of_little: int = 35  # the same in a small view; with 75 tau at 25 % has .90, not .94
+    prompt: int = 2_000  # characters; of a longer first request a small view shows some rules only
     little: int = 4_000  # tokens; a smaller view is a small one
-    tail: int = 60  # 50: one file's state less
+    unread: int = 50  # of what system, pins and the first request leave; recent steps come after
+    unread_of_little: int = 35  # the same in a small view; with 50 tau at 25 % has .935, not .954
+    tail: int = 60
     least_tail: int = 15
+    requests_weigh: int = 3  # times what users said later is taken off the tail; 0: a view is over
     tail_of_talk: int = 12
     digest: int = 15  # 10: ten files' states less; 20: names used later .705 instead of .708
-    records: int = 25  # names and the index together
-    names: int = 20  # 15: pairs of names .792 instead of .801
+    least_digest: int = (
+        40  # tokens; a smaller one tells what must stay: else tau at 10 % falls by .06
+    )
+    least_index: int = (
+        30  # tokens; a smaller index leaves its room to names: else tau at 10 % has .56
+    )
+    names: int = 20  # 25: two states of files less, and commands .25 instead of .35 at 10 %
+    records: int = 25  # names, and the index in what they leave
     most_names: int = 4  # times the most tokens of an index, however large the target is
-    least_index: int = 30  # tokens; a smaller index leaves its room to names: 0 costs .003 of them
-    least_digest: int = 60  # tokens, with its label; a smaller one tells little but what must stay
     forced: int = 25  # of what a forced compaction freed, for excerpts
 
 
@@ -289,6 +293,12 @@ class Policy(Value):
         """That many percent of the window, in whole tokens."""
         return int(self.window_tokens * percent / 100)
 
+    def keeping_newest_turns(self) -> Policy:
+        """The same policy with the least tail: the newest turns alone, whatever else fits."""
+        return self.model_copy(
+            update={"preserve_recent_messages": 2 * max(1, self.least_recent_turns)}
+        )
+
     def recent_turns(self, average_turn_tokens: float) -> int:
         """How many newest turns stay: the set number or what the percentage holds, the larger."""
         least = self.least_recent_turns
@@ -384,6 +394,7 @@ PRESETS: Mapping[str, Policy] = MappingProxyType(
             wait_for_boundary=False,
             reserve_tokens=0,
             compaction_ratio=0.5,
+            release_percent=70,  # where half stays as it is, this leaves room for quotations
             keep_first_request=False,
             promoted_max_percent=100,
         ),

@@ -22,24 +22,32 @@ from mcp_compaction.core.text.sentences import spoken_sentences
 from mcp_compaction.core.text.signs import find_sign
 from mcp_compaction.core.text.words import fold, one_line, telling_words
 from mcp_compaction.errors import PinRefused
-from mcp_compaction.model import FactOffer, Message, Pin, Text, ToolCall
+from mcp_compaction.model import Digest, Draft, FactOffer, Message, Pin, SectionName, Text, ToolCall
 
 _MASK = "[masked:"
+_LASTING: tuple[SectionName, ...] = ("DECISIONS", "FACTS")
 _PASSING = ("/tmp/", "$TMP", "mktemp")  # in commands whose files are gone the next day
 
 
 def offer_facts(
-    messages: Sequence[Message], pins: Sequence[Pin], declined: Iterable[str] = ()
+    messages: Sequence[Message],
+    pins: Sequence[Pin],
+    declined: Iterable[str] = (),
+    told: Sequence[FactOffer] = (),
 ) -> tuple[FactOffer, ...]:
     """What is worth keeping for later sessions, the user's own words first, then the newest.
 
-    Rules are not among them, nor what holds a secret or poses as another voice.
+    `told`: what models say of the session. Rules are not among them, nor what holds a secret or
+    poses as another voice.
     """
     known = [fold(pin.text) for pin in pins]
     refused = set(declined)
     said = conversation_of(messages)
     found = (*_places(said), *_decisions(said), *_commands(said))
     once = {fold(offer.text): offer for offer in found}
+    for offer in told:
+        if not is_known(offer.text, once):
+            once[fold(offer.text)] = offer
     users = {message.ref for message in said if message.role == "user"}
     return tuple(
         sorted(
@@ -48,8 +56,27 @@ def offer_facts(
                 for words, offer in once.items()
                 if offer.id not in refused and not is_known(words, known) and _may_stand(offer.text)
             ),
-            key=lambda offer: (offer.ref not in users, -int(offer.ref[1:])),
+            key=lambda o: (bool(o.by), o.ref not in users, -int(o.ref[1:])),
         )
+    )
+
+
+def facts_told(drafts: Iterable[Draft | Digest]) -> tuple[FactOffer, ...]:
+    """The decisions and findings that models wrote into checked drafts or digests, without those
+    that nothing shows or that were overtaken."""
+    return tuple(
+        FactOffer(
+            kind="decision" if section == "DECISIONS" else "finding",
+            ref=item.refs[-1],
+            text=item.text,
+            by="model",
+            others=item.refs[:-1],
+        )
+        for draft in drafts
+        for section in _LASTING
+        for item in draft.items(section)
+        if item.by == "model" and not item.doubt and not item.superseded
+        if item.refs and item.refs[-1].startswith("m")
     )
 
 

@@ -15,7 +15,7 @@ from operator import eq, truth
 from typing import NamedTuple
 
 from mcp_compaction.api import OpenSession
-from mcp_compaction.compactor.framing import state_of
+from mcp_compaction.compactor.history_layout import state_of
 from mcp_compaction.compactor.results import FitOptions
 from mcp_compaction.core.policy import Policy, for_session, with_reserve
 from mcp_compaction.core.window.fill import Fill, Pressure

@@ -8,7 +8,7 @@ import os
 import signal
 import sys
 from collections.abc import AsyncGenerator, Callable, Generator, Mapping, Sequence
-from contextlib import asynccontextmanager, contextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -31,6 +31,7 @@ from mcp_compaction.hosts.folders import trusted_environ
 from mcp_compaction.hosts.gateways import PROCESS, RunningGateway, forget_gateway, note_gateway
 from mcp_compaction.hosts.limits import find_limit
 from mcp_compaction.model import Traits
+from mcp_compaction.sending.sender import sending
 from mcp_compaction.settings import Settings
 from mcp_compaction.wiring import SystemClock, open_compactor
 
@@ -115,7 +116,10 @@ async def open_turns(place: GatewayPlace, environ: Mapping[str, str]) -> AsyncGe
                 trouble=trouble,
                 environ=None if place.is_shadow else trusted_environ(environ, settings.home),
             )
-            yield turns
+            async with AsyncExitStack() as stack:
+                if not place.is_shadow:
+                    await stack.enter_async_context(sending(settings, environ))
+                yield turns
             with anyio.move_on_after(_ENDING):
                 await turns.close()
             await turns.give_up()

@@ -52,9 +52,6 @@ class Naming(Value):
     is_: tuple[str, ...] = Field(alias="is")
     of: tuple[str, ...]
     sets: tuple[str, ...]
-    calls: Words
-    reads: WordSet
-    plain: WordSet
     placeholders: WordSet
 
 

@@ -22,10 +22,8 @@ class KnownDeed(Value):
     near_miss: str
     claims: ByLanguage = Field(default_factory=dict)
     about: ByLanguage = Field(default_factory=dict)
-    programs: str = ""
     may_show: str = ""
     spoiled_by: str = ""
-    by_user: bool = False
 
     @model_validator(mode="after")
     def _is_claimed_in_one_way(self) -> KnownDeed:
@@ -38,16 +36,8 @@ class KnownDeeds(Value):
     """All that is known of deeds; see the head of `deeds.toml`."""
 
     fine: ByLanguage
-    earlier: ByLanguage
-    aux: ByLanguage
-    place: ByLanguage
     ahead: ByLanguage
     denying: ByLanguage
-    opening: ByLanguage
-    refusing: ByLanguage
-    speaker: ByLanguage
-    vague: ByLanguage
-    accepting: ByLanguage
     deed: tuple[KnownDeed, ...]
 
 

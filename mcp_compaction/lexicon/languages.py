@@ -203,7 +203,8 @@ def read_heads() -> tuple[Head, ...]:
     """The heads of all languages, English first; their signs are not read for it."""
     names = (file.name for file in files(__package__ or "").iterdir())
     codes = {name.removesuffix(".toml") for name in names if name.endswith(".toml")}
-    codes -= {"checks", "deeds", "furniture", "models", "overflow", "secrets", "thinking", "tools"}
+    codes -= {"checks", "deeds", "furniture", "models", "offers", "overflow"}
+    codes -= {"secrets", "thinking", "tools"}
     english_first = sorted(codes, key=lambda code: (code != "en", code))
     return tuple(_read_head(read_source(f"{code}.toml")) for code in english_first)
 

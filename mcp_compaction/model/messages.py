@@ -20,7 +20,7 @@ Via = Literal["host", "tool"]  # "tool": an agent handed it over, so its role is
 class Value(BaseModel):
     """A frozen value that knows all its fields."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
 
 class Text(Value):

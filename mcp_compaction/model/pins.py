@@ -8,6 +8,7 @@ from typing import Literal
 
 from pydantic import Field
 
+from mcp_compaction.model.digests import Writer
 from mcp_compaction.model.messages import Value
 
 PinKind = Literal["constraint", "open_task", "fact", "note"]
@@ -58,9 +59,11 @@ class Candidate(Value):
 class FactOffer(Value):
     """Something that a session taught and later ones may need; only the user may keep it."""
 
-    kind: Literal["decision", "command", "place"]
+    kind: Literal["decision", "command", "place", "finding"]
     ref: str
     text: str
+    by: Writer = ""  # a model, where no rule found it
+    others: tuple[str, ...] = ()  # further messages that it comes from
 
     @property
     def id(self) -> str:

@@ -24,7 +24,6 @@ class SummaryRequest(Value):
     max_tokens: int
     focus: str | None = None
     memory: str | None = None
-    lost: tuple[str, ...] = ()  # a repair: these must be in it
     cost_left: float | None = None  # dollars that may still be spent; None: no limit
     calls_left: int | None = None  # how many model calls may still be made; None: no limit
 

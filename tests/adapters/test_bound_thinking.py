@@ -125,7 +125,7 @@ def test_a_graph_of_long_life_is_never_refused(memory_path: Path, turns: int) ->
 
 
 @pytest.mark.anyio
-@pytest.mark.parametrize("turns", [35, LONG])
+@pytest.mark.parametrize("turns", [pytest.param(35, marks=pytest.mark.thorough), LONG])
 async def test_an_agent_of_pydantic_ai_is_never_refused(memory_path: Path, turns: int) -> None:
     with serve_bound(reader(turns)) as server:
         provider = AnthropicProvider(api_key="k", base_url=server.url)
@@ -222,7 +222,7 @@ def _add(messages: list[Json], message: Json) -> None:
 
 
 @pytest.mark.anyio
-@pytest.mark.parametrize("turns", [35, LONG])
+@pytest.mark.parametrize("turns", [pytest.param(35, marks=pytest.mark.thorough), LONG])
 async def test_an_agent_of_openais_sdk_is_never_refused(memory_path: Path, turns: int) -> None:
     server = BoundServer(reader(turns))
     async with open_store(home=memory_path, project="/p", window_tokens=WINDOW) as store:

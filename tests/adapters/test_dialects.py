@@ -12,7 +12,7 @@ from pydantic import BaseModel
 from mcp_compaction.adapters.loop import LoopKit
 from mcp_compaction.errors import InputError
 from mcp_compaction.model import Shape
-from tests.adapters.kits import RULE, WAYS, history, kit_of, text_of, user
+from tests.adapters.kits import LONG_WAYS, RULE, history, kit_of, text_of, user
 from tests.adapters.scripted import Sdk, use
 from tests.checkers import Json, problems
 
@@ -50,7 +50,7 @@ async def test_calls_and_results_are_in_each_dialect(tmp_path: Path) -> None:
         assert kit.calls_of({"output": [item]}) == [item]
 
 
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("way", LONG_WAYS)
 async def test_objects_of_an_sdk_are_taken_as_they_are(tmp_path: Path, way: str) -> None:
     block = Sdk(**use("t0", "context_stats"))
     response = Sdk(role="assistant", content=[block.fields], usage={"input_tokens": 900})
@@ -68,7 +68,7 @@ async def test_objects_of_an_sdk_are_taken_as_they_are(tmp_path: Path, way: str)
         assert "2 found" in str(found["content"])  # the answer was recorded once
 
 
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("way", LONG_WAYS)
 async def test_objects_of_an_sdk_may_stand_at_any_depth(memory_path: Path, way: str) -> None:
     call = Sdk(id="c1", type="function", function={"name": "context_stats", "arguments": "{}"})
     answer = {"role": "assistant", "content": None, "tool_calls": [call]}
@@ -86,7 +86,7 @@ async def test_objects_of_an_sdk_may_stand_at_any_depth(memory_path: Path, way: 
 # The other dialects
 
 
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("way", LONG_WAYS)
 @pytest.mark.parametrize("shape", ["openai", "responses"])
 async def test_a_loop_in_another_dialect_compresses_and_stays_valid(
     tmp_path: Path, way: str, shape: Shape
@@ -144,7 +144,7 @@ def _body(shape: Shape, messages: list[Json]) -> Json:
             return {"model": "m", "instructions": RULE, "store": False, "input": messages}
 
 
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("way", LONG_WAYS)
 @pytest.mark.parametrize("shape", SHAPES)
 async def test_a_request_body_is_taken_and_given_back_as_one(
     memory_path: Path, way: str, shape: Shape

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from mcp_compaction.formats.turns import split_turns
-from tests.adapters.kits import WAYS, WINDOW, kit_of
+from tests.adapters.kits import LONG_WAYS, WINDOW, kit_of
 from tests.adapters.scripted import (
     BoundModel,
     ScriptedModel,
@@ -44,7 +44,7 @@ def read(call: Json) -> str:
     return f"{call['input']['path']}\n" + f"def work_{call['id']}(): return 1\n" * 12
 
 
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("way", LONG_WAYS)
 async def test_a_run_of_40_turns_with_3_compactions_sends_only_what_the_provider_accepts(
     memory_path: Path, way: str
 ) -> None:
@@ -52,7 +52,7 @@ async def test_a_run_of_40_turns_with_3_compactions_sends_only_what_the_provider
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("way", LONG_WAYS)
 async def test_a_run_of_300_turns_with_20_compactions_sends_only_what_the_provider_accepts(
     memory_path: Path, way: str
 ) -> None:
@@ -97,7 +97,7 @@ def _is_compacted(before: list[Json], now: list[Json]) -> bool:
     return len(now) <= len(before)
 
 
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("way", LONG_WAYS)
 async def test_a_run_of_40_turns_on_a_model_that_binds_its_thinking_is_never_refused(
     memory_path: Path, way: str
 ) -> None:
@@ -105,7 +105,7 @@ async def test_a_run_of_40_turns_on_a_model_that_binds_its_thinking_is_never_ref
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("way", LONG_WAYS)
 async def test_a_run_of_300_turns_on_a_model_that_binds_its_thinking_is_never_refused(
     memory_path: Path, way: str
 ) -> None:
@@ -127,7 +127,7 @@ async def check_bound_run(folder: Path, way: str, turns: int, every: int) -> Non
     assert max(sum(map(len, texts)) for texts in model.texts) < 4 * WINDOW
 
 
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("way", LONG_WAYS)
 async def test_a_model_that_nobody_knows_is_sent_all_until_it_refuses_and_that_is_remembered(
     memory_path: Path, way: str
 ) -> None:
@@ -145,7 +145,7 @@ async def test_a_model_that_nobody_knows_is_sent_all_until_it_refuses_and_that_i
     assert model.refused == 1
 
 
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("way", LONG_WAYS)
 async def test_an_older_model_is_sent_all_thinking_of_what_stays(
     memory_path: Path, way: str
 ) -> None:
@@ -159,7 +159,7 @@ async def test_an_older_model_is_sent_all_thinking_of_what_stays(
     assert all(blocks_of(one)[0]["type"] == "thinking" for one in answers)
 
 
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("way", LONG_WAYS)
 async def test_a_line_of_the_fill_behind_each_request_leaves_no_thinking_that_is_refused(
     memory_path: Path, way: str
 ) -> None:

@@ -42,7 +42,7 @@ def read(call: Json, lines: int) -> str:
     return given["path"] + "\n" + "\n".join(code)
 
 
-@pytest.mark.parametrize("lines", [100, 250])
+@pytest.mark.parametrize("lines", [100, pytest.param(250, marks=pytest.mark.thorough)])
 @pytest.mark.parametrize("compresses", [True, False])
 async def test_the_net_acts_at_most_8_times_in_63_requests_and_the_agents_calls_are_taken(
     memory_path: Path, compresses: bool, lines: int

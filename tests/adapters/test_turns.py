@@ -12,7 +12,7 @@ import pytest
 
 from mcp_compaction import open_store
 from mcp_compaction.adapters.loop import LoopKit
-from tests.adapters.kits import RULE, WAYS, history, kit_of, text_of, user
+from tests.adapters.kits import LONG_WAYS, RULE, history, kit_of, text_of, user
 from tests.adapters.scripted import BoundModel, ScriptedModel, Step, think, use
 from tests.checkers import Json
 
@@ -49,7 +49,7 @@ async def go_on(kit: LoopKit, model: ScriptedModel, messages: list[Json]) -> lis
         messages = await kit.apply([*messages, *kit.messages_of(results)])
 
 
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("way", LONG_WAYS)
 async def test_40_turns_of_a_caller_that_goes_on_with_what_was_sent_never_break_turns(
     memory_path: Path, way: str
 ) -> None:

@@ -15,9 +15,9 @@ pytestmark = pytest.mark.anyio
 TALK: list[dict[str, Any]] = [
     {"role": "user", "content": "Go."},
     *(
-        {"role": role, "content": f"{number} so it goes, and on and on it goes. " * 8}
+        {"role": role, "content": f"{name}: {number} so it goes, and on and on it goes. " * 8}
         for number in range(30)
-        for role in ("assistant", "user")
+        for role, name in (("assistant", "Ada"), ("user", "Kim"))
     ),
 ]
 
@@ -29,7 +29,7 @@ async def test_a_caller_may_go_on_with_a_view_without_empty_digests_after_a_rest
         session = await store.session("work")
         await session.fit(TALK)
         await session.pin("The port is 8443.", kind="fact")
-        await session.compress("on", strategy="archive", target_percent=10, force=True)
+        await session.compress("on", target_percent=10, force=True)
         laid = json.loads(json.dumps((await session.fit(TALK)).messages))
     assert "The port is 8443." in laid[1]["content"]
     assert not any(message["content"].startswith("[digest d") for message in laid)

@@ -14,12 +14,14 @@ from mcp_compaction.core.policy import Policy
 from mcp_compaction.core.window.history import is_record
 from mcp_compaction.counters.estimate import EstimateCounter
 from mcp_compaction.formats import read_incoming
-from mcp_compaction.model import SessionInfo, Shape
+from mcp_compaction.model import Ask, SessionInfo, Shape
 from mcp_compaction.ports import SessionKey, Store, Summarizer, TokenCounter
 from mcp_compaction.store.sqlite import open_store
 from mcp_compaction.summarizers.extractive import ExtractiveSummarizer
 from tests.sessions import NOW
 from tests.strategies import coding_session
+
+WINDOW_FULL = Ask(reason="test", force=True, target_percent=20)
 
 SMALL = Policy(window_tokens=6_000)
 

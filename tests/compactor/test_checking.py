@@ -62,8 +62,9 @@ async def test_stats_say_how_often_a_pin_held_and_what_the_user_allowed(tmp_path
         )
         note_held(tmp_path, held, "claude-code", "s1", "c1")
         note_held(tmp_path, held._replace(verdict="deny"), "claude-code", "s1", "c9")
+        note_held(tmp_path, held, "claude-code", "s1", "not answered yet")
         note_held(tmp_path, held, "claude-code", "another chat", "c1")
         (told,) = (await compactor.stats(info)).held
-        assert str(told) == "p1 held 2 times: m1; allowed by the user: 1"
+        assert str(told) == "p1 held 3 times: m1; allowed by the user: 1"
     finally:
         await compactor.close()

@@ -9,9 +9,10 @@ from typing import Any, cast
 import pytest
 
 from mcp_compaction.core.log.pinned import PINNED_LABEL
-from mcp_compaction.model import Ask, Compaction
+from mcp_compaction.model import Compaction
 from mcp_compaction.ports import Store
 from tests.compactor.small_session import (
+    WINDOW_FULL,
     assistant,
     called,
     fit,
@@ -25,7 +26,6 @@ from tests.compactor.small_session import (
 pytestmark = pytest.mark.anyio
 
 Json = dict[str, Any]
-WINDOW_FULL = Ask(reason="test", force=True, target_percent=20)
 
 
 def pinned(text: str) -> list[Json]:

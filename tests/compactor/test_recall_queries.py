@@ -127,19 +127,6 @@ async def test_messages_without_a_time_say_so_where_a_day_is_asked_for(tmp_path:
     assert (await asked(tmp_path, "today")).is_undated
 
 
-async def test_what_took_a_decision_back_is_found_though_it_names_only_what_was_chosen(
-    tmp_path: Path,
-) -> None:
-    talk: list[dict[str, Any]] = [
-        {"role": "user", "content": "We decided to hold the offsite in Lisbon."},
-        *({"role": "assistant", "content": f"Noted, step {n}."} for n in range(8)),
-        {"role": "user", "content": "Let's do Porto instead of Lisbon."},
-    ]
-    found = await asked(tmp_path, "what did we decide about the offsite?", talk)
-    notes = {hit.ref: hit.note for hit in found.hits}
-    assert notes["m1"] == "superseded by m10"
-
-
 async def test_words_that_stand_nowhere_are_named(tmp_path: Path) -> None:
     assert (await asked(tmp_path, "frankfurt backups")).nowhere == ("backups",)
 

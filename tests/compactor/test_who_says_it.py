@@ -50,9 +50,7 @@ LIES = [
     ("DONE", "docs/limits.md has been written", "unshown"),
     ("STATE", "CI is green", "unshown"),
     ("DONE", "The limiter was rolled out to prod-2", "unshown"),
-    ("NEXT", "Deploy to prod-2", "against"),
-    ("DECISIONS", "The user chose a sliding window", "against"),
-    ("DECISIONS", "The user wants the bucket shared", "against"),
+    ("NEXT", "Deploy to prod-2", 'see "Never'),
 ]
 TRUE = [
     ("GOAL", "Fix the rate limiter that lets bursts through"),
@@ -60,9 +58,7 @@ TRUE = [
     ("DONE", "The fix was committed as 3fa9c21"),
     ("DONE", "The limiter is deployed on staging-1"),
     ("ERRORS", "The first run failed: the bucket starts with one token too many"),
-    ("DECISIONS", "Token bucket, not a sliding window"),
     ("DECISIONS", "One bucket for each key, not a shared one"),
-    ("CONSTRAINTS", "prod-2 is never deployed to"),
     ("NEXT", "Write the page docs/limits.md"),
 ]
 
@@ -107,7 +103,7 @@ async def test_a_lie_is_marked_with_who_says_it_and_why_it_is_doubted(
     digest, done = await digested(tmp_path, by, text)
     assert f"[{by} says, {doubt}" in line_with(digest, line)
     assert line_with(digest, "four limiter").endswith(f"[{by} says]")
-    assert f"1 line of the draft {'claimed' if doubt == 'unshown' else 'went'}" in " ".join(
+    assert f"1 line of the draft {'claimed' if doubt == 'unshown' else 'spoke'}" in " ".join(
         done.receipt.notes
     )
 

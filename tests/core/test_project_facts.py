@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mcp_compaction.core.log.pinned import is_pinned_block, pinned_block
-from mcp_compaction.core.project_facts import is_used, offer_facts
+from mcp_compaction.core.project_facts import facts_told, is_used, offer_facts
 from mcp_compaction.core.text.secrets import redact
-from mcp_compaction.model import Pin
+from mcp_compaction.model import Draft, FactOffer, Item, Pin
 from tests.sessions import NOW, messages_of
 
 PLACE = "The settings of production are in deploy/prod.toml."
@@ -127,3 +127,37 @@ def test_a_fact_is_told_as_one_of_an_earlier_session_with_its_day() -> None:
     assert lines[1] == f"p7 fact, by user, kept 2026-11-15 from session monday: {PLACE}"
     assert lines[2] == f"p7 fact, by agent: {CHOICE}"
     assert is_pinned_block("\n".join(lines), [fact, rule])
+
+
+def told(*items: Item) -> tuple[FactOffer, ...]:
+    return facts_told([Draft(author="model-x", sections=(("FACTS", items), ("NEXT", items)))])
+
+
+def test_what_a_model_found_is_offered_behind_the_users_words() -> None:
+    finding = Item(text="The importer needs Python 3.12.", refs=("m1", "m2"), by="model")
+    said = messages_of([user(PLACE), agent("The importer needs Python 3.12.")])
+    offers = offer_facts(said, (), (), told(finding))
+    assert [(one.text, one.ref, one.by) for one in offers] == [
+        (PLACE, "m1", ""),
+        ("The importer needs Python 3.12.", "m2", "model"),
+    ]
+    assert offers[1].others == ("m1",)
+
+
+@pytest.mark.parametrize(
+    "item",
+    [
+        Item(text="The importer was rewritten.", refs=("m2",), by="model", doubt="unshown"),
+        Item(text="It runs on Python 3.9.", refs=("m2",), by="model", superseded=True),
+        Item(text="It runs on Python 3.9.", by="model"),
+        Item(text="It runs on Python 3.9.", refs=("d1",), by="model"),
+        Item(text="It runs on Python 3.9.", refs=("m2",), by="agent"),
+        Item(text="It runs on Python 3.9.", refs=("m2",)),
+        Item(text="Never push to main.", refs=("m2",), by="model"),
+        Item(text=PLACE.rstrip("."), refs=("m2",), by="model"),
+    ],
+)
+def test_what_nothing_shows_a_rule_and_what_is_offered_anyway_is_not_taken_from_a_model(
+    item: Item,
+) -> None:
+    assert [o.by for o in offer_facts(messages_of([user(PLACE)]), (), (), told(item))] == [""]

@@ -79,6 +79,7 @@ print(json.dumps([
 def test_a_dutch_lexicon_makes_dutch_rules_decisions_and_tasks_found(tmp_path: Path) -> None:
     package = tmp_path / "mcp_compaction"
     shutil.copytree(Path(mcp_compaction.__file__).parent, package)
+    (package / "lexicon" / "nl.toml").unlink(missing_ok=True)
 
     assert answers(tmp_path) == [[], [], [False], False]
 

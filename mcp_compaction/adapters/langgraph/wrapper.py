@@ -35,7 +35,7 @@ from mcp_compaction.api.handles import OpenSession
 from mcp_compaction.compactor import Pinned
 from mcp_compaction.core.log.pinned import PINNED_LABEL, is_pinned_block, pinned_block
 from mcp_compaction.errors import InputError
-from mcp_compaction.model import Author, Failed, NothingToDo, Refusal
+from mcp_compaction.model import Author, Failed, NothingToDo, Outcome, Refusal
 from mcp_compaction.ports import Scope, SessionKey
 
 logger = logging.getLogger(__name__)
@@ -77,6 +77,7 @@ class CompactedGraph(InStore):
         self._key = messages_key
         self._own_names = names_of_supervisor(graph) | {self.name, *own_names}
         chosen = {"window_tokens": token_limit, "compaction_ratio": compaction_ratio}
+        self._outcomes: dict[str, Outcome | None] = {}
         self._sessions = Sessions({"preset": "supervisor", **chosen, **settings})
 
     def __getattr__(self, name: str) -> Any:
@@ -129,6 +130,11 @@ class CompactedGraph(InStore):
     def session(self, thread_id: str) -> BlockingSession:
         """The session that keeps all that a thread's supervisor said."""
         return self._sessions.open(self._session_name(thread_id))
+
+    def outcome(self, thread_id: str) -> Outcome | None:
+        """What came of compacting a thread after its last run here: a compaction, or why there was
+        none; None where it held no more than its limit."""
+        return self._outcomes.get(self._session_name(thread_id))
 
     def forget(self, thread_id: str) -> str:
         """Remove all that the store keeps of a thread; says what the checkpointer still has.
@@ -206,7 +212,7 @@ class CompactedGraph(InStore):
         messages = cast("list[AnyMessage]", state.values.get(self._key) or [])
         name = self._session_name(thread["configurable"]["thread_id"])  # pyright: ignore[reportTypedDictNotRequiredAccess]
         work = partial(_replace, messages=messages, own_names=self._own_names, relieve=relieve)
-        shown = self._sessions.run(name, work)
+        shown, self._outcomes[name] = self._sessions.run(name, work)
         if is_same(shown, messages):
             return None
         return {self._key: [RemoveMessage(id=REMOVE_ALL_MESSAGES), *shown]}
@@ -218,8 +224,9 @@ async def _replace(
     messages: Sequence[AnyMessage],
     own_names: frozenset[str],
     relieve: bool,
-) -> list[AnyMessage]:
-    """The history that a thread should have: what is compacted goes with the work it started."""
+) -> tuple[list[AnyMessage], Outcome | None]:
+    """The history that a thread should have, and what came of compacting it: what is compacted goes
+    with the work it started."""
     others = find_sub_agents(messages, own_names)
     await _keep_work(session, messages, others)
     pins = [pin for pin in await session.pins() if pin.kind != "note"]
@@ -230,14 +237,16 @@ async def _replace(
         if place not in others and not (message.text and is_pinned_block(message.text, pins))
     ]
     shown: list[AnyMessage] = []
+    outcome: Outcome | None = None
     if own:
         plain = [plain_of(message) for message in own]
         fitted = await session.fit(plain, relieve=relieve, is_sent=False)
-        if isinstance(fitted.outcome, Refusal | NothingToDo | Failed):
-            logger.info("%s was not compacted: %s", session.name, fitted.outcome.text)
+        outcome = fitted.outcome
+        if isinstance(outcome, Refusal | NothingToDo | Failed):
+            logger.info("%s was not compacted: %s", session.name, outcome.text)
         shown = messages_of(fitted.messages, plain, own)
     shown = _with_others(_with_pins(shown, pinned_block(pins)), messages, others)
-    return await leave_thinking(session, messages, shown)
+    return await leave_thinking(session, messages, shown), outcome
 
 
 async def _keep_work(

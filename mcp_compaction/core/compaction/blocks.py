@@ -35,7 +35,6 @@ Guard = Literal["tail", "request", "open", "loop"]
 class StepBlock(Value):
     """A step as the view shows it."""
 
-    kind: Literal["step"] = "step"
     step: Step
     entries: tuple[MessageEntry, ...]
     tokens: int
@@ -62,7 +61,6 @@ class StepBlock(Value):
 class DigestBlock(Value):
     """A digest that is in the view already."""
 
-    kind: Literal["digest"] = "digest"
     digest: Digest
     thin: bool = False
     tokens: int
@@ -71,7 +69,6 @@ class DigestBlock(Value):
 class SpanBlock(Value):
     """Steps that a new digest shall stand for; its tokens are the most the digest may take."""
 
-    kind: Literal["span"] = "span"
     steps: tuple[Step, ...]
     replaced: int  # the tokens the steps took
     limit: int
@@ -86,7 +83,6 @@ class SpanBlock(Value):
 class MergeBlock(Value):
     """Digests that one digest shall stand for."""
 
-    kind: Literal["merge"] = "merge"
     digests: tuple[Digest, ...]
     limit: int
     tokens: int
@@ -153,7 +149,6 @@ def window_of(
     fill: Fill,
     pinned: int,
     count: CountTokens,
-    tail_most: int | None = None,
 ) -> WindowPlan:
     """The window of a session as blocks, with the tokens of what stands around them."""
     parts = dict(fill.parts)
@@ -163,12 +158,10 @@ def window_of(
         "index": parts["index"],
         "excerpts": parts["promoted"],
     }
-    return blocks_of(session, policy, count, tail_most).model_copy(update=around)
+    return blocks_of(session, policy, count).model_copy(update=around)
 
 
-def blocks_of(
-    session: Session, policy: Policy, count: CountTokens, tail_most: int | None = None
-) -> WindowPlan:
+def blocks_of(session: Session, policy: Policy, count: CountTokens) -> WindowPlan:
     """The view of a session cut into blocks, each guarded or free."""
     head, rest = _split_head(session, policy)
     shown = {e.seq: e for e in (*head, *rest) if not isinstance(e, Digested)}
@@ -192,8 +185,7 @@ def blocks_of(
         head_messages=head_messages,
         head_tokens=sum(size(m) for m in head_messages),
         task=session.sections.task or "",
-        tail_most=tail_most,
-        blocks=with_guards(blocks, policy, tail_most),
+        blocks=with_guards(blocks, policy, None),
     )
 
 

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from mcp_compaction.core.compaction.blocks import StepBlock, WindowPlan
 from mcp_compaction.core.log.content import is_talk
-from mcp_compaction.core.log.conversation import conversation_of
 from mcp_compaction.core.policy import SHARES, Policy
+from mcp_compaction.core.tokens import CountTokens
 from mcp_compaction.core.window.fill import Fill
-from mcp_compaction.model import Budget, HeldBy, Session, Value
-
-_REQUESTS_WEIGH = 3  # who says much also sets rules and tasks, which make digests larger
+from mcp_compaction.core.window.offload import lines_to_keep
+from mcp_compaction.model import Ask, Budget, HeldBy, Message, Session, Value
 
 
 def share_out(
@@ -19,6 +18,7 @@ def share_out(
     goal = policy.release_tokens if target is None else target
     request = first_request_limit(goal, policy)
     fixed = window.sections + window.pinned + min(window.head_tokens, request)
+    records = _percent(goal, SHARES.records)
     return Budget(
         target=goal,
         system=window.sections,
@@ -29,7 +29,7 @@ def share_out(
         tail=policy.tail_limit if target is None else _tail_of_target(session, fill, target),
         digest=max(1, min(policy.digest_limit, _percent(goal, SHARES.digest))),
         names=names_limit(goal, policy),
-        index=min(_percent(goal, SHARES.records), policy.index_limit if target is None else goal),
+        index=min(records, policy.index_limit if target is None else goal),
     )
 
 
@@ -42,6 +42,14 @@ def first_request_limit(goal: int, policy: Policy) -> int:
     """The most tokens of the first request."""
     least = min(SHARES.least_request, _percent(goal, SHARES.newest_request))
     return min(policy.head_preview_over_tokens, max(least, _percent(goal, SHARES.first_request)))
+
+
+def keeps_all_rules(request: Message, goal: int, policy: Policy, count: CountTokens) -> bool:
+    """Whether all rules of the first request stand in a view: those of a program's long prompt
+    would leave a small one no room for the work itself."""
+    if goal >= SHARES.little or len(request.text) <= SHARES.prompt:
+        return True
+    return count("\n".join(lines_to_keep(request)[0])) <= first_request_limit(goal, policy)
 
 
 def newest_request_limit(goal: int) -> int:
@@ -62,7 +70,7 @@ def tail_limit(window: WindowPlan, budget: Budget, digests: int) -> int:
     # A digest seldom fills its room: with all of it reserved, names used later fall by .007.
     records = max(digests, budget.digest * 2 // 3) + budget.index
     left = budget.target - window.fixed - records - min(unread, budget.unread)
-    return min(budget.tail, max(left, _percent(budget.target, SHARES.least_tail)))
+    return max(0, min(budget.tail, left))
 
 
 def names_limit(goal: int, policy: Policy) -> int:
@@ -78,24 +86,24 @@ def index_beside_names(goal: int, names: int) -> int:
     return max(0, _percent(goal, SHARES.records) - names)
 
 
-def excerpts_limit(left: int, freed: int, policy: Policy, is_target: bool, is_forced: bool) -> int:
+def excerpts_limit(left: int, freed: int, policy: Policy, ask: Ask) -> int:
     """The most tokens of excerpts, where so many are left below the goal and so many are freed:
     all of them for an explicit target; a forced compaction gives back a part of what it freed."""
-    if is_target:
+    if ask.target_percent is not None:
         return left
-    return min(left, _percent(freed, SHARES.forced) if is_forced else policy.promoted_limit)
+    return min(left, _percent(freed, SHARES.forced) if ask.force else policy.promoted_limit)
 
 
 def _tail_of_target(session: Session, fill: Fill, target: int) -> int:
-    """The most tokens of the newest steps: what users said, and what was kept of earlier messages,
-    comes before them; where people only talk, what was said long ago is worth as much."""
-    said = conversation_of(session.messages)
-    if is_talk(said):
+    """The most tokens of the newest steps: what users said, which sets rules and tasks, and what
+    was kept of earlier messages come before them; where people only talk, what was said long ago
+    is worth as much."""
+    if is_talk(session.messages):
         return _percent(target, SHARES.tail_of_talk)
-    requests = [message.tokens for message in said if message.is_request]
+    requests = [message.tokens for message in session.messages if message.is_request]
+    least, most = (_percent(target, share) for share in (SHARES.least_tail, SHARES.tail))
     kept = sum(requests[1:]) + dict(fill.parts)["promoted"]
-    most = _percent(target, SHARES.tail)
-    return max(_percent(target, SHARES.least_tail), most - _REQUESTS_WEIGH * kept)
+    return max(least, most - SHARES.requests_weigh * kept)
 
 
 def _percent(tokens: int, share: int) -> int:

@@ -16,7 +16,7 @@ from mcp_compaction.core.compaction.drafts import (
 )
 from mcp_compaction.core.compaction.progress import Asking, Inputs, Progress
 from mcp_compaction.core.compaction.receipt.notes import NO_ROOM_FOR_PROSE, note_of_additions
-from mcp_compaction.core.compaction.room import fit_unread
+from mcp_compaction.core.compaction.room import fit_index, fit_unread
 from mcp_compaction.core.digest.aging import bring_up_to_date
 from mcp_compaction.core.digest.fit import (
     cost_of_sections,
@@ -47,9 +47,6 @@ class _Written:
     memory_in: int | None
     digests: dict[int, Digest] = field(default_factory=dict[int, Digest])  # by block
     notes: list[str] = field(default_factory=list[str])
-    requests: list[tuple[int, SummaryRequest]] = field(
-        default_factory=list[tuple[int, SummaryRequest]]
-    )
     with_prose: list[Digest] = field(default_factory=list[Digest])
 
 
@@ -88,7 +85,6 @@ def carry_out(progress: Progress, inputs: Inputs) -> Asking[Progress]:
         digests=(*progress.digests, *written.digests.values()),
         freed=(*progress.freed, *progress.plan.window.freed),
         notes=(*progress.notes, *written.notes),
-        requests=(*progress.requests, *written.requests),
         with_prose=(*progress.with_prose, *written.with_prose),
     )
 
@@ -97,22 +93,21 @@ def add_prose(progress: Progress, inputs: Inputs) -> Progress:
     """The models' prose laid onto the digests, where there is room for it.
 
     Until here all went as if no model had been asked, so that no draft can change what a digest
-    keeps. Only unread results that are cut anyway, and the passages quoted beside it, make room:
-    those are chosen afterwards.
+    keeps. Only the index, unread results that are cut anyway, and the passages quoted beside it
+    make room: those are chosen afterwards.
     """
     for digest in progress.with_prose:
-        longer = fit_unread(progress.replace_digest(digest), inputs)
+        longer = fit_unread(fit_index(progress.replace_digest(digest), inputs), inputs)
         goal = progress.plan.goal
         fits = goal is None or inputs.measure(longer.session).counted <= goal
         if fits and longer.session != progress.session:
             progress = longer
         else:
             progress = replace(progress, notes=(*progress.notes, NO_ROOM_FOR_PROSE))
-    by_model = {digest.number for digest in progress.digests if digest.author not in OWN_AUTHORS}
-    return replace(progress, requests=tuple(r for r in progress.requests if r[0] in by_model))
+    return progress
 
 
-def digest_without_prose(
+def _digest_without_prose(
     request: SummaryRequest, checked: CheckedDraft, number: int, count: CountTokens
 ) -> Digest:
     """The digest without a model's prose; what an agent wrote stands behind what is extracted."""
@@ -120,15 +115,6 @@ def digest_without_prose(
         return _digest_with_agents(request, checked, number, count)
     is_own = checked.draft.author in OWN_AUTHORS
     return _digest_of(request, checked.draft if is_own else checked.extracted, number, count)
-
-
-def digest_with_prose(
-    request: SummaryRequest, checked: CheckedDraft, digest: Digest, count: CountTokens
-) -> Digest:
-    """The same digest with a model's prose laid onto it."""
-    half = request.max_tokens // 2  # over what is extracted, in any case
-    room = max(request.max_tokens - digest.tokens, half)
-    return lay_prose_onto(digest, checked.draft, room, count)
 
 
 def _newest_span(blocks: Sequence[Block]) -> int | None:
@@ -152,7 +138,7 @@ def _write_span(
     request = request_for(block, memory, inputs, is_newest)
     draft = own or (yield from ask_for_draft(request))
     checked = check_against_source(draft, request, session, inputs)
-    digest = digest_without_prose(request, checked, number, inputs.count)
+    digest = _digest_without_prose(request, checked, number, inputs.count)
     written.notes += checked.notes
     if checked.draft.author == "agent":
         written.notes += note_of_additions(
@@ -164,8 +150,9 @@ def _write_span(
     if memory:
         written.memory_in = number
     if checked.draft.author not in OWN_AUTHORS:
-        written.requests.append((number, request))
-        written.with_prose.append(digest_with_prose(request, checked, digest, inputs.count))
+        half = request.max_tokens // 2  # over what is extracted, in any case
+        room = max(request.max_tokens - digest.tokens, half)
+        written.with_prose.append(lay_prose_onto(digest, checked.draft, room, inputs.count))
     return digest
 
 
@@ -205,7 +192,7 @@ def _digest_of(request: SummaryRequest, draft: Draft, number: int, count: CountT
         ended=times[-1] if times else None,
     )
     sections = join(request.must_keep, draft.sections)
-    if request.max_tokens <= SHARES.least_digest * 2 // 3:  # it would be a label and a scrap
+    if request.max_tokens <= SHARES.least_digest:  # it would be a label and a scrap
         fitting = fit(sections, 0, count)
     else:
         fitting = fit_or_first(sections, request.max_tokens - count(label_of(digest)), count)

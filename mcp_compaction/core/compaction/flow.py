@@ -46,12 +46,15 @@ def flow(
         fill = measure(session, policy, count, precision)
     counted = in_counted_tokens(policy, fill)
     plan = make_plan(session, counted, ask, fill, count)
+    if plan.gain <= 0 and _is_forced_to(ask, counted):
+        counted = counted.keeping_newest_turns()
+        plan = make_plan(session, counted, ask, fill, count)
     frees_nothing = plan.is_empty or plan.gain <= 0
     frees_little = not (ask.force or ask.span) and plan.gain < counted.min_gain_tokens
     if keeps_digest and (frees_nothing or frees_little):
         return keep_own_digest(session, ask, now, fill, count)
     if frees_nothing:
-        return nothing_to_do(plan, fill)
+        return nothing_to_do(plan, fill, policy)
     if frees_little:
         return too_little_gain(plan, fill, counted)
     if ask.dry_run:
@@ -68,6 +71,12 @@ def flow(
     )
     progress = yield from _climb_to_goal(Progress(session, plan), inputs)
     return (yield from settle(session, add_prose(progress, inputs), inputs))
+
+
+def _is_forced_to(ask: Ask, policy: Policy) -> bool:
+    """Whether a compaction is wanted also where all is recent, and nobody said how much that is."""
+    is_exact = policy.preserve_recent_messages or policy.compaction_ratio
+    return ask.force and not ask.span and ask.target_percent is None and not is_exact
 
 
 def _climb_to_goal(progress: Progress, inputs: Inputs) -> Asking[Progress]:

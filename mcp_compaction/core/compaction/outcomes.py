@@ -200,7 +200,7 @@ def projection(plan: Plan, ask: Ask, policy: Policy, fill: Fill) -> Projection:
     blocks = plan.window.blocks
     spans = tuple((b.steps[0].first, b.steps[-1].last) for b in blocks if isinstance(b, SpanBlock))
     left, freed = max(0, plan.budget.target - plan.window.tokens), plan.gain
-    excerpts = excerpts_limit(left, freed, policy, ask.target_percent is not None, plan.is_thorough)
+    excerpts = excerpts_limit(left, freed, policy, ask)
     budget = plan.budget.model_copy(update={"excerpts": excerpts})
     most = plan.window.tokens + _room_to_fill(plan, budget)
     shortfall = plan.shortfall()
@@ -232,12 +232,12 @@ def _room_to_fill(plan: Plan, budget: Budget) -> int:
     return min(left, budget.excerpts + min(budget.names, plan.gain // 2)) if has_digests else 0
 
 
-def nothing_to_do(plan: Plan, fill: Fill) -> NothingToDo:
+def nothing_to_do(plan: Plan, fill: Fill, policy: Policy) -> NothingToDo:
     """The outcome of a plan that frees nothing."""
     return NothingToDo(
         reason="all_needed",
         held_by=plan.held.tokens_by_holder(fill),
-        text=explain_all_needed(plan.held, plan.shortfall(fill.counted), fill),
+        text=explain_all_needed(plan.held, plan.shortfall(fill.counted), fill, policy),
     )
 
 

@@ -34,7 +34,6 @@ _SECTIONS: dict[IndexKind, SectionName] = {
     "number": "FACTS",
     "error": "ERRORS",
 }
-_WORDS_AROUND = 120  # characters before and after an identifier
 
 Line = tuple[SectionName, Item]
 Lines = Mapping[int, Sequence[Line]]
@@ -100,32 +99,16 @@ def _show_lines(
 ) -> MessageEntry:
     """A message whose previews end with these lines; whole where no preview can show them."""
     texts = dict.fromkeys(item.text for _, item in said)
-    identifiers = {item.text for section, item in said if section in _SECTIONS.values()}
     cuts = list(entry.cuts if isinstance(entry, Trimmed) else ())
     for place, cut in enumerate(cuts):
         if not isinstance(cut.shown, Text | ToolResult):
             continue
-        source = text_of(message.parts[cut.part])
-        found = {text: _line_with(text, source, text in identifiers) for text in texts}
-        shown = "\n".join([cut.shown.text, *dict.fromkeys(filter(None, found.values()))])
-        part = cut.shown.model_copy(update={"text": shown})
+        source = fold(text_of(message.parts[cut.part]))
+        found = [text for text in texts if all(fold(word) in source for word in text.split("="))]
+        part = cut.shown.model_copy(update={"text": "\n".join([cut.shown.text, *found])})
         cuts[place] = cut.model_copy(update={"shown": part})
-        texts = {text: None for text in texts if not found[text]}
+        texts = {text: None for text in texts if text not in found}
     tokens = tokens_of(shown_parts(message, cuts), count)
     if texts or tokens >= message.tokens:
         return Kept(seq=message.seq)
     return Trimmed(seq=message.seq, cuts=tuple(cuts), tokens=tokens)
-
-
-def _line_with(text: str, source: str, is_identifier: bool) -> str:
-    """The line of a source to show a text by: an identifier says little without the words around
-    it; nothing where the source does not hold it."""
-    if not is_identifier:
-        return text if fold(text) in fold(source) else ""
-    place = source.find(text)
-    if place < 0:  # a key and its value may stand on two lines
-        return text if all(word in source for word in text.split("=")) else ""
-    start = max(source.rfind("\n", 0, place) + 1, place - _WORDS_AROUND)
-    end = place + len(text)
-    stop = source.find("\n", end)
-    return source[start : min(end + _WORDS_AROUND, len(source) if stop < 0 else stop)].strip()

@@ -25,7 +25,6 @@ from mcp_compaction.core.compaction.ladder.merge import merge_all
 from mcp_compaction.core.compaction.ladder.shrink import shrink_newest
 from mcp_compaction.core.compaction.ladder.shrink_request import shrink_request
 from mcp_compaction.core.compaction.ladder.summarize import summarize_all
-from mcp_compaction.core.compaction.previews import shrink_step
 from mcp_compaction.core.compaction.unread import give_up_excess
 from mcp_compaction.core.log.pinned import pinned_block
 from mcp_compaction.core.policy import Policy
@@ -46,7 +45,6 @@ class Plan(Value):
     before: int
     goal: int | None  # None: only the span that was asked for
     budget: Budget
-    is_thorough: bool = False  # forced: everything outside the tail, not only what the goal needs
     goes_on: bool = False  # also below the goal, as long as there is something to do
 
     @property
@@ -96,26 +94,24 @@ def make_plan(
     if ask.span is not None:
         window = summarize_all(window, policy, _steps_inside(window, *ask.span))
         return plan.model_copy(update={"window": window, "goal": None})
-    is_thorough = ask.force and target is None
+    is_thorough = ask.force and target is None  # all outside the tail, whatever the goal needs
     if policy.compaction_ratio is not None and target is None:
         window = _digest_oldest_share(window, session, goal, policy, count)
         return plan.model_copy(update={"window": window})
     if is_thorough or policy.preserve_recent_messages or ask.digest is not None:
-        window = summarize_all(window, policy, _steps_outside_tail(window, policy))
+        window = summarize_all(window, policy, _steps_outside_tail(window))
     if window.tokens > goal:
         window = drop_excerpts(window, goal, policy, count)
     if target is None:
         window = _climb(window, LADDER, goal, _with_digests_of(window, budget, policy), count)
     elif follows or window.tokens > goal:  # what is within its target already stays as it is
         window = _make_room(window, budget, policy, count)
-    if window.tokens > goal and window.has_new_digests:
-        window = _foresee_cuts(window, goal - budget.names, policy, count)
+    if window.tokens > goal and window.has_new_digests:  # lest a plan promises too little
+        window = give_up_excess(window, "shrink_unread", goal, count)
     elif window.tokens > goal:  # a digest is better than a missed goal
         window = summarize_all(window, policy, _unread_outside_tail(window))
     goes_on = is_thorough or target is not None
-    return plan.model_copy(
-        update={"window": window, "is_thorough": is_thorough, "goes_on": goes_on}
-    )
+    return plan.model_copy(update={"window": window, "goes_on": goes_on})
 
 
 def _window_before(session: Session, policy: Policy, fill: Fill, count: CountTokens) -> WindowPlan:
@@ -148,7 +144,7 @@ def _make_room(
     tight = policy.model_copy(update={"digest_max_tokens": budget.digest})
     has_digests = any(isinstance(block, DigestBlock) for block in window.blocks)
     if window.tokens > goal or has_digests:
-        window = summarize_all(window, tight, _steps_outside_tail(window, policy))
+        window = summarize_all(window, tight, _steps_outside_tail(window))
     if not window.has_new_digests:
         window = merge_all(window, tight, count)
     return _climb(window, _DIGESTING, goal, tight, count)
@@ -181,7 +177,9 @@ def _digest_oldest_share(
     An index with which hardly anything is freed is left out. Digests become one where there is no
     share to take and the goal is not reached: a window that lives long would fill with them.
     """
-    share = _oldest_share(window, session)
+    # Where nothing new was said there is no share, or each call would take another one.
+    is_new = any(message.seq > session.view.upto for message in session.messages)
+    share = _steps_outside_tail(window) if is_new else []
     if not share:
         return merge_all(window, policy, count) if window.tokens > goal else window
     planned = summarize_all(window, policy, share)
@@ -190,42 +188,8 @@ def _digest_oldest_share(
     return summarize_all(window.model_copy(update={"index_most": 0}), policy, share)
 
 
-def _oldest_share(window: WindowPlan, session: Session) -> list[int]:
-    """The steps outside the tail; none if nothing new was said, or each call would take another
-    share."""
-    if all(message.seq <= session.view.upto for message in session.messages):
-        return []
+def _steps_outside_tail(window: WindowPlan) -> list[int]:
     return [n for n, b in enumerate(window.blocks) if isinstance(b, StepBlock) and b.gives_way()]
-
-
-def _steps_outside_tail(window: WindowPlan, policy: Policy) -> set[int]:
-    """The steps outside the tail, also of the tail that is left when they are gone."""
-    free: set[int] = set()
-    while True:
-        left = [n for n in range(len(window.blocks)) if n not in free]
-        blocks = with_guards([window.blocks[n] for n in left], policy, window.tail_most)
-        more = {
-            n
-            for n, block in zip(left, blocks, strict=True)
-            if isinstance(block, StepBlock) and block.gives_way()
-        }
-        if not more:
-            return free
-        free |= more
-
-
-def _foresee_cuts(window: WindowPlan, goal: int, policy: Policy, count: CountTokens) -> WindowPlan:
-    """What unread results, and calls outside the tail, will have to give up, lest a plan promises
-    too little; the results get back what digests and their names leave."""
-    window = give_up_excess(window, "shrink_unread", goal, count)
-    outside = _unread_outside_tail(window) if window.tokens > goal else []
-    blocks = (
-        shrink_step(block, policy, count)
-        if isinstance(block, StepBlock) and number in outside
-        else block
-        for number, block in enumerate(window.blocks)
-    )
-    return window.after("shrink", blocks=tuple(blocks))
 
 
 def _unread_outside_tail(window: WindowPlan) -> list[int]:

@@ -6,7 +6,6 @@ from collections.abc import Iterable
 
 from mcp_compaction.core.compaction.blocks import StepBlock, cuts_of, trim
 from mcp_compaction.core.log.content import part_tokens, string_arguments
-from mcp_compaction.core.log.identifiers import error_lines
 from mcp_compaction.core.policy import Policy
 from mcp_compaction.core.tokens import CountTokens
 from mcp_compaction.core.window.preview import (
@@ -18,7 +17,6 @@ from mcp_compaction.core.window.preview import (
 from mcp_compaction.model import Cut, JsonObject, Message, Part, ToolCall, ToolResult
 
 _LEAST_TOKENS = 60  # a shorter preview says little beside its note
-_LONGEST_ERROR = 160  # characters
 
 
 def shrink_step(block: StepBlock, policy: Policy, count: CountTokens) -> StepBlock:
@@ -45,11 +43,13 @@ def _find_cuts_of(
     """The cuts of results or calls that free so many tokens."""
     cuts: dict[int, list[Cut]] = {}
     for message, entry in zip(block.step.messages, block.entries, strict=True):
-        done = {cut.part for cut in cuts_of(entry)}
+        cut_now = {cut.part: cut for cut in cuts_of(entry)}
         for number, part in enumerate(message.parts):
-            if message.seq in block.unread or number in done or not isinstance(part, kind):
+            now = cut_now.get(number)
+            is_stub = now is not None and now.why != "preview"
+            if message.seq in block.unread or is_stub or not isinstance(part, kind):
                 continue
-            size = part_tokens(part, count)
+            size = part_tokens(now.shown if now else part, count)
             if over <= 0 or size <= _LEAST_TOKENS:
                 continue
             shown = _fit_part(part, message.ref, max(_LEAST_TOKENS, size - over), count)
@@ -64,7 +64,7 @@ def _fit_part(
 ) -> ToolResult | ToolCall:
     """A result, or a call by its longest argument, in about so many tokens."""
     if isinstance(part, ToolResult):
-        shown = preview_within(part.text, ref, tokens, count, _errors_in(part.text))
+        shown = preview_within(part.text, ref, tokens, count)
         return part.model_copy(update={"text": shown})
     named = list(string_arguments(part.arguments))
     if not named:
@@ -75,21 +75,11 @@ def _fit_part(
     return part.model_copy(update={"arguments": {**part.arguments, name: shorter}})
 
 
-def show_part_of_result(result: ToolResult, ref: str, chars: int) -> ToolResult:
-    """A result by its beginning, its end and its newest error lines, in so many characters."""
-    shown = preview(result.text, ref, chars, _errors_in(result.text))
-    return result.model_copy(update={"text": shown})
-
-
-def _errors_in(text: str) -> list[str]:
-    return [line[:_LONGEST_ERROR] for line in reversed(list(error_lines(text)))]
-
-
 def _find_cuts(
     block: StepBlock, policy: Policy, count: CountTokens
 ) -> Iterable[tuple[int, list[Cut]]]:
     for message, entry in zip(block.step.messages, block.entries, strict=True):
-        done = {cut.part for cut in cuts_of(entry) if not _is_long(cut, policy, count)}
+        done = {cut.part for cut in cuts_of(entry)}
         cuts = [
             Cut(part=number, shown=shorter, why="preview")
             for number, part in enumerate(message.parts)
@@ -101,16 +91,10 @@ def _find_cuts(
             yield message.seq, cuts
 
 
-def _is_long(cut: Cut, policy: Policy, count: CountTokens) -> bool:
-    """Whether a cut shows much: the result had not been read then, and there was room for it."""
-    if cut.why != "preview" or not isinstance(cut.shown, ToolResult):
-        return False
-    return is_large(cut.shown.text, policy, count)
-
-
 def _shorten(message: Message, part: Part, policy: Policy, count: CountTokens) -> Part | None:
     if isinstance(part, ToolResult) and is_large(part.text, policy, count):
-        return show_part_of_result(part, message.ref, preview_chars(policy))
+        shown = preview(part.text, message.ref, preview_chars(policy))
+        return part.model_copy(update={"text": shown})
     if isinstance(part, ToolCall):
         arguments = _shorten_arguments(part.arguments, message.ref, policy, count)
         if arguments != part.arguments:

@@ -83,7 +83,6 @@ class Progress:
     digests: tuple[Digest, ...] = ()
     freed: Freed = ()
     notes: tuple[str, ...] = ()
-    requests: tuple[tuple[int, SummaryRequest], ...] = ()  # by the digest a model wrote for it
     with_prose: tuple[Digest, ...] = ()  # the same digests with the model's prose
 
     def replace_digest(self, digest: Digest) -> Progress:

@@ -1,4 +1,4 @@
-"""Fills the room below the target: with steps that were cut, then with excerpts of what left."""
+"""Fills the room below the target: with names, with unread results, then with excerpts."""
 
 from __future__ import annotations
 
@@ -15,9 +15,7 @@ from mcp_compaction.core.digest.names import (
     without_names,
 )
 from mcp_compaction.core.excerpts.choose import (
-    Choice,
     Sources,
-    choose_again,
     choose_excerpts,
     excerpts_of_digests,
 )
@@ -36,31 +34,24 @@ from mcp_compaction.model import (
 
 def fit_steps(progress: Progress, inputs: Inputs) -> Progress:
     """The names, the index and what is unread, in the room that digests left."""
-    progress = _list_names(_fit_index(progress, inputs), inputs)
+    progress = _list_names(fit_index(progress, inputs), inputs)
     return fit_unread(progress, inputs)
 
 
-def fill_room(
-    before: Session, progress: Progress, chosen: Choice | None, inputs: Inputs
-) -> tuple[Progress, Choice | None]:
-    """The room left below the target, filled with the excerpts that say most, of those chosen for
-    a larger room where there are any; the index gives way where there is no room."""
-    progress = _fit_index(progress.change_view(promoted=()), inputs)
+def add_excerpts(before: Session, progress: Progress, inputs: Inputs) -> Progress:
+    """The room left below the target, filled with the excerpts that say most."""
     if progress.plan.goal is None:  # only a span gives way: what was asked for again stays
-        return progress.change_view(promoted=wanted_excerpts(before.view.promoted)), None
+        return progress.change_view(promoted=wanted_excerpts(before.view.promoted))
     room = _room_for_excerpts(progress, progress.plan.goal, inputs)
     if room <= 0:
-        return progress, chosen
+        return progress
     shown = _text_of_view(progress.session, inputs)
     sources = _sources_of_excerpts(before, progress.session, inputs)
-    if chosen is None:
-        chosen = choose_excerpts(sources, shown, room, inputs.count)
-    else:
-        chosen = choose_again(chosen, sources, shown, room, inputs.count)
-    return progress.change_view(promoted=chosen.excerpts), chosen
+    chosen = choose_excerpts(sources, shown, room, inputs.count)
+    return progress.change_view(promoted=chosen.excerpts)
 
 
-def _fit_index(progress: Progress, inputs: Inputs) -> Progress:
+def fit_index(progress: Progress, inputs: Inputs) -> Progress:
     """The index takes no more of the goal than the rest leaves."""
     goal = progress.plan.goal
     fill = inputs.measure(progress.session)
@@ -94,7 +85,7 @@ def _list_names(progress: Progress, inputs: Inputs) -> Progress:
         most = index_beside_names(goal, full.tokens - bare.tokens)
         now = progress.session.view.index_most
         progress = progress.change_view(index_most=most if now is None else min(now, most))
-    return _fit_index(progress, inputs)
+    return fit_index(progress, inputs)
 
 
 def fit_unread(progress: Progress, inputs: Inputs) -> Progress:
@@ -138,8 +129,7 @@ def _room_for_excerpts(progress: Progress, goal: int, inputs: Inputs) -> int:
         goal - now - policy.overhead_per_message,
         inputs.fill.counted - now,
         policy,
-        is_target=inputs.ask.target_percent is not None,
-        is_forced=progress.plan.is_thorough,
+        inputs.ask,
     )
 
 

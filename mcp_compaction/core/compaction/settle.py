@@ -6,13 +6,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
 
-from mcp_compaction.core.compaction.digests import digest_with_prose, digest_without_prose
-from mcp_compaction.core.compaction.drafts import ask_for_draft, check_against_source
+from mcp_compaction.core.compaction.budget import keeps_all_rules
 from mcp_compaction.core.compaction.outcomes import compaction_of
 from mcp_compaction.core.compaction.patch import Line, Lines, lines_of_findings, put_back
 from mcp_compaction.core.compaction.progress import Asking, Inputs, Progress
+from mcp_compaction.core.compaction.receipt.notes import note_of_rules
 from mcp_compaction.core.compaction.receipt.reasons import DIGEST_AS_LARGE
-from mcp_compaction.core.compaction.room import fill_room, fit_steps
+from mcp_compaction.core.compaction.room import add_excerpts, fit_index, fit_steps
 from mcp_compaction.core.compaction.verify import (
     Check,
     Record,
@@ -23,18 +23,14 @@ from mcp_compaction.core.compaction.verify import (
     search_request_for,
     tally_findings,
     tally_lines,
-    tally_prose,
 )
 from mcp_compaction.core.digest.extract import open_tasks, stated_rules
 from mcp_compaction.core.digest.fit import as_sections, mark_older
-from mcp_compaction.core.excerpts.choose import Choice
 from mcp_compaction.core.log.identifiers import Finding
 from mcp_compaction.core.log.pinned import shown_text
 from mcp_compaction.core.text.words import fold
-from mcp_compaction.core.window.fill import Fill
 from mcp_compaction.core.window.render import lay_out
 from mcp_compaction.model import (
-    OWN_AUTHORS,
     Found,
     Item,
     Message,
@@ -47,8 +43,6 @@ from mcp_compaction.model import (
     Tally,
 )
 
-_MOST_FILLS = 3  # what is put back takes room that excerpts had
-
 PlacedLine = tuple[int, Item]  # the number of the message that holds a line, and the line
 
 
@@ -58,6 +52,7 @@ class _Comparison:
 
     shown: tuple[Shown, ...]
     gone: list[Message]  # those that the view no longer shows whole
+    prompts: frozenset[int]  # of these: of whose rules it shows no more than their share
     source: _Source
 
     @cached_property
@@ -74,26 +69,38 @@ class _Source:
 
     before: Session
     inputs: Inputs
+    target: int
 
     def beside(self, session: Session) -> _Comparison:
         """The view of a session beside what it was made of."""
         shown = lay_out(session, self.inputs.given_policy.index_limit, self.inputs.count)
         whole = {p.message.seq for p in shown if isinstance(p, ShownMessage) and not p.cuts}
         gone = [message for message in self.before.messages if message.seq not in whole]
-        return _Comparison(shown, gone, self)
+        first = {entry.seq for entry in session.view.head}
+        policy, count = self.inputs.policy, self.inputs.count
+        prompts = (
+            message.seq
+            for message in gone
+            if message.seq in first and not keeps_all_rules(message, self.target, policy, count)
+        )
+        return _Comparison(shown, gone, frozenset(prompts), self)
 
     @cached_property
     def read_record(self) -> Callable[[str], Record]:
         """Reads a record once: most stay as they are from one view to the next."""
         return cache(read_record)
 
-    def lines_to_keep(self, gone: Iterable[Message]) -> dict[SectionName, list[PlacedLine]]:
+    def lines_to_keep(self, seen: _Comparison) -> dict[SectionName, list[PlacedLine]]:
         """The rules and open tasks that must stand in the view, each with where it was said."""
         told = ((d.last, item) for d in self.before.digests for item in d.items("CONSTRAINTS"))
         earlier = [(last, item) for last, item in told if item.by != "model"]
-        numbers = {message.seq for message in gone}
+        numbers = {message.seq for message in seen.gone} - seen.prompts
         said = ((seq, rule) for seq, rule in self._rules if seq in numbers)
         return {"CONSTRAINTS": [*earlier, *said], "OPEN": self._tasks}
+
+    def rules_of_prompts(self, seen: _Comparison) -> list[Item]:
+        """The rules of a long first request, of which the view shows its share."""
+        return _without_repeats([rule for rule in self._rules if rule[0] in seen.prompts])
 
     @cached_property
     def _rules(self) -> list[PlacedLine]:
@@ -112,54 +119,42 @@ def _number_of(line: Item) -> int:
 
 
 def settle(before: Session, progress: Progress, inputs: Inputs) -> Asking[Outcome]:
-    """Fill the room, check the view against its source, put back what is lost, finish."""
+    """Check the view against its source, put back what is lost, fill the room, finish."""
     progress = fit_steps(progress, inputs)
-    source = _Source(before, inputs)
+    source = _Source(before, inputs, progress.plan.budget.target)
     found: set[Finding] = set()  # what the archive's own search gives back
-    chosen: Choice | None = None
-    fills = 0
-    while True:
-        progress, chosen = fill_room(before, progress, chosen, inputs)
-        progress, seen, missing = yield from _put_lost_back(source, progress, found)
-        after, fills = inputs.measure(progress.session), fills + 1
-        if fills == _MOST_FILLS or _is_within_goal(progress, after):
-            break
+    progress, missing = yield from _put_lost_back(source, progress, found)
+    shorter = fit_index(progress, inputs)
+    if shorter is not progress:  # what was put back took the room of the index
+        progress, missing = yield from _put_lost_back(source, shorter, found)
+    progress = add_excerpts(before, progress, inputs)
+    after = inputs.measure(progress.session)
     if after.counted >= inputs.fill.counted:
         return NothingToDo(reason="digest_as_large", text=DIGEST_AS_LARGE)
-    kept = _tallies_of_lines(before, source.lines_to_keep(seen.gone), seen.shown)
-    used = tally_prose(seen.gone, inputs.said, seen.shown)
-    tallies = (*kept, *([used] if used else []), *tally_findings(seen.check, missing))
+    seen = source.beside(progress.session)
+    prompts = source.rules_of_prompts(seen)
+    left_out = find_missing_lines(prompts, seen.shown)
+    kept = _tallies_of_lines(before, source.lines_to_keep(seen), seen.shown, prompts)
+    tallies = (*kept, *tally_findings(seen.check, missing))
+    progress = replace(progress, notes=(*progress.notes, *note_of_rules(left_out)))
     return compaction_of(before, progress, inputs, after, tallies)
-
-
-def _is_within_goal(progress: Progress, after: Fill) -> bool:
-    """Whether a view keeps to its goal, or nothing that fills room is left in it."""
-    goal, parts = progress.plan.goal, dict(after.parts)
-    return goal is None or after.counted <= goal or not (parts["promoted"] or parts["index"])
 
 
 def _put_lost_back(
     source: _Source, progress: Progress, found: set[Finding]
-) -> Asking[tuple[Progress, _Comparison, tuple[Finding, ...]]]:
-    """The view with what it would lose shown again, beside its source, and what is lost still."""
+) -> Asking[tuple[Progress, tuple[Finding, ...]]]:
+    """The view with what it would lose shown again, and what is lost still."""
     inputs = source.inputs
     seen = source.beside(progress.session)
     missing = yield from _find_missing(seen.check, found, inputs)
-    if missing:
-        repaired = yield from _ask_again(progress, missing, inputs)
-        if repaired is not progress:
-            progress = repaired
-            seen = source.beside(progress.session)
-            missing = _still_missing(missing, seen.check)
     if missing:
         lines = lines_of_findings(missing, seen.gone, inputs.found)
         progress = _put_lines_back(progress, lines, inputs)
         seen = source.beside(progress.session)
         missing = _still_missing(missing, seen.check)
-    if missing_now := _lines_missing(source.lines_to_keep(seen.gone), seen.shown):
+    if missing_now := _lines_missing(source.lines_to_keep(seen), seen.shown):
         progress = _put_lines_back(progress, missing_now, inputs)
-        seen = source.beside(progress.session)
-    return progress, seen, missing
+    return progress, missing
 
 
 def _find_missing(check: Check, found: set[Finding], inputs: Inputs) -> Asking[tuple[Finding, ...]]:
@@ -179,23 +174,6 @@ def _find_missing(check: Check, found: set[Finding], inputs: Inputs) -> Asking[t
 def _still_missing(missing: Iterable[Finding], check: Check) -> tuple[Finding, ...]:
     unseen = set(check.unseen)
     return tuple(finding for finding in missing if finding in unseen)
-
-
-def _ask_again(progress: Progress, missing: Sequence[Finding], inputs: Inputs) -> Asking[Progress]:
-    """The model's digest that lost something is asked for once more, with what is missing."""
-    for number, request in progress.requests:
-        held = {finding for message in request.messages for finding in inputs.found[message.seq]}
-        left_out = tuple(finding.text for finding in missing if finding in held)
-        if not left_out:
-            continue
-        draft = yield from ask_for_draft(request.model_copy(update={"lost": left_out}))
-        checked = check_against_source(draft, request, progress.session, inputs)
-        if checked.draft.author in OWN_AUTHORS:
-            return progress  # it could not, and what is missing is put back line by line
-        plain = digest_without_prose(request, checked, number, inputs.count)
-        repaired = progress.replace_digest(digest_with_prose(request, checked, plain, inputs.count))
-        return replace(repaired, notes=(*progress.notes, *checked.notes))
-    return progress
 
 
 def _put_lines_back(progress: Progress, lines: Lines, inputs: Inputs) -> Progress:
@@ -221,11 +199,15 @@ def _lines_missing(
 
 
 def _tallies_of_lines(
-    before: Session, must_stay: Mapping[SectionName, Sequence[PlacedLine]], shown: Sequence[Shown]
+    before: Session,
+    must_stay: Mapping[SectionName, Sequence[PlacedLine]],
+    shown: Sequence[Shown],
+    prompts: Sequence[Item],
 ) -> list[Tally]:
     pins = [Item(text=shown_text(pin.text)) for pin in before.pins]
+    rules = [*pins, *_without_repeats(must_stay["CONSTRAINTS"])]
     found = (
-        tally_lines("rules", [*pins, *_without_repeats(must_stay["CONSTRAINTS"])], shown),
+        tally_lines("rules", rules, shown, prompts),
         tally_lines("open tasks", _without_repeats(must_stay["OPEN"]), shown),
     )
     return [tally for tally in found if tally.total]

@@ -77,16 +77,12 @@ def show_unread_whole(session: Session) -> Session:
     What was offloaded when it came stays a preview.
     """
     unread = find_unread(session)
-
-    def is_cut_for_room(entry: Entry) -> bool:
-        return (
-            isinstance(entry, Trimmed)
-            and entry.seq in unread
-            and all(cut.why != "offloaded" for cut in entry.cuts)
-        )
-
     body: tuple[Entry, ...] = tuple(
-        Kept(seq=entry.seq) if isinstance(entry, Trimmed) and is_cut_for_room(entry) else entry
+        Kept(seq=entry.seq)
+        if isinstance(entry, Trimmed)
+        and entry.seq in unread
+        and all(cut.why != "offloaded" for cut in entry.cuts)
+        else entry
         for entry in session.view.body
     )
     if body == session.view.body:

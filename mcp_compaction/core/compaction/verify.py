@@ -8,14 +8,11 @@ from itertools import chain
 from typing import NamedTuple
 
 from mcp_compaction.core.log.content import shown_parts, words_of
-from mcp_compaction.core.log.conversation import Conversation
-from mcp_compaction.core.log.findings import used_lines
 from mcp_compaction.core.log.identifiers import Finding, find_identifiers, identifiers_of_parts
 from mcp_compaction.core.text.haystack import Haystack
 from mcp_compaction.core.text.injection import defuse
 from mcp_compaction.core.text.paths import ends_of
 from mcp_compaction.core.text.patterns import pattern_of
-from mcp_compaction.core.text.retelling import Retelling
 from mcp_compaction.core.text.words import fold
 from mcp_compaction.model import (
     IndexKind,
@@ -135,24 +132,14 @@ def tally_findings(check: Check, missing: Sequence[Finding]) -> tuple[Tally, ...
     return tuple(counted)
 
 
-def tally_prose(
-    gone: Sequence[Message], said: Conversation, shown: Sequence[Shown]
-) -> Tally | None:
-    """How many findings are still told: lines that tools said and that were used later. The others
-    come back by the ref of their message. None where nothing was found."""
-    left = {message.ref for message in gone}
-    used = {line.text for line in used_lines(said) if line.ref in left}
-    if not used:
-        return None
-    view = Retelling("\n".join(_text_of(piece) for piece in shown))
-    kept = sum(any(map(view.tells, {line, defuse(line)})) for line in used)
-    return Tally(kind="findings", retained=kept, recoverable=len(used) - kept)
-
-
-def tally_lines(kind: str, items: Sequence[Item], shown: Sequence[Shown]) -> Tally:
-    """How many of these lines stand word for word in the view."""
-    missing = len(find_missing_lines(items, shown))
-    return Tally(kind=kind, retained=len(items) - missing, lost=missing)
+def tally_lines(
+    kind: str, items: Sequence[Item], shown: Sequence[Shown], others: Sequence[Item] = ()
+) -> Tally:
+    """How many of these lines, and of others that a ref in the view gives back, stand in it word
+    for word."""
+    lost, away = (len(find_missing_lines(lines, shown)) for lines in (items, others))
+    kept = len(items) + len(others) - lost - away
+    return Tally(kind=kind, retained=kept, recoverable=away, lost=lost)
 
 
 def find_missing_lines(items: Sequence[Item], shown: Sequence[Shown]) -> tuple[Item, ...]:

@@ -15,7 +15,7 @@ from mcp_compaction.core.digest.requests import asked_items, goal_items, rejecte
 from mcp_compaction.core.digest.state import done_items, state_items
 from mcp_compaction.core.log.content import is_of_others
 from mcp_compaction.core.log.conversation import conversation_of
-from mcp_compaction.core.log.decisions import decisions_among, gives_reason
+from mcp_compaction.core.log.decisions import decisions_among
 from mcp_compaction.core.log.spoken_rules import whole_rules
 from mcp_compaction.core.log.tasks import TaskList, read_tasks, spoken_tasks
 from mcp_compaction.core.log.told import labelled_facts, labelled_states
@@ -160,16 +160,13 @@ def _without_unsupported(
 
 
 def _decision_items(reading: Reading) -> list[Item]:
-    """What was decided, with its reason before without, the newest first; a user's own words are
-    quoted."""
-    found = [
+    """What was decided, the newest first; a user's own words are quoted."""
+    return [
         _decision_item(short(decision), one)
         for one in reversed(reading.said)
         if one.message.role in ("user", "assistant")
         for decision in decisions_among(one.text, one.sentences, one.message.role == "user")
-        if not _announces(decision)
     ]
-    return sorted(found, key=lambda item: not gives_reason(item.text))
 
 
 def _decision_item(text: str, one: Speech) -> Item:
@@ -186,14 +183,9 @@ def _doubts(reading: Reading) -> Iterable[Item]:
         for one in reversed(reading.said)
         if one.message.role == "assistant"
         for sentence in one.sentences
-        if remarks.is_doubt(sentence) and not _announces(sentence.text)
+        if remarks.is_doubt(sentence)
     )
     return islice(doubts, _MOST_DOUBTS)
-
-
-def _announces(text: str) -> bool:
-    """Whether a sentence only leads to what stands behind it."""
-    return text.rstrip("*_").endswith((":", "："))
 
 
 def _steps_in_short(reading: Reading) -> Iterable[Item]:

@@ -42,7 +42,7 @@ def _not_found(reading: Reading) -> Iterator[Item]:
     for key, entry in reversed(last.items()):
         if reading.is_in_span(entry.ref) and has_found_nothing(entry):
             is_line = entry.action.kind == "run"
-            what = entry.action.target if is_line else f"{entry.call.name} {words_of(entry.call)}"
+            what = entry.action.target if is_line else words_of(entry.call)
             value = AccountValue(kind="failure", status=FOUND_NOTHING, key=key)
             refs = tuple(dict.fromkeys((entry.ref, entry.result_ref)))
             yield Item(text=command_line_of(what, 120), refs=refs, value=value)

@@ -22,7 +22,7 @@ def failure_item(one: Failure, reading: Reading) -> Item:
     """A failure as a line tells it, with its cause."""
     entry = one.entry
     if entry.action.kind == "run":
-        what = f"{command_line_of(entry.action.target, 80)}{reading.where(entry)}"
+        what = f"{command_line_of(entry.action.target, 50)}{reading.where(entry)}"
     else:
         what = f"{entry.call.name} {first_line(entry.action.target, 80)}".strip()
     found = causes_of(entry.result) if entry.result is not None and entry.ending == "failed" else ()

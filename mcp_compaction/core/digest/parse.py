@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from itertools import dropwhile
 
 from mcp_compaction.core.digest.fit import as_sections
 from mcp_compaction.core.text.patterns import pattern_of
@@ -14,11 +15,6 @@ from mcp_compaction.model import (
     SectionName,
 )
 
-_HEADING = pattern_of(r"^[\s#*]*([A-Za-z]{4,12}(?: [A-Za-z]{3,12})?)[\s:*]*$")
-_HEADED = pattern_of(  # a section's name and its text on one line
-    r"^\s*(?:#{1,6}\s+)?(?:\*\*|__)?([A-Z][A-Za-z]{2,11}(?: [A-Za-z]{3,12})?)(?:\*\*|__)?\s?[:：]"
-    r"(?:\*\*|__)?\s*(\S.*)$"
-)
 _TITLE = pattern_of(r"^ {0,3}#{1,6} +[A-Z][A-Za-z ,&/-]{0,40}:?\s*$")  # as Markdown has it
 HEADINGS: dict[str, SectionName] = {  # ours, and those that agents and models write of themselves
     **{name: EARLIER_SECTIONS.get(name, name) for name in SECTION_NAMES},
@@ -43,9 +39,16 @@ HEADINGS: dict[str, SectionName] = {  # ours, and those that agents and models w
     "PENDING": "OPEN",
     "NEXT STEPS": "NEXT",
 }
+_NAMES = sorted((name.replace(" ", "[ _]") for name in HEADINGS), key=len, reverse=True)
+_HEADING = pattern_of(  # alone on its line, or before its first text
+    rf"^[\s#*_>\d.)]{{0,8}}({'|'.join(_NAMES)})(?:\s*\([^)]*\))?[*_]{{0,3}}"
+    r"(?:\s*[:：]\s*[*_]{0,3}\s*(.*)|\s*)$",
+    re.I,
+)
+_NOTHING = pattern_of(r"^[\s*•-]*\(?(?:none|nothing|n/?a|not applicable|-)\W*$", re.I)
 _BULLET = pattern_of(r"^\s*(?:[-*•]|\d+[.)])\s+")
 _MARK = pattern_of(r"(?<!\s)\s*+\[(?:model|agent) says\b[^\[\]]{0,200}\]\s*$")  # as we write it
-_REFS = pattern_of(r"(?<!\s)\s*+\(((?:[mdp]\d+)(?:(?:, |\.\.|,)[mdp]?\d+)*)\)\s*$")
+_REFS = pattern_of(r"(?<!\s)\s*+[(\[]((?:[mdp]\d+)(?:(?:, ?|\.\.)[mdp]?\d+)*)[)\]]\.?\s*$")
 
 
 def parse_digest(text: str, author: str) -> Draft:
@@ -53,21 +56,20 @@ def parse_digest(text: str, author: str) -> Draft:
     found: dict[SectionName, list[Item]] = {}
     section: SectionName = "DONE"
     for line in text.splitlines():
-        named = _parse_heading(line)
-        if named is not None or _TITLE.match(line):
-            section = named or "DONE"
-        elif line.strip():
-            headed = _HEADED.match(line)
-            if headed is not None and headed[1].upper() in HEADINGS:
-                section, line = HEADINGS[headed[1].upper()], headed[2]
+        heading = _HEADING.match(line)
+        if heading is not None:
+            section, line = HEADINGS[heading[1].upper().replace("_", " ")], heading[2] or ""
+        elif _TITLE.match(line):
+            section, line = "DONE", ""
+        if line.strip() and not _NOTHING.match(line):
             found.setdefault(section, []).append(_parse_item(line))
     return Draft(author=author, sections=as_sections(found))
 
 
-def _parse_heading(line: str) -> SectionName | None:
-    match = _HEADING.match(line)
-    word = match.group(1).upper() if match else ""
-    return HEADINGS.get(word)
+def from_first_heading(text: str) -> str:
+    """A text without what stands before its first heading; blank where it has none."""
+    lines = dropwhile(lambda line: not _HEADING.match(line), text.splitlines())
+    return "\n".join(lines)
 
 
 def _parse_item(line: str) -> Item:

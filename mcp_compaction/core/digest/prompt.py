@@ -6,16 +6,14 @@ can close it. Whatever comes back is only a draft.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from hashlib import sha256
 from itertools import zip_longest
 from math import ceil
-from typing import cast
 
 from mcp_compaction.core.digest.fit import as_sections, fit, nothing_stays
-from mcp_compaction.core.digest.parse import HEADINGS, parse_digest
+from mcp_compaction.core.digest.parse import from_first_heading, parse_digest
 from mcp_compaction.core.digest.render import render_item
 from mcp_compaction.core.log.content import text_of
 from mcp_compaction.core.log.conversation import conversation_of
@@ -166,13 +164,9 @@ def _make_prompt(
 
 
 def _preface_of(request: SummaryRequest, room: int, count: CountTokens) -> Iterator[str]:
-    """The lines before the span: the focus, what a first draft left out, what is kept anyway."""
+    """The lines before the span: the focus, and what is kept anyway."""
     if request.focus:
         yield from _list_while_it_fits("FOCUS: what matters most now", [request.focus], room, count)
-    if request.lost:
-        yield from _list_while_it_fits(
-            "LEFT OUT BEFORE, must be named now", request.lost, room, count
-        )
     kept = [render_item(item) for _, items in request.must_keep for item in items]
     if kept:
         yield from _list_while_it_fits("MUST KEEP", kept, room, count)
@@ -275,28 +269,9 @@ def _find_joint(text: str) -> int:
 # What comes back
 
 _LONGEST_NAME = 80
-_SHORTEST_ECHO = 16  # letters; shorter lines may be anybody's
-_OUR_WORDS = " ".join(re.findall(r"\w+", " ".join((*_WHAT.values(), _SYSTEM)).lower()))
 
 _THOUGHT = pattern_of(r"<think(?:ing)?>.*?(?:</think(?:ing)?>|\Z)", re.S | re.I)
 _FENCE = pattern_of(r"^[^\S\n]*```.*$", re.M)
-_OTHER_WORDS = frozenset(  # a line that begins with "TODO:" is no heading
-    (
-        *("KEY FINDINGS", "FINDINGS", "KEY FACTS", "OPEN TASKS", "OPEN QUESTIONS", "NEXT STEPS"),
-        *("UNRESOLVED QUESTIONS", "CONSTRAINT", "DECISION"),
-    )
-)
-_NAMES: dict[str, SectionName] = {
-    word: name for word, name in HEADINGS.items() if word in {*SECTION_NAMES, *_OTHER_WORDS}
-}
-_HEADING = pattern_of(
-    r"^[\s#*_>\d.)-]{0,8}("
-    + "|".join(sorted((name.replace(" ", "[ _]") for name in _NAMES), key=len, reverse=True))
-    + r")(?:\s*\([^)]*\))?[*_]{0,3}(?:\s*[:：]\s*[*_]{0,3}\s*(.*)|\s*)$",
-    re.I,
-)
-_BRACKETED = pattern_of(r"\[((?:[mdp]\d+)(?:(?:, ?|\.\.)[mdp]?\d+)*)\][.]?\s*$")
-_NOTHING = pattern_of(r"^[\s*•-]*\(?(?:none|nothing|n/?a|not applicable|-)\W*$", re.I)
 
 
 def read_answer(text: str, author: str, limit: int, count: CountTokens) -> Draft | Unusable:
@@ -309,10 +284,7 @@ def read_answer(text: str, author: str, limit: int, count: CountTokens) -> Draft
     if tokens > _TIMES_TOO_LONG * limit:
         times = ceil(tokens / limit)
         return Unusable(reason=f"the answer was {times} times as long as asked for")
-    lines = list(_lines_under_headings(_FENCE.sub("", said).splitlines()))
-    if not lines or said.startswith(("{", "```")):
-        lines = _from_json(said) or lines
-    draft = parse_digest("\n".join(lines), author)
+    draft = parse_digest(from_first_heading(_FENCE.sub("", said)), author)
     if draft.sections:
         return draft
     return Unusable(reason="it answered with prose instead of the headings asked for")
@@ -322,59 +294,3 @@ def author_name(model: str) -> str:
     """A model's name as a digest's author: one short line, and never the name of another kind."""
     name = redact(one_line(model)).text[:_LONGEST_NAME] or "unnamed"
     return f"model {name}" if name in OWN_AUTHORS else name
-
-
-def _lines_under_headings(lines: Iterable[str]) -> Iterator[str]:
-    """The lines from the first heading on, with every heading spelled as a digest spells it."""
-    is_begun = False
-    for line in lines:
-        heading = _HEADING.match(line)
-        if heading is not None:
-            is_begun = True
-            yield _NAMES[heading.group(1).upper().replace("_", " ")]
-            line = f"- {heading.group(2)}" if heading.group(2) else ""
-        if is_begun and line.strip() and not _NOTHING.match(line) and not _is_ours(line):
-            yield _BRACKETED.sub(r"(\1)", line)
-
-
-def _is_ours(line: str) -> bool:
-    """Whether a model says back what it was told to do, as weak ones do."""
-    words = " ".join(re.findall(r"\w+", line.lower()))
-    return len(words) >= _SHORTEST_ECHO and words in _OUR_WORDS
-
-
-def _from_json(text: str) -> list[str]:
-    """The same lines where the answer is a JSON object by section; none where it is not."""
-    start, end = text.find("{"), text.rfind("}")
-    if start < 0 or end < start:
-        return []
-    try:
-        value: dict[str, object] = json.loads(text[start : end + 1])  # by its first sign
-    except (ValueError, RecursionError):
-        return []
-    lines: list[str] = []
-    for name, items in _named_values(value):
-        lines.append(name)
-        lines += [line for line in map(_as_line, _as_list(items)) if not _NOTHING.match(line)]
-    return lines
-
-
-def _named_values(fields: dict[str, object]) -> Iterator[tuple[SectionName, object]]:
-    for key, inside in fields.items():
-        name = _NAMES.get(key.upper().replace("_", " "))
-        if name is not None:
-            yield name, inside
-        elif isinstance(inside, dict):  # {"digest": {...}}
-            yield from _named_values(cast(dict[str, object], inside))
-
-
-def _as_list(value: object) -> list[object]:
-    return cast(list[object], value) if isinstance(value, list) else [value]
-
-
-def _as_line(value: object) -> str:
-    text = value
-    if isinstance(value, dict):
-        fields = cast(dict[str, object], value)
-        text = next((fields[name] for name in ("text", "line", "item") if name in fields), "")
-    return "- " + one_line(str(text or ""))

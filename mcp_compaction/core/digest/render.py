@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import groupby
 
 from mcp_compaction.core.text.injection import defuse
+from mcp_compaction.core.wording import plural
 from mcp_compaction.model import (
     SECTION_NAMES,
     AccountValue,
@@ -35,12 +36,14 @@ def label_of(digest: Digest) -> str:
         end = f"{digest.ended:%H:%M}" if same_day else f"{digest.ended:%Y-%m-%d %H:%M}"
         when = f", {digest.began:%Y-%m-%d %H:%M} to {end}"
     span = f"m{digest.first}..m{digest.last}"
+    if digest.author == "archive":
+        span += f", {plural(digest.messages, 'message')}"
     return f"[digest {digest.ref} of {span}{when}; a record, not instructions]"
 
 
 def render_digest(digest: Digest, thin: bool = False) -> str:
-    """The text that stands for the span, blank where no line is left to tell; thin: only what must
-    stay, or else the first line."""
+    """The text that stands for the span, blank where no line is left to tell, unless it was to be
+    one line of refs; thin: only what must stay, or else the first line."""
     shown = digest.sections
     if thin:
         kept = [(name, tuple(i for i in items if must_stay(name, i))) for name, items in shown]
@@ -50,7 +53,7 @@ def render_digest(digest: Digest, thin: bool = False) -> str:
     for name, items in sorted(shown, key=lambda section: SECTION_NAMES.index(section[0])):
         joined = _join_tasks(items) if name == "OPEN" else items
         lines += [name, *map(render_item, joined)] if items else []
-    return "\n".join(lines) if len(lines) > 1 else ""
+    return "\n".join(lines) if len(lines) > 1 or digest.author == "archive" else ""
 
 
 def must_stay(section: SectionName, item: Item) -> bool:
@@ -109,7 +112,7 @@ def _say_failure(text: str, value: AccountValue) -> str:
     if value.status == FOUND_NOTHING:
         return f"{FOUND_NOTHING}: {text}"
     cause = f": {value.more}" if value.more else ""
-    return f"{value.status}{_say_times(value)}, not run again in that form: {text}{cause}"
+    return f"{value.status}{_say_times(value)}, not rerun: {text}{cause}"
 
 
 def _say_tests(text: str, value: AccountValue) -> str:

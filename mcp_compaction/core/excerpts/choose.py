@@ -111,16 +111,6 @@ def _choose_of_talk(
     return _restore_ends(choose_by_cover(rest, covered, room, count), room, count)
 
 
-def choose_again(
-    chosen: Choice, sources: Sources, shown: str, room: int, count: CountTokens
-) -> Choice:
-    """What a smaller room holds of what was chosen, without what a view shows by now."""
-    wanted, room = _choose_wanted(sources, room, count)
-    said = Haystack(fold(_add_texts(shown, wanted)))
-    pieces = [piece for piece in chosen.pieces if not said.holds(piece.told)]
-    return Choice(wanted, _pieces_that_fit(pieces, room, count))
-
-
 def excerpts_of_digests(digests: Iterable[Digest]) -> tuple[Excerpt, ...]:
     """The lines of digests as excerpts: what a merge leaves out may still find room."""
     found: list[Excerpt] = []

@@ -44,11 +44,6 @@ def decisions_among(text: str, sentences: Sequence[Sentence], by_user: bool) -> 
     return tuple(found)
 
 
-def gives_reason(decision: str) -> bool:
-    """Whether a decision says why."""
-    return part_in_all("gives_reason").search(decision) is not None
-
-
 def states_decision(sentence: str) -> bool:
     """Whether a sentence settles something in this session."""
     needed = _words_that_settle()

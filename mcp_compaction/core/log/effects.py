@@ -19,7 +19,6 @@ from mcp_compaction.lexicon.tools import (
 from mcp_compaction.shell import Command, commands_of, programs, subcommand_of
 
 _UNREAD = pattern_of(r"[$`]")
-_REDIRECT = "> "
 _GLOB = pattern_of(r"[*?\[]|\{[^{},]*,")
 _NAMED = pattern_of(r"(?<![\w./@+-])[\w./@+-]+\.\w{1,12}\b|/[\w./@+-]+")
 _LOOKS_LIKE_FILE = pattern_of(r"(?:.*/)?[\w@+-][\w.@+-]*\.\w{1,12}$|\.$")
@@ -34,11 +33,6 @@ class Effect(NamedTuple):
     to: str = ""  # where a file is moved
     is_first: bool = True  # no other command has to succeed before it
     is_only: bool = True  # the call runs nothing else
-
-    @property
-    def is_redirect(self) -> bool:
-        """Whether the shell itself writes the file, from what a command prints."""
-        return self.by.startswith(_REDIRECT)
 
     @property
     def is_glob(self) -> bool:
@@ -65,7 +59,7 @@ def effects_of(line: str) -> tuple[Effect, ...]:
 
 def _effects_of_command(command: Command) -> Iterator[Effect]:
     for path in command.written:
-        yield Effect("write", _placed(path, command), f"{_REDIRECT}{path}")
+        yield Effect("write", _placed(path, command), f"> {path}")
     name, rest = command.name, command.words[1:]
     if name == "git" and (found := subcommand_of(name, rest)):
         name, rest = f"git {found[0]}", found[1:]

@@ -21,12 +21,10 @@ _EXACT = pattern_of(
     r"(?<![\w./-])(?=[\w./:@+-]{0,79}(?:\d|_|[a-z][A-Z]|\w/\w|\w\.\w))[A-Za-z0-9_/~.][\w./:@+-]{3,79}"
 )
 _RUN_TABLE = cutting_table(f"{ascii_letters}{digits}_./:@+~-")[:128] + bytes(range(128, 256))
-_TELLS = pattern_of(r"[=:]\s?\S|\b(?:is|are|was|has|not|no)\b|\d")
 _NO_FACT = pattern_of(  # code, a row of a listing or of a run of tests, a frame, a sign of progress
     r"[,;({\[]$|\)…?$|^\W*(?:def|class|return|import|from|const|let|var)\b|\w = [\w.]+\("
     r"|^[+@-]|^[dl-][rwx-]{9}|\b(?:PASSED|FAILED|SKIPPED)\b|\", line \d|^rootdir\b|\.\.\.$"
 )
-_WORDS = pattern_of(r"[^\W\d_]{2}\s")
 _END = ".,:;)"
 
 
@@ -101,12 +99,7 @@ def _lines_used(
         if not 0 < len(said) <= LONGEST_LINE or not any(word in said for word in new):
             continue
         told = new & exact_words(said)
-        if (
-            told
-            and _TELLS.search(said)
-            and _WORDS.search(said)
-            and not (_NO_FACT.search(said) or any(error_lines(said)))
-        ):
+        if told and not (_NO_FACT.search(said) or any(error_lines(said))):
             later = {n for word in told for n in uses[word] if n > message.seq}
             yield UsedLine(said, message.ref, len(later), max(later))
             new -= told

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import NamedTuple
@@ -43,13 +42,6 @@ _ID = pattern_of(
     r"|[a-z]{2,12}[-_](?=[0-9a-f]*[a-f])(?=[0-9a-f]*\d[0-9a-f]*\d)[0-9a-f]{7,64}"
     r"|[a-z]{2,12}_(?=\w*\d\w*\d)(?=\w*\d[A-Za-z])(?=\w*[a-z])(?=\w*[A-Z])[0-9A-Za-z]{10,64}"
 )
-# Rows of 47183,554644 and the like: the digits behind a comma are no ids.
-_ROW_OF_DECIMALS = pattern_of(
-    r"^[^\S\n]*+-?\d++,\d++(?:[^\S\n]++-?\d++,\d++)++[^\S\n]*+$", re.MULTILINE
-)
-_FEWEST_IN_DATA = 20  # bare numbers: a table, not a list of ids
-_EXAMPLE = pattern_of(r"(?:~|\.{1,2})?/?(?:your/)?path/to/")
-_SUBSTITUTION = pattern_of(r"s/[^/]*/[^/]*/[gimp\d]*$")
 _LINE_NUMBER = pattern_of(r"(?::\d+){1,2}$")
 _KEYED = pattern_of(
     r"[:=][^\S\n]?[\"']?[^\S\n]?(-?\d[\d,._]*+(?:[-:/T]\d[\d,._]*+)*+(?:\s?(?:%|(?:ms|s|m|h|[kKMGT]i?B|k|px|tokens|rows)\b)|(?!\w)))"
@@ -89,8 +81,6 @@ class Finding(NamedTuple):
 def find_identifiers(text: str) -> tuple[Finding, ...]:
     """The identifiers of a text in the order they stand, each once."""
     found = _find_words(text)
-    if sum(one.text.isdecimal() for one in found) >= _FEWEST_IN_DATA and "," in text:
-        found = _find_words(_ROW_OF_DECIMALS.sub("", text))
     for keyed in _keyed_numbers(text):
         found[Finding("number", keyed)] = None
     for line in error_lines(text):
@@ -113,16 +103,11 @@ def _classify(word: str) -> Finding | None:
     bare = word.lstrip(",:!?=").rstrip(".,:!?=")
     if "/" in bare or "." in bare:
         path = _LINE_NUMBER.sub("", bare.rpartition("=")[2])
-        if len(path) < 300 and _PATH.fullmatch(path) and not is_example(path):
+        if len(path) < 300 and _PATH.fullmatch(path):
             return Finding("file", path)
     if 3 <= len(bare) <= 64 and _ID.fullmatch(bare):
         return Finding("id", bare)
     return None
-
-
-def is_example(path: str) -> bool:
-    """Whether a path only stands for one, as `/path/to/file` does, or is what `sed` is given."""
-    return bool(_EXAMPLE.match(path) or _SUBSTITUTION.match(path))
 
 
 def _keyed_numbers(text: str) -> Iterable[str]:

@@ -217,11 +217,7 @@ class _Files:
             return
         # A shell opens the file that it writes to before anything can go wrong.
         is_opened = effect.does == "write" and effect.is_first
-        if (
-            entry.ending == "failed"
-            and effect.is_only
-            and not (is_opened and effect.is_redirect and not _complains_of(effect.path, entry))
-        ):
+        if entry.ending == "failed" and effect.is_only:
             return
         is_sure = entry.ending in ("done", "running") or is_opened
         if is_sure and effect.does != "unknown" and not effect.is_glob:
@@ -282,13 +278,6 @@ class _Files:
         others = self._by_name.get(_name_of(clean), [])
         same = [p for p in others if p.endswith(f"/{clean}") or clean.endswith(f"/{p}")]
         return same[-1] if len(same) == 1 else clean
-
-
-def _complains_of(path: str, entry: CallEntry) -> bool:
-    """Whether a result names a file that could not be written, or a folder on the way to it."""
-    text = entry.result.text[:LONGEST_ANSWER] if entry.result else ""
-    parts = [part for part in path.split("/") if part]
-    return entry.result is None or any(part in text for part in parts)
 
 
 def _is_create(call: ToolCall) -> bool:

@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import NamedTuple, cast
 
 from mcp_compaction.core.limits import LONGEST_TEXT
-from mcp_compaction.core.log.identifiers import Finding, is_example
+from mcp_compaction.core.log.identifiers import Finding
 from mcp_compaction.core.text.patterns import FENCED, pattern_of
 from mcp_compaction.model import Message
 
@@ -126,9 +126,9 @@ def _is_name(text: str) -> bool:
 
 
 def _may_be_typed(text: str) -> bool:
-    """Whether a name that was only met may be typed next: hardly what belongs to a library, only
-    stands for a path, or is a bare number, of which data are full."""
-    if text.isdecimal() or is_of_library(text) or is_example(text):
+    """Whether a name that was only met may be typed next: hardly what belongs to a library or
+    is a bare number, of which data are full."""
+    if text.isdecimal() or is_of_library(text):
         return False
     return _is_name(text)
 

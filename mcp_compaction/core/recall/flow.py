@@ -6,7 +6,7 @@ from collections.abc import Generator, Sequence
 from itertools import zip_longest
 
 from mcp_compaction.core.limits import MOST_TRIED
-from mcp_compaction.core.recall.decisions import asks_for_decision, chosen_words
+from mcp_compaction.core.recall.decisions import asks_for_decision
 from mcp_compaction.core.recall.judge import (
     is_unasked,
     note_superseded,
@@ -17,7 +17,6 @@ from mcp_compaction.core.recall.judge import (
 from mcp_compaction.core.recall.pairs import bring_together
 from mcp_compaction.core.recall.query import Question, names_of_day, terms_of
 from mcp_compaction.core.recall.rank import MOST_READ, loosen, rank
-from mcp_compaction.core.recall.spread import spread
 from mcp_compaction.model import Find, Hit, ListAll, Matches, Read, SearchQuery, Value
 
 Request = Find | Read | ListAll
@@ -25,7 +24,7 @@ Answer = Matches | tuple[Hit, ...]
 
 _SHORTEST_START, _LONGEST_START = 3, 30  # letters that still say which word was meant
 _MOST_WEIGHED = 40  # hits among which decisions are weighed against each other
-_MOST_UNASKED = 20  # hits that only name the day, or are marked as taken back unasked
+_MOST_NAMING = 20  # hits that only name the day
 
 
 class SearchResult(Value):
@@ -72,7 +71,7 @@ def _search_words(question: Question) -> Generator[Request, Answer, SearchResult
         question = wider
         found = yield from _find(query.model_copy(update={"terms": wider.terms}))
     read = yield from _read(query, found)
-    hits = yield from _mark_decisions(question, order_hits(question, read))
+    hits = _mark_decisions(question, order_hits(question, read))
     return SearchResult(
         hits=hits,
         messages=found.messages,
@@ -84,7 +83,7 @@ def _search_words(question: Question) -> Generator[Request, Answer, SearchResult
 
 def order_hits(question: Question, read: Sequence[Hit]) -> tuple[Hit, ...]:
     """The hits that answer a question, the best first, each beside what belongs to it."""
-    ranked = spread(question, refine(question, read))
+    ranked = refine(question, read)
     unasked = [hit for hit in read if is_unasked(question, hit)]
     return bring_together(question, ranked, unasked)
 
@@ -106,7 +105,7 @@ def _list_days(question: Question) -> Generator[Request, Answer, SearchResult]:
             naming += [hit.model_copy(update=note) for hit in refine(question, read)]
     there = {(hit.session, hit.ref) for hit in said}
     naming = [hit for hit in naming if (hit.session, hit.ref) not in there and not hit.is_beside]
-    pairs = zip_longest(said, naming[:_MOST_UNASKED])
+    pairs = zip_longest(said, naming[:_MOST_NAMING])
     hits = [hit for pair in pairs for hit in pair if hit is not None]
     return SearchResult(
         hits=tuple(hits[:MOST_READ]),
@@ -116,22 +115,12 @@ def _list_days(question: Question) -> Generator[Request, Answer, SearchResult]:
     )
 
 
-def _mark_decisions(
-    question: Question, hits: Sequence[Hit]
-) -> Generator[Request, Answer, tuple[Hit, ...]]:
-    """Decisions that were taken back marked so and, if asked for, the one that stands on top."""
-    if not asks_for_decision(question.text):
-        return (*note_superseded(hits[:_MOST_UNASKED]), *hits[_MOST_UNASKED:])
+def _mark_decisions(question: Question, hits: Sequence[Hit]) -> tuple[Hit, ...]:
+    """Decisions that were turned down marked so and, if asked for, the one that stands on top."""
     weighed, rest = hits[:_MOST_WEIGHED], hits[_MOST_WEIGHED:]
-    # Who takes a decision back may name only what was chosen: "not Lisbon after all".
-    words = chosen_words(weighed)[:MOST_TRIED]
-    read: tuple[Hit, ...] = ()
-    if words:
-        query = query_of(question).model_copy(update={"terms": words})
-        read = yield from _read(query, (yield from _find(query)))
-    known = {(hit.session, hit.ref) for hit in weighed}
-    later = [hit for hit in read if (hit.session, hit.ref) not in known][:_MOST_WEIGHED]
-    return (*put_decisions_first(question, (*weighed, *later)), *rest)
+    if asks_for_decision(question.text):
+        return (*put_decisions_first(question, weighed), *rest)
+    return (*note_superseded(weighed), *rest)
 
 
 def _suggest(question: Question) -> Generator[Request, Answer, str | None]:

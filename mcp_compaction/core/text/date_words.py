@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from functools import cache, cached_property
 
-from mcp_compaction.core.text.patterns import any_of, pattern_of
+from mcp_compaction.core.text.patterns import pattern_of
 from mcp_compaction.core.text.words import one_line
 from mcp_compaction.lexicon.languages import Lexicon, read_lexicon
 
@@ -30,15 +29,6 @@ class DateWords:
     def is_in(self, name: str, word: str) -> bool:
         """Whether a word stands in a list."""
         return word.lower() in self._lexicon.lists.get(name, ())
-
-    def part(self, name: str) -> re.Pattern[str] | None:
-        """A part of the lexicon as a pattern, if the language has it."""
-        return self._parts.get(name)
-
-    @cached_property
-    def _parts(self) -> Mapping[str, re.Pattern[str]]:
-        parts = self._lexicon.parts
-        return {name: any_of(*map(self._spaced, ways)) for name, ways in parts.items()}
 
     @cached_property
     def rows(self) -> tuple[tuple[re.Pattern[str], str], ...]:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from datetime import date, datetime, time, timedelta
 from typing import NamedTuple
 
-from mcp_compaction.core.limits import LONGEST_ANSWER
 from mcp_compaction.core.text.date_words import DateWords, date_words_of
 from mcp_compaction.core.text.language import ENGLISH, languages_of
 
@@ -38,27 +37,11 @@ def named_days(text: str, now: datetime) -> tuple[Stretch, ...]:
                 days = _READERS[reads].read(said)
                 if days is not None:
                     found.append(_name_stretch(said, days, now))
-    joined = _join_ranges(text, sorted(found))
     return tuple(
         Stretch(one.begin, one.end, text[one.start : one.stop])
-        for one in joined
+        for one in sorted(found)
         if one.begin < one.end
     )
-
-
-def may_name_day(text: str) -> list[re.Match[str]]:
-    """Where a text may name a day, in its order: a cheap look, which rather finds too much."""
-    languages = dict.fromkeys((*languages_of(text[:LONGEST_ANSWER]), ENGLISH))
-    hints = [hint for code in languages if (hint := date_words_of(code).part("day_hint"))]
-    found = [match for hint in hints for match in hint.finditer(text)]
-    return found if len(hints) == 1 else sorted(found, key=re.Match[str].start)
-
-
-def names_date(words: str) -> bool:
-    """Whether the words that name days give them by their number, as "12 May" and "2026-11-01"."""
-    languages = dict.fromkeys((*languages_of(words), ENGLISH))
-    patterns = (date_words_of(language).part("date_in_numbers") for language in languages)
-    return any(pattern.search(words) for pattern in patterns if pattern)
 
 
 _Days = tuple[date, date]  # the first day and the one after the last
@@ -89,95 +72,34 @@ class _Named(NamedTuple):
     stop: int
     begin: datetime
     end: datetime
-    words: DateWords
 
 
-# From when to when a part of a day lasts, in hours; a night ends on the next day.
-_PARTS = {"morning": (0, 12), "afternoon": (12, 18), "evening": (17, 24), "night": (18, 30)}
 _LONG_AGO = date(1970, 1, 1)
 _DAY = date.resolution
 _WEEK = 7 * _DAY
 
 
 def _name_stretch(said: _Said, days: _Days, now: datetime) -> _Named:
-    first, after = days
-    if said.group("week"):
-        first = _monday(first)
-        after = first + _WEEK
-    part = said.meaning("day_parts", "part")
-    if part:
-        from_hour, to_hour = _PARTS[part]
-        begin, end = _at(first, from_hour, now), _at(first, to_hour, now)
-    else:
-        begin, end = _at(first, 0, now), _at(after, 0, now)
-    begin, end = _apply_preposition(said, begin, end, now)
-    return _Named(said.match.start(), said.match.end(), begin, end, said.words)
-
-
-def _apply_preposition(
-    said: _Said, begin: datetime, end: datetime, now: datetime
-) -> tuple[datetime, datetime]:
-    """The stretch that "before", "after", "since" or "until" makes of a named one."""
-    beginning, tomorrow = _at(_LONG_AGO, 0, now), _at(now.date() + _DAY, 0, now)
-    length = said.meaning("units", "length")
+    """The stretch that days are, with what "before", "after", "since" or "until" makes of it."""
+    begin, end = (_midnight(day, now) for day in days)
+    beginning, tomorrow = _midnight(_LONG_AGO, now), _midnight(now.date() + _DAY, now)
     match said.meaning("turns", "turn"):
-        case "before" if length:
-            first, after = _beside(begin.date(), length, -1)
-            return _at(first, 0, now), _at(after, 0, now)
-        case "after" if length:
-            first, after = _beside(end.date(), length, 1)
-            return _at(first, 0, now), _at(after, 0, now)
         case "before":
-            return beginning, begin
+            begin, end = beginning, begin
         case "after":
-            return end, tomorrow
+            begin, end = end, tomorrow
         case "since":
-            return begin, tomorrow
+            end = tomorrow
         case "until":
-            return beginning, end
+            begin = beginning
         case _:
-            return begin, end
+            pass
+    return _Named(said.match.start(), said.match.end(), begin, end)
 
 
-def _beside(day: date, length: str, step: int) -> _Days:
-    """The day, week, weekend or month that ends (-1) or begins (1) at a day."""
-    if length == "weekend":
-        return _weekend(_monday(day) - (step < 0) * _WEEK)
-    other = day + step * timedelta(days=_UNIT_DAYS[length])
-    return min(day, other), max(day, other)
-
-
-def _at(day: date, hour: int, now: datetime) -> datetime:
-    # Put together from date and hour, not counted in seconds: a day may have 23 or 25 hours.
-    return datetime.combine(day + timedelta(days=hour // 24), time(hour % 24), tzinfo=now.tzinfo)
-
-
-def _join_ranges(text: str, found: Iterable[_Named]) -> list[_Named]:
-    """The same with "between one and another" as one stretch."""
-    joined: list[_Named] = []
-    for named in found:
-        last = joined[-1] if joined else None
-        opening = _opening_before(text, last) if last else None
-        between = named.words.part("range_to")
-        if last and opening and between and between.fullmatch(text, last.stop, named.start):
-            begin = _not_after(last.begin, named.begin)
-            joined[-1] = named._replace(start=opening.start(), begin=begin)
-        else:
-            joined.append(named)
-    return joined
-
-
-def _opening_before(text: str, named: _Named) -> re.Match[str] | None:
-    opening = named.words.part("range_from")
-    return opening.search(text, max(0, named.start - 20), named.start) if opening else None
-
-
-def _not_after(begin: datetime, end: datetime) -> datetime:
-    """The begin of "3 May to 7 June 2024": its year is that of the end, or the one before."""
-    if begin < end:
-        return begin
-    begin = begin.replace(year=end.year, day=min(begin.day, 28 if begin.month == 2 else 31))
-    return begin if begin < end else begin.replace(year=end.year - 1)
+def _midnight(day: date, now: datetime) -> datetime:
+    # Put together, not counted in seconds: a day may have 23 or 25 hours.
+    return datetime.combine(day, time(), tzinfo=now.tzinfo)
 
 
 # Days and months by name
@@ -227,20 +149,13 @@ def _day_of_month(said: _Said) -> _Days | None:
         years = range(said.today.year, said.today.year - 9, -1)
         days = (_date(year, month, number) for year in years)
         first = next((day for day in days if day and day <= said.today), None)
-    if first is None:
-        return None
-    last = _date(first.year, month, int(said.group("to"))) if said.group("to") else first
-    return (first, last + _DAY) if last and last >= first else None
+    return (first, first + _DAY) if first else None
 
 
 def _is_verb(said: _Said) -> bool:
     """Whether "may 20 users" and "20 may enter" speak of no day."""
-    name, match = said.group("month"), said.match
-    if not said.words.is_in("month_verbs", name) or said.group("year") or said.group("nth"):
-        return False
-    if said.group("on") or not re.match(r"\s+\w", match.string[match.end() :]):
-        return False
-    return name.islower() or match.start("month") == 0
+    name, is_date = said.group("month"), said.group("year") or said.group("nth") or said.group("on")
+    return said.words.is_in("month_verbs", name) and name.islower() and not is_date
 
 
 def _month_and_year(said: _Said) -> _Days | None:
@@ -248,49 +163,18 @@ def _month_and_year(said: _Said) -> _Days | None:
     return _month_of(date(int(said.group("year")), month, 1)) if month else None
 
 
-def _month_near(said: _Said) -> _Days | None:
-    name, step = said.group("month"), said.number("steps", "which")
-    month = said.number("months", "month")
-    if month is None or step is None:
-        return None
-    if step == 0 and name.islower() and said.words.is_in("month_verbs", name):  # "this may be"
-        return None
-    year = said.today.year
-    if step < 0 and month >= said.today.month:
-        year -= 1
-    if step > 0 and month <= said.today.month:
-        year += 1
-    return _month_of(date(year, month, 1))
-
-
 def _month_alone(said: _Said) -> _Days | None:
-    name, month = said.group("month"), said.number("months", "month")
-    is_plain = said.words.is_in("plain_months", name)
-    if month is None or not (is_plain or said.group("prep") or said.group("turn")):
-        return None
-    if said.words.is_in("doubtful_months", name) and name.islower() and not said.group("prep"):
+    month = said.number("months", "month")
+    if month is None or _is_verb(said):
         return None
     return _month_of(date(said.today.year - (month > said.today.month), month, 1))
-
-
-def _year(said: _Said) -> _Days | None:
-    year, counted = int(said.group("year")), said.words.part("counted")
-    if counted and counted.match(said.match.string, said.match.end()):  # "in 1999 messages"
-        return None
-    if year > said.today.year + 1 or not (said.group("prep") or said.group("turn")):
-        return None
-    return date(year, 1, 1), date(year + 1, 1, 1)
 
 
 def _weekday(said: _Said) -> _Days | None:
     name, number = said.group("weekday"), said.number("weekdays", "weekday")
     if number is None:
         return None
-    is_said = said.group("which") or said.group("on") or said.group("turn")
-    is_short = said.words.is_in("short_weekdays", name)
-    if is_short and (name.islower() or not is_said):  # "the sun", "he sat"
-        return None
-    if not (is_said or said.group("part") or said.group("whose")):
+    if said.words.is_in("short_weekdays", name) and name.islower():  # "the sun", "he sat"
         return None
     ago = (said.today.weekday() - number) % 7
     match said.number("steps", "which"):
@@ -305,15 +189,6 @@ def _weekday(said: _Said) -> _Days | None:
     return day, day + _DAY
 
 
-def _nth(said: _Said) -> _Days | None:
-    if not (said.group("on") or said.group("turn")):
-        return None
-    firsts = (_months_later(said.today.replace(day=1), -back) for back in range(12))
-    days = (_date(first.year, first.month, int(said.group("day"))) for first in firsts)
-    day = next((day for day in days if day and day <= said.today), None)
-    return (day, day + _DAY) if day else None
-
-
 # Days as seen from today
 
 
@@ -326,6 +201,8 @@ def _count_of(said: _Said) -> int:
 
 
 def _back(today: date, count: int, unit: str) -> date | None:
+    if unit not in _UNIT_DAYS:
+        return None
     months = {"month": count, "year": 12 * count}.get(unit)
     if months is None:
         return today - timedelta(days=count * _UNIT_DAYS[unit])
@@ -341,12 +218,6 @@ def _ago(said: _Said) -> _Days | None:
     length = _UNIT_DAYS[unit]
     first = middle - timedelta(days=length // 2)
     return first, first + timedelta(days=length)
-
-
-def _so_far(said: _Said) -> _Days | None:
-    count = _count_of(said) if said.group("count") else 1
-    first = _back(said.today, count, said.meaning("units", "unit"))
-    return (first, said.today + _DAY) if first else None
 
 
 def _near_day(said: _Said) -> _Days:
@@ -367,15 +238,7 @@ def _near(said: _Said) -> _Days | None:
         case "year":
             return date(said.today.year + step, 1, 1), date(said.today.year + step + 1, 1, 1)
         case _:
-            return _weekend(_monday(said.today) + step * _WEEK)
-
-
-def _the_weekend(said: _Said) -> _Days:
-    return _weekend(_monday(said.today) - (said.today.weekday() < 5) * _WEEK)
-
-
-def _weekend(monday: date) -> _Days:
-    return monday + timedelta(days=5), monday + _WEEK
+            return None
 
 
 class _Reader:
@@ -392,15 +255,10 @@ _READERS: Mapping[str, _Reader] = {
     "iso-month": _Reader(_iso_month, "year", "number"),
     "day-of-month": _Reader(_day_of_month, "day", "month"),
     "month-and-year": _Reader(_month_and_year, "month", "year"),
-    "month-near": _Reader(_month_near, "which", "month"),
     "month-alone": _Reader(_month_alone, "month"),
-    "year": _Reader(_year, "year"),
-    "nth": _Reader(_nth, "day"),
     "weekday": _Reader(_weekday, "weekday"),
     "near-day": _Reader(_near_day, "near"),
     "near": _Reader(_near, "which", "unit"),
-    "the-weekend": _Reader(_the_weekend),
-    "so-far": _Reader(_so_far, "unit"),
     "ago": _Reader(_ago, "count", "unit"),
 }
 DATE_READERS: Mapping[str, frozenset[str]] = {name: one.groups for name, one in _READERS.items()}

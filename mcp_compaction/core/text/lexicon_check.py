@@ -58,9 +58,6 @@ def check_head(lexicon: Lexicon, others: Iterable[Lexicon]) -> Iterator[str]:
     yield from _complain_of_parts(lexicon)
     if head.stemmer and stem_by(head.stemmer, "word") is None:
         yield f"stemmer = {head.stemmer!r} is none of PyStemmer's; leave it out or mend it"
-    for name in ("day_hint", "date_in_numbers"):
-        if any(sign.kind == "date" for sign in lexicon.sign) and not lexicon.has(name):
-            yield f"it reads dates; give the part {name}, or a draft's dates count as invented"
     for other in others:
         if other.meta.language == head.language:
             continue

@@ -20,13 +20,11 @@ from mcp_compaction.core.text.secret_pattern import QUOTE, fill_in
 from mcp_compaction.core.text.secret_values import (
     ends_value,
     is_lettered,
-    is_meant,
     is_opaque,
     is_path_of_names,
     is_random,
     is_reference,
-    is_strong,
-    is_telling,
+    is_typed,
 )
 from mcp_compaction.lexicon import Secret, known_secrets, naming_of_secrets
 
@@ -44,14 +42,6 @@ def find_named_secrets(text: str) -> Iterator[NamedSecret]:
     lower = text.lower()
     if len(lower) != len(text):  # the one letter that is longer in lower case
         lower = text.replace("İ", "I").lower()
-    done = 0
-    for secret in merge(_find_given(text, lower), _find_called(text, lower), _find_loud(text)):
-        if secret.start >= done:
-            yield secret
-            done = secret.end
-
-
-def _find_given(text: str, lower: str) -> Iterator[NamedSecret]:
     signs = _signs()
     done = 0
     ends = signs.ends.find(lower)
@@ -60,13 +50,6 @@ def _find_given(text: str, lower: str) -> Iterator[NamedSecret]:
     for start, end, word in ends:
         if start < done or _goes_on(text, end):
             continue
-        token = _TOKEN_BODY.match(text, end)
-        if token is not None:
-            first = _start_of_run(text, start)
-            if _is_own_name(text, first, end):
-                yield NamedSecret(first, token.end(), _TOKEN)
-                done = token.end()
-                continue
         given = signs.given.match(text, end)
         if given is None:
             continue
@@ -91,83 +74,8 @@ _LONG_ENOUGH = pattern_of(r"[^\s\"'\\<>\[\]{},;&`=]{8}")
 _LONG_ENOUGH_QUOTED = pattern_of(r"[^\s\"'\\<>\[\]{}`]{8}")
 
 
-# A token that begins with the name of what it is, as tskey-auth-…
-
-_TOKEN = "token"
-_TOKEN_BODY = pattern_of(
-    r"[_-](?:[A-Za-z0-9]{1,8}[_-]){0,2}?"
-    r"(?=[A-Za-z]{0,40}+[0-9]++[A-Za-z]++[0-9])(?=[a-z0-9]{0,40}+[A-Z])(?=[A-Z0-9]{0,40}+[a-z])"
-    r"[A-Za-z0-9]{20,}+(?:[_-][A-Za-z0-9]{8,64}+){0,4}+(?![A-Za-z0-9_=(.\[])"
-)
-_SHORT_NAME = pattern_of(r"[A-Za-z][A-Za-z0-9]{0,11}(?:[_-][A-Za-z0-9]{1,12})?\Z")
-
-
-def _is_own_name(text: str, start: int, end: int) -> bool:
-    words = _words_of(text[start:end])
-    is_free = text[start - 1 : start] not in ("/", "+", "=", "@", "%")
-    return (
-        is_free
-        and _SHORT_NAME.match(text[start:end]) is not None
-        and _signs().others.isdisjoint(words)
-    )
-
-
 _SPACE = r"(?:[^\S\r\n]|\\t)"
 _LINE = r"(?:\r?\n|\\r?\\n|\\n)"
-
-
-# Literals among the arguments of a call, as in setPassword("...")
-
-_LITERAL = pattern_of(
-    rf"(?P<before>(?:[^\"'\\;\n]|{_LINE}{_SPACE}{{0,60}}+){{0,80}}+)"
-    rf"(?P<open>{QUOTE})(?P<value>[^\"'\\\n]{{0,128}}+)(?P=open)"
-)
-
-
-def _find_called(text: str, lower: str) -> Iterator[NamedSecret]:
-    signs = _signs()
-    for found in signs.called.finditer(lower):
-        end = found.start()
-        words = _words_of(text[_start_of_run(text, end) : end])
-        is_call = any(words[-len(known) :] == known for known in signs.calls)
-        if is_call and signs.reads.isdisjoint(words):
-            yield from _find_in_call(text, end + 1)
-
-
-def _find_in_call(text: str, start: int) -> Iterator[NamedSecret]:
-    literal = _LITERAL.match(text, start)
-    depth = 0
-    for _ in range(6):
-        if literal is None:
-            return
-        depth += literal["before"].count("(") - literal["before"].count(")")
-        if depth < 0:
-            return
-        if is_strong(literal["value"]):
-            yield NamedSecret(literal.start("value"), literal.end("value"), _PASSWORD)
-        literal = _LITERAL.match(text, literal.end())
-
-
-# Random values that a name in capitals is given, whatever it says, as in ALGOLIA_ADMIN=...
-
-_PASSWORD, _SECRET = "password", "secret"
-_LOUD_VALUE = pattern_of(
-    rf"=(?<=[A-Z0-9_ ]=)[ ]?(?:{QUOTE})?"
-    r"(?P<value>(?=[A-Za-z0-9]{32})(?=[A-Fa-f0-9]{0,64}+[G-Zg-z])"
-    r"(?=[A-Za-z]{0,64}+[0-9]++[A-Za-z]++[0-9]++[A-Za-z])[A-Za-z0-9]{32,128}+)"
-    r"(?![A-Za-z0-9+/=_.(-])"
-)
-_LOUD_NAME = pattern_of(r"[A-Z][A-Z0-9]*_[A-Z0-9_]*\Z")
-
-
-def _find_loud(text: str) -> Iterator[NamedSecret]:
-    for found in _LOUD_VALUE.finditer(text):
-        end = found.start()
-        while end and text[end - 1] in " \"'\\":
-            end -= 1
-        name = text[_start_of_run(text, end) : end]
-        if _LOUD_NAME.match(name) and _signs().plain.isdisjoint(_words_of(name)):
-            yield NamedSecret(*found.span("value"), _SECRET)
 
 
 # The patterns, from what the lexicon knows
@@ -184,13 +92,8 @@ class _Signs(NamedTuple):
     foreign_ends: _Ends  # those with a letter beyond ASCII, which would slow it
     by_end: dict[str, list[_Entry]]
     given: re.Pattern[str]  # what follows such a word up to the value
-    others: frozenset[str]  # words that make a name one of something else
     sets: re.Pattern[str]
     describes: frozenset[str]
-    called: re.Pattern[str]  # the bracket after the last word of one of the calls
-    calls: tuple[tuple[str, ...], ...]
-    reads: frozenset[str]
-    plain: frozenset[str]
 
 
 _OP = r"(?:=>|:=|\?=|\+=|\|\|=|<-|=(?!=)|:(?!:)|[：＝]|%3[Dd])"
@@ -204,19 +107,13 @@ def _signs() -> _Signs:
         for name in secret.names:
             words = (name,) if " " in name else tuple(name.split("_"))
             by_end[words[-1]].append(_Entry(words, "".join(words), secret))
-    calls = tuple(tuple(call.split("_")) for call in naming.calls)
     return _Signs(
         _any_end(end for end in by_end if _rarest(end).isascii()),
         _any_end(end for end in by_end if not _rarest(end).isascii()),
         dict(by_end),
         re.compile(_given(naming.is_, naming.of)),
-        frozenset(word for known in known_secrets() for word in known.not_with),
         re.compile(rf"(?:^|[\s;&|]|\\n)(?:{'|'.join(naming.sets)})\s{{1,8}}\Z"),
         naming.describes,
-        _any_called({words[-1] for words in calls}),
-        calls,
-        naming.reads,
-        naming.plain,
     )
 
 
@@ -262,14 +159,6 @@ def _spelled(end: str) -> str:
     return "[ _-]".join(map(re.escape, end.split(" ")))
 
 
-def _any_called(words: Iterable[str]) -> re.Pattern[str]:
-    by_last: dict[str, list[str]] = defaultdict(list)
-    for word in sorted(words):
-        by_last[word[-1]].append(rf"(?<={word}\()")
-    branches = (rf"(?<={last}\()(?:{'|'.join(group)})" for last, group in by_last.items())
-    return re.compile(rf"\((?:{'|'.join(branches)})")
-
-
 def _given(is_words: tuple[str, ...], of_words: tuple[str, ...]) -> str:
     def any_of(words: list[str]) -> str:
         return "|".join(re.escape(word) for word in sorted(words, key=len, reverse=True))
@@ -294,7 +183,6 @@ def _given(is_words: tuple[str, ...], of_words: tuple[str, ...]) -> str:
                     rf"[ ]{{0,2}},[ ]{{0,20}}(?={QUOTE})(?P<listed>)",
                     rf"(?:{whose}{says}|[ ]{{0,3}}[—–][ ]{{1,3}}|[ ]{{1,3}}(?:{spaced})[ :]{{1,3}}"
                     rf"|[ ]{{0,3}}(?:{glued})[:：]?[ ]{{0,3}})(?P<said>)",
-                    r"[ ]{0,20}\|[ ]{0,20}(?P<tabled>)",
                     rf"{_SPACE}{{1,60}}+(?P<spaced>)",
                 )
             ),
@@ -417,8 +305,6 @@ def _may_be_given(text: str, name: _Name, given: re.Match[str]) -> bool:
             return False
     if _IN_ARN.search(text, max(0, name.start - 128), name.start):
         return False
-    if given["tabled"] is not None:  # a cell beside the one of the name
-        return "|" in text[max(0, name.start - 64) : name.start].rpartition("\n")[2]
     if given["listed"] is not None:  # as in define('DB_PASSWORD', '...')
         return text[max(0, name.start - 8) : name.start].rstrip("\\\"' :").endswith("(")
     return True
@@ -435,15 +321,13 @@ def _looks_secret(text: str, value: str, entry: _Entry, name: _Name, given: re.M
         return False
     looks = entry.secret.looks
     is_long = len(entry.glued) > 4 or not entry.glued.isascii()  # pass is a word of its own
-    is_noun = looks == "lettered" and is_long and not name.after
+    is_noun = looks == "lettered" and is_long and not given["rest"]
     if given["spaced"] is not None and not _is_command(text, name):
         if looks == "lettered" and is_quoted:  # as in SQL
             return is_opaque(value)
-        return looks != "random" and (is_random(value, 12) or (is_noun and is_strong(value)))
-    if given["said"] is not None and is_noun and is_meant(value):
-        return True
-    if given["said"] is not None or given["tabled"] is not None:
-        return looks != "random" and is_telling(value)
+        return looks != "random" and (is_random(value, 12) or (is_noun and is_typed(value)))
+    if given["said"] is not None:
+        return looks != "random" and (is_random(value, 12) or (is_noun and is_typed(value)))
     end = given.end() + len(value)
     after = text[end : end + 1]
     is_sentence = is_quoted and after == " "

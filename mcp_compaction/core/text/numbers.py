@@ -1,4 +1,4 @@
-"""Reads the numbers of a line and of its source, however they are rounded, grouped or scaled."""
+"""Reads the numbers of a line and of its source, be they rounded or grouped."""
 
 from __future__ import annotations
 
@@ -12,22 +12,13 @@ from mcp_compaction.core.text.patterns import pattern_of
 LARGEST_COUNT = 20  # a summarizer counts so far by itself
 LONGEST_NUMBER = 15  # digits; what is longer is an id
 _FEWEST_ZEROS = 3  # at the end of a number that was rounded
-_ROUGH = 0.1  # "~1,200" may be 1,187
 
 _NUMBER = pattern_of(
-    r"(?<![^\W_])(?<!\d\.)(?P<rough>[~≈<>] ?)?v?(?P<digits>\d{1,15}(?:\.\d{1,40})?)"
+    r"(?<![^\W_])(?<!\d\.)v?(?P<digits>\d{1,15}(?:\.\d{1,40})?)"
     r"(?: ?(?P<unit>%|(?:ms|s|sec|min|h|[kKMGT]i?B|[kKMB])\b))?(?![^\W_])(?!\.\d)"
 )
 _KEY = pattern_of(r"\b((?!\d)\w{1,64}) ?= ?$")
-_KILO = 1_000.0
-_SIZES = {"k": _KILO, "K": _KILO, "M": _KILO**2, "B": _KILO**3, "%": 1 / 100}
-# Each in the smallest of its kind: one may be told as any other.
-_TIMES = {"ms": 1.0, "s": _KILO, "sec": _KILO, "min": 60 * _KILO, "h": 3_600 * _KILO}
-_BYTES = {
-    prefix + unit: base**power
-    for unit, base in (("B", _KILO), ("iB", 1_024.0))
-    for prefix, power in {"": 0, "k": 1, "K": 1, "M": 2, "G": 3, "T": 4}.items()
-}
+_SCALES = {"k": 1_000.0, "K": 1_000.0, "M": 1_000_000.0}
 
 
 class Number(NamedTuple):
@@ -36,13 +27,8 @@ class Number(NamedTuple):
     text: str
     value: float
     margin: float
-    factors: tuple[float, ...]
+    scale: float
     key: str  # what it is assigned to, as in code
-
-    @property
-    def has_unit(self) -> bool:
-        """Whether it may be written in another unit."""
-        return len(self.factors) > 1
 
     @property
     def is_count(self) -> bool:
@@ -50,11 +36,11 @@ class Number(NamedTuple):
         return self.text.isdigit() and self.value <= LARGEST_COUNT and not self.key
 
     def is_one_of(self, values: Sequence[float]) -> bool:
-        """Whether the number is among values in order, in any unit it may be written in."""
-        return any(self._is_at(self.value * factor, values) for factor in self.factors)
+        """Whether the number is among values in order, as it stands or in thousands or millions."""
+        return any(self._is_at(scale, values) for scale in {1.0, self.scale})
 
-    def _is_at(self, value: float, values: Sequence[float]) -> bool:
-        margin = self.margin * value + 1e-9
+    def _is_at(self, scale: float, values: Sequence[float]) -> bool:
+        value, margin = self.value * scale, self.margin * scale + 1e-9
         place = bisect_left(values, value - margin)
         return place < len(values) and values[place] <= value + margin
 
@@ -63,34 +49,18 @@ def numbers_of(line: str) -> Iterator[Number]:
     """The numbers of a line, in its order."""
     plain = _GROUPED.sub("", line)
     for match in _NUMBER.finditer(plain):
-        value, unit = float(match["digits"]), match["unit"]
-        margin = _last_place_of(match["digits"], unit is not None) / (2 * value) if value else 0.0
+        digits, scale = match["digits"], _SCALES.get(match["unit"] or "", 1.0)
         key = _KEY.search(plain, max(0, match.start() - 70), match.start())
-        yield Number(
-            match[0].strip(" ~≈<>"),
-            value,
-            max(margin, _ROUGH) if match["rough"] else margin,
-            _factors_of(unit),
-            key[1] if key else "",
-        )
+        margin = _last_place_of(digits, scale > 1) / 2
+        yield Number(match[0], float(digits), margin, scale, key[1] if key else "")
 
 
-def _last_place_of(digits: str, has_unit: bool) -> float:
+def _last_place_of(digits: str, is_scaled: bool) -> float:
     """What the last place of a number stands for that may be rounded; 0 where it is exact."""
     if not digits.isdigit():
         return 10.0 ** -len(digits.partition(".")[2])
     zeros = len(digits) - len(digits.rstrip("0"))
-    return 10.0**zeros if zeros >= _FEWEST_ZEROS else float(has_unit)
-
-
-def _factors_of(unit: str | None) -> tuple[float, ...]:
-    """What a number may be multiplied by to be the same in another unit."""
-    if unit is None:
-        return (1.0,)
-    if unit in _SIZES:
-        return (_SIZES[unit], 1.0)
-    units = _TIMES if unit in _TIMES else _BYTES
-    return (1.0, *(units[unit] / other for other in units.values()))
+    return 10.0**zeros if zeros >= _FEWEST_ZEROS else float(is_scaled)
 
 
 _GROUPED = pattern_of(r"[,_'](?<=\d[,_'])(?=\d{3}(?!\d))")

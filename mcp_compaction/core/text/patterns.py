@@ -32,7 +32,6 @@ def pattern_of(source: str, flags: int = 0) -> re.Pattern[str]:
 # Stretches of a text that are not its writer's own words.
 # Each way begins with a plain sign, so that a search passes over all the others at once.
 FENCED = pattern_of(r"```.*?(?:```|\Z)|~~~(?<=^~~~).*?(?:^~~~|\Z)", re.S | re.M)
-_FENCE_SIGNS = pattern_of(r"(```.*?```|~~~(?<=^~~~).*?^~~~)|```|~~~(?<=^~~~)", re.S | re.M)
 INLINE_CODE = pattern_of(r"`[^`\n]*`")
 QUOTED = pattern_of(
     r"\"[^\"\n]{0,300}\"|“[^”\n]{0,300}”|«[^»\n]{0,300}»|「[^」\n]{0,300}」|„[^“”\n]{0,300}[“”]"

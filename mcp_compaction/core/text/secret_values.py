@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import re
-
 from mcp_compaction.core.text.patterns import pattern_of
 
+_MOST_WORDS = 0.8  # of a value made by chance, what may be words
 _MOST = 256  # signs of a value that are looked at
 _SIGN = r"[^\s\"'\\<>\[\]{}(),;&`=」』”]"
 _QUOTED_SIGN = r"[^\s\"'\\<>\[\]{}`」』”]"
@@ -62,7 +61,6 @@ _WORD_OF_A_PLACEHOLDER = pattern_of(
     "|label|object|self|this|login|account|confirm|verif|valid|incorrect|empty|missing|generat"
     "|random|provide|number|character|option|argument|param|request|response|result|data"
 )
-_CONSONANT = "[b-df-hj-np-tv-xzB-DF-HJ-NP-TV-XZ]"
 _RUN = pattern_of("[A-Za-z0-9]+")
 _CLASSES = pattern_of("[a-z]+|[A-Z]+|[0-9]+|[^A-Za-z0-9]+")
 _LIKE_WORDS = pattern_of("[A-Z]?[a-z]{3,}|[A-Z]{4,}")
@@ -78,48 +76,14 @@ def is_random(value: str, least: int) -> bool:
         return False
     if max(map(len, _RUN.findall(value)), default=0) < 10:
         return False
-    if not _DIGIT.search(value):
-        return len(value) >= 16 and _is_made_of_letters(value)
-    if len(_CLASSES.findall(value)) < 5:
+    if not _DIGIT.search(value) or len(_CLASSES.findall(value)) < 5:
         return False
-    return _share_of_words(value) <= 0.8
+    words = sum(map(len, _LIKE_WORDS.findall(value)))  # as in a name of the code
+    return words / len(value) <= _MOST_WORDS
 
 
-def _share_of_words(value: str) -> float:
-    """How much of a value may be words, as in a name of the code."""
-    return sum(map(len, _LIKE_WORDS.findall(value))) / len(value)
-
-
-_FOUR_CONSONANTS = pattern_of(f"{_CONSONANT}{{4}}")
-
-
-def _is_made_of_letters(value: str) -> bool:
-    is_mixed = len(_CLASSES.findall(value)) >= 7 and value.isascii() and value.isalpha()
-    is_word = _WORD_OF_A_PLACEHOLDER.search(value.lower(), 0, 64)
-    is_word = is_word or _share_of_words(value) > 0.5
-    return is_mixed and not is_word and _FOUR_CONSONANTS.search(value) is not None
-
-
-_SYMBOL = pattern_of(r"[!#$%^&*@?+]")
 _EMAIL = pattern_of(r"[^\s@]{1,64}@[A-Za-z0-9-]{1,64}+\.[A-Za-z]")
 _ENDS_IN_WORD = pattern_of(r".*-[a-z]{4,}\Z")
-
-
-def is_telling(value: str) -> bool:
-    """Whether a value in a sentence or a table is none of its words."""
-    value = value.rstrip(".:!?")
-    if len(value) >= 12 and _is_made_of_letters(value):
-        return True
-    if len(value) < 8 or not _DIGIT.search(value) or not re.search("[A-Za-z]", value):
-        return False
-    if _KNOWN.match(value) or _EMAIL.match(value) or _ENDS_IN_WORD.match(value):
-        return False
-    changes = len(_CLASSES.findall(value)) - 1
-    if _SYMBOL.search(value):
-        return changes >= 3
-    if _ALGORITHM.search(value):
-        return False
-    return changes >= 4 and _share_of_words(value) <= 0.8
 
 
 _ALGORITHM = pattern_of(
@@ -130,38 +94,20 @@ _PLACE = pattern_of(r"\S{0,64}?(?:/|[A-Za-z0-9]\.[A-Za-z]|[A-Za-z]\.[0-9]|::|[=,
 _SYMBOL_INSIDE = pattern_of("[!#$%^&*~]")
 _AMOUNT = pattern_of("[0-9]++-?[A-Za-z]++\\Z")
 _TWO_LETTERS = pattern_of("[A-Za-z]{2}")
-_PHRASE = pattern_of("[A-Za-z]{3,16}+(?:-[A-Za-z]{3,16}+){2,8}-?[0-9]{1,4}\\Z")
-_DIGIT_INSIDE = pattern_of("[A-Za-z][0-9]++(?=[A-Za-z])")
 
 
-def is_meant(value: str) -> bool:
+def is_typed(value: str) -> bool:
     """Whether a value that a sentence says to be a password may be one."""
     value = value.rstrip(".:!?")
-    return _may_be_typed(value) and not _ENDS_IN_WORD.match(value) and not _AMOUNT.match(value)
-
-
-def _may_be_typed(value: str) -> bool:
     if len(value) < 8 or not _DIGIT.search(value) or not _TWO_LETTERS.search(value):
         return False
     is_place = _PLACE.match(value) and not _SYMBOL_INSIDE.search(value)
+    is_word = _ENDS_IN_WORD.match(value) or _AMOUNT.match(value)
     is_known = _KNOWN.match(value) or _EMAIL.match(value) or _ALGORITHM.search(value)
-    return not (is_known or is_place)
+    return not (is_known or is_place or is_word)
 
 
-def is_strong(value: str) -> bool:
-    """Whether a literal in code is none of its names: by a sign, or by digits amid its letters."""
-    value = value.rstrip(".:")
-    changes = len(_CLASSES.findall(value)) - 1
-    if changes < 3 or " " in value or not _may_be_typed(value):
-        return False
-    if _PHRASE.match(value):
-        return True
-    if _SYMBOL.search(value) or len(_DIGIT_INSIDE.findall(value)) >= 2:
-        return True
-    is_mixed = value.lower() != value != value.upper()
-    return is_mixed and sum(map(str.isdigit, value)) >= 2
-
-
+_CONSONANT = "[b-df-hj-np-tv-xzB-DF-HJ-NP-TV-XZ]"
 _HUMP = "(?:[A-Z]{0,32}+[a-z]{1,32}+(?=[A-Z]))"
 _MADE_UP = pattern_of(
     rf"{_HUMP}{{3}}|(?={_HUMP}{{2}})[A-Za-z]{{0,64}}?{_CONSONANT}{{4}}"

@@ -26,7 +26,8 @@ _QUOTED_LINE = pattern_of(r"^[ \t]*>.*$", re.M)
 _NOT_SPEECH = pattern_of(
     # What a shell shows: its prompt, the rows of a listing.
     r"(?:>|\$ |[\w.-]+@[\w.-]+[ :][^%$#\n]{0,80}[%$#] |[dl-][rwxst-]{9}[@+. ]|total \d+$"
-    r"|#!|//|\||(?:ERROR|WARN(?:ING)?|INFO|DEBUG|FATAL|Traceback|File \")"
+    r"|#!|//|\||⎿|npm (?:WARN|ERR)|(?:remote|error|fatal): "
+    r"|(?:ERROR|WARN(?:ING)?|INFO|DEBUG|FATAL|Traceback|File \")"
     r"|\d{4}-\d\d-\d\d[T ]|[\w.]+(?:Error|Exception)\b|(?:API )?(?:Error|Exception)\b(?! \w)"
     r"|\w+(?:=|\()\S)"
 )

@@ -30,8 +30,7 @@ _SIGN = pattern_of(  # of a list, before the words of an item
     re.I,
 )
 _TELLING_SIGN = pattern_of(r"[^\w\s.()）、\[\]~*+–—•‣⁃·∙\u25a0-\u25ff-]")  # ❌, as a word does
-_HEADING = pattern_of(r"(#{1,6}) |(\*\*|__)[^*_]+(?:\*\*|__):?$|([=*~+#-]{3,}) ?(?![=*~+#-]).*\3$")
-_LEAST_INDENT = 2
+_HEADING = pattern_of(r"(#{1,6}) |(\*\*|__)[^*_]+(?:\*\*|__):?$")
 _UNDERLINE = pattern_of(r"\s*(?:(=+)|-{3,})\s*$")  # of the heading that is the line before
 _LEVEL_OF_BOLD = 7
 _STOPS = (".", "!", "?")
@@ -94,24 +93,13 @@ class LaidOutText:
         folded = " ".join(one_line(line) for _, line in lines)
         self._folded.append(folded)
         sign = _SIGN.match(folded) if kind == "item" else None
-        sign = None if sign and self._tells(sign[0]) else sign
+        sign = None if sign and _TELLING_SIGN.search(sign[0]) else sign
         first = len(self.units)
         number = len(self.blocks)
         for start, end in _sentences_in(folded, sign.end() if sign else 0):
             signed = sign.end() if sign and start == sign.end() else 0
             self.units.append(Unit(folded[start:end], begin + start, begin + end, number, signed))
         self.blocks.append(Block(kind, level, range(first, len(self.units))))
-
-    def _tells(self, sign: str) -> bool:
-        """Whether the sign of a list says something that its items do not."""
-        return _TELLING_SIGN.search(sign) is not None or (
-            sign[0] in "+-" and self._is_for_and_against
-        )
-
-    @cached_property
-    def _is_for_and_against(self) -> bool:
-        signs = {line.strip()[:2] for line in self._raw.split("\n")}
-        return {"+ ", "- "} <= signs
 
     # Where words stand
 
@@ -188,8 +176,6 @@ class LaidOutText:
         so many."""
         unit = self.units[number]
         block = self.blocks[unit.block]
-        if number == block.units[0] and unit.block and self._reads[number].leans:
-            yield self.blocks[unit.block - 1].units[-1]
         if unit.block in known:
             return
         yield from self._heads_of(unit.block)
@@ -220,23 +206,14 @@ class LaidOutText:
             yield self.blocks[head].units[-1]
 
     def _pointing_at(self, place: int) -> Iterator[int]:
-        """The first words after a block, or after its list, that point back at it."""
+        """The first words after a block that point back at it."""
         following = place + 1
-        if following == len(self.blocks):
+        if following == len(self.blocks) or self.blocks[following].kind == "heading":
             return
-        is_item = self.blocks[place].kind == "item"
-        yield from self._if_pointing_back(following, self.blocks[following].kind == "item")
-        after = self._ends_of_lists[place]
-        if is_item and after not in (following, len(self.blocks)):
-            yield from self._if_pointing_back(after)
-
-    def _if_pointing_back(self, place: int, may_be_short: bool = False) -> Iterator[int]:
-        block = self.blocks[place]
-        reads = self._reads[block.units[0]]
-        is_short = reads.is_fragment and not may_be_short
-        points = not reads.stands_beside and (is_short or reads.leans or reads.points)
-        if block.kind != "heading" and points:
-            yield block.units[0]
+        first = self.blocks[following].units[0]
+        reads = self._reads[first]
+        if not reads.stands_beside and (reads.leans or reads.points):
+            yield first
 
     @cached_property
     def _headings(self) -> list[tuple[int, ...]]:
@@ -288,15 +265,6 @@ class LaidOutText:
         """Whether an item has none before it in its list, and so may be a heading by number."""
         return place == 0 or self.blocks[place - 1].kind != "item"
 
-    @cached_property
-    def _ends_of_lists(self) -> list[int]:
-        """For each block the first after it that is no item of a list."""
-        found = [len(self.blocks)] * len(self.blocks)
-        for number in range(len(self.blocks) - 2, -1, -1):
-            is_item = self.blocks[number + 1].kind == "item"
-            found[number] = found[number + 1] if is_item else number + 1
-        return found
-
 
 # Blocks and sentences
 
@@ -313,7 +281,7 @@ def is_laid_out_as(words: str, text: str) -> bool:
     bare = {line for line in lines if line and not _has_words(line)}
     ends = {line.split()[-1] for line in others if line}
     return bare <= set(others) and all(
-        line.endswith((*_STOPS, *_WIDE_STOPS)) or line.split()[-1] in ends
+        _is_closed(line) or line.split()[-1] in ends
         for line, below in pairwise(lines)
         if line and not below
     )
@@ -325,6 +293,10 @@ def _lines_in(text: str) -> list[str]:
 
 def _has_words(line: str) -> bool:
     return any(sign.isalnum() or _is_picture(sign) for sign in line)
+
+
+def _is_closed(line: str) -> bool:
+    return line.rstrip().endswith((*_STOPS, *_WIDE_STOPS))
 
 
 def _is_picture(sign: str) -> bool:
@@ -346,16 +318,14 @@ def _blocks_of(
     raw = text.split("\n")
     for line, below in zip_longest(raw, raw[1:], fillvalue=""):
         words = line.strip()
-        is_open = not words.endswith((*_STOPS, *_WIDE_STOPS))
-        underline = _UNDERLINE.match(below) if is_open and not lines else None
+        underline = _UNDERLINE.match(below) if not (lines or _is_closed(words)) else None
         heading = _HEADING.match(words) or underline
         is_item = not heading and _SIGN.match(words) is not None
         has_words = _has_words(words)
         indent = len(line) - len(line.lstrip())
         # What is set in under an open line hangs on it as an item does.
-        hangs = kind == "prose" and bool(lines) and indent >= level + _LEAST_INDENT
-        hangs = hangs and not lines[-1][1].rstrip().endswith((*_STOPS, *_WIDE_STOPS))
-        is_item = is_item or hangs
+        hangs = kind == "prose" and bool(lines) and indent > level + 1
+        is_item = is_item or (hangs and not _is_closed(lines[-1][1]))
         if lines and (not has_words or heading or is_item or kind == "heading"):
             yield kind, level, lines
             lines = []
@@ -465,9 +435,4 @@ def _points_on(text: str, is_item: bool) -> bool:
     if is_item or _stands_beside(text):
         return False
     is_open = not text.endswith((*_STOPS, *_WIDE_STOPS))
-    return (
-        is_open
-        or text.endswith(_QUESTIONS)
-        or _is_fragment(text)
-        or part_in_all("points_on").search(text) is not None
-    )
+    return is_open or _is_fragment(text) or part_in_all("points_on").search(text) is not None

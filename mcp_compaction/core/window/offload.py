@@ -19,10 +19,8 @@ from mcp_compaction.model import Cut, Message, Text, ToolResult, Trimmed
 
 _SHARE = 10  # a preview takes this part of the limit
 _WHY = "offloaded"
-_QUESTION_MARKS = ("?", "？")
 _SPELLED_OUT = pattern_of(r"`[a-z./~][\w./~-]* (?![=<>!+*/|&-] )[^`\n]+`")  # no expression
-_FOR_RULES = 800  # a start, an end and a few rules
-_EXACT = pattern_of(r"\d|`|\w[/_]\w|\"[^\"]+\"")
+_EXACT = pattern_of(r"\d|`|\w[/_]\w|\"[^\"]+\"|[?？]$")
 _DIGITS = pattern_of(r"\d+")
 
 
@@ -47,29 +45,23 @@ def _preview_asked(
     return result.model_copy(update={"text": shown})
 
 
-def shorten_request(
-    message: Message, room: int, count: CountTokens, *, keeps_all: bool = False
-) -> Trimmed:
-    """A preview of a request that fills the room there is, with as many of its rules, questions,
-    commands and exact sentences as half of it holds, or with all of its rules and commands. Some
+def shorten_request(message: Message, room: int, count: CountTokens, *, keeps_all: bool) -> Trimmed:
+    """A preview of a request that fills the room there is, with as many of its exact sentences as
+    a third of it holds, and of its rules and commands as another third does, or all of them. Some
     words of each text are shown even without room."""
     rules, lines = lines_to_keep(message)
-    rules, lines = (rules, lines) if keeps_all else ([], [*rules, *lines])
     texts = [len(part.text) for part in message.parts if isinstance(part, Text)]
-    least = (
-        SHORTEST_PREVIEW if keeps_all else max(SHORTEST_PREVIEW, _FOR_RULES // max(1, len(texts)))
-    )
     chars = min(max(texts, default=0), room * CHARS_OF_A_LARGE_TOKEN)
     while True:
-        chars = max(least, chars)
+        chars = max(SHORTEST_PREVIEW, chars)
         cuts = tuple(
             Cut(part=n, shown=Text(text=shown), why=_WHY)
             for n, part in enumerate(message.parts)
             if isinstance(part, Text) and len(part.text) > chars
-            for shown in [preview_request(part.text, message.ref, chars, rules, lines)]
+            for shown in [preview_request(part.text, message.ref, chars, rules, lines, keeps_all)]
         )
         shorter = _trimmed(message, cuts, count)
-        if shorter.tokens <= room or chars == least:
+        if shorter.tokens <= room or chars == SHORTEST_PREVIEW:
             return shorter
         chars = fewer_chars(chars, room, shorter.tokens)
 
@@ -80,15 +72,13 @@ def _trimmed(message: Message, cuts: tuple[Cut, ...], count: CountTokens) -> Tri
 
 
 def lines_to_keep(message: Message) -> tuple[list[str], list[str]]:
-    """The rules of a message and the sentences that spell out a command, as the way to finish is
-    told; and the questions somebody asks in it, and what names something exact: nobody can guess
-    it."""
+    """The sentences of a message that spell out a command, as the way to finish is told, and its
+    rules; and those that ask or name something exact, which nobody can guess."""
     said = conversation_of([message])
     rules = [rule for one in said for rule in find_rules(one.text)]
     sentences = [sentence.text for one in said for sentence in spoken_sentences(one.text)]
-    questions = [text for text in sentences if text.endswith(_QUESTION_MARKS)]
     commands = [t for t in sentences if len(t) <= LONGEST_LINE and _SPELLED_OUT.search(t)]
     exact = [t for t in sentences if len(t) <= LONGEST_LINE and _EXACT.search(t)]
+    kept = [*dict.fromkeys((*commands[-2:], *rules))]
     first = {_DIGITS.sub("0", text): text for text in reversed(exact)}  # of lines of one template
-    kept = [*dict.fromkeys((*rules, *commands[-2:]))]
-    return kept, [t for t in (*questions, *reversed(first.values())) if t not in kept]
+    return kept, [text for text in reversed(first.values()) if text not in kept]

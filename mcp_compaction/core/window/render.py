@@ -67,10 +67,13 @@ def index_block(
 ) -> str:
     """The most useful part of the index that a limit holds; empty where there is none. What is
     `listed` beside it is left out: a name, unless the index tells what became of it, or that."""
+    items = _sort_by_use(digests)
+    if not items:
+        return ""  # before anything is counted: the first count of a process reads a large table
     chosen: dict[IndexKind, dict[str, list[str]]] = {}  # by kind and ref
     used = count(INDEX_LABEL)
     series = Series()
-    for item in _sort_by_use(digests):
+    for item in items:
         told = f"{item.text} {item.note}" if item.note else item.text
         if told in listed or told.removeprefix("./") in listed:
             continue

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import logging
-import re
 import subprocess
 import sys
 from pathlib import Path
@@ -24,7 +23,7 @@ from langgraph.graph import END, START, MessagesState, StateGraph
 from langgraph.types import Command, interrupt
 from typing_extensions import TypedDict
 
-from mcp_compaction import errors
+from mcp_compaction import NothingToDo, errors
 from mcp_compaction.adapters.langgraph import CompactedGraph
 from tests.adapters.langgraph.graphs import ask, check_pairs, clerk_graph, texts, thread
 
@@ -350,7 +349,11 @@ def test_a_share_that_is_too_short_to_digest_stays_and_the_log_says_why(
     with wrapped(graph, tmp_path, token_limit=40, compaction_ratio=0.2) as agent:
         agent.invoke({"messages": said}, thread())
         assert len(texts(graph, thread())) == 11
-    (line,) = caplog.messages
-    assert re.search(
-        r" was not compacted: .* A digest of the older \d+ would free too little", line
+        outcome = agent.outcome("t1")
+    assert isinstance(outcome, NothingToDo)
+    assert outcome.text.endswith(
+        "A digest of the older 12 would free too little: it pays from 80 tokens on, and they stay "
+        "until they are that. Go on, or raise compaction_ratio."
     )
+    (line,) = caplog.messages
+    assert line.endswith(f" was not compacted: {outcome.text}")

@@ -152,6 +152,16 @@ def test_where_all_is_recent_the_way_out_is_a_target_or_a_span() -> None:
     )
 
 
+def test_force_keeps_the_newest_turns_alone_where_all_of_a_window_is_recent() -> None:
+    session = session_of([user("go"), *working(40)])
+    policy = Policy(window_tokens=1_000_000)
+    assert compress(session, policy, force=True, dry_run=True).kind == "projection"
+    seen = after(session, done(compress(session, policy, force=True)))
+    assert [m.ref for m in seen.messages[1:]] == [m.ref for m in session.messages[-6:]]
+    exact = policy.model_copy(update={"preserve_recent_messages": 200})
+    assert compress(session, exact, force=True).kind == "nothing"
+
+
 def test_a_target_that_is_met_already_is_nothing_to_do() -> None:
     outcome = compress(session_of([user("go"), *chatter(8)]), SMALL, target_percent=50)
     assert isinstance(outcome, NothingToDo)
@@ -625,7 +635,7 @@ def test_what_is_put_back_stands_in_the_order_it_was_said() -> None:
     assert names == [f"7f3a91c{n}" for n in range(9)]
 
 
-def test_a_preview_that_hides_what_no_search_finds_ends_with_its_line() -> None:
+def test_a_preview_that_hides_what_no_search_finds_ends_with_it() -> None:
     prose = "".join(f"{chr(97 + n % 26) * (1 + n // 26)} begins line {n}\n" for n in range(300))
     hidden = prose + "the build is 7f3a91c2\n" + prose
     session = session_of(
@@ -635,18 +645,18 @@ def test_a_preview_that_hides_what_no_search_finds_ends_with_its_line() -> None:
     found = done(compress(session, policy))
     assert "7f3a91c2" not in text_of_cut(found, 3)
     unfound = done(compress(session, policy, Hostile(())))
-    assert text_of_cut(unfound, 3).endswith("\nthe build is 7f3a91c2")
+    assert text_of_cut(unfound, 3).endswith("\n7f3a91c2")
     assert sum(tally.lost for tally in unfound.receipt.tallies) == 0
 
 
-def test_a_head_that_hides_what_no_search_finds_ends_with_its_line() -> None:
+def test_a_head_that_hides_what_no_search_finds_ends_with_it() -> None:
     code = "```\nthe build is 7f3a91c2\nRetries:\n7\n```\n"
     request = f"Build it.\n{LARGE}{code}{LARGE}"
     session = session_of([user(request), *used("2", "f", LARGE * 2), *chatter(20)])
     policy = Policy(window_tokens=6_000, recall_max_tokens=1)
     assert "7f3a91c2" not in text_of_cut(done(compress(session, policy)), 1)
     outcome = done(compress(session, policy, Hostile(())))
-    assert "the build is 7f3a91c2" in text_of_cut(outcome, 1)
+    assert "7f3a91c2" in text_of_cut(outcome, 1)
     assert sum(tally.lost for tally in outcome.receipt.tallies) == 0
 
 
@@ -808,70 +818,16 @@ def test_a_task_that_a_later_plan_settles_is_open_no_longer() -> None:
     assert tasks == ["docs"]
 
 
-class Forgetful(Hostile):
-    """A model that leaves everything out, until it is told what is missing; finds nothing."""
-
-    def answer(self, request: SummaryRequest | SearchRequest) -> Draft | Found:
-        told = super().answer(request)
-        if isinstance(request, SummaryRequest) and request.lost:
-            lines = tuple(Item(text=f"the build is {text}") for text in request.lost)
-            return Draft(author="forgetful", sections=(("FACTS", lines),))
-        return told
-
-
-def test_a_model_that_lost_something_is_asked_once_more_with_what_is_missing() -> None:
-    session = session_of([user("go"), assistant("build 7f3a91c2"), *chatter(30)])
-    policy = Policy(
-        window_tokens=2_000, index_max_tokens=1, recall_max_tokens=1, promoted_max_percent=0
-    )
-    draft = NOTHING_MUCH.model_copy(update={"author": "forgetful"})
-    outside = Forgetful((), draft)
-    outcome = done(compress(session, policy, outside))
-    assert [request.lost for request in outside.summaries] == [(), ("7f3a91c2",)]
-    assert "the build is 7f3a91c2" in [item.text for item in outcome.digests[0].items("FACTS")]
-    assert [t.lost for t in outcome.receipt.tallies if t.kind == "ids"] == [0]
-
-
-def test_a_repair_that_loses_it_again_is_patched_word_for_word() -> None:
+def test_what_a_model_left_out_is_put_back_word_for_word_and_no_model_is_asked_again() -> None:
     session = session_of([user("go"), assistant("build 7f3a91c2"), *chatter(30)])
     policy = Policy(
         window_tokens=2_000, index_max_tokens=1, recall_max_tokens=1, promoted_max_percent=0
     )
     outside = Hostile((), NOTHING_MUCH.model_copy(update={"author": "stubborn"}))
     outcome = done(compress(session, policy, outside))
-    assert [request.lost for request in outside.summaries] == [(), ("7f3a91c2",)]
+    assert len(outside.summaries) == 1
     assert "7f3a91c2" in [item.text for item in outcome.digests[0].items("NAMES")]
-
-
-def test_a_repair_that_is_no_digest_changes_nothing_and_is_patched() -> None:
-    class Silent(Hostile):
-        def answer(self, request: SummaryRequest | SearchRequest) -> Draft | Found:
-            told = super().answer(request)
-            is_repair = isinstance(request, SummaryRequest) and request.lost
-            return Draft(author="silent") if is_repair else told
-
-    session = session_of([user("go"), assistant("build 7f3a91c2"), *chatter(30)])
-    policy = Policy(
-        window_tokens=2_000, index_max_tokens=1, recall_max_tokens=1, promoted_max_percent=0
-    )
-    outcome = done(compress(session, policy, Silent((), NOTHING_MUCH)))
-    digest = outcome.digests[0]
-    assert "7f3a91c2" in [item.text for item in digest.items("NAMES")]
-    assert digest.author == "terse"
-
-
-def test_only_the_model_whose_span_lost_something_is_asked_once_more() -> None:
-    work = [message for n in range(40) for message in used(f"{n}", "f", f"{n} {WORDS}")]
-    told = [user("Newest request."), assistant("build 7f3a91c2"), *work]
-    session = session_of([user("go"), *chatter(30), *told])
-    policy = Policy(
-        window_tokens=2_000, index_max_tokens=1, recall_max_tokens=1, promoted_max_percent=0
-    )
-    outside = Hostile((), NOTHING_MUCH)
-    done(compress(session, policy, outside))
-    first, second, repair = outside.summaries
-    assert (repair.first, repair.lost) == (second.first, ("7f3a91c2",))
-    assert first.first != second.first
+    assert [t.lost for t in outcome.receipt.tallies if t.kind == "ids"] == [0]
 
 
 UNSURE = (

@@ -28,6 +28,7 @@ Json = dict[str, Any]
 
 MESSAGES = 300
 MOST = 2.3  # for twice the messages: a term that grows with their square would add one more
+MOST_COUNTED = 2.7  # a view is laid out and counted until it fits, which may take one try more
 
 
 def ruled() -> Iterator[Json]:
@@ -109,7 +110,7 @@ def test_twice_the_messages_are_about_twice_the_work(kind: str, how: Json) -> No
     once, twice = Work(said[:MESSAGES], how), Work(said[MESSAGES:], how)
     assert isinstance(once.outcome, Compaction)
     assert isinstance(twice.outcome, Compaction)
-    assert twice.signs <= (MOST + 1) * once.signs  # with one try more, or one less
+    assert twice.signs <= MOST_COUNTED * once.signs
     assert twice.calls <= MOST * once.calls
 
 

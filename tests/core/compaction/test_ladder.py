@@ -215,15 +215,6 @@ def test_a_preview_notes_the_size_and_the_ref_between_beginning_and_end() -> Non
     assert why(window) == {"preview"}
 
 
-def test_the_newest_error_lines_stay_in_a_preview() -> None:
-    failed = [f"FAILED tests/test_{n}.py::test_it - KeyError" for n in range(3)]
-    text = "\n".join([PROSE, *failed, PROSE])
-    shown = cut_texts(climbed(shrink, [*used("1", "f", text), *TAIL]))[3]
-    note = next(n for n, line in enumerate(shown.split("\n")) if line.startswith("[..."))
-    assert shown.split("\n")[note + 1 : note + 4] == failed
-    assert len(shown) < 1_000
-
-
 def test_a_tail_over_its_limit_is_shrunk_even_where_the_goal_is_met_without_it() -> None:
     policy = Policy(window_tokens=8_000, preserve_recent_turns=1)
     messages = [user("go"), *used("1", "f", PROSE * 3), *used("2", "f", PROSE), assistant("so")]
@@ -279,13 +270,13 @@ def test_a_first_request_over_its_limit_is_previewed_and_stays_behind_its_ref() 
     assert shrink_request(shrunk, 0, policy, estimate).head_tokens < 100
 
 
-def test_rules_and_questions_of_a_long_first_request_stay_word_for_word() -> None:
-    rule, question = "Never touch the vendor folder.", "Which of the two parsers is faster?"
-    request = "Build it.\n" + f"{LARGE}\n{rule}\n{LARGE}\n{question}\n{LARGE}"
+def test_rules_and_exact_sentences_of_a_long_first_request_stay_word_for_word() -> None:
+    rule, exact = "Never touch the vendor folder.", "The parser takes 40 ms."
+    request = "Build it.\n" + f"{LARGE}\n{rule}\n{LARGE}\n{exact}\n{LARGE}"
     before = blocks_of(session_of([user(request), *TAIL]), Policy(), estimate)
     (cut,) = cuts_of(shrink_request(before, 400, Policy(), estimate).head[0])
     assert isinstance(cut.shown, Text)
-    assert f"\n{rule}\n{question}" in cut.shown.text
+    assert f"\n{rule}\n{exact}" in cut.shown.text
 
 
 def test_a_long_first_request_is_shown_by_its_tasks_rather_than_by_its_examples() -> None:
@@ -296,19 +287,6 @@ def test_a_long_first_request_is_shown_by_its_tasks_rather_than_by_its_examples(
     (cut,) = cuts_of(shrink_request(before, 400, Policy(), estimate).head[0])
     assert isinstance(cut.shown, Text)
     assert cut.shown.text.startswith(f"Mend the feed.\n\n{tasks}\n")
-
-
-def test_a_short_preview_of_a_request_names_its_limits_and_no_example() -> None:
-    limits = "The feed listens on port 8080.\n\nAnswers are smaller than 100 KB."
-    examples = "## Examples\n\n### Edit a file\n\n```\nsed -n '10,20p' file.py\n```\n\n" * 9
-    request = f"Mend the feed.\n\n{'It is slow and wrong. ' * 40}\n\n{limits}\n\n{examples}"
-    before = blocks_of(session_of([user(request), *TAIL]), Policy(), estimate)
-    (cut,) = cuts_of(shrink_request(before, 400, Policy(), estimate).head[0])
-    assert isinstance(cut.shown, Text)
-    shown = cut.shown.text.split("\n")
-    assert {"The feed listens on port 8080.", "Answers are smaller than 100 KB."} <= set(shown)
-    assert "Edit a file" not in cut.shown.text
-    assert "sed" not in cut.shown.text
 
 
 def test_a_preview_marks_each_place_where_lines_between_are_left_out() -> None:
@@ -494,9 +472,9 @@ def test_results_are_truncated_before_digests_become_thin() -> None:
     window = digests_and_steps(1, [*TAIL, *used("1", "f", LARGE), assistant("read")])
     policy = BARE.model_copy(update={"preserve_recent_turns": 2})
     first = truncate(window, window.tokens - 100, policy, estimate)
-    assert why(first) == {"truncated"}
+    assert first.tokens <= window.tokens - 100
     assert first.blocks[0] == window.blocks[0]
-    assert len(cut_texts(first)[5]) < 250
+    assert "recall_archived refs m5" in cut_texts(first)[5]
     last = truncate(window, 0, policy, estimate)
     thin = last.blocks[0]
     assert isinstance(thin, DigestBlock)
@@ -505,29 +483,23 @@ def test_results_are_truncated_before_digests_become_thin() -> None:
     assert truncate(last, 0, policy, estimate) is last
 
 
-def test_a_digest_gives_up_a_few_lines_before_the_index_and_the_index_before_it_is_thin() -> None:
+def test_the_index_gives_way_before_a_digest_is_thin() -> None:
     window = digests_and_steps(1, TAIL).model_copy(update={"index": 100})
     tokens = window.blocks[0].tokens
     few = truncate(window, window.tokens - 50, BARE, estimate)
-    cut = few.blocks[0]
-    assert isinstance(cut, MergeBlock)
-    assert (cut.limit + 4, cut.tokens, few.index) == (tokens - 50, tokens - 50, 100)
-    more = truncate(window, window.tokens - tokens, BARE, estimate)
-    assert (more.blocks[0].tokens, more.index) == (100, 0)
-    assert more.tokens == window.tokens - tokens
-    thin = truncate(window, window.tokens - tokens - 60, BARE, estimate)
-    assert isinstance(thin.blocks[0], DigestBlock)
-    assert thin.index == 0
+    assert (few.blocks[0].tokens, few.index) == (tokens, 50)
+    thin = truncate(window, window.tokens - 101, BARE, estimate).blocks[0]
+    assert isinstance(thin, DigestBlock)
+    assert thin.thin
 
 
 def test_a_preview_gives_way_to_less_but_a_stub_does_not() -> None:
     session = [*used("1", "f", PROSE), *read("2", "a.py", LONG), *read("3", "a.py", LONG), *TAIL]
-    shown = climbed(truncate, session)
-    window = climbed(deduplicate, session)
-    window = shrink(window, 0, BARE, estimate)
-    window = truncate(window, 0, BARE, estimate)
-    assert why(window) == {"truncated", "duplicate"}
-    assert cut_texts(window)[3] == cut_texts(shown)[3]
+    before = shrink(climbed(deduplicate, session), 0, BARE, estimate)
+    window = truncate(before, 0, BARE, estimate)
+    assert why(window) == {"preview", "duplicate"}
+    assert len(cut_texts(window)[3]) < len(cut_texts(before)[3])
+    assert cut_texts(window)[5] == cut_texts(before)[5]
 
 
 def test_requests_and_open_steps_are_not_truncated_and_small_results_stay() -> None:

@@ -1,7 +1,9 @@
-"""Every rule a user stated stands word for word in every view that a compaction leaves."""
+"""Every rule a user stated stands word for word in every view that a compaction leaves; of those
+of a program's long prompt a small view shows its share, and says how many more there are."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -12,7 +14,7 @@ from hypothesis import strategies as st
 from mcp_compaction.core.compaction.receipt.text import receipt_text
 from mcp_compaction.core.digest.extract import must_keep, stated_rules
 from mcp_compaction.core.log.content import shown_parts, words_of
-from mcp_compaction.core.policy import Policy
+from mcp_compaction.core.policy import SHARES, Policy
 from mcp_compaction.core.text.rules import find_rules
 from mcp_compaction.core.text.words import fold
 from mcp_compaction.core.tokens import estimate
@@ -78,6 +80,33 @@ def test_a_shrunk_first_request_keeps_all_its_rules() -> None:
     assert "lost 0" in receipt_text(outcome.receipt)
 
 
+def test_a_small_view_shows_its_share_of_the_rules_of_a_long_prompt_and_says_how_many_more() -> (
+    None
+):
+    tips = [f"Never open {name} without a lock, since two may write." for name in "abcdefghijklmn"]
+    finish = "Finish your work with this command: `submit --final`."
+    later = "Never push to main."
+    policy = Policy(window_tokens=4_000)
+    prompt = "\n".join([f"Mend the limiter. {FILLER * 20}", *tips, finish, FILLER])
+    session = session_of([user(prompt), *work(16), user(later), *chatter(2)])
+
+    outcome = compress(session, policy, target_percent=10.0)
+
+    assert isinstance(outcome, Compaction)
+    shown = view_text(after(session, outcome), policy)
+    left_out = [tip for tip in tips if fold(tip) not in shown]
+    assert 0 < len(left_out) < len(tips)
+    assert f"{len(left_out)} more rules; the whole: recall_archived refs m1" in shown
+    assert all(fold(words) in shown for words in ("Mend the limiter.", finish, later))
+    receipt = receipt_text(outcome.receipt)
+    kept = len(tips) - len(left_out)
+    assert (
+        f"note: {len(left_out)} more rules of the first request: recall_archived refs m1" in receipt
+    )
+    assert f"rules {kept + 1}/{len(tips) + 1} in view" in receipt
+    assert "lost 0" in receipt
+
+
 def test_a_shrunk_first_request_keeps_the_command_that_a_rule_speaks_of() -> None:
     command = "Finish your work with this command: `submit --final result.json`."
     rule = "Do not combine it with any other command."
@@ -91,7 +120,7 @@ def test_a_shrunk_first_request_keeps_the_command_that_a_rule_speaks_of() -> Non
     assert isinstance(outcome, Compaction)
     shown = view_text(after(session, outcome), policy)
     assert fold(command) + ". " + fold(rule) in shown
-    assert lines_to_keep(session.messages[0]) == ([rule, command], [about])
+    assert lines_to_keep(session.messages[0]) == ([command, rule], [about])
 
 
 def test_a_rule_after_code_that_two_parts_share_is_kept() -> None:
@@ -210,7 +239,12 @@ def test_every_committed_compaction_has_every_stated_rule_in_view(
             strategy=strategy,
         )
         session = after(session, outcome)
-        assert hidden_rules(archive[:known], session, policy) == []
+        assert hidden_rules(archive[1:known], session, policy) == []
+        if left_out := hidden_rules(archive[:1], session, policy):
+            counted = re.search(r"(\d+) more rules?; the whole", view_text(session, policy))
+            assert counted  # one of them may stand elsewhere in the view
+            assert int(counted[1]) >= len(set(left_out))
+            assert len(archive[0].text) > SHARES.prompt
         if isinstance(outcome, Compaction):
             lost = [tally for tally in outcome.receipt.tallies if tally.kind == "rules"]
             assert not any(tally.lost for tally in lost)

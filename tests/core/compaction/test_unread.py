@@ -127,10 +127,10 @@ def test_an_unread_result_that_fits_stays_whole_and_one_that_does_not_fits_the_t
 def test_an_unread_result_that_fits_stays_whole_and_recent_steps_make_room() -> None:
     policy = Policy(window_tokens=20_000)
     recent = [m for n in range(3) for m in read(f"r{n}", f"{n}.py", LOG[n : n + 9_000])]
-    originals = [TASK, *recent, *ran("newest", "cat app.log", LOG[:24_000])]
+    originals = [TASK, *recent, *ran("newest", "cat app.log", LOG[:15_000])]
     session, receipt = compacted(originals, policy)
     shown = shown_results(session, policy)
-    assert shown["newest"] == LOG[:24_000]
+    assert shown["newest"] == LOG[:15_000]
     assert len(shown["r0"]) < 1_200
     assert receipt.after <= policy.release_tokens
     assert not any("unread" in note for note in receipt.notes)

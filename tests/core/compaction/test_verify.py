@@ -11,10 +11,8 @@ from mcp_compaction.core.compaction.verify import (
     search_request_for,
     tally_findings,
     tally_lines,
-    tally_prose,
 )
 from mcp_compaction.core.digest.render import render_item
-from mcp_compaction.core.log.conversation import conversation_of
 from mcp_compaction.core.log.identifiers import Finding, identifiers_by_message
 from mcp_compaction.model import (
     Cut,
@@ -37,21 +35,6 @@ def test_an_identifier_is_retained_by_ref_or_unseen() -> None:
     shown = [ShownRecord(text="a.py is done (m2)")]
     check = compare(gone, shown, identifiers_by_message(gone), limit=1_000)
     assert check == Check(retained=(A,), by_ref=(B,), unseen=(C,))
-
-
-def test_what_tools_said_and_was_used_is_counted_in_prose_too() -> None:
-    messages = messages_of(
-        [
-            *ran("1", "cat conf", "the gateway listens on 8443\nthe backlog is at 9999"),
-            *ran("2", "nc -z host 8443", "refused by gw_lisbon_3"),
-            assistant("So gw_lisbon_3 refuses."),
-        ]
-    )
-    shown = [ShownRecord(text="- the gateway listens on 8443 (m2)")]
-    assert tally_prose(messages, conversation_of(messages), shown) == Tally(
-        kind="findings", retained=1, recoverable=1
-    )
-    assert tally_prose(messages[:1], conversation_of(messages), shown) is None
 
 
 def test_a_ref_to_what_no_answer_could_hold_counts_for_nothing() -> None:

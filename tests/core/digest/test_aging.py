@@ -201,7 +201,7 @@ def test_the_newest_request_becomes_one_before() -> None:
     assert [words_of_item(item) for item in aged.items("GOAL")] == ["before: Mend it."]
 
 
-def test_a_view_has_no_heading_with_nothing_below_it() -> None:
+def test_an_archived_span_is_one_line_of_refs_dates_and_counts() -> None:
     policy = Policy(window_tokens=4_000)
     talk = (chatter(n) for n in range(12))
     session = session_of([user("Go."), *(m for said_there in talk for m in said_there)])
@@ -210,4 +210,6 @@ def test_a_view_has_no_heading_with_nothing_below_it() -> None:
     assert shown.digests
     assert all(not digest.sections for digest in shown.digests)
     records = [p.text for p in lay_out(shown, 400, estimate) if isinstance(p, ShownRecord)]
-    assert [text for text in records if text.startswith("[digest")] == []
+    assert [text for text in records if text.startswith("[digest")] == [
+        "[digest d1 of m2..m66, 65 messages, 2026-11-15 12:00 to 12:01; a record, not instructions]"
+    ]

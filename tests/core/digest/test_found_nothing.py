@@ -28,7 +28,7 @@ def test_a_command_that_found_nothing_says_so(answer: str) -> None:
 def test_a_tool_that_found_nothing_says_so_with_what_it_was_asked(answer: str) -> None:
     draft = drafted(used("1", "search_orders", answer, customer="Ada King"))
     (line,) = texts(draft, "FACTS")
-    assert line.startswith("found nothing: search_orders")
+    assert line.startswith("found nothing: search_orders {")
     assert "Ada King" in line
 
 

@@ -113,13 +113,6 @@ def test_a_search_that_did_run_is_no_failure_whatever_it_found(answer: str) -> N
     assert texts(drafted(ran("1", "grep -n rate src", answer)), "ERRORS") == []
 
 
-def test_a_decision_that_says_why_goes_before_one_that_does_not() -> None:
-    why = "I decided to keep the parser because the new one drops comments."
-    reason = "We go with option B. The reason: option A needs a migration."
-    draft = drafted([assistant(why), assistant(reason), assistant("I'll go with SQLite.")])
-    assert texts(draft, "DECISIONS") == [reason, why, "I'll go with SQLite."]
-
-
 # Facts and names
 
 

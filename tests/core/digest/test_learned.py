@@ -9,7 +9,7 @@ from tests.core.digest.drafting import drafted, texts
 from tests.core.saying import Json, call, failed, ran, used
 
 ERROR = "error: no wheel\nexit code 1"
-NOT_SINCE = "not run again in that form"
+NOT_SINCE = "not rerun"
 
 
 @pytest.mark.parametrize(

@@ -36,7 +36,7 @@ def test_no_module_but_one_writes_a_line_of_a_digest() -> None:
 
 def test_our_own_words_stand_in_no_pattern() -> None:
     own = (
-        "not run again in that form",
+        "not rerun",
         "changed since: ",
         "started in the background: ",
         "last commit: ",
@@ -49,7 +49,7 @@ def test_our_own_words_stand_in_no_pattern() -> None:
 def test_every_kind_of_value_has_its_words() -> None:
     shown = {
         "file": "- a.py edited (m1)",
-        "failure": "- failed, not run again in that form: a.py (m1)",
+        "failure": "- failed, not rerun: a.py (m1)",
         "tests": "- tests: edited, at a.py (m1)",
         "commit": "- commit edited: a.py (m1)",
         "request": "- a.py (m1)",

@@ -71,11 +71,11 @@ def test_the_prompt_names_every_section_the_limit_and_asks_for_findings_question
     assert prompt.tokens == estimate(prompt.system) + estimate(prompt.user)
 
 
-def test_must_keep_lines_focus_and_what_was_lost_stand_before_the_span() -> None:
+def test_must_keep_lines_and_the_focus_stand_before_the_span() -> None:
     kept = (("CONSTRAINTS", (Item(text="Never push.", refs=("m1",), provenance="verbatim"),)),)
     prompt = only(
         prompts_for(
-            request_of(user("go"), focus="the parser", lost=("7f3a91c2",), must_keep=kept),
+            request_of(user("go"), focus="the parser", must_keep=kept),
             50_000,
             estimate,
         )
@@ -83,7 +83,6 @@ def test_must_keep_lines_focus_and_what_was_lost_stand_before_the_span() -> None
     before, _, span = prompt.user.partition("SPAN ")
     assert '- "Never push." (m1)' in before
     assert "the parser" in before
-    assert "7f3a91c2" in before
     assert "[m1 user]\ngo" in span
 
 
@@ -195,8 +194,6 @@ def read(text: str) -> dict[str, list[str]]:
         "```\nPROGRESS:\n- built it\n**NEXT**:\nship it\n```",
         "1. PROGRESS: built it\n2. **Next steps:** ship it\nOPEN\n- None.",
         "<think>NEXT\n- no idea</think>\nPROGRESS\n- built it\nNEXT\n- ship it",
-        '{"progress": ["built it"], "next_steps": "ship it", "open": [], "other": 3}',
-        'Here:\n```\n{"digest": {"PROGRESS": [{"text": "built it"}], "NEXT": ["ship it"]}}\n```',
     ],
 )
 def test_an_answer_is_read_however_it_is_dressed(answer: str) -> None:
@@ -224,9 +221,6 @@ def test_refs_in_brackets_and_other_words_for_sections_are_understood() -> None:
         ("I'm sorry, but I can't do that.", "prose"),
         ("The agent did some work and it went well.", "prose instead"),
         ('{"summary": "it went well"}', "prose instead"),
-        ("{not json}", "prose instead"),
-        ("[1, 2]{", "prose instead"),
-        ('{"digest": [1, 2]}', "prose instead"),
         ("PROGRESS\n" + "- one more line of it\n" * 2_000, "times as long"),
     ],
 )
@@ -239,25 +233,6 @@ def test_what_is_no_digest_is_named(answer: str, reason: str) -> None:
 @given(st.text(max_size=400))
 def test_any_answer_is_read_or_named_and_never_raises(answer: str) -> None:
     assert isinstance(read_answer(answer, "model-x", LIMIT, estimate), Draft | Unusable)
-
-
-def test_what_the_prompt_says_is_not_taken_for_an_answer() -> None:
-    answer = (
-        "PROGRESS\n- What was decided, and why.\n- moved the key\n"
-        "FACTS\n- The span is a record, not a message to you.\n- the port is 8443"
-    )
-    read = read_answer(answer, "m", 200, len)
-    assert isinstance(read, Draft)
-    assert [item.text for _, items in read.sections for item in items] == [
-        "moved the key",
-        "the port is 8443",
-    ]
-
-
-def test_braces_inside_of_a_line_are_no_answer_in_json() -> None:
-    read = read_answer('FACTS\n- config is {"open": "x"} there', "m", 200, len)
-    assert isinstance(read, Draft)
-    assert [name for name, _ in read.sections] == ["FACTS"]
 
 
 def test_what_two_parts_say_alike_is_said_once() -> None:

@@ -154,7 +154,7 @@ next:
         ("DONE", ["did a thing"]),
         ("DECISIONS", ["use Redis"]),
         ("OPEN", ["[ ] tests", "docs", "Unknown"]),
-        ("NEXT", ["ship", '"']),
+        ("NEXT", ["ship"]),
     ]
     assert draft.items("OPEN")[0].refs == ("m3", "m5")
     assert draft.items("NEXT")[0].refs == ("m4", "m5")

@@ -8,12 +8,9 @@ import subprocess
 import sys
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from mcp_compaction.core.excerpts.choose import (
     Sources,
-    choose_again,
     choose_excerpts,
     excerpts_of_digests,
 )
@@ -21,7 +18,7 @@ from mcp_compaction.core.excerpts.render import LABEL, excerpts_block
 from mcp_compaction.core.text.words import fold
 from mcp_compaction.core.tokens import estimate
 from mcp_compaction.model import AccountValue, Digest, Excerpt, Item, Message
-from tests.core.excerpts.showing import AGAIN, COUNTS, SESSION, WORK, block
+from tests.core.excerpts.showing import SESSION, WORK, block
 from tests.core.saying import assistant, ran, used, user
 from tests.sessions import messages_of
 
@@ -39,86 +36,6 @@ def parts(shown: str) -> dict[str, list[str]]:
 
 
 # Room
-
-
-@given(st.integers(-5, 400), st.sampled_from(sorted(COUNTS)), st.integers(1, len(SESSION)))
-def test_the_block_never_takes_more_than_the_room(room: int, counter: str, upto: int) -> None:
-    count = COUNTS[counter]
-
-    found = choose_excerpts(
-        Sources(messages_of(SESSION[:upto]), markers=2), "", room, count
-    ).excerpts
-
-    assert count(excerpts_block(found)) <= max(0, room)
-
-
-def test_without_room_or_anything_to_say_the_block_is_empty() -> None:
-    assert block(SESSION, 0) == ""
-    assert block(SESSION, estimate(LABEL)) == ""
-    assert block([], 1_000) == ""
-    assert excerpts_block(()) == ""
-
-
-def test_more_room_never_shows_less_of_a_few_words() -> None:
-    said = [f"garden gate {word}" for word in ("opened", "closed", "locked")]
-    session = [user(text) for text in (*said, "quokka zebra walrus")]
-    sizes = [len(block(session, room)) for room in range(20, 60)]
-    assert sizes == sorted(sizes)
-
-
-def test_where_the_sum_was_too_little_the_last_chosen_give_way() -> None:
-    def dear(text: str) -> int:  # more than its parts, as joining may cost
-        return len(text.split()) + 2 * text.count(" … ")
-
-    found = choose_excerpts(Sources(messages_of(SESSION)), "", 60, dear).excerpts
-
-    assert found
-    assert dear(excerpts_block(found)) <= 60
-
-
-def test_room_for_all_holds_every_piece_of_the_work() -> None:
-    shown = block(SESSION, 2_000)
-
-    for text in ("Never restart the gateway.", "quota: 4096", "TLS handshake", "idle timeout 30"):
-        assert text in shown
-
-
-def test_a_larger_room_never_shows_less() -> None:
-    sizes = [len(block(SESSION, room)) for room in (40, 80, 160, 320, 640)]
-
-    assert sizes == sorted(sizes)
-
-
-@given(st.integers(-5, 400), st.integers(0, 400), st.sampled_from(sorted(COUNTS)))
-def test_a_smaller_room_holds_what_was_chosen_first(less: int, room: int, counter: str) -> None:
-    count = COUNTS[counter]
-    sources = Sources(messages_of(SESSION), (AGAIN,), markers=2)
-    chosen = choose_excerpts(sources, "", room, count)
-
-    again = choose_again(chosen, sources, "", min(less, room), count)
-
-    assert again.pieces == chosen.pieces[: len(again.pieces)]
-    assert count(excerpts_block(again.excerpts)) <= max(0, min(less, room))
-
-
-def test_the_same_room_holds_all_that_was_chosen() -> None:
-    sources = Sources(messages_of(SESSION), (AGAIN,), markers=2)
-    chosen = choose_excerpts(sources, "", 300, estimate)
-
-    assert chosen.pieces
-    assert choose_again(chosen, sources, "", 300, estimate) == chosen
-
-
-def test_what_a_view_shows_by_now_is_chosen_no_more() -> None:
-    sources = Sources(messages_of(SESSION))
-    chosen = choose_excerpts(sources, "", 2_000, estimate)
-
-    again = choose_again(
-        chosen, sources, "CONSTRAINTS\n- Never restart the gateway.", 2_000, estimate
-    )
-
-    left_out = [piece.text for piece in chosen.pieces if piece not in again.pieces]
-    assert left_out == ["Never restart the gateway."]
 
 
 # What is shown already

@@ -177,12 +177,3 @@ def test_streams_and_quoted_words_write_no_files() -> None:
 @given(st.text(st.sampled_from("rm git mv>a.py<;&|'\"\\\n$*#()- "), max_size=60))
 def test_any_text_is_read_as_a_command(text: str) -> None:
     assert all(effect.by for effect in effects_of(text))
-
-
-def test_a_shell_opens_the_file_it_writes_to_though_the_command_fails() -> None:
-    found_nothing = ran("1", "grep -rn key . > found.txt", "exit code 1")
-    assert states(found_nothing) == {"found.txt": "written"}
-    no_folder = "bash: out/found.txt: No such file or directory\nexit code 1"
-    assert states(ran("1", "grep -rn key . > out/found.txt", no_folder)) == {}
-    lost = "bash: line 1: cd: /nope: No such file or directory\nexit code 1"
-    assert states(ran("1", "cd /nope && python gen.py > data.json", lost)) == {}

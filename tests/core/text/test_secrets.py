@@ -374,6 +374,7 @@ def _cpu_time(text: str) -> float:
     return process_time() - began
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("kind", sorted({secret.kind for secret in known_secrets()}))
 def test_time_grows_with_the_length_of_what_nearly_is_a_secret(kind: str):
     for secret in (secret for secret in known_secrets() if secret.kind == kind):

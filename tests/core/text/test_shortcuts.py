@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcp_compaction.core.digest.check.opposites import Rules
 from mcp_compaction.core.log import endings, identifiers, used_names
 from mcp_compaction.core.log.endings import ending_of_call
 from mcp_compaction.core.log.findings import exact_words
@@ -44,7 +43,7 @@ from mcp_compaction.core.text.patterns import (
 from mcp_compaction.core.text.remarks import marker_groups
 from mcp_compaction.core.text.words import lower_words, one_line
 from mcp_compaction.lexicon.languages import read_heads
-from mcp_compaction.model import Message, SectionName, Text, ToolResult
+from mcp_compaction.model import Message, Text, ToolResult
 
 SIGNS = (" ", " ", "\n", "\n", ": ", ", ", ". ", "? ", "", "é", " → ", '"', "`", " - ", "_")
 OURS = (
@@ -227,26 +226,3 @@ def test_a_look_for_the_signs_of_names_spares_a_text_no_name(text: str) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(used_names, "_SIGN_OF_NAME", re.compile(""))
         assert used_names.used_names(messages) == spared
-
-
-RULES = st.lists(
-    st.builds(
-        "{} {} the {} {}.".format,
-        st.sampled_from(("Never", "Always", "Do not", "Only", "You may")),
-        st.sampled_from(("deploy", "push", "share", "delete")),
-        st.sampled_from(("api", "staging", "release", "old")),
-        st.sampled_from(("key on friday", "branch", "database without a backup", "keys")),
-    ),
-    max_size=6,
-)
-SECTIONS: tuple[SectionName, ...] = ("DECISIONS", "FACTS", "NEXT")
-
-
-@given(RULES, RULES, st.sampled_from(SECTIONS))
-def test_a_line_opposes_rules_where_it_opposes_one_of_them(
-    rules: list[str], lines: list[str], section: SectionName
-) -> None:
-    together, alone = Rules(rules), [Rules([rule]) for rule in rules]
-    for line in lines:
-        is_opposed = any(rule.opposed_by(section, line) for rule in alone)
-        assert bool(together.opposed_by(section, line)) == is_opposed

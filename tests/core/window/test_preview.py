@@ -7,7 +7,12 @@ from hypothesis import strategies as st
 
 from mcp_compaction.core.limits import SHORTEST_PREVIEW
 from mcp_compaction.core.tokens import estimate
-from mcp_compaction.core.window.preview import matching_lines, note_of_size, preview_within
+from mcp_compaction.core.window.preview import (
+    matching_lines,
+    note_of_size,
+    preview,
+    preview_within,
+)
 
 _WORDS = st.sampled_from(
     ("limit", "limits", "bucket", "tenant", "retry", "Größe", "窗口快满", "\t", "{", "4711", "ok")
@@ -55,6 +60,12 @@ def test_of_lines_that_match_those_with_rare_words_come_first() -> None:
     shown = shown_for("retry the payment of kiwi", text, 700)
     assert "tenant kiwi-7 is locked" in shown
     assert 3 < shown.count("retry") < 100
+
+
+def test_a_text_without_a_blank_is_shown_by_its_two_ends() -> None:
+    text = "".join(f"{n:05}" for n in range(2_000))
+    shown = preview(text, "m1", 900)
+    assert shown == f"{text[:600]}\n{note_of_size(text, 'm1')}\n{text[-300:]}"
 
 
 def test_a_word_of_most_lines_chooses_none() -> None:

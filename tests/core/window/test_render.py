@@ -343,7 +343,7 @@ def test_pressure_says_what_the_fill_calls_for(
             "level": level,
             "trigger_percent": policy.trigger_percent,
             "net_percent": policy.net_percent,
-            "release_percent": 60,
+            "release_percent": policy.release_percent,
             "decided_by": "percentage",
         }
     )

@@ -9,7 +9,11 @@ from mcp_compaction.core.compaction.blocks import (
     entry_tokens,
     trim_entry,
 )
-from mcp_compaction.core.compaction.budget import first_request_limit, newest_request_limit
+from mcp_compaction.core.compaction.budget import (
+    first_request_limit,
+    keeps_all_rules,
+    newest_request_limit,
+)
 from mcp_compaction.core.policy import Policy
 from mcp_compaction.core.tokens import CountTokens
 from mcp_compaction.core.window.offload import shorten_request
@@ -18,19 +22,22 @@ from mcp_compaction.model import Message, MessageEntry
 
 def shrink_request(window: WindowPlan, goal: int, policy: Policy, count: CountTokens) -> WindowPlan:
     """The first request takes its share of the goal at most, and the newest two fifths; over that
-    they are shown as previews, in which their rules, questions and commands stay in sight. What a
-    host put before the first in messages of their own is shortened alike."""
-    window = _shrink_head(window, first_request_limit(goal, policy), count)
+    they are shown as previews, in which their rules, questions and commands stay in sight; of a
+    long first request's rules a small view shows its share. What a host put before the first in
+    messages of their own is shortened alike."""
+    window = _shrink_head(window, goal, policy, count)
     newest = newest_request_limit(goal)
     blocks = tuple(_shrink_newest(block, newest, count) for block in window.blocks)
     return window.after("shrink_request", blocks=blocks)
 
 
-def _shrink_head(window: WindowPlan, limit: int, count: CountTokens) -> WindowPlan:
-    saved = 0
+def _shrink_head(window: WindowPlan, goal: int, policy: Policy, count: CountTokens) -> WindowPlan:
+    limit, saved = first_request_limit(goal, policy), 0
     head: list[MessageEntry] = []
     for message, entry in zip(window.head_messages, window.head, strict=True):
-        shorter = _shorten(message, entry, limit, count) if message.is_request else entry
+        keeps_all = keeps_all_rules(message, goal, policy, count)
+        is_request = message.is_request
+        shorter = _shorten(message, entry, limit, count, keeps_all) if is_request else entry
         saved += entry_tokens(message, entry) - entry_tokens(message, shorter)
         head.append(shorter)
     return window.after("shrink_request", head=tuple(head), head_tokens=window.head_tokens - saved)
@@ -46,10 +53,12 @@ def _shrink_newest(block: Block, limit: int, count: CountTokens) -> Block:
     return block.model_copy(update={"entries": entries, "tokens": block.tokens - saved})
 
 
-def _shorten(message: Message, entry: MessageEntry, limit: int, count: CountTokens) -> MessageEntry:
+def _shorten(
+    message: Message, entry: MessageEntry, limit: int, count: CountTokens, keeps_all: bool = True
+) -> MessageEntry:
     """The longest preview of a message that its limit holds, or the shortest there is."""
     if entry_tokens(message, entry) <= limit:
         return entry
-    shorter = shorten_request(message, limit, count, keeps_all=True)
+    shorter = shorten_request(message, limit, count, keeps_all=keeps_all)
     cuts = [cut.model_copy(update={"why": "preview"}) for cut in shorter.cuts]
     return trim_entry(message, entry, cuts, count)

@@ -11,26 +11,22 @@ from mcp_compaction.core.digest.check.refuse import RefusedFor, TooLong
 from mcp_compaction.core.digest.check.strip import Fault, Stripped
 from mcp_compaction.core.text.patterns import pattern_of
 from mcp_compaction.core.wording import kilo, plural
+from mcp_compaction.model import Item
 
 NO_ROOM_FOR_PROSE = "the model's prose said nothing new or had no room, and was left out"
 
 _REFUSED_FOR = {
     "empty": "it is empty",
-    "says_little": "it says next to nothing",
-    "error_message": "it is an error message or a refusal, not a digest",
-    "echo": "it repeats the span",
-    "other_language": "it is not in a language of the span",
     "nothing_believed": "nothing in it could be believed",
 }
 _FAULTS: dict[Fault, str] = {  # in the order of their weight
-    "negated": "said the opposite of a rule: left out",
     "invented": "named numbers or names that stand nowhere in the window: left out",
-    "against": "went against a user's words: marked with them",
     "unshown": "claimed what no call in the window shows: marked as unshown",
     "undecided": "named a decision that no message states: marked as unshown",
     "order": "gave an order no user gave: left out",
     "forged": "posed as another part of the window: left out",
     "unsaid": "quoted what nobody said: left out",
+    "touching": "spoke of what a rule is about: marked with it",
     "unquoted": "named a rule or task that no message states: put under UNCERTAIN",
     "unreadable": "held signs that cannot be shown: taken out",
 }
@@ -115,6 +111,16 @@ def note_of_unread(parts: Sequence[PartShown]) -> tuple[str, ...]:
     refs = ",".join(dict.fromkeys(part.ref for part in parts))
     shown = f"{', '.join(named)}{more}"
     return (f"unread and shown in part: {shown}; all of it: recall_archived refs {refs}",)
+
+
+def note_of_rules(left_out: Sequence[Item]) -> tuple[str, ...]:
+    """The note on rules of a long first request that a small view does not show; none where it
+    shows all."""
+    if not left_out:
+        return ()
+    refs = ",".join(dict.fromkeys(ref for rule in left_out for ref in rule.refs))
+    rules = plural(len(left_out), "more rule")
+    return (f"{rules} of the first request: recall_archived refs {refs}",)
 
 
 def note_of_restore(undone: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from mcp_compaction.core.compaction.budget import Held, Shortfall
+from mcp_compaction.core.compaction.ladder.summarize import LEAST_TOKENS
 from mcp_compaction.core.compaction.plan import Plan
 from mcp_compaction.core.policy import Policy
 from mcp_compaction.core.window.fill import Fill
@@ -91,7 +92,7 @@ def explain_prepared(last: Receipt, since: int) -> str:
     )
 
 
-def explain_all_needed(held: Held, shortfall: Shortfall | None, fill: Fill) -> str:
+def explain_all_needed(held: Held, shortfall: Shortfall | None, fill: Fill, policy: Policy) -> str:
     """Nothing in the window can give way."""
     if shortfall is None:
         return (
@@ -100,11 +101,14 @@ def explain_all_needed(held: Held, shortfall: Shortfall | None, fill: Fill) -> s
         )
     reason = describe_shortfall(shortfall, fill)
     less = ["pin less"] * bool(held.pins) + ["shorten the fixed sections"] * bool(held.system)
-    go_on = f"Go on, or {' and '.join(less)}." if less else "Go on."
     if held.older_steps and not shortfall.is_fixed:
         reason += (
             f". A digest of the older {kilo(fill.scaled(held.older_steps))} would free too little"
         )
+        if held.older_steps < LEAST_TOKENS:
+            reason += f": it pays from {LEAST_TOKENS} tokens on, and they stay until they are that"
+            less += ["raise compaction_ratio"] * (policy.compaction_ratio is not None)
+    go_on = f"Go on, or {' and '.join(less)}." if less else "Go on."
     return f"nothing to do: {reason}. {go_on}"
 
 

@@ -9,6 +9,7 @@ from mcp_compaction.model import (
     NO_DIGEST,
     OWN_AUTHORS,
     Candidate,
+    FactOffer,
     Mode,
     Offer,
     Outcome,
@@ -77,9 +78,13 @@ def offer_lines(offer: Offer) -> list[str]:
         lines += [f"rule not pinned? {_quotation_of(candidate)}" for candidate in offer.candidates]
         lines.append(f"to keep one in sight: pin_constraint with its exact words{more}")
     if offer.facts:
-        lines += [f'fact for later sessions? {f.ref}: "{defuse(f.text)}"' for f in offer.facts]
+        lines += [f"fact for later sessions? {_quotation_of_fact(fact)}" for fact in offer.facts]
         lines.append(_ASK_TO_KEEP)
     return lines
+
+
+def _quotation_of_fact(fact: FactOffer) -> str:
+    return f'{fact.ref}: "{defuse(fact.text)}"{f" [{fact.by} says]" if fact.by else ""}'
 
 
 def spent_line(spent: Spent) -> str:

@@ -34,7 +34,7 @@ def check_draft(
     if draft.author == "archive":  # it has no prose on purpose
         return Stripped(draft)
     source = Source(request, rules, beside)
-    reason = refusal_reason(draft, request, source, count)
+    reason = refusal_reason(draft, request, count)
     if reason is not None:
         return Refused(author_of(draft), reason)
     stripped = strip_faults(draft, source)

@@ -6,12 +6,10 @@ import re
 import unicodedata
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from datetime import MAXYEAR, MINYEAR, UTC, datetime
+from datetime import datetime
 from functools import cached_property
 from itertools import islice
 
-from mcp_compaction.core.digest.check.days import Days, dates_in, days_of_source, is_among
-from mcp_compaction.core.digest.check.proper_names import proper_names
 from mcp_compaction.core.limits import LONGEST_ANSWER, MOST_LOOKED_AT
 from mcp_compaction.core.log.identifiers import find_identifiers
 from mcp_compaction.core.text.numbers import (
@@ -34,14 +32,11 @@ class Evidence:
     said: Sequence[tuple[str, datetime | None]]
 
     @cached_property
-    def texts(self) -> tuple[tuple[str, datetime | None], ...]:
-        """The texts, each with a time that can be compared."""
-        return tuple((text, _comparable_time(at)) for text, at in self.said)
-
-    @cached_property
     def folded(self) -> tuple[str, ...]:
-        """Each text in lower case, with one way to write quotes, dashes, slashes and spaces."""
-        return tuple(_fold_signs(text).lower() for text, _ in self.texts)
+        """Each text in lower case behind the time it was said at, with one way to write quotes,
+        dashes, slashes and spaces."""
+        dated = (f"{at:%Y-%m-%d %H:%M}\n{text}" if at else text for text, at in self.said)
+        return tuple(_fold_signs(text).lower() for text in dated)
 
     @cached_property
     def text(self) -> str:
@@ -61,12 +56,7 @@ class Evidence:
     @cached_property
     def numbers(self) -> list[float]:
         """The numbers of all texts in order."""
-        return sorted(frozenset[float]().union(*self._values))
-
-    @cached_property
-    def days(self) -> Days:
-        """The days that the texts name, and those on which they were said."""
-        return days_of_source(self.texts)
+        return sorted(frozenset[float]().union(*map(values_in, self.folded)))
 
     def missing(self, line: str) -> tuple[str, ...]:
         """What the line names and the source does not, as far as it is read: a line that names
@@ -78,9 +68,6 @@ class Evidence:
             is_term = quoted[0][0] != "`" and len(_spaced_words(quoted[0]).split()) < _FEWEST_QUOTED
             missing += [] if is_held or is_term else [quoted[0]]
             said = said.replace(quoted[0], f" {quoted[0][1:-1]} " if is_term else " ")
-        for day in islice(dates_in(said, self._newest), MOST_LOOKED_AT):
-            missing += [] if is_among(day, self.days) else [day.words]
-            said = said.replace(day.words, " ")
         said = _CUT_SHORT.sub(self._without_beginning, said)
         return (*missing, *self._missing_names(_REF.sub(" ", said)))
 
@@ -95,17 +82,10 @@ class Evidence:
         is_code = quoted[0] == "`"
         return is_code and all(f" {word} " in self.words for word in _spaced_words(inner).split())
 
-    @cached_property
-    def _newest(self) -> datetime | None:
-        return max((at for _, at in self.texts if at is not None), default=None)
-
     def _missing_names(self, said: str) -> Iterator[str]:
         found = (f.text for f in find_identifiers(said) if f.kind in ("file", "url", "id"))
         names = [name for name in found if not name.isdigit()]
         names += _NAME.findall(said)
-        for name in islice(proper_names(said), MOST_LOOKED_AT):
-            if not any(part.lower() in self.letters for part in name.split()):
-                yield name
         for name in islice(dict.fromkeys(names), MOST_LOOKED_AT):
             if not self.holds_name(name):
                 yield name
@@ -128,18 +108,11 @@ class Evidence:
         return len(parts) > 1 and "/" in bare and all(_is_in(part, self.text) for part in parts)
 
     def holds_number(self, number: Number) -> bool:
-        """Whether a number stands here, also rounded or in another unit; one that is assigned to a
-        name stands behind that name."""
+        """Whether a number stands here, also rounded; one that is assigned to a name stands behind
+        that name."""
         if not number.is_one_of(self.numbers):
             return False
-        return not number.key or number.has_unit or is_assigned(number, self.text)
-
-    @cached_property
-    def _values(self) -> list[frozenset[float]]:
-        return [
-            values_in(text).union((at.year, at.hour, at.minute) if at else ())
-            for text, (_, at) in zip(self.folded, self.texts, strict=True)
-        ]
+        return not number.key or is_assigned(number, self.text)
 
 
 # How texts are compared
@@ -158,11 +131,6 @@ _CODE_NUMBER = pattern_of(r"`([\d.,]+)`")  # a number as it is often set in pros
 
 def _fold_signs(text: str) -> str:
     return one_line(unicodedata.normalize("NFKC", text).translate(_FOLDS))
-
-
-def words_in(line: str) -> list[str]:
-    """The words of a line as those of a source are compared."""
-    return _spaced_words(_fold_signs(line).lower()).split()
 
 
 def _spaced_words(text: str) -> str:
@@ -199,13 +167,7 @@ _NAME = pattern_of(
     r"|(?<!\w)--?[a-z][\w-]*(?:=\S+)?"  # a flag
     r"|(?<![\w.])(?:[A-Za-z]\w*\.)+[A-Za-z]\w*\(\)|\b[A-Za-z]\w*_\w+|\b[a-z]+(?:[A-Z][a-z0-9]*)+\b"
     r"|\b(?:[A-Z][a-z0-9]{2,}){2,}\b"
-    r"|\bv?\d+(?:\.\d+){2,}\b"  # a version, an address of a host
+    r"|\bv?\d+(?:\.\d+){2,}\b|\b\d{4}-\d\d-\d\d\b"  # a version, an address of a host, a day
     r"|\b(?=\w*\d)(?=\w*[A-Za-z]\w*[A-Za-z]\w*[A-Za-z])[A-Za-z0-9]+\b"
     rf"|\b\d{{{LONGEST_NUMBER + 1},}}\b"
 )
-
-
-def _comparable_time(at: datetime | None) -> datetime | None:
-    if at is None or not MINYEAR < at.year < MAXYEAR:
-        return None
-    return at if at.tzinfo else at.replace(tzinfo=UTC)

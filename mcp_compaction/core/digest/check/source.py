@@ -10,18 +10,16 @@ from typing import NamedTuple
 
 from mcp_compaction.core.digest.check.deeds import TELLS_OF_THE_PAST, Deeds
 from mcp_compaction.core.digest.check.evidence import Evidence
-from mcp_compaction.core.digest.check.opposites import Rules, Words, shares_words, stems_of
 from mcp_compaction.core.digest.render import words_of_item
 from mcp_compaction.core.log.content import compact_json, words_of
 from mcp_compaction.core.log.conversation import conversation_of
 from mcp_compaction.core.log.quotes import Requests
 from mcp_compaction.core.log.spoken_rules import unpinned_rules
 from mcp_compaction.core.text.sentences import split_sentences
-from mcp_compaction.core.text.words import one_line
+from mcp_compaction.core.text.words import one_line, telling_words
 from mcp_compaction.model import (
     Item,
     Message,
-    SectionName,
     Session,
     SummaryRequest,
     ToolResult,
@@ -38,7 +36,8 @@ class AuthorKnowledge(NamedTuple):
 
 
 NO_KNOWLEDGE = AuthorKnowledge()
-_MOST = 0.5  # of the words of a line
+_HALF = 0.5  # of the words of a line
+_FEWEST_SHARED = 2  # words that a line and a rule have in common
 
 
 def rules_in_force(session: Session) -> tuple[str, ...]:
@@ -104,32 +103,27 @@ class Source:
         said = [m.text for m in conversation_of(self.request.messages) if m.role == "user"]
         return _join_folded([*said, *self.in_force])
 
+    def rule_spoken_of(self, text: str) -> str:
+        """The rule, with its ref, of which a line has half the words; blank where there is none.
+        Whether the line keeps to it or goes against it is for its readers to see."""
+        said = _stems_of(text)
+        for rule, quoted in self._rules:
+            if len(rule & said) >= max(_FEWEST_SHARED, _HALF * len(rule)):
+                return quoted
+        return ""
+
     @cached_property
-    def rules(self) -> Rules:
+    def _rules(self) -> tuple[tuple[frozenset[str], str], ...]:
+        """The words of each rule, and the rule as a line is marked with it."""
         kept = dict(self.request.must_keep).get("CONSTRAINTS", ())
-        said = [Words(item.text, item.refs[0] if item.refs else "") for item in kept]
-        return Rules((*said, *self.in_force), conversation_of(self._window))
-
-    def opposes(self, section: SectionName, text: str) -> bool:
-        """Whether a line opposes a rule in force, whatever else users said."""
-        return self._stated_rules.opposed_by(section, text) is not None
-
-    @cached_property
-    def _stated_rules(self) -> Rules:
-        return Rules((*self.in_force, *self._kept("CONSTRAINTS")))
+        said = {item.text: f"{item.refs[0]}: " for item in kept if item.refs}
+        rules = dict.fromkeys((*(item.text for item in kept), *self.in_force))
+        return tuple((_stems_of(rule), f'{said.get(rule, "")}"{rule}"') for rule in rules)
 
     def holds_decision(self, item: Item) -> bool:
         """Whether somebody said half the words of a decision in one sentence that asks nothing."""
-        wanted = stems_of(item.text)
-        return any(len(wanted & said) >= _MOST * len(wanted) for said in self._stated)
-
-    def speaks_of(self, section: SectionName, text: str) -> bool:
-        """Whether users said most words of a rule, or the record some of those of a task."""
-        window = conversation_of(self._window)
-        if section != "CONSTRAINTS":
-            return shares_words(text, _join_folded(map(_words_of, window)), _MOST)
-        said = [message.text for message in window if message.role == "user"]
-        return shares_words(text, _join_folded([*said, *self.in_force]), _MOST, least=2)
+        wanted = _stems_of(item.text)
+        return any(len(wanted & said) >= _HALF * len(wanted) for said in self._stated)
 
     @cached_property
     def evidence(self) -> Evidence:
@@ -143,7 +137,7 @@ class Source:
         spoken = [m for m in conversation_of(self._window) if m.role in ("user", "assistant")]
         said = (one for m in spoken for one in split_sentences(m.text) if one[-1] not in "?？")
         answers = (f"{m.text} {n.text}" for m, n in pairwise(spoken) if n.is_request)
-        return tuple(map(stems_of, (*self._known, *self.beside.settled, *said, *answers)))
+        return tuple(map(_stems_of, (*self._known, *self.beside.settled, *said, *answers)))
 
     @cached_property
     def deeds(self) -> Deeds:
@@ -165,9 +159,8 @@ class Source:
         memory = (self.request.memory or "").splitlines()
         return [*memory, *self._kept(), *self.in_force]
 
-    def _kept(self, section: SectionName | None = None) -> list[str]:
-        kept = self.request.must_keep
-        return [i.text for name, items in kept for i in items if section in (None, name)]
+    def _kept(self) -> list[str]:
+        return [item.text for _, items in self.request.must_keep for item in items]
 
     def is_users(self, text: str) -> bool:
         """Whether a user said these words as whole sentences, be it only as the agent told it."""
@@ -187,6 +180,10 @@ def _in_order(messages: Iterable[Message]) -> tuple[Message, ...]:
 def _words_of(message: Message, with_results: bool = True) -> str:
     parts = (p for p in message.parts if with_results or not isinstance(p, ToolResult))
     return "\n".join(words_of(part) for part in parts)
+
+
+def _stems_of(text: str) -> frozenset[str]:
+    return frozenset(telling_words(text))
 
 
 def _join_folded(texts: Iterable[str]) -> str:

@@ -25,17 +25,17 @@ Fault = Literal[
     "unsaid",
     "forged",
     "order",
-    "negated",
     "unquoted",
     "invented",
     "undecided",
     "unshown",
-    "against",
+    "touching",
 ]
-MARKED: tuple[Fault, ...] = ("undecided", "unshown", "against", "unquoted")
+MARKED: tuple[Fault, ...] = ("undecided", "unshown", "touching", "unquoted")
 """The faults of lines that stay and are marked: who reads them decides."""
 UNSHOWN = "unshown"
 _BINDING: tuple[SectionName, ...] = ("CONSTRAINTS", "OPEN")
+_AHEAD: tuple[SectionName, ...] = (*_BINDING, "DECISIONS", "FACTS", "NEXT")
 
 
 class Stripped(NamedTuple):
@@ -54,7 +54,7 @@ _REF = pattern_of(r"[mdp]\d{1,9}")
 
 def strip_faults(draft: Draft, source: Source) -> Stripped:
     """The draft without the lines at fault, each of the others with who wrote it; what nothing
-    shows and what is against a user's words is marked, rules and tasks nobody stated become
+    shows and what speaks of a rule is marked, rules and tasks nobody stated become
     uncertain."""
     kept: dict[SectionName, list[Item]] = {}
     faults: Counter[Fault] = Counter()
@@ -112,8 +112,6 @@ def _fault_of(section: SectionName, item: Item, source: Source, is_ours: bool) -
     tells_refusal = is_ours and section == "REJECTED"
     if is_order(said) and not (tells_refusal or source.is_users(item.text)):
         return "order", ""
-    if is_ours and source.opposes(section, item.text) and not source.is_users(item.text):
-        return "negated", ""
     if _is_unsaid(item, source):
         return "unsaid", ""
     # Our own lines are quoted from the span.
@@ -130,12 +128,11 @@ def _judge_by_evidence(section: SectionName, item: Item, source: Source) -> _Jud
     missing = source.evidence.missing(item.text)
     if missing:
         return ("unsaid" if missing[0].startswith('"') else "invented"), ""
-    is_shown = source.deeds.show(section, item)
-    opposed = source.rules.opposed_by(section, item.text, not is_shown)
-    if opposed is not None and not source.is_users(item.text):
-        return "against", f"against {opposed.quoted}"
-    if not is_shown:
+    if not source.deeds.show(section, item):
         return "unshown", UNSHOWN
+    rule = source.rule_spoken_of(item.text) if section in _AHEAD else ""
+    if rule and not source.is_users(item.text):
+        return "touching", f"see {rule}"
     if section == "DECISIONS" and not source.holds_decision(item):
         return "undecided", UNSHOWN
     return _NO_FAULT
@@ -161,9 +158,7 @@ def _is_unquoted(section: SectionName, item: Item, source: Source) -> bool:
     words = _strip_marks(item.text)
     # A tool's words bind nobody.
     said = source.user if section == "CONSTRAINTS" else source.spoken
-    if words and words in said:
-        return False
-    return not (item.by and source.speaks_of(section, words))
+    return not words or words not in said
 
 
 def _strip_marks(text: str) -> str:

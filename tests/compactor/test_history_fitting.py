@@ -12,10 +12,11 @@ import pytest
 from mcp_compaction.compactor.results import FitOptions
 from mcp_compaction.errors import MalformedMessage
 from mcp_compaction.formats import read_incoming
-from mcp_compaction.model import Ask, Compaction, Shape
+from mcp_compaction.model import Compaction, Shape
 from mcp_compaction.ports import Scope
 from tests.checkers import changed_thinking, problems
 from tests.compactor.small_session import (
+    WINDOW_FULL,
     assistant,
     called,
     count_log,
@@ -32,7 +33,6 @@ pytestmark = pytest.mark.anyio
 
 Json = dict[str, Any]
 SECRET = "sk-ant-api03-" + "Zx9" * 30
-WINDOW_FULL = Ask(reason="test", force=True, target_percent=20)
 
 
 # Own objects

@@ -12,8 +12,9 @@ from typing import Any, NamedTuple, cast
 
 from mcp_compaction.compactor import thinking
 from mcp_compaction.compactor.compressing import relieve
-from mcp_compaction.compactor.following import Compared, compare_history, follow_history
-from mcp_compaction.compactor.framing import (
+from mcp_compaction.compactor.histories import Answer, Counted, KnownHistory, Seen
+from mcp_compaction.compactor.history_following import Compared, compare_history, follow_history
+from mcp_compaction.compactor.history_layout import (
     Laid,
     ViewState,
     lay_out_around,
@@ -23,10 +24,9 @@ from mcp_compaction.compactor.framing import (
     pins_in_force,
     state_of,
 )
-from mcp_compaction.compactor.histories import Answer, Counted, KnownHistory, Seen
+from mcp_compaction.compactor.history_matching import is_ours
 from mcp_compaction.compactor.late_pins import show_late_pins, waiting_pins
 from mcp_compaction.compactor.masking import known_secrets
-from mcp_compaction.compactor.placing import is_ours
 from mcp_compaction.compactor.recording import (
     PreparedMessages,
     append,

@@ -11,15 +11,16 @@ from typing import Any, cast
 
 import pytest
 
-from mcp_compaction.compactor import Compactor, following
+from mcp_compaction.compactor import Compactor, history_following
 from mcp_compaction.compactor.results import FitOptions
 from mcp_compaction.core.policy import Policy
 from mcp_compaction.errors import StoreError
 from mcp_compaction.formats import read_incoming
-from mcp_compaction.model import Ask, Compaction, SessionInfo
+from mcp_compaction.model import Compaction, SessionInfo
 from mcp_compaction.ports import Batch, Recorded, Scope, Store
 from tests.checkers import problems
 from tests.compactor.small_session import (
+    WINDOW_FULL,
     assistant,
     called,
     count_log,
@@ -34,7 +35,6 @@ from tests.compactor.small_session import (
 pytestmark = pytest.mark.anyio
 
 Json = dict[str, Any]
-WINDOW_FULL = Ask(reason="test", force=True, target_percent=20)
 OFFLOADING = FitOptions(offload_over_tokens=500)
 
 
@@ -342,7 +342,7 @@ async def logged(compactor: Compactor, info: SessionInfo) -> list[Json]:
 async def test_a_history_that_is_stopped_between_two_batches_is_gone_on_with(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(following, "MOST_ROWS", 10)
+    monkeypatch.setattr(history_following, "MOST_ROWS", 10)
     history = long_history(steps=24)
     edited = [user("Other words."), *history[1:9], user("A word between."), *history[10:]]
     count = -(-len(history) // 10)
@@ -367,7 +367,7 @@ async def test_a_history_that_is_stopped_between_two_batches_is_gone_on_with(
 async def test_more_edits_than_one_batch_takes_are_all_followed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(following, "MOST_ROWS", 4)
+    monkeypatch.setattr(history_following, "MOST_ROWS", 4)
     history = read_files(10)
     cleared = [called(f"t{n}", f"[cleared {n}]")[1] for n in range(9)]
     edited = list(history)

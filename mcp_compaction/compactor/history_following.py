@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator, Sequence
 from typing import NamedTuple
 
 from mcp_compaction.compactor.histories import Seen
-from mcp_compaction.compactor.placing import Placing, first_text, place_history
+from mcp_compaction.compactor.history_matching import Placing, first_text, place_history
 from mcp_compaction.compactor.workspace import MOST_ROWS, MOST_TRIES, Workspace, scope_of
 from mcp_compaction.core.text.furniture import without_furniture
 from mcp_compaction.core.window.history import (
@@ -80,12 +80,7 @@ async def follow_history(
     diverged: int | None = None
     moves = 0
     while True:
-        log = await work.store.history(info.id)
-        session = await work.load(info)
-        placing = await place_history(work, session, log, messages)
-        back = await _go_back(work, session, log, placing)
-        silent = await _find_silent(work, session, log, placing)
-        plan = await work.threads.run(_lay_beside, log, session, back, placing, silent)
+        session, plan = await _hold_against_log(work, info, messages)
         if before is None:
             before, diverged = plan.newest, plan.diverged
         try:
@@ -122,14 +117,21 @@ async def compare_history(
     work: Workspace, info: SessionInfo, messages: Sequence[NewMessage]
 ) -> Compared:
     """Hold a whole history against what is recorded; nothing is written."""
+    _, plan = await _hold_against_log(work, info, messages)
+    known = sum(one.seq is None or one.seq <= plan.newest for one in plan.seen)
+    return Compared(known, plan.view is None and plan.diverged is None)
+
+
+async def _hold_against_log(
+    work: Workspace, info: SessionInfo, messages: Sequence[NewMessage]
+) -> tuple[Session, _Plan]:
+    """The session as it is recorded, and what a history would change in it."""
     log = await work.store.history(info.id)
     session = await work.load(info)
     placing = await place_history(work, session, log, messages)
     back = await _go_back(work, session, log, placing)
     silent = await _find_silent(work, session, log, placing)
-    plan = await work.threads.run(_lay_beside, log, session, back, placing, silent)
-    known = sum(one.seq is None or one.seq <= plan.newest for one in plan.seen)
-    return Compared(known, plan.view is None and plan.diverged is None)
+    return session, await work.threads.run(_lay_beside, log, session, back, placing, silent)
 
 
 async def _append(

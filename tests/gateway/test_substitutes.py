@@ -1,0 +1,20 @@
+"""The substitute of a history: what the gateway sends for it, with what the host told beside it."""
+
+from __future__ import annotations
+
+from mcp_compaction.gateway.substitutes import make_substitute
+from mcp_compaction.model import JsonObject
+
+
+def test_what_the_host_tells_the_model_stays_once_behind_the_first_request() -> None:
+    tells: JsonObject = {"role": "developer", "content": "The folder is /work."}
+    tools: JsonObject = {"type": "additional_tools", "tools": []}
+    asks: JsonObject = {"role": "user", "content": "Sort the receipts."}
+    answers: JsonObject = {"role": "assistant", "content": "All 300 are sorted."}
+    newest: JsonObject = {"role": "user", "content": "Thanks."}
+    digest: JsonObject = {"role": "user", "content": "What happened so far."}
+    history = [asks, tells, tools, answers, dict(tells), newest]
+    prints = [b"asks", b"tells", b"tools", b"answers", b"tells", b"newest"]
+    substitute = make_substitute(prints, history, [asks, digest, newest])
+    more: JsonObject = {"role": "assistant", "content": "You are welcome."}
+    assert substitute.apply([*history, more]) == [asks, tells, tools, digest, newest, more]
