@@ -28,6 +28,7 @@ from collections import defaultdict
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from importlib import import_module
 from importlib.util import find_spec
+from itertools import dropwhile
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
@@ -104,8 +105,13 @@ def read_sessions(path: Path, limit: int) -> list[Talk]:
     """The longest sessions of a file."""
     raw = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
     found = [json.loads(line) for line in raw.splitlines()]
-    talks = [Talk(one["name"], one["messages"], {}) for one in found]
+    talks = [Talk(one["name"], _from_the_first_words(one["messages"]), {}) for one in found]
     return sorted(talks, key=lambda one: size_of(one.messages), reverse=True)[:limit]
+
+
+def _from_the_first_words(messages: Sequence[Json]) -> list[Json]:
+    """A recording as a provider takes it: one that begins in the middle has an answer first."""
+    return list(dropwhile(lambda one: not isinstance(one["content"], str), messages))
 
 
 async def run_ours(talk: Talk, trigger: int) -> list[Sent]:

@@ -7,7 +7,11 @@ Both are started in turn, as a host starts them, in a home folder that is empty;
 the process to the answer of `tools/list`. Printed are the median and the smallest wall time, the
 median of the CPU time and the memory when the list has come, then our shares of the other's. Others
 may be at work on the machine: the shares mean more than the times. Without `--npm` ours runs alone.
-The last line is of a call after the list, the first that needs the SDK, and of the memory then.
+The next line is of a call after the list, the first that needs the SDK, and of the memory then.
+The last lines are the CPU time, user and system, of commands that only read, on a session of 200
+messages, and of a hook that has nothing to do, beside the floor: Python alone, with asyncio and
+SQLite, and with pydantic besides. With `--idle` it also prints the memory of a server that has
+counted, recalled and compressed, and two minutes after that.
 """
 
 from __future__ import annotations
@@ -110,6 +114,102 @@ def used_by(pid: int) -> tuple[float, float]:
     return ticks / os.sysconf("SC_CLK_TCK"), pages * os.sysconf("SC_PAGE_SIZE") / 1e6
 
 
+FLOOR = {
+    "python -c pass": "pass",
+    "+ asyncio, sqlite3": "import asyncio, sqlite3",
+    "+ pydantic": "import asyncio, sqlite3; from pydantic import BaseModel",
+}
+READERS = {
+    "sessions": ("sessions", "--all"),
+    "pins": ("pins", "--session", "chat"),
+    "recall": ("recall", "--session", "chat", "port", "of", "the", "service"),
+    "stats": ("stats", "--session", "chat"),
+    "a hook": ("hook", "claude-code", "PreToolUse"),
+}
+
+
+def cpu_of(words: Sequence[str], home: str, told: str = "") -> float:
+    """The seconds of CPU of one process that is run to its end."""
+    before = os.times()
+    env = {**os.environ, "HOME": home, "MCP_COMPACTION_HOME": f"{home}/store"}
+    subprocess.run(words, input=told.encode(), env=env, cwd=home, capture_output=True, check=True)
+    after = os.times()
+    user = after.children_user - before.children_user
+    return user + after.children_system - before.children_system
+
+
+def keep_chat(home: str) -> None:
+    """Record a session of 200 messages and a pin."""
+    roles = ("user", "assistant")
+    said = [
+        {"role": roles[n % 2], "content": f"Service {n} listens on port {8000 + n}."}
+        for n in range(200)
+    ]
+    chat = "\n".join(map(json.dumps, said))
+    place = ("--session", "chat", "--project", home)
+    cpu_of((*OURS, "record", "-", *place), home, chat)
+    cpu_of((*OURS, "pin", "Never push to main.", *place), home)
+
+
+def tell_commands(times: int) -> None:
+    """Run each command in turn and print the medians of their CPU time."""
+    words: dict[str, Sequence[str]] = {
+        name: (sys.executable, "-c", code) for name, code in FLOOR.items()
+    }
+    with tempfile.TemporaryDirectory() as home:
+        keep_chat(home)
+        for name, typed in READERS.items():
+            place = () if typed[0] == "hook" else ("--project", home)
+            words[name] = (*OURS, *typed, *place)
+        told = json.dumps({"session_id": "chat", "tool_name": "Read", "tool_input": {}})
+        used: dict[str, list[float]] = {name: [] for name in words}
+        for _ in range(times):
+            for name, one in words.items():
+                used[name].append(cpu_of(one, home, told if name == "a hook" else ""))
+    print(f"CPU of one process, median of {times}, in turn")
+    for name, found in used.items():
+        print(f"{name:20} {1000 * statistics.median(found):5.0f} ms")
+
+
+def tell_use() -> None:
+    """Print what a server holds that was used, and after two minutes in which it was not."""
+    with tempfile.TemporaryDirectory() as home:
+        keep_chat(home)
+        own = {"MCP_COMPACTION_HOME": f"{home}/store", "MCP_COMPACTION_WINDOW_TOKENS": "4000"}
+        env = {**os.environ, "HOME": home, **own}
+        with subprocess.Popen(
+            OURS, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=env, cwd=home, text=True
+        ) as process:
+            assert process.stdin
+            assert process.stdout
+            calls: Mapping[str, Mapping[str, str]] = {
+                "context_stats": {},
+                "recall_archived": {"query": "port of service 7"},
+                "compress_context": {"reason": "boundary"},
+            }
+            asked = [
+                {
+                    "id": n,
+                    "method": "tools/call",
+                    "params": {"name": name, "arguments": {"session": "chat", **given}},
+                }
+                for n, (name, given) in enumerate(calls.items(), 2)
+            ]
+            for message in (*LEGACY, *asked):
+                process.stdin.write(json.dumps({"jsonrpc": "2.0", **message}) + "\n")
+                process.stdin.flush()
+                while "id" in message and (said := json.loads(process.stdout.readline())):
+                    if said.get("id") == message["id"]:
+                        assert not said["result"].get("isError"), said
+                        break
+            after = used_by(process.pid)[1]
+            time.sleep(125)
+            idle = used_by(process.pid)[1]
+            process.stdin.close()
+            process.wait(30)
+    print(f"after use {after:.0f} MB; two minutes later {idle:.0f} MB")
+
+
 def tell(name: str, starts: Sequence[Start]) -> str:
     """A line of the table."""
     walls = sorted(one.wall for one in starts)
@@ -126,6 +226,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="how soon our tools are listed")
     parser.add_argument("--npm", type=Path, help="the folder with server-memory")
     parser.add_argument("--times", type=int, default=10)
+    parser.add_argument("--idle", action="store_true", help="the memory after use, and idle")
     parser.add_argument("--era", choices=("legacy", "modern"), default="legacy")
     asked = parser.parse_args()
     messages = LEGACY if asked.era == "legacy" else MODERN
@@ -155,6 +256,9 @@ def main() -> None:
         f"the first call that needs the SDK: {called.call:.2f} s; then "
         f"{called.megabytes_after:.0f} MB"
     )
+    tell_commands(asked.times)
+    if asked.idle:
+        tell_use()
 
 
 if __name__ == "__main__":

@@ -39,7 +39,8 @@ _SHELL_TEXT = re.compile(r"-[a-z]*c")
 class Command(NamedTuple):
     """One command of a line: its words without wrappers, the files that its output goes into, the
     folder that the line went to before it, what it is given by a here-document, where it begins
-    in the line, whether the line goes on without waiting for it, and what it is wrapped in."""
+    in the line, whether the line goes on without waiting for it, what it is wrapped in, and the
+    files that its input comes from."""
 
     words: tuple[str, ...]
     written: tuple[str, ...] = ()
@@ -48,6 +49,7 @@ class Command(NamedTuple):
     start: int = 0
     is_left: bool = False
     wrappers: tuple[str, ...] = ()
+    taken: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:
@@ -151,6 +153,7 @@ class _Reader:
         self._start = -1
         self._words: list[str] = []
         self._written: list[str] = []
+        self._taken: list[str] = []
         self._given = ""
         self._awaits = ""  # what the next word is, where it is no word of the command
         self._last: list[str] = []  # where the word stands that may go on
@@ -171,7 +174,7 @@ class _Reader:
                 case "opens":
                     place = self._open(token, place)
                 case "into" | "here" | "other" as kind:
-                    self._awaits = kind
+                    self._awaits = "from" if token[0].strip(" \t0") == "<" else kind
                 case "cut":
                     self._cut(token[0])
                     if token[0] == "\n":
@@ -196,7 +199,8 @@ class _Reader:
         else:
             is_stream = word.isdigit() or word == "-" or word.startswith("/dev/")
             is_file = awaits == "into" and not is_stream
-            self._last = self._written if is_file else [] if awaits else self._words
+            others = self._taken if awaits == "from" else []
+            self._last = self._written if is_file else others if awaits else self._words
             self._last.append(word)
         self._word_end = end
 
@@ -238,7 +242,7 @@ class _Reader:
 
     def _end(self) -> None:
         """End the command that was read so far."""
-        words, written = self._words, tuple(self._written)
+        words, written, taken = self._words, tuple(self._written), tuple(self._taken)
         given, start = self._given, self._start
         self._begin()
         while words and (words[0] in programs().keywords or _ASSIGNED.match(words[0])):
@@ -249,7 +253,8 @@ class _Reader:
         if words[:1] == ["cd"]:
             self._folders[-1] = normpath(join(folder, words[1])) if len(words) > 1 else ""
         elif (words and words[0] != "for") or written:
-            self._found += self._unwrap(Command(tuple(words), written, folder, given, start))
+            command = Command(tuple(words), written, folder, given, start, taken=taken)
+            self._found += self._unwrap(command)
 
     def _unwrap(self, command: Command, depth: int = 0) -> Iterator[Command]:
         """What a command runs: the one that it is put before, the text that a shell is given, the

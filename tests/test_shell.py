@@ -85,7 +85,7 @@ def test_files_are_told_from_streams() -> None:
     found = commands_of("make > out.log 2>&1; make &> all.log; echo 2 >| two; make 2>err >&2")
     assert found is not None
     assert [one.written for one in found] == [("out.log",), ("all.log",), ("two",), ("err",)]
-    assert commands_of("make > /dev/null < a$b") == (Command(("make",)),)
+    assert commands_of("make > /dev/null < a$b") == (Command(("make",), taken=("a$b",)),)
     assert commands_of("make > a$(date).log b") == (
         Command(("date",)),
         Command(("make", "b"), ("a$.log",)),

@@ -17,6 +17,7 @@ from langchain_core.messages import AIMessage, HumanMessage
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import START, MessagesState, StateGraph
 
+from mcp_compaction import NothingToDo, Outcome
 from mcp_compaction.adapters.langgraph import CompactedGraph
 
 CANDIDATES = (
@@ -47,8 +48,10 @@ def interviews() -> list[tuple[str, str]]:
     return asked
 
 
-def history_after(asked: list[tuple[str, str]], limit: int, ratio: float) -> list[str]:
-    """The texts of a thread in which all that was asked."""
+def history_after(
+    asked: list[tuple[str, str]], limit: int, ratio: float
+) -> tuple[list[str], Outcome | None]:
+    """The texts of a thread in which all that was asked, and what came of compacting it."""
     graph = _graph_that_says(answer for _, answer in asked)
     thread: Any = {"configurable": {"thread_id": "hiring"}}
     with (
@@ -59,7 +62,8 @@ def history_after(asked: list[tuple[str, str]], limit: int, ratio: float) -> lis
     ):
         for question, _ in asked:
             hr.invoke({"messages": [HumanMessage(question)]}, thread)
-        return [message.text for message in hr.get_state(thread).values["messages"]]
+        texts = [message.text for message in hr.get_state(thread).values["messages"]]
+        return texts, hr.outcome("hiring")
 
 
 def _graph_that_says(answers: Iterable[str]) -> Any:
@@ -76,16 +80,18 @@ def _graph_that_says(answers: Iterable[str]) -> Any:
 
 def main() -> None:
     """Show what stands of each candidate, and how many of ten messages each ratio takes."""
-    shown = history_after(interviews(), 500, 0.8)
+    shown, _ = history_after(interviews(), 500, 0.8)
     print(f"500 tokens, 0.8: {2 * len(interviews())} messages became {len(shown)}")
-    for name, role, _, result in CANDIDATES:
-        stands = [word for word in (name, role, result) if any(word in text for text in shown)]
+    for candidate in CANDIDATES:
+        stands = [word for word in candidate if any(word in text for text in shown)]
         print(f"- {'; '.join(stands)}")
     ten = interviews()[:5]
     for ratio in (0.2, 0.3, 0.5, 0.8):
-        texts = history_after(ten, 240, ratio)
-        label = texts[0].partition(";")[0] if texts[0].startswith("[digest") else "nothing"
-        print(f"240 tokens, {ratio}: {label.removeprefix('[')}")
+        texts, outcome = history_after(ten, 240, ratio)
+        if isinstance(outcome, NothingToDo):
+            print(f"240 tokens, {ratio}: {outcome.text}")
+        else:
+            print(f"240 tokens, {ratio}: {texts[0].partition(';')[0].removeprefix('[')}")
 
 
 if __name__ == "__main__":

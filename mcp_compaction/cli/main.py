@@ -71,6 +71,7 @@ COMMANDS: Mapping[str, Listed] = {
     ),
     "migrate": Listed("mcp_compaction.cli.commands.migrate", "make a team's tables"),
     "token": Listed("mcp_compaction.cli.commands.token", "say who may use a team's store"),
+    "send": Listed("mcp_compaction.cli.commands.send", "send what waits to a team's server, now"),
     "demo": Listed(
         "mcp_compaction.cli.commands.demo", "play a long session and show what comes of it"
     ),

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import gzip
+import os
 import re
 import zlib
-from base64 import b64decode
+from binascii import a2b_base64
 from collections.abc import Iterator
 from functools import cache
 from hashlib import sha256
 from importlib.util import find_spec
-from io import BytesIO
 from pathlib import Path
-from threading import Lock
+from threading import Lock, Timer
 from typing import TYPE_CHECKING
 
 from mcp_compaction.counters.estimate import EstimateCounter
@@ -22,6 +22,7 @@ from mcp_compaction.ports import TokenCounter
 if TYPE_CHECKING:
     from tiktoken import Encoding
 
+_IDLE_SECONDS = 60.0  # without a count, after which the table is let go; to read it takes 0.3 s
 _SHA256 = "446a9538cb6c348e3516120d7c08b09f57c36495e2acfffe59a5bf8b0cfb1a2d"
 _SPECIAL_TOKENS = {"<|endoftext|>": 199999, "<|endofprompt|>": 200018}
 _PATTERN = "|".join(
@@ -48,11 +49,13 @@ _SPLIT = re.compile(r"(?<=[A-Za-z0-9])(?= )|(?<=\n)(?=[A-Za-z0-9])")
 class O200kCounter:
     """Counts tokens as OpenAI's newer models do."""
 
-    def __init__(self, ranks: bytes) -> None:
-        """Take ranks that `read_ranks` has checked; they are read at the first count."""
-        self._ranks = ranks
+    def __init__(self, packed: bytes, idle_seconds: float = _IDLE_SECONDS) -> None:
+        """Take packed ranks that `read_ranks` has checked; they are unpacked at the first count."""
+        self._packed = packed
+        self._idle_seconds = idle_seconds
         self._lock = Lock()
         self._encoding: Encoding | None = None
+        self._counts = 0
 
     @property
     def id(self) -> str:
@@ -67,26 +70,45 @@ class O200kCounter:
     def count(self, text: str) -> int:
         """The o200k tokens of a text; special tokens in it count as ordinary text."""
         encoding = self._encoding or self._load()
+        self._counts += 1
         return sum(len(encoding.encode_ordinary(piece)) for piece in _pieces_of(text))
 
     def _load(self) -> Encoding:
         with self._lock:
             if self._encoding is None:
-                self._encoding = _make_encoding(self._ranks)
-                self._ranks = b""
+                self._encoding = _make_encoding(gzip.decompress(self._packed))
+                self._watch()
             return self._encoding
+
+    def _watch(self) -> None:
+        timer = Timer(self._idle_seconds, self._release, (self._counts,))
+        timer.daemon = True
+        timer.start()
+
+    def _release(self, counts: int) -> None:
+        """Let the table go where nothing was counted meanwhile; it takes 50 MB."""
+        with self._lock:
+            if self._counts != counts:
+                self._watch()
+                return
+            self._encoding = None
+        _give_memory_back()
 
 
 def read_ranks(path: Path | None = None) -> bytes | None:
-    """The official o200k ranks from that file, else from where they are installed, if sound."""
+    """The official o200k ranks from that file, else from where they are installed, if sound.
+
+    They stay packed.
+    """
     path = path or _find_installed_ranks()
     if path is None:
         return None
     try:
-        ranks = gzip.decompress(path.read_bytes())
+        packed = path.read_bytes()
+        ranks = gzip.decompress(packed)
     except (OSError, EOFError, zlib.error):
         return None
-    return ranks if sha256(ranks).hexdigest() == _SHA256 else None
+    return packed if sha256(ranks).hexdigest() == _SHA256 else None
 
 
 def find_counter(path: Path | None = None) -> O200kCounter | None:
@@ -117,8 +139,8 @@ def _find_installed_ranks() -> Path | None:
 def _make_encoding(ranks: bytes) -> Encoding:
     from tiktoken import Encoding
 
-    pairs = (line.split() for line in BytesIO(ranks))
-    table = {b64decode(token): int(rank) for token, rank in pairs}
+    tokens = ranks.split()[::2]  # each line has its own number after the token
+    table = dict(zip(map(a2b_base64, tokens), range(len(tokens)), strict=True))
     encoding = Encoding(
         "o200k_base",
         pat_str=_PATTERN,
@@ -127,6 +149,15 @@ def _make_encoding(ranks: bytes) -> Encoding:
     )
     table.clear()  # tiktoken counts by a table of its own; this one would hold 30 MB for nothing
     return encoding
+
+
+def _give_memory_back() -> None:
+    """Ask the C library, where it is one that can, to give what was freed back to the system."""
+    import ctypes  # which nothing else needs
+
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None) if os.name == "posix" else None
+    if trim is not None:
+        trim(0)
 
 
 def _pieces_of(text: str) -> Iterator[str]:

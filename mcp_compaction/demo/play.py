@@ -27,6 +27,7 @@ from mcp_compaction.demo.session import (
 )
 from mcp_compaction.formats import validate
 from mcp_compaction.model import Receipt, Value
+from mcp_compaction.program import PROGRAM
 from mcp_compaction.server.probe import ProbedAnswer, Server, ServerError, start_server
 from mcp_compaction.settings import load_settings
 from mcp_compaction.wiring import open_compactor
@@ -35,6 +36,8 @@ Tell = Callable[[str], None]
 
 _LINE = 70
 _GOOD_MOMENT = "a good moment to compress"
+# The folder of a run has a name of its own, which would be counted.
+_COMMAND_HERE = re.compile(r"(?<=: )\S[^:\n]*? pins --home \S+")
 _PASSAGE = re.compile(
     r"^(?P<mark>\w+) \[(?P<ref>m\d+) [^]]*\]\n(?P<text>.*?)\n(?=(?P=mark) \[|</archived)",
     re.M | re.S,
@@ -114,7 +117,8 @@ class _Loop:
         self.tell(f"agent: {act.words}")
         answer = await self._call(act.tool, act.arguments)
         self.answers[act.tool] = answer
-        result = {"type": "tool_result", "tool_use_id": id, "content": answer.text}
+        text = _COMMAND_HERE.sub(f"{PROGRAM} pins", answer.text)
+        result = {"type": "tool_result", "tool_use_id": id, "content": text}
         await self.record([{"role": "user", "content": [result]}])
 
     async def _call(self, tool: str, arguments: dict[str, Any]) -> ProbedAnswer:

@@ -19,8 +19,8 @@ from mcp_compaction.evals.drift import measure_drift
 from mcp_compaction.evals.handover.measure import measure_session
 from mcp_compaction.evals.handover.sessions import Origin, read_session
 from mcp_compaction.evals.handover.tables import notes_on_handover
-from mcp_compaction.evals.langchain import NAME, NOT_INSTALLED, langchain_strategy
 from mcp_compaction.evals.material import FIELDS
+from mcp_compaction.evals.peers import find_peers
 from mcp_compaction.evals.referee import NOT_INSTALLED as NO_REFEREE
 from mcp_compaction.evals.referee import ask_referee
 from mcp_compaction.evals.results import (
@@ -66,14 +66,11 @@ async def evaluate(
 ) -> Report:
     """Measure all of it; where a model is given, also with its digests."""
     began = time.perf_counter()
-    baselines = dict(BASELINES)
-    echoing = langchain_strategy()
-    if echoing is not None:
-        baselines[NAME] = echoing
+    peers = find_peers()
     bench = Bench(
         counter=counter,
         count=lru_cache(_REMEMBERED)(counter.count),
-        baselines=baselines,
+        baselines={**BASELINES, **peers.strategies},
         percents=wanted.percents,
         tell=tell,
         draw_bar=draw_bar,
@@ -98,7 +95,7 @@ async def evaluate(
         handover_costs=real.costs,
         notes=(
             *real.notes,
-            *(() if echoing is not None or not cases else (NOT_INSTALLED,)),
+            *(peers.notes if cases else ()),
             *(() if refereed or not wanted.referee else (NO_REFEREE,)),
             *(model.account() if model is not None else ()),
         ),

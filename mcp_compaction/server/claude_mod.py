@@ -17,8 +17,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, cast
 
-from mcp_compaction.checks.biting import bite
-from mcp_compaction.checks.file import UnreadableRulesError
 from mcp_compaction.compactor import Compactor
 from mcp_compaction.compactor.results import FitOptions
 from mcp_compaction.core.compaction.receipt.text import outcome_text
@@ -158,25 +156,12 @@ class ClaudeMod:
             "compact": self._compact,
             "progress": self._tell_progress,
             "result": self._preview,
-            "check": self._check,
             "request": self._fit_request,
             "status": self._describe,
             "window": self._answer_command,
             "uncompact": self._wish_for_whole_chat,
         }
         return await answers[path.removeprefix(PATH)](chat, body)
-
-    async def _check(self, chat: _Chat, body: dict[str, Any]) -> object:
-        """What pins say of a call before its tool runs, as the hook answers it; None: nothing."""
-        found = await self._find_transcript(chat)
-        path = "" if found is None else str(found.path)
-        told = {**body["call"], "session_id": chat.session, "transcript_path": path}
-        home, root = self._state.settings.home, self._state.project
-        try:
-            answer = await self._state.threads.run(bite, NAME, told, home, root)
-        except UnreadableRulesError as error:  # the hook's command notes it, and asks if it should
-            raise ValueError(str(error)) from error
-        return json.loads(answer)["hookSpecificOutput"] if answer else None
 
     def expect(self, session: str) -> None:
         """Hear that the host has started this server from our plugin, for that chat: a tool may be

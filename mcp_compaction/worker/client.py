@@ -10,6 +10,7 @@ import logging
 import pickle
 import sys
 from asyncio.subprocess import PIPE, Process
+from collections import Counter
 from contextlib import suppress
 from typing import Any
 
@@ -24,6 +25,9 @@ from mcp_compaction.worker.process import SIZE_BYTES, Job, Kind
 logger = logging.getLogger(__name__)
 
 SILENCE = 60.0  # seconds without a sign of life, after which the process is ended
+counts = Counter[str]()
+"""What processes of their own have done for this one: `compactions` that they saved."""
+
 LARGE = 40_000  # tokens of a window that takes longer than a process to start
 # Not with -m, and with -P: nothing of the working directory is imported.
 _COMMAND = (sys.executable, "-P", "-c", "from mcp_compaction.worker.process import main; main()")
@@ -111,6 +115,9 @@ async def _follow(process: Process, job: Job, progress: Progress) -> Outcome | N
                 case "doing":
                     await progress(what)
                 case "done":
+                    is_shown = job.ask is not None and job.ask.dry_run
+                    is_saved = job.is_saved and not is_shown and isinstance(what, Compaction)
+                    counts["compactions"] += is_saved
                     return what
                 case "error":
                     raise what

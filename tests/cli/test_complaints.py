@@ -22,6 +22,7 @@ from tests.cli.conftest import CHAT, Shell, Stream
 # These need no store.
 STARTING = (
     "copy",
+    "send",
     "migrate",
     "token",
     "run",

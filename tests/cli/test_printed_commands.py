@@ -157,7 +157,7 @@ def test_the_rows_of_the_readme_set_a_host_up(row: str, stranger: Shell) -> None
 
 def test_the_readme_has_a_row_for_each_host_whose_files_are_edited() -> None:
     edited = [host.name for host in known_setups() if host.is_edited]
-    assert {row.split()[1] for row in ROWS} == {*edited, "cursor"}
+    assert {row.split()[1] for row in ROWS} == {*edited, "cursor", "gemini"}
 
 
 @pytest.mark.parametrize("line", BLOCK_LINES)
@@ -165,7 +165,26 @@ def test_the_command_lines_of_the_documents_are_understood(line: str) -> None:
     is_understood(shlex.split(line, comments=True))
 
 
+INLINE = sorted(
+    {
+        line.replace("\n", " ")
+        for page in PAGES
+        for line in re.findall(r"`mcp-compaction ([a-z][^`]*)`", page)
+    }
+)
+
+
+@pytest.mark.parametrize("line", INLINE)
+def test_the_commands_within_sentences_are_understood(line: str) -> None:
+    name, *rest = shlex.split(line)
+    if name == "hook":  # a host runs it, nobody types it
+        return
+    if rest:
+        is_understood([name, *rest])
+    assert name in COMMANDS
+
+
 def test_the_readme_says_what_works_before_a_release() -> None:
     assert "`uvx --from PATH mcp-compaction`" in README
-    assert re.search(r"once one is out, `uvx mcp-compaction` will do", README)
+    assert re.search(r"once a release is out,\s`uvx mcp-compaction` will do", README)
     assert README.count("uvx mcp-compaction") == 1

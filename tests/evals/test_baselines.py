@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mcp_compaction.evals import langchain
+from mcp_compaction.evals import peers
 from mcp_compaction.evals.baselines import (
     BASELINES,
     Strategy,
@@ -76,19 +76,25 @@ def test_novelty_says_nothing_twice_while_something_is_new() -> None:
     assert len(texts) == len(set(texts))
 
 
-def test_langchain_is_left_out_where_it_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
-    def nothing(name: str) -> None:
-        assert name == "langchain"
+def test_a_peer_that_is_not_installed_is_left_out_and_named(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def nothing(_: str) -> None:
+        return
 
-    monkeypatch.setattr(langchain, "find_spec", nothing)
-    assert langchain.langchain_strategy() is None
-    assert "not installed" in langchain.NOT_INSTALLED
+    monkeypatch.setattr(peers, "find_spec", nothing)
+    found = peers.find_peers()
+    assert not found.strategies
+    named = [note.partition(" was not measured")[0] for note in found.notes]
+    assert named == ["LangChain", "deepagents", "CliffCompaction"]
 
 
-def test_langchain_keeps_to_the_budget_where_it_is_installed() -> None:
-    strategy = langchain.langchain_strategy()
+@pytest.mark.parametrize("name", ["LangChain", "deepagents", "CliffCompaction"])
+def test_a_peer_keeps_to_the_budget_where_it_is_installed(name: str) -> None:
+    strategy = peers.find_peers().strategies.get(name)
     if strategy is None:
-        pytest.skip("langchain is not installed")
-    kept = strategy(CHAT, 60, count)
-    assert sum(cost(line.text, count) for line in kept) <= 60
-    assert kept[-1] == CHAT[-1]
+        pytest.skip(f"{name} is not installed")
+    chat = CHAT * 6
+    kept = strategy(chat, 300, count)
+    assert sum(cost(line.text, count) for line in kept) <= 300
+    assert kept[-1] == chat[-1]

@@ -206,7 +206,7 @@ async def test_every_summarizer_gives_a_view_that_verifies(api: Api, tmp_path: P
 
 
 @pytest.mark.parametrize("api", APIS)
-@pytest.mark.parametrize("behavior", ["ok", "json"])
+@pytest.mark.parametrize("behavior", ["ok"])
 async def test_a_models_prose_is_shown_over_what_was_extracted_and_paid_for(
     api: Api, behavior: Behavior, tmp_path: Path
 ) -> None:

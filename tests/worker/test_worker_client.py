@@ -84,3 +84,16 @@ async def test_a_process_that_is_stopped_is_ended_and_its_session_free(
         assert isinstance(outcome, Failed)
         assert outcome.reason == "process_ended"
         assert isinstance(await compactor.compress(info, ASK), Compaction)
+
+
+async def test_what_a_process_of_its_own_saved_is_counted_and_a_dry_run_is_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = client.counts["compactions"]
+    async with large_session(tmp_path, monkeypatch) as (settings, compactor, info):
+        shown = ASK.model_copy(update={"dry_run": True})
+        await client.compress(settings, compactor, info, shown, ignore_progress)
+        assert client.counts["compactions"] == before
+        outcome = await client.compress(settings, compactor, info, ASK, ignore_progress)
+        assert isinstance(outcome, Compaction)
+    assert client.counts["compactions"] == before + 1

@@ -26,6 +26,7 @@ from mcp_compaction.model import Message, SessionInfo
 from mcp_compaction.ports import Forgotten, Scope, Twins
 from mcp_compaction.program import as_typed
 from mcp_compaction.settings import Settings
+from mcp_compaction.store.outbox import Outbox
 from mcp_compaction.tools.answers import start_of
 from mcp_compaction.tools.reading import parse_time
 from mcp_compaction.wiring import team_address
@@ -88,6 +89,11 @@ async def run(call: Invocation) -> int:
         code = await _forget(call, place)
     if code == 0 and settings.store is not None:
         await _tell_bytes(call, settings)
+    target = Outbox(settings.home).read() if settings.store is None else None
+    if code == 0 and target is not None and not args.json:
+        call.screen.say(
+            f"what had been sent to {target.server} is still there: forget it there too"
+        )
     return code
 
 

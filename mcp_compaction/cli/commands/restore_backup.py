@@ -12,6 +12,7 @@ from mcp_compaction.cli.console.opening import settings_of
 from mcp_compaction.core.wording import plural
 from mcp_compaction.errors import InputError
 from mcp_compaction.store.connect import store_path
+from mcp_compaction.store.outbox import Outbox
 from mcp_compaction.store.restore import check_backup, restore_backup
 from mcp_compaction.wiring import SystemClock
 
@@ -42,6 +43,7 @@ async def run(call: Invocation) -> int:
         call.screen.say("nothing was changed")
         return 1
     kept = restore_backup(backup, store, SystemClock().now())
+    Outbox(store.parent).start_over()
     if call.args.json:
         call.screen.write_json(
             {
