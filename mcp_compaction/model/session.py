@@ -79,3 +79,8 @@ class Session(Value):
     last_compaction: Receipt | None = None
     recalled: tuple[Message, ...] = ()  # that left the view and were recalled again and again
     is_pressed: bool = False  # a limit on model calls is near: budget pressure
+
+    @property
+    def said_since(self) -> tuple[Message, ...]:
+        """The messages that were said since the view was made."""
+        return tuple(message for message in self.messages if message.seq > self.view.upto)

@@ -46,7 +46,7 @@ def flow(
         fill = measure(session, policy, count, precision)
     counted = in_counted_tokens(policy, fill)
     plan = make_plan(session, counted, ask, fill, count)
-    if plan.gain <= 0 and _is_forced_to(ask, counted):
+    if plan.gain <= 0 and session.said_since and _is_forced_to(ask, counted):
         counted = counted.keeping_newest_turns()
         plan = make_plan(session, counted, ask, fill, count)
     frees_nothing = plan.is_empty or plan.gain <= 0

@@ -98,7 +98,7 @@ def _refuse_too_soon(
     missing = policy.min_gain_tokens - since
     if missing <= 0:
         return None
-    number = len(_tokens_by_message_since(session))
+    number = len(session.said_since)
     has_freed = last.before - last.after >= policy.min_gain_tokens
     if last.is_enough and number >= policy.min_messages_to_compact and has_freed:
         return None
@@ -121,11 +121,6 @@ def _last_compaction(session: Session) -> Receipt | None:
     return last if last is not None and last.kind == "compress" else None
 
 
-def _tokens_by_message_since(session: Session) -> list[int]:
-    """The tokens of each message since the last view."""
-    return [message.tokens for message in session.messages if message.seq > session.view.upto]
-
-
 def _tokens_since(session: Session, policy: Policy, fill: Fill) -> int:
     overhead = policy.overhead_per_message
-    return fill.scaled(sum(tokens + overhead for tokens in _tokens_by_message_since(session)))
+    return fill.scaled(sum(message.tokens + overhead for message in session.said_since))

@@ -178,8 +178,7 @@ def _digest_oldest_share(
     share to take and the goal is not reached: a window that lives long would fill with them.
     """
     # Where nothing new was said there is no share, or each call would take another one.
-    is_new = any(message.seq > session.view.upto for message in session.messages)
-    share = _steps_outside_tail(window) if is_new else []
+    share = _steps_outside_tail(window) if session.said_since else []
     if not share:
         return merge_all(window, policy, count) if window.tokens > goal else window
     planned = summarize_all(window, policy, share)

@@ -163,6 +163,21 @@ def test_names_take_no_more_than_the_lines_that_must_stay_leave() -> None:
         assert after(once, compress(once, policy, strategy="summarize")).view == once.view
 
 
+def test_what_is_forced_twice_takes_in_no_recent_step_the_second_time() -> None:
+    originals = [
+        user("Please go on."),
+        *read("a", "README.md", "It goes on. " * 400),
+        user("continue"),
+        *read("b", "README.md", "It goes on and on. " * 220),
+        *ran("c", "pytest -q README.md", "done"),
+    ]
+    session = session_of(originals)
+    policy = Policy(window_tokens=5_000, preserve_recent_turns=0)
+    once = after(session, compress(session, policy, force=True))
+    assert [digest.ref for digest in once.digests] == ["d1"]
+    assert after(once, compress(once, policy, force=True)).view == once.view
+
+
 @settings(max_examples=30, deadline=None)
 @given(shapes_and_sessions, policies(), asks())
 def test_compressing_twice_changes_nothing(
