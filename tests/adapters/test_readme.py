@@ -16,7 +16,7 @@ from tests.documents import ROOT, python_blocks
 
 pytestmark = pytest.mark.anyio
 
-LOOP, WITH_OPENAI, OVER_MCP = (
+ONE_CALL, LOOP, WITH_OPENAI, OVER_MCP = (
     block.code
     for page in ("README.md", "docs/loop.md")
     for block in python_blocks((ROOT / page).read_text(encoding="utf-8"))
@@ -39,6 +39,7 @@ async def run(call: Json) -> str:
 def loop_of_readme() -> dict[str, Any]:
     """The functions of the README's loop."""
     names: dict[str, Any] = {"MY_TOOLS": [{"type": "function", "function": {"name": "Read"}}]}
+    exec(ONE_CALL, names)
     exec(LOOP, names)
     exec(WITH_OPENAI, names)
     exec(OVER_MCP, names)
@@ -83,6 +84,29 @@ async def test_the_loop_of_the_readme_runs_over_mcp(
     monkeypatch.setenv("PATH", str(Path(sys.executable).parent), prepend=os.pathsep)
     check(model, await loop_of_readme()["main_over_mcp"](ask, run))
     assert "the loop goes on" not in caplog.text
+
+
+class Anthropic:
+    """A client of Anthropic's SDK whose model answers once."""
+
+    def __init__(self) -> None:
+        self.messages = self
+        self.sent: list[Json] = []
+
+    async def create(self, **body: Any) -> Json:
+        """Answer a request, if the API would take it."""
+        self.sent.append(body)
+        return await ScriptedModel([[{"type": "text", "text": "Sorted."}]])(body["messages"])
+
+
+async def test_the_call_of_the_readme_sends_the_pin_and_the_tools() -> None:
+    client = Anthropic()
+    messages = [{"role": "user", "content": "Sort the receipts."}]
+    response = await loop_of_readme()["work"](client, messages)
+    assert response["content"] == [{"type": "text", "text": "Sorted."}]
+    (body,) = client.sent
+    assert "Never delete a receipt." in json.dumps(body)
+    assert "compress_context" in [tool["name"] for tool in body["tools"]]
 
 
 class Completion:
