@@ -45,7 +45,7 @@ _OTHER_FAMILY = 1.05
 _O200K = re.compile(
     r"(?:^|[/.:])(?:gpt-(?:4o|4\.[15]|oss|(?!35)(?:[5-9]|\d\d))|chatgpt|codex|o[1-9](?![a-z0-9]))"
 )
-_LEAST, _MOST = 0.5, 3.0
+_LEAST = 0.5
 _LONG = 100_000  # characters
 
 
@@ -119,15 +119,16 @@ def precision_of(counter: Precision, model: str | None) -> Precision:
     return counter
 
 
-def scale(counted: int, model: str | None, calibration: Calibration) -> int:
-    """The model's own tokens for an o200k count: by its reported usage, else by its family."""
-    return int(counted * _ratio(model, calibration) + 0.5)
+def token_ratio(model: str | None, calibration: Calibration) -> float:
+    """How many tokens a model makes of one that o200k counts, in a window that is ours.
 
-
-def _ratio(model: str | None, calibration: Calibration) -> float:
+    What a provider reports beyond our count may be a part that we never saw, which adds to every
+    count alike and says nothing of a factor; no unseen part makes a report smaller than ours.
+    """
+    factor = family_factor(model)
     if calibration.counted <= 0 or calibration.reported <= 0:
-        return family_factor(model)
-    return min(_MOST, max(_LEAST, calibration.reported / calibration.counted))
+        return factor
+    return min(factor, max(_LEAST, calibration.reported / calibration.counted))
 
 
 CountTokens = Callable[[str], int]

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mcp_compaction import model
-from mcp_compaction.core.tokens import estimate, family_factor, precision_of, scale
+from mcp_compaction.core.tokens import estimate, family_factor, precision_of, token_ratio
 from mcp_compaction.counters.o200k import O200kCounter, read_ranks
 from mcp_compaction.model import Calibration, Precision
 
@@ -130,15 +130,10 @@ def test_only_an_o200k_count_for_an_o200k_model_is_exact(
     assert precision_of(counter, name) == precision
 
 
-def test_real_usage_outweighs_the_family_factor():
-    assert scale(1_000, "claude-opus-4-7", Calibration()) == 1_500
-    assert scale(1_000, "claude-opus-4-7", Calibration(counted=500, reported=800)) == 1_600
-    assert scale(1_000, None, Calibration(counted=1, reported=1_000)) == 3_000
-    assert scale(1_000, None, Calibration(counted=1_000, reported=1)) == 500
-    assert scale(1_000, None, Calibration(counted=0, reported=9)) == 1_000
-
-
-@given(st.integers(0, 10**7), st.integers(0, 10**6), st.integers(0, 10**6), st.integers(0, 10**6))
-def test_more_counted_is_never_less_scaled(counted: int, more: int, seen: int, reported: int):
-    calibration = Calibration(counted=seen, reported=reported)
-    assert scale(counted, None, calibration) <= scale(counted + more, None, calibration)
+def test_a_report_above_ours_is_no_factor_and_one_below_is():
+    assert token_ratio("claude-opus-4-7", Calibration()) == 1.5
+    assert token_ratio("claude-opus-4-7", Calibration(counted=500, reported=800)) == 1.5
+    assert token_ratio("claude-opus-4-7", Calibration(counted=500, reported=600)) == 1.2
+    assert token_ratio(None, Calibration(counted=1, reported=1_000)) == 1.0
+    assert token_ratio(None, Calibration(counted=1_000, reported=1)) == 0.5
+    assert token_ratio(None, Calibration(counted=0, reported=9)) == 1.0

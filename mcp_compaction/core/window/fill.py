@@ -9,7 +9,7 @@ from mcp_compaction.core.digest.render import render_digest
 from mcp_compaction.core.excerpts.render import excerpts_block
 from mcp_compaction.core.log.pinned import pinned_block
 from mcp_compaction.core.policy import Policy
-from mcp_compaction.core.tokens import CountTokens, precision_of, scale
+from mcp_compaction.core.tokens import CountTokens, family_factor, precision_of, token_ratio
 from mcp_compaction.core.window.render import (
     entries_of,
     index_in_view,
@@ -131,12 +131,13 @@ def measure(
 def ratio_of(session: Session) -> float:
     """How many tokens the session's model makes of one that our counter counts.
 
-    Reported usage tells it only where the window is ours: what a host adds to its window, and what
-    it drops by itself, is no matter of counting.
+    Reported usage tells it only where the window is ours: what a host drops of its window by itself
+    is no matter of counting.
     """
     traits = session.info.traits
-    known = session.calibration if traits.owns_window else Calibration()
-    return scale(1_000_000, traits.model, known) / 1_000_000
+    if not traits.owns_window:
+        return family_factor(traits.model)
+    return token_ratio(traits.model, session.calibration)
 
 
 def _drift_of(calibration: Calibration, ratio: float) -> int:

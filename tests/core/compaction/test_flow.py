@@ -208,7 +208,7 @@ def test_a_lower_target_is_not_offered_where_one_is_out_of_reach() -> None:
 def test_the_least_gain_is_its_share_of_the_window_whatever_the_scale() -> None:
     policy = Policy(window_tokens=12_000)
     session = session_of([user("go"), *chatter(130)])
-    scaled = session.model_copy(update={"calibration": Calibration(counted=1_000, reported=1_350)})
+    scaled = session.model_copy(update={"calibration": Calibration(counted=1_000, reported=871)})
     fill = measure(scaled, policy, estimate)
     plan = make_plan(scaled, policy, Ask(reason="x"), fill, estimate)
     counted = policy.model_copy(update={"window_tokens": int(12_000 / fill.ratio)})

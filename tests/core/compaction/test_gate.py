@@ -13,7 +13,6 @@ from mcp_compaction.core.window.fill import measure
 from mcp_compaction.core.wording import kilo
 from mcp_compaction.model import (
     Ask,
-    Calibration,
     Compaction,
     Kept,
     NothingToDo,
@@ -112,10 +111,9 @@ def test_one_that_freed_little_is_not_repeated_until_something_was_said() -> Non
 def test_the_cool_down_counts_tokens_as_the_model_does() -> None:
     session = compacted(since=3, tokens=15)
     assert isinstance(gated(session), Refusal)
-    calibrated = session.model_copy(
-        update={"calibration": Calibration(counted=1_000, reported=2_500)}
-    )
-    assert gated(calibrated, Policy(window_tokens=4_500, min_gain_percent=2)) is None
+    claude = session.info.model_copy(update={"traits": Traits(model="claude-opus-4-8")})
+    scaled = session.model_copy(update={"info": claude})
+    assert gated(scaled) is None
 
 
 @pytest.mark.parametrize(

@@ -272,6 +272,17 @@ def test_a_fill_is_scaled_by_the_model_and_by_its_reported_usage() -> None:
     assert measure(known, Policy(), estimate).tokens == round(counted * 1.3)
 
 
+def test_a_system_prompt_that_nobody_showed_us_adds_the_same_to_small_and_large_windows() -> None:
+    session = session_of([user("Hello.")])
+    counted = measure(session, Policy(), estimate).counted
+    seen = Calibration(counted=counted, reported=counted + 6_000)
+    known = session.model_copy(update={"calibration": seen})
+    large = said(known, [user("word " * 5_000)], 1)
+    fill = measure(large, Policy(), estimate)
+    assert fill.tokens == fill.counted_by_us + 6_000
+    assert dict(fill.parts)["unseen"] == 6_000
+
+
 @given(
     st.integers(1, 1_000_000),
     st.booleans(),
