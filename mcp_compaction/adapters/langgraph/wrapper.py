@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from functools import partial
@@ -34,6 +35,7 @@ from mcp_compaction.api.blocking import BlockingSession
 from mcp_compaction.api.handles import OpenSession
 from mcp_compaction.compactor import Pinned
 from mcp_compaction.core.log.pinned import PINNED_LABEL, is_pinned_block, pinned_block
+from mcp_compaction.core.window.fill import Fill
 from mcp_compaction.errors import InputError
 from mcp_compaction.model import Author, Failed, NothingToDo, Outcome, Refusal
 from mcp_compaction.ports import Scope, SessionKey
@@ -41,6 +43,7 @@ from mcp_compaction.ports import Scope, SessionKey
 logger = logging.getLogger(__name__)
 
 _DOING = "compacting a thread"
+_TOO_MUCH_WORK = "the thread is over its limit with the work of its sub-agents"
 
 
 class CompactedGraph(InStore):
@@ -242,11 +245,33 @@ async def _replace(
         plain = [plain_of(message) for message in own]
         fitted = await session.fit(plain, relieve=relieve, is_sent=False)
         outcome = fitted.outcome
+        if relieve and outcome is None and _is_too_large(session, fitted.fill, messages, others):
+            outcome = await session.compress(_TOO_MUCH_WORK, force=True)
+            fitted = await session.fit(plain, relieve=False, is_sent=False)
         if isinstance(outcome, Refusal | NothingToDo | Failed):
             logger.info("%s was not compacted: %s", session.name, outcome.text)
         shown = messages_of(fitted.messages, plain, own)
     shown = _with_others(_with_pins(shown, pinned_block(pins)), messages, others)
     return await leave_thinking(session, messages, shown), outcome
+
+
+def _is_too_large(
+    session: OpenSession, own: Fill, messages: Sequence[AnyMessage], others: Mapping[int, str]
+) -> bool:
+    """Whether a thread is over its limit with the work of sub-agents, and some of that work would
+    leave with the oldest share of the supervisor's messages."""
+    work = own.scaled(sum(_count(session, messages[place]) for place in others))
+    oldest = (len(messages) - len(others)) * (session.store.settings.policy.compaction_ratio or 0)
+    is_leaving = any(0 < place - rank <= oldest for rank, place in enumerate(sorted(others)))
+    return own.tokens + work > own.window and is_leaving
+
+
+def _count(session: OpenSession, message: AnyMessage) -> int:
+    """The tokens of a message: its text, and what it calls."""
+    calls = message.tool_calls if isinstance(message, AIMessage) else ()
+    called = "".join(f"{call['name']} {json.dumps(call['args'])}" for call in calls)
+    overhead = session.store.settings.policy.overhead_per_message
+    return session.store.compactor.count(message.text + called) + overhead
 
 
 async def _keep_work(

@@ -7,6 +7,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -76,6 +77,23 @@ def test_a_sub_agents_work_never_leaks_into_the_digest(tmp_path: Path, mode: str
         assert not own.recall("PRIVATE diagnosis").hits
         if mode == "full_history":
             assert own.recall("PRIVATE diagnosis", scope="project").hits
+
+
+def test_the_work_of_sub_agents_counts_and_leaves_with_the_steps_that_started_it(
+    tmp_path: Path,
+) -> None:
+    graph = team("supervisor", "full_history")
+    files = list[int]()
+    with CompactedGraph(graph, token_limit=900, home=tmp_path, project="/hr") as agent:
+        for number in range(8):
+            agent.invoke({"messages": [("user", f"{number}: days of employee 37?")]}, thread())
+            shown = texts(graph, thread())
+            files.append(sum(text.startswith("PRIVATE FILE") for text in shown))
+        stats = agent.session("t1").stats()
+        assert stats.fill.tokens < 900
+        assert agent.failures == 0
+    assert max(files) < 8
+    assert any(later < earlier for earlier, later in pairwise(files))
 
 
 def test_two_supervisors_on_one_store_never_see_each_others_messages(tmp_path: Path) -> None:
