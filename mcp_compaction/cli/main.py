@@ -213,6 +213,11 @@ def _dispatch(
         from mcp_compaction.cli.bite import start
 
         start(rest)
+    if name == "hook" and rest[:1] in (["-h"], ["--help"]):
+        from mcp_compaction.cli.console.hook_help import hook_help
+
+        screen.say(hook_help())
+        return DONE
     if name == "hook":  # a host runs it, nobody types it
         from mcp_compaction.cli.hook import run as run_hook
 

@@ -1,7 +1,7 @@
 """Where hosts keep their transcripts, and which files are therefore a host's own word.
 
-A variable can move a host's folder, and any process can set one. So a moved folder counts once the
-user has named it at a terminal; it is noted beside the store.
+A variable, HOME among them, can move a host's folder, and any process can set one. So a moved
+folder counts once the user has named it at a terminal; it is noted beside the store.
 """
 
 from __future__ import annotations
@@ -97,19 +97,21 @@ def trusted_environ(environ: Mapping[str, str], store: Path) -> Mapping[str, str
     """What an environment may say of hosts' folders where nobody sits at a terminal.
 
     Counted are the account's own home, or one that the store itself lies in by default, and the
-    moved folders that the user has named at a terminal. `store`: the folder of the store.
+    homes and moved folders that the user has named at a terminal. `store`: the folder of the store.
     """
     home = {"HOME": environ.get("HOME", "")}
-    is_stores = home["HOME"] != "" and _real(default_home(home)) == _real(store)
     noted = _read_noted(store)
+    is_stores = home["HOME"] != "" and _real(default_home(home)) == _real(store)
+    is_counted = is_stores or _home_in(environ) in noted
     moved = (host for host in known_hosts() if str(host.base_in(environ)) in noted)
     named = {host.variable: environ[host.variable] for host in moved if host.is_moved_in(environ)}
-    return {**(home if is_stores else {"HOME": _home_of_account()}), **named}
+    return {**(home if is_counted else {"HOME": _home_of_account()}), **named}
 
 
 def note_folders(environ: Mapping[str, str], store: Path) -> None:
-    """Note the moved folders that the environment of a user at a terminal names."""
+    """Note the home and the moved folders that the environment of a user at a terminal names."""
     moved = {str(host.base_in(environ)) for host in known_hosts() if host.is_moved_in(environ)}
+    moved |= {_home_in(environ)} - {"", _real(Path(_home_of_account()))}
     noted = _read_noted(store)
     if moved <= noted:
         return
@@ -135,6 +137,11 @@ def _home_of_account() -> str:
         return pwd.getpwuid(os.getuid()).pw_dir
     except (ImportError, KeyError):
         return str(Path.home())
+
+
+def _home_in(environ: Mapping[str, str]) -> str:
+    """The real path of the home that an environment names; blank where it names none."""
+    return _real(Path(environ["HOME"])) if environ.get("HOME") else ""
 
 
 def _real(path: Path) -> str:

@@ -186,8 +186,16 @@ def test_a_folder_that_a_variable_moves_is_no_hosts_until_the_user_names_it_at_a
     assert note.what.endswith("running in a terminal: mcp-compaction install claude-code")
     note_folders(forged, store)
     cold_event.handle("claude-code", "Stop", told, forged)
-    is_named = variable != "HOME"  # which moves the folders of everything
-    assert count_messages(tmp_path / "home", told["cwd"]) == is_named
+    assert count_messages(tmp_path / "home", told["cwd"]) == 1
+
+
+def test_its_help_names_the_events_that_hosts_tell_by_it(tmp_path: Path) -> None:
+    done = run_hook(tmp_path, b"", "--help")
+    said = done.stdout.decode()
+    assert done.returncode == 0
+    assert "usage: mcp-compaction hook HOST EVENT" in said
+    assert "claude-code  SessionStart, PreToolUse, SessionEnd" in said
+    assert "gemini       BeforeAgent" in said
 
 
 @pytest.mark.parametrize(
