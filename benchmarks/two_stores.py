@@ -3,13 +3,15 @@
     python benchmarks/two_stores.py --store postgresql://postgres@/postgres?host=/run/postgresql
 
 Writes rows of owners of its own into that database, and removes none. `--locomo FILE` asks every
-question of LoCoMo's chats of both stores and counts the answers that differ.
+question of LoCoMo's chats of both stores and counts the answers that differ. With `--keep FOLDER`
+stores that took long to fill are there for the next run.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
+import json
 import multiprocessing
 import statistics
 import sys
@@ -46,11 +48,14 @@ _LARGE_SESSION = "long"
 
 
 async def open_both(folder: Path, address: str) -> dict[str, Compactor]:
-    """A compactor on each store, both of them empty."""
+    """A compactor on each store of a folder, empty where they are new."""
     folder.mkdir(parents=True, exist_ok=True)
+    owner = folder / "owner"
+    if not owner.exists():
+        owner.write_text(f"b{uuid4().hex[:5]}", encoding="utf-8")
     stores: dict[str, Store] = {
         "SQLite": await open_file(store_path(folder)),
-        "PostgreSQL": await open_rows(address, f"b{uuid4().hex[:5]}"),
+        "PostgreSQL": await open_rows(address, owner.read_text(encoding="utf-8")),
     }
     return {name: open_on(store) for name, store in stores.items()}
 
@@ -82,8 +87,9 @@ async def compare_answers(path: Path, address: str, folder: Path) -> Table:
 
 async def measure(size: int, address: str, folder: Path) -> list[Table]:
     """Record, compress and recall in both stores of that size."""
-    both = await open_both(folder / f"{size}", address)
-    rows = [{"store": name} | await fill(one, size) for name, one in both.items()]
+    place = folder / f"{size}"
+    both = await open_both(place, address)
+    rows = [{"store": name} | await fill_once(place, name, one, size) for name, one in both.items()]
     analyze(address)
     kinds: list[dict[str, Any]] = []
     slow: dict[str, list[float]] = {}
@@ -120,6 +126,14 @@ async def measure(size: int, address: str, folder: Path) -> list[Table]:
     ]
 
 
+async def fill_once(place: Path, name: str, compactor: Compactor, size: int) -> dict[str, Any]:
+    """What filling a store took, now or when it was filled."""
+    told = place / f"{name}.json"
+    if not told.exists():
+        told.write_text(json.dumps(await fill(compactor, size)), encoding="utf-8")
+    return json.loads(told.read_text(encoding="utf-8"))
+
+
 async def fill(compactor: Compactor, size: int) -> dict[str, Any]:
     """Record so many messages, some more one by one, and compress a session of their like."""
     began = time.perf_counter()
@@ -148,14 +162,15 @@ async def fill(compactor: Compactor, size: int) -> dict[str, Any]:
 
 
 def measure_processes(address: str, folder: Path) -> Table:
-    """How many messages a second several processes record together, each in its own session."""
+    """How many messages a second processes record together, each in a session of one owner."""
     rows: list[dict[str, Any]] = []
     for number in _PROCESSES:
         for name in ("SQLite", "PostgreSQL"):
             place = str(folder / f"shared-{number}") if name == "SQLite" else address
+            owner = f"b{uuid4().hex[:5]}"
             began = time.perf_counter()
             with multiprocessing.get_context("spawn").Pool(number) as pool:
-                taken = pool.starmap(record_some, [(place, one) for one in range(number)])
+                taken = pool.starmap(record_some, [(place, owner, one) for one in range(number)])
             progress(f"{name}: {number} processes took {time.perf_counter() - began:.1f} s")
             rows.append({"store": name, "processes": number, "messages/s": sum(taken)})
     return Table(
@@ -165,12 +180,12 @@ def measure_processes(address: str, folder: Path) -> Table:
     )
 
 
-def record_some(place: str, number: int) -> float:
+def record_some(place: str, owner: str, number: int) -> float:
     """The rate at which this process records."""
 
     async def run() -> float:
         if place.startswith("postgres"):
-            compactor = open_on(await open_rows(place, f"b{uuid4().hex[:5]}"))
+            compactor = open_on(await open_rows(place, owner))
         else:
             Path(place).mkdir(parents=True, exist_ok=True)
             compactor = open_on(await open_file(store_path(Path(place))))
@@ -221,6 +236,7 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--store", required=True, metavar="ADDRESS")
     parser.add_argument("--sizes", type=int, nargs="*", default=[100_000], metavar="N")
     parser.add_argument("--locomo", type=Path, metavar="FILE")
+    parser.add_argument("--keep", type=Path, metavar="FOLDER", help="of stores filled once")
     parser.add_argument("--no-processes", action="store_true")
     args = parser.parse_args(argv)
     address: str = args.store
@@ -229,7 +245,7 @@ def main(argv: list[str] | None = None) -> int:
         if args.locomo is not None:
             show(asyncio.run(compare_answers(args.locomo, address, folder)))
         for size in args.sizes:
-            for table in asyncio.run(measure(size, address, folder)):
+            for table in asyncio.run(measure(size, address, args.keep or folder)):
                 show(table)
         if not args.no_processes:
             show(measure_processes(address, folder))

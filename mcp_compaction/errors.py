@@ -18,6 +18,7 @@ CompactionError
 │   ├── StoreFull              no room on the disk
 │   └── StoreReadOnly          the folder or file cannot be written
 ├── NotSent                    a team's server does not take what is sent to it
+│   └── ServerAway             it does not answer at all
 ├── SummarizerError            a summarizer gave no usable draft
 └── SettingsError              a setting has no meaning
 """
@@ -100,6 +101,10 @@ class StoreReadOnly(StoreError):
 
 class NotSent(CompactionError):
     """A team's server does not take what is sent; it waits, and the next try begins with it."""
+
+
+class ServerAway(NotSent):
+    """A team's server does not answer."""
 
 
 class SummarizerError(CompactionError):

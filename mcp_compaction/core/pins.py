@@ -100,6 +100,7 @@ _WAYS: dict[Channel, str] = {
     "tool": "by a tool call",
     "command": "by a command without a terminal",
     "program": "by a program",
+    "team": "from the team",
     "": "by a way not noted",
 }
 

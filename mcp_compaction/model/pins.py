@@ -16,8 +16,11 @@ PinScope = Literal["session", "project", "global"]
 Author = Literal["user", "agent"]
 # By which way a pin came: typed at a terminal, agreed to in the host's dialog, a prompt the user
 # started, found in a recorded message, an agent's own call, a command without a terminal, a
-# program; "": it was not noted.
-Channel = Literal["terminal", "dialog", "prompt", "message", "tool", "command", "program", ""]
+# program, from another store (a machine's on the team's server, the team's on a machine); "": it
+# was not noted.
+Channel = Literal[
+    "terminal", "dialog", "prompt", "message", "tool", "command", "program", "team", ""
+]
 
 
 class Pin(Value):

@@ -6,10 +6,10 @@ from datetime import datetime
 from hashlib import sha256
 from typing import Annotated, Final
 
-from pydantic import Field
+from pydantic import ConfigDict, Field
 
 from mcp_compaction.formats import Incoming, IncomingMessage
-from mcp_compaction.model import Author, Message, PinKind, Shape, Value, Via
+from mcp_compaction.model import Author, Message, Pin, PinKind, PinScope, Shape, Value, Via
 
 PATH: Final = "/sent"
 MOST_MESSAGES: Final = 200
@@ -29,8 +29,19 @@ class SentMessage(Value):
     via: Via = "host"
 
 
+class SentPin(Value):
+    """A pin as it is in force in its own store."""
+
+    number: int
+    text: str
+    kind: PinKind
+    scope: PinScope
+    author: Author
+    expires: datetime | None = None
+
+
 class Parcel(Value):
-    """Some messages of one session, in order."""
+    """Some messages of one session, in order, or some of its pins."""
 
     source: _Name  # the session, among all of all machines
     parent: _Name = ""  # the session that started it
@@ -38,10 +49,27 @@ class Parcel(Value):
     name: _Name
     host: _Name = ""
     agent: _Name = ""
-    messages: tuple[SentMessage, ...]
+    messages: tuple[SentMessage, ...] = ()
+    pins: tuple[SentPin, ...] = ()
+    released: tuple[int, ...] = ()  # pins that came so before, by their numbers on the server
 
 
-class SharedPin(Value):
+class ServerAnswer(Value):
+    """What a server answers; a newer one may say more."""
+
+    model_config = ConfigDict(extra="ignore")
+
+
+class TakenParcel(ServerAnswer):
+    """What the server did with a parcel."""
+
+    new: int  # messages that it did not know
+    # By their numbers in their own store: the pins' numbers on the server, or why they have none.
+    pins: dict[int, int] = Field(default_factory=dict[int, int])
+    refused: dict[int, str] = Field(default_factory=dict[int, str])
+
+
+class SharedPin(ServerAnswer):
     """A pin of a project as the server has it."""
 
     number: int
@@ -50,7 +78,7 @@ class SharedPin(Value):
     author: Author
 
 
-class SharedPins(Value):
+class SharedPins(ServerAnswer):
     """The pins that are in force in a project."""
 
     pins: tuple[SharedPin, ...]
@@ -60,6 +88,18 @@ def sent_message(message: Message) -> SentMessage:
     """A recorded message as it is sent."""
     return SentMessage(
         seq=message.seq, shape=message.shape, raw=message.raw, at=message.at, via=message.via
+    )
+
+
+def sent_pin(pin: Pin) -> SentPin:
+    """A pin as it is sent."""
+    return SentPin(
+        number=pin.number,
+        text=pin.text,
+        kind=pin.kind,
+        scope=pin.scope,
+        author=pin.author,
+        expires=pin.expires,
     )
 
 

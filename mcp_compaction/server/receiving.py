@@ -2,28 +2,74 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 from pydantic import ValidationError
 
 from mcp_compaction.compactor import Compactor
-from mcp_compaction.errors import InputError, UnknownSession
+from mcp_compaction.errors import InputError, UnknownRef, UnknownSession
 from mcp_compaction.model import SessionInfo, Traits
 from mcp_compaction.ports import SessionKey
-from mcp_compaction.sending.parcel import Parcel, SharedPin, SharedPins, incoming_of
+from mcp_compaction.sending.parcel import (
+    Parcel,
+    SentPin,
+    SharedPin,
+    SharedPins,
+    TakenParcel,
+    incoming_of,
+)
 
 _OWN_CHARS = 6  # of the source, behind a name that another machine's session has
 
 
-async def take_parcel(compactor: Compactor, body: bytes) -> int:
-    """Keep what is not known yet of a parcel; how many messages that were."""
+async def take_parcel(compactor: Compactor, body: bytes) -> TakenParcel:
+    """Keep what is not known yet of a parcel."""
     try:
         parcel = Parcel.model_validate_json(body)
     except ValidationError as error:
         raise InputError(
             f"this is no parcel: {error.errors()[0]['msg']}; nothing was kept."
         ) from None
+    await _release(compactor, parcel)  # first: what takes a pin's place may need its room
+    if not parcel.messages and not parcel.pins:
+        return TakenParcel(new=0)
     info = await _open(compactor, parcel)
     # One transaction under the session's row: whoever sends the same meanwhile finds it known.
-    return (await compactor.record_transcript(info, incoming_of(parcel), via="host")).new
+    recorded = await compactor.record_transcript(info, incoming_of(parcel), via="host")
+    pins: dict[int, int] = {}
+    refused: dict[int, str] = {}
+    for pin in parcel.pins:
+        try:
+            pins[pin.number] = await _pin(compactor, info, pin)
+        except InputError as error:
+            refused[pin.number] = str(error)
+    return TakenParcel(new=recorded.new, pins=pins, refused=refused)
+
+
+async def _pin(compactor: Compactor, info: SessionInfo, pin: SentPin) -> int:
+    """Keep a pin; one that comes again has the number that it got before."""
+    done = await compactor.pin(
+        info,
+        pin.text,
+        by=pin.author,
+        kind=pin.kind,
+        scope=pin.scope,
+        expires=pin.expires,
+        channel="team",
+    )
+    return done.pin.number
+
+
+async def _release(compactor: Compactor, parcel: Parcel) -> None:
+    """Release pins that a machine has sent and released; those of others stay as they are."""
+    info = await _find(compactor, parcel, parcel.source)
+    # A pin of the project outlives its session.
+    near = (info,) if info is not None else await compactor.sessions(parcel.project, 1)
+    for one in near if parcel.released else ():
+        sent = {pin.number for pin in await compactor.pins(one) if pin.channel == "team"}
+        for number in sent.intersection(parcel.released):
+            with suppress(UnknownRef):  # another request has just done so
+                await compactor.unpin(one, f"p{number}", by="user")
 
 
 async def _open(compactor: Compactor, parcel: Parcel) -> SessionInfo:

@@ -200,6 +200,8 @@ class _Team:
             answer = _unavailable(str(error))
         except CompactionError as error:
             answer = PlainTextResponse(f"{error}\n", status_code=422)
+        except ClientDisconnect:
+            answer = Response(status_code=400)  # nobody is there to read it; it comes again
         finally:
             self.in_flight -= 1
         self.statuses[answer.status_code] += 1
@@ -219,8 +221,8 @@ class _Team:
         body = await _read_body(request)
         if body is None:
             return PlainTextResponse(f"over {MOST_BODY:,} bytes\n", status_code=413)
-        new = await take_parcel(compactor, body)
-        return Response(f'{{"new": {new}}}', media_type="application/json")
+        taken = await take_parcel(compactor, body)
+        return Response(taken.model_dump_json(), media_type="application/json")
 
     async def _compactor_of(self, owner: str) -> Compactor:
         """The compactor for what is sent to an owner's rows."""

@@ -1,21 +1,24 @@
-"""How far the messages of this store were sent to a team's server; a small file beside the store.
+"""How far this store was sent to a team's server; a small file beside the store.
 
-What waits is no copy: it is the end of each session's log. So a queue takes no room of its own, is
-in order, and holds nothing that was forgotten before it was sent.
+What waits is no copy: it is the end of each session's log, and the pins that are in force. So a
+queue takes no room of its own, is in order, and holds nothing that was forgotten before it was
+sent.
 """
 
 from __future__ import annotations
 
+import json
 import sqlite3
-from collections.abc import Generator
+from collections.abc import Generator, Iterable
 from contextlib import closing, contextmanager, suppress
+from datetime import datetime
+from hashlib import sha256
 from pathlib import Path
+from platform import node
 from typing import Final, NamedTuple
 from urllib.parse import urlsplit
-from uuid import uuid4
 
 from mcp_compaction.errors import InputError, StoreError
-from mcp_compaction.model import SessionInfo
 from mcp_compaction.store.columns import stamp
 from mcp_compaction.store.connect import connect, make_folder, open_file, store_path
 from mcp_compaction.store.lockfile import LockFile
@@ -27,17 +30,26 @@ _PATIENCE = 5.0  # seconds for another process of this user
 _TABLES = """
     CREATE TABLE IF NOT EXISTS target (
         one INTEGER PRIMARY KEY CHECK (one = 1),
-        store TEXT NOT NULL,                   -- a name for this store, made up once
+        store TEXT NOT NULL,                   -- a name for this store
         server TEXT,                           -- NULL: nothing is sent
         project TEXT,                          -- NULL: of all projects
         done TEXT NOT NULL DEFAULT '',         -- when something last arrived
-        trouble TEXT NOT NULL DEFAULT ''       -- why nothing arrives now
+        trouble TEXT NOT NULL DEFAULT '',      -- why nothing arrives now
+        refused TEXT NOT NULL DEFAULT ''       -- what alone is not taken, one a line
     );
     CREATE TABLE IF NOT EXISTS sent (
         server TEXT NOT NULL,
-        session INTEGER NOT NULL,
+        source TEXT NOT NULL,                  -- a session, which no other store has
         seq INTEGER NOT NULL,
-        PRIMARY KEY (server, session)
+        PRIMARY KEY (server, source)
+    ) WITHOUT ROWID;
+    CREATE TABLE IF NOT EXISTS sent_pin (      -- pins of this store that are in force there
+        server TEXT NOT NULL,
+        number INTEGER NOT NULL,
+        there INTEGER NOT NULL,
+        source TEXT NOT NULL,
+        project TEXT NOT NULL,
+        PRIMARY KEY (server, number)
     ) WITHOUT ROWID;
     CREATE TABLE IF NOT EXISTS pin (           -- pins of the server, and what they are here
         server TEXT NOT NULL,
@@ -57,6 +69,16 @@ class Target(NamedTuple):
     project: str | None  # None: all projects
     done: str
     trouble: str
+    refused: tuple[str, ...] = ()  # sessions and pins that the server does not take, and why
+
+
+class SentPinNote(NamedTuple):
+    """A pin of this store that a server has."""
+
+    number: int
+    there: int  # its number on the server
+    source: str  # of the session it was made in
+    project: str
 
 
 class Waiting(NamedTuple):
@@ -64,6 +86,7 @@ class Waiting(NamedTuple):
 
     messages: int
     bytes: int
+    pins: int = 0
 
     @property
     def is_too_much(self) -> bool:
@@ -89,9 +112,13 @@ class Outbox:
             return None
         with self._opened() as file:
             row = file.execute(
-                "SELECT store, server, project, done, trouble FROM target WHERE server IS NOT NULL"
+                "SELECT store, server, project, done, trouble, refused FROM target"
+                " WHERE server IS NOT NULL"
             ).fetchone()
-        return None if row is None else Target(*row)
+        if row is None:
+            return None
+        *told, refused = row
+        return Target(*told, refused=tuple(refused.splitlines()))
 
     def point(self, server: str | None, project: str | None = None) -> None:
         """Send there from now on; None: nowhere. Another server gets all from the start."""
@@ -100,35 +127,77 @@ class Outbox:
         with self._opened() as file:
             file.execute(
                 "INSERT INTO target (one, store, server, project) VALUES (1, ?1, ?2, ?3)"
-                " ON CONFLICT (one) DO UPDATE SET server = ?2, project = ?3, trouble = ''",
-                (uuid4().hex, server, project),
+                " ON CONFLICT (one) DO UPDATE"
+                " SET server = ?2, project = ?3, trouble = '', refused = ''",
+                (self._name(), server, project),
             )
 
-    def sent(self, server: str) -> dict[int, int]:
-        """For each session the newest message that the server has."""
+    def _name(self) -> str:
+        """A name for this store: the same where this file was lost, else all would go twice."""
+        return sha256(f"{node()}:{self.path}".encode("utf-8", "replace")).hexdigest()[:32]
+
+    def sent(self, server: str) -> dict[str, int]:
+        """For each session, by its source, the newest message that the server has."""
         with self._opened() as file:
-            rows = file.execute("SELECT session, seq FROM sent WHERE server = ?", (server,))
+            rows = file.execute("SELECT source, seq FROM sent WHERE server = ?", (server,))
             return dict(rows.fetchall())
 
-    def note_sent(self, server: str, session: int, seq: int, now: str) -> None:
+    def note_sent(self, server: str, source: str, seq: int, now: str) -> None:
         """Note that the server has a session up to that message."""
         with self._opened() as file:
             file.execute(
                 "INSERT INTO sent VALUES (?1, ?2, ?3) ON CONFLICT DO UPDATE SET seq = max(seq, ?3)",
-                (server, session, seq),
+                (server, source, seq),
             )
             file.execute("UPDATE target SET done = ?", (now,))
 
-    def start_over(self) -> None:
-        """Send everything again, since the store is another one; what is known there stays once."""
-        if self.path.exists():
-            with self._opened() as file:
-                file.execute("DELETE FROM sent")
+    @contextmanager
+    def starting_over(self) -> Generator[None]:
+        """For the block, in which the store becomes another one, nobody sends; afterwards all goes
+        again, and what is known there stays once."""
+        if not self.path.exists():
+            yield
+            return
+        lock = self.lock
+        try:
+            with lock.hold(_PATIENCE):
+                with self._opened() as file:
+                    for table in ("sent", "sent_pin", "pin"):
+                        file.execute(f"DELETE FROM {table}")
+                yield
+        finally:
+            lock.close()
 
     def note_trouble(self, why: str) -> None:
         """Note why nothing arrives; empty: all is well."""
         with self._opened() as file:
             file.execute("UPDATE target SET trouble = ?1 WHERE trouble != ?1", (why[:500],))
+
+    def note_refused(self, lines: Iterable[str]) -> None:
+        """Note what alone is not taken, and why."""
+        text = "\n".join(" ".join(line.split())[:500] for line in lines)
+        with self._opened() as file:
+            file.execute("UPDATE target SET refused = ?1 WHERE refused != ?1", (text,))
+
+    def sent_pins(self, server: str) -> tuple[SentPinNote, ...]:
+        """The pins of this store that the server has in force."""
+        with self._opened() as file:
+            rows = file.execute(
+                "SELECT number, there, source, project FROM sent_pin WHERE server = ?"
+                " ORDER BY number",
+                (server,),
+            )
+            return tuple(SentPinNote(*row) for row in rows)
+
+    def note_sent_pin(self, server: str, pin: SentPinNote) -> None:
+        """Note that the server has a pin."""
+        with self._opened() as file:
+            file.execute("INSERT OR REPLACE INTO sent_pin VALUES (?, ?, ?, ?, ?)", (server, *pin))
+
+    def drop_sent_pin(self, server: str, number: int) -> None:
+        """Note that a pin of this store is in force no more on the server."""
+        with self._opened() as file:
+            file.execute("DELETE FROM sent_pin WHERE server = ? AND number = ?", (server, number))
 
     def pins(self, server: str, project: str) -> dict[int, int | None]:
         """The pins of the server that came here, and their numbers here."""
@@ -153,18 +222,19 @@ class Outbox:
                 (server, project, number),
             )
 
-    def count_waiting(self, target: Target) -> Waiting:
+    def count_waiting(self, target: Target, now: datetime) -> Waiting:
         """What is recorded and was not sent."""
         if not self._store.exists():
             return Waiting(0, 0)
         sent = self.sent(target.server)
+        known = [note.number for note in self.sent_pins(target.server)]
         messages = size = 0
         with closing(connect(self._store, deadline=_PATIENCE, readonly=True)) as store:
-            for session, newest in store.execute(
-                "SELECT id, last_seq FROM session WHERE ?1 IS NULL OR project = ?1",
+            for session, created, newest in store.execute(
+                "SELECT id, created, last_seq FROM session WHERE ?1 IS NULL OR project = ?1",
                 (target.project,),
             ).fetchall():
-                after = sent.get(session, 0)
+                after = sent.get(source_of(target, session, created), 0)
                 if newest > after:
                     count, length = store.execute(
                         "SELECT count(*), coalesce(sum(length(raw)), 0) FROM message"
@@ -172,7 +242,14 @@ class Outbox:
                         (session, after),
                     ).fetchone()
                     messages, size = messages + count, size + length
-        return Waiting(messages, size)
+            (pins,) = store.execute(
+                "SELECT count(*) FROM pin WHERE released IS NULL AND session IS NOT NULL"
+                " AND (expires IS NULL OR expires > ?1) AND channel != 'team' AND used IS NULL"
+                " AND (?2 IS NULL OR project = ?2)"
+                " AND number NOT IN (SELECT value FROM json_each(?3))",
+                (stamp(now), target.project, json.dumps(known)),
+            ).fetchone()
+        return Waiting(messages, size, pins)
 
     @contextmanager
     def _opened(self) -> Generator[sqlite3.Connection]:
@@ -190,9 +267,12 @@ class Outbox:
             ) from error
 
 
-def source_of(target: Target, info: SessionInfo) -> str:
-    """The name by which the server knows a session of this store, whatever it is called."""
-    return f"{target.store}:{info.id}:{stamp(info.created)}"
+def source_of(target: Target, session: int, created: str) -> str:
+    """The name by which the server knows a session of this store, whatever it is called.
+
+    With its time: where a store was removed, numbers begin anew in the one that takes its place.
+    """
+    return f"{target.store}:{session}:{created}"
 
 
 def check_server(url: str) -> str:

@@ -94,7 +94,7 @@ class _Picky(BaseHTTPRequestHandler):
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         self.send_response(422 if body["name"] == "bad" else 200)
         self.end_headers()
-        self.wfile.write(b"it is bad")
+        self.wfile.write(b"it is bad" if body["name"] == "bad" else b'{"new": 1}')
 
     def do_GET(self) -> None:
         """No pins."""
@@ -115,7 +115,9 @@ def test_a_session_that_the_server_refuses_holds_up_no_other(shell: Shell) -> No
         thread.start()
         Outbox(shell.home).point(f"http://127.0.0.1:{server.server_port}")
         with_token = shell.with_environ({"MCP_COMPACTION_TOKEN": "mct_x"})
-        assert with_token("send", "--json").json()["sent"] == 1
+        told = with_token("send", "--json")
+        assert (told.code, told.json()["sent"]) == (1, 1)
+        assert told.json()["refused"] == ["bad from m1 on is not taken: it is bad"]
         server.shutdown()
         thread.join()
     told = with_token("doctor", "--no-server", "--json").json()["team"]
@@ -138,8 +140,8 @@ def test_a_backup_that_is_put_back_is_sent_from_the_start(shell: Shell) -> None:
     shell("record", "-", "--session", "tax", stdin=line)
     kept = Outbox(shell.home)
     kept.point(URL)
-    kept.note_sent(URL, 1, 1, "2026-10-01T10:00:00.000000+00:00")
-    assert kept.sent(URL) == {1: 1}
+    kept.note_sent(URL, "a:1", 1, "2026-10-01T10:00:00.000000+00:00")
+    assert kept.sent(URL) == {"a:1": 1}
     shell("backup", str(shell.folder / "copy.db"))
     assert shell("restore-backup", str(shell.folder / "copy.db"), "--yes").code == 0
     assert kept.sent(URL) == {}

@@ -27,9 +27,9 @@ def parcel(source: str, *seqs: int, parent: str = "") -> bytes:
 
 async def test_a_parcel_that_comes_again_or_overlaps_is_kept_once(tmp_path: Path) -> None:
     async with compactor_in(tmp_path) as compactor:
-        assert await take_parcel(compactor, parcel("a1:1", 1, 2)) == 2
-        assert await take_parcel(compactor, parcel("a1:1", 1, 2)) == 0
-        assert await take_parcel(compactor, parcel("a1:1", 2, 3)) == 1
+        assert (await take_parcel(compactor, parcel("a1:1", 1, 2))).new == 2
+        assert (await take_parcel(compactor, parcel("a1:1", 1, 2))).new == 0
+        assert (await take_parcel(compactor, parcel("a1:1", 2, 3))).new == 1
         (info,) = await compactor.sessions("shop")
         said = [one.message.text for one in await compactor.originals(info, "m1..m3")]
         assert said == ["m1", "m2", "m3"]

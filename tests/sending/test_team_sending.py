@@ -18,7 +18,7 @@ from uuid import uuid4
 import pytest
 
 from mcp_compaction.ports import Scope, Store
-from mcp_compaction.settings import load_settings
+from mcp_compaction.settings import Settings, load_settings
 from mcp_compaction.store.connect import store_path
 from mcp_compaction.store.postgres.store import open_store as open_rows
 from mcp_compaction.store.sqlite import open_store as open_file
@@ -42,9 +42,9 @@ def postgres() -> Generator[Server]:
 class Laptop:
     """A machine of an owner: its own home, project and store, and the team's server's port."""
 
-    def __init__(self, folder: Path, postgres: Server) -> None:
+    def __init__(self, folder: Path, postgres: Server, same_as: Laptop | None = None) -> None:
         self.folder, self.postgres = folder, postgres
-        self.owner = f"ann-{uuid4().hex[:6]}"
+        self.owner = f"ann-{uuid4().hex[:6]}" if same_as is None else same_as.owner
         self.project = folder / "shop"
         self.project.mkdir(parents=True)
         token = asyncio.run(new_token(postgres, self.owner, "shop"))
@@ -87,6 +87,10 @@ class Laptop:
         assert self.run("hook", "claude-code", "SessionEnd", told=told) == ""
         until(lambda: len(self.said_here()) == last)
 
+    def change_rule(self, *, is_pinned: bool) -> None:
+        """The user, at a terminal of this machine, pins a rule for the project or releases it."""
+        asyncio.run(change_rule(load_settings(self.environ), str(self.project), is_pinned))
+
     def doctor(self) -> dict[str, Any]:
         """What `doctor` says of the team's server."""
         words = [*PROGRAM, "doctor", "--no-server", "--json"]
@@ -114,6 +118,19 @@ class Laptop:
         count = f"SELECT count(*) FROM message WHERE owner = '{self.owner}'"
         place = ("-h", str(self.postgres.folder), "-U", "postgres")
         return int(self.postgres.run("psql", *place, "-Atc", count))
+
+
+async def change_rule(settings: Settings, project: str, is_pinned: bool) -> None:
+    """Pin a rule for a project in a store with one session, or release it."""
+    compactor = await open_compactor(settings)
+    (info,) = await compactor.sessions(project)
+    if is_pinned:
+        rule = "Never book before the fourth."
+        await compactor.pin(info, rule, by="user", scope="project")
+    else:
+        (pin,) = await compactor.project_pins(project)
+        await compactor.unpin(info, pin.ref, by="user")
+    await compactor.close()
 
 
 async def read_all(opening: Any) -> list[tuple[int, str]]:
@@ -203,6 +220,31 @@ def test_a_sender_that_is_killed_in_the_middle_leaves_nothing_out_and_nothing_tw
     assert len(laptop.said_there()) == 1200
 
 
+def test_a_pin_made_here_reaches_another_machine_and_ends_there_with_it(
+    postgres: Server, tmp_path: Path
+) -> None:
+    ann = Laptop(tmp_path / "ann", postgres)
+    other = Laptop(tmp_path / "other", postgres, ann)
+    start = {"session_id": "77", "cwd": str(other.project), "source": "startup"}
+    told = json.dumps(start).encode()
+    for laptop in (ann, other):
+        laptop.run("install", "claude-code", "--server", f"http://127.0.0.1:{ann.port}")
+        laptop.say(0, 2)
+    ann.change_rule(is_pinned=True)
+    assert "does not answer" in ann.run("send", code=1)
+    assert ann.doctor()["pins_waiting"] == 1
+    with ann.team():
+        ann.run("send")
+        assert ann.doctor()["problems"] == []
+        other.run("send")
+        shown = other.run("hook", "claude-code", "SessionStart", told=told)
+        assert len(re.findall(r"by user: Never book before the fourth", shown)) == 1
+        ann.change_rule(is_pinned=False)
+        ann.run("send")
+        other.run("send")
+    assert other.run("hook", "claude-code", "SessionStart", told=told) == ""
+
+
 def test_pins_of_the_team_are_shown_by_the_hook_of_a_new_chat_until_they_are_released(
     postgres: Server, tmp_path: Path
 ) -> None:
@@ -212,25 +254,15 @@ def test_pins_of_the_team_are_shown_by_the_hook_of_a_new_chat_until_they_are_rel
     start = {"session_id": "77", "cwd": str(laptop.project), "source": "startup"}
     told = json.dumps(start).encode()
 
-    async def change(is_pinned: bool) -> None:
-        address = {"MCP_COMPACTION_STORE": postgres.address, "MCP_COMPACTION_OWNER": laptop.owner}
-        compactor = await open_compactor(load_settings({**laptop.environ, **address}))
-        (info,) = await compactor.sessions("shop")
-        if is_pinned:
-            rule = "Never book before the fourth."
-            await compactor.pin(info, rule, by="user", scope="project")
-        else:
-            (pin,) = await compactor.project_pins("shop")
-            await compactor.unpin(info, pin.ref, by="user")
-        await compactor.close()
-
+    address = {"MCP_COMPACTION_STORE": postgres.address, "MCP_COMPACTION_OWNER": laptop.owner}
+    there = load_settings({**laptop.environ, **address})
     with laptop.team():
         laptop.run("send")
-        asyncio.run(change(is_pinned=True))
+        asyncio.run(change_rule(there, "shop", is_pinned=True))
         laptop.run("send")
         laptop.run("send")
         shown = laptop.run("hook", "claude-code", "SessionStart", told=told)
         assert len(re.findall(r"by user: Never book before the fourth", shown)) == 1
-        asyncio.run(change(is_pinned=False))
+        asyncio.run(change_rule(there, "shop", is_pinned=False))
         laptop.run("send")
     assert laptop.run("hook", "claude-code", "SessionStart", told=told) == ""

@@ -42,8 +42,8 @@ async def run(call: Invocation) -> int:
     if not (call.args.yes or _is_confirmed(call, store, holds)):
         call.screen.say("nothing was changed")
         return 1
-    kept = restore_backup(backup, store, SystemClock().now())
-    Outbox(store.parent).start_over()
+    with Outbox(store.parent).starting_over():
+        kept = restore_backup(backup, store, SystemClock().now())
     if call.args.json:
         call.screen.write_json(
             {

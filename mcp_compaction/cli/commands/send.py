@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from argparse import ArgumentParser
+from collections.abc import Sequence
 
 from mcp_compaction.cli.console.arguments import add_store
 from mcp_compaction.cli.console.invocation import Invocation
@@ -14,7 +15,7 @@ from mcp_compaction.store.outbox import Outbox
 DESCRIPTION = """\
 Send what is recorded here and waits to the team's server that `install HOST --server URL` named.
 The server of a host does so by itself while the host runs; this is for now, or for a timer.
-Changes: messages are kept on the team's server too; its pins come here."""
+Changes: messages and pins are kept on the team's server too; its pins come here."""
 EXAMPLES = ("send", "send --json", "send --home /srv/agents/compaction")
 
 
@@ -36,17 +37,19 @@ async def run(call: Invocation) -> int:
         )
     lock = outbox.lock
     if not lock.try_acquire():
-        return _say(call, target.server, 0, "another process is sending already")
+        return _say(call, target.server, 0, (), "another process is sending already")
     try:
-        number = await send_once(settings, call.environ, target)
+        number, refused = await send_once(settings, call.environ, target)
     finally:
         lock.close()
-    return _say(call, target.server, number, f"{plural(number, 'message')} sent to {target.server}")
+    text = f"{plural(number, 'message')} sent to {target.server}"
+    return _say(call, target.server, number, refused, text)
 
 
-def _say(call: Invocation, server: str, number: int, text: str) -> int:
+def _say(call: Invocation, server: str, number: int, refused: Sequence[str], text: str) -> int:
     if call.args.json:
-        call.screen.write_json({"server": server, "sent": number})
+        call.screen.write_json({"server": server, "sent": number, "refused": list(refused)})
     else:
-        call.screen.say(text)
-    return 0
+        for line in (text, *refused):
+            call.screen.say(line)
+    return 1 if refused else 0

@@ -105,12 +105,13 @@ async def insert(tx: Tx, passages: Sequence[StoredPassage]) -> None:
 
 
 # The ids come in the order of the texts; a text is told from the others by what it belongs to.
+# Arrays go in binary: as text each of thousands of terms would be quoted on its own.
 _INSERT = """
     WITH given AS (
         SELECT * FROM unnest(
-            %(sessions)s::bigint[], %(projects)s::text[], %(kinds)s::text[], %(numbers)s::bigint[],
-            %(ordinals)s::bigint[], %(sizes)s::bigint[], %(chars)s::bigint[], %(roles)s::text[],
-            %(ats)s::text[], %(tools)s::text[], %(texts)s::bytea[]
+            %(sessions)b::bigint[], %(projects)b::text[], %(kinds)b::text[], %(numbers)b::bigint[],
+            %(ordinals)b::bigint[], %(sizes)b::bigint[], %(chars)b::bigint[], %(roles)b::text[],
+            %(ats)b::text[], %(tools)b::text[], %(texts)b::bytea[]
         ) WITH ORDINALITY AS given (
             session, project, kind, number, ordinal, size, chars, role, at, tools, text, place
         )
@@ -125,7 +126,7 @@ _INSERT = """
     )
     INSERT INTO posting (owner, term, session, passage, places)
     SELECT %(owner)s, found.term, made.session, made.id, found.places
-    FROM unnest(%(terms)s::text[], %(of)s::bigint[], %(places)s::bytea[])
+    FROM unnest(%(terms)b::text[], %(of)b::bigint[], %(places)b::bytea[])
         AS found (term, place, places)
     JOIN given USING (place)
     JOIN made ON made.session = given.session AND made.kind = given.kind
@@ -209,8 +210,8 @@ async def rebuild(tx: Tx) -> None:
         postings = await anyio.to_thread.run_sync(postings_of, texts)
         await tx.run(
             "INSERT INTO posting (owner, term, session, passage, places)"
-            " SELECT %(owner)s, * FROM unnest(%(terms)s::text[], %(sessions)s::bigint[],"
-            " %(passages)s::bigint[], %(places)s::bytea[])",
+            " SELECT %(owner)s, * FROM unnest(%(terms)b::text[], %(sessions)b::bigint[],"
+            " %(passages)b::bigint[], %(places)b::bytea[])",
             terms=[posting.term for posting in postings],
             sessions=[rows[posting.text]["session"] for posting in postings],
             passages=[rows[posting.text]["id"] for posting in postings],
