@@ -39,15 +39,13 @@ _SHELL_TEXT = re.compile(r"-[a-z]*c")
 class Command(NamedTuple):
     """One command of a line: its words without wrappers, the files that its output goes into, the
     folder that the line went to before it, what it is given by a here-document, where it begins
-    in the line, whether the line goes on without waiting for it, what it is wrapped in, and the
-    files that its input comes from."""
+    in the line, what it is wrapped in, and the files that its input comes from."""
 
     words: tuple[str, ...]
     written: tuple[str, ...] = ()
     folder: str = ""
     given: str = ""
     start: int = 0
-    is_left: bool = False
     wrappers: tuple[str, ...] = ()
     taken: tuple[str, ...] = ()
 
@@ -231,9 +229,7 @@ class _Reader:
         if (said == "(" and self._words) or said.startswith(";;"):
             raise _UnreadableError  # a function, an array, a case
         self._end()
-        if said == "&" and self._found:
-            self._found[-1] = self._found[-1]._replace(is_left=True)
-        elif said == "(":
+        if said == "(":
             self._folders.append(self._folders[-1])
         elif said == ")":
             self._folders.pop()

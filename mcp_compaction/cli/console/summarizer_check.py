@@ -10,8 +10,7 @@ import anyio.to_thread
 
 from mcp_compaction.cli.console.waiting import Tell
 from mcp_compaction.core.compaction.receipt.notes import notes_of_check
-from mcp_compaction.core.digest.check.draft import check_draft
-from mcp_compaction.core.digest.check.strip import Stripped
+from mcp_compaction.core.digest.check.draft import Stripped, check_draft
 from mcp_compaction.core.digest.extract import must_keep
 from mcp_compaction.core.digest.prompt import Prompt, answer_room
 from mcp_compaction.core.tokens import CountTokens

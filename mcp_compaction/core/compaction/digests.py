@@ -17,7 +17,6 @@ from mcp_compaction.core.compaction.drafts import (
 from mcp_compaction.core.compaction.progress import Asking, Inputs, Progress
 from mcp_compaction.core.compaction.receipt.notes import NO_ROOM_FOR_PROSE, note_of_additions
 from mcp_compaction.core.compaction.room import fit_index, fit_unread
-from mcp_compaction.core.digest.aging import bring_up_to_date
 from mcp_compaction.core.digest.fit import (
     cost_of_sections,
     drop_settled_plans,
@@ -32,6 +31,7 @@ from mcp_compaction.core.digest.fit import (
     nothing_stays,
 )
 from mcp_compaction.core.digest.render import label_of
+from mcp_compaction.core.digest.update import bring_up_to_date
 from mcp_compaction.core.log.ledger import Ledger, ledger_of
 from mcp_compaction.core.log.tasks import unfinished_tasks
 from mcp_compaction.core.policy import SHARES

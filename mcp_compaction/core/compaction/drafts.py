@@ -7,19 +7,17 @@ from dataclasses import dataclass
 from mcp_compaction.core.compaction.blocks import SpanBlock
 from mcp_compaction.core.compaction.progress import Asking, Inputs
 from mcp_compaction.core.compaction.receipt.notes import notes_of_check
-from mcp_compaction.core.digest.check.draft import check_draft, strip_unsupported
+from mcp_compaction.core.digest.check.draft import Stripped, check_draft, strip_unsupported
 from mcp_compaction.core.digest.check.source import knowledge_of_author, rules_in_force
-from mcp_compaction.core.digest.check.strip import Stripped
 from mcp_compaction.core.digest.extract import extract, memory_lines, must_keep
 from mcp_compaction.core.digest.fit import DigestSections, join, mark_older
 from mcp_compaction.core.digest.parse import parse_digest
+from mcp_compaction.core.digest.render import item_to_wait
 from mcp_compaction.core.log.conversation import has_conversation
 from mcp_compaction.core.log.index import index_of
-from mcp_compaction.model import Ask, Draft, Item, Session, SummaryRequest
+from mcp_compaction.model import Ask, Draft, Session, SummaryRequest
 
-_WAIT: DigestSections = (
-    ("NEXT", (Item(text="wait: ask the user before you resume", must_stay=True),)),
-)
+_WAIT: DigestSections = (("NEXT", (item_to_wait(),)),)
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,13 +6,10 @@ from collections.abc import Callable, Iterable, Sequence
 from itertools import combinations, islice
 from typing import NamedTuple
 
-from mcp_compaction.core.digest.facts import fact_items
 from mcp_compaction.core.digest.fit import DigestSections, as_sections, key_of
-from mcp_compaction.core.digest.learned import learned_items
-from mcp_compaction.core.digest.next_steps import next_items
-from mcp_compaction.core.digest.reading import Reading, Speech, short
-from mcp_compaction.core.digest.requests import asked_items, goal_items, rejected_items
-from mcp_compaction.core.digest.state import done_items, state_items
+from mcp_compaction.core.digest.outcomes import done_items, error_items, fact_items, state_items
+from mcp_compaction.core.digest.reading import MOST_LINES, Reading, Speech, short
+from mcp_compaction.core.digest.requests import goal_items, next_items, rejected_items
 from mcp_compaction.core.log.content import is_of_others
 from mcp_compaction.core.log.conversation import conversation_of
 from mcp_compaction.core.log.decisions import decisions_among
@@ -25,10 +22,6 @@ from mcp_compaction.core.text.sentences import split_sentences, spoken_sentences
 from mcp_compaction.core.text.signs import find_sign
 from mcp_compaction.core.text.words import first_line, telling_words
 from mcp_compaction.model import AccountValue, Draft, Item, Message, SectionName, SummaryRequest
-
-_FEWEST_TELLING = 2  # words that say something, in a decision, or in both a ban and a permission
-_MOST_CALLS = 4
-_MOST_DOUBTS = 4  # the newest; what was doubted before has mostly been settled
 
 
 def ref_of_standing_plan(messages: Sequence[Message]) -> str:
@@ -94,7 +87,7 @@ def _spoken_of(items: Sequence[Item], others: Sequence[Item]) -> list[Item]:
 
 
 def _word_pairs(item: Item) -> Iterable[tuple[str, ...]]:
-    return combinations(telling_words(item.text), _FEWEST_TELLING)
+    return combinations(telling_words(item.text), 2)
 
 
 def _told_by_users(said: Sequence[Message], told_in: Callable[[str], Iterable[str]]) -> list[Item]:
@@ -185,15 +178,15 @@ def _doubts(reading: Reading) -> Iterable[Item]:
         for sentence in one.sentences
         if remarks.is_doubt(sentence)
     )
-    return islice(doubts, _MOST_DOUBTS)
+    return islice(doubts, MOST_LINES)
 
 
 def _steps_in_short(reading: Reading) -> Iterable[Item]:
     """What a span did or said, where nothing in it is worth a line of its own."""
-    calls = [f"{e.call.name} {first_line(e.action.target, 60)}".strip() for e in reading.entries]
-    said = [short(one.text, 80) for one in reading.said]
+    calls = [f"{e.call.name} {first_line(e.action.target)}".strip() for e in reading.entries]
+    said = [short(one.text) for one in reading.said]
     refs = tuple(dict.fromkeys((f"m{reading.request.first}", f"m{reading.request.last}")))
-    if shown := [*dict.fromkeys(calls)][-_MOST_CALLS:] or said[-1:]:
+    if shown := [*dict.fromkeys(calls)][-MOST_LINES:] or said[-1:]:
         yield Item(text="; ".join(shown), refs=refs)
 
 
@@ -216,10 +209,9 @@ FAMILIES: dict[str, Family] = {
     "state": Family("STATE", state_items, "the last test result and commit", is_of_now=True),
     "done": Family("DONE", done_items, "how files stand: false where it is not told"),
     "decisions": Family("DECISIONS", _decision_items, "a structured digest names them"),
-    "learned": Family("ERRORS", learned_items, "failed calls and why, until they pass"),
+    "errors": Family("ERRORS", error_items, "failed calls and why, until they pass"),
     "facts": Family("FACTS", fact_items, "what tools found and the agent used"),
     "doubts": Family("UNCERTAIN", _doubts, "doubts are kept by default", is_of_work=True),
-    "asked": Family("ASKED", asked_items, "what waits for the user", is_of_now=True),
     "next": Family("NEXT", next_items, "pairs of names", is_of_now=True, is_of_work=True),
 }
 """The families of rules that fill a digest beside what must be kept."""

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from mcp_compaction.core.digest.fit import measure_digest
+from mcp_compaction.core.limits import LONGEST_LINE
 from mcp_compaction.core.log.used_names import UsedName
 from mcp_compaction.core.tokens import CountTokens
 from mcp_compaction.model import Digest, Item
 
 _SECTION = "NAMES"
-_CHARS_IN_A_LINE = 200
 _LEAST_ROOM = 3  # tokens; hardly a name takes less
 
 
@@ -57,7 +57,7 @@ def choose_names(names: Iterable[UsedName], shown: str, room: int, count: CountT
 def _lines_of(names: Sequence[str]) -> Iterator[Item]:
     line: list[str] = []
     for name in names:
-        if line and sum(map(len, line)) + len(line) + len(name) > _CHARS_IN_A_LINE:
+        if line and sum(map(len, line)) + len(line) + len(name) > LONGEST_LINE:
             yield Item(text=" ".join(line))
             line = []
         line.append(name)

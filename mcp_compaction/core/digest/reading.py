@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
+from mcp_compaction.core.limits import SHORTEST_PREVIEW
 from mcp_compaction.core.log.content import is_talk, words_of
 from mcp_compaction.core.log.conversation import Conversation, conversation_of
 from mcp_compaction.core.log.decisions import is_acceptance
@@ -20,9 +21,9 @@ from mcp_compaction.core.text.signs import find_sign
 from mcp_compaction.core.text.words import shorten, telling_words
 from mcp_compaction.model import Item, Message, SummaryRequest
 
-_MOST_CHARS = 240
-_FEWEST_TELLING = 2  # words that say something, in what counts as a request
-_FEWEST_ALONE = 4  # such words, in a sentence that asks beside a yes
+MOST_LINES = 8
+"""Lines of one kind in a digest: more crowd out the others, and recall has them."""
+_REF = pattern_of(r"\bm\d{1,9}\b")
 
 
 class Speech(NamedTuple):
@@ -40,19 +41,23 @@ class Speech(NamedTuple):
     @property
     def says_something(self) -> bool:
         """Whether a user says more here than yes or thanks."""
-        if not self.message.is_request:
-            return False
         if is_acceptance(self.text):
-            longer = (s for s in self.sentences if len(telling_words(s.text)) >= _FEWEST_ALONE)
+            longer = (s for s in self.sentences if len(telling_words(s.text)) > 3)
             return any(is_asking(sentence, firmly=True) for sentence in longer)
-        return len(telling_words(self.text)) >= _FEWEST_TELLING
+        return len(telling_words(self.text)) > 1
 
 
 @dataclass(frozen=True)
 class Reading:
-    """A span and what stays in the window after it, which tells how things ended."""
+    """A span and what stays in the window around it, which tells how things ended."""
 
     request: SummaryRequest
+
+    @cached_property
+    def window(self) -> Conversation:
+        """The conversation of the span, before it and after it, as far as the window holds it."""
+        request = self.request
+        return conversation_of((*request.earlier, *request.messages, *request.later))
 
     @cached_property
     def messages(self) -> tuple[Message, ...]:
@@ -60,35 +65,20 @@ class Reading:
         return tuple(m for m in self.window if self.is_in_span(m.ref))
 
     @cached_property
-    def later(self) -> tuple[Message, ...]:
-        """The conversation that stays in the window after the span."""
-        return tuple(m for m in self.window if m.seq > self.request.last)
-
-    @cached_property
     def said(self) -> tuple[Speech, ...]:
         """What was said in the span."""
         return _speeches(self.messages)
-
-    @cached_property
-    def said_later(self) -> tuple[Speech, ...]:
-        """What was said after the span."""
-        return _speeches(self.later)
-
-    @cached_property
-    def said_earlier(self) -> tuple[Speech, ...]:
-        """What users said before the span and is still in the window."""
-        return _speeches([m for m in self.window if m.seq < self.request.first and m.is_request])
 
     @cached_property
     def requests(self) -> tuple[Speech, ...]:
         """The messages of the window in which a user asks for something, led to a call or was not
         answered; all in which one says something, where none is seen to ask, as in a language that
         has no lexicon."""
-        said = (*self.said_earlier, *self.said, *self.said_later)
+        said = _speeches(m for m in self.window if m.is_request)
         telling = [one for one in said if one.says_something]
         asking = {one.message.seq for one in telling if any(map(is_asking, one.sentences))}
         unanswered = {o.message.seq for o in telling} - self.answered_in_words
-        if not asking and not any(seq < self.end for seq in unanswered):
+        if not asking and not any(seq < self.window[-1].seq for seq in unanswered):
             return tuple(telling)
         return tuple(one for one in telling if one.message.seq in asking | unanswered)
 
@@ -97,7 +87,7 @@ class Reading:
         """The numbers of the users' messages that an assistant answered without any call."""
         found: set[int] = set()
         asked = 0
-        for message in (*self.messages, *self.later):
+        for message in self.window:
             if message.is_request:
                 asked = message.seq
             elif message.calls:
@@ -106,12 +96,6 @@ class Reading:
             elif message.role == "assistant" and asked:
                 found.add(asked)
         return frozenset(found)
-
-    @cached_property
-    def window(self) -> Conversation:
-        """The conversation of the span, before it and after it, as far as the window holds it."""
-        request = self.request
-        return conversation_of((*request.earlier, *request.messages, *request.later))
 
     @cached_property
     def ledger(self) -> Ledger:
@@ -123,30 +107,18 @@ class Reading:
         """The calls of the span."""
         return tuple(e for e in self.ledger.entries if self.is_in_span(e.ref))
 
-    def where(self, entry: CallEntry) -> str:
-        """The folder of a command as a line tells it, where not all ran in one."""
-        return f" in {entry.folder}" if entry.folder and len(self._folders) > 1 else ""
-
-    @cached_property
-    def _folders(self) -> frozenset[str]:
-        return frozenset(e.folder for e in self.ledger.entries if e.folder.startswith("/"))
-
     @cached_property
     def is_talk(self) -> bool:
         """Whether people only talk here."""
         return is_talk(self.messages)
-
-    @property
-    def end(self) -> int:
-        """The number of the newest message of the window."""
-        return self.window[-1].seq if self.window else self.request.last
 
     def supports(self, item: Item) -> bool:
         """Whether the exact words of a line stand in the messages that it names, paths by their
         last part at least; a line that names none is taken as it is. No message holds its own
         ref."""
         words = exact_words(_REF.sub("", item.text))
-        named = [self._by_ref[ref] for ref in refs_of(item) if ref in self._by_ref]
+        refs = (*item.refs, *_REF.findall(item.text))
+        named = [self._by_ref[ref] for ref in refs if ref in self._by_ref]
         if not named or not words:
             return True
         text = "\n".join(words_of(part) for message in named for part in message.parts)
@@ -168,7 +140,7 @@ def is_asking(sentence: Sentence, firmly: bool = False) -> bool:
     return is_shown or sentence.text.endswith(remarks.QUESTION_MARKS)
 
 
-def _speeches(messages: Sequence[Message]) -> tuple[Speech, ...]:
+def _speeches(messages: Iterable[Message]) -> tuple[Speech, ...]:
     return tuple(
         Speech(message, text, spoken_sentences(text))
         for message in messages
@@ -176,14 +148,6 @@ def _speeches(messages: Sequence[Message]) -> tuple[Speech, ...]:
     )
 
 
-_REF = pattern_of(r"\bm\d{1,9}\b")
-
-
-def refs_of(item: Item) -> tuple[str, ...]:
-    """The messages that a line names, behind it or in it."""
-    return tuple(dict.fromkeys((*item.refs, *_REF.findall(item.text))))
-
-
-def short(text: str, most: int = _MOST_CHARS) -> str:
+def short(text: str, most: int = SHORTEST_PREVIEW) -> str:
     """A text as a line of a digest."""
     return shorten(text, most)

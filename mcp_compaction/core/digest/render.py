@@ -24,6 +24,7 @@ _REQUEST_LABELS = {
     "before": "before: ",
     "done": "done: ",
 }
+_LABELS = {"untouched": "named in the request, not touched since"}  # older stores have the words
 
 
 def label_of(digest: Digest) -> str:
@@ -54,6 +55,11 @@ def render_digest(digest: Digest, thin: bool = False) -> str:
         joined = _join_tasks(items) if name == "OPEN" else items
         lines += [name, *map(render_item, joined)] if items else []
     return "\n".join(lines) if len(lines) > 1 or digest.author == "archive" else ""
+
+
+def item_to_wait() -> Item:
+    """The line by which an agent waits for the user before it goes on."""
+    return Item(text="wait: ask the user before you resume", must_stay=True)
 
 
 def must_stay(section: SectionName, item: Item) -> bool:
@@ -104,7 +110,8 @@ def is_planned(task: Item) -> bool:
 
 def _say_file(text: str, value: AccountValue) -> str:
     if value.status == "unknown":
-        return f"unknown since {value.more}: {text}"
+        by = f" ({value.more})" if value.since and value.more else value.more
+        return f"unknown since {''.join(value.since)}{by}: {text}"
     return f"{text} {value.status}{f' {value.more}' if value.more else ''}"
 
 
@@ -148,7 +155,7 @@ def _say_refusal(text: str, value: AccountValue) -> str:
 
 
 def _say_label(text: str, value: AccountValue) -> str:
-    return f"{value.status}: {text}"
+    return f"{_LABELS.get(value.status, value.status)}: {text}"
 
 
 def _say_times(value: AccountValue) -> str:

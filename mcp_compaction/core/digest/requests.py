@@ -1,25 +1,25 @@
-"""Reads what a user wants of an agent: the goal, what was refused, what waits for an answer."""
+"""Reads what a user wants of an agent: the goal, and what was refused."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from mcp_compaction.core.digest.reading import Reading, Speech, is_asking, short
+from mcp_compaction.core.digest.outcomes import failure_item
+from mcp_compaction.core.digest.reading import MOST_LINES, Reading, Speech, is_asking, short
+from mcp_compaction.core.limits import LONGEST_LINE
 from mcp_compaction.core.log.commands import command_line_of
+from mcp_compaction.core.log.content import words_of
+from mcp_compaction.core.log.identifiers import find_identifiers
 from mcp_compaction.core.log.ledger import CallEntry
+from mcp_compaction.core.log.used_names import is_of_library
 from mcp_compaction.core.text import remarks
+from mcp_compaction.core.text.patterns import FENCED
 from mcp_compaction.core.text.rules import find_rules
 from mcp_compaction.core.text.sentences import Sentence, is_speech, split_sentences
 from mcp_compaction.core.text.signs import find_sign
 from mcp_compaction.core.text.words import fold, telling_words
-from mcp_compaction.model import AccountValue, Item
+from mcp_compaction.model import AccountValue, Item, Message
 
-_FEWEST_TELLING = 2  # words that say something, in what counts as a request
-_MOST_REQUESTS = 12
-_MOST_CHARS = 320  # of the request in force
-_MOST_BEFORE, _CHARS_BEFORE = 6, 140
-_MOST_REJECTED = 8
-_MOST_ASKED = 4
 _REFUSED = ("refused", "interrupted")
 
 
@@ -32,15 +32,14 @@ def goal_items(reading: Reading) -> Iterator[Item]:
     later = any(one.message.seq > last for one in reading.requests)
     open_ones = (one for one in reading.requests if not _is_settled(one, reading))
     in_span = (one for one in open_ones if reading.request.first <= one.message.seq <= last)
-    for place, one in enumerate(_newest_first(in_span)[: _MOST_BEFORE + 1]):
+    for place, one in enumerate(_newest_first(in_span)[:MOST_LINES]):
         if place or later:
             yield _request_item(one, "before")
         elif one.message.via == "host":
-            text, refs = short(one.text, _MOST_CHARS), (one.message.ref,)
-            value = AccountValue(kind="request", status="newest")
-            yield Item(text=text, refs=refs, provenance="verbatim", value=value)
+            newest = _request_item(one, "newest")
+            yield newest.model_copy(update={"provenance": "verbatim"})
         else:
-            yield _request_item(one, "told", _MOST_CHARS)
+            yield _request_item(one, "told")
 
 
 def _newest_first(asked: Iterable[Speech]) -> list[Speech]:
@@ -52,28 +51,23 @@ def _newest_first(asked: Iterable[Speech]) -> list[Speech]:
 def _is_work(reading: Reading) -> bool:
     """Whether requests lead to work; in plain talk excerpts say more than what was asked."""
     requests = sum(message.is_request for message in reading.messages)
-    return requests <= _MOST_REQUESTS or any(message.calls for message in reading.messages)
+    return requests <= MOST_LINES or any(message.calls for message in reading.messages)
 
 
 def _is_settled(one: Speech, reading: Reading) -> bool:
     """Whether a question was answered, and in words: the answer says more than what was asked."""
     is_answered = one.message.seq in reading.answered_in_words
-    return is_answered and main_sentence(one).endswith(remarks.QUESTION_MARKS)
+    return is_answered and _main_sentence(one).endswith(remarks.QUESTION_MARKS)
 
 
-def _request_item(one: Speech, status: str, most: int = _CHARS_BEFORE) -> Item:
-    words = one.text if status == "told" else main_sentence(one)
+def _request_item(one: Speech, status: str) -> Item:
+    is_before = status == "before"
+    words = short(_main_sentence(one)) if is_before else short(one.text, LONGEST_LINE)
     value = AccountValue(kind="request", status=status)
-    return Item(text=short(words, most), refs=(one.message.ref,), value=value)
+    return Item(text=words, refs=(one.message.ref,), value=value)
 
 
-def request_in_force(reading: Reading) -> Speech | None:
-    """The newest request of the window that is more than a rule."""
-    found = next(iter(_newest_first(reading.requests)), None)
-    return None if found is None or found.is_only_a_rule else found
-
-
-def main_sentence(one: Speech) -> str:
+def _main_sentence(one: Speech) -> str:
     """The first sentence of a request that asks for something, or else that says something; a rule
     has a line of its own."""
     rules = find_rules(one.text)
@@ -84,14 +78,14 @@ def main_sentence(one: Speech) -> str:
 
 
 def _tells(said: str) -> bool:
-    return len(telling_words(said)) >= _FEWEST_TELLING and not remarks.is_pleasantry(said)
+    return len(telling_words(said)) > 1 and not remarks.is_pleasantry(said)
 
 
 def rejected_items(reading: Reading) -> list[Item]:
     """What the user refused or took back, the newest first: calls, and what was said of them."""
     found = [*_refused_calls(reading), *_rejections(reading)]
     found.sort(key=lambda item: int(item.refs[0][1:]), reverse=True)
-    return found[:_MOST_REJECTED]
+    return found[:MOST_LINES]
 
 
 def _refused_calls(reading: Reading) -> Iterator[Item]:
@@ -103,11 +97,11 @@ def _refused_calls(reading: Reading) -> Iterator[Item]:
         line = _line_of(entry)
         if entry.ending in _REFUSED and int(entry.ref[1:]) > done.get(line, 0):
             times.setdefault(line, []).append(entry)
-    users = {m.seq: m.text for m in (*reading.messages, *reading.later) if m.is_request}
+    users = {m.seq: m.text for m in reading.window if m.is_request}
     for line, entries in times.items():
         last = entries[-1]
         after = int(last.result_ref[1:]) + 1
-        words = short(users.get(after, ""), 160)
+        words = short(users.get(after, ""))
         refs = dict.fromkeys((last.ref, last.result_ref, *((f"m{after}",) if words else ())))
         value = AccountValue(kind="refusal", status=last.ending, more=words, times=len(entries))
         yield Item(text=line, refs=tuple(refs), value=value)
@@ -132,13 +126,25 @@ def _is_rejection(sentence: Sentence) -> bool:
     return find_sign("reversal", sentence) is not None and len(telling_words(sentence.text)) > 1
 
 
-def asked_items(reading: Reading) -> Iterable[Item]:
-    """The questions of an assistant that nobody has answered: nothing was said after them."""
-    if reading.said_later or not reading.said or any(m.calls for m in reading.later):
-        return ()
-    last = reading.said[-1]
-    is_last = last.message is reading.messages[-1] and not last.message.calls
-    if last.message.role != "assistant" or not is_last:
-        return ()
-    asked = [s for s in last.sentences if s.text.endswith(remarks.QUESTION_MARKS)]
-    return [Item(text=short(s.text), refs=(last.message.ref,)) for s in asked[-_MOST_ASKED:]]
+def next_items(reading: Reading) -> Iterator[Item]:
+    """What is left of the newest request of the window that closing words have not ended: the
+    files that it names and no call touched since, and what failed last."""
+    asked = next(iter(_newest_first(reading.requests)), None)
+    after = [m for m in reading.window if asked is not None and m.seq > asked.message.seq]
+    is_over = any(m.role == "assistant" and m.text and not m.calls for m in after)
+    if asked is None or is_over or not any(m.calls for m in after):
+        return
+    if left := [*_untouched_files(asked, after)]:
+        value = AccountValue(kind="label", status="untouched")
+        yield Item(text=", ".join(left[:MOST_LINES]), refs=(asked.message.ref,), value=value)
+    refs = {message.ref for message in after}
+    yield from (failure_item(f) for f in reading.ledger.failures[:1] if f.entry.ref in refs)
+
+
+def _untouched_files(asked: Speech, after: Iterable[Message]) -> Iterator[str]:
+    found = find_identifiers(FENCED.sub("", asked.text))
+    files = dict.fromkeys(f.text.removeprefix("@") for f in found if f.kind == "file")
+    touched = "\n".join(words_of(part) for message in after for part in message.parts)
+    for name in files:
+        if not is_of_library(name) and name.rpartition("/")[2] not in touched:
+            yield name

@@ -7,7 +7,7 @@ from fnmatch import fnmatchcase
 from typing import Literal, NamedTuple
 
 from mcp_compaction.core.limits import LONGEST_ANSWER
-from mcp_compaction.core.log.commands import is_search, main_command_of
+from mcp_compaction.core.log.commands import is_search
 from mcp_compaction.core.log.effects import Effect, effects_of
 from mcp_compaction.core.log.endings import CallEnding, ending_of_call, has_not_begun
 from mcp_compaction.core.log.recent import read_recent_once
@@ -68,12 +68,6 @@ class CallEntry(NamedTuple):
     ending: CallEnding
     ref: str  # of the message that made the call
     result_ref: str  # of the message that answered it, or else of the same
-
-    @property
-    def folder(self) -> str:
-        """The folder that a command went to for its work."""
-        main = main_command_of(self.action.target) if self.action.kind == "run" else None
-        return main.folder if main is not None else ""
 
     @property
     def form(self) -> str:

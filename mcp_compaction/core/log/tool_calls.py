@@ -12,7 +12,6 @@ from mcp_compaction.core.log.content import compact_json
 from mcp_compaction.core.text.patterns import pattern_of
 from mcp_compaction.lexicon.tools import TaskState, ToolKind, known_task_states, known_tools
 from mcp_compaction.model import JsonObject, JsonValue, Message, ToolCall, ToolResult, Value
-from mcp_compaction.shell import commands_of
 
 ActionKind = ToolKind | Literal["other"]
 
@@ -140,18 +139,6 @@ def task_change_of(call: ToolCall) -> TaskChange:
         state = "done"
     number = next((arguments[key] for key in _ID_KEYS if key in arguments), "")
     return TaskChange(id=str(number), text=_text_of_task(arguments), state=state)
-
-
-def is_background(call: ToolCall) -> bool:
-    """Whether a call starts something and does not wait for it."""
-    if any(call.arguments.get(key) is True for key in _BACKGROUND_KEYS):
-        return True
-    action = action_of(call)
-    commands = commands_of(action.target) if action.kind == "run" and "&" in action.target else ()
-    return any(command.is_left for command in commands or ())
-
-
-_BACKGROUND_KEYS = ("run_in_background", "background", "is_background", "detach", "async")
 
 
 def _read_task(entry: JsonValue) -> Task | None:

@@ -41,8 +41,3 @@ def without_surrogates(text: str) -> str:
 def _byte_of(found: re.Match[str]) -> str:
     byte = int(found[1], 16)
     return chr(byte) if byte < 0x80 else chr(0xDC00 + byte)
-
-
-def is_inside(folder: str, outer: str) -> bool:
-    """Whether a folder is another one, or in it."""
-    return folder == outer or folder.startswith(f"{outer.rstrip('/')}/")

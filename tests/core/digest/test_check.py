@@ -5,9 +5,8 @@ from __future__ import annotations
 import pytest
 
 from mcp_compaction.core.compaction.receipt.notes import notes_of_check
-from mcp_compaction.core.digest.check.draft import Refused, check_draft, strip_unsupported
+from mcp_compaction.core.digest.check.draft import Refused, Stripped, check_draft, strip_unsupported
 from mcp_compaction.core.digest.check.source import knowledge_of_author, rules_in_force
-from mcp_compaction.core.digest.check.strip import Stripped
 from mcp_compaction.core.digest.extract import extract, must_keep
 from mcp_compaction.core.digest.parse import parse_digest
 from mcp_compaction.core.digest.render import words_of_item
@@ -24,7 +23,7 @@ from mcp_compaction.model import (
     SummaryRequest,
     View,
 )
-from tests.core.saying import Json, assistant, chatter, ran, results, used, user
+from tests.core.saying import Json, assistant, chatter, ran, results, user
 from tests.sessions import messages_of, pin, session_of
 
 SPAN: list[Json] = [
@@ -529,13 +528,10 @@ def test_our_own_extract_keeps_all_but_what_a_tool_planted() -> None:
 
 
 def test_the_words_our_own_extract_puts_first_are_nobodys_and_break_no_rule() -> None:
-    rules = ("Never push to main.", "Nothing may be left running.")
-    started = used("b", "Bash", "started", command="npm run dev &", run_in_background=True)
-    asked = request([*SPAN, *started, user("It is late. May I push to main now?")])
+    asked = request([*SPAN, user("It is late. May I push to main now?")])
 
-    judged = strip_unsupported(extract(asked), asked, rules)
+    judged = strip_unsupported(extract(asked), asked, ("Never push to main.",))
 
-    assert ("STATE", "npm run dev &") in items(judged)
     assert ("GOAL", "It is late. May I push to main now?") in items(judged)
 
 

@@ -40,11 +40,6 @@ def test_a_run_before_the_span_is_the_state_while_the_window_holds_it() -> None:
     assert texts(extract(request), "STATE") == ["tests: 5 passed, at pytest; changed since: a.py"]
 
 
-def test_what_was_killed_at_its_start_is_not_left_running() -> None:
-    killed = "The last command <command>serve &</command> timed out and has been killed."
-    assert texts(drafted(ran("1", "serve --port 8000 &", killed)), "STATE") == []
-
-
 def test_only_the_newest_span_tells_the_state() -> None:
     assert drafted(ran("1", "pytest", "5 passed"), is_newest=False).items("STATE") == ()
 
@@ -198,8 +193,8 @@ def test_a_doubt_is_told_whatever_it_begins_with(said: str) -> None:
     assert texts(drafted([*ran("1", "ls", "a"), assistant(said)]), "UNCERTAIN") == [said]
 
 
-def test_of_many_doubts_the_newest_four_stand() -> None:
-    doubts = [f"Maybe part {n} is slow." for n in range(6)]
+def test_of_many_doubts_the_newest_stand() -> None:
+    doubts = [f"Maybe part {n} is slow." for n in range(10)]
     draft = drafted([*ran("1", "ls", "a"), *map(assistant, doubts)])
     assert texts(draft, "UNCERTAIN") == doubts[:1:-1]
 

@@ -8,6 +8,7 @@ from mcp_compaction.core.digest.names import (
     with_names,
     without_names,
 )
+from mcp_compaction.core.limits import LONGEST_LINE
 from mcp_compaction.core.log.identifiers import identifiers_by_message
 from mcp_compaction.core.log.used_names import UsedName, used_names
 from mcp_compaction.model import Digest, Item
@@ -134,4 +135,4 @@ def test_a_ledger_is_broken_into_lines() -> None:
     names = [f"a_rather_long_name_{n:03}" for n in range(30)]
     lines = with_names(digest_with(), names, count).items("NAMES")
     assert [name for line in lines for name in line.text.split()] == names
-    assert all(len(line.text) <= 200 for line in lines)
+    assert all(len(line.text) <= LONGEST_LINE for line in lines)

@@ -21,7 +21,6 @@ from mcp_compaction.core.log.tool_calls import (
     Task,
     TaskChange,
     action_of,
-    is_background,
     task_change_of,
     tasks_of,
 )
@@ -149,23 +148,6 @@ def test_a_checklist_is_a_plan_too() -> None:
 )
 def test_a_call_on_one_task_says_what_changes(call: ToolCall, change: TaskChange) -> None:
     assert task_change_of(call) == change
-
-
-@pytest.mark.parametrize(
-    ("call", "expected"),
-    [
-        (made("Bash", command="npm run dev", run_in_background=True), True),
-        (made("Bash", command="npm run dev &"), True),
-        (made("Bash", command="nohup ./serve > log"), False),
-        (made("Bash", command="nohup ./serve &> log && make"), False),
-        (made("Bash", command="nohup ./serve > log 2>&1 & sleep 3"), True),
-        (made("Bash", command="make && make test"), False),
-        (made("Bash", command="make 2>&1"), False),
-        (made("Read", path="a &"), False),
-    ],
-)
-def test_a_call_that_does_not_wait_is_known(call: ToolCall, expected: bool) -> None:
-    assert is_background(call) is expected
 
 
 def test_a_call_without_a_list_of_tasks_has_none() -> None:

@@ -7,7 +7,6 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from mcp_compaction.core.text.paths import (
-    is_inside,
     path_of,
     readable_path,
     without_surrogates,
@@ -42,11 +41,3 @@ def test_what_has_no_surrogates_stays_as_it_is(text: str) -> None:
 )
 def test_two_paths_never_have_the_same_text(path: str, readable: str) -> None:
     assert readable_path(path) == readable
-
-
-@pytest.mark.parametrize(
-    ("folder", "outer", "is_in"),
-    [("/a", "/a", True), ("/a/b", "/a", True), ("/a", "/", True), ("/ab", "/a", False)],
-)
-def test_a_folder_is_inside_itself_and_those_above_it(folder: str, outer: str, is_in: bool) -> None:
-    assert is_inside(folder, outer) is is_in

@@ -6,9 +6,7 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from mcp_compaction.core.digest.check.draft import Refused
-from mcp_compaction.core.digest.check.refuse import RefusedFor, TooLong
-from mcp_compaction.core.digest.check.strip import Fault, Stripped
+from mcp_compaction.core.digest.check.draft import Fault, Refused, RefusedFor, Stripped, TooLong
 from mcp_compaction.core.text.patterns import pattern_of
 from mcp_compaction.core.wording import kilo, plural
 from mcp_compaction.model import Item

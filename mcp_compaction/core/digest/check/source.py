@@ -36,8 +36,6 @@ class AuthorKnowledge(NamedTuple):
 
 
 NO_KNOWLEDGE = AuthorKnowledge()
-_HALF = 0.5  # of the words of a line
-_FEWEST_SHARED = 2  # words that a line and a rule have in common
 
 
 def rules_in_force(session: Session) -> tuple[str, ...]:
@@ -104,11 +102,12 @@ class Source:
         return _join_folded([*said, *self.in_force])
 
     def rule_spoken_of(self, text: str) -> str:
-        """The rule, with its ref, of which a line has half the words; blank where there is none.
-        Whether the line keeps to it or goes against it is for its readers to see."""
+        """The rule, with its ref, of which a line has half the words and more than one; blank
+        where there is none. Whether it keeps to the rule is for readers to see."""
         said = _stems_of(text)
         for rule, quoted in self._rules:
-            if len(rule & said) >= max(_FEWEST_SHARED, _HALF * len(rule)):
+            shared = len(rule & said)
+            if shared > 1 and 2 * shared >= len(rule):
                 return quoted
         return ""
 
@@ -123,7 +122,7 @@ class Source:
     def holds_decision(self, item: Item) -> bool:
         """Whether somebody said half the words of a decision in one sentence that asks nothing."""
         wanted = _stems_of(item.text)
-        return any(len(wanted & said) >= _HALF * len(wanted) for said in self._stated)
+        return any(2 * len(wanted & said) >= len(wanted) for said in self._stated)
 
     @cached_property
     def evidence(self) -> Evidence:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from mcp_compaction.core.digest.aging import bring_up_to_date
 from mcp_compaction.core.digest.fit import DigestSections
 from mcp_compaction.core.digest.render import render_digest, words_of_item
+from mcp_compaction.core.digest.update import bring_up_to_date
 from mcp_compaction.core.log.ledger import Ledger, ledger_of
 from mcp_compaction.core.policy import Policy
 from mcp_compaction.core.tokens import estimate

@@ -1,22 +1,16 @@
-"""A digest tells what is wanted and what comes next, as the user's words and the calls show it."""
+"""A digest tells what is wanted and what was refused, in the user's words."""
 
 from __future__ import annotations
 
-import re
-
 import pytest
 
-from mcp_compaction.model import Item
 from tests.core.digest.drafting import REFUSED, drafted, texts
-from tests.core.saying import assistant, planned, ran, read, used, user
-
-# The goal, what was rejected, what was asked
+from tests.core.saying import assistant, ran, read, used, user
 
 
 def test_a_request_that_stays_in_the_window_is_told_there_alone() -> None:
     draft = drafted([user("Fix the login tests.")], [user("Now mend the logout page.")])
     assert texts(draft, "GOAL") == ["before: Fix the login tests."]
-    assert draft.items("NEXT") == ()
 
 
 def test_a_request_before_is_told_by_a_sentence_that_is_no_rule() -> None:
@@ -131,65 +125,10 @@ def test_a_refused_call_that_was_done_later_is_no_longer_rejected() -> None:
     assert texts(draft, "DONE") == ["src/new.py written"]
 
 
-def test_questions_are_asked_until_somebody_answers() -> None:
-    asked = assistant("The page is up. Should I delete the old table?")
-    span = [user("go on with the page"), *ran("1", "make", "ok"), asked]
-    assert texts(drafted(span), "ASKED") == ["Should I delete the old table?"]
-    assert texts(drafted([*span, user("Yes.")]), "ASKED") == []
-    assert texts(drafted(span, [user("Yes.")]), "ASKED") == []
-
-
 def test_a_pasted_shell_is_no_request() -> None:
     paste = "kim@host-3 /srv % ls -la\ntotal 0\ndrwx------ 2 kim staff 64 Nov 14 2020 ."
     draft = drafted([user("Find out who owns the folder."), user(paste), assistant("It is Kim.")])
     assert texts(draft, "GOAL") == ["Find out who owns the folder."]
-
-
-# What comes next
-
-
-def test_after_closing_words_the_user_speaks_next_unless_a_task_is_open() -> None:
-    span = [user("Mend the login page."), *ran("1", "make", "ok")]
-    over = ["the turn is over: the user speaks next"]
-    assert texts(drafted([*span, assistant("It is mended.")]), "NEXT") == over
-    assert texts(drafted(span, [assistant("It is mended.")]), "NEXT") == over
-    assert "the turn is over" not in str(drafted(span).items("NEXT"))
-    left = (("OPEN", (Item(text="rotate the key", refs=("m1",)),)),)
-    assert texts(drafted([*span, assistant("It is mended.")], must_keep=left), "NEXT") == []
-
-
-def test_words_that_wait_for_the_user_end_the_turn() -> None:
-    for said in ("Let me know what you think.", "I'll delete the table once you have read it."):
-        draft = drafted([user("Mend it."), *ran("1", "make", "ok"), assistant(f"Mended. {said}")])
-        assert texts(draft, "NEXT") == ["the turn is over: the user speaks next"]
-
-
-def test_the_task_in_work_is_next_rather_than_the_first_one_that_is_open() -> None:
-    plan = planned("1", ("write a test", "pending"), ("mend the form", "in_progress"))
-    span = [user("Mend the login page."), *plan, *ran("2", "make", "ok")]
-    assert texts(drafted(span), "NEXT") == ["finish: mend the form"]
-
-
-def test_a_request_is_read_as_often_for_many_names_as_for_one(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    looks: list[str] = []
-    search = re.search
-
-    def note(pattern: str, text: str, flags: int = 0) -> re.Match[str] | None:
-        looks.append(pattern)
-        return search(pattern, text, flags)
-
-    monkeypatch.setattr(re, "search", note)
-    asked = user("Look at " + ", ".join(f"src/row_{n}.py:{n}" for n in range(300)))
-    assert "row_0.py" in texts(drafted([asked, *ran("1", "ls", "a")]), "NEXT")[0]
-    assert not [pattern for pattern in looks if "row_" in pattern]
-
-
-def test_a_path_of_a_library_in_a_request_is_nothing_to_do() -> None:
-    trace = 'File "/usr/lib/python3/site-packages/httpx/_client.py", line 7, in send'
-    span = [user(f"Find out why this fails.\n{trace}"), *ran("1", "ls", "a")]
-    assert texts(drafted(span), "NEXT") == []
 
 
 @pytest.mark.parametrize(
@@ -216,24 +155,34 @@ def test_the_goal_is_the_newest_request_in_the_users_words() -> None:
     assert texts(draft, "GOAL")[1] == "before: Mend the login page."
 
 
-def test_what_a_request_names_and_nobody_touched_is_next_until_closing_words() -> None:
-    asked = [user("Mend the login page in src/a.py and src/b.py."), *read("1", "src/a.py", "x")]
-    assert texts(drafted(asked), "NEXT") == [
-        "named in the request, not touched so far: src/b.py",
-    ]
-    ended = [*asked, assistant("It is mended.")]
-    assert texts(drafted(ended), "NEXT") == ["the turn is over: the user speaks next"]
-
-
-def test_a_request_is_not_left_to_finish_once_the_plan_for_it_is_closed() -> None:
-    asked = user("Mend the login page.")
-    half = planned("1", ("Read it", "completed"), ("Mend it", "in_progress"))
-    assert texts(drafted([asked, *half]), "NEXT") == ["finish: Mend it"]
-    whole = planned("2", ("Read it", "completed"), ("Mend it", "completed"))
-    assert texts(drafted([asked, *half, *whole]), "NEXT") == []
-
-
 def test_a_question_that_was_answered_in_words_is_no_goal() -> None:
     asked = user("When does Maria Lopez come in?")
     assert texts(drafted([asked, assistant("On 12 March.")]), "GOAL") == []
     assert texts(drafted([asked]), "GOAL") == ["When does Maria Lopez come in?"]
+
+
+# What comes next
+
+
+def test_what_a_request_names_and_nobody_touched_is_next_until_closing_words() -> None:
+    asked = [user("Mend the login page in src/a.py and src/b.py."), *read("1", "src/a.py", "x")]
+    assert texts(drafted(asked), "NEXT") == [
+        "named in the request, not touched since: src/b.py",
+    ]
+    assert texts(drafted([*asked, assistant("It is mended.")]), "NEXT") == []
+
+
+def test_what_failed_last_since_the_request_is_next() -> None:
+    failing = ran("1", "make", "error: no wheel\nexit code 1")
+    told = ["failed, not rerun: make: error: no wheel"]
+    assert texts(drafted([user("Mend the login page."), *failing]), "NEXT") == told
+    again = [*failing, *ran("2", "make", "ok")]
+    assert texts(drafted([user("Mend the login page."), *again]), "NEXT") == []
+    before = [*failing, user("Now mend the logout page."), *ran("2", "ls", "a")]
+    assert texts(drafted(before), "NEXT") == []
+
+
+def test_a_path_of_a_library_in_a_request_is_nothing_to_do() -> None:
+    trace = 'File "/usr/lib/python3/site-packages/httpx/_client.py", line 7, in send'
+    span = [user(f"Find out why this fails.\n{trace}"), *ran("1", "ls", "a")]
+    assert texts(drafted(span), "NEXT") == []

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from mcp_compaction.model import Item
 from tests.core.digest.drafting import drafted, texts
 from tests.core.saying import Json, call, failed, ran, used
 
@@ -61,19 +60,3 @@ def test_a_failed_edit_is_settled_by_any_later_change_of_the_file() -> None:
     assert texts(drafted(moved), "ERRORS") == []
     seen = [*edit, *used("2", "Read", "a", file_path="src/a.py")]
     assert len(texts(drafted(seen), "ERRORS")) == 1
-
-
-def test_what_was_left_running_is_told_by_the_call_and_by_what_it_said() -> None:
-    served = used("1", "Bash", "Running with ID: bash_7", command="npm run dev &")
-    draft = drafted(served)
-    assert texts(draft, "STATE") == ["started in the background: npm run dev &"]
-    assert isinstance(draft.items("STATE")[0], Item)
-    assert draft.items("STATE")[0].refs == ("m1", "m2")
-
-
-def test_a_job_that_a_later_call_names_is_told_by_that_call() -> None:
-    served = used("1", "Bash", "Running with ID: bash_7", command="npm run dev &")
-    other = used("2", "KillShell", "ok", shell_id="bash_8")
-    assert len(texts(drafted([*served, *other]), "STATE")) == 1
-    ended = used("2", "KillShell", "ok", shell_id="bash_7")
-    assert texts(drafted([*served, *ended]), "STATE") == []

@@ -1,0 +1,103 @@
+"""Brings the digests of earlier spans up to date by what later calls did."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+from mcp_compaction.core.digest.outcomes import changed_after, key_of_search, with_change
+from mcp_compaction.core.log.commands import program_of
+from mcp_compaction.core.log.ledger import CallEntry, FileState, Ledger
+from mcp_compaction.model import AccountValue, Digest, IndexItem, Item, SectionName
+
+# What holds at the end of a span only; what a user told holds until something is done, and what
+# tests said until they run again.
+_PASSING: tuple[SectionName, ...] = ("STATE", "NEXT", "ASKED")
+_PLAIN = AccountValue(kind="label")  # of a line that has no value
+
+
+def bring_up_to_date(digest: Digest, ledger: Ledger, is_followed: bool) -> Digest:
+    """The digest without what later calls made untrue; where newer messages are digested after it,
+    also without what only held at its end."""
+    if not digest.messages:  # the agent's own words, which stand for no messages
+        return digest
+    later = _Later(digest, ledger, is_followed)
+    sections = (
+        (name, tuple(told for item in items if (told := later.told_now(name, item)) is not None))
+        for name, items in digest.sections
+    )
+    return digest.model_copy(
+        update={
+            "sections": tuple((name, items) for name, items in sections if items),
+            "index": tuple(_with_state(item, later.files) for item in digest.index),
+        }
+    )
+
+
+@dataclass(frozen=True)
+class _Later:
+    """What calls did after a digest, and whether a newer digest follows it."""
+
+    digest: Digest
+    ledger: Ledger
+    is_followed: bool
+
+    @cached_property
+    def _entries(self) -> list[CallEntry]:
+        return [e for e in self.ledger.entries if int(e.ref[1:]) > self.digest.last]
+
+    @cached_property
+    def _done(self) -> set[str]:
+        done = [entry for entry in self._entries if entry.ending == "done"]
+        return {entry.form for entry in done} | {key_of_search(entry) for entry in done}
+
+    @cached_property
+    def _run(self) -> set[str]:
+        runs = (e for e in self._entries if e.action.kind == "run" and e.ending != "refused")
+        return {program_of(entry.action.target) for entry in runs}
+
+    @cached_property
+    def files(self) -> Mapping[str, FileState]:
+        """The files that were changed since, as they stand."""
+        return {
+            path: state
+            for path, state in self.ledger.files.items()
+            if int(state.ref[1:]) > self.digest.last and state.word != "read"
+        }
+
+    def told_now(self, section: SectionName, item: Item) -> Item | None:
+        """An item as it stands now; None where it no longer holds."""
+        value = item.value or _PLAIN
+        holds = True
+        if value.kind == "tests" and self.is_followed:
+            item = with_change(item, changed_after(self.ledger, self.digest.last))
+            holds = value.key not in self._run
+        elif value.kind == "tests":
+            pass
+        elif self.is_followed and section in _PASSING:
+            holds = item.must_stay and not self._entries
+        elif value.kind == "failure":
+            holds = value.key not in self._done
+        elif value.kind == "file":
+            holds = self._still_stands(item)
+        elif value.kind == "request" and value.status == "newest" and self.is_followed:
+            before = value.model_copy(update={"status": "before"})
+            item = item.model_copy(update={"value": before, "provenance": "extracted"})
+        return item if holds else None
+
+    def _still_stands(self, item: Item) -> bool:
+        """Whether a state of a file holds: nothing else was done to it since, no newer digest
+        tells it, and what it tells of a step after the span was not refused or taken out."""
+        state = self.files.get(item.text)
+        if state is None:
+            return all(int(ref[1:]) <= self.digest.last for ref in item.refs)
+        return not self.is_followed and state.ref in item.refs
+
+
+def _with_state(item: IndexItem, since: Mapping[str, FileState]) -> IndexItem:
+    if item.kind != "file" or item.text not in since:
+        return item
+    state = since[item.text]
+    refs = item.refs if state.word == "unknown" else (*item.refs[:1], state.ref)
+    return item.model_copy(update={"note": state.text, "refs": tuple(dict.fromkeys(refs))})
