@@ -22,6 +22,7 @@ from pydantic_core import ErrorDetails
 
 from mcp_compaction.core.policy import PRESETS, Count, Policy, Positive
 from mcp_compaction.errors import SettingsError
+from mcp_compaction.lexicon.prices import find_listed_price
 from mcp_compaction.model import Value
 from mcp_compaction.settings_file import CONFIG, NO_SETTINGS, PREFIX, at_home, settings_path
 from mcp_compaction.store.connect import default_home
@@ -170,12 +171,23 @@ class Settings(Value):
                 "summarizer or summarizer_base_url asks a model, but summarizer_model names none"
             )
         costs = (self.summarizer_max_cost_per_session, self.summarizer_max_cost_per_hour)
-        if costs != (None, None) and self.summarizer_model not in self.summarizer_prices:
+        if costs != (None, None) and self.summarizer_price is None:
             raise ValueError(
                 "summarizer_max_cost_per_session and summarizer_max_cost_per_hour need the price"
                 " of summarizer_model in the settings file, under [summarizer_prices]"
             )
         return self
+
+    @property
+    def summarizer_price(self) -> SummaryPrice | None:
+        """What the summarizer's model costs: as the user says, else at its own provider as listed;
+        None where nobody knows."""
+        model = self.summarizer_model or ""
+        is_at_provider = bool(model) and self.summarizer_base_url is None
+        listed = find_listed_price(model) if is_at_provider else None
+        return self.summarizer_prices.get(model) or (
+            listed and SummaryPrice(input=listed.input, output=listed.output, cached=listed.cached)
+        )
 
     @property
     def summarizers(self) -> tuple[str, ...]:

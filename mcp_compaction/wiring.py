@@ -102,7 +102,7 @@ def terms_of(settings: Settings) -> Terms:
         window_tokens=settings.summarizer_window_tokens or window,
         timeout_seconds=settings.summarizer_timeout_seconds,
         total_seconds=settings.summarizer_total_seconds,
-        price=settings.summarizer_prices.get(settings.summarizer_model or ""),
+        price=settings.summarizer_price,
     )
 
 

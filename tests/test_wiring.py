@@ -13,7 +13,8 @@ from mcp_compaction.core.digest.allowance import Limits
 from mcp_compaction.core.tokens import estimate
 from mcp_compaction.errors import SettingsError
 from mcp_compaction.settings import Settings, load_settings
-from mcp_compaction.wiring import limits_of, summarizer_of
+from mcp_compaction.summarizers.price import SummaryPrice
+from mcp_compaction.wiring import limits_of, summarizer_of, terms_of
 
 
 def loaded(folder: Path, toml: str = "", **environ: str) -> Settings:
@@ -74,6 +75,18 @@ def test_limits_and_prices_are_read_from_the_users_file(tmp_path: Path) -> None:
     settings = loaded(tmp_path, toml, MCP_COMPACTION_SUMMARIZER_MAX_CALLS_PER_SESSION="none")
     assert limits_of(settings) == Limits(calls_per_hour=7, cost_per_session=1.5)
     assert settings.summarizer_prices["m"].output == 5
+
+
+def test_a_known_model_costs_its_list_price_at_its_own_provider(tmp_path: Path) -> None:
+    model = 'summarizer_model = "claude-opus-5"\nsummarizer_max_cost_per_hour = 1\n'
+    price = terms_of(loaded(tmp_path, model)).price
+    assert price is not None
+    assert (price.input, price.output, price.cached) == (5, 25, 0.5)
+    own = '[summarizer_prices."claude-opus-5"]\ninput = 1\noutput = 2\n'
+    assert terms_of(loaded(tmp_path, model + own)).price == SummaryPrice(input=1, output=2)
+    elsewhere = 'summarizer_base_url = "https://example.org"\n'
+    with pytest.raises(SettingsError, match="need the price"):
+        loaded(tmp_path, model + elsewhere)
 
 
 def test_no_setting_holds_a_key(tmp_path: Path) -> None:

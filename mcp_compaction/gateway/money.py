@@ -6,14 +6,11 @@ less. A compaction changes that beginning: once, what stands after it is read an
 
 from __future__ import annotations
 
-import re
-from datetime import date
-from functools import cache
 from typing import NamedTuple
 
 from mcp_compaction.core.wording import kilo
 from mcp_compaction.gateway.usage import Usage
-from mcp_compaction.model import Value
+from mcp_compaction.lexicon.prices import find_listed_price
 
 
 class Price(NamedTuple):
@@ -56,28 +53,13 @@ class Price(NamedTuple):
         return f"{kilo(round(cost * 1_000_000))} input tokens' worth"
 
 
-class _Listed(Value):
-    pattern: str
-    input: float
-    output: float
-    cached: float
-    written: float | None = None
-    written_long: float | None = None
-    over: int | None = None
-    times: float = 1.0
-    output_times: float | None = None
-    since: date | None = None
-    example: str
-    near_miss: str
-
-
 RELATIVE = Price()
 """The usual relations of a provider's prices, for a model whose price is not known."""
 
 
 def price_of(model: str) -> Price:
     """The list price of a model; where it is not known, in tokens of fresh input."""
-    found = next((one for one in listed_prices() if re.match(one.pattern, model)), None)
+    found = find_listed_price(model)
     if found is None:
         return RELATIVE
     written = found.input if found.written is None else found.written
@@ -92,16 +74,6 @@ def price_of(model: str) -> Price:
         times=found.times,
         output_times=found.times if found.output_times is None else found.output_times,
     )
-
-
-@cache
-def listed_prices() -> tuple[_Listed, ...]:
-    """The list prices; read once."""
-    import tomllib
-    from importlib.resources import files
-
-    text = files(__package__ or "").joinpath("prices.toml").read_text(encoding="utf-8")
-    return tuple(_Listed.model_validate(entry) for entry in tomllib.loads(text)["price"])
 
 
 def turns_to_pay(price: Price, before: int, after: int, kept: int, *, is_warm: bool) -> float:
