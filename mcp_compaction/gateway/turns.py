@@ -293,7 +293,12 @@ class CallTurns:
         if call.agent:
             own = key.model_copy(update={"agent": call.agent, "parent": info.id})
             info, _ = await compactor.open(own, Traits(model=call.model or None))
-        return info if info.traits.owns_window else await compactor.own_window(info)
+        if not info.traits.owns_window:
+            info = await compactor.own_window(info)
+        window = compactor.window_set
+        if window not in (None, info.traits.window_tokens):  # which commands beside us show, too
+            info = await compactor.set_traits(info, Traits(window_tokens=window))
+        return info
 
     async def isolate(self, kind: str, work: Awaitable[T]) -> T | None:
         """Do something whose failure is counted, and no failure of the call it is for."""

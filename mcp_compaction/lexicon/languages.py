@@ -148,6 +148,7 @@ def whole_words(*patterns: str) -> str:
 
 
 _NAMED = re.compile(r"\{([a-z_]+)\}")
+_LONGEST_CODE = 3  # letters, of a language; other files of data have longer names
 _FIRST_TABLE_OF_MANY = re.compile(r"^\[\[", re.M)
 
 
@@ -202,9 +203,8 @@ def fill_in_all(name: str) -> str:
 def read_heads() -> tuple[Head, ...]:
     """The heads of all languages, English first; their signs are not read for it."""
     names = (file.name for file in files(__package__ or "").iterdir())
-    codes = {name.removesuffix(".toml") for name in names if name.endswith(".toml")}
-    codes -= {"checks", "deeds", "furniture", "models", "offers", "overflow"}
-    codes -= {"secrets", "thinking", "tools"}
+    found = (name.removesuffix(".toml") for name in names if name.endswith(".toml"))
+    codes = (name for name in found if len(name) <= _LONGEST_CODE)
     english_first = sorted(codes, key=lambda code: (code != "en", code))
     return tuple(_read_head(read_source(f"{code}.toml")) for code in english_first)
 

@@ -225,6 +225,16 @@ async def test_a_large_result_is_a_preview_from_the_first_request_on_where_that_
         assert f"m{len(shown)} " in json.dumps(shown[-1])
 
 
+async def test_the_window_of_a_run_is_the_one_that_other_commands_show_of_its_chat(
+    tmp_path: Path,
+) -> None:
+    async with open_talk(tmp_path, window_tokens=50_000) as (host, store):
+        await host.say("Hello.")
+    async with open_store(home=tmp_path, project=tmp_path, counter="estimate") as store:
+        (info,) = await store.compactor.sessions(store.project)
+        assert (await store.compactor.stats(info)).fill.window == 50_000
+
+
 async def test_a_shadow_changes_nothing_and_tells_what_it_would_have_sent(tmp_path: Path) -> None:
     async with open_talk(tmp_path, agent_controlled=False, is_shadow=True) as (host, _):
         await host.work_until_compacted()
