@@ -589,7 +589,9 @@ class ClaudeMod:
         trigger = str(body.get("trigger") or "manual")
         fill = await compactor.fill(info)
         seen = fill.scaled(fill.counted_by_us)
-        target = 100 * max(_SHARE * seen, min(_LEAST_LEFT, seen / 2)) / fill.window
+        left = max(_SHARE * seen, min(_LEAST_LEFT, seen / 2))
+        # The host's own prompt and tools stay, whatever is taken out: they are no part of the room.
+        target = 100 * (fill.scaled(fill.unseen) + left) / fill.window
         focus = body.get("instructions")
         ask = Ask(
             reason=_REASONS.get(trigger, trigger),

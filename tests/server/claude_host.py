@@ -34,6 +34,7 @@ class ClaudeHost:
         self.unwritten: list[str] | None = None  # lines, where it writes them down late
         self._number = 0
         self._chars = 0  # in the window
+        self.own = 5_000  # tokens of the host's prompt and tools
         self._now = datetime(2026, 11, 17, 10, tzinfo=UTC)
 
     @property
@@ -106,7 +107,7 @@ class ClaudeHost:
     def _add(self, kind: str, content: Any, **more: Any) -> None:
         message: dict[str, Any] = {"role": kind, "content": content}
         if kind == "assistant":
-            usage = {"input_tokens": 5_000 + self._chars // 4, "output_tokens": 20}
+            usage = {"input_tokens": self.own + self._chars // 4, "output_tokens": 20}
             message = {"id": f"msg_{self._number}", "model": "claude-opus-5-5", **message}
             message["usage"] = usage
         line = {**self._line(kind), "message": message, **more}

@@ -60,6 +60,22 @@ async def test_a_compaction_is_answered_by_our_view_with_the_pins_once(tmp_path:
         assert "1 pin kept" in view["note"]
 
 
+async def test_what_the_hosts_own_prompt_takes_is_not_taken_from_what_stays(
+    tmp_path: Path,
+) -> None:
+    sizes: list[int] = []
+    for own in (10_000, 40_000):
+        wide = {"window_tokens": "1000000"}
+        async with claude_talk(tmp_path / str(own), wide) as (_, host, place):
+            host.own = own
+            work(host, 0, 12)
+            before = len(host.tell())
+            await host.compact(place)
+            sizes.append(len(host.tell()))
+            assert before / 8 < sizes[-1] < before / 2
+    assert sizes[0] == sizes[1]
+
+
 async def test_what_the_user_just_said_is_the_users_before_the_module_has_told_of_it(
     tmp_path: Path,
 ) -> None:

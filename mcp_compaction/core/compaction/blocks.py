@@ -120,6 +120,11 @@ class WindowPlan(Value):
         """The tokens of what stands before all steps and digests: sections, pins and the head."""
         return self.sections + self.pinned + self.head_tokens
 
+    def room_in(self, goal: int) -> int:
+        """The tokens of a goal that are shared out: the sections stay, whatever is taken out; where
+        they alone are above it, no share would reach it."""
+        return goal - self.sections if goal > self.sections else goal
+
     @property
     def has_new_digests(self) -> bool:
         """Whether a digest is planned, so that the projection is only an upper bound."""

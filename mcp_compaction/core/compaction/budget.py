@@ -16,20 +16,21 @@ def share_out(
 ) -> Budget:
     """The most counted tokens of each part; `target`: an explicit one, which limits them all."""
     goal = policy.release_tokens if target is None else target
-    request = first_request_limit(goal, policy)
-    fixed = window.sections + window.pinned + min(window.head_tokens, request)
-    records = _percent(goal, SHARES.records)
+    room = window.room_in(goal)
+    request = first_request_limit(room, policy)
+    fixed = window.pinned + min(window.head_tokens, request)
+    records = _percent(room, SHARES.records)
     return Budget(
         target=goal,
         system=window.sections,
         pins=window.pinned,
         request=request,
-        newest_request=newest_request_limit(goal),
-        unread=unread_limit(goal, fixed),
-        tail=policy.tail_limit if target is None else _tail_of_target(session, fill, target),
-        digest=max(1, min(policy.digest_limit, _percent(goal, SHARES.digest))),
-        names=names_limit(goal, policy),
-        index=min(records, policy.index_limit if target is None else goal),
+        newest_request=newest_request_limit(room),
+        unread=unread_limit(room, fixed),
+        tail=policy.tail_limit if target is None else _tail_of_target(session, fill, room),
+        digest=max(1, min(policy.digest_limit, _percent(room, SHARES.digest))),
+        names=names_limit(room, policy),
+        index=min(records, policy.index_limit if target is None else room),
     )
 
 
@@ -38,29 +39,29 @@ def in_model_tokens(budget: Budget, fill: Fill) -> Budget:
     return Budget(**{name: fill.scaled(tokens) for name, tokens in budget})
 
 
-def first_request_limit(goal: int, policy: Policy) -> int:
+def first_request_limit(room: int, policy: Policy) -> int:
     """The most tokens of the first request."""
-    least = min(SHARES.least_request, _percent(goal, SHARES.newest_request))
-    return min(policy.head_preview_over_tokens, max(least, _percent(goal, SHARES.first_request)))
+    least = min(SHARES.least_request, _percent(room, SHARES.newest_request))
+    return min(policy.head_preview_over_tokens, max(least, _percent(room, SHARES.first_request)))
 
 
-def keeps_all_rules(request: Message, goal: int, policy: Policy, count: CountTokens) -> bool:
+def keeps_all_rules(request: Message, room: int, policy: Policy, count: CountTokens) -> bool:
     """Whether all rules of the first request stand in a view: those of a program's long prompt
     would leave a small one no room for the work itself."""
-    if goal >= SHARES.little or len(request.text) <= SHARES.prompt:
+    if room >= SHARES.little or len(request.text) <= SHARES.prompt:
         return True
-    return count("\n".join(lines_to_keep(request)[0])) <= first_request_limit(goal, policy)
+    return count("\n".join(lines_to_keep(request)[0])) <= first_request_limit(room, policy)
 
 
-def newest_request_limit(goal: int) -> int:
+def newest_request_limit(room: int) -> int:
     """The most tokens of the newest request."""
-    return _percent(goal, SHARES.newest_request)
+    return _percent(room, SHARES.newest_request)
 
 
-def unread_limit(goal: int, fixed: int) -> int:
+def unread_limit(room: int, fixed: int) -> int:
     """The tokens that unread results may claim before recent steps get any."""
-    share = SHARES.unread_of_little if goal < SHARES.little else SHARES.unread
-    return _percent(goal - fixed, share)
+    share = SHARES.unread_of_little if room < SHARES.little else SHARES.unread
+    return _percent(room - fixed, share)
 
 
 def tail_limit(window: WindowPlan, budget: Budget, digests: int) -> int:
@@ -73,17 +74,17 @@ def tail_limit(window: WindowPlan, budget: Budget, digests: int) -> int:
     return max(0, min(budget.tail, left))
 
 
-def names_limit(goal: int, policy: Policy) -> int:
+def names_limit(room: int, policy: Policy) -> int:
     """The most tokens that names may take: with the room of the index, too, where that would hold
     little more than its label."""
-    index = _percent(goal, SHARES.records - SHARES.names)
+    index = _percent(room, SHARES.records - SHARES.names)
     share = SHARES.names if index >= SHARES.least_index else SHARES.records
-    return min(SHARES.most_names * policy.index_max_tokens, _percent(goal, share))
+    return min(SHARES.most_names * policy.index_max_tokens, _percent(room, share))
 
 
-def index_beside_names(goal: int, names: int) -> int:
+def index_beside_names(room: int, names: int) -> int:
     """The most tokens that are left for the index where names take so many."""
-    return max(0, _percent(goal, SHARES.records) - names)
+    return max(0, _percent(room, SHARES.records) - names)
 
 
 def excerpts_limit(left: int, freed: int, policy: Policy, ask: Ask) -> int:
@@ -94,14 +95,14 @@ def excerpts_limit(left: int, freed: int, policy: Policy, ask: Ask) -> int:
     return min(left, _percent(freed, SHARES.forced) if ask.force else policy.promoted_limit)
 
 
-def _tail_of_target(session: Session, fill: Fill, target: int) -> int:
+def _tail_of_target(session: Session, fill: Fill, room: int) -> int:
     """The most tokens of the newest steps: what users said, which sets rules and tasks, and what
     was kept of earlier messages come before them; where people only talk, what was said long ago
     is worth as much."""
     if is_talk(session.messages):
-        return _percent(target, SHARES.tail_of_talk)
+        return _percent(room, SHARES.tail_of_talk)
     requests = [message.tokens for message in session.messages if message.is_request]
-    least, most = (_percent(target, share) for share in (SHARES.least_tail, SHARES.tail))
+    least, most = (_percent(room, share) for share in (SHARES.least_tail, SHARES.tail))
     kept = sum(requests[1:]) + dict(fill.parts)["promoted"]
     return max(least, most - SHARES.requests_weigh * kept)
 

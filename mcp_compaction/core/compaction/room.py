@@ -82,7 +82,8 @@ def _list_names(progress: Progress, inputs: Inputs) -> Progress:
     full = with_names(bare, names, count)
     progress = progress.replace_digest(full)
     if names:
-        most = index_beside_names(goal, full.tokens - bare.tokens)
+        room = progress.plan.window.room_in(goal)
+        most = index_beside_names(room, full.tokens - bare.tokens)
         now = progress.session.view.index_most
         progress = progress.change_view(index_most=most if now is None else min(now, most))
     return fit_index(progress, inputs)

@@ -69,7 +69,7 @@ class _Source:
 
     before: Session
     inputs: Inputs
-    target: int
+    room: int  # of the target, beside the sections
 
     def beside(self, session: Session) -> _Comparison:
         """The view of a session beside what it was made of."""
@@ -81,7 +81,7 @@ class _Source:
         prompts = (
             message.seq
             for message in gone
-            if message.seq in first and not keeps_all_rules(message, self.target, policy, count)
+            if message.seq in first and not keeps_all_rules(message, self.room, policy, count)
         )
         return _Comparison(shown, gone, frozenset(prompts), self)
 
@@ -121,7 +121,7 @@ def _number_of(line: Item) -> int:
 def settle(before: Session, progress: Progress, inputs: Inputs) -> Asking[Outcome]:
     """Check the view against its source, put back what is lost, fill the room, finish."""
     progress = fit_steps(progress, inputs)
-    source = _Source(before, inputs, progress.plan.budget.target)
+    source = _Source(before, inputs, progress.plan.window.room_in(progress.plan.budget.target))
     found: set[Finding] = set()  # what the archive's own search gives back
     progress, missing = yield from _put_lost_back(source, progress, found)
     shorter = fit_index(progress, inputs)

@@ -67,7 +67,8 @@ def give_up_excess(window: WindowPlan, rung: str, goal: int, count: CountTokens)
     taken = unread_tokens(window, count)
     if not taken:
         return window
-    most = max(unread_limit(goal, window.fixed), room_beside_rest(window, goal, taken))
+    share = unread_limit(window.room_in(goal), window.fixed - window.sections)
+    most = max(share, room_beside_rest(window, goal, taken))
     return cut_unread(window, rung, most, count)
 
 

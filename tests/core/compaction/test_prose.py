@@ -136,7 +136,7 @@ def test_prose_that_the_target_has_no_room_for_is_left_out_and_said() -> None:
 def test_prose_that_would_lift_the_window_over_its_goal_is_left_out_and_said() -> None:
     talk = [assistant(f"We decided on mod{n}.py for step {n}. " + "word " * 40) for n in range(60)]
     session = session_of([user("go"), *talk], section_tokens=1_450)
-    lines = tuple(Item(text=f"prose number {n} of the model " + "so " * 20) for n in range(10))
+    lines = tuple(Item(text=f"prose number {n} of the model " + "so " * 20) for n in range(6))
     outside = Drafted(session.messages, Draft(author="model-x", sections=(("FACTS", lines),)))
     outcome, plainly = compress(session, SMALL, outside), compress(session, SMALL)
     assert isinstance(outcome, Compaction)

@@ -21,21 +21,22 @@ from mcp_compaction.model import Message, MessageEntry
 
 
 def shrink_request(window: WindowPlan, goal: int, policy: Policy, count: CountTokens) -> WindowPlan:
-    """The first request takes its share of the goal at most, and the newest two fifths; over that
+    """The first request takes its share of the room at most, and the newest two fifths; over that
     they are shown as previews, in which their rules, questions and commands stay in sight; of a
     long first request's rules a small view shows its share. What a host put before the first in
     messages of their own is shortened alike."""
-    window = _shrink_head(window, goal, policy, count)
-    newest = newest_request_limit(goal)
+    room = window.room_in(goal)
+    window = _shrink_head(window, room, policy, count)
+    newest = newest_request_limit(room)
     blocks = tuple(_shrink_newest(block, newest, count) for block in window.blocks)
     return window.after("shrink_request", blocks=blocks)
 
 
-def _shrink_head(window: WindowPlan, goal: int, policy: Policy, count: CountTokens) -> WindowPlan:
-    limit, saved = first_request_limit(goal, policy), 0
+def _shrink_head(window: WindowPlan, room: int, policy: Policy, count: CountTokens) -> WindowPlan:
+    limit, saved = first_request_limit(room, policy), 0
     head: list[MessageEntry] = []
     for message, entry in zip(window.head_messages, window.head, strict=True):
-        keeps_all = keeps_all_rules(message, goal, policy, count)
+        keeps_all = keeps_all_rules(message, room, policy, count)
         is_request = message.is_request
         shorter = _shorten(message, entry, limit, count, keeps_all) if is_request else entry
         saved += entry_tokens(message, entry) - entry_tokens(message, shorter)
