@@ -502,11 +502,13 @@ class Compactor:
         max_tokens: int | None = None,
         skip: int = 0,
         has_view: bool = False,
+        asks_in_chat: bool = False,
     ) -> Recalled:
         """The passages of the archive that answer a query best; across sessions none need be named.
 
         What a caller looks up beyond its own project leaves no trace there. `has_view`: the caller
         may see the session's view, so that what it shows whole has a note of that.
+        `asks_in_chat`: the question stands at the end of the session itself, and is no answer.
         """
         return await recalling.recall(
             self._work,
@@ -517,6 +519,7 @@ class Compactor:
             max_tokens=max_tokens,
             skip=skip,
             has_view=has_view,
+            asks_in_chat=asks_in_chat,
         )
 
     async def originals(self, info: SessionInfo, refs: str) -> tuple[Original, ...]:

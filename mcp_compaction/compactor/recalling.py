@@ -28,6 +28,7 @@ from mcp_compaction.model import Digest, Find, Hit, ListAll, Pin, Read, SessionI
 from mcp_compaction.ports import Original, Scope
 
 _NEWEST = 3  # messages of which a brief gives the words
+_JUST_SAID = 6  # messages at the end of a chat, among which the question stands that is asked in it
 _MAY_BE_SHOWN = "may be in your window"
 
 
@@ -41,11 +42,13 @@ async def recall(
     max_tokens: int | None,
     skip: int,
     has_view: bool,
+    asks_in_chat: bool,
 ) -> Recalled:
     """The passages of the archive that answer a query best; across sessions none need be named.
 
     What a caller looks up beyond its own project leaves no trace there. `has_view`: the caller
     may see the session's view, so that what it shows whole has a note of that.
+    `asks_in_chat`: the question stands at the end of the session itself, and is no answer.
     """
     if (max_tokens is not None and max_tokens < 1) or skip < 0:
         raise InputError("max_tokens is a number above 0, and skip is 0 or above; pass such ones.")
@@ -57,6 +60,8 @@ async def recall(
     # Across projects another's session may have the same name.
     own = info if info and scope != "all" and project in (None, info.project) else None
     hits = searched.hits
+    if own is not None and asks_in_chat:
+        hits = _put_last(hits, own, await _find_question(work, own))
     if own is not None and has_view:
         shown = await work.store.shown_whole(own.id, _seqs_of(hits, own))
         keys = {(own.project, own.name, f"m{seq}") for seq in shown}
@@ -78,6 +83,29 @@ async def recall(
         suggestion=searched.suggestion,
         is_undated=searched.is_undated,
     )
+
+
+async def _find_question(work: Workspace, info: SessionInfo) -> int | None:
+    """The newest request of a chat, where it was just said."""
+    newest = await work.store.originals(
+        scope_of(info), after=max(0, info.messages - _JUST_SAID), limit=2 * _JUST_SAID
+    )
+    asked = [one.message.seq for one in newest if one.message.is_request]
+    return asked[-1] if asked else None
+
+
+def _put_last(hits: tuple[Hit, ...], info: SessionInfo, first: int | None) -> tuple[Hit, ...]:
+    """The hits with those last that stand in a message from that one on, or only beside it."""
+    if first is None:
+        return hits
+    late = {f"m{seq}" for seq in _seqs_of(hits, info) if seq >= first}
+    beside = f"m{first - 1}"
+
+    def is_late(hit: Hit) -> bool:
+        is_own = hit.session == info.name
+        return is_own and (hit.ref in late or (hit.is_beside and hit.ref == beside))
+
+    return tuple(sorted(hits, key=is_late))
 
 
 def _note_shown(hit: Hit, shown: Collection[tuple[str, str, str]]) -> Hit:

@@ -41,6 +41,23 @@ async def test_recall_finds_what_left_the_window(tmp_path: Path) -> None:
         assert (await compactor.recall(other, "staging token", scope="project")).hits == ()
 
 
+async def test_the_question_that_is_asked_in_the_chat_is_not_its_own_answer(tmp_path: Path) -> None:
+    async with open_session(tmp_path) as (compactor, info):
+        decided = assistant("I took a dict for the cache, because the keys are few.")
+        question = "Why did we take a dict for the cache?"
+        said = [user("Write a cache."), decided, *(user(f"Go on {n}.") for n in range(9))]
+        use = {"type": "tool_use", "id": "c1", "name": "recall_archived"}
+        call = {"role": "assistant", "content": [{**use, "input": {"query": "dict for the cache"}}]}
+        await compactor.record(info, read_incoming([*said, user(question), call]))
+        info = await compactor.find(info.project, info.name)
+        refs = [hit.ref for hit in (await compactor.recall(info, question)).hits]
+        assert refs.index("m12") < refs.index("m2")
+        asked = await compactor.recall(info, question, asks_in_chat=True)
+        found = [hit.ref for hit in asked.hits]
+        assert found.index("m2") < found.index("m12")
+        assert {*found} == {*refs}
+
+
 class ReluctantCounter(EstimateCounter):
     """A counter that counts until it is told that its table is gone."""
 

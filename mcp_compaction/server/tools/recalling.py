@@ -56,6 +56,7 @@ async def recall_archived(
             max_tokens=max_tokens,
             skip=skip,
             has_view=has_view,
+            asks_in_chat=session is None,
         )
         text = recall_answers.recall_text(hits, _place_of(state, info), query or "", nonce, skip)
     else:
