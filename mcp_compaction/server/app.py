@@ -82,12 +82,12 @@ def build_server(
         version=version("mcp-compaction"),
         instructions=f"{OUT_OF_ORDER}{fault}" if fault else instructions,
         lifespan=lifespan,
+        tools=[tools.publish(tool) for tool in offered],
         middleware=[strict_arguments(arguments, tools.list_withheld(by_agent), unlisted)],
         cache_hints={"tools/list": CacheHint(ttl_ms=_HOUR, scope="public")},
         log_level="WARNING",
         **transport,
     )
-    tools.register(server, offered)
     resources.register(server, state)
     prompts.register(server, state)
     return server

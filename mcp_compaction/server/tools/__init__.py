@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable
+from functools import cache
 from typing import Any, NamedTuple
 
-from mcp.server import MCPServer
+from mcp.server.mcpserver.tools import Tool as PublishedTool
 from mcp.types import ToolAnnotations
 
-from mcp_compaction.server.state import State
 from mcp_compaction.server.tools.compressing import compress_context, restore_context
 from mcp_compaction.server.tools.host_events import ToldByHook, host_event
 from mcp_compaction.server.tools.pinning import pin_constraint, unpin_constraint
@@ -95,20 +95,20 @@ def _meta_of(tool: Tool) -> dict[str, Any] | None:
     return meta or None
 
 
-def register(server: MCPServer[State], tools: Iterable[Tool]) -> None:
-    """Publish these tools."""
-    for tool in tools:
-        annotations = ToolAnnotations(
-            read_only_hint=tool.is_read_only,
-            destructive_hint=tool.is_destructive,
-            idempotent_hint=tool.is_idempotent or tool.is_read_only,
-            open_world_hint=False,
-        )
-        server.add_tool(
-            tool.function,
-            title=tool.title,
-            description=description_of(tool.described_by),
-            annotations=annotations,
-            meta=_meta_of(tool),
-            structured_output=False,
-        )
+@cache  # its schema takes a while, and is the same for every server of a process
+def publish(tool: Tool) -> PublishedTool:
+    """A tool as the SDK offers it."""
+    annotations = ToolAnnotations(
+        read_only_hint=tool.is_read_only,
+        destructive_hint=tool.is_destructive,
+        idempotent_hint=tool.is_idempotent or tool.is_read_only,
+        open_world_hint=False,
+    )
+    return PublishedTool.from_function(
+        tool.function,
+        title=tool.title,
+        description=description_of(tool.described_by),
+        annotations=annotations,
+        meta=_meta_of(tool),
+        structured_output=False,
+    )
