@@ -16,11 +16,6 @@ from mcp_compaction.compactor.progress import Progress, ignore_progress
 from mcp_compaction.compactor.recording import keep_reported_fill
 from mcp_compaction.compactor.shortening import has_only_head, is_over_net
 from mcp_compaction.compactor.workspace import MOST_TRIES, Workspace, scope_of
-from mcp_compaction.core.compaction.receipt.reasons import (
-    explain_being_compacted,
-    explain_error,
-    explain_overtaken,
-)
 from mcp_compaction.core.log.outline import find_boundary_cues
 from mcp_compaction.core.window.fill import Fill, pressure
 from mcp_compaction.errors import (
@@ -190,7 +185,11 @@ async def _save_ready(
 
 
 def _refuse_while_another_compacts(info: SessionInfo) -> Refusal:
-    return Refusal(reason="being_compacted", text=explain_being_compacted(info.name, _PATIENCE))
+    return Refusal(
+        reason="being_compacted",
+        text=f"not compressed: another compaction of {info.name} has been under way for over "
+        f"{_PATIENCE:g} s, and its view will count. Go on; context_stats tells when it is there.",
+    )
 
 
 async def report_failure(
@@ -211,7 +210,11 @@ async def report_failure(
         logger.exception("%s: %s", FAILED, await _moment_of(work, info))
         await work.note(info, FAILED, repr(error))
         name = type(error).__name__
-        return Failed(reason="error", error=name, text=explain_error(name))
+        text = (
+            f"not compressed: {name} while planning; the session is as it was. Go on, and report "
+            "this with the log."
+        )
+        return Failed(reason="error", error=name, text=text)
 
 
 async def _compress(work: Workspace, info: SessionInfo, ask: Ask, progress: Progress) -> Outcome:
@@ -224,7 +227,16 @@ async def _compress(work: Workspace, info: SessionInfo, ask: Ask, progress: Prog
         if await _save(work, info, outcome):
             await keep_reported_fill(work, session)
             return outcome
-    return Failed(reason="view_changed", text=explain_overtaken(info.name, MOST_TRIES))
+    return overtaken(info)
+
+
+def overtaken(info: SessionInfo) -> Failed:
+    """Others changed the view each time a compaction of it was to be saved."""
+    return Failed(
+        reason="view_changed",
+        text=f"not compressed: the view of {info.name} changed {MOST_TRIES} times meanwhile; the "
+        "session is as it was. Call again.",
+    )
 
 
 async def _make(

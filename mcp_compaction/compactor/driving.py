@@ -9,11 +9,6 @@ from mcp_compaction.compactor.events import FALLBACK, count_recalls
 from mcp_compaction.compactor.progress import Progress
 from mcp_compaction.compactor.workspace import Workspace, scope_of
 from mcp_compaction.core.compaction.flow import Flow, flow
-from mcp_compaction.core.compaction.receipt.notes import (
-    note_of_limit,
-    note_of_summarizer_error,
-    note_of_unforeseen_error,
-)
 from mcp_compaction.core.digest.extract import extract
 from mcp_compaction.core.policy import Policy
 from mcp_compaction.core.recall.query import terms_of
@@ -143,7 +138,7 @@ async def summarize(work: Workspace, info: SessionInfo, request: SummaryRequest)
     """The draft of the summarizer, within its limits and accounted; by rules where it fails."""
     left = await work.allowance(info)
     if left.refusal:
-        note = note_of_limit(left.refusal)
+        note = f"no model was asked: {left.refusal}; extracted instead"
         draft = await _extract_instead(work, request, note)
     else:
         limits = {"calls_left": left.calls_left, "cost_left": left.cost_left}
@@ -163,12 +158,12 @@ async def _ask_summarizer(work: Workspace, request: SummaryRequest) -> Draft:
     except (MemoryError, RecursionError):
         raise
     except SummarizerError as error:
-        note = note_of_summarizer_error(summarizer.name, str(error))
+        note = f"{summarizer.name} failed: {error}; extracted instead"
         return await _extract_instead(work, request, note, error.calls)
     except Exception as error:  # noqa: BLE001  # a summarizer may fail in any way it likes
         logger.warning("%s failed: %r", summarizer.name, error)
         # The error's own words may come from anywhere: the log has them, the receipt does not.
-        note = note_of_unforeseen_error(summarizer.name, type(error).__name__)
+        note = f"{summarizer.name} failed ({type(error).__name__}); extracted instead"
         return await _extract_instead(work, request, note)
 
 

@@ -6,19 +6,17 @@ one changes; the next preparation goes on from it, so that only new messages are
 
 from __future__ import annotations
 
-from mcp_compaction.compactor.compressing import run_alone
+from mcp_compaction.compactor.compressing import overtaken, run_alone
 from mcp_compaction.compactor.driving import Drafts, drive
 from mcp_compaction.compactor.progress import ignore_progress
 from mcp_compaction.compactor.records import load_prepared
 from mcp_compaction.compactor.results import Prepared
 from mcp_compaction.compactor.workspace import MOST_TRIES, Workspace
-from mcp_compaction.core.compaction.receipt.reasons import NOTHING_TO_PREPARE, explain_overtaken
 from mcp_compaction.core.policy import Policy
 from mcp_compaction.model import (
     Ask,
     Calibration,
     Compaction,
-    Failed,
     NothingToDo,
     Outcome,
     Session,
@@ -40,7 +38,8 @@ async def _prepare(work: Workspace, info: SessionInfo) -> Prepared | Outcome:
     for _ in range(MOST_TRIES):
         session = await load_prepared(work, info)
         if not _has_undigested(session):
-            return NothingToDo(reason="already_prepared", text=NOTHING_TO_PREPARE)
+            text = "nothing to prepare: nothing was said since the last time. Go on."
+            return NothingToDo(reason="already_prepared", text=text)
         # The fill of the window that is shown says nothing about what is prepared beside it.
         session = session.model_copy(update={"calibration": Calibration()})
         policy = _policy_to_prepare(work.policy_for(session))
@@ -49,7 +48,7 @@ async def _prepare(work: Workspace, info: SessionInfo) -> Prepared | Outcome:
             return outcome
         if await work.store.save_prepared(info.id, outcome):
             return _prepared_of(session, outcome)
-    return Failed(reason="view_changed", text=explain_overtaken(info.name, MOST_TRIES))
+    return overtaken(info)
 
 
 def _has_undigested(session: Session) -> bool:

@@ -11,20 +11,11 @@ from mcp_compaction.compactor.recording import keep_reported_fill
 from mcp_compaction.compactor.thinking import leave_out_of_view
 from mcp_compaction.compactor.workspace import MOST_TRIES, Workspace
 from mcp_compaction.core.compaction.outcomes import paging_in, restoration
-from mcp_compaction.core.compaction.receipt.reasons import (
-    PAGING_OVERTAKEN,
-    RESTORE_OVERTAKEN,
-    SHOWN_ALREADY,
-    WINDOW_OF_HOST,
-    explain_no_room_for_paging,
-    explain_no_room_to_restore,
-    explain_no_window_changed,
-    explain_undone,
-)
 from mcp_compaction.core.excerpts.paging import messages_shown_whole, show_again
 from mcp_compaction.core.text.refs import number_of
 from mcp_compaction.core.window.history import begin_view, view_to_restore
 from mcp_compaction.core.window.render import lay_out
+from mcp_compaction.core.wording import kilo
 from mcp_compaction.errors import UnknownRef
 from mcp_compaction.formats import render
 from mcp_compaction.formats.body import make_request_body
@@ -45,6 +36,7 @@ from mcp_compaction.model import (
     View,
 )
 
+_OVERTAKEN = "not {}: the view changed meanwhile. Call again."
 _FIRST_UNDONE = re.compile(r"\bc(\d+)")
 
 
@@ -105,17 +97,20 @@ async def restore(work: Workspace, info: SessionInfo, ref: str, force: bool) -> 
         raise UnknownRef(f"no compaction {ref} in {info.name}; the newest are: {known}.")
     receipt, base = found
     if receipt.kind == "digest":
-        return NothingToDo(reason="no_window_changed", text=explain_no_window_changed(ref))
+        return _not_restored(
+            f"{ref} only kept your digest and changed no window. Write a better one with "
+            "compress_context; where they disagree the later stands."
+        )
     in_force = _compactions_in_force([receipt for receipt, _ in receipts])
     if receipt.kind != "restore" and number not in in_force:
-        return NothingToDo(reason="no_window_changed", text=explain_undone(ref))
+        return _not_restored(f"{ref} is already undone; nothing was changed.")
     now = work.now()
     session = await work.store.load(info.id, now)
     view = await work.store.view(info.id, base)
     back = await work.store.load(info.id, now, view)
     view = await work.threads.run(view_to_restore, back, session)
     if _shows_the_same(view, session.view):
-        return NothingToDo(reason="no_window_changed", text=explain_undone(ref))
+        return _not_restored(f"{ref} is already undone; nothing was changed.")
     back = await work.store.load(info.id, now, view)
     undone = tuple(f"c{n}" for n in sorted({number, *(n for n in in_force if n > number)}))
     before = await work.threads.run(work.fill_of, session)
@@ -124,13 +119,18 @@ async def restore(work: Workspace, info: SessionInfo, ref: str, force: bool) -> 
         return Refusal(
             reason="window_too_small",
             needed_tokens=after.tokens,
-            text=explain_no_room_to_restore(after),
+            text=f"not restored: the window would hold {kilo(after.tokens)} of "
+            f"{kilo(after.window)} tokens. Pass force=true if the host has room for it.",
         )
     compaction = restoration(session, view, undone, (before, after), now)
     if not await work.store.save(info.id, compaction):
-        return Failed(reason="view_changed", text=RESTORE_OVERTAKEN)
+        return Failed(reason="view_changed", text=_OVERTAKEN.format("restored"))
     await keep_reported_fill(work, session)
     return compaction
+
+
+def _not_restored(why: str) -> NothingToDo:
+    return NothingToDo(reason="no_window_changed", text=f"nothing to restore: {why}")
 
 
 def _compactions_in_force(receipts: Sequence[Receipt]) -> frozenset[int]:
@@ -177,16 +177,21 @@ async def page_in(work: Workspace, info: SessionInfo, refs: str) -> Outcome:
         event = Event(name=REGRET, at=outcome.receipt.at, detail=named) if gone else None
         if await work.store.save(info.id, outcome, event):
             return outcome
-    return Failed(reason="view_changed", text=PAGING_OVERTAKEN)
+    return Failed(reason="view_changed", text=_OVERTAKEN.format("paged in"))
 
 
 def _plan_page_in(work: Workspace, session: Session, messages: Sequence[Message]) -> Outcome:
     if not session.info.traits.owns_window:
-        return Refusal(reason="window_of_host", text=WINDOW_OF_HOST)
+        return Refusal(
+            reason="window_of_host",
+            text="not paged in: this window is the host's, and only the host can show more in it. "
+            "Read the messages with recall_archived instead.",
+        )
     there = messages_shown_whole(session)
     missing = [message for message in messages if message.seq not in there]
     if not missing:
-        return NothingToDo(reason="shown_already", text=SHOWN_ALREADY)
+        text = "nothing to do: the window shows all of that whole. Go on."
+        return NothingToDo(reason="shown_already", text=text)
     view = show_again(session, missing)
     seen = session.model_copy(update={"view": view})
     before, after = work.fill_of(session), work.fill_of(seen)
@@ -195,6 +200,7 @@ def _plan_page_in(work: Workspace, session: Session, messages: Sequence[Message]
         return Refusal(
             reason="window_too_small",
             needed_tokens=after.tokens,
-            text=explain_no_room_for_paging(refs, after),
+            text=f"not paged in: with {refs} the window would hold {kilo(after.tokens)} of "
+            f"{kilo(after.window)} tokens. Ask for less, or make room first.",
         )
     return paging_in(session, view, refs, (before, after), work.now())

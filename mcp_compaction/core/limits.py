@@ -16,3 +16,5 @@ MOST_TRIED = 5
 """Things that are tried one after another, each at some cost."""
 SHORTEST_PREVIEW = 160
 """Characters of a text that is shown in part; fewer than two sentences say little."""
+LEAST_TOKENS = 40
+"""Tokens of a label and a few words: what has less room is not shown, or as short as it can be."""

@@ -16,10 +16,6 @@ Positive = Annotated[int, Field(gt=0)]
 Count = Annotated[int, Field(ge=0)]
 
 _PRESSURE_POINTS = 10
-_LEAST_GAP = 10  # points between the trigger and the release mark, or every step would compact
-_PAYING_GAP = 35  # points that a reserve leaves between them where they were so far apart
-_PAYING_RESERVES = 2  # or as many reserves: each is about the next input, and the gap holds several
-_MOST_RESERVED = 25  # percent of the window
 
 
 class Keeping(NamedTuple):
@@ -37,37 +33,6 @@ KEEPING: Mapping[Complexity, Keeping] = MappingProxyType(
         "epic": Keeping(2, 2.0),
     }
 )
-
-
-class Shares(NamedTuple):
-    """Who gets how many percent of a target. `benchmarks/weigh.py` is the measure: what is said of
-    its figures was found on 22 coding sessions, at targets of 25 and 10 percent."""
-
-    first_request: int = 20  # 30 for both requests: names used later fall by .018
-    least_request: int = 200  # tokens of the first, up to the share of the newest: .008 of names
-    newest_request: int = 40
-    prompt: int = 2_000  # characters; of a longer first request a small view shows some rules only
-    little: int = 4_000  # tokens; a smaller view is a small one
-    unread: int = 50  # of what system, pins and the first request leave; recent steps come after
-    unread_of_little: int = 35  # the same in a small view; with 50 tau at 25 % has .935, not .954
-    tail: int = 60
-    least_tail: int = 15
-    requests_weigh: int = 3  # times what users said later is taken off the tail; 0: a view is over
-    tail_of_talk: int = 12
-    digest: int = 15  # 10: ten files' states less; 20: names used later .705 instead of .708
-    least_digest: int = (
-        40  # tokens; a smaller one tells what must stay: else tau at 10 % falls by .06
-    )
-    least_index: int = (
-        30  # tokens; a smaller index leaves its room to names: else tau at 10 % has .56
-    )
-    names: int = 20  # 25: two states of files less, and commands .25 instead of .35 at 10 %
-    records: int = 25  # names, and the index in what they leave
-    most_names: int = 4  # times the most tokens of an index, however large the target is
-    forced: int = 25  # of what a forced compaction freed, for excerpts
-
-
-SHARES = Shares()
 
 
 class Policy(Value):
@@ -234,7 +199,8 @@ class Policy(Value):
     @property
     def reserve_reached_percent(self) -> float:
         """The fill at which no more than the reserve is free."""
-        return 100 - min(_MOST_RESERVED, 100 * self.reserve_tokens / self.window_tokens)
+        most = self.window_tokens / 4
+        return 100 - 100 * min(most, self.reserve_tokens) / self.window_tokens
 
     @property
     def is_decided_by_reserve(self) -> bool:
@@ -320,7 +286,7 @@ def under_pressure(policy: Policy) -> Policy:
             "budget_pressure": False,  # it is applied now: applying twice must change nothing
             "fill_threshold_percent": fill,
             "safety_threshold_percent": safety,
-            "release_percent": min(policy.release_percent, max(0.0, trigger - _LEAST_GAP)),
+            "release_percent": min(policy.release_percent, max(0.0, trigger - _PRESSURE_POINTS)),
             "preserve_recent_turns": max(0, policy.preserve_recent_turns - 1),
         }
     )
@@ -330,22 +296,20 @@ def with_reserve(policy: Policy) -> Policy:
     """The policy with no threshold above the fill at which only its reserve is free.
 
     The release mark goes down with the trigger: in a small window a few results would fill the
-    rest between them, and every other step would compact.
+    rest between them, and every other step would compact. The two are two reserves apart at least.
     """
     reached = policy.reserve_reached_percent
     if policy.trigger_percent <= reached and policy.net_percent <= reached:
         return policy
     trigger = min(policy.trigger_percent, reached)
-    gap = max(_LEAST_GAP, policy.trigger_percent - policy.release_percent)
-    if gap >= _PAYING_GAP:
-        gap = max(_PAYING_GAP, _PAYING_RESERVES * (100 - reached))
+    gap = max(policy.trigger_percent - policy.release_percent, 2 * (100 - reached))
     return policy.model_copy(
         update={
             "fill_threshold_percent": min(policy.fill_threshold_percent, reached),
             "safety_threshold_percent": min(policy.safety_threshold_percent, reached),
             "release_percent": policy.release_percent
             if trigger == policy.trigger_percent
-            else min(policy.release_percent, trigger - gap),
+            else max(0, min(policy.release_percent, trigger - gap)),
         }
     )
 

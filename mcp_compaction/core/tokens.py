@@ -7,10 +7,8 @@ from collections.abc import Callable
 from functools import lru_cache
 from math import ceil
 
-from mcp_compaction.model import (
-    Calibration,
-    Precision,
-)
+from mcp_compaction.lexicon.models import family_of_model
+from mcp_compaction.model import Calibration, Precision
 
 # Close to o200k's own split. Every repeat is bounded, so hostile text stays linear and what the
 # cache holds stays small.
@@ -33,27 +31,12 @@ _FIRST_HANGUL = "\uac00"
 # A text this long for its limit is over it, whatever the language: it need not be counted.
 CHARS_OF_A_LARGE_TOKEN = 8
 
-# Hosts also say only "opus" or "sonnet"; a name without a version means the newest.
-_CLAUDE = re.compile(r"claude|(?:^|[/.])(?:opus|sonnet|haiku)\b")
-_VERSION = re.compile(r"(?<!\d)(\d{1,2})(?:[-._](\d{1,2}))?(?!\d)")
-_NEW_CLAUDE_FROM = (4, 7)
-_NEW_CLAUDE = 1.5
-_OLD_CLAUDE = 1.22
-_OTHERS = re.compile(r"gemini|gemma|llama|mi[sx]tral|qwen|deepseek|grok|kimi|glm|command-r|nova")
-_OTHER_FAMILY = 1.05
-# gpt-4, gpt-4-turbo and gpt-3.5 (Azure: gpt-35) have another vocabulary, so they are not exact.
-_O200K = re.compile(
-    r"(?:^|[/.:])(?:gpt-(?:4o|4\.[15]|oss|(?!35)(?:[5-9]|\d\d))|chatgpt|codex|o[1-9](?![a-z0-9]))"
-)
 _LEAST = 0.5
-_LONG = 100_000  # characters
 
 
 def estimate(text: str) -> int:
     """The o200k tokens of a text, within a few percent on a page of it."""
-    if len(text) <= _LONG:
-        return ceil(sum(map(_weight, _PIECE.findall(text))))
-    # One by one: within a single call no other thread could run.
+    # One by one: while a single call reads a long text no other thread could run.
     return ceil(sum(_weight(piece[0]) for piece in _PIECE.finditer(text)))
 
 
@@ -104,19 +87,15 @@ def _foreign(piece: str) -> float:
 
 def family_factor(model: str | None) -> float:
     """How many tokens a model of that name makes of what o200k counts as one."""
-    name = (model or "").lower().partition("[")[0]  # "opus[1m]" names a window, not a version
-    if _CLAUDE.search(name):
-        version = _VERSION.search(name)
-        newest = version is None or (int(version[1]), int(version[2] or 0)) >= _NEW_CLAUDE_FROM
-        return _NEW_CLAUDE if newest else _OLD_CLAUDE
-    return _OTHER_FAMILY if _OTHERS.search(name) else 1.0
+    family = family_of_model(model or "")
+    return family.factor if family else 1.0
 
 
 def precision_of(counter: Precision, model: str | None) -> Precision:
     """How far to believe a count of that counter for that model."""
-    if counter == "exact" and not _O200K.search((model or "").lower()):
-        return "scaled"
-    return counter
+    family = family_of_model(model or "")
+    is_exact = family is not None and family.is_o200k
+    return "scaled" if counter == "exact" and not is_exact else counter
 
 
 def token_ratio(model: str | None, calibration: Calibration) -> float:

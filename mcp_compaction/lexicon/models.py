@@ -1,9 +1,10 @@
-"""How many tokens the windows of models hold, as data."""
+"""What is known of models, as data: how many tokens their windows hold, and how they count."""
 
 from __future__ import annotations
 
 import re
 from functools import cache
+from typing import Any
 
 from mcp_compaction.lexicon import read_source
 from mcp_compaction.model import Value
@@ -18,13 +19,33 @@ class KnownModel(Value):
     near_miss: str
 
 
+class Family(Value):
+    """Models of one tokenizer."""
+
+    pattern: str
+    factor: float
+    is_o200k: bool = False
+    examples: tuple[str, ...]
+    near_miss: str
+
+
+@cache
+def _read_models() -> dict[str, Any]:
+    import tomllib
+
+    return tomllib.loads(read_source("models.toml"))
+
+
 @cache
 def known_models() -> tuple[KnownModel, ...]:
     """The models whose windows are known, in the order in which they are tried; read once."""
-    import tomllib
+    return tuple(KnownModel.model_validate(entry) for entry in _read_models()["model"])
 
-    text = read_source("models.toml")
-    return tuple(KnownModel.model_validate(entry) for entry in tomllib.loads(text)["model"])
+
+@cache
+def known_families() -> tuple[Family, ...]:
+    """The families whose tokenizers are known, in the order in which they are tried; read once."""
+    return tuple(Family.model_validate(entry) for entry in _read_models()["family"])
 
 
 @cache
@@ -33,3 +54,10 @@ def window_of_model(name: str) -> int | None:
     small = name.lower()
     found = (one.tokens for one in known_models() if re.search(one.pattern, small))
     return next(found, None)
+
+
+@cache
+def family_of_model(name: str) -> Family | None:
+    """The family of a model; None where nothing is known of it."""
+    small = name.lower()
+    return next((one for one in known_families() if re.search(one.pattern, small)), None)

@@ -102,21 +102,24 @@ class Compaction(Value):
     receipt: Receipt
 
 
+RefusalReason = Literal[
+    "few_messages",
+    "below_release",
+    "no_progress",
+    "too_soon",
+    "too_little_gain",
+    "being_compacted",
+    "window_too_small",
+    "window_of_host",
+]
+
+
 class Refusal(Value):
     """What was asked for would not pay or cannot be: why, with the numbers, and from when on."""
 
     kind: Literal["refusal"] = "refusal"
     text: str
-    reason: Literal[
-        "few_messages",
-        "below_release",
-        "no_progress",
-        "too_soon",
-        "too_little_gain",
-        "being_compacted",
-        "window_too_small",
-        "window_of_host",
-    ]
+    reason: RefusalReason
     held_by: HeldBy = ()
     worth_from_tokens: int | None = None  # the fill from which on it would pay, where it is known
     needed_tokens: int | None = None  # the fill that a window which is too small would have

@@ -7,7 +7,6 @@ import logging
 from collections.abc import Coroutine
 from typing import Any, NamedTuple
 
-from mcp_compaction.core.compaction.receipt.reasons import explain_relief_error
 from mcp_compaction.core.window.fill import Fill
 from mcp_compaction.errors import CompactionError
 from mcp_compaction.model import Compaction, Failed, Outcome, SessionInfo
@@ -79,7 +78,8 @@ def _outcome_of(task: asyncio.Task[Outcome | None]) -> Outcome | None:
         return task.result()
     name = type(error).__name__
     reason = str(error) if isinstance(error, CompactionError) else f"{name}."
-    return Failed(reason="error", error=name, text=explain_relief_error(reason))
+    text = f"not compressed: {reason} The session is as it was; go on."
+    return Failed(reason="error", error=name, text=text)
 
 
 def _log_failure(task: asyncio.Task[Outcome | None]) -> None:

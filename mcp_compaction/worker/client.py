@@ -17,12 +17,16 @@ from typing import Any
 import anyio
 
 from mcp_compaction.compactor import Compactor, Progress, ignore_progress
-from mcp_compaction.core.compaction.receipt.reasons import PROCESS_ENDED
 from mcp_compaction.model import Ask, Compaction, Failed, Outcome, SessionInfo
 from mcp_compaction.settings import Settings
 from mcp_compaction.worker.process import SIZE_BYTES, Job, Kind
 
 logger = logging.getLogger(__name__)
+
+_ENDED = (
+    "not compressed: the process that did it ended before it was done; nothing is half done, and "
+    "context_stats tells what stands. Call again."
+)
 
 SILENCE = 60.0  # seconds without a sign of life, after which the process is ended
 counts = Counter[str]()
@@ -126,10 +130,10 @@ async def _follow(process: Process, job: Job, progress: Progress) -> Outcome | N
             logger.warning("the process that was to compact %s did not start", job.info.name)
             raise _NotStartedError from error
         logger.error("the process that compacted %s ended before it was done", job.info.name)
-        return Failed(reason="process_ended", text=PROCESS_ENDED)
+        return Failed(reason="process_ended", text=_ENDED)
     except TimeoutError:
         logger.error("the process that compacted %s gave no sign of life", job.info.name)
-        return Failed(reason="process_ended", text=PROCESS_ENDED)
+        return Failed(reason="process_ended", text=_ENDED)
 
 
 async def _read_report(stream: asyncio.StreamReader) -> tuple[Kind, Any]:

@@ -1,13 +1,18 @@
-"""Shares a target out: who gets how much of a window is decided here, and can be printed."""
+"""Shares a target out in fifths: who gets how much of a window is decided here.
+
+`benchmarks/weigh.py` and `eval` are the measure.
+"""
 
 from __future__ import annotations
 
 from mcp_compaction.core.compaction.blocks import StepBlock, WindowPlan
+from mcp_compaction.core.limits import LEAST_TOKENS
 from mcp_compaction.core.log.content import is_talk
-from mcp_compaction.core.policy import SHARES, Policy
+from mcp_compaction.core.policy import Policy
 from mcp_compaction.core.tokens import CountTokens
 from mcp_compaction.core.window.fill import Fill
 from mcp_compaction.core.window.offload import lines_to_keep
+from mcp_compaction.core.window.preview import is_large
 from mcp_compaction.model import Ask, Budget, HeldBy, Message, Session, Value
 
 
@@ -19,7 +24,6 @@ def share_out(
     room = window.room_in(goal)
     request = first_request_limit(room, policy)
     fixed = window.pinned + min(window.head_tokens, request)
-    records = _percent(room, SHARES.records)
     return Budget(
         target=goal,
         system=window.sections,
@@ -28,9 +32,9 @@ def share_out(
         newest_request=newest_request_limit(room),
         unread=unread_limit(room, fixed),
         tail=policy.tail_limit if target is None else _tail_of_target(session, fill, room),
-        digest=max(1, min(policy.digest_limit, _percent(room, SHARES.digest))),
+        digest=max(1, min(policy.digest_limit, room // 6)),
         names=names_limit(room, policy),
-        index=min(records, policy.index_limit if target is None else room),
+        index=min(room // 4, policy.index_limit if target is None else room),
     )
 
 
@@ -40,28 +44,27 @@ def in_model_tokens(budget: Budget, fill: Fill) -> Budget:
 
 
 def first_request_limit(room: int, policy: Policy) -> int:
-    """The most tokens of the first request."""
-    least = min(SHARES.least_request, _percent(room, SHARES.newest_request))
-    return min(policy.head_preview_over_tokens, max(least, _percent(room, SHARES.first_request)))
+    """The most tokens of the first request; of a small view two fifths, as it is the task."""
+    least = min(4 * LEAST_TOKENS, newest_request_limit(room))
+    return min(policy.head_preview_over_tokens, max(least, room // 5))
+
+
+def newest_request_limit(room: int) -> int:
+    """The most tokens of the newest request."""
+    return 2 * room // 5
 
 
 def keeps_all_rules(request: Message, room: int, policy: Policy, count: CountTokens) -> bool:
     """Whether all rules of the first request stand in a view: those of a program's long prompt
     would leave a small one no room for the work itself."""
-    if room >= SHARES.little or len(request.text) <= SHARES.prompt:
+    if not is_large(request.text, policy, count):
         return True
-    return count("\n".join(lines_to_keep(request)[0])) <= first_request_limit(room, policy)
-
-
-def newest_request_limit(room: int) -> int:
-    """The most tokens of the newest request."""
-    return _percent(room, SHARES.newest_request)
+    return count("\n".join(lines_to_keep(request)[0])) <= newest_request_limit(room)
 
 
 def unread_limit(room: int, fixed: int) -> int:
     """The tokens that unread results may claim before recent steps get any."""
-    share = SHARES.unread_of_little if room < SHARES.little else SHARES.unread
-    return _percent(room - fixed, share)
+    return (room - fixed) // 3
 
 
 def tail_limit(window: WindowPlan, budget: Budget, digests: int) -> int:
@@ -75,24 +78,23 @@ def tail_limit(window: WindowPlan, budget: Budget, digests: int) -> int:
 
 
 def names_limit(room: int, policy: Policy) -> int:
-    """The most tokens that names may take: with the room of the index, too, where that would hold
-    little more than its label."""
-    index = _percent(room, SHARES.records - SHARES.names)
-    share = SHARES.names if index >= SHARES.least_index else SHARES.records
-    return min(SHARES.most_names * policy.index_max_tokens, _percent(room, share))
+    """The most tokens that names may take: the room of the index too, where that would hold little
+    more than its label."""
+    share = room // 5 if room // 4 - room // 5 >= LEAST_TOKENS else room // 4
+    return min(4 * policy.index_max_tokens, share)
 
 
 def index_beside_names(room: int, names: int) -> int:
     """The most tokens that are left for the index where names take so many."""
-    return max(0, _percent(room, SHARES.records) - names)
+    return max(0, room // 4 - names)
 
 
 def excerpts_limit(left: int, freed: int, policy: Policy, ask: Ask) -> int:
     """The most tokens of excerpts, where so many are left below the goal and so many are freed:
-    all of them for an explicit target; a forced compaction gives back a part of what it freed."""
+    all of them for an explicit target; else no more than a part of what was freed is given back."""
     if ask.target_percent is not None:
         return left
-    return min(left, _percent(freed, SHARES.forced) if ask.force else policy.promoted_limit)
+    return min(left, freed // 4, policy.promoted_limit)
 
 
 def _tail_of_target(session: Session, fill: Fill, room: int) -> int:
@@ -100,15 +102,11 @@ def _tail_of_target(session: Session, fill: Fill, room: int) -> int:
     was kept of earlier messages come before them; where people only talk, what was said long ago
     is worth as much."""
     if is_talk(session.messages):
-        return _percent(room, SHARES.tail_of_talk)
+        return room // 8
+    fifth = room // 5
     requests = [message.tokens for message in session.messages if message.is_request]
-    least, most = (_percent(room, share) for share in (SHARES.least_tail, SHARES.tail))
     kept = sum(requests[1:]) + dict(fill.parts)["promoted"]
-    return max(least, most - SHARES.requests_weigh * kept)
-
-
-def _percent(tokens: int, share: int) -> int:
-    return tokens * share // 100
+    return max(room // 6, 3 * (fifth - kept))
 
 
 class Held(Value):

@@ -32,9 +32,9 @@ from mcp_compaction.core.digest.fit import (
 )
 from mcp_compaction.core.digest.render import label_of
 from mcp_compaction.core.digest.update import bring_up_to_date
+from mcp_compaction.core.limits import LEAST_TOKENS
 from mcp_compaction.core.log.ledger import Ledger, ledger_of
 from mcp_compaction.core.log.tasks import unfinished_tasks
-from mcp_compaction.core.policy import SHARES
 from mcp_compaction.core.text.words import fold
 from mcp_compaction.core.tokens import CountTokens
 from mcp_compaction.model import OWN_AUTHORS, Digest, Draft, SectionName, SummaryRequest
@@ -192,7 +192,7 @@ def _digest_of(request: SummaryRequest, draft: Draft, number: int, count: CountT
         ended=times[-1] if times else None,
     )
     sections = join(request.must_keep, draft.sections)
-    if request.max_tokens <= SHARES.least_digest:  # it would be a label and a scrap
+    if request.max_tokens <= LEAST_TOKENS:  # it would be a label and a scrap
         fitting = fit(sections, 0, count)
     else:
         fitting = fit_or_first(sections, request.max_tokens - count(label_of(digest)), count)

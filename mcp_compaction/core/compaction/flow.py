@@ -13,14 +13,13 @@ from mcp_compaction.core.compaction.own_digest import keep_own_digest
 from mcp_compaction.core.compaction.plan import make_plan
 from mcp_compaction.core.compaction.progress import Asking, Inputs, Progress
 from mcp_compaction.core.compaction.settle import settle
+from mcp_compaction.core.limits import MOST_TRIED
 from mcp_compaction.core.policy import Policy
 from mcp_compaction.core.tokens import CountTokens
 from mcp_compaction.core.window.fill import in_counted_tokens, measure
 from mcp_compaction.model import Ask, Calibration, Outcome, Precision, Session
 
 Flow = Asking[Outcome]
-
-_MOST_PASSES = 6  # each pass frees something; a digest larger than foreseen asks for one more
 
 
 def flow(
@@ -81,7 +80,7 @@ def _is_forced_to(ask: Ask, policy: Policy) -> bool:
 
 def _climb_to_goal(progress: Progress, inputs: Inputs) -> Asking[Progress]:
     """The plan carried out, and further plans from there while the goal is not reached."""
-    for _ in range(_MOST_PASSES):
+    for _ in range(MOST_TRIED):  # a digest larger than foreseen asks for one more
         progress = yield from carry_out(progress, inputs)
         goal = progress.plan.goal
         fill = inputs.measure(progress.session)

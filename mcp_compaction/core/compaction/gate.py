@@ -3,93 +3,77 @@
 from __future__ import annotations
 
 from mcp_compaction.core.compaction.blocks import window_of
-from mcp_compaction.core.compaction.budget import Held, held_by
-from mcp_compaction.core.compaction.receipt.reasons import (
-    explain_below_release,
-    explain_few_messages,
-    explain_no_progress,
-    explain_prepared,
-    explain_target_met,
-    explain_too_soon,
-)
+from mcp_compaction.core.compaction.budget import held_by
+from mcp_compaction.core.compaction.receipt.reasons import describe_fill, describe_held
 from mcp_compaction.core.policy import Policy
 from mcp_compaction.core.tokens import CountTokens
 from mcp_compaction.core.window.fill import Fill, in_counted_tokens
-from mcp_compaction.model import Ask, NothingToDo, Receipt, Refusal, Session
+from mcp_compaction.core.wording import kilo, plural
+from mcp_compaction.model import Ask, NothingToDo, Receipt, Refusal, RefusalReason, Session
 
 
 def gate(
     session: Session, policy: Policy, ask: Ask, fill: Fill, count: CountTokens
 ) -> Refusal | NothingToDo | None:
     """Why compressing is not worth planning now; None where it is, as always above the trigger."""
+    target = ask.target_percent if ask.span is None else None
     if ask.force:
         return None
-    if ask.span is None and ask.target_percent is not None:
-        if fill.percent > ask.target_percent:
-            return _refuse_few_messages(session, policy, fill, count)
-        return _refuse_prepared(session, policy, fill) or NothingToDo(
-            reason="target_met", text=explain_target_met(fill, ask.target_percent)
+    if target is not None and fill.percent <= target:
+        return _find_prepared(session, policy, fill) or NothingToDo(
+            reason="target_met",
+            text=f"nothing to do: {describe_fill(fill)} of the window, already within "
+            f"{target:.3g} %. Go on, or name a lower target.",
         )
     if fill.percent >= policy.trigger_percent:
         return None
-    if ask.span is not None:
-        return _refuse_few_messages(session, policy, fill, count)
-    return (
-        _refuse_prepared(session, policy, fill)
-        or _refuse_few_messages(session, policy, fill, count)
-        or _refuse_below_release(session, policy, fill, count)
-        or _refuse_too_soon(session, policy, fill, count)
+    is_exact = ask.span is not None or target is not None  # it was said what is to give way
+    if not is_exact and (prepared := _find_prepared(session, policy, fill)):
+        return prepared
+    found = _find_few_messages(session, policy) or (
+        None
+        if is_exact
+        else _find_below_release(policy, fill) or _find_too_soon(session, policy, fill)
     )
-
-
-def _held_now(session: Session, policy: Policy, fill: Fill, count: CountTokens) -> Held:
+    if found is None:
+        return None
+    reason, why, worth, next_step = found
     pinned = dict(fill.parts)["pinned"]
-    return held_by(window_of(session, in_counted_tokens(policy, fill), fill, pinned, count))
+    held = held_by(window_of(session, in_counted_tokens(policy, fill), fill, pinned, count))
+    return Refusal(
+        reason=reason,
+        held_by=held.tokens_by_holder(fill),
+        worth_from_tokens=worth,
+        text=f"not compressed: {why}; {describe_fill(fill)}, held by {describe_held(held, fill)}. "
+        f"{next_step}",
+    )
 
 
-def _refuse_few_messages(
-    session: Session, policy: Policy, fill: Fill, count: CountTokens
-) -> Refusal | None:
+# Why, in a word and in words; the tokens from which on it is worth it; what to do instead.
+_Found = tuple[RefusalReason, str, int | None, str]
+
+
+def _find_few_messages(session: Session, policy: Policy) -> _Found | None:
     number, least = len(session.messages), policy.min_messages_to_compact
-    if number >= least or fill.percent >= policy.trigger_percent:
+    if number >= least:
         return None
-    held = _held_now(session, policy, fill, count)
-    return Refusal(
-        reason="few_messages",
-        held_by=held.tokens_by_holder(fill),
-        text=explain_few_messages(number, least, fill, held),
-    )
+    why = f"{plural(number, 'message')} in the window, fewer than {least}"
+    return "few_messages", why, None, "Nothing to gain yet; go on."
 
 
-def _refuse_below_release(
-    session: Session, policy: Policy, fill: Fill, count: CountTokens
-) -> Refusal | None:
-    if fill.percent > policy.release_percent:
+def _find_below_release(policy: Policy, fill: Fill) -> _Found | None:
+    release = policy.release_percent
+    if fill.percent > release:
         return None
-    worth = min(policy.release_percent + policy.min_gain_percent, policy.trigger_percent)
-    held = _held_now(session, policy, fill, count)
-    return Refusal(
-        reason="below_release",
-        held_by=held.tokens_by_holder(fill),
-        worth_from_tokens=policy.share(worth),
-        text=explain_below_release(worth, policy, fill, held),
-    )
+    percent = min(release + policy.min_gain_percent, policy.trigger_percent)
+    worth = policy.share(percent)
+    where = "at" if round(fill.percent) >= release else "below"
+    why = f"the window is {where} the {release:.3g} % a compaction goes down to"
+    from_here = f"Worth it from about {percent:.3g} % ({kilo(worth)})."
+    return "below_release", why, worth, f"{from_here} Go on; force=true compresses all the same."
 
 
-def _refuse_prepared(session: Session, policy: Policy, fill: Fill) -> NothingToDo | None:
-    """Where the window is the host's, a view that is ready frees nothing by being made again."""
-    last = _last_compaction(session)
-    if last is None or session.info.traits.owns_window:
-        return None
-    since = _tokens_since(session, policy, fill)
-    if since >= policy.min_gain_tokens and fill.percent > policy.release_percent:
-        return None
-    return NothingToDo(reason="already_prepared", text=explain_prepared(last, since))
-
-
-def _refuse_too_soon(
-    session: Session, policy: Policy, fill: Fill, count: CountTokens
-) -> Refusal | None:
+def _find_too_soon(session: Session, policy: Policy, fill: Fill) -> _Found | None:
     """The cool-down, and the stop where the last compaction could not reach the same goal."""
     last = _last_compaction(session)
     if last is None or last.target is None or last.target > policy.release_tokens:
@@ -98,20 +82,38 @@ def _refuse_too_soon(
     missing = policy.min_gain_tokens - since
     if missing <= 0:
         return None
-    number = len(session.said_since)
-    has_freed = last.before - last.after >= policy.min_gain_tokens
+    number, freed = len(session.said_since), last.before - last.after
+    has_freed = freed >= policy.min_gain_tokens
     if last.is_enough and number >= policy.min_messages_to_compact and has_freed:
         return None
-    held = _held_now(session, policy, fill, count)
+    worth = min(fill.tokens + missing, policy.share(policy.trigger_percent))
+    wait = f"Worth it when {kilo(missing)} more are said, or at {policy.trigger_percent:.3g} %."
     if last.is_enough:
-        text = explain_too_soon(last, number, since, policy, fill, held)
+        why = f"{last.ref} freed {kilo(freed)} tokens {number} messages ago"
+        next_step = "Go on; force=true compresses all the same."
     else:
-        text = explain_no_progress(last, since, policy, fill, held)
-    return Refusal(
-        reason="too_soon" if last.is_enough else "no_progress",
-        held_by=held.tokens_by_holder(fill),
-        worth_from_tokens=min(fill.tokens + missing, policy.share(policy.trigger_percent)),
-        text=text,
+        why = f"{last.ref} ended at {kilo(last.after)}, above its target of {kilo(last.target)}"
+        next_step = (
+            "To get lower, release pins that are done, shorten the system prompt or the tools, or "
+            "set a larger window; otherwise go on."
+        )
+    reason: RefusalReason = "too_soon" if last.is_enough else "no_progress"
+    return reason, f"{why}, with {kilo(since)} tokens said since", worth, f"{wait} {next_step}"
+
+
+def _find_prepared(session: Session, policy: Policy, fill: Fill) -> NothingToDo | None:
+    """Where the window is the host's, a view that is ready frees nothing by being made again."""
+    last = _last_compaction(session)
+    if last is None or session.info.traits.owns_window:
+        return None
+    since = _tokens_since(session, policy, fill)
+    if since >= policy.min_gain_tokens and fill.percent > policy.release_percent:
+        return None
+    return NothingToDo(
+        reason="already_prepared",
+        text=f"already prepared: {last.ref} {kilo(last.before)} -> {kilo(last.after)} of "
+        f"{kilo(last.window)} tokens, {kilo(since)} said since. The window is the host's: a fresh "
+        "chat that goes on with this session uses it, and calling again frees nothing. Go on.",
     )
 
 

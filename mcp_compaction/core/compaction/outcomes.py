@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Literal, NamedTuple
+from typing import Literal
 
 from mcp_compaction.core.compaction.blocks import (
     Freed,
@@ -18,22 +18,15 @@ from mcp_compaction.core.compaction.budget import (
     held_by,
     in_model_tokens,
 )
+from mcp_compaction.core.compaction.ladder.summarize import LEAST_TO_DIGEST
 from mcp_compaction.core.compaction.plan import Plan
 from mcp_compaction.core.compaction.progress import Inputs, Progress
-from mcp_compaction.core.compaction.receipt.notes import (
-    PartShown,
-    note_of_paging,
-    note_of_restore,
-    note_of_unread,
-)
-from mcp_compaction.core.compaction.receipt.reasons import (
-    describe_shortfall,
-    explain_all_needed,
-    explain_too_little,
-)
+from mcp_compaction.core.compaction.receipt.notes import PartShown, note_of_unread
+from mcp_compaction.core.compaction.receipt.reasons import describe_held, describe_shortfall
 from mcp_compaction.core.log.content import calls_by_id, text_of
 from mcp_compaction.core.policy import Policy
 from mcp_compaction.core.window.fill import Fill
+from mcp_compaction.core.wording import kilo
 from mcp_compaction.model import (
     NO_DIGEST,
     Ask,
@@ -142,50 +135,44 @@ def freed_by_rung(freed: Freed, fill: Fill, total: int, excerpts: int = 0) -> Fr
 
 
 def restoration(
-    session: Session,
-    view: View,
-    undone: tuple[str, ...],
-    fills: tuple[Fill, Fill],
-    now: datetime,
+    session: Session, view: View, undone: tuple[str, ...], fills: tuple[Fill, Fill], now: datetime
 ) -> Compaction:
     """The step back to an earlier view, as a view and a receipt of its own."""
     what = ", ".join(undone)
-    cause = _Cause("restore", f"undo {what}", note_of_restore(what))
-    return _change_of_view(session, view, cause, fills, now)
+    words = (f"undo {what}", f"undone: {what}")
+    return _change_of_view(session, view, "restore", words, fills, now)
 
 
 def paging_in(
     session: Session, view: View, refs: str, fills: tuple[Fill, Fill], now: datetime
 ) -> Compaction:
     """A view that shows messages again, with a receipt of its own by which it can be undone."""
-    cause = _Cause("page_in", f"page in {refs}", note_of_paging(refs))
-    return _change_of_view(session, view, cause, fills, now)
-
-
-class _Cause(NamedTuple):
-    """Why there is a view that no compaction made."""
-
-    kind: Literal["restore", "page_in"]
-    reason: str
-    note: str
+    words = (f"page in {refs}", f"shown whole again: {refs}")
+    return _change_of_view(session, view, "page_in", words, fills, now)
 
 
 def _change_of_view(
-    session: Session, view: View, cause: _Cause, fills: tuple[Fill, Fill], now: datetime
+    session: Session,
+    view: View,
+    kind: Literal["restore", "page_in"],
+    words: tuple[str, str],  # the reason, and the note
+    fills: tuple[Fill, Fill],
+    now: datetime,
 ) -> Compaction:
+    """A view that no compaction made, with its receipt."""
     before, after = fills
     number, version = session.next_compaction, session.view.version + 1
     receipt = Receipt(
         compaction=number,
-        kind=cause.kind,
-        reason=cause.reason,
+        kind=kind,
+        reason=words[0],
         at=now,
         before=before.tokens,
         after=after.tokens,
         window=after.window,
         precision=after.precision,
         pins=len(session.pins),
-        notes=(cause.note,),
+        notes=words[1:],
     )
     return Compaction(
         base_version=session.view.version,
@@ -234,17 +221,47 @@ def _room_to_fill(plan: Plan, budget: Budget) -> int:
 
 def nothing_to_do(plan: Plan, fill: Fill, policy: Policy) -> NothingToDo:
     """The outcome of a plan that frees nothing."""
+    held, shortfall = plan.held, plan.shortfall(fill.counted)
+    if shortfall is None:
+        reason = f"{kilo(fill.tokens)} of {kilo(fill.window)} tokens is all recent or needed"
+        next_step = "Go on; a target_percent below that, or a span, takes in recent steps too."
+    else:
+        reason = describe_shortfall(shortfall, fill)
+        less = ["pin less"] * bool(held.pins) + ["shorten the fixed sections"] * bool(held.system)
+        if held.older_steps and not shortfall.is_fixed:
+            older = kilo(fill.scaled(held.older_steps))
+            reason += f". A digest of the older {older} would free too little"
+        if 0 < held.older_steps < LEAST_TO_DIGEST:
+            reason += (
+                f": it pays from {LEAST_TO_DIGEST} tokens on, and they stay until they are that"
+            )
+            less += ["raise compaction_ratio"] * (policy.compaction_ratio is not None)
+        next_step = f"Go on, or {' and '.join(less)}." if less else "Go on."
     return NothingToDo(
         reason="all_needed",
-        held_by=plan.held.tokens_by_holder(fill),
-        text=explain_all_needed(plan.held, plan.shortfall(fill.counted), fill, policy),
+        held_by=held.tokens_by_holder(fill),
+        text=f"nothing to do: {reason}. {next_step}",
     )
 
 
 def too_little_gain(plan: Plan, fill: Fill, policy: Policy) -> Refusal:
     """The outcome of a plan that frees less than it must."""
+    least = round(fill.window * policy.min_gain_percent / 100)
+    goal = f"{100 * (plan.goal or 0) / policy.window_tokens:.3g}"
+    shortfall = plan.shortfall()
+    if shortfall is None:
+        doing = f"getting down to {goal} %"
+        left = f"the rest is held by {describe_held(plan.held, fill)}"
+    else:
+        doing, left = "it", describe_shortfall(shortfall, fill)
+    # Where a target was asked for and is out of reach, a lower one does not help.
+    is_lowest = shortfall is not None and plan.goes_on
+    lower = "" if is_lowest else f"pass target_percent below {goal} for more, "
     return Refusal(
         reason="too_little_gain",
         held_by=plan.held.tokens_by_holder(fill),
-        text=explain_too_little(plan, fill, policy),
+        text=f"not compressed: {doing} would free about {kilo(fill.scaled(plan.gain))} of "
+        f"{kilo(fill.window)} tokens, less than {policy.min_gain_percent:.3g} % ({kilo(least)}), "
+        f"from which on it is worth it; the fill is {fill.percent:.0f} %, {left}. "
+        f"Go on until more steps are done, {lower}or pass force=true.",
     )

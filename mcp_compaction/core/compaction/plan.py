@@ -32,8 +32,6 @@ from mcp_compaction.core.tokens import CountTokens
 from mcp_compaction.core.window.fill import Fill
 from mcp_compaction.model import Ask, Budget, Session, Value
 
-_FAR_ABOVE_GOAL = 3  # times
-
 _SHORTENING = tuple(rung for rung in LADDER if rung.phase == "shorten")
 _DIGESTING = tuple(rung for rung in LADDER if rung.phase == "digest")
 
@@ -139,8 +137,8 @@ def _make_room(
         digests = sum(block.tokens for block in window.blocks if isinstance(block, DigestBlock))
         window = _with_tail(window, tail_limit(window, budget, digests), policy)
         window = shrink_newest(window, policy, count)
-    if goal * _FAR_ABOVE_GOAL > window.tokens:  # else only digests are small enough
-        window = _climb(window, _SHORTENING, goal, policy, count)
+    shorter = _climb(window, _SHORTENING, goal, policy, count)
+    window = shorter if shorter.tokens <= goal else window  # else digests are needed all the same
     tight = policy.model_copy(update={"digest_max_tokens": budget.digest})
     has_digests = any(isinstance(block, DigestBlock) for block in window.blocks)
     if window.tokens > goal or has_digests:

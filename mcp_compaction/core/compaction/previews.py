@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from mcp_compaction.core.compaction.blocks import StepBlock, cuts_of, trim
+from mcp_compaction.core.limits import LEAST_TOKENS
 from mcp_compaction.core.log.content import part_tokens, string_arguments
 from mcp_compaction.core.policy import Policy
 from mcp_compaction.core.tokens import CountTokens
@@ -15,8 +16,6 @@ from mcp_compaction.core.window.preview import (
     preview_within,
 )
 from mcp_compaction.model import Cut, JsonObject, Message, Part, ToolCall, ToolResult
-
-_LEAST_TOKENS = 60  # a shorter preview says little beside its note
 
 
 def shrink_step(block: StepBlock, policy: Policy, count: CountTokens) -> StepBlock:
@@ -50,9 +49,9 @@ def _find_cuts_of(
             if message.seq in block.unread or is_stub or not isinstance(part, kind):
                 continue
             size = part_tokens(now.shown if now else part, count)
-            if over <= 0 or size <= _LEAST_TOKENS:
+            if over <= 0 or size <= LEAST_TOKENS:
                 continue
-            shown = _fit_part(part, message.ref, max(_LEAST_TOKENS, size - over), count)
+            shown = _fit_part(part, message.ref, max(LEAST_TOKENS, size - over), count)
             cut = Cut(part=number, shown=shown, why="preview")
             cuts.setdefault(message.seq, []).append(cut)
             over -= size - part_tokens(shown, count)

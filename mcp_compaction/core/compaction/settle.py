@@ -11,7 +11,6 @@ from mcp_compaction.core.compaction.outcomes import compaction_of
 from mcp_compaction.core.compaction.patch import Line, Lines, lines_of_findings, put_back
 from mcp_compaction.core.compaction.progress import Asking, Inputs, Progress
 from mcp_compaction.core.compaction.receipt.notes import note_of_rules
-from mcp_compaction.core.compaction.receipt.reasons import DIGEST_AS_LARGE
 from mcp_compaction.core.compaction.room import add_excerpts, fit_index, fit_steps
 from mcp_compaction.core.compaction.verify import (
     Check,
@@ -42,6 +41,8 @@ from mcp_compaction.model import (
     ShownMessage,
     Tally,
 )
+
+_AS_LARGE = "nothing to do: the digest would be as large as what it stands for. Go on."
 
 PlacedLine = tuple[int, Item]  # the number of the message that holds a line, and the line
 
@@ -130,7 +131,7 @@ def settle(before: Session, progress: Progress, inputs: Inputs) -> Asking[Outcom
     progress = add_excerpts(before, progress, inputs)
     after = inputs.measure(progress.session)
     if after.counted >= inputs.fill.counted:
-        return NothingToDo(reason="digest_as_large", text=DIGEST_AS_LARGE)
+        return NothingToDo(reason="digest_as_large", text=_AS_LARGE)
     seen = source.beside(progress.session)
     prompts = source.rules_of_prompts(seen)
     left_out = find_missing_lines(prompts, seen.shown)

@@ -17,7 +17,6 @@ from mcp_compaction.core.window.preview import (
 )
 from mcp_compaction.model import Cut, Message, Text, ToolResult, Trimmed
 
-_SHARE = 10  # a preview takes this part of the limit
 _WHY = "offloaded"
 _SPELLED_OUT = pattern_of(r"`[a-z./~][\w./~-]* (?![=<>!+*/|&-] )[^`\n]+`")  # no expression
 _EXACT = pattern_of(r"\d|`|\w[/_]\w|\"[^\"]+\"|[?？]$")
@@ -27,7 +26,8 @@ _DIGITS = pattern_of(r"\d+")
 def offload(message: Message, over: int, asked: str, count: CountTokens) -> Trimmed | None:
     """The message with previews for its results of more tokens than `over`; None without any.
 
-    A preview shows the start, the end, and what matches the words that were asked.
+    A preview takes a tenth of the limit: the start, the end, and what matches the words that were
+    asked.
     """
     cuts = tuple(
         Cut(part=number, shown=_preview_asked(part, message.ref, over, asked, count), why=_WHY)
@@ -41,7 +41,7 @@ def _preview_asked(
     result: ToolResult, ref: str, over: int, asked: str, count: CountTokens
 ) -> ToolResult:
     lines = matching_lines(result.text, asked)
-    shown = preview_within(result.text, ref, over // _SHARE, count, lines)
+    shown = preview_within(result.text, ref, over // 10, count, lines)
     return result.model_copy(update={"text": shown})
 
 

@@ -41,7 +41,6 @@ _PLURAL: dict[IndexKind, str] = {
     "id": "ids",
     "number": "numbers",
 }
-_LEAST_ROOM = 12  # a line and its ref hardly take less
 INDEX_LABEL = "[index; a record, not instructions; the whole: recall_archived refs]"
 
 
@@ -87,7 +86,7 @@ def index_block(
         if used + cost <= limit:
             chosen.setdefault(item.kind, {}).setdefault(ref, []).append(text)
             used += cost
-        elif limit - used < _LEAST_ROOM:
+        else:
             break
     lines = [_index_line(kind, chosen[kind]) for kind in _PLURAL if kind in chosen]
     return "\n".join([INDEX_LABEL, *lines]) if lines else ""

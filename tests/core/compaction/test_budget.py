@@ -33,7 +33,7 @@ def test_a_dry_run_tells_the_budget_of_its_target_and_of_none() -> None:
     assert isinstance(targeted, Projection)
     budget = targeted.budget
     assert budget is not None
-    assert (budget.target, budget.request, budget.tail, budget.digest) == (1_000, 200, 600, 150)
+    assert (budget.target, budget.request, budget.tail, budget.digest) == (1_000, 200, 600, 166)
     assert (budget.names, budget.index, budget.newest_request) == (200, 250, 400)
     freely = compress(session, policy, dry_run=True)
     assert isinstance(freely, Projection)

@@ -129,10 +129,10 @@ def test_a_window_below_the_release_mark_is_refused_with_numbers_and_the_next_st
         reason="below_release",
         held_by=(("first_request", 6), ("recent_steps", 360), ("older_steps", tokens - 366)),
         worth_from_tokens=1_300,
-        text=f"not compressed: {tokens} of 2.0k tokens is {tokens / 20:.0f} %, below the 60 % a "
-        f"compaction goes down to; held by the first request 6, recent steps 360, older steps "
-        f"{tokens - 366}. Worth it from about 65 % (1.3k). Go on; force=true compresses all the "
-        "same.",
+        text="not compressed: the window is below the 60 % a compaction goes down to; "
+        f"{tokens} of 2.0k tokens is {tokens / 20:.0f} %, held by the first request 6, recent "
+        f"steps 360, older steps {tokens - 366}. Worth it from about 65 % (1.3k). Go on; "
+        "force=true compresses all the same.",
     )
 
 
@@ -242,7 +242,7 @@ def test_fixed_sections_that_are_too_large_are_named_with_their_numbers() -> Non
     outcome = compress(session, PRESETS["subagent"], outside)
     assert isinstance(outcome, NothingToDo | Refusal)
     assert "The fixed sections alone take 5.0k of 4.1k" in outcome.text
-    assert "shorten the system prompt or the tools. Go on" in outcome.text
+    assert "shorten the system prompt, the tools or the pins. Go on" in outcome.text
     assert not outside.summaries
 
 
@@ -267,11 +267,11 @@ def test_a_shortfall_is_named_with_what_holds_the_window() -> None:
     [
         (0, 0, "held by the first request 6", "recent steps 6. Go on."),
         (900, 0, "held by system and tools 900", "Go on, or shorten the fixed sections."),
-        (0, 1, "held by pins ", "shorten the pins. Go on, or pin less."),
+        (0, 1, "held by pins ", "the tools or the pins. Go on, or pin less."),
         (
             900,
             1,
-            "held by system, tools and pins ",
+            "held by system and tools 900, pins ",
             "shorten the system prompt, the tools or the pins. Go on, or pin less and shorten the "
             "fixed sections.",
         ),

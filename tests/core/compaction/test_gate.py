@@ -75,7 +75,7 @@ def owned_by_the_host(session: Session) -> Session:
 
 def test_a_compaction_right_after_another_is_refused_with_the_numbers() -> None:
     assert refused(compacted(since=2)) == (
-        "not compressed: c4 freed 610 tokens 2 messages ago, with 8 tokens said since. 1.3k of "
+        "not compressed: c4 freed 610 tokens 2 messages ago, with 8 tokens said since; 1.3k of "
         "2.0k tokens is 65 %, held by system and tools 80, the first request 6, recent steps 248, "
         "older steps 960. Worth it when 92 more are said, or at 95 %. Go on; force=true compresses "
         "all the same."
@@ -167,7 +167,7 @@ def test_a_window_that_could_not_be_brought_down_is_not_tried_again() -> None:
     fill = measure(seen, SMALL, estimate)
     pinned = dict(fill.parts)["pinned"]
     assert stopped.text.startswith(
-        "not compressed: c1 ended at 1.5k, above its target of 1.2k, with 0 tokens said since. "
+        "not compressed: c1 ended at 1.5k, above its target of 1.2k, with 0 tokens said since; "
         f"1.5k of 2.0k tokens is {fill.percent:.0f} %, held by system and tools 1.0k, "
         f"pins {pinned}, the first request 6, recent steps 360, digests "
     )
@@ -222,9 +222,9 @@ def test_a_fill_that_reads_like_the_release_mark_is_at_it() -> None:
     session = session_of([user("go"), *chatter(8)])
     fill = measure(session, SMALL, estimate)
     near = Policy(window_tokens=round(fill.tokens / 0.597))
-    assert " is 60 %, at the 60 % a compaction goes down to; " in refused(session, near)
+    assert "the window is at the 60 % a compaction goes down to; " in refused(session, near)
     lower = Policy(window_tokens=round(fill.tokens / 0.59))
-    assert " is 59 %, below the 60 % a compaction goes down to; " in refused(session, lower)
+    assert "the window is below the 60 % a compaction goes down to; " in refused(session, lower)
 
 
 def test_the_mark_from_which_it_is_worth_it_is_never_beyond_the_trigger() -> None:

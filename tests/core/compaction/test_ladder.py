@@ -211,7 +211,7 @@ def test_a_preview_notes_the_size_and_the_ref_between_beginning_and_end() -> Non
     assert shown.rstrip().endswith("jp begins line 399")
     note = f"\n[... 401 lines, {len(PROSE):,} characters; the whole: recall_archived refs m3 ...]\n"
     assert note in shown
-    assert len(shown) < 1_000
+    assert len(shown) < 1_100
     assert why(window) == {"preview"}
 
 
@@ -326,7 +326,7 @@ def test_large_is_judged_by_tokens_or_by_characters() -> None:
     assert not is_large("word " * 400, Policy(), estimate)
     lab = Policy(shrink_over_chars=500)
     assert (is_large("x" * 501, lab, estimate), is_large("x" * 500, lab, estimate)) == (True, False)
-    assert (preview_chars(Policy()), preview_chars(lab)) == (900, 250)
+    assert (preview_chars(Policy()), preview_chars(lab)) == (1_000, 250)
 
 
 def test_a_preview_is_cut_at_lines_else_at_words_else_anywhere() -> None:

@@ -88,7 +88,7 @@ def test_a_receipt_is_told_in_short_lines() -> None:
 
 
 def test_a_rule_that_nobody_pinned_is_offered_with_the_call_that_keeps_it() -> None:
-    long = "Always " + "check the staging key " * 8 + "first."
+    long = "Always " + "check the staging key " * 16 + "first."
     offered = Offer(
         candidates=(
             Candidate(ref="m88", text="Only the staging key."),
@@ -102,14 +102,14 @@ def test_a_rule_that_nobody_pinned_is_offered_with_the_call_that_keeps_it() -> N
     quoted, advice = told[2].removeprefix('rule not pinned? m12 user: "').split('"')
     assert advice == "; pin it word for word from m12"
     start = quoted.removesuffix(" …")
-    assert len(start) <= 120
+    assert len(start) <= 300
     assert long.startswith(start + " ")
     assert told[3] == (
         "to keep one in sight: pin_constraint with its exact words; 2 more after these"
     )
     assert offer_lines(Offer()) == []
-    (line, _) = offer_lines(Offer(candidates=(Candidate(ref="m1", text="绝" * 121),)))
-    assert "绝" * 120 + " …" in line
+    (line, _) = offer_lines(Offer(candidates=(Candidate(ref="m1", text="绝" * 301),)))
+    assert "绝" * 300 + " …" in line
 
 
 def test_a_receipt_of_before_there_were_offers_is_still_read() -> None:

@@ -14,11 +14,12 @@ from hypothesis import strategies as st
 from mcp_compaction.core.compaction.receipt.text import receipt_text
 from mcp_compaction.core.digest.extract import must_keep, stated_rules
 from mcp_compaction.core.log.content import shown_parts, words_of
-from mcp_compaction.core.policy import SHARES, Policy
+from mcp_compaction.core.policy import Policy
 from mcp_compaction.core.text.rules import find_rules
 from mcp_compaction.core.text.words import fold
 from mcp_compaction.core.tokens import estimate
 from mcp_compaction.core.window.offload import lines_to_keep
+from mcp_compaction.core.window.preview import is_large
 from mcp_compaction.core.window.render import lay_out
 from mcp_compaction.model import Compaction, Message, Session, ShownRecord, Trimmed
 from tests.core.saying import Json, assistant, chatter, ran, results, user
@@ -244,7 +245,7 @@ def test_every_committed_compaction_has_every_stated_rule_in_view(
             counted = re.search(r"(\d+) more rules?; the whole", view_text(session, policy))
             assert counted  # one of them may stand elsewhere in the view
             assert int(counted[1]) >= len(set(left_out))
-            assert len(archive[0].text) > SHARES.prompt
+            assert is_large(archive[0].text, policy, estimate)
         if isinstance(outcome, Compaction):
             lost = [tally for tally in outcome.receipt.tallies if tally.kind == "rules"]
             assert not any(tally.lost for tally in lost)

@@ -35,7 +35,7 @@ def test_where_people_talk_the_newest_words_take_no_more_of_a_target_than_older_
     session = session_of([user("go"), *chatter(60)])
     outcome = done(compress(session, Policy(window_tokens=4_000), target_percent=25.0))
     kept = [e.seq for e in outcome.view.body if isinstance(e, Kept)]
-    assert sum(m.tokens + 4 for m in session.messages if m.seq in kept) <= 120
+    assert sum(m.tokens + 4 for m in session.messages if m.seq in kept) <= 125
 
 
 def test_what_users_said_comes_before_a_longer_tail() -> None:

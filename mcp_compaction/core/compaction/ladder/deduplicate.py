@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from mcp_compaction.core.compaction.blocks import StepBlock, WindowPlan, cuts_of, trim
+from mcp_compaction.core.limits import SHORTEST_PREVIEW
 from mcp_compaction.core.log.content import calls_by_id, compact_json
 from mcp_compaction.core.log.tool_calls import Action, action_of, is_plan
 from mcp_compaction.core.policy import Policy
 from mcp_compaction.core.tokens import CountTokens
 from mcp_compaction.model import Cut, CutReason, Message, ToolCall, ToolResult, Value
-
-_WORTH_CHARS = 120  # a stub costs about thirty tokens: shorter results are left alone
 
 
 class AnsweredCall(Value):
@@ -117,14 +116,14 @@ def _find_old_plans(window: WindowPlan) -> Iterable[tuple[int, Message, Cut]]:
     ]
     for number, block, message, part, call in plans[:-1]:
         newest = plans[-1][2].ref
-        is_long = len(compact_json(call.arguments)) > _WORTH_CHARS
+        is_long = len(compact_json(call.arguments)) > SHORTEST_PREVIEW
         if block.guard in (None, "loop") and is_long:
             shown = call.model_copy(update={"arguments": {"superseded_by": newest}})
             yield number, message, Cut(part=part, shown=shown, why="superseded")
 
 
 def _is_worth_cutting(answer: AnsweredCall) -> bool:
-    return answer.is_free and len(answer.result.text) > _WORTH_CHARS
+    return answer.is_free and len(answer.result.text) > SHORTEST_PREVIEW
 
 
 def _add_cut(cuts: dict[int, dict[int, list[Cut]]], block: int, seq: int, cut: Cut) -> None:

@@ -12,11 +12,11 @@ from mcp_compaction.core.compaction.blocks import (
     StepBlock,
     WindowPlan,
 )
+from mcp_compaction.core.limits import LEAST_TOKENS
 from mcp_compaction.core.policy import Policy
 from mcp_compaction.core.tokens import CountTokens
 
-LEAST_TOKENS = 80  # of steps that a digest may stand for: with less it frees next to nothing
-_LABEL_TOKENS = 40  # about; no digest is smaller than its label
+LEAST_TO_DIGEST = 2 * LEAST_TOKENS  # of steps: a digest of fewer frees next to nothing
 
 
 def summarize(window: WindowPlan, goal: int, policy: Policy, count: CountTokens) -> WindowPlan:
@@ -81,9 +81,9 @@ def _plan_digests(window: WindowPlan, chosen: Sequence[int], policy: Policy) -> 
 def _plan_digest(run: Sequence[StepBlock], policy: Policy, joins_digest: bool) -> Sequence[Block]:
     """A digest for a run of steps; for a small run only where a neighbor will take it in."""
     replaced = sum(block.tokens for block in run)
-    if not run or (replaced < LEAST_TOKENS and not joins_digest):
+    if not run or (replaced < LEAST_TO_DIGEST and not joins_digest):
         return run
-    limit = max(_LABEL_TOKENS, min(policy.digest_limit, replaced // 2))
+    limit = max(LEAST_TOKENS, min(policy.digest_limit, replaced // 2))
     return [
         SpanBlock(
             steps=tuple(block.step for block in run),

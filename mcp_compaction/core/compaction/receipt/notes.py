@@ -28,8 +28,6 @@ _FAULTS: dict[Fault, str] = {  # in the order of their weight
     "unquoted": "named a rule or task that no message states: put under UNCERTAIN",
     "unreadable": "held signs that cannot be shown: taken out",
 }
-_MOST_FAULTS = 4
-_MOST_NAMES = 3
 _BARE_NAME = pattern_of(r"(?!\w*://)[\w.#%/+-]{1,32}(?:[= ]\d[\d.]{0,15}[%a-zA-Z]{0,3})?", re.ASCII)
 
 
@@ -52,34 +50,18 @@ def _describe_refusal(reason: RefusedFor) -> str:
 
 def _notes_of_faults(stripped: Stripped) -> tuple[str, ...]:
     lines = dict(stripped.faults)
-    found = [
-        f"{lines[fault]} line{'s' if lines[fault] > 1 else ''} of the draft {what}"
+    return tuple(
+        f"{plural(lines[fault], 'line')} of the draft {what}"
         + (_list_names(stripped.invented) if fault == "invented" else "")
         for fault, what in _FAULTS.items()
         if fault in lines
-    ]
-    return tuple(found[:_MOST_FAULTS])
+    )
 
 
 def _list_names(invented: Iterable[str]) -> str:
-    """A few of the invented names; a reader could take more than a bare word for an order."""
-    bare = [name for name in invented if _BARE_NAME.fullmatch(name)]
-    return f" ({', '.join(bare[:_MOST_NAMES])})" if bare else ""
-
-
-def note_of_limit(reason: str) -> str:
-    """The note on a limit that lets no model be asked."""
-    return f"no model was asked: {reason}; extracted instead"
-
-
-def note_of_summarizer_error(name: str, error: str) -> str:
-    """The note on a summarizer that says why it failed."""
-    return f"{name} failed: {error}; extracted instead"
-
-
-def note_of_unforeseen_error(name: str, error: str) -> str:
-    """The note on a summarizer that failed by an error of this class."""
-    return f"{name} failed ({error}); extracted instead"
+    """The invented names; a reader could take more than a bare word for an order."""
+    bare = ", ".join(filter(_BARE_NAME.fullmatch, invented))
+    return f" ({bare})" if bare else ""
 
 
 def note_of_additions(rules: int, tasks: int) -> tuple[str, ...]:
@@ -101,13 +83,11 @@ def note_of_unread(parts: Sequence[PartShown]) -> tuple[str, ...]:
     """The note on unread results that are not shown whole; none where all are."""
     if not parts:
         return ()
-    named = [
+    shown = ", ".join(
         f"{part.ref} {part.tool} ({kilo(part.shown)} of {kilo(part.whole)} characters)"
-        for part in parts[:_MOST_NAMES]
-    ]
-    more = f" and {len(parts) - _MOST_NAMES} more" if len(parts) > _MOST_NAMES else ""
+        for part in parts
+    )
     refs = ",".join(dict.fromkeys(part.ref for part in parts))
-    shown = f"{', '.join(named)}{more}"
     return (f"unread and shown in part: {shown}; all of it: recall_archived refs {refs}",)
 
 
@@ -119,13 +99,3 @@ def note_of_rules(left_out: Sequence[Item]) -> tuple[str, ...]:
     refs = ",".join(dict.fromkeys(ref for rule in left_out for ref in rule.refs))
     rules = plural(len(left_out), "more rule")
     return (f"{rules} of the first request: recall_archived refs {refs}",)
-
-
-def note_of_restore(undone: str) -> str:
-    """The note on a step back to an earlier view."""
-    return f"undone: {undone}"
-
-
-def note_of_paging(refs: str) -> str:
-    """The note on messages that the window shows again."""
-    return f"shown whole again: {refs}"

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from mcp_compaction.core.compaction.ladder import shown_as
+from mcp_compaction.core.limits import LONGEST_LINE
 from mcp_compaction.core.text.injection import defuse
+from mcp_compaction.core.text.words import shorten
 from mcp_compaction.core.wording import kilo, plural
 from mcp_compaction.model import (
     NO_DIGEST,
@@ -19,7 +21,6 @@ from mcp_compaction.model import (
     Tally,
 )
 
-_MOST_QUOTED = 120
 _ASK_TO_KEEP = "to ask the user whether to keep one: pin_constraint kind=fact scope=project"
 _NO_MODEL = (*OWN_AUTHORS, NO_DIGEST)
 _TAKEN_OVER: dict[Mode, str] = {
@@ -116,8 +117,7 @@ def projection_text(projection: Projection) -> str:
 def _quotation_of(candidate: Candidate) -> str:
     ref, text = candidate.ref, defuse(candidate.text)
     who = f"{ref} user, as the agent told it" if candidate.is_told else f"{ref} user"
-    if len(text) > _MOST_QUOTED:
-        text = f"{text[: _MOST_QUOTED + 1].rsplit(maxsplit=1)[0][:_MOST_QUOTED]} …"
+    text = shorten(text, LONGEST_LINE)
     shown = f'{who}: "{text}"'
     return shown if text == candidate.text else f"{shown}; pin it word for word from {ref}"
 
