@@ -19,7 +19,7 @@ from mcp_compaction.core.log.identifiers import Finding, error_lines, find_ident
 from mcp_compaction.core.log.quotes import whole_of
 from mcp_compaction.core.policy import Policy
 from mcp_compaction.core.text.injection import defuse
-from mcp_compaction.core.text.pasted import passed_on_spans, unify_lines
+from mcp_compaction.core.text.pasted import mask_passed_on, unify_lines
 from mcp_compaction.core.text.sentences import prose_of, split_sentences, spoken_sentences
 from mcp_compaction.core.text.words import fold, telling_in_order
 from mcp_compaction.counters.estimate import EstimateCounter
@@ -78,7 +78,7 @@ READERS: dict[str, Callable[[str], object]] = {
     "exact words": exact_words,
     "identifiers": find_identifiers,
     "error lines": lambda text: list(error_lines(text)),
-    "what is passed on": lambda text: passed_on_spans(unify_lines(text)),
+    "what is passed on": lambda text: mask_passed_on(unify_lines(text)),
     "what a rule is a part of": lambda text: whole_of(f"never {text[:40]}", f"never {text}"),
     "sentences": lambda text: (spoken_sentences(text), split_sentences(text), prose_of(text)),
     "words": lambda text: (fold(text), telling_in_order(text)),

@@ -7,9 +7,7 @@ The texts given here have been through `unify_lines`: one kind of line end, one 
 from __future__ import annotations
 
 import re
-from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator
-from itertools import chain
 from typing import NamedTuple
 
 from mcp_compaction.core.limits import MOST_LOOKED_AT
@@ -18,6 +16,7 @@ from mcp_compaction.core.text.patterns import INLINE_CODE, QUOTED, pattern_of
 
 _LINE_ENDS = pattern_of("\r\n|[\r\v\f\x1c-\x1e\x85\u2028\u2029]")
 _BLANKS = pattern_of(r"[^\S\n]")
+_SEEN = pattern_of(r"\S")
 _FENCE = pattern_of(r" *(`{3,}|~{3,}|(?:\"{3}|'{3})(?= *$))")
 _STRUCK = pattern_of(r"(?<!~)~~(?!~)[^~]{1,2000}~~(?!~)")
 _QUOTED_LINE = pattern_of(r"^ *>.*$", re.M)
@@ -41,11 +40,7 @@ _ANNOUNCED = pattern_of(
 _OPENING_TAG = pattern_of(r"<([A-Za-z][\w:.-]{0,40})(?: [^<>\n]{0,200})?>")
 
 
-class TextSpan(NamedTuple):
-    """A stretch of a text."""
-
-    start: int
-    end: int
+_Span = tuple[int, int]
 
 
 def unify_lines(text: str) -> str:
@@ -53,46 +48,29 @@ def unify_lines(text: str) -> str:
     return _BLANKS.sub(" ", _LINE_ENDS.sub("\n", UNSEEN.sub("", text)))
 
 
-def passed_on_spans(text: str) -> tuple[TextSpan, ...]:
-    """The stretches of a text that its writer quotes, pastes or strikes out rather than says, in
-    order."""
-    patterns = (INLINE_CODE, QUOTED, _QUOTED_LINE, _STRUCK)
-    found = [TextSpan(*m.span()) for m in chain.from_iterable(p.finditer(text) for p in patterns)]
+def mask_passed_on(text: str) -> tuple[str, str]:
+    """A text without the lines that its writer quotes, pastes or strikes out rather than says; and
+    the same with lines drawn through what is quoted within a line. Both are as long as it was."""
     lines = _lines_of(text)
-    found += [
-        *_fenced_blocks(lines),
-        *_quotations_over_lines(lines),
-        *_pasted_turns(lines),
-        *_tagged_elements(text),
-    ]
+    blocks = [*_fenced_blocks(lines), *_quotations_over_lines(lines), *_pasted_turns(lines)]
+    blocks += (found.span() for found in _QUOTED_LINE.finditer(text))
     if announced := _ANNOUNCED.search(text):
-        found.append(TextSpan(announced.end(), len(text)))
-    return _merge_spans(found)
+        blocks.append((announced.end(), len(text)))
+    within = [*_tagged_elements(text)]
+    within += (found.span() for p in (INLINE_CODE, QUOTED, _STRUCK) for found in p.finditer(text))
+    over_lines = [span for span in within if "\n" in text[slice(*span)]]
+    own = _put(" ", text, (*blocks, *over_lines))
+    return own, _put("_", own, within)
 
 
-def is_passed_on(start: int, end: int, spans: tuple[TextSpan, ...]) -> bool:
-    """Whether a stretch lies in one of these, or begins or ends in the middle of one."""
-    begun = bisect_right(spans, start, key=_start_of) - 1
-    if begun >= 0:
-        span = spans[begun]
-        if start < span.end and (start > span.start or end <= span.end):
-            return True
-    before_end = bisect_left(spans, end, key=_start_of) - 1
-    return before_end >= 0 and end < spans[before_end].end
-
-
-def _start_of(span: TextSpan) -> int:
-    return span.start
-
-
-def _merge_spans(spans: Iterable[TextSpan]) -> tuple[TextSpan, ...]:
-    merged: list[TextSpan] = []
-    for span in sorted(spans):
-        if merged and span.start < merged[-1].end:
-            merged[-1] = TextSpan(merged[-1].start, max(merged[-1].end, span.end))
-        else:
-            merged.append(span)
-    return tuple(merged)
+def _put(sign: str, text: str, spans: Iterable[_Span]) -> str:
+    """A text with a sign in the place of all that can be seen in some stretches of it."""
+    parts: list[str] = []
+    done = 0
+    for start, end in sorted(spans):
+        parts += (text[done:start], _SEEN.sub(sign, text[max(start, done) : end]))
+        done = max(done, end)
+    return "".join((*parts, text[done:]))
 
 
 class _Line(NamedTuple):
@@ -113,7 +91,7 @@ def _lines_of(text: str) -> list[_Line]:
     return lines
 
 
-def _fenced_blocks(lines: list[_Line]) -> Iterator[TextSpan]:
+def _fenced_blocks(lines: list[_Line]) -> Iterator[_Span]:
     """Blocks between fences; a fence is closed by one that is at least as long."""
     opened: tuple[int, str] | None = None
     for line in lines:
@@ -123,13 +101,13 @@ def _fenced_blocks(lines: list[_Line]) -> Iterator[TextSpan]:
         if opened is None:
             opened = (line.start, fence[1])
         elif fence[1].startswith(opened[1]) and not line.text[fence.end() :].strip():
-            yield TextSpan(opened[0], line.end)
+            yield opened[0], line.end
             opened = None
     if opened is not None:
-        yield TextSpan(opened[0], lines[-1].end)
+        yield (opened[0], lines[-1].end)
 
 
-def _quotations_over_lines(lines: list[_Line]) -> Iterator[TextSpan]:
+def _quotations_over_lines(lines: list[_Line]) -> Iterator[_Span]:
     """Quotations that begin a line and end another."""
     number = 0
     while number < len(lines):
@@ -139,26 +117,26 @@ def _quotations_over_lines(lines: list[_Line]) -> Iterator[TextSpan]:
         if closers and not any(sign in text[1:] for sign in closers):
             for further, line in enumerate(following, start=number + 1):
                 if line.text.rstrip().endswith(tuple(closers)):
-                    yield TextSpan(lines[number].start, line.end)
+                    yield (lines[number].start, line.end)
                     number = further
                     break
         number += 1
 
 
-def _pasted_turns(lines: list[_Line]) -> Iterator[TextSpan]:
+def _pasted_turns(lines: list[_Line]) -> Iterator[_Span]:
     """The turns of a pasted chat: from a line that names its speaker to the next blank one."""
     begun: int | None = None
     for line in lines:
         if begun is None and _SPEAKER.match(line.text):
             begun = line.start
         elif begun is not None and not line.text.strip():
-            yield TextSpan(begun, line.start)
+            yield (begun, line.start)
             begun = None
     if begun is not None:
-        yield TextSpan(begun, lines[-1].end)
+        yield (begun, lines[-1].end)
 
 
-def _tagged_elements(text: str) -> Iterator[TextSpan]:
+def _tagged_elements(text: str) -> Iterator[_Span]:
     """Elements: from the first opening of a name to its last closing."""
     seen: set[str] = set()
     for tag in _OPENING_TAG.finditer(text):
@@ -167,4 +145,4 @@ def _tagged_elements(text: str) -> Iterator[TextSpan]:
         seen.add(tag[1])
         close = text.rfind(f"</{tag[1]}")
         if close > tag.start():
-            yield TextSpan(tag.start(), text.find(">", close) + 1 or len(text))
+            yield (tag.start(), text.find(">", close) + 1 or len(text))

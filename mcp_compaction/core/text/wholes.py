@@ -1,4 +1,4 @@
-"""Tells which words of a text mean the same alone.
+"""Tells which words of a text are its writer's own and mean the same alone.
 
 A sentence is governed by the headings over it, by what a list it stands in begins with, and by the
 sentences beside it that point at it: "Never do these", "That was the old rule". Form decides; of
@@ -13,15 +13,16 @@ import re
 import unicodedata
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator
-from functools import cache, cached_property, lru_cache
-from itertools import pairwise, zip_longest
+from functools import cache, lru_cache
+from itertools import islice, pairwise, zip_longest
 from typing import Literal, NamedTuple
 
-from mcp_compaction.core.limits import MOST_LOOKED_AT
+from mcp_compaction.core.limits import MOST_LOOKED_AT, MOST_TRIED
 from mcp_compaction.core.text.all_languages import part_in_all
+from mcp_compaction.core.text.pasted import mask_passed_on
 from mcp_compaction.core.text.patterns import any_of, pattern_of
-from mcp_compaction.core.text.words import lower_words, one_line
-from mcp_compaction.lexicon.languages import fill_in_all, read_heads
+from mcp_compaction.core.text.words import one_line, space_pairs, telling_words
+from mcp_compaction.lexicon.languages import fill_in_all
 
 _SIGN = pattern_of(  # of a list, before the words of an item
     r"(?:(?![\"'(\[<@/~$#|`*_¿¡])[^\w\s]{1,3}|\*|"
@@ -30,36 +31,44 @@ _SIGN = pattern_of(  # of a list, before the words of an item
     re.I,
 )
 _TELLING_SIGN = pattern_of(r"[^\w\s.()）、\[\]~*+–—•‣⁃·∙\u25a0-\u25ff-]")  # ❌, as a word does
-_HEADING = pattern_of(r"(#{1,6}) |(\*\*|__)[^*_]+(?:\*\*|__):?$")
-_UNDERLINE = pattern_of(r"\s*(?:(=+)|-{3,})\s*$")  # of the heading that is the line before
-_LEVEL_OF_BOLD = 7
-_STOPS = (".", "!", "?")
-_WIDE_STOPS = ("。", "！", "？")
-_QUESTIONS = ("?", "？")
-_COLONS = (":", "：")
-_FEWEST_WORDS, _FEWEST_WIDE = 4, 7  # of a sentence that may say something by itself
-_WIDE = pattern_of(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
+_HEADING = pattern_of(r"(#{1,6}) |(?:\*\*|__)[^*_]+(?:\*\*|__):?$")
+_UNDERLINE = pattern_of(r"\s*()(?:=+|-{3,})\s*$")  # of the heading that is the line before
+_STOPS = (".", "!", "?", "。", "！", "？")
+_OPEN = (":", "：", "?", "？")
+_FEWEST_WORDS = 4  # of a sentence that may say something by itself
+
+Kind = Literal["heading", "prose", "item"]
 
 
-class Unit(NamedTuple):
+class Standing(NamedTuple):
+    """How a text holds some words."""
+
+    how: Literal["said", "part", "passed on"]
+    whole: str = ""  # of a part: the words that mean the same alone
+    cuts: bool = False  # whether a part cuts a sentence
+
+
+class _Unit(NamedTuple):
     """A sentence, or a line that is none, in the folded text."""
 
     text: str
     start: int
-    end: int
+    sign: int  # how long the sign of a list is that stands before it
     block: int
-    sign: int = 0  # how long the sign of a list is that stands before it
 
     @property
     def outer(self) -> int:
-        """Where it begins with the sign of its list."""
         return self.start - self.sign
 
+    @property
+    def end(self) -> int:
+        return self.start + len(self.text)
 
-class Block(NamedTuple):
+
+class _Block(NamedTuple):
     """A heading, a paragraph or one item of a list: lines that belong together."""
 
-    kind: Literal["heading", "prose", "item"]
+    kind: Kind
     level: int  # of a heading: its rank; else how far it is set in
     units: range
 
@@ -70,233 +79,176 @@ class LaidOutText:
     def __init__(self, text: str) -> None:
         """Read the lines of a text."""
         self._raw = text
-        self.units: list[Unit] = []
-        self.blocks: list[Block] = []
-        self.places: list[int] = []  # of each sign of the folded text, in the text as it was
-        self._folded: list[str] = []
-        for kind, level, lines in _blocks_of(text):
-            self._add_block(kind, level, lines)
-        self.folded = " ".join(self._folded)
+        self._units: list[_Unit] = []
+        self._blocks: list[_Block] = []
+        own, masked = mask_passed_on(text)
+        folded: list[str] = []
+        unquoted: list[str] = []
+        begin = 0
+        for kind, level, start, end in _blocks_of(own):
+            first = len(self._units)
+            folded.append(one_line(own[start:end]))
+            unquoted.append(one_line(masked[start:end]))
+            self._units += self._units_of(kind, folded[-1], unquoted[-1], begin)
+            self._blocks.append(_Block(kind, level, range(first, len(self._units))))
+            begin += len(folded[-1]) + 1
+        self._folded, self._masked = " ".join(folded), " ".join(unquoted)
+        self._starts = [unit.start for unit in self._units]
+        self._ends = [unit.end for unit in self._units]
+        self._over = [*self._governors()]
 
-    def _add_block(
-        self, kind: Literal["heading", "prose", "item"], level: int, lines: list[tuple[int, str]]
-    ) -> None:
-        if self.places:
-            self.places.append(self.places[-1] + 1)
-        begin = len(self.places)
-        for number, (offset, line) in enumerate(lines):
-            if number:
-                self.places.append(self.places[-1] + 1)
-            for count, word in enumerate(re.finditer(r"\S+", line)):
-                self.places += [offset + word.start() - 1] if count else []
-                self.places += range(offset + word.start(), offset + word.end())
-        folded = " ".join(one_line(line) for _, line in lines)
-        self._folded.append(folded)
+    def _units_of(self, kind: Kind, folded: str, masked: str, begin: int) -> Iterator[_Unit]:
         sign = _SIGN.match(folded) if kind == "item" else None
-        sign = None if sign and _TELLING_SIGN.search(sign[0]) else sign
-        first = len(self.units)
-        number = len(self.blocks)
-        for start, end in _sentences_in(folded, sign.end() if sign else 0):
-            signed = sign.end() if sign and start == sign.end() else 0
-            self.units.append(Unit(folded[start:end], begin + start, begin + end, number, signed))
-        self.blocks.append(Block(kind, level, range(first, len(self.units))))
+        before = sign.end() if sign and not _TELLING_SIGN.search(sign[0]) else 0
+        for start, end in _sentences_in(folded, masked, before):
+            signed = before if start == before else 0
+            yield _Unit(folded[start:end], begin + start, signed, len(self._blocks))
 
-    # Where words stand
+    # How it holds some words
 
-    def units_at(self, start: int, end: int) -> range | None:
-        """The units that a stretch of the folded text is made of; None: it cuts one."""
-        found = self.units_over(start, end)
-        if not found:
+    def standing_of(self, words: str) -> Standing | None:
+        """How the text holds these words; None: it does not."""
+        wanted = one_line(words)
+        if not _has_words(wanted):
             return None
-        first, last = self.units[found[0]], self.units[found[-1]]
-        is_begun = start in (first.start, first.outer)
-        # The stop may be left out; without its question mark a question is none.
-        bare = last.end - (last.text[-1:] in (".", "!", "。", "！"))
-        return found if is_begun and end in (last.end, bare) else None
+        if wanted == one_line(self._raw) and _has_words(self._masked):
+            return Standing("said")
+        standing: Standing | None = None
+        for start, end in islice(_places_of(wanted, self._folded), MOST_TRIED):
+            found = self._standing_at(start, end)
+            if found.how == "said":
+                return found if self._is_laid_out_as(words) else Standing("part", wanted)
+            standing = found if standing is None or standing.how == "passed on" else standing
+        if standing is None and self._is_with_its_head(wanted):
+            return Standing("said") if self._is_laid_out_as(words) else Standing("part", wanted)
+        if standing is None and next(iter(_places_of(wanted, one_line(self._raw))), None):
+            return Standing("passed on")
+        return standing
 
-    def units_over(self, start: int, end: int) -> range:
-        """The units that a stretch of the folded text touches."""
+    def _standing_at(self, start: int, end: int) -> Standing:
+        if not _has_words(self._masked[start:end]):
+            return Standing("passed on")
         first = bisect_right(self._ends, start)
-        return range(first, max(first, bisect_left(self._starts, end)))
+        touched = range(first, max(first + 1, bisect_left(self._starts, end)))
+        begun, last = self._units[touched[0]], self._units[touched[-1]]
+        # The stop may be left out; without its question mark a question is none.
+        ends = (last.end, last.end - last.text.endswith((".", "!", "。", "！")))
+        is_cut = start not in (begun.start, begun.outer) or end not in ends
+        whole = self._whole_of(touched)
+        if not is_cut and whole <= set(touched):
+            return Standing("said")
+        return Standing("part", self._text_of(whole), is_cut)
 
-    @cached_property
-    def _starts(self) -> list[int]:
-        return [unit.start for unit in self.units]
+    def _is_with_its_head(self, wanted: str) -> bool:
+        """Whether words are a part with all that governs it, without what stands between."""
+        held = (n for n, unit in enumerate(self._units) if unit.text in wanted)
+        for number in islice(held, MOST_TRIED):
+            for part in ((number,), self._blocks[self._units[number].block].units):
+                whole = self._whole_of(part)
+                unsigned = " ".join(self._units[one].text for one in sorted(whole))
+                if wanted in (one_line(self._text_of(whole)), unsigned):
+                    return True
+        return False
 
-    @cached_property
-    def _ends(self) -> list[int]:
-        return [unit.end for unit in self.units]
+    def _text_of(self, numbers: Iterable[int]) -> str:
+        """The words of some units, those of a block on one line."""
+        lines: dict[int, list[str]] = {}
+        for unit in map(self._units.__getitem__, sorted(numbers)):
+            lines.setdefault(unit.block, []).append(self._folded[unit.outer : unit.end])
+        return "\n".join(map(" ".join, lines.values()))
+
+    def _is_laid_out_as(self, words: str) -> bool:
+        """Whether some words have a blank line only where the text ends a line, or behind a stop:
+        another one would part what belongs together."""
+        lines = [line.strip() for line in words.split("\n")]
+        ends = {line.split()[-1] for line in self._raw.split("\n") if line.strip()}
+        return all(
+            line.endswith(_STOPS) or line.split()[-1] in ends
+            for line, below in pairwise(lines)
+            if line and not below
+        )
 
     # What governs them
 
-    def whole_of(self, numbers: Iterable[int]) -> frozenset[int]:
+    def _whole_of(self, numbers: Iterable[int]) -> set[int]:
         """These units with all that governs them; what only announces, with what it announces.
         Where that is very much, only the beginning of it is looked for."""
-        known: set[int] = set()
-        blocks: set[int] = set()  # that are known whole
-        new = set(numbers)
-        most = len(new) + MOST_LOOKED_AT
-        while new and len(known) <= most:
-            known |= new
-            new = {more for number in new for more in self._beside(number, blocks, most)} - known
-            if not new and self._leads_on(max(known)):
-                following = self.blocks[self.units[max(known)].block + 1]
-                new = {following.units[0]}
-        return frozenset(known)
+        known = set(numbers)
+        most = len(known) + MOST_LOOKED_AT
+        seen: set[int] = set()
+        places = {self._units[number].block for number in known}
+        while places and len(known) <= most:
+            seen |= places
+            known |= {more for place in places for more in self._beside(place, most)}
+            places = {self._units[number].block for number in known} - seen
+            if not places and self._leads_on(max(known)):
+                places = {self._units[max(known)].block + 1}
+                known.add(max(known) + 1)
+        return known
+
+    def _beside(self, place: int, most: int) -> Iterator[int]:
+        """The units that govern those of a block, and those that it cannot be parted from."""
+        for over in self._over[place]:
+            units = self._blocks[over].units
+            yield from units if self._blocks[over].kind == "heading" else units[-1:]
+        units = self._blocks[place].units
+        if len(units) > 1 and not all(_is_alone(self._units[one].text) for one in units):
+            yield from units[: most + 1]
+        following = place + 1
+        if following < len(self._blocks) and self._blocks[following].kind != "heading":
+            first = self._blocks[following].units[0]
+            if _points_back(self._units[first].text):
+                yield first
 
     def _leads_on(self, number: int) -> bool:
         """Whether a unit announces the block after its own, and so says nothing alone."""
-        place = self.units[number].block
-        block = self.blocks[place]
-        if number != block.units[-1] or place + 1 == len(self.blocks):
+        place = self._units[number].block
+        block = self._blocks[place]
+        if number != block.units[-1] or place + 1 == len(self._blocks):
             return False
-        return block.kind == "heading" or self._heads[place + 1] == place
+        return block.kind == "heading" or place in self._over[place + 1]
 
-    def raw_of(self, numbers: Iterable[int]) -> str:
-        """The words of some units as they stand; what stands between them is left out."""
-        parts: list[tuple[int, int]] = []
-        for number in sorted(numbers):
-            unit = self.units[number]
-            start, end = self.places[unit.outer], self.places[unit.end - 1] + 1
-            if parts and number and parts[-1][1] == self.places[self.units[number - 1].end - 1] + 1:
-                parts[-1] = (parts[-1][0], end)
+    def _governors(self) -> Iterator[tuple[int, ...]]:
+        """For each block the headings over it, and the block that it hangs on: what its list begins
+        with, or what points at it."""
+        headings: list[int] = []
+        items: list[int] = []  # that one further in would belong to
+        head: int | None = None  # of the list, or of the paragraph before
+        for number, (kind, level, _) in enumerate(self._blocks):
+            if kind == "heading":
+                headings = [one for one in headings if self._blocks[one].level < level]
+                yield tuple(headings)
+                headings.append(number)
+            elif kind == "item":
+                if not items:
+                    has_head = number and self._blocks[number - 1].kind != "heading"
+                    head = number - 1 if has_head else None
+                items = [one for one in items if self._blocks[one].level < level]
+                yield (*headings, *(items[-1:] or (() if head is None else (head,))))
+                items.append(number)
             else:
-                parts.append((start, end))
-        return "\n".join(self._raw[start:end] for start, end in parts)
+                head = self._head_of_paragraph(number, head)
+                yield (*headings, *(() if head is None else (head,)))
+            items = items if kind == "item" else []
 
-    def folded_of(self, numbers: Iterable[int], with_signs: bool = True) -> str:
-        """The words of some units on one line."""
-        units = [self.units[number] for number in sorted(numbers)]
-        return " ".join(
-            self.folded[unit.outer if with_signs else unit.start : unit.end] for unit in units
-        )
-
-    def _beside(self, number: int, known: set[int], most: int) -> Iterator[int]:
-        """The units that govern one, as far as one look tells, and of a block not many more than
-        so many."""
-        unit = self.units[number]
-        block = self.blocks[unit.block]
-        if unit.block in known:
-            return
-        yield from self._heads_of(unit.block)
-        yield from self._pointing_at(unit.block)
-        reads = self._reads[number]
-        unlike = self._unlike_orders[unit.block] - (not reads.stands_beside)
-        if unlike or (len(block.units) > 1 and reads.is_bound):
-            known.add(unit.block)
-            yield from block.units[: most + 1]
-
-    @cached_property
-    def _unlike_orders(self) -> list[int]:
-        """How many units of each block do not stand beside others as plain orders do."""
-        counts = [0] * len(self.blocks)
-        for unit, reads in zip(self.units, self._reads, strict=True):
-            counts[unit.block] += not reads.stands_beside
-        return counts
-
-    @cached_property
-    def _reads(self) -> list[_Reading]:
-        return [_read(unit.text) for unit in self.units]
-
-    def _heads_of(self, place: int) -> Iterator[int]:
-        for heading in self._headings[place]:
-            yield from self.blocks[heading].units
-        head = self._heads[place]
-        if head is not None:
-            yield self.blocks[head].units[-1]
-
-    def _pointing_at(self, place: int) -> Iterator[int]:
-        """The first words after a block that point back at it."""
-        following = place + 1
-        if following == len(self.blocks) or self.blocks[following].kind == "heading":
-            return
-        first = self.blocks[following].units[0]
-        reads = self._reads[first]
-        if not reads.stands_beside and (reads.leans or reads.points):
-            yield first
-
-    @cached_property
-    def _headings(self) -> list[tuple[int, ...]]:
-        """The headings over each block, the highest first."""
-        found: list[tuple[int, ...]] = []
-        open_ones: list[int] = []
-        for number, block in enumerate(self.blocks):
-            if block.kind == "heading":
-                while open_ones and self.blocks[open_ones[-1]].level >= block.level:
-                    open_ones.pop()
-            found.append(tuple(open_ones))
-            if block.kind == "heading":
-                open_ones.append(number)
-        return found
-
-    @cached_property
-    def _heads(self) -> list[int | None]:
-        """The block that each one hangs on: what its list begins with, or what points at it."""
-        found: list[int | None] = []
-        lists: list[int] = []  # the items that one further in would belong to
-        list_head: int | None = None
-        for number, block in enumerate(self.blocks):
-            if block.kind != "item":
-                lists = []
-                found.append(self._governor_of(number, found) if block.kind == "prose" else None)
-                continue
-            if not lists:
-                list_head = number - 1 if number else None
-                if list_head is not None and self.blocks[list_head].kind == "heading":
-                    list_head = None
-            while lists and self.blocks[lists[-1]].level >= block.level:
-                lists.pop()
-            found.append(lists[-1] if lists else list_head)
-            lists.append(number)
-        return found
-
-    def _governor_of(self, place: int, known: list[int | None]) -> int | None:
+    def _head_of_paragraph(self, place: int, known: int | None) -> int | None:
         """The block before a paragraph whose last words point at it; one that points at a line
         points at the lines after it, too."""
-        before = self.blocks[place - 1] if place else None
+        before = self._blocks[place - 1] if place else None
         if before is None or before.kind == "heading":
             return None
-        is_listed = before.kind == "item" and not self._stands_alone(place - 1)
-        if _points_on(self.units[before.units[-1]].text, is_listed):
+        # An item alone may be a heading by number.
+        is_listed = before.kind == "item" and place > 1 and self._blocks[place - 2].kind == "item"
+        if _points_on(self._units[before.units[-1]].text, is_listed):
             return place - 1
-        return known[place - 1] if before.kind == "prose" and len(before.units) == 1 else None
-
-    def _stands_alone(self, place: int) -> bool:
-        """Whether an item has none before it in its list, and so may be a heading by number."""
-        return place == 0 or self.blocks[place - 1].kind != "item"
+        return known if before.kind == "prose" and len(before.units) == 1 else None
 
 
 # Blocks and sentences
 
 
-def fold_lines(text: str) -> str:
-    """The lines of a text that have words, on one line."""
-    return " ".join(one_line(line) for line in text.split("\n") if _has_words(line))
-
-
-def is_laid_out_as(words: str, text: str) -> bool:
-    """Whether some words of a text have a blank line only where the text ends a line, or behind a
-    stop, and no line of mere signs ("<!--") that the text does not have."""
-    lines, others = _lines_in(words), _lines_in(text)
-    bare = {line for line in lines if line and not _has_words(line)}
-    ends = {line.split()[-1] for line in others if line}
-    return bare <= set(others) and all(
-        _is_closed(line) or line.split()[-1] in ends
-        for line, below in pairwise(lines)
-        if line and not below
-    )
-
-
-def _lines_in(text: str) -> list[str]:
-    return [line.strip() for line in text.strip().split("\n")]
-
-
 def _has_words(line: str) -> bool:
     return any(sign.isalnum() or _is_picture(sign) for sign in line)
-
-
-def _is_closed(line: str) -> bool:
-    return line.rstrip().endswith((*_STOPS, *_WIDE_STOPS))
 
 
 def _is_picture(sign: str) -> bool:
@@ -308,39 +260,37 @@ def _is_picture(sign: str) -> bool:
     )
 
 
-def _blocks_of(
-    text: str,
-) -> Iterator[tuple[Literal["heading", "prose", "item"], int, list[tuple[int, str]]]]:
-    """The blocks of a text: kind, level, and the lines with where they begin."""
-    kind: Literal["heading", "prose", "item"] = "prose"
-    level, lines = 0, list[tuple[int, str]]()
-    offset = 0
+def _blocks_of(text: str) -> Iterator[tuple[Kind, int, int, int]]:
+    """The blocks of a text: kind, level, and where they begin and end."""
+    kind: Kind = "prose"
+    level = offset = begin = end = 0
     raw = text.split("\n")
     for line, below in zip_longest(raw, raw[1:], fillvalue=""):
         words = line.strip()
-        underline = _UNDERLINE.match(below) if not (lines or _is_closed(words)) else None
-        heading = _HEADING.match(words) or underline
-        is_item = not heading and _SIGN.match(words) is not None
+        is_open = begin < end
         has_words = _has_words(words)
+        is_underlined = not is_open and has_words and not words.endswith(_STOPS)
+        underline = _UNDERLINE.match(below) if is_underlined else None
+        heading = _HEADING.match(words) or underline
         indent = len(line) - len(line.lstrip())
         # What is set in under an open line hangs on it as an item does.
-        hangs = kind == "prose" and bool(lines) and indent > level + 1
-        is_item = is_item or (hangs and not _is_closed(lines[-1][1]))
-        if lines and (not has_words or heading or is_item or kind == "heading"):
-            yield kind, level, lines
-            lines = []
+        hangs = is_open and kind == "prose" and indent > level + 1
+        is_item = not heading and (
+            _SIGN.match(words) is not None
+            or (hangs and not text[begin:end].rstrip().endswith(_STOPS))
+        )
+        if is_open and (not has_words or heading or is_item or kind == "heading"):
+            yield kind, level, begin, end
+            begin = end = 0
         if has_words:
-            if not lines:
-                level = indent
+            if begin == end:
+                begin, level = offset, indent
                 kind = "heading" if heading else "item" if is_item else "prose"
-                if heading:
-                    level = len(heading[1] or "") or _LEVEL_OF_BOLD
-                if underline:
-                    level = 1 if underline[1] else 2
-            lines.append((offset, line))
+                level = indent if not heading else len(heading[1] or "#######")
+            end = offset + len(line) + (len(below) + 1 if underline else 0)
         offset += len(line) + 1
-    if lines:
-        yield kind, level, lines
+    if begin < end:
+        yield kind, level, begin, end
 
 
 @cache
@@ -351,13 +301,11 @@ def _abbreviated() -> re.Pattern[str]:
 _STOP = pattern_of(r"[.!?](?= |$)|[。！？]")
 
 
-def _sentences_in(folded: str, start: int) -> Iterator[tuple[int, int]]:
-    for stop in _STOP.finditer(folded, start):
+def _sentences_in(folded: str, masked: str, start: int) -> Iterator[tuple[int, int]]:
+    for stop in _STOP.finditer(masked, start):
         end = stop.end()
-        if _abbreviated().search(folded, max(0, end - 12), end):
-            continue
         following = folded[end : end + 1]
-        if following in (*_STOPS, *_WIDE_STOPS):
+        if following in _STOPS or _abbreviated().search(folded, max(0, end - 12), end):
             continue
         yield start, end
         start = end + (following == " ")
@@ -365,74 +313,74 @@ def _sentences_in(folded: str, start: int) -> Iterator[tuple[int, int]]:
         yield start, len(folded)
 
 
+def _places_of(wanted: str, folded: str) -> Iterator[tuple[int, int]]:
+    """Where these words stand as whole words."""
+    start = folded.find(wanted)
+    while start >= 0:
+        end = start + len(wanted)
+        before, after = folded[start - 1 : start] if start else "", folded[end : end + 1]
+        if not (_goes_on(before, wanted[0]) or _goes_on(wanted[-1], after)):
+            yield start, end
+        start = folded.find(wanted, end)
+
+
+def _goes_on(one: str, other: str) -> bool:
+    """Whether two signs are inside one word; of a wide script nobody can tell."""
+    return one.isascii() and other.isascii() and one.isalnum() and other.isalnum()
+
+
 # What points
 
 
-def _is_fragment(text: str) -> bool:
-    wide = len(_WIDE.findall(text))
-    return wide < _FEWEST_WIDE if wide else len(text.split()) < _FEWEST_WORDS
-
-
-def _stands_beside(text: str) -> bool:
-    """Whether a sentence surely leaves those beside it as they are: an order, a greeting."""
-    if part_in_all("greets").match(text):
-        return True
-    return (
-        not text.endswith((*_QUESTIONS, *_COLONS))
-        and not _says_nothing(text)
-        and part_in_all("stands_beside").match(text) is not None
-        and part_in_all("points").search(text) is None
-    )
-
-
-class _Reading(NamedTuple):
-    """What the words of a unit tell of those beside it."""
-
-    stands_beside: bool
-    leans: bool
-    points: bool
-    is_fragment: bool
-
-    @property
-    def is_bound(self) -> bool:
-        """Whether it needs those beside it to be understood."""
-        return self.leans or self.points or (self.is_fragment and not self.stands_beside)
-
-
 @lru_cache(maxsize=1_024)
-def _read(text: str) -> _Reading:
-    points = part_in_all("points").search(text) is not None
-    leans, is_fragment = _leans(text), _is_fragment(text)
-    points_on = text.endswith(_COLONS) or part_in_all("points_on").search(text) is not None
-    turns = points or leans or is_fragment or points_on
-    stands_beside = (_stands_beside(text) or not turns) and not _BEGUN_LIST.match(text)
-    return _Reading(stands_beside, leans, points, is_fragment)
+def _is_alone(text: str) -> bool:
+    """Whether a sentence surely leaves those beside it as they are, and they it."""
+    if _is_order(text):
+        return not _BEGUN_LIST.match(text)
+    return not (
+        _BEGUN_LIST.match(text)
+        or text.endswith((":", "："))
+        or _is_fragment(text)
+        or part_in_all("points_on").search(text)
+        or _leans(text)
+    )
 
 
 _BEGUN_LIST = pattern_of(r"(?:\S+ ){0,2}\S+[:：] \S|(?:\S+ ){0,2}\S+：")  # "Forbidden: do this."
 
 
-def _says_nothing(text: str) -> bool:
-    """Whether a few words only wait for others: "Do not", "Never, ever"."""
-    words = lower_words(text)
-    return len(words) < _FEWEST_WORDS and all(word in _function_words() for word in words)
+def _is_order(text: str) -> bool:
+    """Whether a sentence is an order that points at nothing, or a greeting."""
+    if part_in_all("greets").match(text):
+        return True
+    order = part_in_all("stands_beside").match(text)
+    return (
+        order is not None
+        and bool(telling_words(text))  # "Do not." waits for others
+        and not text.endswith(_OPEN)
+        and part_in_all("points").search(text) is None
+    )
 
 
-@cache
-def _function_words() -> frozenset[str]:
-    return frozenset(word for head in read_heads() for word in head.function_words)
+def _is_fragment(text: str) -> bool:
+    return len(space_pairs(text).split()) < _FEWEST_WORDS
 
 
 def _leans(text: str) -> bool:
-    """Whether a sentence begins as one that goes on from the one before."""
-    return part_in_all("leans").match(text) is not None
+    """Whether a sentence goes on from another one, or points at it."""
+    return bool(part_in_all("leans").match(text) or part_in_all("points").search(text))
+
+
+def _points_back(text: str) -> bool:
+    """Whether the first words after a block may be about the block."""
+    return _leans(text) and not _is_order(text)
 
 
 def _points_on(text: str, is_item: bool) -> bool:
     """Whether the last words before a paragraph may be about the paragraph."""
-    if text.endswith(_COLONS):
+    if text.endswith((":", "：")):
         return True
-    if is_item or _stands_beside(text):
+    if is_item or _is_order(text):
         return False
-    is_open = not text.endswith((*_STOPS, *_WIDE_STOPS))
+    is_open = not text.endswith(_STOPS)
     return is_open or _is_fragment(text) or part_in_all("points_on").search(text) is not None
