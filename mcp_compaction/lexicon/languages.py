@@ -82,7 +82,6 @@ class Sign(Value):
     as_words: bool = False  # the patterns are of whole words
     unless: Texts | None = None  # guards that must not be found beside it
     beside: Texts = ()  # guards that must be found beside it
-    reads: str = ""  # of a date: what reads the match
     by: Literal["", "user"] = ""  # in whose mouth it means something; without any, in everybody's
     yes: Texts = ()  # sentences that show it
     no: Texts = ()  # sentences that sound alike and show no sign of that kind

@@ -106,19 +106,18 @@ def test_what_a_file_gets_wrong_as_a_whole_is_named(tmp_path: Path, shell: Shell
     assert "Call it be.toml, or mend the code." in misnamed.err
 
 
-def test_a_date_without_the_groups_of_its_reader_is_named(tmp_path: Path, shell: Shell) -> None:
+def test_a_date_without_a_group_that_tells_its_days_is_named(tmp_path: Path, shell: Shell) -> None:
     date = """
 [[sign]]
 kind = "date"
 name = "a day"
-reads = "day-of-month"
 pattern = '''op de (?P<day>\\d+)e'''
 yes = "Dat was op de 5e van de maand."
 no = "Dat was in de zomer."
 """
     ran = shell.bare("lexicon", "check", written(tmp_path, DUTCH + date))
 
-    assert "wrong: day-of-month needs the groups month in its pattern" in ran.out
+    assert "wrong: a date needs one of the groups month, near, number" in ran.out
 
 
 def test_a_sentence_of_ones_own_shows_its_signs(tmp_path: Path, shell: Shell) -> None:

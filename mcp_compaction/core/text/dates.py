@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
 from datetime import date, datetime, time, timedelta
+from functools import cache
 from typing import NamedTuple
 
-from mcp_compaction.core.text.date_words import DateWords, date_words_of
 from mcp_compaction.core.text.language import ENGLISH, languages_of
+from mcp_compaction.core.text.patterns import pattern_of
+from mcp_compaction.core.text.words import one_line
+from mcp_compaction.lexicon.languages import Lexicon, read_lexicon
 
 
 class Stretch(NamedTuple):
@@ -25,84 +27,113 @@ def named_days(text: str, now: datetime) -> tuple[Stretch, ...]:
     A date without a year means its latest past occurrence. What lies ahead ("next Tuesday")
     begins after now: nothing was said then yet.
     """
-    found: list[_Named] = []
+    found: dict[tuple[int, int], Stretch] = {}
     # Dates in English stand in texts of every language.
     for language in dict.fromkeys((*languages_of(text), ENGLISH)):
-        words = date_words_of(language)
-        for pattern, reads in words.rows:
+        for pattern in _date_patterns(language):
             for match in pattern.finditer(text):
-                if any(match.start() < other.stop and other.start < match.end() for other in found):
+                if any(match.start() < end and start < match.end() for start, end in found):
                     continue
-                said = _Said(match, words, now.date())
-                days = _READERS[reads].read(said)
+                said = _Said(match, read_lexicon(language), now.date())
+                days = _read_days(said)
                 if days is not None:
-                    found.append(_name_stretch(said, days, now))
-    return tuple(
-        Stretch(one.begin, one.end, text[one.start : one.stop])
-        for one in sorted(found)
-        if one.begin < one.end
+                    found[match.span()] = _name_stretch(said, days, now)
+    return tuple(found[place] for place in sorted(found) if found[place].begin < found[place].end)
+
+
+@cache
+def _date_patterns(language: str) -> tuple[re.Pattern[str], ...]:
+    """The expressions that name days in a language, in their order; a space in one stands for any
+    white space."""
+    lexicon = read_lexicon(language)
+    joined = (
+        "|".join(map(lexicon.fill, one.pattern)) for one in lexicon.sign if one.kind == "date"
     )
-
-
-_Days = tuple[date, date]  # the first day and the one after the last
+    spaced = (one.replace(" ?", r"\s*").replace(" ", r"\s+") for one in joined)
+    # ASCII where it can be, so that no letter of another alphabet passes for one of a name.
+    return tuple(pattern_of(one, re.I | re.A if one.isascii() else re.I) for one in spaced)
 
 
 class _Said(NamedTuple):
     """An expression that may name days, in the words of its language, and the day it was said."""
 
     match: re.Match[str]
-    words: DateWords
+    lexicon: Lexicon
     today: date
 
     def group(self, name: str) -> str:
         """What a group of the expression holds; nothing, where it has no such group."""
         return (self.match.groupdict().get(name) or "").strip()
 
+    def meaning(self, table: str, name: str) -> str:
+        """What a group's word stands for in a table."""
+        word = one_line(self.group(name).lower()).rstrip(".")
+        return self.lexicon.tables.get(table, {}).get(word, "")
+
     def number(self, table: str, name: str) -> int | None:
         """What a group's word stands for in a table of numbers."""
-        return self.words.number_of(table, self.group(name))
-
-    def meaning(self, table: str, name: str) -> str:
-        """What a group's word means in English."""
-        return self.words.meaning_of(table, self.group(name))
+        found = self.meaning(table, name)
+        return int(found) if found else None
 
 
-class _Named(NamedTuple):
-    start: int
-    stop: int
-    begin: datetime
-    end: datetime
-
-
+_Days = tuple[date, date]  # the first day and the one after the last
 _LONG_AGO = date(1970, 1, 1)
 _DAY = date.resolution
-_WEEK = 7 * _DAY
+TELLING_GROUPS = frozenset(("near", "weekday", "unit", "month", "number"))
+"""The groups of which an expression has to have one, by which its days are read."""
+_UNITS = {"day": _DAY, "week": timedelta(weeks=1), "month": timedelta(31), "year": timedelta(365)}
 
 
-def _name_stretch(said: _Said, days: _Days, now: datetime) -> _Named:
+def _name_stretch(said: _Said, days: _Days, now: datetime) -> Stretch:
     """The stretch that days are, with what "before", "after", "since" or "until" makes of it."""
-    begin, end = (_midnight(day, now) for day in days)
-    beginning, tomorrow = _midnight(_LONG_AGO, now), _midnight(now.date() + _DAY, now)
+    begin, end = days
     match said.meaning("turns", "turn"):
         case "before":
-            begin, end = beginning, begin
+            begin, end = _LONG_AGO, begin
         case "after":
-            begin, end = end, tomorrow
+            begin, end = end, said.today + _DAY
         case "since":
-            end = tomorrow
+            end = said.today + _DAY
         case "until":
-            begin = beginning
+            begin = _LONG_AGO
         case _:
             pass
-    return _Named(said.match.start(), said.match.end(), begin, end)
-
-
-def _midnight(day: date, now: datetime) -> datetime:
     # Put together, not counted in seconds: a day may have 23 or 25 hours.
-    return datetime.combine(day, time(), tzinfo=now.tzinfo)
+    first, last = (datetime.combine(day, time(), tzinfo=now.tzinfo) for day in (begin, end))
+    return Stretch(first, last, said.match[0])
 
 
-# Days and months by name
+def _read_days(said: _Said) -> _Days | None:
+    """The days of an expression, which its groups tell how to read."""
+    if said.group("near"):
+        day = said.today + timedelta(days=said.number("near_days", "near") or 0)
+        return day, day + _DAY
+    if said.group("weekday"):
+        return _read_weekday(said)
+    if said.group("unit"):
+        return _count_back(said) if said.group("count") else _read_near(said)
+    return _read_calendar(said)
+
+
+def _read_calendar(said: _Said) -> _Days | None:
+    """A day or a month, by name or by number; without a year the last one, back to a rare one."""
+    number = said.group("number")
+    month = int(number) if number else said.number("months", "month")
+    if month is None or _is_verb(said):
+        return None
+    year, day = said.group("year"), said.group("day")
+    years = [int(year)] if year else range(said.today.year, said.today.year - 9, -1)
+    days = (_date(one, month, int(day or 1)) for one in years)
+    first = next((one for one in days if one and (year or one <= said.today)), None)
+    if first is None:
+        return None
+    return (first, first + _DAY) if day else (first, _month_later(first, 1))
+
+
+def _is_verb(said: _Said) -> bool:
+    """Whether "may 20 users" and "20 may enter" speak of no day."""
+    name, is_date = said.group("month"), said.group("year") or said.group("nth") or said.group("on")
+    return name in said.lexicon.words("month_verbs") and not is_date
 
 
 def _date(year: int, month: int, day: int) -> date | None:
@@ -112,154 +143,51 @@ def _date(year: int, month: int, day: int) -> date | None:
         return None
 
 
-def _monday(day: date) -> date:
-    return day - timedelta(days=day.weekday())
-
-
-def _month_of(day: date) -> _Days:
-    first = day.replace(day=1)
-    return first, _months_later(first, 1)
-
-
-def _months_later(day: date, months: int) -> date:
-    """The same day of another month, or the last one that month has."""
+def _month_later(day: date, months: int) -> date:
+    """The first day of another month."""
     count = day.year * 12 + day.month - 1 + months
-    first = date(count // 12, count % 12 + 1, 1)
-    last = (first + timedelta(days=31)).replace(day=1) - _DAY
-    return min(first + timedelta(days=day.day - 1), last)
+    return date(count // 12, count % 12 + 1, 1)
 
 
-def _iso_day(said: _Said) -> _Days | None:
-    day = _date(int(said.group("year")), int(said.group("number")), int(said.group("day")))
-    return (day, day + _DAY) if day else None
-
-
-def _iso_month(said: _Said) -> _Days | None:
-    first = _date(int(said.group("year")), int(said.group("number")), 1)
-    return _month_of(first) if first else None
-
-
-def _day_of_month(said: _Said) -> _Days | None:
-    month, number = said.number("months", "month"), int(said.group("day"))
-    if month is None or _is_verb(said):
-        return None
-    if said.group("year"):
-        first = _date(int(said.group("year")), month, number)
-    else:  # nine years back, since 29 February is rare
-        years = range(said.today.year, said.today.year - 9, -1)
-        days = (_date(year, month, number) for year in years)
-        first = next((day for day in days if day and day <= said.today), None)
-    return (first, first + _DAY) if first else None
-
-
-def _is_verb(said: _Said) -> bool:
-    """Whether "may 20 users" and "20 may enter" speak of no day."""
-    name, is_date = said.group("month"), said.group("year") or said.group("nth") or said.group("on")
-    return said.words.is_in("month_verbs", name) and name.islower() and not is_date
-
-
-def _month_and_year(said: _Said) -> _Days | None:
-    month = said.number("months", "month")
-    return _month_of(date(int(said.group("year")), month, 1)) if month else None
-
-
-def _month_alone(said: _Said) -> _Days | None:
-    month = said.number("months", "month")
-    if month is None or _is_verb(said):
-        return None
-    return _month_of(date(said.today.year - (month > said.today.month), month, 1))
-
-
-def _weekday(said: _Said) -> _Days | None:
-    name, number = said.group("weekday"), said.number("weekdays", "weekday")
-    if number is None:
-        return None
-    if said.words.is_in("short_weekdays", name) and name.islower():  # "the sun", "he sat"
-        return None
-    ago = (said.today.weekday() - number) % 7
+def _read_weekday(said: _Said) -> _Days | None:
+    number = said.number("weekdays", "weekday")
+    if number is None or said.group("weekday") in said.lexicon.words("short_weekdays"):
+        return None  # "the sun", "he sat"
+    ago = timedelta(days=(said.today.weekday() - number) % 7)
     match said.number("steps", "which"):
         case -1:
-            day = said.today - timedelta(days=ago or 7)
+            day = said.today - (ago or _UNITS["week"])
         case 0:
-            day = _monday(said.today) + timedelta(days=number)
+            day = said.today + timedelta(days=number - said.today.weekday())
         case 1:
-            day = said.today + timedelta(days=7 - ago)
+            day = said.today + _UNITS["week"] - ago
         case _:
-            day = said.today - timedelta(days=ago)
+            day = said.today - ago
     return day, day + _DAY
 
 
-# Days as seen from today
-
-
-_UNIT_DAYS = {"day": 1, "week": 7, "month": 31, "year": 365}
-
-
-def _count_of(said: _Said) -> int:
-    written = said.group("count")
-    return int(written) if written.isdigit() else said.number("counts", "count") or 0
-
-
-def _back(today: date, count: int, unit: str) -> date | None:
-    if unit not in _UNIT_DAYS:
-        return None
-    months = {"month": count, "year": 12 * count}.get(unit)
-    if months is None:
-        return today - timedelta(days=count * _UNIT_DAYS[unit])
-    return _months_later(today, -months) if months < 12 * 100 else None
-
-
-def _ago(said: _Said) -> _Days | None:
+def _count_back(said: _Said) -> _Days | None:
     """A day, or a week, month or year around that day: "two weeks ago" names no single one."""
-    unit = said.meaning("units", "unit")
-    middle = _back(said.today, _count_of(said), unit)
-    if middle is None:
+    length = _UNITS.get(said.meaning("units", "unit"))
+    written = said.group("count")
+    count = int(written) if written.isdigit() else said.number("counts", "count") or 0
+    if length is None or count * length > said.today - _LONG_AGO:
         return None
-    length = _UNIT_DAYS[unit]
-    first = middle - timedelta(days=length // 2)
-    return first, first + timedelta(days=length)
+    first = said.today - count * length - length.days // 2 * _DAY
+    return first, first + length
 
 
-def _near_day(said: _Said) -> _Days:
-    day = said.today + timedelta(days=said.number("near_days", "near") or 0)
-    return day, day + _DAY
-
-
-def _near(said: _Said) -> _Days | None:
+def _read_near(said: _Said) -> _Days | None:
     step = said.number("steps", "which")
     if step is None:
         return None
     match said.meaning("units", "unit"):
         case "week":
-            first = _monday(said.today) + step * _WEEK
-            return first, first + _WEEK
+            first = said.today - timedelta(days=said.today.weekday()) + step * _UNITS["week"]
+            return first, first + _UNITS["week"]
         case "month":
-            return _month_of(_months_later(said.today.replace(day=1), step))
+            return _month_later(said.today, step), _month_later(said.today, step + 1)
         case "year":
             return date(said.today.year + step, 1, 1), date(said.today.year + step + 1, 1, 1)
         case _:
             return None
-
-
-class _Reader:
-    """What reads an expression, and the groups without which it reads nothing."""
-
-    def __init__(self, read: Callable[[_Said], _Days | None], *groups: str) -> None:
-        self.read = read
-        self.groups = frozenset(groups)
-
-
-# What a lexicon calls each of them
-_READERS: Mapping[str, _Reader] = {
-    "iso-day": _Reader(_iso_day, "year", "number", "day"),
-    "iso-month": _Reader(_iso_month, "year", "number"),
-    "day-of-month": _Reader(_day_of_month, "day", "month"),
-    "month-and-year": _Reader(_month_and_year, "month", "year"),
-    "month-alone": _Reader(_month_alone, "month"),
-    "weekday": _Reader(_weekday, "weekday"),
-    "near-day": _Reader(_near_day, "near"),
-    "near": _Reader(_near, "which", "unit"),
-    "ago": _Reader(_ago, "count", "unit"),
-}
-DATE_READERS: Mapping[str, frozenset[str]] = {name: one.groups for name, one in _READERS.items()}
-"""The groups that the pattern of a date needs, by what reads it."""

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from mcp_compaction.core.text.all_languages import KINDS_IN_ALL
-from mcp_compaction.core.text.dates import DATE_READERS
+from mcp_compaction.core.text.dates import TELLING_GROUPS
 from mcp_compaction.core.text.language import ENGLISH, count_votes, speaks_for, words_of
 from mcp_compaction.core.text.sentences import spoken_sentences
 from mcp_compaction.core.text.signs import Signs
@@ -114,18 +114,9 @@ def _complain_of_form(lexicon: Lexicon, sign: Sign) -> Iterator[str]:
         if name not in guards:
             known = ", ".join(guards) or "none"
             yield f"it names the guard {name!r}, and there is none of that name; there are: {known}"
-    if sign.kind == "date":
-        yield from _broken_date(lexicon, sign)
-
-
-def _broken_date(lexicon: Lexicon, sign: Sign) -> Iterator[str]:
-    if sign.reads not in DATE_READERS:
-        yield f"reads = {sign.reads!r}; give one of {', '.join(sorted(DATE_READERS))}"
-        return
-    for pattern in sign.pattern:
-        missing = DATE_READERS[sign.reads] - re.compile(lexicon.fill(pattern)).groupindex.keys()
-        if missing:
-            yield f"{sign.reads} needs the groups {', '.join(sorted(missing))} in its pattern"
+    groups = (re.compile(lexicon.fill(pattern)).groupindex for pattern in sign.pattern)
+    if sign.kind == "date" and any(map(TELLING_GROUPS.isdisjoint, groups)):
+        yield f"a date needs one of the groups {', '.join(sorted(TELLING_GROUPS))}"
 
 
 def _check_sentences(signs: Signs, sign: Sign) -> Iterator[CheckedSentence]:

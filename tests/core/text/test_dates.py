@@ -194,5 +194,5 @@ def test_any_text_is_read_and_what_it_names_lasts(text: str, now: datetime) -> N
 
 def test_a_unit_that_is_only_in_a_lexicon_names_no_day(monkeypatch: pytest.MonkeyPatch) -> None:
     assert spans("two weeks ago")
-    monkeypatch.setattr(dates, "_UNIT_DAYS", {"day": 1})
+    monkeypatch.setattr(dates, "_UNITS", {"day": timedelta(days=1)})
     assert spans("two weeks ago") == []
