@@ -102,12 +102,12 @@ def test_any_text_is_a_safe_query(filled: tuple[Path, int, int], terms: tuple[st
         search_many(connection, here(mine), [query, query], 5)
 
 
-def test_at_most_64_terms_are_looked_for(filled: tuple[Path, int, int]) -> None:
+def test_at_most_a_hundred_terms_are_looked_for(filled: tuple[Path, int, int]) -> None:
     path, mine, _ = filled
-    words = tuple(f"w{number}" for number in range(100))
+    words = tuple(f"w{number}" for number in range(150))
     with closing(connect(path, deadline=5)) as connection:
         found = search.find(connection, here(mine), SearchQuery(terms=words))
-    assert [terms.term for terms in found.terms] == list(words[:64])
+    assert [terms.term for terms in found.terms] == list(words[:100])
 
 
 def test_a_mark_of_the_index_is_no_word(filled: tuple[Path, int, int]) -> None:

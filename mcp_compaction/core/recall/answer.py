@@ -9,11 +9,10 @@ from mcp_compaction.core.tokens import CountTokens
 from mcp_compaction.model import Hit, Value
 
 _PER_ANSWER = 80  # tokens of the answer's first and last lines
-# Tokens of a label: the first of a day, the first of a minute, and one that need tell neither.
-_PER_DAY, _PER_MINUTE, _PER_PASSAGE = 17, 12, 8
+_PER_DAY, _PER_PASSAGE = 17, 8  # tokens of a label: the first of a day, and one that tells none
 
 _Key = tuple[str, str, str, str, int]
-_Label = _Key | tuple[str, str, str]  # what labels tell: a passage, or a day or minute
+_Label = _Key | tuple[str, str, str]  # what labels tell: a passage, or a day
 
 
 class AnswerHits(Value):
@@ -48,7 +47,7 @@ def choose(hits: Sequence[Hit], max_tokens: int, count: CountTokens, skip: int =
             too_long.append(hit)
             continue
         chosen.append(hit)
-        labeled |= {_key_of(hit), day_of(hit), minute_of(hit)}
+        labeled |= {_key_of(hit), day_of(hit)}
         room -= cost
         after += not too_long
     return AnswerHits(hits=tuple(chosen), more=len(left) - len(chosen), after=after)
@@ -58,9 +57,7 @@ def _label_cost(hit: Hit, labeled: Collection[_Label]) -> int:
     """The tokens of a label beside those that are there; passages that are joined share one."""
     if _key_of(hit, -1) in labeled or _key_of(hit, 1) in labeled:
         return 0
-    if minute_of(hit) in labeled:
-        return _PER_PASSAGE
-    return _PER_MINUTE if day_of(hit) in labeled else _PER_DAY
+    return _PER_PASSAGE if day_of(hit) in labeled else _PER_DAY
 
 
 def day_of(hit: Hit) -> tuple[str, str, str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Generator, Sequence
 from itertools import zip_longest
 
-from mcp_compaction.core.limits import MOST_TRIED
+from mcp_compaction.core.limits import MOST_LOOKED_AT, MOST_TRIED
 from mcp_compaction.core.recall.decisions import asks_for_decision
 from mcp_compaction.core.recall.judge import (
     is_unasked,
@@ -21,10 +21,6 @@ from mcp_compaction.model import Find, Hit, ListAll, Matches, Read, SearchQuery,
 
 Request = Find | Read | ListAll
 Answer = Matches | tuple[Hit, ...]
-
-_SHORTEST_START, _LONGEST_START = 3, 30  # letters that still say which word was meant
-_MOST_WEIGHED = 40  # hits among which decisions are weighed against each other
-_MOST_NAMING = 20  # hits that only name the day
 
 
 class SearchResult(Value):
@@ -105,7 +101,7 @@ def _list_days(question: Question) -> Generator[Request, Answer, SearchResult]:
             naming += [hit.model_copy(update=note) for hit in refine(question, read)]
     there = {(hit.session, hit.ref) for hit in said}
     naming = [hit for hit in naming if (hit.session, hit.ref) not in there and not hit.is_beside]
-    pairs = zip_longest(said, naming[:_MOST_NAMING])
+    pairs = zip_longest(said, naming)
     hits = [hit for pair in pairs for hit in pair if hit is not None]
     return SearchResult(
         hits=tuple(hits[:MOST_READ]),
@@ -117,7 +113,7 @@ def _list_days(question: Question) -> Generator[Request, Answer, SearchResult]:
 
 def _mark_decisions(question: Question, hits: Sequence[Hit]) -> tuple[Hit, ...]:
     """Decisions that were turned down marked so and, if asked for, the one that stands on top."""
-    weighed, rest = hits[:_MOST_WEIGHED], hits[_MOST_WEIGHED:]
+    weighed, rest = hits[:MOST_LOOKED_AT], hits[MOST_LOOKED_AT:]
     if asks_for_decision(question.text):
         return (*put_decisions_first(question, weighed), *rest)
     return (*note_superseded(weighed), *rest)
@@ -136,13 +132,10 @@ def _suggest(question: Question) -> Generator[Request, Answer, str | None]:
 
 
 def _find_nearest_word(term: str) -> Generator[Request, Answer, str | None]:
-    """A word that stands there and begins like a term."""
-    for length in range(min(len(term) - 1, _LONGEST_START), _SHORTEST_START - 1, -1):
-        query = SearchQuery(terms=(term[:length],), is_start=True)
-        found = yield from _find(query)
-        if _is_found(found):
-            return similar_word(term, (yield from _read(query, found)))
-    return None
+    """A word that stands there and begins like the first half of a term."""
+    query = SearchQuery(terms=(term[: (len(term) + 1) // 2],), is_start=True)
+    found = yield from _find(query)
+    return similar_word(term, (yield from _read(query, found))) if _is_found(found) else None
 
 
 def _find(query: SearchQuery) -> Generator[Request, Answer, Matches]:

@@ -9,24 +9,25 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 from difflib import get_close_matches
 
+from mcp_compaction.core.limits import LONGEST_LINE
 from mcp_compaction.core.recall.decisions import decisions_first
 from mcp_compaction.core.recall.query import Question
 from mcp_compaction.core.recall.rank import IN_WORDS, MOST_NAMES
-from mcp_compaction.core.recall.terms import closeness_of, is_name
+from mcp_compaction.core.recall.terms import Closeness, closeness_of, is_name
 from mcp_compaction.core.text.dates import Stretch
 from mcp_compaction.core.text.patterns import pattern_of
 from mcp_compaction.core.text.words import one_line
 from mcp_compaction.model import Hit
 
 # The weights; a figure is what LoCoMo's chats 1 to 3 lose in R@5 without it (all of them: .74).
-_SPEAKER = 1.5  # said by the one whom the question names: .03
 _DAY, _SOON = 3.0, 2.0  # said on the day that the question names, or soon after: .02
-_ASKING, _LONGEST_ASKING = 0.75, 200  # a short text with a question mark seldom answers: .01
-# On long chats with an assistant, where user messages hold 77 % of the evidence, R@1kT was .55 with
-# 1.25, .57 with this and .58 with 2; more than 1.5 hides what tools answered.
-_USER = 1.5
-# A name counts whole; spelled otherwise, within a longer name and in pieces ever less.
-_CLOSE = (0.4, 0.6, 0.8, 1.0)
+_ASKING = 0.75  # a short text with a question mark seldom answers: .01
+# Said by the one whom the question names: .03; where it names nobody, by the user. On long chats
+# with an assistant, where user messages hold 77 % of the evidence, R@1kT was .55 with 1.25, .57
+# with this and .58 with 2; more than 1.5 hides what tools answered.
+_SPEAKER = 1.5
+# How much less a name counts that is spelled otherwise; again, within a longer name; in pieces.
+_FARTHER = 0.2
 
 _WEEKS = timedelta(weeks=3)
 _LABEL = pattern_of(r"\s*(\w[\w .'-]{0,30}):\s")
@@ -80,7 +81,9 @@ def similar_word(term: str, hits: Iterable[Hit]) -> str | None:
 
 
 def _weight_of(question: Question, names: Sequence[str], hit: Hit) -> float:
-    weight = math.prod(_CLOSE[closeness_of(name, hit.text)] for name in names)
+    weight = math.prod(
+        1 - _FARTHER * (Closeness.WHOLE - closeness_of(name, hit.text)) for name in names
+    )
     weight *= _weight_of_speaker(question, hit)
     if hit.role != "tool" and _only_asks(hit.text):
         weight *= _ASKING
@@ -88,7 +91,7 @@ def _weight_of(question: Question, names: Sequence[str], hit: Hit) -> float:
 
 
 def _only_asks(text: str) -> bool:
-    return len(text) <= _LONGEST_ASKING and text.rstrip().endswith(("?", "？"))
+    return len(text) <= LONGEST_LINE and text.rstrip().endswith(("?", "？"))
 
 
 def _weight_of_day(day: Stretch, at: datetime | None) -> float:
@@ -104,7 +107,7 @@ def _weight_of_speaker(question: Question, hit: Hit) -> float:
     if label is not None:
         named = [name for name in question.named if name in label[1].lower().split()]
         return _SPEAKER if named else 1.0
-    return _USER if hit.role == "user" else 1.0
+    return _SPEAKER if hit.role == "user" else 1.0
 
 
 def _merge_repeats(judged: Iterable[tuple[float, Hit]]) -> list[tuple[float, Hit, list[str]]]:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from mcp_compaction.core.limits import MOST_TRIED
 from mcp_compaction.core.recall.query import Question
 from mcp_compaction.core.recall.rank import IN_WORDS
 from mcp_compaction.model import Hit
-
-_MOST_PAIRED = 3  # of the first hits; more would leave an answer no room for others
 
 
 def bring_together(
@@ -30,7 +29,7 @@ def bring_together(
             continue
         call = calls.get(_key_of(hit)[:3], ())
         near = [hit, *sorted(call, key=lambda one: one.ordinal)]
-        if position < _MOST_PAIRED and hit.has_tool:
+        if position < MOST_TRIED and hit.has_tool:
             near += [one for one in (*hits, *others) if _are_pair(hit, one)][:1]
         for one in near:
             moved = one if one is hit else one.model_copy(update={"score": hit.score})

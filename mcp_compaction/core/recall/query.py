@@ -11,6 +11,8 @@ from mcp_compaction.core.limits import (
     LONGEST_LINE,
     LONGEST_SENTENCE,
     LONGEST_TEXT,
+    MOST_LOOKED_AT,
+    SHORTEST_PREVIEW,
 )
 from mcp_compaction.core.text.dates import Stretch, named_days
 from mcp_compaction.core.text.language import main_language
@@ -20,8 +22,7 @@ from mcp_compaction.errors import InputError
 from mcp_compaction.lexicon.languages import read_lexicon
 from mcp_compaction.model import Value
 
-MOST_TERMS = 64  # of a query; more are not looked for
-_MOST_SAID_BACK = 80  # characters of a query that an answer repeats
+MOST_TERMS = MOST_LOOKED_AT  # of a query; more are not looked for
 _QUALIFIER = pattern_of(r"\b(role|tool|since|until):(\S+)")
 _WORD = pattern_of(
     r"\d{1,3}(?:,\d{3})+(?:\.\d+)?(?!\w|,\d)"  # a number with its commas
@@ -117,7 +118,7 @@ def names_of_day(day: Stretch) -> tuple[str, ...]:
 
 def shorten_query(text: str) -> str:
     """A query as an answer repeats it, cut short: whoever asked knows how it goes on."""
-    return text if len(text) <= _MOST_SAID_BACK else f"{text[:_MOST_SAID_BACK]}…"
+    return text if len(text) <= SHORTEST_PREVIEW else f"{text[:SHORTEST_PREVIEW]}…"
 
 
 def _words_beside_days(plain: Question, days: Iterable[Stretch]) -> tuple[str, ...]:

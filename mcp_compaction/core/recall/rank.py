@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from heapq import nlargest
 from typing import NamedTuple
 
-from mcp_compaction.core.limits import MOST_LOOKED_AT
+from mcp_compaction.core.limits import MOST_LOOKED_AT, MOST_TRIED
 from mcp_compaction.core.recall.query import MOST_TERMS, Question
 from mcp_compaction.core.recall.terms import is_name, parts_of_term
 from mcp_compaction.model import Match, Matches, Worth
@@ -21,10 +21,8 @@ _LENT = 0.5  # what messages lend shrinks by the root of the passages of both
 _LONG = 0.25  # how much a passage counts less among many of one message, where no tool is
 _COVER = 2.0  # how much more a passage counts with all the words in and around it: .02
 
-_MOST_PAIRED = 10  # of the best calls and results, with each of which comes the other
 IN_WORDS = 3  # terms from which on a query is a question, and no longer a pair of keywords
 MOST_NAMES = 12  # the rarest; the thirteenth word of a question seldom decides
-_TOO_FEW = 30  # places; with fewer the other words are looked at as well
 MOST_READ = 200  # messages that are judged with what stands around them, passages that are read
 
 _Message = tuple[int | None, str, int]  # session, kind and number, as in a ref
@@ -74,10 +72,7 @@ def rank(found: Matches) -> tuple[Worth, ...]:
 def _rarest_terms(found: Matches) -> Matches:
     """The rarest terms that stand somewhere."""
     there = sorted((terms for terms in found.terms if terms.places), key=lambda terms: terms.places)
-    number = min(MOST_NAMES, len(there))
-    while number < len(there) and sum(len(one.matches) for one in there[:number]) < _TOO_FEW:
-        number += 1
-    return found._replace(terms=tuple(there[:number]))
+    return found._replace(terms=tuple(there[:MOST_NAMES]))
 
 
 class _Terms(NamedTuple):
@@ -139,7 +134,7 @@ def _places_to_judge(
     places = dict.fromkeys(promising)  # a set would have another order in every process
     in_words = all(terms.spread) and len(terms.spread) >= IN_WORDS
     for position, place in enumerate(promising):
-        is_paired = position < _MOST_PAIRED and passages[place].match.has_tool
+        is_paired = position < MOST_TRIED and passages[place].match.has_tool
         anything = (
             in_words and position < MOST_LOOKED_AT
         )  # anything beside the best is worth a look

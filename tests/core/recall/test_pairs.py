@@ -57,8 +57,9 @@ def test_a_result_that_is_not_of_the_call_is_not_brought(other: dict[str, str]) 
 
 
 def test_only_the_first_hits_bring_others() -> None:
+    more = (hit(80, "user", 1.2), hit(90, "user", 1.1))
     late = (hit(10, "assistant", 1), hit(11, "tool", 0.1, is_beside=True))
-    assert refs_of(*TALK, *late) == ["m50", "m60", "m70", "m10"]
+    assert refs_of(*TALK, *more, *late) == ["m50", "m60", "m70", "m80", "m90", "m10"]
 
 
 SCRIPT = tuple(

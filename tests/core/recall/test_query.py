@@ -39,7 +39,7 @@ def test_a_query_without_a_word_has_no_terms(query: str) -> None:
 
 
 def test_a_query_has_an_end() -> None:
-    assert len(read_query(" ".join(f"w{n}" for n in range(500))).terms) == 64
+    assert len(read_query(" ".join(f"w{n}" for n in range(500))).terms) == 100
 
 
 @pytest.mark.parametrize(
