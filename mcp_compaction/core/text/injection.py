@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from itertools import groupby
 
+from mcp_compaction.core.limits import MOST_TRIED
 from mcp_compaction.core.text.all_languages import needs_of_kind, patterns_with_needs
 from mcp_compaction.core.text.patterns import any_of, may_say, pattern_of
 from mcp_compaction.core.text.words import one_line
@@ -25,7 +26,6 @@ _INVISIBLE = pattern_of(
     UNSEEN.pattern[:-1] + "\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200c\u200d\u3164"
     "\ufe00-\ufe0f\uffa0\U0001d173-\U0001d17a\U000e0100-\U000e01ef]"
 )
-_MOST_ROUNDS = 8  # two are common; whatever a line does to the patterns, there is an end
 _BRACKETS = str.maketrans("[]<>", "‹›‹›")
 
 _SPEAKERS = ("system", "human", "assistant", "user", "developer")
@@ -130,9 +130,11 @@ def defuse_lines(text: str) -> str:
 
 
 def _defuse_line(line: str) -> str:
-    rounds = 0
-    while rounds < _MOST_ROUNDS and (marked := _mark_once(line)) != line:
-        line, rounds = marked, rounds + 1
+    for _ in range(MOST_TRIED):  # two are common; whatever a line does, there is an end
+        marked = _mark_once(line)
+        if marked == line:
+            break
+        line = marked
     return line
 
 

@@ -12,7 +12,6 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from functools import cache
-from heapq import merge
 from typing import NamedTuple
 
 from mcp_compaction.core.text.patterns import pattern_of
@@ -44,10 +43,8 @@ def find_named_secrets(text: str) -> Iterator[NamedSecret]:
         lower = text.replace("İ", "I").lower()
     signs = _signs()
     done = 0
-    ends = signs.ends.find(lower)
-    if not text.isascii():
-        ends = merge(ends, signs.foreign_ends.find(lower))
-    for start, end, word in ends:
+    for found in signs.ends.finditer(lower):
+        start, end = found.span()
         if start < done or _goes_on(text, end):
             continue
         given = signs.given.match(text, end)
@@ -57,10 +54,15 @@ def find_named_secrets(text: str) -> Iterator[NamedSecret]:
         if not long_enough.match(text, given.end()):
             continue
         name = _read_name(text, start, end, given)
-        secret = _secret_of(text, name, signs.by_end[word], given) if name else None
+        secret = _secret_of(text, name, _entries_of(found[0]), given) if name else None
         if secret is not None:
             yield secret
             done = secret.end
+
+
+def _entries_of(end: str) -> list[_Entry]:
+    known = _signs().by_end
+    return known.get(end) or known[end.replace("_", " ").replace("-", " ")]
 
 
 def _goes_on(text: str, end: int) -> bool:
@@ -88,8 +90,7 @@ class _Entry(NamedTuple):
 
 
 class _Signs(NamedTuple):
-    ends: _Ends  # the last words of names
-    foreign_ends: _Ends  # those with a letter beyond ASCII, which would slow it
+    ends: re.Pattern[str]  # the last words of names
     by_end: dict[str, list[_Entry]]
     given: re.Pattern[str]  # what follows such a word up to the value
     sets: re.Pattern[str]
@@ -108,8 +109,7 @@ def _signs() -> _Signs:
             words = (name,) if " " in name else tuple(name.split("_"))
             by_end[words[-1]].append(_Entry(words, "".join(words), secret))
     return _Signs(
-        _any_end(end for end in by_end if _rarest(end).isascii()),
-        _any_end(end for end in by_end if not _rarest(end).isascii()),
+        _any_end(by_end),
         dict(by_end),
         re.compile(_given(naming.is_, naming.of)),
         re.compile(rf"(?:^|[\s;&|]|\\n)(?:{'|'.join(naming.sets)})\s{{1,8}}\Z"),
@@ -117,46 +117,12 @@ def _signs() -> _Signs:
     )
 
 
-class _Ends(NamedTuple):
-    pattern: re.Pattern[str]
-    words: tuple[str, ...]  # by the number of the group that ends the match
-
-    def find(self, lower: str) -> Iterator[tuple[int, int, str]]:
-        """Where each end stands, from and to, and which it is."""
-        words = self.words
-        for found in self.pattern.finditer(lower):
-            word, end = words[found.lastindex or 0], found.end()
-            yield end - len(word), end, word
-
-
-# Rare ones first, and those that many of the words share.
-_RAREST_FIRST = "jqzxwkphcgvlbyfumdnorisate"
-
-
-def _any_end(ends: Iterable[str]) -> _Ends:
-    """The ends, each looked for at its rarest letter: most of a text is passed over at once."""
-    by_rarest: dict[str, list[str]] = defaultdict(list)
-    for end in sorted(ends, key=lambda end: (-len(end), end)):
-        by_rarest[_rarest(end)].append(end)
-    branches = (
-        f"{letter}(?:{'|'.join(_around(letter, end) for end in group)})"
-        for letter, group in by_rarest.items()
-    )
-    words = ("", *(end for group in by_rarest.values() for end in group))
-    return _Ends(re.compile("|".join(branches)), words)
-
-
-def _around(letter: str, end: str) -> str:
-    before, _, after = end.partition(letter)
-    return f"(?<={_spelled(before)}{letter}){_spelled(after)}()"
-
-
-def _rarest(end: str) -> str:
-    return min(filter(str.isalpha, end), key=_RAREST_FIRST.find)
-
-
-def _spelled(end: str) -> str:
-    return "[ _-]".join(map(re.escape, end.split(" ")))
+def _any_end(ends: Iterable[str]) -> re.Pattern[str]:
+    """One pattern for the ends, by their first letters: most of a text is passed over at once."""
+    rests: dict[str, list[str]] = defaultdict(list)
+    for end in sorted(ends, key=len, reverse=True):
+        rests[end[0]].append("[ _-]".join(map(re.escape, end[1:].split(" "))))
+    return re.compile("|".join(f"{first}(?:{'|'.join(rests[first])})" for first in rests))
 
 
 def _given(is_words: tuple[str, ...], of_words: tuple[str, ...]) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
+from mcp_compaction.core.limits import LONGEST_LINE, MOST_LOOKED_AT
 from mcp_compaction.core.text.patterns import pattern_of
 from mcp_compaction.errors import InputError
 from mcp_compaction.model import Value
@@ -14,7 +15,6 @@ _OTHER = pattern_of(r"([dp])(\d{1,12})")
 _SLIP = pattern_of(r"\d+|[mdp](?:\d*|\d*[~.].*)")  # meant as a ref, but written wrongly
 _CALL = pattern_of(r"\w[\w.:|/+=-]{1,255}", re.ASCII)
 _MOST = 1_000
-_MOST_CALLS = 20
 HOW = "write m42, m42~3, m12..m40, d1, p2 or the id of a tool call."
 
 
@@ -59,9 +59,9 @@ def parse_refs(text: str) -> Refs:
         pins=_numbers_in(others.values(), "p"),
         calls=calls,
     )
-    if len(found.seqs) > _MOST or len(calls) > _MOST_CALLS:
+    if len(found.seqs) > _MOST or len(calls) > MOST_LOOKED_AT:
         raise InputError(
-            f"that is more than {_MOST} messages or {_MOST_CALLS} tool calls at once; ask for "
+            f"that is more than {_MOST} messages or {MOST_LOOKED_AT} tool calls at once; ask for "
             "fewer, such as m12..m40."
         )
     return found
@@ -94,7 +94,7 @@ def _numbers_in(matches: Iterable[re.Match[str]], letter: str) -> tuple[int, ...
 def _read_ref(word: str) -> Ref:
     match = _REF.fullmatch(word)
     if match is None:
-        raise InputError(f"{_shorten(word)!r} is no ref; {HOW}")
+        raise InputError(f"{word[:LONGEST_LINE]!r} is no ref; {HOW}")
     first = int(match.group(1))
     last = int(match.group(3) or first)
     if last < first:
@@ -102,7 +102,3 @@ def _read_ref(word: str) -> Ref:
     if last - first >= _MOST:
         raise InputError(f"{word!r} names no span of at most {_MOST} messages; write m12..m40.")
     return Ref(text=word, first=first, last=last, around=int(match.group(2) or 0))
-
-
-def _shorten(word: str) -> str:
-    return word if len(word) <= 40 else f"{word[:40]}…"

@@ -12,20 +12,19 @@ from collections.abc import Iterable, Mapping
 from hashlib import blake2b
 from typing import NamedTuple
 
+from mcp_compaction.core.limits import MOST_LOOKED_AT
 from mcp_compaction.core.text.patterns import pattern_of
 from mcp_compaction.core.text.secrets import Redacted
 
 # At least sixteen signs, digits in three places, and no date with a time: a name or a common
 # password is not masked wherever it is spoken of.
 _WORD = pattern_of(r"[A-Za-z0-9]{16,}+")
-_SHORTEST = 16
 _LOOKS_RANDOM = pattern_of(
     r"(?![A-Za-z0-9]*?(?:19|20)[0-9]{6}[Tt][0-9]{4})"
     r"[A-Za-z]*+[0-9]++[A-Za-z]++[0-9]++[A-Za-z]++[0-9]"
 )
 # What pairs calls with their results in raw JSON; masked in one of the two, it would pair nothing.
 _ID = pattern_of(r'"(?:(?:tool_use|tool_call|call)_)?id"\s{0,2}:\s{0,2}"[A-Za-z0-9_.:|-]{0,64}\Z')
-_BEFORE_ID = 96  # signs to look at
 # What may stand right before a word and is no part of it: the end of an escape sequence of JSON, of
 # a sign in a URL, as %3D, and of a terminal's color, as \x1b[01;31m.
 _END_OF_ESCAPE = pattern_of(r'(?<=\\)(?:["\\/bfnrt]|u[0-9A-Fa-f]{4})')
@@ -85,7 +84,7 @@ def mask_repeats(text: str, known: KnownSecrets) -> Redacted:
             first, end = start, found.end()
             if 2 * (end - first) <= secret.size:  # other values may end in the same word
                 continue
-        if is_json and _ID.search(text, max(0, first - _BEFORE_ID), first):
+        if is_json and _ID.search(text, max(0, first - MOST_LOOKED_AT), first):
             continue
         first += _signs_of_escape(text, first)
         shown += (text[done:first], f"[masked:{secret.kind}]")
@@ -101,7 +100,7 @@ def _look_up(
     code = _END_OF_CODE.match(text, found.start())
     for start in (found.start(), code.end()) if code else (found.start(),):
         word = text[start : found.end()]
-        if len(word) >= _SHORTEST and _LOOKS_RANDOM.match(word):
+        if _WORD.match(word) and _LOOKS_RANDOM.match(word):
             secret = known.by_word.get(_digest(known.salt, word))
             if secret is not None:
                 return start, secret

@@ -10,7 +10,6 @@ import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable
 from functools import cache
-from itertools import groupby
 
 from mcp_compaction.lexicon import Secret, known_secrets
 
@@ -34,23 +33,11 @@ def build_secret_pattern() -> tuple[re.Pattern[str], dict[str, str]]:
     known = known_secrets()
     by_first = _branches_by_first_sign(known, mark)
     branches = [f"{first}(?:{'|'.join(rest)})" for first, rest in by_first.items()]
-    words = _in_groups([branch for branch in branches if _WORD.match(branch)])
+    words = [branch for branch in branches if _WORD.match(branch)]
     shapes = [f"{_whole_token(s.shape)}{mark('token', s)}" for s in known if s.shape]
     signs = [branch for branch in branches if not _WORD.match(branch)]
     at_border = rf"{_BORDER}(?:{'|'.join(words)}|{_LONG_RUN}(?:{'|'.join(shapes)}))"
     return re.compile("|".join((*signs, at_border))), kinds
-
-
-def _in_groups(branches: list[str]) -> list[str]:
-    """The branches in few groups, each passed over at once where none of its signs stands."""
-
-    def firsts(branch: str) -> str:
-        return branch[1:3] if branch[0] == "[" else branch[0]
-
-    ordered = sorted(branches, key=lambda branch: (firsts(branch)[0].isupper(), firsts(branch)))
-    size = len(ordered) // 4 + 1
-    groups = [ordered[start : start + size] for start in range(0, len(ordered), size)]
-    return [f"(?=[{''.join(map(firsts, group))}])(?:{'|'.join(group)})" for group in groups]
 
 
 _WORD = re.compile(r"\[?[A-Za-z0-9]")
@@ -98,32 +85,20 @@ def _whole_token(pattern: str) -> str:
 
 
 def _branches_by_first_sign(known: Iterable[Secret], mark: Mark) -> dict[str, list[str]]:
+    """A branch that begins with one sign is passed over at once where another one stands."""
     branches: dict[str, list[str]] = defaultdict(list)
     for secret in known:
-        for first, second, rest in _by_first_signs(secret.starts):
+        for start in sorted(secret.starts, key=len, reverse=True):
+            first, rest = start[0], re.escape(start[1:])
             # The first letter of npm_ may be the end of the escape sequence \n.
-            is_token = rf"(?<!\\{first}{re.escape(second)})" if first in _ESCAPES else ""
+            is_token = rf"(?<!\\{first})" if first in _ESCAPES else ""
             branches[re.escape(first)].append(
-                f"{re.escape(second)}{is_token}(?:{rest})"
-                f"{_whole_token(secret.rest)}{mark('token', secret)}"
+                f"{is_token}{rest}{_whole_token(secret.rest)}{mark('token', secret)}"
             )
-        for first, second, rest in _by_first_signs(secret.words):
-            branches[_either_case(first)].append(
-                f"{_either_case(second)}(?i:{rest})"
-                f"{fill_in(secret.gap)}{mark('value', secret)}{fill_in(secret.value)}"
+        for word in sorted(secret.words, key=len, reverse=True):
+            first, rest = word[0], re.escape(word[1:])
+            both = f"[{first}{first.upper()}]" if first.isalpha() else re.escape(first)
+            branches[both].append(
+                f"(?i:{rest}){fill_in(secret.gap)}{mark('value', secret)}{fill_in(secret.value)}"
             )
     return branches
-
-
-def _either_case(sign: str) -> str:
-    return f"[{sign}{sign.upper()}]" if sign.isalpha() else re.escape(sign)
-
-
-def _by_first_signs(texts: Iterable[str]) -> Iterable[tuple[str, str, str]]:
-    """Each two first signs, and the alternatives of what follows them, the longest first.
-
-    A branch that begins with one sign is passed over at once where another one stands.
-    """
-    ordered = sorted(texts, key=lambda text: (text[:2], -len(text)))
-    for signs, group in groupby(ordered, key=lambda text: text[:2]):
-        yield signs[0], signs[1:], "|".join(re.escape(text[2:]) for text in group)

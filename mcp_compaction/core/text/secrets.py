@@ -18,7 +18,7 @@ from mcp_compaction.core.text.secret_pattern import build_secret_pattern
 from mcp_compaction.lexicon import known_secrets, naming_of_secrets
 from mcp_compaction.model import Value
 
-_UNFILLED = "x" * 8  # a token that nobody filled in
+_UNFILLED = "xxxxxxxx"  # a token that nobody filled in
 
 
 class Redacted(Value):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from functools import cache, lru_cache
-from itertools import pairwise
+from itertools import pairwise, repeat
 from string import ascii_lowercase, digits
 from typing import cast
 
@@ -19,8 +19,6 @@ from mcp_compaction.core.text.patterns import (
 from mcp_compaction.core.text.reading import read_once
 from mcp_compaction.lexicon.languages import read_heads
 
-_SHORTEST_WITH_ENDING = 3  # letters
-_MOST_STEMS = 65_536
 _WORD = pattern_of(r"\d+(?:[-:/.,]\d+)+|\w+")
 _JOINED_NUMBERS = pattern_of(r"[-:/.,](?<=\d.)\d")  # as dates and versions have them
 _WORD_TABLE = cutting_table(f"{ascii_lowercase}{digits}_")
@@ -83,34 +81,14 @@ def telling_words(text: str) -> tuple[str, ...]:
 def telling_in_order(text: str) -> tuple[str, ...]:
     """The stems of the words of a text, with nothing in the place of words that tell nothing."""
     words = lower_words(text)
-    stems = _telling_stems(main_language(text, words))
-    return tuple(map(stems.__getitem__, words))
+    return tuple(map(telling_stem, words, repeat(main_language(text, words))))
 
 
+@lru_cache(maxsize=65_536)  # every word of a window is looked up
 def telling_stem(word: str, language: str = ENGLISH) -> str:
     """The stem of a lowercase word that says something, else nothing."""
-    return _telling_stems(language)[word]
-
-
-class _TellingStems(dict[str, str]):
-    """The stems of the words of a language that say something, each found when it is first asked
-    for: as a dictionary, since every word of a window is looked up."""
-
-    def __init__(self, language: str) -> None:
-        super().__init__()
-        self._language = language
-
-    def __missing__(self, word: str) -> str:
-        if len(self) >= _MOST_STEMS:
-            self.clear()
-        is_empty = word in stop_words(self._language) if len(word) > 1 else not word.isdigit()
-        found = self[word] = "" if is_empty else stem(word, self._language)
-        return found
-
-
-@lru_cache(maxsize=32)
-def _telling_stems(language: str) -> _TellingStems:
-    return _TellingStems(language)
+    is_empty = word in stop_words(language) if len(word) > 1 else not word.isdigit()
+    return "" if is_empty else stem(word, language)
 
 
 @cache
@@ -125,12 +103,12 @@ def _stemmers() -> dict[str, str]:
     return {head.language: head.stemmer for head in read_heads()}
 
 
-@lru_cache(maxsize=_MOST_STEMS)
+@lru_cache(maxsize=65_536)
 def stem(word: str, language: str = ENGLISH) -> str:
     """A lowercase word without its endings, so that its forms are one; itself, where no stemmer
     knows the language."""
     name = _stemmers().get(language, "")
-    if not name or len(word) < _SHORTEST_WITH_ENDING or not word.isalpha():
+    if not name or not word.isalpha():
         return word
     return stem_by(name, word) or word
 
