@@ -10,6 +10,7 @@ import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable
 from functools import cache
+from itertools import groupby
 
 from mcp_compaction.lexicon import Secret, known_secrets
 
@@ -88,17 +89,22 @@ def _branches_by_first_sign(known: Iterable[Secret], mark: Mark) -> dict[str, li
     """A branch that begins with one sign is passed over at once where another one stands."""
     branches: dict[str, list[str]] = defaultdict(list)
     for secret in known:
-        for start in sorted(secret.starts, key=len, reverse=True):
-            first, rest = start[0], re.escape(start[1:])
+        for first, rest in _by_first_sign(secret.starts):
             # The first letter of npm_ may be the end of the escape sequence \n.
             is_token = rf"(?<!\\{first})" if first in _ESCAPES else ""
             branches[re.escape(first)].append(
-                f"{is_token}{rest}{_whole_token(secret.rest)}{mark('token', secret)}"
+                f"{is_token}(?:{rest}){_whole_token(secret.rest)}{mark('token', secret)}"
             )
-        for word in sorted(secret.words, key=len, reverse=True):
-            first, rest = word[0], re.escape(word[1:])
+        for first, rest in _by_first_sign(secret.words):
             both = f"[{first}{first.upper()}]" if first.isalpha() else re.escape(first)
             branches[both].append(
                 f"(?i:{rest}){fill_in(secret.gap)}{mark('value', secret)}{fill_in(secret.value)}"
             )
     return branches
+
+
+def _by_first_sign(texts: Iterable[str]) -> Iterable[tuple[str, str]]:
+    """Each first sign, and the alternatives of what follows it, the longest first."""
+    ordered = sorted(texts, key=lambda text: (text[0], -len(text)))
+    for first, group in groupby(ordered, key=lambda text: text[0]):
+        yield first, "|".join(re.escape(text[1:]) for text in group)
