@@ -10,19 +10,12 @@ from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import cached_property
-from string import ascii_lowercase, digits
 from typing import NamedTuple
 
 from mcp_compaction.core.recall.terms import Way, ways_of
-from mcp_compaction.core.text.patterns import (
-    cut_words,
-    cutting_table,
-    pattern_of,
-    without_wide_signs,
-)
+from mcp_compaction.core.text.patterns import pattern_of
 
 _WORD = pattern_of(r"[^\W_]+")
-_LETTERS = cutting_table(ascii_lowercase + digits)
 
 Stem = Callable[[Collection[str]], Mapping[str, str]]
 """Gives for words in small letters what an index knows each of them by."""
@@ -106,5 +99,4 @@ def _newest_with_all(held: Sequence[set[int]], limit: int) -> tuple[int, ...]:
 
 
 def _words_of(text: str) -> _Words:
-    plain = without_wide_signs(text)
-    return tuple(cut_words(plain, _LETTERS) if plain.isascii() else _WORD.findall(text.lower()))
+    return tuple(_WORD.findall(text.lower()))

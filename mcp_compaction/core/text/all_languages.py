@@ -48,20 +48,6 @@ def _signs_in_all(kind: Kind) -> Iterator[tuple[Lexicon, Sign]]:
 
 
 @cache
-def needs_of_kind(kind: Kind) -> tuple[str, ...]:
-    """The words of which a text in ASCII holds one, in whatever language, where it shows a sign
-    of a kind: its signs in Latin letters have to name them."""
-    needs = {w for _, sign in _signs_in_all(kind) for w in sign.needs if w.isascii()}
-    return tuple(sorted(w for w in needs if not any(o in w for o in needs - {w})))
-
-
-@cache
-def patterns_with_needs(kind: Kind) -> tuple[tuple[tuple[str, ...], re.Pattern[str]], ...]:
-    """The pattern of each sign of a kind in all languages, with the words that it needs."""
-    return tuple((s.needs, any_of(*lexicon.patterns_of(s))) for lexicon, s in _signs_in_all(kind))
-
-
-@cache
 def part_in_all(name: str) -> re.Pattern[str]:
     """The parts or lists of that name in all languages as one pattern."""
     return any_of(fill_in_all(name))

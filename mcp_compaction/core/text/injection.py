@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from itertools import groupby
 
 from mcp_compaction.core.limits import MOST_TRIED
-from mcp_compaction.core.text.all_languages import needs_of_kind, patterns_with_needs
-from mcp_compaction.core.text.patterns import any_of, may_say, pattern_of
+from mcp_compaction.core.text.all_languages import pattern_of_kind
+from mcp_compaction.core.text.patterns import any_of, pattern_of
 from mcp_compaction.core.text.words import one_line
-from mcp_compaction.lexicon.languages import Kind
 from mcp_compaction.model import SECTION_NAMES
 
 BAR = "| "
@@ -28,8 +27,7 @@ _INVISIBLE = pattern_of(
 )
 _BRACKETS = str.maketrans("[]<>", "‹›‹›")
 
-_SPEAKERS = ("system", "human", "assistant", "user", "developer")
-_SPEAKER = rf"(?:{'|'.join(_SPEAKERS)})"
+_SPEAKER = r"(?:system|human|assistant|user|developer)"
 _LEAD = r"^(?:[^\w|]|_)*(?:\d{1,3}[.)](?:[^\w|]|_)*)?"  # bullets, quotes, markup; never our bar
 _UNBARRED = r"(?<!\|\s)"
 _NOT_TOLD = r"(?<!\bask )(?<!\basked )(?<!\btell )(?<!\btold )"  # these are said to the user
@@ -79,21 +77,6 @@ _SHAPE = any_of(
     r"(?:\(older; see \w+\)\s*)?(?:\[superseded\]\s*)?$)",
 )
 
-# Each of what they find holds one of these: to look for it is far cheaper.
-_NEEDED: dict[re.Pattern[str], tuple[str, ...]] = {
-    _BRACKETED: ("[", "<"),
-    _OURS: (
-        *(*_SPEAKERS, "agent", "undo", "tool", "talk", "window", "fill", "done", "restored"),
-        *("saved", "paged", "pinned", "preserved"),
-    ),
-    _VOICE: (*_SPEAKERS, "instruction"),
-    _SHAPE: (*map(str.lower, SECTION_NAMES), "("),
-}
-
-# Without one of these signs only a word or two alone on a line can pose as ours.
-_SIGN_OF_OURS = pattern_of(r"[\[<:#(,?]")
-_WORD_OR_TWO = pattern_of(r"[\W_]*(?:\d+[\W_]+)?\w+(?:\s+\w+)?\W*$")
-
 
 def has_label(text: str) -> bool:
     """Whether a line of a text poses as a label, a tag or a line of ours."""
@@ -106,7 +89,7 @@ def is_forged(text: str) -> bool:
 
 
 def _poses(seen: str, *patterns: re.Pattern[str]) -> bool:
-    return any(may_say(seen, _NEEDED[one]) and one.search(seen) for one in patterns)
+    return any(pattern.search(seen) for pattern in patterns)
 
 
 @lru_cache(maxsize=8_192)
@@ -156,24 +139,18 @@ def _mark_once(line: str) -> str:
 
 def _find_marks(seen: str) -> tuple[set[int], dict[int, str]]:
     """Where a line as it is seen needs a bar, and which brackets it loses."""
-    if not (_SIGN_OF_OURS.search(seen) or _WORD_OR_TWO.match(seen)):
-        return set(), {}
     bars = {
         match.start(match.lastindex or 0)
         for pattern in (_OURS, _VOICE, _SHAPE)
-        for match in _find_all(pattern, seen)
+        for match in pattern.finditer(seen)
     }
     brackets = {
         place: seen[place].translate(_BRACKETS)
-        for match in _find_all(_BRACKETED, seen)
+        for match in _BRACKETED.finditer(seen)
         for place in range(*match.span())
         if seen[place] in "[]<>"
     }
     return bars, brackets
-
-
-def _find_all(pattern: re.Pattern[str], seen: str) -> Iterable[re.Match[str]]:
-    return pattern.finditer(seen) if may_say(seen, _NEEDED[pattern]) else ()
 
 
 def _lines_as_seen(text: str) -> Iterator[str]:
@@ -204,13 +181,7 @@ def is_planted(text: str) -> bool:
     return is_forged(text) or is_order(text)
 
 
-_ORDER: Kind = "order-to-model"
-
-
 def is_order(text: str) -> bool:
     """Whether a text orders the model that reads it about, in whatever language."""
     seen = text if _is_plain(text) else unicodedata.normalize("NFKC", UNSEEN.sub("", text))
-    return may_say(seen, needs_of_kind(_ORDER)) and any(
-        may_say(seen, needs) and pattern.search(seen)
-        for needs, pattern in patterns_with_needs(_ORDER)
-    )
+    return pattern_of_kind("order-to-model").search(seen) is not None

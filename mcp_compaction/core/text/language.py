@@ -5,21 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Collection
 from functools import cache, lru_cache
-from string import ascii_lowercase
 
 from mcp_compaction.core.limits import LONGEST_SENTENCE
-from mcp_compaction.core.text.patterns import (
-    cut_words,
-    cutting_table,
-    pattern_of,
-    without_wide_signs,
-)
+from mcp_compaction.core.text.patterns import pattern_of
 from mcp_compaction.lexicon.languages import Head, read_heads
 
 ENGLISH = "en"
 _WORD = pattern_of(r"[^\W\d_]+")
 _ODD_CASES = str.maketrans("İıſ", "iis")  # i and s to re.I, not to lower()
-_LETTERS = cutting_table(ascii_lowercase)
 
 Votes = dict[str, int]  # by the code of the language
 
@@ -31,9 +24,6 @@ def words_of(text: str) -> frozenset[str]:
 
 @lru_cache(maxsize=2_048)  # each kind of sign asks for the words of the same sentences
 def _read_words(text: str) -> frozenset[str]:
-    plain = without_wide_signs(text)
-    if plain.isascii():
-        return frozenset(cut_words(plain, _LETTERS))
     return frozenset(_WORD.findall(text.translate(_ODD_CASES).lower()))
 
 

@@ -39,7 +39,6 @@ QUOTED = pattern_of(
 )
 
 
-_WIDE_LETTER = pattern_of(r"[^\x00-\x7f](?<=\w)")  # arrows and ticks, which are common, are none
 _WIDE_STOPS = "。！？"
 
 
@@ -78,18 +77,8 @@ def cut_words(text: str, table: bytes) -> list[str]:
     return cut.decode("utf-8", "surrogatepass").split()
 
 
-def without_wide_signs(text: str) -> str:
-    """A text with question marks for its arrows, ticks and dashes, from which the same words are
-    cut; as it is where it has wide letters."""
-    if text.isascii() or _WIDE_LETTER.search(text):
-        return text
-    return text.encode("ascii", "replace").decode()
-
-
 def may_say(text: str, words: Iterable[str]) -> bool:
     """Whether a text holds any of some lowercase words, in capitals or not: a cheap look that
     spares most texts a pattern which needs one of them. Beyond ASCII letters have several forms,
     so a text with such letters may always."""
-    if not text.isascii() and _WIDE_LETTER.search(text):
-        return True
-    return any(map(text.lower().__contains__, words))
+    return not text.isascii() or any(map(text.lower().__contains__, words))

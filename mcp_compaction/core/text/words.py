@@ -6,22 +6,14 @@ import re
 from collections.abc import Iterator
 from functools import cache, lru_cache
 from itertools import pairwise, repeat
-from string import ascii_lowercase, digits
 from typing import cast
 
 from mcp_compaction.core.text.language import ENGLISH, main_language
-from mcp_compaction.core.text.patterns import (
-    cut_words,
-    cutting_table,
-    pattern_of,
-    without_wide_signs,
-)
+from mcp_compaction.core.text.patterns import pattern_of
 from mcp_compaction.core.text.reading import read_once
 from mcp_compaction.lexicon.languages import read_heads
 
-_WORD = pattern_of(r"\d+(?:[-:/.,]\d+)+|\w+")
-_JOINED_NUMBERS = pattern_of(r"[-:/.,](?<=\d.)\d")  # as dates and versions have them
-_WORD_TABLE = cutting_table(f"{ascii_lowercase}{digits}_")
+_WORD = pattern_of(r"\d+(?:[-:/.,]\d+)+|\w+")  # numbers joined, as dates and versions have them
 _WITHOUT_SPACES = pattern_of(r"[぀-ヿ㐀-鿿가-힯]{2,}")
 
 
@@ -64,9 +56,6 @@ def first_line(text: str, most: int = 100) -> str:
 
 def lower_words(text: str) -> list[str]:
     """The words and numbers of a text in lower case, in the order they stand."""
-    plain = without_wide_signs(text)
-    if plain.isascii() and not _JOINED_NUMBERS.search(plain):
-        return cut_words(plain, _WORD_TABLE)
     return _WORD.findall(text.lower())
 
 
