@@ -63,7 +63,6 @@ class Head(Value):
     name: str
     stemmer: str = ""  # its name in the PyStemmer package
     letters: str = ""  # that few other languages write, as the inside of a pattern's class
-    letters_per_word: int = 0  # about, where no spaces part the words
     function_words: Words  # that every text of the language is full of, and that tell nothing
     typical_words: Words = ()  # that give the language away as well, and tell something
     abbreviations: Words = ()  # that end in a stop and end no sentence

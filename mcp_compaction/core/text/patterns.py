@@ -19,7 +19,16 @@ class _Late:
             raise AttributeError(name)
         compiled = re.compile(self.pattern, self.flags)
         # From now on its methods are found without a detour: they are called for every sentence.
-        for method in ("search", "match", "fullmatch", "finditer", "findall", "split", "sub"):
+        for method in (
+            "search",
+            "match",
+            "fullmatch",
+            "finditer",
+            "findall",
+            "split",
+            "sub",
+            "subn",
+        ):
             setattr(self, method, getattr(compiled, method))
         return getattr(compiled, name)
 

@@ -18,6 +18,14 @@ from mcp_compaction.core.text.secret_pattern import build_secret_pattern
 from mcp_compaction.lexicon import known_secrets, naming_of_secrets
 from mcp_compaction.model import Value
 
+_PRIVATE_KEY = "private-key"
+# A key is whole, or cut short: then its long lines count.
+_KEY = pattern_of(
+    r"-----BEGIN [A-Z0-9 ]{0,32}PRIVATE KEY[A-Z ]{0,16}-----"
+    r"(?:(?:[A-Za-z0-9+/=\s\\:,.()]|-(?!----))*+"
+    r"-----END [A-Z0-9 ]{0,32}PRIVATE KEY[A-Z ]{0,16}-----"
+    r"|(?:(?:\s|\\++[nrt])*+[A-Za-z0-9+/=]{16,}+)++)"
+)
 _UNFILLED = "xxxxxxxx"  # a token that nobody filled in
 
 
@@ -51,7 +59,9 @@ def redact(text: str) -> Redacted:
             named.append((secret, kind))
         return f"{before}[masked:{kind}]"
 
-    without_keys = _mask_private_keys(text, counts)
+    without_keys, keys = _KEY.subn(f"[masked:{_PRIVATE_KEY}]", text)
+    if keys:
+        counts[_PRIVATE_KEY] = keys
     masked = _mask_named(pattern.sub(mask, without_keys), counts, named)
     return Redacted(text=masked, counts=counts, named=tuple(named))
 
@@ -88,45 +98,3 @@ def masked_line(counts: Mapping[str, int]) -> str:
     number = sum(counts.values())
     what, were = ("secret", "it was") if number == 1 else ("secrets", "they were")
     return f"masked {number} {what} before {were} kept: {counts_by_kind(counts)}"
-
-
-# Private keys are found by string search: a pattern for them takes quadratic time.
-
-_PRIVATE_KEY = "private-key"
-_BEGIN, _CLOSE = "-----BEGIN ", "-----END "
-_LINE = pattern_of(r"-----(?:BEGIN|END) [A-Z0-9 ]{0,32}PRIVATE KEY[A-Z ]{0,16}-----")
-_BODY = pattern_of(r"[A-Za-z0-9+/=\s\\:,.()-]*+")
-_CUT_BODY = pattern_of(r"(?:(?:\s|\\++[nrt])*+[A-Za-z0-9+/=]{16,}+)++")
-
-
-def _mask_private_keys(text: str, counts: dict[str, int]) -> str:
-    shown: list[str] = []
-    done = run_end = close = 0
-    start = text.find(_BEGIN)
-    while start >= 0:
-        body = _end_of_match(_LINE, text, start)
-        if body > run_end:
-            run_end = _end_of_match(_BODY, text, body)
-            close = 0
-        if body and close < body:
-            # Not found: nothing closes before run_end, so it is not looked for again until there.
-            close = text.find(_CLOSE, body, run_end)
-            close = run_end if close < 0 else close
-        end = _end_of_key(text, body, close, run_end) if body else 0
-        if end:
-            shown += (text[done:start], f"[masked:{_PRIVATE_KEY}]")
-            done = end
-            counts[_PRIVATE_KEY] = counts.get(_PRIVATE_KEY, 0) + 1
-        start = text.find(_BEGIN, end or start + len(_BEGIN))
-    return "".join((*shown, text[done:]))
-
-
-def _end_of_key(text: str, body: int, close: int, run_end: int) -> int:
-    """Where a key ends: with its last line, or where a key cut short stops; 0 for no key."""
-    whole = _end_of_match(_LINE, text, close) if close < run_end else 0
-    return whole or _end_of_match(_CUT_BODY, text, body)
-
-
-def _end_of_match(pattern: re.Pattern[str], text: str, start: int) -> int:
-    match = pattern.match(text, start)
-    return match.end() if match else 0

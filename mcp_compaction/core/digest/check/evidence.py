@@ -12,13 +12,7 @@ from itertools import islice
 
 from mcp_compaction.core.limits import LONGEST_ANSWER, MOST_LOOKED_AT
 from mcp_compaction.core.log.identifiers import find_identifiers
-from mcp_compaction.core.text.numbers import (
-    LONGEST_NUMBER,
-    Number,
-    is_assigned,
-    numbers_of,
-    values_in,
-)
+from mcp_compaction.core.text.numbers import numbers_of, values_in
 from mcp_compaction.core.text.patterns import pattern_of
 from mcp_compaction.core.text.words import one_line
 
@@ -92,13 +86,16 @@ class Evidence:
             if _DIGIT.search(name):  # another may be what a number is the number of
                 said = said.replace(name, " ")
         for number in islice(numbers_of(said), MOST_LOOKED_AT):
-            if not (number.is_count or self.holds_number(number)):
-                yield f"{number.key}={number.text}" if number.key else number.text
+            if not (number.is_count or number.is_one_of(self.numbers)):
+                yield number.text
 
     def holds_name(self, name: str) -> bool:
         """Whether a path, a URL, an id or a name in code stands here, or a path's last parts."""
         bare = _NO_NAME.sub("", _fold_signs(name).lower())
         if not bare or _is_in(bare, self.text):
+            return True
+        key, _, value = (re.escape(part.strip()) for part in bare.partition("="))
+        if value[:1].isdigit() and re.search(rf"{key}\b[^\n\d]{{0,30}}{value}\b", self.text):
             return True
         if _HEX.fullmatch(bare):  # a hash is known by its first digits
             return bool(re.search(rf"{bare}(?<![0-9a-z]{bare})", self.text))
@@ -106,13 +103,6 @@ class Evidence:
             return True
         parts = [part for part in re.split(r"[/.:]+", bare) if part]
         return len(parts) > 1 and "/" in bare and all(_is_in(part, self.text) for part in parts)
-
-    def holds_number(self, number: Number) -> bool:
-        """Whether a number stands here, also rounded; one that is assigned to a name stands behind
-        that name."""
-        if not number.is_one_of(self.numbers):
-            return False
-        return not number.key or is_assigned(number, self.text)
 
 
 # How texts are compared
@@ -163,11 +153,12 @@ _REF = pattern_of(r"(?<![\w/.-])[mdpc]\d{1,9}(?:(?:\.\.|-)[mdpc]?\d{1,9})?(?![\w
 _DIGIT = pattern_of(r"\d")
 _HEX = pattern_of(r"(?=[0-9a-f]*\d)[0-9a-f]{7,64}")
 _NAME = pattern_of(
-    r"(?<![\w.+-])[\w.+-]+@[\w-]+(?:\.[\w-]+)+"  # an address
+    r"\b(?!\d)\w{1,64} ?= ?\d+(?:[.,]\d+)*\b"  # what a name is set to
+    r"|(?<![\w.+-])[\w.+-]+@[\w-]+(?:\.[\w-]+)+"  # an address
     r"|(?<!\w)--?[a-z][\w-]*(?:=\S+)?"  # a flag
     r"|(?<![\w.])(?:[A-Za-z]\w*\.)+[A-Za-z]\w*\(\)|\b[A-Za-z]\w*_\w+|\b[a-z]+(?:[A-Z][a-z0-9]*)+\b"
     r"|\b(?:[A-Z][a-z0-9]{2,}){2,}\b"
     r"|\bv?\d+(?:\.\d+){2,}\b|\b\d{4}-\d\d-\d\d\b"  # a version, an address of a host, a day
     r"|\b(?=\w*\d)(?=\w*[A-Za-z]\w*[A-Za-z]\w*[A-Za-z])[A-Za-z0-9]+\b"
-    rf"|\b\d{{{LONGEST_NUMBER + 1},}}\b"
+    r"|\b\d{16,}\b"
 )
