@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from functools import lru_cache
-from itertools import groupby
 
 from mcp_compaction.core.limits import MOST_TRIED
 from mcp_compaction.core.text.all_languages import pattern_of_kind
@@ -96,7 +95,8 @@ def _poses(seen: str, *patterns: re.Pattern[str]) -> bool:
 def defuse(text: str) -> str:
     """A text on one line, in which a bar or other brackets mark what poses as ours.
 
-    The words stay as they are and in their order; a line that poses as nothing stays unchanged.
+    The words stay in their order; a line that poses as nothing stays unchanged, of one that does
+    only what a reader sees stays.
     """
     lines = text.splitlines()
     if lines == [text]:
@@ -122,19 +122,14 @@ def _defuse_line(line: str) -> str:
 
 
 def _mark_once(line: str) -> str:
-    """A line with its bars and other brackets; what these make of it may need more of them."""
-    seen, places = _as_seen(line)
+    """A line with its bars and other brackets, as it is seen; what these make of it may need more
+    of them."""
+    seen = _as_seen(line)
     bars, brackets = _find_marks(seen)
     if not bars and not brackets:
         return line
-    shown: list[str] = []
-    for place, run in groupby(range(len(seen)), key=places.__getitem__):
-        first, *others = run
-        # A sign that stands for several is written out where a mark falls inside it.
-        is_whole = first not in brackets and bars.union(brackets).isdisjoint(others)
-        signs = {first: line[place]} if is_whole else {n: seen[n] for n in (first, *others)}
-        shown += ((BAR if n in bars else "") + brackets.get(n, sign) for n, sign in signs.items())
-    return one_line("".join(shown))
+    marked = ((BAR if n in bars else "") + brackets.get(n, sign) for n, sign in enumerate(seen))
+    return one_line("".join(marked))
 
 
 def _find_marks(seen: str) -> tuple[set[int], dict[int, str]]:
@@ -154,26 +149,12 @@ def _find_marks(seen: str) -> tuple[set[int], dict[int, str]]:
 
 
 def _lines_as_seen(text: str) -> Iterator[str]:
-    return (_as_seen(line)[0] for line in text.splitlines())
+    return map(_as_seen, text.splitlines())
 
 
-def _as_seen(line: str) -> tuple[str, Sequence[int]]:
-    """A line as a reader takes it in, and where each sign of that stands in the line."""
-    if _is_plain(line) or (unicodedata.is_normalized("NFKC", line) and not _INVISIBLE.search(line)):
-        return line, range(len(line))
-    signs: list[str] = []
-    places: list[int] = []
-    for place, sign in enumerate(line):
-        if not _INVISIBLE.match(sign):
-            usual = unicodedata.normalize("NFKC", sign)
-            signs.append(usual)
-            places += [place] * len(usual)
-    return "".join(signs), places
-
-
-def _is_plain(text: str) -> bool:
-    """Whether a text has nothing but signs that are seen as they are: a cheap look."""
-    return text.isascii() and text.isprintable()
+def _as_seen(line: str) -> str:
+    """A line as a reader takes it in."""
+    return unicodedata.normalize("NFKC", _INVISIBLE.sub("", line))
 
 
 def is_planted(text: str) -> bool:
@@ -183,5 +164,5 @@ def is_planted(text: str) -> bool:
 
 def is_order(text: str) -> bool:
     """Whether a text orders the model that reads it about, in whatever language."""
-    seen = text if _is_plain(text) else unicodedata.normalize("NFKC", UNSEEN.sub("", text))
+    seen = unicodedata.normalize("NFKC", UNSEEN.sub("", text))
     return pattern_of_kind("order-to-model").search(seen) is not None

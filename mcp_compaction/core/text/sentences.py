@@ -32,7 +32,7 @@ _NOT_SPEECH = pattern_of(
     r"|\w+(?:=|\()\S)"
 )
 _ENDS_OF_CODE = ("{", "}", ";")
-_FEWEST_CHARS, _FEWEST_WIDE_CHARS = 8, 4  # five signs of Chinese say a lot
+_FEWEST_CHARS = 4  # five signs of Chinese say a lot
 
 
 @cache
@@ -67,7 +67,7 @@ def spoken_sentences(text: str) -> tuple[Sentence, ...]:
     begin = 0
     for cut in (*_sentence_cuts().in_text(bare).finditer(bare), None):
         end, following = cut.span() if cut else (len(bare), len(bare))
-        is_blank = end - begin < _FEWEST_WIDE_CHARS  # as between the lines of many texts
+        is_blank = end - begin < _FEWEST_CHARS  # as between the lines of many texts
         place = None if is_blank else _place_of_sentence(open_text, begin, end)
         if place is not None:
             start, end = place
@@ -105,8 +105,7 @@ def _place_of_sentence(text: str, start: int, end: int) -> tuple[int, int] | Non
     sign = _LIST_SIGN.match(text, start, end) if text[start : start + 1] != ">" else None
     start = sign.end() if sign else start
     said = text[start:end]
-    fewest = _FEWEST_CHARS if said.isascii() else _FEWEST_WIDE_CHARS
-    is_long_enough = fewest <= len(said) <= LONGEST_SENTENCE
+    is_long_enough = _FEWEST_CHARS <= len(said) <= LONGEST_SENTENCE
     return (start, end) if is_long_enough and is_speech(said) else None
 
 

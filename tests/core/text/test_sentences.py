@@ -76,7 +76,7 @@ def test_speech_leaves_out_code_logs_and_quoted_blocks() -> None:
     text = (
         "1. Use e.g. the staging key, i.e. ours. Then stop here.\n> quoted reply here\n"
         "```\nperhaps_code()\n```\n- [ ] the `maybe` flag stays\n2026-01-01 12:00 INFO started up\n"
-        "ValueError: something bad\nfoo(bar) is a call\nshort\n" + "long " * 200
+        "ValueError: something bad\nfoo(bar) is a call\nno\n" + "long " * 200
     )
     assert [s.text for s in spoken_sentences(text)] == [
         "Use e.g. the staging key, i.e. ours.",

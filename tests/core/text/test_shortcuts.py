@@ -19,7 +19,7 @@ from mcp_compaction.core.log.identifiers import (
     error_lines,
     find_identifiers,
 )
-from mcp_compaction.core.text import injection, remarks
+from mcp_compaction.core.text import remarks
 from mcp_compaction.core.text.injection import (
     defuse,
     defuse_lines,
@@ -118,10 +118,6 @@ def always(_: str, __: object) -> bool:
     return True
 
 
-def never(_: str) -> bool:
-    return False
-
-
 def texts_of(phrases: Sequence[str]) -> st.SearchStrategy[str]:
     """Texts of these phrases, with all kinds of signs between them."""
     pairs = st.tuples(st.sampled_from(phrases), st.sampled_from(SIGNS))
@@ -141,7 +137,6 @@ def test_a_plain_look_at_a_text_spares_it_no_pattern_that_finds_something(text: 
     spared = (*read(), marker_groups(text))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(remarks, "may_say", always)
-        patch.setattr(injection, "_is_plain", never)
         assert (*read(), marker_groups(text)) == spared
 
 
