@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
+from collections import Counter
 from functools import cache, lru_cache
 
 from mcp_compaction.core.limits import LONGEST_SENTENCE
@@ -14,7 +14,7 @@ ENGLISH = "en"
 _WORD = pattern_of(r"[^\W\d_]+")
 _ODD_CASES = str.maketrans("İıſ", "iis")  # i and s to re.I, not to lower()
 
-Votes = dict[str, int]  # by the code of the language
+Votes = Counter[str]  # by the code of the language
 
 
 def words_of(text: str) -> frozenset[str]:
@@ -32,26 +32,17 @@ def languages_of(text: str) -> tuple[str, ...]:
     return most_voted(count_votes(text))
 
 
-def main_language(text: str, words: Collection[str] | None = None) -> str:
+def main_language(text: str) -> str:
     """The one language that a text is read in: the first that it may be in, or English."""
-    known = words_of(text) if words is None else words
-    if _foreign_words().isdisjoint(known) and not _has_letter(text):
-        return ENGLISH  # which comes first among languages with the same number of votes
-    return next(iter(most_voted(count_votes(text, known))), ENGLISH)
+    return next(iter(languages_of(text)), ENGLISH)
 
 
-def count_votes(text: str, words: Collection[str] | None = None) -> Votes:
-    """How many words and letters of a text speak for each language; its words, where known, are
-    not read again."""
-    votes: Votes = {}
+def count_votes(text: str) -> Votes:
+    """How many words and letters of a text speak for each language."""
     voters = _voters()
-    for word in voters.keys() & (words_of(text) if words is None else words):
-        for code in voters[word]:
-            votes[code] = votes.get(code, 0) + 1
-    if _has_letter(text):
-        for code, letters in _letters():
-            if found := letters.findall(text):
-                votes[code] = votes.get(code, 0) + len(found)
+    votes = Counter(code for word in voters.keys() & words_of(text) for code in voters[word])
+    for code, letters in () if text.isascii() else _letters():
+        votes.update({code: len(found)} if (found := letters.findall(text)) else {})
     return votes
 
 
@@ -82,23 +73,6 @@ def _voters() -> dict[str, tuple[str, ...]]:
         for word in {*head.function_words, *head.typical_words}:
             found[word] = (*found.get(word, ()), head.language)
     return found
-
-
-@cache
-def _foreign_words() -> frozenset[str]:
-    """The words that speak for some language and not for English."""
-    return frozenset(word for word, codes in _voters().items() if ENGLISH not in codes)
-
-
-def _has_letter(text: str) -> bool:
-    """Whether a text has a letter that speaks for some language."""
-    return not text.isascii() and bool(_any_letter().search(text))
-
-
-@cache
-def _any_letter() -> re.Pattern[str]:
-    """The letters that speak for any language: arrows and ticks, which are common, are none."""
-    return re.compile(f"[{''.join(head.letters for head in read_heads())}]", re.I)
 
 
 @cache

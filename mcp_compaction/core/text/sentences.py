@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections import Counter
 from functools import cache
-from itertools import chain
 from typing import NamedTuple
 
 from mcp_compaction.core.limits import LONGEST_SENTENCE
@@ -63,7 +62,7 @@ def spoken_sentences(text: str) -> tuple[Sentence, ...]:
     open_text = _QUOTED_LINE.sub(_as_lines, FENCED.sub(_as_lines, text))
     bare = blank_quotations(open_text)
     found: list[Sentence] = []
-    votes: list[Votes] = []
+    votes: Votes = Counter()
     begin = 0
     for cut in (*_sentence_cuts().in_text(bare).finditer(bare), None):
         end, following = cut.span() if cut else (len(bare), len(bare))
@@ -73,22 +72,13 @@ def spoken_sentences(text: str) -> tuple[Sentence, ...]:
             start, end = place
             unquoted = bare[start:end]
             words = words_of(unquoted)
-            own = count_votes(unquoted, words)
+            own = count_votes(unquoted)
             said = one_line(open_text[start:end])
             found.append(Sentence(said, unquoted, start, end, words, most_voted(own)))
-            votes.append(own)
+            votes.update(own)
         begin = following
-    if all(votes):
-        return tuple(found)
-    around = most_voted(_add_up(votes))
+    around = most_voted(votes)
     return tuple(one if one.languages else one._replace(languages=around) for one in found)
-
-
-def _add_up(votes: Iterable[Votes]) -> Votes:
-    total: Votes = {}
-    for code, number in chain.from_iterable(own.items() for own in votes):
-        total[code] = total.get(code, 0) + number
-    return total
 
 
 def is_speech(line: str) -> bool:

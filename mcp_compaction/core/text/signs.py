@@ -67,10 +67,6 @@ class Signs:
         """Whether a sentence of these words may show one of the signs: a cheap look."""
         return bool(self._always) or not self.needed.isdisjoint(words)
 
-    def __bool__(self) -> bool:
-        """Whether the language has any sign of the kind."""
-        return bool(self._always or self._by_word)
-
     def find(self, bare: str, by_user: bool = True) -> Iterator[FoundSign]:
         """The signs that a sentence shows, its code and quotations blanked out."""
         for look in self._likely(bare):

@@ -69,8 +69,7 @@ def telling_words(text: str) -> tuple[str, ...]:
 @read_once
 def telling_in_order(text: str) -> tuple[str, ...]:
     """The stems of the words of a text, with nothing in the place of words that tell nothing."""
-    words = lower_words(text)
-    return tuple(map(telling_stem, words, repeat(main_language(text, words))))
+    return tuple(map(telling_stem, lower_words(text), repeat(main_language(text))))
 
 
 @lru_cache(maxsize=65_536)  # every word of a window is looked up
