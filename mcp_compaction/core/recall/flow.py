@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Generator, Sequence
 from itertools import zip_longest
 
-from mcp_compaction.core.limits import MOST_LOOKED_AT, MOST_TRIED
+from mcp_compaction.core.limits import MOST_TRIED
 from mcp_compaction.core.recall.decisions import asks_for_decision
 from mcp_compaction.core.recall.judge import (
     is_unasked,
@@ -21,6 +21,8 @@ from mcp_compaction.model import Find, Hit, ListAll, Matches, Read, SearchQuery,
 
 Request = Find | Read | ListAll
 Answer = Matches | tuple[Hit, ...]
+
+_MOST_WEIGHED = 40  # hits among which decisions are weighed; with 100 one of 24 is not found again
 
 
 class SearchResult(Value):
@@ -113,7 +115,7 @@ def _list_days(question: Question) -> Generator[Request, Answer, SearchResult]:
 
 def _mark_decisions(question: Question, hits: Sequence[Hit]) -> tuple[Hit, ...]:
     """Decisions that were turned down marked so and, if asked for, the one that stands on top."""
-    weighed, rest = hits[:MOST_LOOKED_AT], hits[MOST_LOOKED_AT:]
+    weighed, rest = hits[:_MOST_WEIGHED], hits[_MOST_WEIGHED:]
     if asks_for_decision(question.text):
         return (*put_decisions_first(question, weighed), *rest)
     return (*note_superseded(weighed), *rest)
