@@ -20,7 +20,7 @@ from mcp_compaction.core.log.quotes import whole_of
 from mcp_compaction.core.policy import Policy
 from mcp_compaction.core.text.injection import defuse
 from mcp_compaction.core.text.pasted import mask_passed_on, unify_lines
-from mcp_compaction.core.text.sentences import prose_of, split_sentences, spoken_sentences
+from mcp_compaction.core.text.sentences import split_sentences, spoken_sentences
 from mcp_compaction.core.text.words import fold, telling_in_order
 from mcp_compaction.counters.estimate import EstimateCounter
 from mcp_compaction.errors import CompactionError
@@ -80,7 +80,7 @@ READERS: dict[str, Callable[[str], object]] = {
     "error lines": lambda text: list(error_lines(text)),
     "what is passed on": lambda text: mask_passed_on(unify_lines(text)),
     "what a rule is a part of": lambda text: whole_of(f"never {text[:40]}", f"never {text}"),
-    "sentences": lambda text: (spoken_sentences(text), split_sentences(text), prose_of(text)),
+    "sentences": lambda text: (spoken_sentences(text), split_sentences(text)),
     "words": lambda text: (fold(text), telling_in_order(text)),
     "defused": defuse,
 }

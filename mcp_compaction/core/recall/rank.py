@@ -135,9 +135,7 @@ def _places_to_judge(
     in_words = all(terms.spread) and len(terms.spread) >= IN_WORDS
     for position, place in enumerate(promising):
         is_paired = position < MOST_TRIED and passages[place].match.has_tool
-        anything = (
-            in_words and position < MOST_LOOKED_AT
-        )  # anything beside the best is worth a look
+        anything = in_words and position < MOST_LOOKED_AT  # beside the best all is worth a look
         for near, _ in _places_beside(place, messages):
             may_answer = is_paired and abs(near[2] - place[2]) == 1
             if anything or may_answer or near in passages:

@@ -81,7 +81,7 @@ _LONG_AGO = date(1970, 1, 1)
 _DAY = date.resolution
 TELLING_GROUPS = frozenset(("near", "weekday", "unit", "month", "number"))
 """The groups of which an expression has to have one, by which its days are read."""
-_UNITS = {"day": _DAY, "week": timedelta(weeks=1), "month": timedelta(31), "year": timedelta(365)}
+_UNITS = {"day": _DAY, "week": timedelta(7), "month": timedelta(31), "year": timedelta(365)}
 
 
 def _name_stretch(said: _Said, days: _Days, now: datetime) -> Stretch:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mcp_compaction.core.text.all_languages import part_in_all, patterns_by_name
 from mcp_compaction.core.text.patterns import may_say, pattern_of
-from mcp_compaction.core.text.sentences import Sentence, prose_of
+from mcp_compaction.core.text.sentences import Sentence, blank_quotations
 
 _MOST_WORDS = 3  # of a greeting
 QUESTION_MARKS = ("?", "？")
@@ -32,7 +32,7 @@ def marker_groups(text: str, fewest: int = 1) -> dict[str, str]:
     }
     if len(likely) < fewest:
         return {}
-    found = prose_of(text)
+    found = blank_quotations(text)
     matches = {name: pattern.search(found) for name, pattern in likely.items()}
     groups = {name: match.group() for name, match in matches.items() if match is not None}
     return groups if len(groups) >= fewest else {}

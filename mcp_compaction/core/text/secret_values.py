@@ -5,15 +5,14 @@ from __future__ import annotations
 from mcp_compaction.core.text.patterns import pattern_of
 
 _MOST_WORDS = 0.8  # of a value made by chance, what may be words
-_MOST = 256  # signs of a value that are looked at
 _SIGN = r"[^\s\"'\\<>\[\]{}(),;&`=」』”]"
 _QUOTED_SIGN = r"[^\s\"'\\<>\[\]{}`」』”]"
 _MORE = rf"(?:&(?![A-Za-z0-9_.-]{{1,32}}=){_SIGN}{{1,64}}+)"
 _IN_BRACKETS = rf"{_SIGN}{{1,64}}+(?:\({_SIGN}{{1,64}}+\){_SIGN}{{0,64}}+){{1,4}}+"
 _BARE = pattern_of(
-    rf"(?:{_IN_BRACKETS}|{_SIGN}{{1,{_MOST}}}+{_MORE}{{0,4}}+(?:={{1,2}}+(?![A-Za-z0-9]))?)?"
+    rf"(?:{_IN_BRACKETS}|{_SIGN}{{1,256}}+{_MORE}{{0,4}}+(?:={{1,2}}+(?![A-Za-z0-9]))?)?"
 )
-_QUOTED = pattern_of(rf"{_QUOTED_SIGN}{{0,{_MOST}}}+")
+_QUOTED = pattern_of(rf"{_QUOTED_SIGN}{{0,256}}+")
 _BARE_REST = pattern_of(rf"{_SIGN}*+(?:={{1,2}}+(?![A-Za-z0-9]))?")
 _QUOTED_REST = pattern_of(rf"{_QUOTED_SIGN}*+")
 

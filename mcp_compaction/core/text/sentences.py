@@ -113,17 +113,8 @@ def blank_quotations(text: str) -> str:
     return QUOTED.sub(_blank, INLINE_CODE.sub(_blank, unfenced))
 
 
-def prose_of(text: str) -> str:
-    """A text without code and quotations, where a marker would mean something else."""
-    return QUOTED.sub(" ", _without_code(FENCED.sub(" ", text)))
-
-
 def split_sentences(text: str) -> tuple[str, ...]:
     """The sentences and lines of a text, without blank ones."""
     return tuple(
         part.strip() for part in _sentence_cuts().in_text(text).split(text) if part and part.strip()
     )
-
-
-def _without_code(sentence: str) -> str:
-    return INLINE_CODE.sub(" ", sentence).replace("’", "'")

@@ -115,13 +115,7 @@ def _find_sign(
     kind: Kind, bare: str, languages: tuple[str, ...], by_user: bool
 ) -> FoundSign | None:
     found = (one for code in languages for one in signs_of(code, kind).find(bare, by_user))
-    best: FoundSign | None = None
-    for one in found:
-        if one.sign.strength == STRENGTHS[0]:
-            return one
-        if best is None or STRENGTHS.index(one.sign.strength) < STRENGTHS.index(best.sign.strength):
-            best = one
-    return best
+    return min(found, key=lambda one: STRENGTHS.index(one.sign.strength), default=None)
 
 
 @cache

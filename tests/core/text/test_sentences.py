@@ -11,7 +11,7 @@ from mcp_compaction.core.text.remarks import (
     is_pleasantry,
     marker_groups,
 )
-from mcp_compaction.core.text.sentences import prose_of, split_sentences, spoken_sentences
+from mcp_compaction.core.text.sentences import split_sentences, spoken_sentences
 
 
 @pytest.mark.parametrize(
@@ -55,10 +55,6 @@ def test_each_group_of_doubt_counts_once(text: str, groups: list[str]) -> None:
 )
 def test_code_and_quotations_hold_no_doubt(code: str) -> None:
     assert not marker_groups(code)
-
-
-def test_prose_keeps_apostrophes() -> None:
-    assert prose_of("don't say \"wait\" and can't") == "don't say   and can't"
 
 
 def test_sentences_end_at_marks_and_lines() -> None:
