@@ -7,8 +7,7 @@ The texts given here have been through `unify_lines`: one kind of line end, one 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
-from typing import NamedTuple
+from collections.abc import Iterable, Iterator, Sequence
 
 from mcp_compaction.core.limits import MOST_LOOKED_AT
 from mcp_compaction.core.text.injection import UNSEEN
@@ -16,11 +15,16 @@ from mcp_compaction.core.text.patterns import INLINE_CODE, QUOTED, pattern_of
 
 _LINE_ENDS = pattern_of("\r\n|[\r\v\f\x1c-\x1e\x85\u2028\u2029]")
 _BLANKS = pattern_of(r"[^\S\n]")
+_LINE = pattern_of(r"^.*$", re.M)
 _SEEN = pattern_of(r"\S")
 _FENCE = pattern_of(r" *(`{3,}|~{3,}|(?:\"{3}|'{3})(?= *$))")
 _STRUCK = pattern_of(r"(?<!~)~~(?!~)[^~]{1,2000}~~(?!~)")
 _QUOTED_LINE = pattern_of(r"^ *>.*$", re.M)
-_SPEAKER = pattern_of(r"^ *(?:\[?m?\d+\]?:? +)?(?:user|human|assistant|system|ai|agent) *:", re.I)
+# A turn of a pasted chat: from a line that names its speaker to the next blank one.
+_TURN = pattern_of(
+    r"^ *(?:\[?m?\d+\]?:? +)?(?:user|human|assistant|system|ai|agent) *:.*(?:\n(?=.*\S).*)*",
+    re.I | re.M,
+)
 _CLOSERS = {'"': '"', "“": "”", "«": "»", "„": "“”", "「": "」"}
 # What follows such a line to the end of the message is somebody else's text.
 _SOURCES = (
@@ -41,6 +45,7 @@ _OPENING_TAG = pattern_of(r"<([A-Za-z][\w:.-]{0,40})(?: [^<>\n]{0,200})?>")
 
 
 _Span = tuple[int, int]
+_Lines = Sequence[re.Match[str]]
 
 
 def unify_lines(text: str) -> str:
@@ -51,9 +56,9 @@ def unify_lines(text: str) -> str:
 def mask_passed_on(text: str) -> tuple[str, str]:
     """A text without the lines that its writer quotes, pastes or strikes out rather than says; and
     the same with lines drawn through what is quoted within a line. Both are as long as it was."""
-    lines = _lines_of(text)
-    blocks = [*_fenced_blocks(lines), *_quotations_over_lines(lines), *_pasted_turns(lines)]
-    blocks += (found.span() for found in _QUOTED_LINE.finditer(text))
+    lines = [*_LINE.finditer(text)]
+    blocks = [*_fenced_blocks(lines), *_quotations_over_lines(lines)]
+    blocks += (found.span() for p in (_QUOTED_LINE, _TURN) for found in p.finditer(text))
     if announced := _ANNOUNCED.search(text):
         blocks.append((announced.end(), len(text)))
     within = [*_tagged_elements(text)]
@@ -73,67 +78,36 @@ def _put(sign: str, text: str, spans: Iterable[_Span]) -> str:
     return "".join((*parts, text[done:]))
 
 
-class _Line(NamedTuple):
-    start: int
-    text: str
-
-    @property
-    def end(self) -> int:
-        return self.start + len(self.text)
-
-
-def _lines_of(text: str) -> list[_Line]:
-    lines: list[_Line] = []
-    start = 0
-    for line in text.split("\n"):
-        lines.append(_Line(start, line))
-        start += len(line) + 1
-    return lines
-
-
-def _fenced_blocks(lines: list[_Line]) -> Iterator[_Span]:
+def _fenced_blocks(lines: _Lines) -> Iterator[_Span]:
     """Blocks between fences; a fence is closed by one that is at least as long."""
     opened: tuple[int, str] | None = None
     for line in lines:
-        fence = _FENCE.match(line.text)
+        fence = _FENCE.match(line[0])
         if fence is None:
             continue
         if opened is None:
-            opened = (line.start, fence[1])
-        elif fence[1].startswith(opened[1]) and not line.text[fence.end() :].strip():
-            yield opened[0], line.end
+            opened = (line.start(), fence[1])
+        elif fence[1].startswith(opened[1]) and not line[0][fence.end() :].strip():
+            yield opened[0], line.end()
             opened = None
     if opened is not None:
-        yield (opened[0], lines[-1].end)
+        yield (opened[0], lines[-1].end())
 
 
-def _quotations_over_lines(lines: list[_Line]) -> Iterator[_Span]:
+def _quotations_over_lines(lines: _Lines) -> Iterator[_Span]:
     """Quotations that begin a line and end another."""
     number = 0
     while number < len(lines):
-        text = lines[number].text.strip()
+        text = lines[number][0].strip()
         closers = _CLOSERS.get(text[:1], "")
-        following = lines[number + 1 : number + MOST_LOOKED_AT] if closers else []
+        following = lines[number + 1 : number + MOST_LOOKED_AT] if closers else ()
         if closers and not any(sign in text[1:] for sign in closers):
             for further, line in enumerate(following, start=number + 1):
-                if line.text.rstrip().endswith(tuple(closers)):
-                    yield (lines[number].start, line.end)
+                if line[0].rstrip().endswith(tuple(closers)):
+                    yield (lines[number].start(), line.end())
                     number = further
                     break
         number += 1
-
-
-def _pasted_turns(lines: list[_Line]) -> Iterator[_Span]:
-    """The turns of a pasted chat: from a line that names its speaker to the next blank one."""
-    begun: int | None = None
-    for line in lines:
-        if begun is None and _SPEAKER.match(line.text):
-            begun = line.start
-        elif begun is not None and not line.text.strip():
-            yield (begun, line.start)
-            begun = None
-    if begun is not None:
-        yield (begun, lines[-1].end)
 
 
 def _tagged_elements(text: str) -> Iterator[_Span]:
