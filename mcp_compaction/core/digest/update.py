@@ -99,5 +99,5 @@ def _with_state(item: IndexItem, since: Mapping[str, FileState]) -> IndexItem:
     if item.kind != "file" or item.text not in since:
         return item
     state = since[item.text]
-    refs = item.refs if state.word == "unknown" else (*item.refs[:1], state.ref)
-    return item.model_copy(update={"note": state.text, "refs": tuple(dict.fromkeys(refs))})
+    refs = tuple(dict.fromkeys((*item.refs[:1], state.ref)))
+    return item.model_copy(update={"note": state.text, "refs": refs})

@@ -11,7 +11,7 @@ from itertools import groupby
 from mcp_compaction.core.excerpts.cover import choose_by_cover, features_of
 from mcp_compaction.core.excerpts.paging import keep_whole
 from mcp_compaction.core.excerpts.pieces import (
-    Piece,
+    Snippet,
     cost_of,
     cut_pieces,
     newest_doubts,
@@ -25,10 +25,6 @@ from mcp_compaction.core.tokens import CHARS_OF_A_LARGE_TOKEN, CountTokens
 from mcp_compaction.model import By, Digest, Excerpt, Item, Message, Role, SectionName
 
 _RANKS: dict[By, int] = {"decision": 0, "line": 2}
-_USER_SHARE = 50  # percent of the room for what the user said
-_DOUBT_SHARE = 30  # percent of the room for what the agent was unsure of
-_BETWEEN_TOKENS = 2  # about, of what parts two pieces of one line
-_TITLES_TOKENS = 4  # about, of the parts' titles
 
 
 @dataclass(frozen=True)
@@ -51,7 +47,7 @@ class Choice:
     """Excerpts that were chosen: whole messages, and pieces in the order they were chosen in."""
 
     wanted: tuple[Excerpt, ...] = ()
-    pieces: tuple[Piece, ...] = ()
+    pieces: tuple[Snippet, ...] = ()
 
     @property
     def excerpts(self) -> tuple[Excerpt, ...]:
@@ -76,8 +72,8 @@ def choose_excerpts(sources: Sources, shown: str, room: int, count: CountTokens)
         for piece in newest_pieces(sources.gone, sources.kept, is_users=True)
         if is_work or not piece.text.endswith(QUESTION_MARKS)
     ]
-    chosen, used = _choose_newest(of_users, said, room * _USER_SHARE // 100, count)
-    doubts, cost = _choose_doubts(sources, said, room * _DOUBT_SHARE // 100, count)
+    chosen, used = _choose_newest(of_users, said, room // 2, count)
+    doubts, cost = _choose_doubts(sources, said, room // 3, count)
     chosen, used = [*chosen, *doubts], used + cost
     if not is_work:
         chosen += _choose_of_talk(sources, said, chosen, room - used, count)
@@ -94,8 +90,8 @@ def choose_excerpts(sources: Sources, shown: str, room: int, count: CountTokens)
 
 
 def _choose_of_talk(
-    sources: Sources, said: Haystack, chosen: Sequence[Piece], room: int, count: CountTokens
-) -> list[Piece]:
+    sources: Sources, said: Haystack, chosen: Sequence[Snippet], room: int, count: CountTokens
+) -> list[Snippet]:
     """The pieces of talk that add most to what a view says, with the ends they were stripped of
     where all are in and room is left."""
     taken = {piece.text for piece in chosen}
@@ -146,14 +142,14 @@ def _choose_wanted(
 ) -> tuple[tuple[Excerpt, ...], int]:
     """The whole messages that the room holds, and the room that they leave for pieces."""
     wanted, cost = keep_whole(sources.earlier, sources.recalled, room, count)
-    return wanted, room - (cost or count(LABEL)) - _TITLES_TOKENS
+    return wanted, room - (cost or count(LABEL))
 
 
 def _add_texts(shown: str, wanted: Iterable[Excerpt]) -> str:
     return "\n".join([shown, *(text for one in wanted for text in one.pieces)])
 
 
-def _excerpts_in_order(chosen: Iterable[Piece]) -> tuple[Excerpt, ...]:
+def _excerpts_in_order(chosen: Iterable[Snippet]) -> tuple[Excerpt, ...]:
     """The excerpts by message and place; pieces in a row of one author are one excerpt."""
     return tuple(
         Excerpt(seq=seq, by=by, role=role, pieces=tuple(piece.text for piece in run))
@@ -161,18 +157,18 @@ def _excerpts_in_order(chosen: Iterable[Piece]) -> tuple[Excerpt, ...]:
     )
 
 
-def _source_of(piece: Piece) -> tuple[int, By, Role | None]:
+def _source_of(piece: Snippet) -> tuple[int, By, Role | None]:
     """The message of a piece, and whose words it is; of talk, who speaks."""
     return piece.seq, piece.by, piece.role if piece.by == "talk" else None
 
 
-def _sort_by_place(pieces: Iterable[Piece]) -> list[Piece]:
+def _sort_by_place(pieces: Iterable[Snippet]) -> list[Snippet]:
     return sorted(pieces, key=lambda p: (p.seq, p.place))
 
 
 def _choose_doubts(
     sources: Sources, said: Haystack, room: int, count: CountTokens
-) -> tuple[list[Piece], int]:
+) -> tuple[list[Snippet], int]:
     """The pieces most in doubt that fit, and what they cost."""
     found = newest_doubts(sources.gone, sources.kept, sources.markers)
     groups = {piece: len(marker_groups(piece.text)) for piece in found}
@@ -180,10 +176,10 @@ def _choose_doubts(
 
 
 def _choose_newest(
-    newest_first: Iterable[Piece], said: Haystack, room: int, count: CountTokens
-) -> tuple[list[Piece], int]:
+    newest_first: Iterable[Snippet], said: Haystack, room: int, count: CountTokens
+) -> tuple[list[Snippet], int]:
     """The newest pieces that fit and that a view does not show, and what they cost."""
-    chosen: list[Piece] = []
+    chosen: list[Snippet] = []
     left = room
     for piece in newest_first:
         if left <= room // 100:
@@ -196,28 +192,28 @@ def _choose_newest(
     return chosen, room - left
 
 
-def _pieces_that_fit(chosen: list[Piece], room: int, count: CountTokens) -> tuple[Piece, ...]:
+def _pieces_that_fit(chosen: list[Snippet], room: int, count: CountTokens) -> tuple[Snippet, ...]:
     """The chosen pieces without the last, until they fit: tokens joined are not quite their sum."""
     room += count(LABEL)
     while chosen and (over := _count_lines(chosen, count) - room) > 0:
         over += over // 8  # each round lays the whole block out anew: a little more ends it sooner
         while chosen and over > 0:
-            over -= cost_of(chosen.pop(), count) + _BETWEEN_TOKENS
+            over -= cost_of(chosen.pop(), count)
     return tuple(chosen)
 
 
-def _count_lines(chosen: Sequence[Piece], count: CountTokens) -> int:
+def _count_lines(chosen: Sequence[Snippet], count: CountTokens) -> int:
     """The tokens of a block, line by line: most lines stay as they are when others give way."""
     block = excerpts_block(_sort_by_place(chosen))
     return sum(map(count, block.splitlines(keepends=True)))
 
 
-def _restore_ends(chosen: Sequence[Piece], room: int, count: CountTokens) -> list[Piece]:
+def _restore_ends(chosen: Sequence[Snippet], room: int, count: CountTokens) -> list[Snippet]:
     """The pieces with the ends they were stripped of, where all are in and room is left."""
     if not any(piece.whole for piece in chosen):
         return list(chosen)
     left = room - _count_lines(chosen, count)
-    grown: dict[int, Piece] = {}
+    grown: dict[int, Snippet] = {}
     longer = ((count(p.whole) - count(p.text), n, p) for n, p in enumerate(chosen) if p.whole)
     for cost, number, piece in sorted(longer, key=lambda one: one[:2]):
         left -= cost

@@ -12,7 +12,7 @@ from heapq import heapify, heappop, heappush
 from itertools import pairwise
 from typing import NamedTuple
 
-from mcp_compaction.core.excerpts.pieces import Piece, cost_of
+from mcp_compaction.core.excerpts.pieces import ITEM_NUMBER, Snippet, cost_of
 from mcp_compaction.core.text.patterns import pattern_of
 from mcp_compaction.core.text.words import telling_in_order
 from mcp_compaction.core.tokens import CountTokens
@@ -21,7 +21,6 @@ from mcp_compaction.core.tokens import CountTokens
 NUMBER = pattern_of(r"\d(?<!\w\d)[\d,.:/%-]*\b")
 NAME = pattern_of(r"[A-Z](?:(?<=[a-z,] [A-Z])[a-z]+\b|(?<!\w[A-Z])[a-z]+(?: [A-Z][a-z]+)+\b)")
 _QUOTE = pattern_of(r"\"[^\"]{2,60}\"")
-_ITEM_NUMBER = pattern_of(r"\s*\d{1,3}[.)](?:\s+|$)")
 
 _GOOD_ENOUGH = 0.95
 _FULL = 0.99  # of the room: what is left is not worth looking for
@@ -33,14 +32,14 @@ _PAIR = 0.15  # two telling words side by side, against one
 class _Candidate(NamedTuple):
     """A piece, and what it is worth before anything is covered."""
 
-    piece: Piece
+    piece: Snippet
     features: tuple[str, ...]
     weight: float
 
 
 def choose_by_cover(
-    found: Sequence[Piece], covered: Counter[str], room: int, count: CountTokens
-) -> list[Piece]:
+    found: Sequence[Snippet], covered: Counter[str], room: int, count: CountTokens
+) -> list[Snippet]:
     """The pieces that add most to the words that are covered already, in a room."""
     choices = list(map(_weigh, found))
     worths = {f: _PAIR if " " in f else 1.0 for choice in choices for f in choice.features}
@@ -51,7 +50,7 @@ def choose_by_cover(
 
     queue = [(-worth(choice), number) for number, choice in enumerate(choices)]
     heapify(queue)
-    chosen: list[Piece] = []
+    chosen: list[Snippet] = []
     used = 0
     while queue and used <= _FULL * room:
         _, number = heappop(queue)
@@ -72,13 +71,13 @@ def choose_by_cover(
     return chosen
 
 
-def features_of(piece: Piece) -> tuple[str, ...]:
+def features_of(piece: Snippet) -> tuple[str, ...]:
     """The words of a piece that say something, and those that stand side by side."""
     pairs = {f"{a} {b}" for a, b in pairwise(telling_in_order(piece.text)) if a and b}
     return (*piece.words, *sorted(pairs))
 
 
-def _weigh(piece: Piece) -> _Candidate:
+def _weigh(piece: Snippet) -> _Candidate:
     text = piece.text
     asks = 0.4 if text.endswith("?") else 1.0
     weight = _count_facts(text) * asks / (len(text) / 4 + 1) ** _LENGTH
@@ -87,7 +86,7 @@ def _weigh(piece: Piece) -> _Candidate:
 
 def _count_facts(text: str) -> float:
     """How much a text tells by its numbers, names and quotations; 1 without any."""
-    number = _ITEM_NUMBER.match(text)  # which counts the items and tells nothing
+    number = ITEM_NUMBER.match(text)  # which counts the items and tells nothing
     text = text[number.end() :] if number else text
     names = 0 if text.islower() else len(NAME.findall(text))  # most lines name nobody
     return (

@@ -9,8 +9,6 @@ from mcp_compaction.core.log.content import whole_text
 from mcp_compaction.core.tokens import CountTokens
 from mcp_compaction.model import Excerpt, Kept, Message, Session, Trimmed, View
 
-_RECALLED_SHARE = 30  # percent of the room: rules and decisions come before what nobody keeps
-
 
 def wanted_excerpts(excerpts: Iterable[Excerpt]) -> tuple[Excerpt, ...]:
     """The excerpts that are whole messages somebody asked for."""
@@ -54,10 +52,10 @@ def keep_whole(
     excerpts: Iterable[Excerpt], recalled: Iterable[Excerpt], room: int, count: CountTokens
 ) -> tuple[tuple[Excerpt, ...], int]:
     """The newest messages that the agent keeps and the room holds, then those recalled most in a
-    share of what is left, and what all of them cost."""
+    third of what is left, and what all of them cost."""
     newest = sorted(wanted_excerpts(excerpts), key=lambda one: -one.seq)
     kept, used = _add_fitting((), newest, room, count)
-    limit = used + max(0, room - used) * _RECALLED_SHARE // 100
+    limit = used + max(0, room - used) // 3  # rules and decisions come before what nobody keeps
     kept, used = _add_fitting(kept, recalled, limit, count)
     return kept, used
 

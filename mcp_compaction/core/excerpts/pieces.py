@@ -7,9 +7,10 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property, lru_cache
-from itertools import chain, islice
+from itertools import chain
 from typing import cast
 
+from mcp_compaction.core.limits import LONGEST_ANSWER, LONGEST_LINE, LONGEST_TEXT
 from mcp_compaction.core.log.content import Series, is_talk
 from mcp_compaction.core.log.conversation import conversation_of
 from mcp_compaction.core.log.decisions import states_decision
@@ -33,25 +34,19 @@ from mcp_compaction.lexicon.languages import fill_in_all, words_in_all
 from mcp_compaction.model import By, Excerpt, Message, Role, Text, ToolCall, ToolResult
 
 _AFTER_STOP = r"(?<=\S[.!?。！？])\s+|\n+"  # in `git add . && git push` nothing ends
-_ITEM_NUMBER = pattern_of(r"\s*\d{1,3}[.)](?:\s+|$)")
+ITEM_NUMBER = pattern_of(r"\s*\d{1,3}[.)](?:\s+|$)")
 _SENTENCE = Cuts(_AFTER_STOP)
 _ENDS = (".", "!", "?", "。", "！", "？")
 OF_USER: tuple[By, ...] = ("user", "reported")
 
 _LINE_END = "\n"
-_REF_TOKENS = 1  # about: near messages share a ref
 _FEWEST_WORDS = 4
-_MOST_CHARS = 4_000  # of one part: what is longer is a dump, and recall has it
-_LARGEST_JSON = 200_000
-_MOST_FIELDS = 400
-_LONGEST = 300
 _FEW = 2  # words at an end that stay: to break a phrase costs more than they do
 _COMMON = 0.1  # a word said in more of the messages than this tells none of them apart
-_FEWEST_SAYING = 2
 
 
 @dataclass(frozen=True, eq=False)
-class Piece:
+class Snippet:
     """A piece of a message, word for word."""
 
     seq: int
@@ -87,9 +82,9 @@ class Piece:
         return not is_posing and not is_order(self.text)
 
 
-def cost_of(piece: Piece, count: CountTokens) -> int:
+def cost_of(piece: Snippet, count: CountTokens) -> int:
     """The tokens that a piece takes, with its share of a ref."""
-    return count(piece.text) + _REF_TOKENS
+    return count(piece.text) + 1
 
 
 def newest_pieces(
@@ -98,7 +93,7 @@ def newest_pieces(
     markers: int | None = None,
     *,
     is_users: bool = False,
-) -> Iterator[Piece]:
+) -> Iterator[Snippet]:
     """The pieces of messages and of what was kept before, the newest message first, or only those
     of users; each text once, where it was said last. Who repeats a user's words does not take them
     over. An agent's message with so many groups of epistemic markers is one piece."""
@@ -121,7 +116,7 @@ def newest_pieces(
 
 def newest_doubts(
     gone: Sequence[Message], earlier: Iterable[Excerpt], markers: int | None
-) -> list[Piece]:
+) -> list[Snippet]:
     """The messages in which an agent doubts, by so many groups of epistemic markers, and the doubts
     that were kept before."""
     unsure = [] if markers is None else [one for one in gone if _is_unsure(one, markers)]
@@ -131,7 +126,7 @@ def newest_doubts(
 
 def cut_pieces(
     gone: Sequence[Message], earlier: Iterable[Excerpt], markers: int | None = None
-) -> list[Piece]:
+) -> list[Snippet]:
     """All pieces of messages. In plain talk they lose the ends that tell nothing, but for what is
     told under a label; where there is work, what a user said is mostly a wish or a rule."""
     found = list(newest_pieces(gone, earlier, markers))
@@ -140,28 +135,28 @@ def cut_pieces(
 
 def _pieces_of(
     said: Excerpt | Message, talk: bool, markers: int | None, is_users: bool
-) -> Iterator[Piece]:
+) -> Iterator[Snippet]:
     if isinstance(said, Excerpt):
         if said.by in OF_USER or not is_users:
             for place, text in enumerate(said.pieces):
-                yield Piece(said.seq, place, said.by, text, role=said.role)
+                yield Snippet(said.seq, place, said.by, text, role=said.role)
         return
     if is_users and said.role != "user":
         return
     if markers is not None and _is_unsure(said, markers):
-        yield Piece(said.seq, 0, "doubt", one_line(said.text))
+        yield Snippet(said.seq, 0, "doubt", one_line(said.text))
         return
     parts = (part for part in said.parts if isinstance(part, Text) or not is_users)
     texts = chain.from_iterable(_texts_of(part, said, talk) for part in parts)
     for place, (by, text) in enumerate(texts):
         if by in OF_USER or not is_users:
             said_so = text.rstrip(",;:") if by == "agent" else text
-            yield Piece(said.seq, place, by, said_so, role=said.role)
+            yield Snippet(said.seq, place, by, said_so, role=said.role)
 
 
 def _is_unsure(message: Message, markers: int) -> bool:
     text = message.text
-    if message.role != "assistant" or not text or len(text) > _MOST_CHARS:
+    if message.role != "assistant" or not text or len(text) > LONGEST_ANSWER:
         return False
     return _count_markers(text) >= markers
 
@@ -171,14 +166,14 @@ def _count_markers(text: str) -> int:
     return len(marker_groups(text))
 
 
-def _trim_ends(found: Sequence[Piece]) -> list[Piece]:
+def _trim_ends(found: Sequence[Snippet]) -> list[Snippet]:
     said_by: dict[int, set[str]] = {}
     for piece in found:
         said_by.setdefault(piece.seq, set()).update(piece.words)
     said_in = Counter(chain.from_iterable(said_by.values()))
-    most = max(_FEWEST_SAYING, _COMMON * sum(map(bool, said_by.values())))
+    most = max(2, _COMMON * sum(map(bool, said_by.values())))
     common = {word for word, messages in said_in.items() if messages > most}
-    trimmed: list[Piece] = []
+    trimmed: list[Snippet] = []
     for piece in found:
         text = _trim(piece.text, common) if piece.by == "talk" else piece.text
         if text == piece.text:
@@ -281,7 +276,7 @@ def _clause_cuts() -> Cuts:
 
 def _cut_clauses(text: str, cut: Cuts) -> Iterator[str]:
     """Sentences and their larger parts; a part too short to stand alone joins the one before."""
-    text = text[: 4 * _MOST_CHARS]
+    text = text[: 4 * LONGEST_ANSWER]
     start = end = 0  # of what is held back
     for first, last in _stretches_between(text, cut):
         held = text[start:end]
@@ -299,7 +294,7 @@ def _stretches_between(text: str, cut: Cuts) -> Iterator[tuple[int, int]]:
     belongs to what follows it."""
     start = 0
     for match in cut.in_text(text).finditer(text):
-        if _ITEM_NUMBER.fullmatch(text, start, match.start()):
+        if ITEM_NUMBER.fullmatch(text, start, match.start()):
             continue
         if text[start : match.start()].strip():
             yield start, match.start()
@@ -317,27 +312,27 @@ def _fields_or_lines(text: str) -> tuple[tuple[By, str], ...]:
 
 
 def _cut_result(text: str) -> Iterator[tuple[By, str]]:
-    if text[:1] in "{[" and len(text) <= _LARGEST_JSON:
+    if text[:1] in "{[" and len(text) <= LONGEST_TEXT:
         try:
             # Numbers stay as they are written: 1.10 is not 1.1.
             parsed: object = json.loads(text, parse_float=str, parse_int=str)
         except (ValueError, RecursionError):
             pass  # cut short, or no JSON after all: its lines will do
         else:
-            for field in islice(_fields_of(parsed, ""), _MOST_FIELDS):
+            for field in _fields_of(parsed, ""):
                 yield "field", field
             return
     for line in _ends_of(text).splitlines():
         stripped = one_line(line)
         if len(stripped) > 3:
-            yield "line", stripped[:_LONGEST]
+            yield "line", stripped[:LONGEST_LINE]
 
 
 def _ends_of(text: str) -> str:
     """The beginning and the end of a text, in whole lines; what lies between recall has."""
-    if len(text) <= _MOST_CHARS:
+    if len(text) <= LONGEST_ANSWER:
         return text
-    start, end = text[: _MOST_CHARS // 2], text[-_MOST_CHARS // 2 :]
+    start, end = text[: LONGEST_ANSWER // 2], text[-LONGEST_ANSWER // 2 :]
     return f"{start.rpartition(_LINE_END)[0] or start}\n{end.partition(_LINE_END)[2]}"
 
 
@@ -352,4 +347,4 @@ def _fields_of(value: object, key: str) -> Iterator[str]:
     elif value is not None:
         text = one_line(value if isinstance(value, str) else json.dumps(value))
         if text:
-            yield one_line((f"{key}: {text}" if key else text)[:_LONGEST])
+            yield one_line((f"{key}: {text}" if key else text)[:LONGEST_LINE])

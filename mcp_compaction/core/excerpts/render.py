@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from typing import Protocol
 
+from mcp_compaction.core.excerpts.pieces import Snippet
 from mcp_compaction.core.text.injection import BAR, defuse
 from mcp_compaction.model import By, Excerpt, Role
 
@@ -25,20 +25,8 @@ _REF = re.compile(r"m\d+(?:\.\.m\d+)?(?: |$)")
 _LINE_REACH = 16  # messages this near to each other share a line and its ref
 
 
-class Quoted(Protocol):
-    """What is quoted of a message: an excerpt, or a piece that may become a part of one."""
-
-    @property
-    def seq(self) -> int: ...
-
-    @property
-    def by(self) -> By: ...
-
-    @property
-    def role(self) -> Role | None: ...
-
-    @property
-    def pieces(self) -> tuple[str, ...]: ...
+Quoted = Excerpt | Snippet
+"""What is quoted of a message: an excerpt, or what may become a part of one."""
 
 
 def excerpts_block(excerpts: Iterable[Quoted]) -> str:

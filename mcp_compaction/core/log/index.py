@@ -67,7 +67,7 @@ def _note_of(
 def notes_of(ledger: Ledger) -> dict[tuple[IndexKind, str], IndexNote]:
     """What was done last to each file, and how each command ended."""
     notes: dict[tuple[IndexKind, str], IndexNote] = {
-        ("file", path): IndexNote(state.text, state.ref if state.word in CHANGED else "")
+        ("file", path): IndexNote(state.text, state.ref if state.word != "read" else "")
         for path, state in ledger.files.items()
     }
     for entry in ledger.entries:

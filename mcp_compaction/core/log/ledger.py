@@ -48,10 +48,9 @@ class FileState(NamedTuple):
 
     @property
     def text(self) -> str:
-        """The state in words: `moved to b.py`, `unknown since m12 (git stash)`."""
-        if self.word == "unknown":
-            return f"unknown since {self.ref}{f' ({self.note})' if self.note else ''}"
-        return f"{self.word} {self.note}" if self.note else self.word
+        """The state in words: `moved to b.py`, `unknown (git stash)`."""
+        note = f"({self.note})" if self.note and self.word == "unknown" else self.note
+        return f"{self.word} {note}".strip()
 
     @property
     def has_ended(self) -> bool:

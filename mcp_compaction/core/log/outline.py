@@ -13,10 +13,9 @@ from mcp_compaction.core.text.injection import defuse
 from mcp_compaction.core.text.patterns import pattern_of
 from mcp_compaction.core.text.remarks import marker_groups
 from mcp_compaction.core.text.sentences import split_sentences
-from mcp_compaction.core.text.words import shorten
+from mcp_compaction.core.text.words import first_line
 from mcp_compaction.model import Message, Value
 
-_MOST_CHARS = 60
 _RECENT = 3
 # A bare OK says nothing of tests: unittest, PHPUnit and Go name them beside it.
 _PASSED = pattern_of(
@@ -89,4 +88,4 @@ def _is_in_doubt(message: Message) -> bool:
 
 def _subject_of(message: Message) -> str:
     first = next(iter(split_sentences(message.text)), "")
-    return defuse(shorten(first, _MOST_CHARS))
+    return defuse(first_line(first))

@@ -7,16 +7,16 @@ from functools import wraps
 from operator import is_
 from typing import TypeVar
 
+from mcp_compaction.core.limits import MOST_TRIED
 from mcp_compaction.model import Message
 
 Found = TypeVar("Found")
 Messages = tuple[Message, ...]
 
-_MOST = 4  # windows, spans and what comes behind them; a server holds on to what is in here
-
 
 def read_recent_once(read: Callable[[Messages], Found]) -> Callable[[Iterable[Message]], Found]:
-    """A pure function of messages that remembers what it found in the last few it was given."""
+    """A pure function of messages that remembers what it found in the last few it was given:
+    windows, spans and what comes behind them; a server holds on to them."""
     recent: tuple[tuple[Messages, Found], ...] = ()
 
     @wraps(read)
@@ -25,7 +25,7 @@ def read_recent_once(read: Callable[[Messages], Found]) -> Callable[[Iterable[Me
         given = tuple(messages)
         known = next((one for one in recent if _are_same(one[0], given)), None)
         newest = known or (given, read(given))
-        recent = (newest, *(one for one in recent if one is not newest))[:_MOST]
+        recent = (newest, *(one for one in recent if one is not newest))[:MOST_TRIED]
         return newest[1]
 
     return reading

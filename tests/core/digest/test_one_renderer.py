@@ -2,48 +2,76 @@
 
 from __future__ import annotations
 
-import ast
-from collections.abc import Iterator
 from pathlib import Path
+
+import pytest
 
 import mcp_compaction
 from mcp_compaction.core.digest.render import render_item
 from mcp_compaction.model import AccountValue, Item
+from tests.core.digest.one_renderer import breaches_in, modules_of, words_of_lines
 
-PACKAGE = Path(mcp_compaction.__file__).parent
-RENDER = PACKAGE / "core/digest/render.py"
-
-
-def items_built_in_words(source: str) -> Iterator[int]:
-    """The lines of a module that build an item with words of their own around what was found."""
-    for node in ast.walk(ast.parse(source)):
-        if (
-            isinstance(node, ast.Call)
-            and isinstance(node.func, ast.Name)
-            and node.func.id == "Item"
-        ):
-            texts = [word.value for word in node.keywords if word.arg == "text"]
-            if any(isinstance(text, ast.JoinedStr) for text in texts):
-                yield node.lineno
+MODULES = modules_of(Path(mcp_compaction.__file__).parent)
+RENDER = "core/digest/render.py"
+WORDS = words_of_lines(MODULES[RENDER])
+# What is no line of a digest, though it has the words of one.
+OTHERS = {
+    "audit/report.py": {"before: "},  # of a column
+    "cli/console/summarizer_check.py": {"found nothing"},  # a log that a model is given
+    "core/digest/parse.py": {"OPEN TASKS", "OPEN QUESTIONS", "NEXT STEPS"},  # of agents, models
+    "core/text/injection.py": {" (older; see "},  # what poses as ours is made harmless
+    "core/excerpts/render.py": {"; a record, not instructions]"},  # of another record
+    "evals/handover/claims.py": {"NEXT that is not stale", "NEXT that comes true"},  # measures
+}
 
 
-def test_no_module_but_one_writes_a_line_of_a_digest() -> None:
-    assert [*items_built_in_words('Item(text=f"tests: {x}")')] == [1]
-    for path in (PACKAGE / "core").rglob("*.py"):
-        if path != RENDER:
-            assert [*items_built_in_words(path.read_text("utf-8"))] == [], path
+def test_no_module_but_one_writes_or_reads_a_line_of_a_digest() -> None:
+    for name, source in MODULES.items():
+        found = {breach.what for breach in breaches_in(source, WORDS)}
+        assert name == RENDER or found == OTHERS.get(name, set()), name
 
 
-def test_our_own_words_stand_in_no_pattern() -> None:
-    own = (
-        "not rerun",
-        "changed since: ",
-        "started in the background: ",
-        "last commit: ",
-    )
-    for path in PACKAGE.rglob("*.py"):
-        text = path.read_text("utf-8")
-        assert path == RENDER or not any(words in text for words in own), path
+@pytest.mark.parametrize(
+    "breach",
+    [
+        'item = Item(text=f"ended well: {x}")',
+        'item = Item(text="ended {}".format(x))',
+        'item = Item(text="ended %s" % x)',
+        'item = Item(text="ended " + x)',
+        'item = Item(text=" ".join(["ended", x]))',
+        'ENDED = "ended"\nitem = Item(text=f"{ENDED} {x}")',
+        "from words import ENDED\nitem = Item(text=ENDED + x)",
+        'def make(x):\n    words = f"ended {x}"\n    return Item(text=words)',
+        'def make(item, x):\n    return item.model_copy(update={"text": f"ended {x}"})',
+        'line = f"- tests: {x}"',
+        'line = "{}, not rerun: {}".format(x, y)',
+        'line = x + "; changed since: " + y',
+        'text = "DECISIONS\\n- " + x',
+        'text = "\\n".join(["DECISIONS", x])',
+        'text = f"{x}\\nNEXT\\n{y}"',
+        'is_one = line.startswith("DECISIONS")',
+        'is_one = line.startswith(("DECISIONS", "OPEN"))',
+        'found = re.search(r"^DECISIONS$", x)',
+        'found = pattern_of(r"^- tests: (.+)")',
+        'rest = text.partition("OPEN")[2]',
+        'rest = line.removeprefix("- last commit: ")',
+    ],
+)
+def test_the_guard_finds_who_writes_or_reads_a_line(breach: str) -> None:
+    assert breaches_in(breach, WORDS)
+
+
+@pytest.mark.parametrize(
+    "fine",
+    [
+        'item = Item(text=", ".join(paths), refs=(ref,))',
+        'tasks = digest.items("OPEN")',
+        'ORDER = {"GOAL": 1, "OPEN": 2}',
+        'is_open = name == "OPEN" or name in ("OPEN", "NEXT")',
+    ],
+)
+def test_the_guard_leaves_values_and_names_of_sections_alone(fine: str) -> None:
+    assert breaches_in(fine, WORDS) == []
 
 
 def test_every_kind_of_value_has_its_words() -> None:

@@ -54,7 +54,7 @@ def test_what_the_view_already_shows_is_not_repeated() -> None:
 def test_of_two_equal_pieces_the_one_with_words_not_shown_yet_is_taken() -> None:
     results = [*used("a", "Look", "harbor crane seven"), *used("b", "Look", "castle tower eight")]
 
-    taken = block(results, estimate(LABEL) + 20, "the crane of the harbor")
+    taken = block(results, estimate(LABEL) + 16, "the crane of the harbor")
 
     assert "castle tower eight" in taken
     assert "harbor crane seven" not in taken

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcp_compaction.core.excerpts.pieces import Piece, cut_pieces
+from mcp_compaction.core.excerpts.pieces import Snippet, cut_pieces
 from mcp_compaction.core.log.content import is_talk
 from mcp_compaction.core.text.words import telling_words
 from mcp_compaction.model import Excerpt, Message
@@ -35,7 +35,7 @@ def talk(text: str) -> list[str]:
     return [piece for _, piece in said([*SMALL_TALK, user(text)])]
 
 
-def _place(piece: Piece) -> int:
+def _place(piece: Snippet) -> int:
     return piece.place
 
 

@@ -55,7 +55,7 @@ def test_nothing_is_known_of_the_files_that_an_unreadable_line_names() -> None:
     edits = ran("3", "sed -i 's/a/'b/' a.conf", "ok")
     found = states(write("1", "a.conf"), write("2", "b.conf"), edits)
     assert found == {
-        "a.conf": "unknown since m5 (a line that cannot be read)",
+        "a.conf": "unknown (a line that cannot be read)",
         "b.conf": "written",
     }
 
@@ -112,7 +112,7 @@ def test_a_call_without_a_result_says_so() -> None:
 )
 def test_where_an_effect_cannot_be_told_the_state_is_unknown_since(command: str, by: str) -> None:
     found = states(write("1", "a.py"), ran("2", command, ""))
-    assert found == {"a.py": f"unknown since m3 ({by})"}
+    assert found == {"a.py": f"unknown ({by})"}
 
 
 def test_what_is_written_after_a_stash_is_known() -> None:
@@ -122,7 +122,7 @@ def test_what_is_written_after_a_stash_is_known() -> None:
 
 def test_a_failed_command_among_others_leaves_its_files_unknown() -> None:
     found = states(edit("1", "b.py"), ran("2", "make && rm b.py", "exit code 2"))
-    assert found == {"b.py": "unknown since m3 (rm)"}
+    assert found == {"b.py": "unknown (rm)"}
     assert states(edit("1", "b.py"), ran("2", "rm b.py", "exit code 1")) == {"b.py": "edited"}
 
 

@@ -31,7 +31,7 @@ def test_an_outline_has_a_passage_for_each_request() -> None:
         RequestRun(
             first=5,
             last=5,
-            about="please do very much do very much do very much do very much …",
+            about=f"please {'do very much ' * 7}…",
             tokens=sizes[4],
         ),
         RequestRun(first=6, last=6, about="", tokens=sizes[5]),
