@@ -181,6 +181,12 @@ def _doubts(reading: Reading) -> Iterable[Item]:
     return islice(doubts, MOST_LINES)
 
 
+def _left_by_agent(reading: Reading) -> Iterable[Item]:
+    """What the agent left to do in the span and did not say is done, the newest."""
+    left = spoken_tasks(reading.window, "assistant")
+    return [item for item in left if reading.is_in_span(item.refs[0])][-MOST_LINES:]
+
+
 def _steps_in_short(reading: Reading) -> Iterable[Item]:
     """What a span did or said, where nothing in it is worth a line of its own."""
     calls = [f"{e.call.name} {first_line(e.action.target)}".strip() for e in reading.entries]
@@ -212,6 +218,7 @@ FAMILIES: dict[str, Family] = {
     "errors": Family("ERRORS", error_items, "failed calls and why, until they pass"),
     "facts": Family("FACTS", fact_items, "what tools found and the agent used"),
     "doubts": Family("UNCERTAIN", _doubts, "doubts are kept by default", is_of_work=True),
+    "left": Family("OPEN", _left_by_agent, "what the agent put off", is_of_work=True),
     "next": Family("NEXT", next_items, "pairs of names", is_of_now=True, is_of_work=True),
 }
 """The families of rules that fill a digest beside what must be kept."""

@@ -186,3 +186,31 @@ def test_a_path_of_a_library_in_a_request_is_nothing_to_do() -> None:
     trace = 'File "/usr/lib/python3/site-packages/httpx/_client.py", line 7, in send'
     span = [user(f"Find out why this fails.\n{trace}"), *ran("1", "ls", "a")]
     assert texts(drafted(span), "NEXT") == []
+
+
+def test_where_much_is_asked_and_nothing_called_the_answers_take_the_room_of_what_was_asked() -> (
+    None
+):
+    asked = ["who applied", "how it went", "what she earns", "when she comes"]
+    talk = [m for q in asked for m in (user(f"Tell me {q}."), assistant("Aiko Tanaka, 18 March."))]
+    later = [user("Show me her references."), assistant("Two, from Brightline.")]
+    assert texts(drafted(talk, later), "GOAL") == []
+    assert len(texts(drafted([*talk, *ran("1", "ls cvs", "aiko.pdf")], later), "GOAL")) == 4
+
+
+@pytest.mark.parametrize(
+    "said", ["Next I will write 0042_copy.sql.", "Als nächstes werde ich 0042_copy.sql schreiben."]
+)
+def test_what_the_agent_said_it_will_do_next_is_next_until_other_work_is_begun(said: str) -> None:
+    work = [user("Make the importer faster."), *ran("1", "ls", "a"), assistant(f"Read. {said}")]
+    assert texts(drafted([*work, user("Good.")]), "NEXT") == [said]
+    other = [user("Rename the flag first."), *ran("2", "sed -i x", "ok")]
+    assert texts(drafted([*work, *other]), "NEXT") == []
+
+
+def test_what_the_agent_left_to_do_is_open_until_it_says_that_it_is_done() -> None:
+    work = [user("Make the importer faster."), *ran("1", "ls", "a")]
+    work += [assistant("TODO: add the index on orders.")]
+    assert texts(drafted(work), "OPEN") == ["TODO: add the index on orders."]
+    assert texts(drafted([*work, assistant("Added the index on orders.")]), "OPEN") == []
+    assert texts(drafted(work, [assistant("Added the index on orders.")]), "OPEN") == []
