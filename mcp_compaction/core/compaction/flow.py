@@ -49,7 +49,8 @@ def flow(
         counted = counted.keeping_newest_turns()
         plan = make_plan(session, counted, ask, fill, count)
     frees_nothing = plan.is_empty or plan.gain <= 0
-    frees_little = not (ask.force or ask.span) and plan.gain < counted.min_gain_tokens
+    is_due = ask.force or ask.span or fill.percent >= policy.trigger_percent
+    frees_little = not is_due and plan.gain < counted.min_gain_tokens
     if keeps_digest and (frees_nothing or frees_little):
         return keep_own_digest(session, ask, now, fill, count)
     if frees_nothing:

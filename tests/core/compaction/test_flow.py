@@ -189,7 +189,8 @@ def test_too_little_gain_is_refused_with_numbers_and_the_next_step() -> None:
 
 def test_too_little_gain_says_how_far_down_it_would_go() -> None:
     session = session_of([user("go"), *used("1", "f", LARGE), *used("2", "f", LARGE), *chatter(20)])
-    policy = Policy(window_tokens=8_000, min_gain_percent=90)
+    tokens = measure(session, SMALL, estimate).tokens
+    policy = Policy(window_tokens=round(tokens / 0.9), min_gain_percent=90)
     outcome = compress(session, policy)
     assert isinstance(outcome, Refusal)
     assert outcome.text.startswith("not compressed: getting down to 60 % would free about ")
@@ -198,7 +199,7 @@ def test_too_little_gain_says_how_far_down_it_would_go() -> None:
 
 def test_a_lower_target_is_not_offered_where_one_is_out_of_reach() -> None:
     policy = SMALL.model_copy(update={"min_gain_percent": 90})
-    session = session_of([user("go"), *chatter(20)], section_tokens=800)
+    session = session_of([user("go"), *chatter(20)], section_tokens=600)
     outcome = compress(session, policy, target_percent=20)
     assert isinstance(outcome, Refusal)
     assert outcome.text.startswith("not compressed: it would free about ")

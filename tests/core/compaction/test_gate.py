@@ -237,3 +237,15 @@ def test_a_refusal_rounds_its_percentages() -> None:
     text = refused(session_of([user("go"), *chatter(6)]), Policy(release_percent=155 / 3))
     assert "below the 51.7 % a compaction goes down to" in text
     assert "from about 56.7 % " in text
+
+
+def test_above_its_trigger_a_window_is_compressed_however_little_that_frees() -> None:
+    session = session_of([user("go"), *chatter(30)])
+    tokens = measure(session, SMALL, estimate).tokens
+    full, roomy = (
+        Policy(window_tokens=round(tokens / fill), min_gain_percent=90) for fill in (0.96, 0.94)
+    )
+    assert isinstance(compress(session, full), Compaction)
+    refused = compress(session, roomy)
+    assert isinstance(refused, Refusal)
+    assert refused.reason == "too_little_gain"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -12,8 +13,8 @@ from mcp_compaction.core.tokens import estimate
 from mcp_compaction.core.window.fill import measure, pressure
 from mcp_compaction.core.window.history import begin_view
 from mcp_compaction.model import Compaction, Digested, Kept, Sections, Session, Trimmed
-from tests.core.saying import assistant, chatter, read, user
-from tests.sessions import Outside, after, compress, session_of
+from tests.core.saying import WORDS, assistant, chatter, read, used, user
+from tests.sessions import Outside, after, compress, said, session_of
 
 
 def spans(session: Session, policy: Policy, **ask: Any) -> list[tuple[int, int]]:
@@ -180,3 +181,19 @@ def test_the_lab_shrinks_stale_results_over_500_characters_and_says_how_large_th
     (cut,) = [entry for entry in (*view.body, *view.since) if isinstance(entry, Trimmed)]
     assert cut.seq == 3
     assert "4,800 characters; the whole: recall_archived refs m3" in str(cut.cuts)
+
+
+def test_no_request_but_the_newest_keeps_digests_apart() -> None:
+    policy = PRESETS["subagent"]
+    session = session_of([user("Find the limits.")])
+    known = 1
+    for number in range(12):
+        steps = [used(f"{number}.{n}", "f", f"{number} {n} {WORDS * 5}") for n in range(5)]
+        more = [user(f"Go on with part {number}."), *(m for step in steps for m in step)]
+        session = said(session, more, known)
+        known += len(more)
+        session = after(session, compress(session, policy))
+        assert measure(session, policy, estimate).percent < policy.trigger_percent
+        is_digest = [isinstance(entry, Digested) for entry in session.view.body]
+        assert sum(before > here for before, here in pairwise(is_digest)) <= 2
+    assert any(digest.merged for digest in session.digests)
