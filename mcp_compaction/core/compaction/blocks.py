@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import takewhile
 from typing import Literal
 
@@ -139,6 +139,18 @@ class WindowPlan(Value):
         most = max(least, self.index - over)
         return self.after(rung, index=most, index_most=most)
 
+    def trimmed(
+        self, rung: str, cuts: Mapping[int, dict[int, list[Cut]]], count: CountTokens
+    ) -> WindowPlan:
+        """The window with some parts shown shorter, by the place of a step and by message."""
+        blocks = (
+            trim(block, cuts[place], count)
+            if isinstance(block, StepBlock) and place in cuts
+            else block
+            for place, block in enumerate(self.blocks)
+        )
+        return self.after(rung, blocks=tuple(blocks))
+
     def after(self, rung: str, **changes: object) -> WindowPlan:
         """The window with a rung's work done, and what it freed noted."""
         changed = self.model_copy(update=changes)
@@ -172,23 +184,38 @@ def blocks_of(session: Session, policy: Policy, count: CountTokens) -> WindowPla
     shown = {e.seq: e for e in (*head, *rest) if not isinstance(e, Digested)}
     messages = {m.seq: m for m in session.messages}
     head_messages = tuple(messages[e.seq] for e in head)
-    size = _Size(shown, policy.overhead_per_message)
+
+    def size(message: Message) -> int:
+        return entry_tokens(message, shown[message.seq]) + policy.overhead_per_message
+
+    def step_blocks() -> list[Block]:
+        return [
+            StepBlock(
+                step=step,
+                entries=tuple(shown[m.seq] for m in step.messages),
+                tokens=sum(map(size, step.messages)),
+                # What is open stays whole, whatever of it has been answered.
+                unread=unread.intersection(() if step.is_open else (m.seq for m in step.messages)),
+            )
+            for step in steps(run)
+        ]
+
     unread = find_unread(session)
     digests = {d.number: d for d in session.digests}
     blocks: list[Block] = []
     run: list[Message] = []
     for entry in rest:
         if isinstance(entry, Digested):
-            blocks += _step_blocks_of(run, size, unread)
+            blocks += step_blocks()
             run = []
             blocks.append(_digest_block_of(digests[entry.digest], entry.thin, policy, count))
         else:
             run.append(messages[entry.seq])
-    blocks += _step_blocks_of(run, size, unread)
+    blocks += step_blocks()
     return WindowPlan(
         head=head,
         head_messages=head_messages,
-        head_tokens=sum(size(m) for m in head_messages),
+        head_tokens=sum(map(size, head_messages)),
         task=session.sections.task or "",
         blocks=with_guards(blocks, policy, None),
     )
@@ -230,17 +257,6 @@ def entry_tokens(message: Message, entry: MessageEntry) -> int:
     return entry.tokens if isinstance(entry, Trimmed) else message.tokens
 
 
-class _Size:
-    """The tokens of a message as it is shown."""
-
-    def __init__(self, shown: dict[int, MessageEntry], overhead: int) -> None:
-        self.shown = shown
-        self.overhead = overhead
-
-    def __call__(self, message: Message) -> int:
-        return entry_tokens(message, self.shown[message.seq]) + self.overhead
-
-
 def _split_head(
     session: Session, policy: Policy
 ) -> tuple[tuple[MessageEntry, ...], tuple[Entry, ...]]:
@@ -266,19 +282,6 @@ def find_unread(session: Session) -> frozenset[int]:
     said = (message.seq for message in session.messages if message.role == "assistant")
     newest = max((*said, *(digest.last for digest in session.digests)), default=0)
     return frozenset(m.seq for m in session.messages if m.seq > newest and m.results)
-
-
-def _step_blocks_of(run: Sequence[Message], size: _Size, unread: frozenset[int]) -> list[Block]:
-    return [
-        StepBlock(
-            step=step,
-            entries=tuple(size.shown[m.seq] for m in step.messages),
-            tokens=sum(size(m) for m in step.messages),
-            # What is open stays whole, whatever of it has been answered.
-            unread=unread.intersection(() if step.is_open else (m.seq for m in step.messages)),
-        )
-        for step in steps(run)
-    ]
 
 
 def _digest_block_of(digest: Digest, thin: bool, policy: Policy, count: CountTokens) -> DigestBlock:

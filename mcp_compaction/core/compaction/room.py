@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from mcp_compaction.core.compaction.blocks import StepBlock, blocks_of
 from mcp_compaction.core.compaction.budget import excerpts_limit, index_beside_names
 from mcp_compaction.core.compaction.progress import Inputs, Progress
 from mcp_compaction.core.compaction.unread import cut_unread, show_unread_whole, unread_tokens
+from mcp_compaction.core.compaction.verify import text_of_shown
 from mcp_compaction.core.digest.names import (
     choose_names,
     names_of_digests,
@@ -20,16 +19,10 @@ from mcp_compaction.core.excerpts.choose import (
     excerpts_of_digests,
 )
 from mcp_compaction.core.excerpts.paging import quote_message, wanted_excerpts
-from mcp_compaction.core.log.content import shown_parts, words_of
 from mcp_compaction.core.log.conversation import Conversation
 from mcp_compaction.core.log.used_names import used_names
 from mcp_compaction.core.window.render import lay_out
-from mcp_compaction.model import (
-    Digested,
-    Session,
-    Shown,
-    ShownRecord,
-)
+from mcp_compaction.model import Digested, Session
 
 
 def fit_steps(progress: Progress, inputs: Inputs) -> Progress:
@@ -136,15 +129,5 @@ def _room_for_excerpts(progress: Progress, goal: int, inputs: Inputs) -> int:
 
 def _text_of_view(session: Session, inputs: Inputs) -> str:
     """All that a view says."""
-    return "\n".join(
-        text
-        for piece in lay_out(session, inputs.given_policy.index_limit, inputs.count)
-        for text in _texts_of(piece)
-    )
-
-
-def _texts_of(piece: Shown) -> Iterator[str]:
-    if isinstance(piece, ShownRecord):
-        yield piece.text
-    else:
-        yield from map(words_of, shown_parts(piece.message, piece.cuts))
+    shown = lay_out(session, inputs.given_policy.index_limit, inputs.count)
+    return "\n".join(map(text_of_shown, shown))

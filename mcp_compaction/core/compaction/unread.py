@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from mcp_compaction.core.compaction.blocks import StepBlock, WindowPlan, cuts_of, find_unread, trim
+from mcp_compaction.core.compaction.blocks import StepBlock, WindowPlan, cuts_of, find_unread
 from mcp_compaction.core.compaction.budget import unread_limit
 from mcp_compaction.core.log.content import (
     MEDIA_TOKENS,
@@ -45,11 +45,7 @@ def cut_unread(window: WindowPlan, rung: str, most: int, count: CountTokens) -> 
         shown = one.result.model_copy(update={"text": text})
         cut = Cut(part=one.part, shown=shown, why="preview")
         cuts.setdefault(one.block, {}).setdefault(one.message.seq, []).append(cut)
-    blocks = list(window.blocks)
-    for number, block in enumerate(blocks):
-        if isinstance(block, StepBlock) and number in cuts:
-            blocks[number] = trim(block, cuts[number], count)
-    return window.after(rung, blocks=tuple(blocks))
+    return window.trimmed(rung, cuts, count)
 
 
 def unread_tokens(window: WindowPlan, count: CountTokens) -> int:

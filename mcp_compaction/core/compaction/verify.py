@@ -146,7 +146,7 @@ def find_missing_lines(items: Sequence[Item], shown: Sequence[Shown]) -> tuple[I
     """The lines that do not stand word for word in the view."""
     if not items:
         return ()
-    text = fold("\n".join(_text_of(piece) for piece in shown))
+    text = fold("\n".join(text_of_shown(piece) for piece in shown))
     # A message shows a line as it was said, a record shows it defused.
     return tuple(
         item
@@ -173,11 +173,12 @@ def _refs_in(shown: Iterable[Shown]) -> set[int]:
     for piece in shown:
         if isinstance(piece, ShownMessage) and not piece.cuts:
             continue  # what was said may look like a ref, but is none of ours
-        refs.update(int(number) for number in _REF.findall(_text_of(piece)))
+        refs.update(int(number) for number in _REF.findall(text_of_shown(piece)))
     return refs
 
 
-def _text_of(piece: Shown) -> str:
+def text_of_shown(piece: Shown) -> str:
+    """All that a piece of a view says."""
     if isinstance(piece, ShownRecord):
         return piece.text
     return "\n".join(words_of(part) for part in shown_parts(piece.message, piece.cuts))

@@ -12,7 +12,9 @@ from functools import cache
 
 from mcp_compaction.core.digest.fit import fit, nothing_stays
 from mcp_compaction.core.digest.render import must_stay, render_digest
+from mcp_compaction.core.limits import MOST_TRIED
 from mcp_compaction.core.log.pinned import pinned_block
+from mcp_compaction.core.window.history import runs_of
 from mcp_compaction.core.window.render import index_block
 from mcp_compaction.core.wording import plural
 from mcp_compaction.model import Digest, Digested, Item, Pin, PinKind, SectionName, Session
@@ -22,8 +24,6 @@ Size = Callable[[str], int]
 Stays = Callable[[SectionName, Item], bool]
 
 _SHORT_LAST_LINE = "[records: more by recall_archived]"
-_LAST_LINE_SHARE = 10  # a last line that takes more than a tenth of the limit is the short one
-_MOST_RUNS = 6  # of messages in no digest, the newest; a view has kept more only by its guards
 # Which pins are shown where not all of them fit.
 _KINDS: tuple[PinKind, ...] = ("constraint", "open_task", "fact", "note")
 
@@ -81,7 +81,7 @@ def records_of(session: Session, limit: int, size: Size) -> str:
         digests_out=tuple((digest.ref, _count_lines(digest)) for digest in digests),
         index_out=len(whole_index),
     )
-    most = limit if session.pins else limit // _LAST_LINE_SHARE  # it names pins that do not fit
+    most = limit if session.pins else limit // 10  # it names pins that do not fit
     if size(chosen.last_line()) > most:
         chosen = replace(chosen, is_last_line_short=True)
     chosen = _add_pins(chosen, session.pins, limit, size)
@@ -99,14 +99,8 @@ def _digests_newest_first(session: Session) -> list[Digest]:
 
 def _name_undigested(session: Session) -> str:
     """The messages that the view shows in no digest, neighbors drawn together: `m1, m77..m82`."""
-    runs: list[tuple[int, int]] = []
-    for message in session.messages:
-        if runs and message.seq == runs[-1][1] + 1:
-            runs[-1] = (runs[-1][0], message.seq)
-        else:
-            runs.append((message.seq, message.seq))
-    refs = [f"m{first}" if first == last else f"m{first}..m{last}" for first, last in runs]
-    return ", ".join(refs[-_MOST_RUNS:])
+    runs = runs_of(message.seq for message in session.messages)
+    return ", ".join(f"m{a}" if a == b else f"m{a}..m{b}" for a, b in runs[-MOST_TRIED:])
 
 
 def _add_pins(chosen: _Records, pins: Sequence[Pin], limit: int, size: Size) -> _Records:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from mcp_compaction.core.compaction.blocks import StepBlock, WindowPlan, cuts_of, trim
+from mcp_compaction.core.compaction.blocks import StepBlock, WindowPlan, cuts_of
 from mcp_compaction.core.limits import SHORTEST_PREVIEW
 from mcp_compaction.core.log.content import calls_by_id, compact_json
 from mcp_compaction.core.log.tool_calls import Action, action_of, is_plan
@@ -45,11 +45,7 @@ def deduplicate(window: WindowPlan, goal: int, policy: Policy, count: CountToken
         )
     for block, message, cut in _find_old_plans(window):
         _add_cut(cuts, block, message.seq, cut)
-    blocks = list(window.blocks)
-    for number, block in enumerate(blocks):
-        if isinstance(block, StepBlock) and number in cuts:
-            blocks[number] = trim(block, cuts[number], count)
-    return window.after("deduplicate", blocks=tuple(blocks))
+    return window.trimmed("deduplicate", cuts, count)
 
 
 def _find_answers(window: WindowPlan) -> Iterable[AnsweredCall]:

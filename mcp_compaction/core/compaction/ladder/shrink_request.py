@@ -7,6 +7,7 @@ from mcp_compaction.core.compaction.blocks import (
     StepBlock,
     WindowPlan,
     entry_tokens,
+    trim,
     trim_entry,
 )
 from mcp_compaction.core.compaction.budget import (
@@ -17,7 +18,7 @@ from mcp_compaction.core.compaction.budget import (
 from mcp_compaction.core.policy import Policy
 from mcp_compaction.core.tokens import CountTokens
 from mcp_compaction.core.window.offload import shorten_request
-from mcp_compaction.model import Message, MessageEntry
+from mcp_compaction.model import Cut, Message, MessageEntry
 
 
 def shrink_request(window: WindowPlan, goal: int, policy: Policy, count: CountTokens) -> WindowPlan:
@@ -48,18 +49,21 @@ def _shrink_newest(block: Block, limit: int, count: CountTokens) -> Block:
     if not isinstance(block, StepBlock) or block.guard != "request" or block.tokens <= limit:
         return block
     shown = zip(block.step.messages, block.entries, strict=True)
-    entries = tuple(_shorten(message, entry, limit, count) for message, entry in shown)
-    sizes = zip(block.step.messages, block.entries, entries, strict=True)
-    saved = sum(entry_tokens(m, old) - entry_tokens(m, new) for m, old, new in sizes)
-    return block.model_copy(update={"entries": entries, "tokens": block.tokens - saved})
+    long = (m for m, entry in shown if entry_tokens(m, entry) > limit)
+    return trim(block, {m.seq: _cuts_within(m, limit, count) for m in long}, count)
 
 
 def _shorten(
-    message: Message, entry: MessageEntry, limit: int, count: CountTokens, keeps_all: bool = True
+    message: Message, entry: MessageEntry, limit: int, count: CountTokens, keeps_all: bool
 ) -> MessageEntry:
     """The longest preview of a message that its limit holds, or the shortest there is."""
     if entry_tokens(message, entry) <= limit:
         return entry
+    return trim_entry(message, entry, _cuts_within(message, limit, count, keeps_all), count)
+
+
+def _cuts_within(
+    message: Message, limit: int, count: CountTokens, keeps_all: bool = True
+) -> list[Cut]:
     shorter = shorten_request(message, limit, count, keeps_all=keeps_all)
-    cuts = [cut.model_copy(update={"why": "preview"}) for cut in shorter.cuts]
-    return trim_entry(message, entry, cuts, count)
+    return [cut.model_copy(update={"why": "preview"}) for cut in shorter.cuts]
