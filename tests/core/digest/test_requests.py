@@ -214,3 +214,10 @@ def test_what_the_agent_left_to_do_is_open_until_it_says_that_it_is_done() -> No
     assert texts(drafted(work), "OPEN") == ["TODO: add the index on orders."]
     assert texts(drafted([*work, assistant("Added the index on orders.")]), "OPEN") == []
     assert texts(drafted(work, [assistant("Added the index on orders.")]), "OPEN") == []
+
+
+def test_a_file_within_a_command_of_a_request_shows_how_to_type_and_is_nothing_to_do() -> None:
+    asked = "Compile it, for example with `gcc filename.c -o out`, and write `notes.md`."
+    assert texts(drafted([user(asked), *ran("1", "ls", "a")]), "NEXT") == [
+        "named in the request, not touched since: notes.md",
+    ]
