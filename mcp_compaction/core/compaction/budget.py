@@ -91,10 +91,10 @@ def index_beside_names(room: int, names: int) -> int:
 
 def excerpts_limit(left: int, freed: int, policy: Policy, ask: Ask) -> int:
     """The most tokens of excerpts, where so many are left below the goal and so many are freed:
-    all of them for an explicit target; else no more than a part of what was freed is given back."""
+    all of them for an explicit target; a forced compaction gives back a part of what it freed."""
     if ask.target_percent is not None:
         return left
-    return min(left, freed // 4, policy.promoted_limit)
+    return min(left, freed // 4 if ask.force else policy.promoted_limit)
 
 
 def _tail_of_target(session: Session, fill: Fill, room: int) -> int:
