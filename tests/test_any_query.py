@@ -100,7 +100,7 @@ async def test_the_edges_of_the_calendar_are_refused_like_any_bad_date(
 
 
 async def test_only_the_first_words_of_many_are_looked_for(ask: Asking) -> None:
-    many = [f"nonsense{n}" for n in range(63)]
+    many = [f"nonsense{n}" for n in range(99)]
     found = await ask(" ".join([*many, "logout", *many]))
     assert found is not None
     assert len(found.hits) == 1
