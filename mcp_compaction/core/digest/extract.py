@@ -10,6 +10,7 @@ from mcp_compaction.core.digest.fit import DigestSections, as_sections, key_of
 from mcp_compaction.core.digest.outcomes import done_items, error_items, fact_items, state_items
 from mcp_compaction.core.digest.reading import MOST_LINES, Reading, Speech, short
 from mcp_compaction.core.digest.requests import goal_items, next_items, rejected_items
+from mcp_compaction.core.limits import LONGEST_LINE
 from mcp_compaction.core.log.content import is_of_others
 from mcp_compaction.core.log.conversation import conversation_of
 from mcp_compaction.core.log.decisions import decisions_among
@@ -155,7 +156,7 @@ def _without_unsupported(
 def _decision_items(reading: Reading) -> list[Item]:
     """What was decided, the newest first; a user's own words are quoted."""
     return [
-        _decision_item(short(decision), one)
+        _decision_item(short(decision, LONGEST_LINE), one)
         for one in reversed(reading.said)
         if one.message.role in ("user", "assistant")
         for decision in decisions_among(one.text, one.sentences, one.message.role == "user")
