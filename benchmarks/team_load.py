@@ -4,7 +4,8 @@
     python benchmarks/team_load.py --servers 2 --sessions 20 --seconds 20 --kills 5
 
 Starts a PostgreSQL of its own in a temporary folder, and server processes on it; each session goes
-from one server to another. With `--kills` servers are killed at random meanwhile, and started anew.
+from one server to another. With `--kills` servers are killed at random meanwhile, up to half of
+them at once, and started anew; the load lasts until all of these kills are done.
 Ends with 1 where an answer was an error, or a message is missing, twice or out of order.
 """
 
@@ -16,9 +17,9 @@ import sys
 import tempfile
 import time
 from collections import Counter
+from collections.abc import Sequence
 from contextlib import AsyncExitStack, ExitStack
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 from random import Random
 from typing import Any, cast
@@ -49,8 +50,11 @@ class Run:
     """What is measured, by all sessions together."""
 
     ports: list[int]
-    until: float
     chance: Random
+    began: float = field(default_factory=time.monotonic)
+    is_over: bool = False
+    killed: int = 0
+    restarted: int = 0
     waits: Counter[str] = field(default_factory=Counter[str])
     errors: Counter[str] = field(default_factory=Counter[str])
     taken: dict[str, list[float]] = field(default_factory=dict[str, list[float]])
@@ -70,13 +74,13 @@ class Speaker:
 
     async def go_on(self) -> None:
         """Call now this server and now that one, until the time is over."""
-        while time.monotonic() < self.run.until:
+        while not self.run.is_over:
             port = self.run.chance.choice(self.run.ports)
             try:
                 async with AsyncExitStack() as stack:
                     client = await self._connect(stack, port)
                     for _ in range(10):
-                        if time.monotonic() >= self.run.until:
+                        if self.run.is_over:
                             return
                         await self._call_one(client)
             except _AWAY as error:
@@ -178,31 +182,27 @@ async def measure(args: argparse.Namespace, server: Server, folder: Path) -> int
     tokens = {f"o{n}": await new_token(server, f"o{n}") for n in range(OWNERS)}
     servers = await anyio.to_thread.run_sync(Servers, server, folder, args.servers)
     chance = Random(39)
-    run = Run(servers.ports, time.monotonic() + args.seconds, chance)
+    run = Run(servers.ports, chance)
     speakers = [
         Speaker(run, tokens[f"o{n % OWNERS}"], f"o{n % OWNERS}", f"s{n}")
         for n in range(args.sessions)
     ]
-    killed = restarted = 0
     try:
         async with anyio.create_task_group() as tasks:
             for speaker in speakers:
                 tasks.start_soon(speaker.go_on)
-            while (args.kills or args.restarts) and time.monotonic() < run.until:
-                await anyio.sleep(chance.random() * 2)
-                if restarted < args.restarts and chance.random() < 0.3:
-                    await anyio.to_thread.run_sync(server.stop, "immediate")
-                    await anyio.to_thread.run_sync(server.start)
-                    restarted += 1
-                elif killed < args.kills:
-                    number = chance.randrange(args.servers)
-                    await anyio.to_thread.run_sync(partial(servers.kill, number))
-                    killed += 1
-                progress(f"{killed} kills, {restarted} restarts")
+            async with anyio.create_task_group() as ends:
+                ends.start_soon(anyio.sleep, args.seconds)
+                # A server that starts while the database does not run would not start at all.
+                at_once = 1 if args.restarts else max(1, args.servers // 2)
+                for number in range(at_once):
+                    own = range(number, args.servers, at_once)
+                    ends.start_soon(disturb, args, run, server, servers, own)
+            run.is_over = True
     finally:
         await anyio.to_thread.run_sync(servers.close)
     wrong = [line for one in speakers for line in await one.check(server.address)]
-    show(run, speakers, args, killed, restarted)
+    show(run, speakers, args)
     for line in [*wrong, *(f"error, {n} times: {text}" for text, n in run.errors.items())]:
         print(line)
     for text, number in run.waits.most_common(8):
@@ -211,15 +211,31 @@ async def measure(args: argparse.Namespace, server: Server, folder: Path) -> int
     return 1 if wrong or run.errors else 0
 
 
-def show(
-    run: Run, speakers: list[Speaker], args: argparse.Namespace, killed: int, restarted: int
+async def disturb(
+    args: argparse.Namespace, run: Run, server: Server, servers: Servers, own: Sequence[int]
 ) -> None:
+    """Kill some of the servers, and crash PostgreSQL, at random until it was often enough."""
+    chance = run.chance
+    while run.killed < args.kills or run.restarted < args.restarts:
+        await anyio.sleep(chance.random() * 2)
+        if run.restarted < args.restarts and chance.random() < 0.3:
+            run.restarted += 1
+            await anyio.to_thread.run_sync(server.stop, "immediate")
+            await anyio.to_thread.run_sync(server.start)
+        elif run.killed < args.kills:
+            run.killed += 1
+            await anyio.to_thread.run_sync(servers.kill, chance.choice(own))
+        progress(f"{run.killed} kills, {run.restarted} restarts")
+
+
+def show(run: Run, speakers: list[Speaker], args: argparse.Namespace) -> None:
     """Print what was done."""
     progress("")
     total = sum(one.acknowledged for one in speakers)
     print(
-        f"{args.servers} servers, {args.sessions} sessions of {OWNERS} owners, {args.seconds} s; "
-        f"{killed} servers killed, {restarted} crashes of PostgreSQL\n"
+        f"{args.servers} servers, {args.sessions} sessions of {OWNERS} owners, "
+        f"{time.monotonic() - run.began:.0f} s; {run.killed} servers killed, "
+        f"{run.restarted} crashes of PostgreSQL\n"
         f"{total:,} messages acknowledged, {sum(run.errors.values())} errors"
     )
     rows = [{"call": kind, "calls": len(ms)} | times(ms) for kind, ms in sorted(run.taken.items())]
@@ -232,7 +248,7 @@ def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--servers", type=int, default=8)
     parser.add_argument("--sessions", type=int, default=200)
-    parser.add_argument("--seconds", type=int, default=120)
+    parser.add_argument("--seconds", type=int, default=120, help="at least, and until all is done")
     parser.add_argument("--kills", type=int, default=0)
     parser.add_argument("--restarts", type=int, default=0, help="of PostgreSQL, as if it crashed")
     args = parser.parse_args(argv)

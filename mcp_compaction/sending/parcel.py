@@ -38,6 +38,7 @@ class SentPin(Value):
     scope: PinScope
     author: Author
     expires: datetime | None = None
+    checks: str = ""
 
 
 class Parcel(Value):
@@ -76,6 +77,7 @@ class SharedPin(ServerAnswer):
     text: str
     kind: PinKind
     author: Author
+    checks: str = ""
 
 
 class SharedPins(ServerAnswer):
@@ -100,6 +102,7 @@ def sent_pin(pin: Pin) -> SentPin:
         scope=pin.scope,
         author=pin.author,
         expires=pin.expires,
+        checks=pin.checks,
     )
 
 

@@ -147,14 +147,14 @@ class Sender:
         in_use = {info.project for info in sessions} | {note.project for note in sent}
         for project in sorted(in_use):
             pins = await self.store.pins(Scope(project=project), now)
-            here = {pin.number: pin for pin in pins if pin.channel != "team" and pin.used is None}
+            here = {pin.number: pin for pin in pins if not _is_teams(pin) and pin.used is None}
             for note in sent:
                 if note.project == project and note.number not in here:
                     await self._release_there(note)
-            known = {note.number for note in sent}
+            known = {(note.number, note.checks) for note in sent}
             made_in = {info.name: info for info in sessions if info.project == project}
             for pin in here.values():
-                if pin.number not in known and pin.session in made_in:
+                if (pin.number, pin.checks) not in known and pin.session in made_in:
                     await self._send_pin(made_in[pin.session], pin)
 
     async def _send_pin(self, info: SessionInfo, pin: Pin) -> None:
@@ -175,7 +175,8 @@ class Sender:
             taken = TakenParcel(new=0, refused={pin.number: str(error)})
         if pin.number in taken.pins:
             # Killed before this line it goes again, and the server answers with the same number.
-            note = SentPinNote(pin.number, taken.pins[pin.number], source, info.project)
+            there = taken.pins[pin.number]
+            note = SentPinNote(pin.number, there, source, info.project, pin.checks)
             await self.threads.run(self.outbox.note_sent_pin, self.target.server, note)
         else:
             why = taken.refused.get(pin.number, "no reason is told")
@@ -223,14 +224,23 @@ class Sender:
                 self.refused_pins[f"{info.project} p{pin.number}"] = why
                 continue
             # One that is not new may be ours of a pass that was killed before this line.
-            here = done.pin.number if done.is_new or done.pin.channel == "team" else None
+            here = done.pin.number if done.is_new or _is_teams(done.pin) else None
             await self.threads.run(self.outbox.note_pin, server, info.project, pin.number, here)
-        in_force = {pin.number: pin for pin in await self.compactor.pins(info)}
-        for number in known.keys() - {pin.number for pin in pins}:
-            pin = in_force.get(known[number] or 0)
-            if pin is not None and pin.channel == "team":
-                await self.compactor.unpin(info, pin.ref, by="user")
-            await self.threads.run(self.outbox.drop_pin, server, info.project, number)
+        known = await self.threads.run(self.outbox.pins, server, info.project)
+        brought = {pin.number: pin for pin in await self.compactor.pins(info) if _is_teams(pin)}
+        there = {pin.number: pin for pin in pins}
+        for number, own_number in known.items():
+            pin, shared = brought.get(own_number or 0), there.get(number)
+            if shared is None:
+                if pin is not None:
+                    await self.compactor.unpin(info, pin.ref, by="user")
+                await self.threads.run(self.outbox.drop_pin, server, info.project, number)
+            elif pin is not None and pin.checks != shared.checks:
+                try:
+                    await self.compactor.checks.set(info, pin.ref, shared.checks, by="user")
+                except InputError as error:
+                    why = f"the checks of p{number} of the server do not hold here: {error}"
+                    self.refused_pins[f"{info.project} p{number}"] = why
 
     def list_refused(self) -> tuple[str, ...]:
         """What alone is not taken, and why."""
@@ -284,6 +294,10 @@ class Sender:
 
 class _NotTaken(Exception):
     """The server refuses this parcel, and may take others."""
+
+
+def _is_teams(pin: Pin) -> bool:
+    return pin.channel == "team"
 
 
 def name_of_project(project: str) -> str:

@@ -57,6 +57,8 @@ async def _pin(compactor: Compactor, info: SessionInfo, pin: SentPin) -> int:
         expires=pin.expires,
         channel="team",
     )
+    if done.pin.checks != pin.checks and (done.is_new or done.pin.channel == "team"):
+        await compactor.checks.set(info, done.pin.ref, pin.checks, by="user")
     return done.pin.number
 
 
@@ -113,7 +115,13 @@ async def list_pins(compactor: Compactor, project: str) -> SharedPins:
     found = await compactor.project_pins(project)
     return SharedPins(
         pins=tuple(
-            SharedPin(number=pin.number, text=pin.text, kind=pin.kind, author=pin.author)
+            SharedPin(
+                number=pin.number,
+                text=pin.text,
+                kind=pin.kind,
+                author=pin.author,
+                checks=pin.checks,
+            )
             for pin in found
         )
     )

@@ -32,7 +32,6 @@ class Copied(NamedTuple):
     messages: int
     already: int  # sessions that were there, and are the same
     pins: int
-    checks_left: int  # pins whose checks the target cannot keep
 
 
 async def copy_rows(source: RowStore, target: RowStore, on_progress: OnProgress) -> Copied:
@@ -43,12 +42,11 @@ async def copy_rows(source: RowStore, target: RowStore, on_progress: OnProgress)
     # The pins first: whatever is made meanwhile, the session of each is among the sessions.
     loose, loose_there = await source.read_loose_rows(), await target.read_loose_rows()
     has, there = await source.inventory(), await target.inventory()
-    keeps_checks = source.keeps_checks and target.keeps_checks
     known = {one.name: one.id for one in there.sessions}
     total, done = sum(one.messages for one in has.sessions), 0
 
     _refuse_taken(has, there)
-    _refuse_other_pins(loose.pins, loose_there.pins, keeps_checks=keeps_checks)
+    _refuse_other_pins(loose.pins, loose_there.pins)
     for one in has.sessions:
         if one.name in known:
             on_progress(done, total, f"comparing {one.name.name}")
@@ -60,13 +58,12 @@ async def copy_rows(source: RowStore, target: RowStore, on_progress: OnProgress)
         await _copy_session(source, target, one)
         done += one.messages
     on_progress(done, total, "copying pins")
-    pins = await _copy_loose(target, loose, loose_there, keeps_checks=keeps_checks)
+    pins = await _copy_loose(target, loose, loose_there)
     return Copied(
         sessions=len(new),
         messages=sum(one.messages for one in new),
         already=len(has.sessions) - len(new),
         pins=pins,
-        checks_left=0 if target.keeps_checks else sum(pin.has_checks for pin in loose.pins),
     )
 
 
@@ -92,23 +89,17 @@ def _taken_error(name: SessionName | None, why: str) -> InputError:
     )
 
 
-def _refuse_other_pins(
-    pins: Iterable[KeptPin], there: Iterable[KeptPin], *, keeps_checks: bool
-) -> None:
+def _refuse_other_pins(pins: Iterable[KeptPin], there: Iterable[KeptPin]) -> None:
     """Refuse where a number is another pin's in the target: refs stay what they are."""
     known = {pin.number: pin for pin in there}
     for pin in pins:
         other = known.get(pin.number)
-        if other is not None and _hash(pin, keeps_checks) != _hash(other, keeps_checks):
+        if other is not None and pin.hash() != other.hash():
             raise InputError(
                 f"p{pin.number} is another pin in the target, and refs are kept as they are; "
                 "nothing was copied. Copy to an empty store: another file, or another "
                 "MCP_COMPACTION_OWNER."
             )
-
-
-def _hash(pin: KeptPin, keeps_checks: bool) -> str:
-    return (pin if keeps_checks else pin.without_checks()).hash()
 
 
 async def _compare(source: RowStore, one: ListedSession, target: RowStore, there: int) -> None:
@@ -142,9 +133,7 @@ async def _copy_session(source: RowStore, target: RowStore, one: ListedSession) 
         raise _damaged_error(f"session {one.name.name} of {one.name.project}")
 
 
-async def _copy_loose(
-    target: RowStore, loose: LooseRows, there: LooseRows, *, keeps_checks: bool
-) -> int:
+async def _copy_loose(target: RowStore, loose: LooseRows, there: LooseRows) -> int:
     """Copy the pins and forgotten transcripts that are not there; how many pins that were."""
     known = {pin.number for pin in there.pins}
     new = tuple(pin for pin in loose.pins if pin.number not in known)
@@ -153,7 +142,7 @@ async def _copy_loose(
     await target.write_loose_rows(LooseRows(new, loose.last_pin, transcripts))
     kept = {pin.number: pin for pin in (await target.read_loose_rows()).pins}
     for pin in loose.pins:
-        if _hash(kept[pin.number], keeps_checks) != _hash(pin, keeps_checks):
+        if kept[pin.number].hash() != pin.hash():
             raise _damaged_error(f"p{pin.number}")
     return len(new)
 

@@ -49,6 +49,7 @@ _TABLES = """
         there INTEGER NOT NULL,
         source TEXT NOT NULL,
         project TEXT NOT NULL,
+        checks TEXT NOT NULL,
         PRIMARY KEY (server, number)
     ) WITHOUT ROWID;
     CREATE TABLE IF NOT EXISTS pin (           -- pins of the server, and what they are here
@@ -79,6 +80,7 @@ class SentPinNote(NamedTuple):
     there: int  # its number on the server
     source: str  # of the session it was made in
     project: str
+    checks: str = ""
 
 
 class Waiting(NamedTuple):
@@ -183,7 +185,7 @@ class Outbox:
         """The pins of this store that the server has in force."""
         with self._opened() as file:
             rows = file.execute(
-                "SELECT number, there, source, project FROM sent_pin WHERE server = ?"
+                "SELECT number, there, source, project, checks FROM sent_pin WHERE server = ?"
                 " ORDER BY number",
                 (server,),
             )
@@ -192,7 +194,9 @@ class Outbox:
     def note_sent_pin(self, server: str, pin: SentPinNote) -> None:
         """Note that the server has a pin."""
         with self._opened() as file:
-            file.execute("INSERT OR REPLACE INTO sent_pin VALUES (?, ?, ?, ?, ?)", (server, *pin))
+            file.execute(
+                "INSERT OR REPLACE INTO sent_pin VALUES (?, ?, ?, ?, ?, ?)", (server, *pin)
+            )
 
     def drop_sent_pin(self, server: str, number: int) -> None:
         """Note that a pin of this store is in force no more on the server."""

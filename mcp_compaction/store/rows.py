@@ -62,7 +62,6 @@ PIN: Final = (
 PASSAGE: Final = ("project", "kind", "number", "ordinal", "role", "at", "tools", "text")
 
 _BYTE_FOR_BYTE: Final = ("raw", "text")
-_CHECKS: Final = PIN.index("checks")
 
 
 class SessionName(NamedTuple):
@@ -119,15 +118,6 @@ class KeptPin(NamedTuple):
         """Its number in every store."""
         return int(self.row[0] or 0)
 
-    @property
-    def has_checks(self) -> bool:
-        """Whether it holds calls before a tool runs."""
-        return bool(self.row[_CHECKS])
-
-    def without_checks(self) -> KeptPin:
-        """The pin as a store has it that keeps no checks."""
-        return self._replace(row=(*self.row[:_CHECKS], "", *self.row[_CHECKS + 1 :]))
-
     def hash(self) -> str:
         """A hash of it, the same in every store."""
         texts = [cells_of(passage) for passage in self.passages]
@@ -145,8 +135,6 @@ class LooseRows(NamedTuple):
 
 class RowStore(Protocol):
     """A store whose rows can be read and written as they are."""
-
-    keeps_checks: bool
 
     async def inventory(self) -> Inventory:
         """All sessions there are, in the order in which they were made."""

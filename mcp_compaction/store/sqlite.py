@@ -108,8 +108,6 @@ async def open_to_read(path: Path, deadline: float = 30.0) -> SqliteStore:
 class SqliteStore:
     """Sessions in one SQLite file that several processes may use at once."""
 
-    keeps_checks = True
-
     def __init__(self, connections: Connections, deadline: float) -> None:
         self.path = connections.path
         self._connections = connections

@@ -11,6 +11,7 @@ import anyio
 import httpx2
 import pytest
 
+from mcp_compaction.checks.file import rules_path
 from mcp_compaction.compactor import Compactor
 from mcp_compaction.errors import NotSent, ServerAway
 from mcp_compaction.formats import read_incoming
@@ -31,6 +32,7 @@ pytestmark = pytest.mark.anyio
 URL = "https://box.lan"
 SHOP = "/work/shop"
 RULE = "Never deploy on a Friday."
+CHECK = "deny Bash: git push --force"
 
 
 @dataclass
@@ -170,6 +172,25 @@ async def test_a_pin_goes_once_behind_its_messages_and_ends_there_when_it_is_rel
     assert await machine.pins_there() == []
     assert machine.outbox.sent_pins(URL) == ()
     assert await machine.compactor.pins(info) == ()
+
+
+async def test_a_pin_holds_calls_on_another_machine_by_the_checks_it_was_given_here(
+    machine: Machine, tmp_path: Path
+) -> None:
+    info = await machine.say("tax", "Hello.")
+    pinned = await machine.compactor.pin(info, RULE, by="user")
+    await machine.send()  # the pin first, and its check later
+    await machine.compactor.checks.set(info, pinned.pin.ref, CHECK, by="user")
+    await machine.send()
+    async with machine_in(tmp_path / "other", machine.network) as other:
+        there = await other.say("food", "Hello.")
+        await other.send()
+        assert [pin.checks for pin in await other.compactor.pins(there)] == [CHECK]
+        assert CHECK in rules_path(other.outbox.path.parent).read_text(encoding="utf-8")
+        await machine.compactor.checks.set(info, pinned.pin.ref, "", by="user")
+        await machine.send()
+        await other.send()
+        assert [pin.checks for pin in await other.compactor.pins(there)] == [""]
 
 
 async def test_a_pin_that_was_made_there_stays_when_the_same_words_are_released_here(

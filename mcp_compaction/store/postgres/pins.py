@@ -24,7 +24,7 @@ from mcp_compaction.store.postgres.sessions import (
 
 _PINS = (
     "SELECT pin.number, pin.text, pin.kind, pin.scope, pin.author, pin.at, pin.source, pin.expires,"
-    " pin.channel, pin.used, '' AS checks, pin.checksum, coalesce(session.name, '') AS session"
+    " pin.channel, pin.used, pin.checks, pin.checksum, coalesce(session.name, '') AS session"
     " FROM pin LEFT JOIN session ON session.owner = %(owner)s AND session.id = pin.session"
     " WHERE pin.owner = %(owner)s"
 )
@@ -118,6 +118,20 @@ async def release_pin(tx: Tx, scope: Scope, number: int, now: datetime) -> None:
         number=number,
     )
     if not released:
+        raise UnknownRef(f"There is no pin p{number} in force here; look at the pinned block.")
+
+
+async def set_checks(tx: Tx, scope: Scope, number: int, checks: str) -> None:
+    """Set the checks beside a pin in force; blank: it has none."""
+    await check_session(tx, scope)
+    done = await tx.run(
+        "UPDATE pin SET checks = %(checks)s WHERE owner = %(owner)s AND number = %(number)s"
+        f" AND released IS NULL AND {_IN_SCOPE}",
+        **scope_values(scope),
+        checks=plain(checks),
+        number=number,
+    )
+    if not done:
         raise UnknownRef(f"There is no pin p{number} in force here; look at the pinned block.")
 
 

@@ -35,7 +35,6 @@ _NUMBERS = (
     *("superseded_by", "session"),
 )
 _ORDER = {**ORDER, "section": "number"}
-_OWN_PIN = tuple(column for column in PIN if column != "checks")  # it keeps none
 
 
 async def inventory(tx: Tx) -> Inventory:
@@ -112,7 +111,7 @@ async def write_rows(tx: Tx, rows: SessionRows) -> int:
 async def read_loose_rows(tx: Tx) -> LooseRows:
     """The rows that are not of one session alone."""
     found = await tx.all(
-        f"SELECT {', '.join(f'pin.{column}' for column in _OWN_PIN)}, '' AS checks,"
+        f"SELECT {', '.join(f'pin.{column}' for column in PIN)},"
         " session.project AS of_project, session.name AS of_name FROM pin LEFT JOIN session"
         " ON session.owner = %(owner)s AND session.id = pin.session WHERE pin.owner = %(owner)s"
         " ORDER BY pin.number"
@@ -145,8 +144,7 @@ async def write_loose_rows(tx: Tx, rows: LooseRows) -> None:
     await take_turn(tx)
     for pin in rows.pins:
         session = await _find(tx, pin.session)
-        own = [cell for column, cell in zip(PIN, pin.row, strict=True) if column in _OWN_PIN]
-        await _insert(tx, "pin", _OWN_PIN, [tuple(own)], session=session)
+        await _insert(tx, "pin", PIN, [pin.row], session=session)
         await _insert_passages(tx, [one._replace(session=session) for one in pin.passages])
         await tx.run(
             "INSERT INTO announced (owner, pin, project) SELECT %(owner)s, %(pin)s, project"

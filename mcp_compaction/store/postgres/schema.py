@@ -301,5 +301,7 @@ _TOKENS = (
 # It took a third of the room; who forgets a text knows its terms.
 _ONE_INDEX = ("DROP INDEX posting_of_passage",)
 
-MIGRATIONS: tuple[Sequence[str], ...] = (_FIRST, _TOKENS, _ONE_INDEX)
+_CHECKS = ("ALTER TABLE pin ADD COLUMN checks text COLLATE \"C\" NOT NULL DEFAULT ''",)
+
+MIGRATIONS: tuple[Sequence[str], ...] = (_FIRST, _TOKENS, _ONE_INDEX, _CHECKS)
 SCHEMA_VERSION = len(MIGRATIONS)

@@ -79,8 +79,6 @@ async def open_to_read(address: str, owner: str) -> PostgresStore:
 class PostgresStore:
     """One owner's sessions in a PostgreSQL that many processes use at once."""
 
-    keeps_checks = False  # hooks judge calls by a store of their own machine
-
     def __init__(self, database: TeamDatabase, owner: str, is_shared: bool = False) -> None:
         """`is_shared`: the database is closed by whoever opened it."""
         self._database = database
@@ -259,12 +257,8 @@ class PostgresStore:
         await self._write(lambda tx: pins.release_pin(tx, scope, number, now))
 
     async def set_checks(self, scope: Scope, number: int, checks: str) -> None:
-        """Refuse checks: hooks judge by a file beside a store of their own machine."""
-        if checks.strip():
-            raise InputError(
-                "Checks are judged by hooks on the machine of the agent, from a store there; "
-                "pin the rule in that store, and set them there."
-            )
+        """Set the checks beside a pin in force; they bite on machines that bring the pin."""
+        await self._write(lambda tx: pins.set_checks(tx, scope, number, checks))
 
     async def held(self) -> tuple[HeldNote, ...]:
         """The calls that checks held: none, since no hook reads this store."""

@@ -34,6 +34,19 @@ async def test_a_pin_comes_back_byte_for_byte(place: Place, text: str) -> None:
         assert (kept.session, kept.source, kept.at) == ("checkout", "m1", NOW)
 
 
+async def test_the_checks_of_a_pin_are_kept_beside_it_until_they_are_taken_away(
+    place: Place,
+) -> None:
+    async with place.opened() as store:
+        session = await new_session(store)
+        await store.add_pin(session, pin("never force a push"), NOW)
+        for checks in ("deny Bash: git push --force\nask Bash: git push", ""):
+            await store.set_checks(here(session), 1, checks)
+            assert [found.checks for found in await store.pins(here(session), NOW)] == [checks]
+        with pytest.raises(UnknownRef):
+            await store.set_checks(here(session), 2, "deny Bash: rm")
+
+
 async def test_half_a_character_is_refused(place: Place) -> None:
     async with place.opened() as store:
         session = await new_session(store)
