@@ -13,13 +13,17 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import multiprocessing
+import os
+import socket
 import sys
 import tempfile
 import time
 from collections import Counter
 from collections.abc import Sequence
-from contextlib import AsyncExitStack, ExitStack
+from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
+from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 from random import Random
 from typing import Any, cast
@@ -32,16 +36,18 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp.types import CallToolResult, TextContent
 
 from benchmarks.tables import Table, progress, table_text, times
+from mcp_compaction.cli.main import run as run_command
 from mcp_compaction.ports import Scope
 from mcp_compaction.store.postgres import database
 from mcp_compaction.store.postgres.store import open_store
-from tests.server.team_server import new_token, process
+from tests.server.team_server import environ_for, new_token, wait_until_ready
 from tests.store.postgres_server import Server, running_server
 
 ROLE = "load_server"
 OWNERS = 10
 _WORDS = ("refund", "invoice", "staging", "deploy", "ledger", "tax", "account", "branch", "merge")
 _OPERATIONS = ("record",) * 12 + ("recall",) * 5 + ("stats", "pin", "compress")
+_PRELOADED = ("__main__", "mcp_compaction.server.team", "mcp_compaction.cli.commands.serve")
 _AWAY = (httpx2.HTTPError, OSError, MCPError, ExceptionGroup)
 
 
@@ -153,27 +159,54 @@ def _name_of(error: BaseException) -> str:
     return f"{type(error).__name__}: {error}"[:100]
 
 
+def serve(address: str, home: Path, port: int) -> None:
+    """Serve as the command does, in this process."""
+    home.mkdir(parents=True, exist_ok=True)
+    with (home / "stderr").open("w", encoding="utf-8") as told:
+        os.dup2(told.fileno(), 2)
+    os.environ.update(environ_for(address, home))
+    sys.argv = ["mcp-compaction", "serve", "--http", "--port", str(port)]
+    run_command()
+
+
 class Servers:
-    """The server processes, each of which can be killed and started again on its port."""
+    """The server processes, each of which can be killed and started again on its port.
+
+    They are forked off one that has read the modules, which takes longer than all the rest.
+    """
 
     def __init__(self, server: Server, folder: Path, number: int) -> None:
         self._address, self._folder = server.address_of(ROLE), folder
-        self._stacks = [ExitStack() for _ in range(number)]
-        self.ports = [self._start(n) for n in range(number)]
+        self._context = multiprocessing.get_context("forkserver")
+        self._context.set_forkserver_preload(list(_PRELOADED))
+        self.ports = [_free_port() for _ in range(number)]
+        self._running = [self._start(n) for n in range(number)]
 
-    def _start(self, number: int, port: int = 0) -> int:
-        home = self._folder / str(number)
-        return self._stacks[number].enter_context(process(self._address, home, port))
+    def _start(self, number: int) -> ForkServerProcess:
+        home, port = self._folder / str(number), self.ports[number]
+        running = self._context.Process(target=serve, args=(self._address, home, port))
+        running.start()
+        wait_until_ready(port)
+        return running
 
     def kill(self, number: int) -> None:
         """Kill one, as a machine that is gone, and start it again."""
-        self._stacks[number].close()
-        self._start(number, self.ports[number])
+        self._end(number)
+        self._running[number] = self._start(number)
+
+    def _end(self, number: int) -> None:
+        self._running[number].kill()
+        self._running[number].join()
 
     def close(self) -> None:
         """Kill all."""
-        for stack in self._stacks:
-            stack.close()
+        for number in range(len(self._running)):
+            self._end(number)
+
+
+def _free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        return free.getsockname()[1]
 
 
 async def measure(args: argparse.Namespace, server: Server, folder: Path) -> int:

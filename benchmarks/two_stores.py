@@ -4,7 +4,8 @@
 
 Writes rows of owners of its own into that database, and removes none. `--locomo FILE` asks every
 question of LoCoMo's chats of both stores and counts the answers that differ. With `--keep FOLDER`
-stores that took long to fill are there for the next run.
+stores that took long to fill are there for the next run; with `--copies N` each message stands in
+them N times when they are asked.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 import psycopg
 
 from benchmarks.chats import read_locomo
+from benchmarks.copies import copy_file, copy_rows
 from benchmarks.recall_at_scale import (
     QUERIES,
     ask,
@@ -85,25 +87,33 @@ async def compare_answers(path: Path, address: str, folder: Path) -> Table:
     )
 
 
-async def measure(size: int, address: str, folder: Path) -> list[Table]:
+async def measure(size: int, address: str, folder: Path, copies: int) -> list[Table]:
     """Record, compress and recall in both stores of that size."""
     place = folder / f"{size}"
     both = await open_both(place, address)
     rows = [{"store": name} | await fill_once(place, name, one, size) for name, one in both.items()]
+    if copies > 1 and not (place / "copies").exists():
+        owner = (place / "owner").read_text(encoding="utf-8")
+        (place / "copies").write_text(str(copies), encoding="utf-8")
+        copy_rows(address, owner, copies)
+        copy_file(store_path(place), copies)
     analyze(address)
     kinds: list[dict[str, Any]] = []
     slow: dict[str, list[float]] = {}
+    infos = {name: await one.find(PROJECT, _LARGE_SESSION) for name, one in both.items()}
     for name, one in both.items():
-        info = await one.find(PROJECT, _LARGE_SESSION)
-        await one.recall(info, "warm")
-        for kind, probes in probes_for(size, info.messages).items():
-            progress(f"{name}: {kind}")
-            taken = [(await ask(one, info, probe)).ms for probe in probes]
-            kinds.append({"query": kind, "store": name} | times(taken))
-            slow.setdefault(name, []).extend(taken)
+        await one.recall(infos[name], "warm")
+    for kind, probes in probes_for(size, infos["SQLite"].messages).items():
+        progress(f"asking: {kind}")
+        taken: dict[str, list[float]] = {name: [] for name in both}
+        for probe in probes:  # in turns, so that whatever else the machine does hits both
+            for name, one in both.items():
+                taken[name].append((await ask(one, infos[name], probe)).ms)
+        for name, ms in taken.items():
+            kinds.append({"query": kind, "store": name} | times(ms))
+            slow.setdefault(name, []).extend(ms)
     totals = [{"store": name, "queries": len(ms)} | times(ms) for name, ms in slow.items()]
     await close(both)
-    kinds.sort(key=lambda row: row["query"])
     p = ("p50 ms", "p95 ms")
     return [
         Table(
@@ -114,7 +124,7 @@ async def measure(size: int, address: str, folder: Path) -> list[Table]:
             rows=rows,
         ),
         Table(
-            title=f"Recall, {QUERIES} queries of each kind",
+            title=f"Recall among {size * copies:,} messages, {QUERIES} queries of each kind",
             columns={"query": "", "store": ""} | dict.fromkeys(p, ",.2f"),
             rows=kinds,
         ),
@@ -236,6 +246,7 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--store", required=True, metavar="ADDRESS")
     parser.add_argument("--sizes", type=int, nargs="*", default=[100_000], metavar="N")
     parser.add_argument("--locomo", type=Path, metavar="FILE")
+    parser.add_argument("--copies", type=int, default=1, metavar="N")
     parser.add_argument("--keep", type=Path, metavar="FOLDER", help="of stores filled once")
     parser.add_argument("--no-processes", action="store_true")
     args = parser.parse_args(argv)
@@ -245,7 +256,7 @@ def main(argv: list[str] | None = None) -> int:
         if args.locomo is not None:
             show(asyncio.run(compare_answers(args.locomo, address, folder)))
         for size in args.sizes:
-            for table in asyncio.run(measure(size, address, args.keep or folder)):
+            for table in asyncio.run(measure(size, address, args.keep or folder, args.copies)):
                 show(table)
         if not args.no_processes:
             show(measure_processes(address, folder))

@@ -67,10 +67,12 @@ def environ_for(address: str, home: Path) -> dict[str, str]:
 
 def wait_until_ready(port: int) -> None:
     """Ask until the process answers that its store does."""
-    while True:
-        with suppress(httpx2.TransportError):
-            if httpx2.get(f"http://127.0.0.1:{port}/readyz", timeout=60).status_code == 200:
-                return
+    with httpx2.Client(timeout=60) as http:
+        while True:
+            with suppress(httpx2.TransportError):
+                if http.get(f"http://127.0.0.1:{port}/readyz").status_code == 200:
+                    return
+            time.sleep(0.02)  # whoever starts needs the processor
 
 
 async def new_token(server: Server, owner: str, project: str = "team") -> str:
