@@ -16,6 +16,9 @@ Positive = Annotated[int, Field(gt=0)]
 Count = Annotated[int, Field(ge=0)]
 
 _PRESSURE_POINTS = 10
+_PAYING_GAP = (
+    35  # points between trigger and release mark that a reserve leaves, where there were more
+)
 
 
 class Keeping(NamedTuple):
@@ -296,13 +299,16 @@ def with_reserve(policy: Policy) -> Policy:
     """The policy with no threshold above the fill at which only its reserve is free.
 
     The release mark goes down with the trigger: in a small window a few results would fill the
-    rest between them, and every other step would compact. The two are two reserves apart at least.
+    rest between them, and every other step would compact. Where they were far apart they are two
+    reserves apart at least: each is about the next input, and the gap holds several.
     """
     reached = policy.reserve_reached_percent
     if policy.trigger_percent <= reached and policy.net_percent <= reached:
         return policy
     trigger = min(policy.trigger_percent, reached)
-    gap = max(policy.trigger_percent - policy.release_percent, 2 * (100 - reached))
+    gap = max(_PRESSURE_POINTS, policy.trigger_percent - policy.release_percent)
+    if gap >= _PAYING_GAP:
+        gap = max(_PAYING_GAP, 2 * (100 - reached))
     return policy.model_copy(
         update={
             "fill_threshold_percent": min(policy.fill_threshold_percent, reached),
