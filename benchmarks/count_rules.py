@@ -4,9 +4,9 @@
     python benchmarks/count_rules.py --list named     which they are, with where they stand
 
 Counted are numbers that have a name (at module level or as a field's default; a table by words
-counts once), numbers that have none and stand in a comparison, and those of data files; 0, 1, 2
-and 100, as in `len(run) < 2` and `// 100`, decide nothing by themselves. The default of a setting
-is a number that users decide, and is counted apart.
+counts once), numbers that have none and stand in a comparison or a sum (as in `room // 5`), and
+those of data files but for prices; 0, 1, 2 and 100, as in `len(run) < 2` and `// 100`, decide
+nothing by themselves. The default of a setting is a number that users decide, and is counted apart.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ _NO_DECISION = (0, 1, 2, 100)
 _MAKERS = ("pattern_of", "compile", "Cuts")  # of regexes
 _SETTINGS, _PRESETS = "Policy", "PRESETS"
 _UNSET = " = 0"  # a field's default
+_PRICES = "prices.toml"  # what others ask decides nothing
 _RULES = "rule"  # the kind of sign that is not limited
 
 
@@ -41,7 +42,9 @@ class Counted(NamedTuple):
 def main(argv: Sequence[str] | None = None) -> None:
     """Print how many there are of each."""
     parser = argparse.ArgumentParser(description="Counts what the core decides by.")
-    parser.add_argument("--list", metavar="WHAT", help="named, settings, compared, data or regexes")
+    parser.add_argument(
+        "--list", metavar="WHAT", help="named, settings, compared, summed, data or regexes"
+    )
     options = parser.parse_args(argv)
     found = [*_count_core(PACKAGE / "core"), *_count_data(PACKAGE / "lexicon")]
     if options.list:
@@ -55,6 +58,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     print(f"lines of core                     {lines:>7,}   (at most {MOST_LINES:,})")
     print(f"named numbers that decide         {of['named']:>7,}   (at most {MOST_NAMED})")
     print(f"numbers in comparisons            {of['compared']:>7,}")
+    print(f"numbers in sums                   {of['summed']:>7,}")
     print(f"numbers in data files             {of['data']:>7,}")
     print(f"numbers that are settings         {of['settings']:>7,}")
     print(f"regexes                           {of['regexes']:>7,}")
@@ -63,7 +67,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     print(f"signs that are not of rules       {_count_others(signs):>7,}   (at most {MOST_SIGNS})")
 
 
-_WHAT = ("named", "settings", "compared", "data", "regexes")
+_WHAT = ("named", "settings", "compared", "summed", "data", "regexes")
 
 
 def _count_others(signs: Iterable[str]) -> int:
@@ -84,6 +88,7 @@ def _count_core(folder: Path) -> Iterator[Counted]:
 def count_module(tree: ast.Module, place: str) -> Iterator[Counted]:
     """What one module decides by."""
     yield from _count_named(tree.body, "named", place)
+    yield from _count_sums(tree, place)
     for node in ast.walk(tree):
         at = f"{place}:{getattr(node, 'lineno', 0)}"
         match node:
@@ -99,6 +104,26 @@ def count_module(tree: ast.Module, place: str) -> Iterator[Counted]:
                 yield Counted("regexes", at, made)
             case _:
                 pass
+
+
+def _count_sums(tree: ast.Module, place: str) -> Iterator[Counted]:
+    """The numbers without a name that functions reckon with, beside those of comparisons."""
+    compared = {
+        id(inner)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Compare)
+        for inner in ast.walk(node)
+    }
+    for function in ast.walk(tree):
+        if not isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
+            continue
+        for node in ast.walk(function):
+            if isinstance(node, ast.BinOp) and id(node) not in compared:
+                for operand in (node.left, node.right):
+                    if isinstance(operand, ast.Constant):
+                        for number in _numbers_in([operand]):
+                            if number not in _NO_DECISION:
+                                yield Counted("summed", f"{place}:{node.lineno}", str(number))
 
 
 def _count_named(body: Iterable[ast.stmt], what: str, place: str) -> Iterator[Counted]:
@@ -151,6 +176,8 @@ def _numbers_in(values: Iterable[ast.expr]) -> Iterator[float]:
 
 def _count_data(folder: Path) -> Iterator[Counted]:
     for path in sorted(folder.glob("*.toml")):
+        if path.name == _PRICES:
+            continue
         for name in _numbers_under(tomllib.loads(_read(path)), ""):
             yield Counted("data", path.name, name)
 
