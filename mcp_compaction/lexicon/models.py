@@ -19,7 +19,7 @@ class KnownModel(Value):
     near_miss: str
 
 
-class Family(Value):
+class TokenizerFamily(Value):
     """Models of one tokenizer."""
 
     pattern: str
@@ -43,9 +43,9 @@ def known_models() -> tuple[KnownModel, ...]:
 
 
 @cache
-def known_families() -> tuple[Family, ...]:
+def known_families() -> tuple[TokenizerFamily, ...]:
     """The families whose tokenizers are known, in the order in which they are tried; read once."""
-    return tuple(Family.model_validate(entry) for entry in _read_models()["family"])
+    return tuple(TokenizerFamily.model_validate(entry) for entry in _read_models()["family"])
 
 
 @cache
@@ -57,7 +57,7 @@ def window_of_model(name: str) -> int | None:
 
 
 @cache
-def family_of_model(name: str) -> Family | None:
+def family_of_model(name: str) -> TokenizerFamily | None:
     """The family of a model; None where nothing is known of it."""
     small = name.lower()
     return next((one for one in known_families() if re.search(one.pattern, small)), None)
