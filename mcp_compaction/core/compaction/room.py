@@ -71,6 +71,8 @@ def _list_names(progress: Progress, inputs: Inputs) -> Progress:
     bare = without_names(written[-1], count)
     left = goal - inputs.measure(without_index).counted
     room = min(progress.plan.budget.names, left)
+    if inputs.ask.target_percent is None:  # what an explicit target leaves is all to be used
+        room = min(room, inputs.policy.digest_limit - bare.tokens)
     names = choose_names(used, shown_now, room, count)
     full = with_names(bare, names, count)
     progress = progress.replace_digest(full)

@@ -102,6 +102,17 @@ def test_a_subagents_digest_has_at_most_300_tokens() -> None:
     assert 250 < outcome.digests[0].tokens <= 300
 
 
+def test_the_names_that_a_subagent_typed_are_within_the_limit_of_its_digest() -> None:
+    told = [assistant(f"We decided on {n}00 requests in part {n} of the shop.") for n in range(30)]
+    work = [
+        message for n in range(60) for message in read(f"{n}", f"src/shop_{n}/cart_{n}.py", "x")
+    ]
+    session = session_of([user("task"), *told, *work, *chatter(30)])
+    outcome = compress(session, PRESETS["subagent"])
+    assert isinstance(outcome, Compaction)
+    assert 250 < outcome.digests[0].tokens <= 300
+
+
 # The supervisor
 
 
