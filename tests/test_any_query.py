@@ -63,6 +63,7 @@ async def ask(tmp_path_factory: pytest.TempPathFactory) -> AsyncGenerator[Asking
     await compactor.close()
 
 
+@pytest.mark.thorough
 @settings(max_examples=120)
 @given(QUERIES.flatmap(lambda words: st.sampled_from([" ", "", "\n"]).map(lambda s: s.join(words))))
 @example("")

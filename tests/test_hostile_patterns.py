@@ -173,6 +173,7 @@ def slow_shapes(used: Used) -> list[str]:
     ]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("source", [r"\s*\(", r"\S{4,}\.\.\.", "“[^”]{4,}”"])
 def test_a_pattern_that_takes_the_square_is_found(source: str) -> None:
     pattern = re.compile(source)

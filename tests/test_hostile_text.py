@@ -207,6 +207,7 @@ CALLS: dict[str, Callable[[Compactor, SessionInfo, str], Awaitable[object]]] = {
 }
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("what", CALLS)
 async def test_a_long_text_is_read_outside_the_event_loop(tmp_path: Path, what: str) -> None:
     compactor, text = await compactor_in(tmp_path), repeat("a:")(300_000)
@@ -223,6 +224,7 @@ async def test_a_long_text_is_read_outside_the_event_loop(tmp_path: Path, what: 
         await compactor.close()
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("what", ["1,", "word "])
 async def test_others_are_answered_while_a_megabyte_is_recorded(tmp_path: Path, what: str) -> None:
     compactor, text = await compactor_in(tmp_path), repeat(what)(1_000_000)

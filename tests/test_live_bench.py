@@ -67,6 +67,7 @@ def test_values_of_the_beginning_are_in_the_request_after_three_compactions() ->
     assert "own summaries" in ran.stdout
 
 
+@pytest.mark.thorough
 def test_without_a_key_nothing_is_asked() -> None:
     environ = {name: value for name, value in os.environ.items() if name != "ANTHROPIC_API_KEY"}
     words = [sys.executable, str(PROGRAM)]

@@ -128,6 +128,7 @@ def test_the_readme_ties_the_package_to_its_registry_name_and_gives_both_command
     assert '\npip install -e ".[dev]" && pytest\n' in readme
 
 
+@pytest.mark.thorough
 def test_the_wheel_holds_every_file_of_the_package(tmp_path: Path) -> None:
     build = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(tmp_path)]
     subprocess.run(build, cwd=ROOT, check=True, capture_output=True)

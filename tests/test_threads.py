@@ -81,6 +81,7 @@ async def full_session(folder: Path) -> AsyncGenerator[tuple[Compactor, SessionI
         await compactor.close()
 
 
+@pytest.mark.thorough
 async def test_nothing_large_is_counted_on_the_loop(tmp_path: Path) -> None:
     async with full_session(tmp_path) as (compactor, info):
         assert (await compactor.fill(info)).percent > 95

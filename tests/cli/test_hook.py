@@ -115,6 +115,7 @@ def test_gemini_gets_the_pins_of_the_project_once_and_its_chat_is_recorded(tmp_p
     assert count_messages(tmp_path / "home", told["cwd"]) > 1
 
 
+@pytest.mark.thorough
 def test_gemini_is_shown_the_pins_at_once_and_what_was_said_is_recorded_apart(
     tmp_path: Path,
 ) -> None:
@@ -168,6 +169,7 @@ def has_messages(home: Path, project: str) -> bool:
     return any(one["messages"] for one in listed)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("variable", "moved", "base"),
     [("HOME", "elsewhere", "elsewhere/.claude"), ("CLAUDE_CONFIG_DIR", "else", "else")],
@@ -232,6 +234,7 @@ def test_a_damaged_store_does_not_stop_the_host_and_is_noted(tmp_path: Path) -> 
     assert "it was not handled" in note.what
 
 
+@pytest.mark.thorough
 def test_a_locked_store_holds_no_host_and_what_was_said_is_recorded_at_the_next_event(
     tmp_path: Path,
 ) -> None:

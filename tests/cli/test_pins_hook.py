@@ -130,6 +130,7 @@ def test_what_no_host_wrote_is_passed_over(text: bytes, chat: Shell) -> None:
     assert "Another chat's." in chat.done("pins", stdin=text)
 
 
+@pytest.mark.thorough
 def test_a_silent_open_stdin_is_not_waited_for_forever(chat: Shell) -> None:
     environ = {**chat.environ, "PATH": os.environ["PATH"]}
     with subprocess.Popen(

@@ -230,6 +230,7 @@ def damage(shell: Shell) -> None:
     (shell.home / "store.db").write_bytes(b"no database at all" * 1000)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("hurt", [lock, damage])
 async def test_a_host_is_served_while_the_store_is_locked_or_damaged(
     hurt: Callable[[Shell], sqlite3.Connection | None], recorded: Shell

@@ -15,6 +15,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, TypeVar
 
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
@@ -328,6 +329,7 @@ def is_ours(obj: Json) -> bool:
     return isinstance(content, str) and is_record(content)
 
 
+@pytest.mark.thorough
 def test_what_is_sent_of_any_history_is_right() -> None:
     run_state_machine_as_test(
         AnyHistory, settings=settings(max_examples=20, stateful_step_count=12, deadline=None)

@@ -228,6 +228,7 @@ def test_what_a_caller_goes_on_with_is_bound_as_it_was_sent_whatever_its_system_
         run.teardown()
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("kind", RUNS)
 def test_any_thinking_that_is_sent_is_good_and_what_is_good_is_sent(kind: str) -> None:
     run_state_machine_as_test(

@@ -370,6 +370,7 @@ PASSED_ON = {
 }
 
 
+@pytest.mark.thorough
 def test_a_long_text_is_read_in_linear_work() -> None:
     # Each of these took seconds when every place was held against every quotation.
     for text in ('"x" yes please do, ' * 20_000, '"a\n' * 100_000, "<a>" * 50_000):

@@ -71,6 +71,7 @@ def test_any_text_has_an_estimate_between_nothing_and_four_a_character(text: str
     assert bool(text) <= estimate(text) <= 4 * len(text)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("unit", ["a", "A", " ", "_", "\n", "é", "中", "'", "\u0301", "aA1", "-"])
 def test_a_megabyte_of_one_sign_is_estimated_in_linear_time(unit: str):
     began = process_time()

@@ -33,6 +33,7 @@ def test_nothing_is_compressed_without_a_budget() -> None:
     assert referee.Refereed().compact(turns).text == "\n".join(turn.text for turn in turns)
 
 
+@pytest.mark.thorough
 def test_its_score_is_a_table_beside_its_own_checklist() -> None:
     scores = asyncio.run(referee.ask_referee(1))
     assert [(one.strategy == PRODUCT, one.percent) for one in scores].count((True, 10)) == 1

@@ -62,6 +62,7 @@ def _name_of(host: Host) -> str:
     return conversation.session.name
 
 
+@pytest.mark.thorough
 async def test_sixty_turns_are_never_refused_and_keep_all_thinking_that_is_good(
     memory_path: Path,
 ) -> None:

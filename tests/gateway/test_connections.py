@@ -168,6 +168,7 @@ BODY = {
 }
 
 
+@pytest.mark.thorough
 @unix_only
 def test_a_gateway_ends_soon_also_while_the_store_is_locked(tmp_path: Path) -> None:
     subprocess.run([PROGRAM, "sessions", "--home", str(tmp_path)], check=True, capture_output=True)
@@ -195,6 +196,7 @@ signal.pause()
 """
 
 
+@pytest.mark.thorough
 @unix_only
 def test_run_ends_soon_after_a_signal_also_while_the_store_is_locked(tmp_path: Path) -> None:
     host, store = tmp_path / "claude", tmp_path / "store"

@@ -154,6 +154,7 @@ async def test_another_process_goes_on_with_the_same_prefix(tmp_path: Path) -> N
         assert strict.faults == []
 
 
+@pytest.mark.thorough
 async def test_what_is_forgotten_leaves_the_file_of_the_last_substitute_too(
     tmp_path: Path,
 ) -> None:
@@ -167,6 +168,7 @@ async def test_what_is_forgotten_leaves_the_file_of_the_last_substitute_too(
     assert not [path for path in kept if b"file-1" in path.read_bytes()]
 
 
+@pytest.mark.thorough
 async def test_no_byte_of_a_credential_is_kept_logged_or_told(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:

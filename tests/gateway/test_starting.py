@@ -197,6 +197,7 @@ def test_an_upstream_on_this_machine_or_with_tls_is_taken(url: str) -> None:
     assert check_upstream(url) == url
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("command", [["gateway"], ["run"]])
 def test_the_commands_refuse_an_upstream_without_tls(tmp_path: Path, command: list[str]) -> None:
     words = [PROGRAM, *command, "--upstream", "http://proxy.lan", "--home", str(tmp_path)]
@@ -303,6 +304,7 @@ def test_run_gives_the_hosts_exit_code_and_says_on_stderr_what_came_of_it(
     assert list((tmp_path / "store/gateway").glob("*.json")) == []
 
 
+@pytest.mark.thorough
 def test_a_shadow_run_leaves_nothing_behind(tmp_path: Path, host: str) -> None:
     environ = {**os.environ, "ANTHROPIC_BASE_URL": "http://127.0.0.1:1"}
     store = tmp_path / "store"
@@ -315,6 +317,7 @@ def test_a_shadow_run_leaves_nothing_behind(tmp_path: Path, host: str) -> None:
     assert [path for path in store.rglob("*") if path.is_file()] == []
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("fault", ["damaged", "newer"])
 def test_a_store_that_cannot_be_used_is_told_and_the_host_runs(
     tmp_path: Path, host: str, fault: str
@@ -337,6 +340,7 @@ def test_a_store_that_cannot_be_used_is_told_and_the_host_runs(
     assert all(line.startswith("mcp-compaction: ") for line in lines)  # the host has the screen
 
 
+@pytest.mark.thorough
 @pytest.mark.skipif(sys.platform == "win32", reason="there are no such signals")
 def test_a_gateway_alone_serves_until_it_is_stopped(tmp_path: Path) -> None:
     command = [PROGRAM, "gateway", "--upstream", "http://127.0.0.1:1", "--home", str(tmp_path)]
@@ -364,6 +368,7 @@ def test_a_gateway_alone_serves_until_it_is_stopped(tmp_path: Path) -> None:
     assert told.startswith("no gateway runs here")
 
 
+@pytest.mark.thorough
 @pytest.mark.skipif(sys.platform == "win32", reason="there are no such signals")
 def test_a_signal_for_the_gateway_is_one_for_the_host(tmp_path: Path, host: str) -> None:
     command = [PROGRAM, "run", "--home", str(tmp_path / "store"), "--", host, "wait"]
@@ -382,6 +387,7 @@ def test_a_signal_for_the_gateway_is_one_for_the_host(tmp_path: Path, host: str)
         assert process.wait() == 7
 
 
+@pytest.mark.thorough
 def test_the_host_that_cannot_be_started_is_named(tmp_path: Path) -> None:
     command = [PROGRAM, "run", "--home", str(tmp_path), "--", str(tmp_path / "claude")]
     ran = subprocess.run(command, capture_output=True, text=True, check=False)

@@ -116,6 +116,7 @@ async def test_after_a_compaction_the_next_one_waits_unless_the_window_is_full(
             assert (len(host.provider.requests) in asked) is is_asked, (percent, asked)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("by_agent", [True, False])
 async def test_nothing_above_the_window_is_sent(tmp_path: Path, by_agent: bool) -> None:
     async with open_talk(tmp_path, agent_controlled=by_agent) as (host, _):
@@ -276,6 +277,7 @@ async def test_a_shadow_sends_nothing_again_after_an_overflow(tmp_path: Path) ->
         assert host.turns.tally[would] == 1
 
 
+@pytest.mark.thorough
 async def test_a_shadow_gateway_tells_its_user_in_plain_words(tmp_path: Path) -> None:
     arguments = ["--shadow", "--window-tokens", str(WINDOW), "--home", str(tmp_path / "store")]
     async with provide(StrictProvider(), remembers=False) as upstream:

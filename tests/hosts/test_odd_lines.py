@@ -37,6 +37,7 @@ def places_in(value: Any) -> Iterator[tuple[Any, Any]]:
             yield from places_in(value[key])
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("form", FORMATS, ids=lambda form: form.NAME)
 def test_an_odd_value_at_any_place_breaks_nothing(form: LineFormat) -> None:
     shapes: set[str] = set()

@@ -91,6 +91,7 @@ async def test_a_command_shows_the_pins_of_a_store_that_may_only_be_read(
     assert (store_of(environ) / "store.db").read_bytes() == before
 
 
+@pytest.mark.thorough
 async def test_a_server_answers_hooks_beside_it_and_records_as_soon_as_it_may(
     environ: dict[str, str],
 ) -> None:

@@ -316,6 +316,7 @@ asyncio.run(main())
 """
 
 
+@pytest.mark.thorough
 async def test_after_a_kill_in_the_middle_nothing_is_missing_or_doubled(
     tmp_path: Path, environ: Mapping[str, str]
 ) -> None:

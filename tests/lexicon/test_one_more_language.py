@@ -8,6 +8,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 import mcp_compaction
 
 DUTCH = """
@@ -76,6 +78,7 @@ print(json.dumps([
 """
 
 
+@pytest.mark.thorough
 def test_a_dutch_lexicon_makes_dutch_rules_decisions_and_tasks_found(tmp_path: Path) -> None:
     package = tmp_path / "mcp_compaction"
     shutil.copytree(Path(mcp_compaction.__file__).parent, package)

@@ -199,6 +199,7 @@ def test_tools_are_listed_without_the_sdk_and_called_with_it(era: str, tmp_path:
         assert [tool["name"] for tool in host.receive()["result"]["tools"]] == tools
 
 
+@pytest.mark.thorough
 def test_a_greeting_beside_a_discovery_is_refused_by_the_sdk(tmp_path: Path) -> None:
     with serving(tmp_path) as host:
         host.send(DISCOVER, request(0, "initialize", HELLO))

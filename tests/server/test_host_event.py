@@ -337,6 +337,7 @@ async def test_with_hooks_compressing_prepares_and_a_repeat_says_so(tmp_path: Pa
         assert again.startswith("already prepared")
 
 
+@pytest.mark.thorough
 async def test_a_locked_store_holds_none_of_many_events_and_nothing_is_lost(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -185,6 +185,7 @@ def damaged(draw: st.DrawFn) -> bytes:
     return line[:start] + draw(st.binary(max_size=6)) + line[end:]
 
 
+@pytest.mark.thorough
 @settings(max_examples=200)
 @given(st.binary() | loose_json | damaged())
 @example(b'{"jsonrpc":"2.0","id":' + b"9" * 4_000 + b',"method":""}')
@@ -192,6 +193,7 @@ def test_every_line_is_served_or_answered(line: bytes) -> None:
     check(line)
 
 
+@pytest.mark.thorough
 def test_twenty_thousand_damaged_requests_are_served_or_answered() -> None:
     rng = random.Random(4)
     pieces = [

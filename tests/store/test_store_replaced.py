@@ -191,6 +191,7 @@ async def test_a_removed_log_loses_nothing_that_was_acknowledged(
     assert damage(path) == []
 
 
+@pytest.mark.thorough
 async def test_a_log_that_another_process_made_anew_is_not_spoiled(tmp_path: Path) -> None:
     path = tmp_path / "store.db"
     write_elsewhere(path)
@@ -206,6 +207,7 @@ async def test_a_log_that_another_process_made_anew_is_not_spoiled(tmp_path: Pat
     assert damage(path) == []
 
 
+@pytest.mark.thorough
 async def test_closing_beside_a_log_that_another_process_made_anew_spoils_nothing(
     tmp_path: Path,
 ) -> None:

@@ -92,6 +92,7 @@ def find(path: Path, scope: Scope, query: SearchQuery) -> list[str]:
         return [hit.ref for hit in hits(connection, scope, query) if not hit.is_beside]
 
 
+@pytest.mark.thorough
 @settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(terms=st.lists(ANY_TEXT, max_size=8).map(tuple))
 def test_any_text_is_a_safe_query(filled: tuple[Path, int, int], terms: tuple[str, ...]) -> None:

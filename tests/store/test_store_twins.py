@@ -34,6 +34,7 @@ async def twins_of(
         return [(twin.project, twin.session, twin.ref) for twin in found.found]
 
 
+@pytest.mark.thorough
 @given(text=st.text(min_size=8, max_size=60).filter(lambda text: len("".join(text.split())) > 7))
 @settings(deadline=None, max_examples=40)
 async def test_any_text_is_found_again_however_its_json_was_written(

@@ -43,6 +43,7 @@ def preview(seq: int, size: int = 30) -> Trimmed:
     return Trimmed(seq=seq, cuts=(cut,), tokens=4)
 
 
+@pytest.mark.thorough
 async def test_two_thousand_previews_on_arrival_take_less_than_twenty_megabytes(
     tmp_path: Path,
 ) -> None:

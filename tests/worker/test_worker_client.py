@@ -54,6 +54,7 @@ COMMANDS = {
 }
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("command", COMMANDS.values(), ids=list(COMMANDS))
 async def test_a_window_is_compacted_in_the_server_where_no_process_starts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...]
@@ -66,6 +67,7 @@ async def test_a_window_is_compacted_in_the_server_where_no_process_starts(
         assert await client.relieve(settings, compactor, info) is None
 
 
+@pytest.mark.thorough
 @pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
 async def test_a_process_that_is_stopped_is_ended_and_its_session_free(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -86,6 +88,7 @@ async def test_a_process_that_is_stopped_is_ended_and_its_session_free(
         assert isinstance(await compactor.compress(info, ASK), Compaction)
 
 
+@pytest.mark.thorough
 async def test_what_a_process_of_its_own_saved_is_counted_and_a_dry_run_is_not(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

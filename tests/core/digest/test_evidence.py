@@ -175,6 +175,7 @@ def test_a_long_decimal_is_read_whole_and_missed_where_it_is_invented() -> None:
     assert Evidence([("The ratio is 2.5 now.", None)]).missing(line) == ("3.14159265358979",)
 
 
+@pytest.mark.thorough
 @example("210A")
 @given(st.text(max_size=200))
 def test_a_text_always_stands_in_itself(text: str) -> None:

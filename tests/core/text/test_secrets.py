@@ -358,6 +358,7 @@ _HOSTILE = [
 ]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("unit", _HOSTILE)
 def test_a_long_hostile_pattern_takes_linear_time(unit: str):
     text = (unit * (62_500 // len(unit) + 1))[:62_500]

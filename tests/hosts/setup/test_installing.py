@@ -144,6 +144,7 @@ def clear(name: str, place: SetupFolders, scope: Scope = "user") -> None:
     uninstall(find_host(name), scope, place, plan_uninstall(find_host(name), scope, place))
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("scope", ["user", "project"])
 @pytest.mark.parametrize("name", EDITED)
 def test_installed_and_uninstalled_every_file_is_as_it_was(
@@ -170,6 +171,7 @@ def test_where_there_was_no_file_none_is_left(name: str, tmp_path: Path) -> None
     assert files_in(tmp_path) == {}
 
 
+@pytest.mark.thorough
 @settings(max_examples=15)
 @given(texts(), st.sampled_from(["claude-code", "codex", "opencode"]))
 def test_any_json_is_as_it_was_after_install_and_uninstall(text: str, name: str) -> None:
@@ -286,6 +288,7 @@ def test_each_project_has_a_copy_of_its_own(tmp_path: Path) -> None:
     assert len(list((tmp_path / "store").rglob("register.jsx"))) == 1
 
 
+@pytest.mark.thorough
 def test_the_copy_of_a_plugin_becomes_that_of_this_version_while_a_server_runs(
     tmp_path: Path,
 ) -> None:
