@@ -42,6 +42,11 @@ class HostFolder(Value):
         """Whether the host's own variable moves its base folder."""
         return Path(environ.get(self.variable, "")).is_absolute()
 
+    def is_in(self, environ: Mapping[str, str]) -> bool:
+        """Whether the host was ever used, or set up, in a home."""
+        base = self.base_in(environ)
+        return (base if self.base else base / PurePath(self.files[0]).parts[0]).exists()
+
     def has_transcript(self, below: PurePath) -> bool:
         """Whether a path below the base folder is one of a transcript."""
         return any(_fits(below.parts, PurePath(pattern).parts) for pattern in self.files)
@@ -109,9 +114,11 @@ def trusted_environ(environ: Mapping[str, str], store: Path) -> Mapping[str, str
 
 
 def note_folders(environ: Mapping[str, str], store: Path) -> None:
-    """Note the home and the moved folders that the environment of a user at a terminal names."""
+    """Note the home, where a host is at home, and the moved folders that the environment of a user
+    at a terminal names."""
     moved = {str(host.base_in(environ)) for host in known_hosts() if host.is_moved_in(environ)}
-    moved |= {_home_in(environ)} - {"", _real(Path(_home_of_account()))}
+    if any(host.is_in(environ) for host in known_hosts()):
+        moved |= {_home_in(environ)} - {"", _real(Path(_home_of_account()))}
     noted = _read_noted(store)
     if moved <= noted:
         return

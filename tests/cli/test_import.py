@@ -72,6 +72,8 @@ def test_what_is_known_as_the_hosts_word_is_not_recorded_again_as_the_agents(use
     user.done("import")
     before = user.dump()
     agent = Shell(user.folder, extra=user.extra)
+    assert agent.done("import").splitlines()[0] == "10 transcripts had nothing new"
+    (user.home / "host-folders.json").unlink()  # then nobody has named that home
     assert agent("import", "--json").json()["new"] == 0
     said = agent.done("import")
     assert said.splitlines()[0] == (

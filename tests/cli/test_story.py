@@ -462,5 +462,7 @@ def test_a_dry_run_prints_how_the_target_is_shared_out(shell: Shell) -> None:
     assert budget["target"] == 3_000
     assert budget["system"] > 300
     assert budget["pins"] == 0
-    assert (budget["request"], budget["tail"], budget["digest"]) == (600, 1_800, 450)
-    assert budget["unread"] < 3_000 - budget["system"]
+    room = 3_000 - budget["system"]  # what no compaction can free is not shared out
+    shares = [budget[part] / room for part in ("request", "tail", "digest")]
+    assert shares == pytest.approx([1 / 5, 3 / 5, 1 / 6], abs=0.001)
+    assert budget["unread"] < room
