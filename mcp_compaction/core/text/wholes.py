@@ -96,6 +96,7 @@ class LaidOutText:
         self._starts = [unit.start for unit in self._units]
         self._ends = [unit.end for unit in self._units]
         self._over = [*self._governors()]
+        self._apart: dict[int, bool] = {}  # whether the sentences of a block say the same alone
 
     def _units_of(self, kind: Kind, folded: str, masked: str, begin: int) -> Iterator[_Unit]:
         sign = _SIGN.match(folded) if kind == "item" else None
@@ -192,13 +193,21 @@ class LaidOutText:
             units = self._blocks[over].units
             yield from units if self._blocks[over].kind == "heading" else units[-1:]
         units = self._blocks[place].units
-        if len(units) > 1 and not all(_is_alone(self._units[one].text) for one in units):
+        if not self._is_apart(place):
             yield from units[: most + 1]
         following = place + 1
         if following < len(self._blocks) and self._blocks[following].kind != "heading":
             first = self._blocks[following].units[0]
             if _points_back(self._units[first].text):
                 yield first
+
+    def _is_apart(self, place: int) -> bool:
+        """Whether each sentence of a block says the same alone; read once, however many ask."""
+        if place not in self._apart:
+            units = self._blocks[place].units
+            texts = (self._units[one].text for one in units)
+            self._apart[place] = len(units) == 1 or all(map(_is_alone, texts))
+        return self._apart[place]
 
     def _leads_on(self, number: int) -> bool:
         """Whether a unit announces the block after its own, and so says nothing alone."""
