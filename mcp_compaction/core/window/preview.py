@@ -23,8 +23,10 @@ from mcp_compaction.core.text.words import (
 from mcp_compaction.core.tokens import CHARS_OF_A_LARGE_TOKEN, CountTokens
 from mcp_compaction.core.wording import plural
 
+_MOST_CHARS = 900
 _PREFIX = 3  # letters that a word shares with its stem
 _MARK = "[...]"
+_FOR_BOTH_ENDS = 360  # characters of a request; always both: names used later .007 fewer
 
 
 def is_large(text: str, policy: Policy, count: CountTokens) -> bool:
@@ -40,7 +42,8 @@ def is_large(text: str, policy: Policy, count: CountTokens) -> bool:
 
 def preview_chars(policy: Policy) -> int:
     """How much of a large tool result is shown."""
-    return (policy.shrink_over_chars or 4 * policy.shrink_over_tokens) // 2
+    limit = policy.shrink_over_chars or 4 * policy.shrink_over_tokens
+    return min(_MOST_CHARS, limit // 2)
 
 
 def preview(text: str, ref: str, chars: int, lines: Iterable[str] = ()) -> str:
@@ -60,10 +63,10 @@ def preview_request(
     """The beginning and the end of a request beside so many characters, and between them all of
     its rules, or as many as half of the characters hold and how many more there are, and as many
     of the other lines as the other half holds."""
-    ends = _ends_of(text, chars)
+    ends = _ends_of_request(text, chars)
     kept = rules if keeps_all else _take_within(chars // 2, text, ends, rules)
     more = _take_within(chars // 2, text, ends, lines)
-    start, end = ends = _ends_of(text, chars - sum(map(len, more)))
+    start, end = ends = _ends_of_request(text, chars - sum(map(len, more)))
     # With marks between them a small view has .02 fewer of the names that are used later.
     between = [line for line, _ in _hidden_lines(text, ends, (*kept, *more))]
     left_out = len(_hidden_lines(text, ends, rules)) - len(_hidden_lines(text, ends, kept))
@@ -171,6 +174,11 @@ def _take_within(chars: int, text: str, ends: tuple[str, str], lines: Iterable[s
 
 def _ends_of(text: str, chars: int) -> tuple[str, str]:
     return _cut_back(text[: chars * 2 // 3]), _cut_front(text[len(text) - chars // 3 :])
+
+
+def _ends_of_request(text: str, chars: int) -> tuple[str, str]:
+    """The beginning alone where an end would be a scrap: a request says first what it wants."""
+    return _ends_of(text, chars) if chars >= _FOR_BOTH_ENDS else (_cut_back(text[:chars]), "")
 
 
 def _cut_back(text: str) -> str:
