@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from itertools import combinations, islice
+from itertools import combinations, islice, zip_longest
 from typing import NamedTuple
 
 from mcp_compaction.core.digest.fit import DigestSections, as_sections, key_of
@@ -183,9 +183,13 @@ def _doubts(reading: Reading) -> Iterable[Item]:
 
 
 def _left_by_agent(reading: Reading) -> Iterable[Item]:
-    """What the agent left to do in the span and did not say is done, the newest."""
+    """What the agent left to do in the span, in the closing words of a turn, and did not say is
+    done, the newest; before that it goes on to do it."""
+    follows = zip_longest(reading.window, reading.window[1:])
+    closing = {m.ref for m, after in follows if m and (after is None or after.is_request)}
+    closing = {ref for ref in closing if reading.is_in_span(ref)}
     left = spoken_tasks(reading.window, "assistant")
-    return [item for item in left if reading.is_in_span(item.refs[0])][-MOST_LINES:]
+    return [item for item in left if item.refs[0] in closing][-MOST_LINES:]
 
 
 def _steps_in_short(reading: Reading) -> Iterable[Item]:

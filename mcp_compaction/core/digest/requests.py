@@ -149,11 +149,10 @@ def next_items(reading: Reading) -> Iterator[Item]:
 
 
 def _announced(reading: Reading) -> Iterator[Item]:
-    """The next steps that the agent named, the newest first, unless another request led to work
-    since."""
-    led = {one.message.seq for one in reading.requests} - reading.answered_in_words
+    """The next steps that the agent named, the newest first; a call since has begun the work."""
+    called = max((m.seq for m in reading.window if m.calls), default=0)
     for one in reversed(reading.said):
-        if any(one.message.seq < seq < reading.window[-1].seq for seq in led):
+        if one.message.seq <= called:
             return
         for sentence in reversed(one.sentences) if one.message.role == "assistant" else ():
             if part_in_all("announces").match(sentence.bare):
