@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from mcp_compaction.lexicon.models import (
-    Family,
     KnownModel,
+    TokenizerFamily,
     family_of_model,
     known_families,
     known_models,
@@ -29,6 +29,8 @@ def test_of_a_model_without_an_entry_nothing_is_known(name: str) -> None:
 
 
 @pytest.mark.parametrize("family", known_families(), ids=lambda family: family.examples[0])
-def test_each_family_is_known_by_the_names_of_its_models_and_by_no_other(family: Family) -> None:
+def test_each_family_is_known_by_the_names_of_its_models_and_by_no_other(
+    family: TokenizerFamily,
+) -> None:
     assert all(family_of_model(name) == family for name in family.examples)
     assert family_of_model(family.near_miss) != family
