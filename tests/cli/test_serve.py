@@ -83,6 +83,7 @@ def spoken(
     return process.returncode, [json.loads(line) for line in said if line], errors
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("argv", "era"), [([], "auto"), (["serve"], "legacy")])
 async def test_a_host_is_served_in_both_eras(argv: list[str], era: Era, shell: Shell) -> None:
     async with start_server(environ_of(shell), era, (SCRIPT, *argv)) as server:

@@ -25,6 +25,7 @@ def answer_with(**usage: int) -> dict[str, Any]:
     return {**assistant("done"), "usage": usage}
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("owns_window", [True, False])
 @pytest.mark.parametrize("model", [None, "claude-opus-4-8"])
 @pytest.mark.parametrize("reported", [300, 4_000, 60_000])

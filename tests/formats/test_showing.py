@@ -68,6 +68,7 @@ def test_a_view_of_the_same_shape_shows_the_originals(shape: Shape, script: list
     assert formats.validate(shown, shape) == ()
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("target", SHAPES)
 @pytest.mark.parametrize("source", SHAPES)
 @given(script=scripts())
@@ -80,6 +81,7 @@ def test_a_view_in_another_shape_is_valid(
     assert formats.validate(shown, target) == ()
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("target", SHAPES)
 @pytest.mark.parametrize("source", SHAPES)
 @given(script=scripts())

@@ -126,6 +126,7 @@ async def test_a_sub_agent_has_a_session_of_its_own(tmp_path: Path) -> None:
         assert len(await store.compactor.sessions(store.project)) == 2
 
 
+@pytest.mark.thorough
 async def test_two_chats_at_once_never_mix(tmp_path: Path) -> None:
     async with open_talk(tmp_path, agent_controlled=False) as (host, store):
         other = Host(host.client, host.turns, host.provider, session="chat-2")

@@ -23,6 +23,7 @@ def prefix_of(messages: list[Json], other: list[Json]) -> int:
     return next((n for n, (one, two) in pairs if one != two), min(len(messages), len(other)))
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("shape", PATHS)
 async def test_a_long_history_is_sent_small_and_valid_with_a_steady_prefix(
     tmp_path: Path, shape: str

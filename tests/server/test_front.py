@@ -178,6 +178,7 @@ def has_sdk(host: Host) -> bool:
     return "pydantic_core" in Path(f"/proc/{host.process.pid}/maps").read_text()
 
 
+@pytest.mark.thorough
 @on_linux
 @pytest.mark.parametrize("era", ["legacy", "modern"])
 def test_tools_are_listed_without_the_sdk_and_called_with_it(era: str, tmp_path: Path) -> None:

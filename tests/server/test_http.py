@@ -482,6 +482,7 @@ async def test_every_call_names_its_session(tmp_path: Path, era: Era) -> None:
                 assert 'pass session="NAME"' in await chat.fail(tool, **arguments), tool
 
 
+@pytest.mark.thorough
 @both_eras
 async def test_a_session_of_another_project_is_not_readable(tmp_path: Path, era: Era) -> None:
     home = tmp_path / "data"

@@ -51,6 +51,7 @@ async def compactor_of(folder: Path) -> AsyncGenerator[Compactor]:
         await compactor.close()
 
 
+@pytest.mark.thorough
 @both_eras
 @closed_hosts
 async def test_in_a_closed_host_no_answer_says_that_pins_survive_or_that_the_window_is_the_agents(

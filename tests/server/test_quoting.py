@@ -83,6 +83,7 @@ def sections_of(record: str) -> dict[str, list[str]]:
     return found
 
 
+@pytest.mark.thorough
 @both_eras
 @pytest.mark.parametrize("percent", [10, 20, 30])
 async def test_no_tools_words_pass_for_ours_in_the_view_or_the_brief(

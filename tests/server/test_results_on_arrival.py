@@ -148,6 +148,7 @@ async def test_what_an_mcp_server_answered_becomes_a_text(tmp_path: Path, respon
         assert whole in await chat.recall("m3")
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("tool", "response"),
     [

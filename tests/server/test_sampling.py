@@ -99,6 +99,7 @@ async def test_the_hosts_model_writes_the_prose_and_is_asked_once(tmp_path: Path
     assert asked.include_context == "none"
 
 
+@pytest.mark.thorough
 @both_eras
 @pytest.mark.parametrize(
     ("answer", "reason"),

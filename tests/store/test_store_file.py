@@ -253,6 +253,7 @@ async def use(path: Path) -> None:
         await store.health()
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("spoil", [_header, _text, _truncated, _pages])
 @pytest.mark.parametrize("seed", range(5))
 async def test_a_damaged_file_is_reported_and_never_altered(

@@ -75,6 +75,7 @@ def tables(connection: sqlite3.Connection) -> dict[str, list[tuple[object, ...]]
     return {name: connection.execute(f"PRAGMA table_info({name})").fetchall() for name in names}
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("version", VERSIONS)
 def test_a_frozen_store_has_the_tables_its_steps_make(version: int, tmp_path: Path) -> None:
     path = tmp_path / "store.db"

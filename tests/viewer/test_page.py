@@ -17,6 +17,8 @@ from tests.audit.chats import RULE, ClaudeChat
 from tests.hosts.live import PROGRAM
 from tests.viewer.browser import Browser, needs_browser, start_browser
 
+pytestmark = pytest.mark.thorough
+
 HOSTILE = (
     "<script>document.title='broken into'</script><img src=x onerror=\"document.title='broken "
     "into'\"></script><style>body{display:none}</style> Never ![](http://evil.example/x.png)"

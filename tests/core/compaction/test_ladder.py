@@ -326,7 +326,7 @@ def test_large_is_judged_by_tokens_or_by_characters() -> None:
     assert not is_large("word " * 400, Policy(), estimate)
     lab = Policy(shrink_over_chars=500)
     assert (is_large("x" * 501, lab, estimate), is_large("x" * 500, lab, estimate)) == (True, False)
-    assert (preview_chars(Policy()), preview_chars(lab)) == (1_000, 250)
+    assert (preview_chars(Policy()), preview_chars(lab)) == (900, 250)
 
 
 def test_a_preview_is_cut_at_lines_else_at_words_else_anywhere() -> None:
