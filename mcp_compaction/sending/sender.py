@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import PurePath
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import anyio
 import httpx2
@@ -98,18 +98,22 @@ class Sender:
     def _source(self, info: SessionInfo) -> str:
         return source_of(self.target, info.id, stamp(info.created))
 
+    def _parcel_of(self, info: SessionInfo, **what: Any) -> Parcel:
+        """A parcel of one session, with what it brings."""
+        return Parcel(
+            source=self._source(info),
+            project=name_of_project(info.project),
+            name=info.name,
+            host=info.host,
+            agent=info.agent,
+            **what,
+        )
+
     async def _send_session(self, info: SessionInfo, parent: SessionInfo | None, after: int) -> int:
         number, source = 0, self._source(info)
         async for messages in self._read(info, after):
-            parcel = Parcel(
-                source=source,
-                parent="" if parent is None else self._source(parent),
-                project=name_of_project(info.project),
-                name=info.name,
-                host=info.host,
-                agent=info.agent,
-                messages=tuple(messages),
-            )
+            of_parent = "" if parent is None else self._source(parent)
+            parcel = self._parcel_of(info, parent=of_parent, messages=tuple(messages))
             try:
                 await self._post(parcel)
             except _NotTaken as error:  # the others need not wait for what never goes
@@ -161,16 +165,8 @@ class Sender:
         source = self._source(info)
         if pin.ref in self.refused_pins or source in self.refused:
             return
-        parcel = Parcel(
-            source=source,
-            project=name_of_project(info.project),
-            name=info.name,
-            host=info.host,
-            agent=info.agent,
-            pins=(sent_pin(pin),),
-        )
         try:
-            taken = await self._post(parcel)
+            taken = await self._post(self._parcel_of(info, pins=(sent_pin(pin),)))
         except _NotTaken as error:
             taken = TakenParcel(new=0, refused={pin.number: str(error)})
         if pin.number in taken.pins:
