@@ -86,7 +86,6 @@ COMMANDS: Mapping[str, Listed] = {
     "lab": Listed(
         "mcp_compaction.cli.commands.lab", "see the strategies side by side on one session"
     ),
-    "lexicon": Listed("mcp_compaction.cli.commands.lexicon", "check the words of a language"),
     "run": Listed(
         "mcp_compaction.cli.commands.run",
         "run claude, codex or opencode with a window that really shrinks",

@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 import re
 import sqlite3
-from collections.abc import Collection, Iterable, Sequence
-from contextlib import closing
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from itertools import combinations
 from typing import Any, NamedTuple
@@ -149,7 +148,7 @@ def search_many(
     """The newest messages of one session that hold a query's terms, by query."""
     session = one_session(connection, scope)
     rows = connection.execute(
-        "SELECT number, text, keys FROM passage WHERE session = ? AND kind = 'm'"
+        "SELECT number, text FROM passage WHERE session = ? AND kind = 'm'"
         " ORDER BY number DESC, id DESC LIMIT ?",
         (session, READ_AT_ONCE),
     )
@@ -167,22 +166,7 @@ def find_messages_with_all(
 
 @lru_cache(maxsize=1)  # a compaction that fills its room anew searches again
 def _read_words(passages: tuple[Passage, ...]) -> PassageWords:
-    return PassageWords(passages, _stem_words)
-
-
-def _stem_words(words: Collection[str]) -> dict[str, str]:
-    """The words as the index stems them; only an index gives access to its tokenizer."""
-    known = [word for word in words if not (word.isascii() and word[-1].isdigit())]  # no ending
-    with closing(sqlite3.connect(":memory:")) as index:
-        index.execute(
-            "CREATE VIRTUAL TABLE said USING fts5 (word, content = '', tokenize ="
-            " 'porter unicode61')"
-        )
-        index.execute("CREATE VIRTUAL TABLE stem USING fts5vocab (said, instance)")
-        index.executemany("INSERT INTO said (rowid, word) VALUES (?, ?)", enumerate(known))
-        rows: list[tuple[int, str]] = index.execute("SELECT doc, term FROM stem").fetchall()
-    found = {known[number]: stem for number, stem in rows}
-    return {word: found.get(word, word) for word in words}
+    return PassageWords(passages)
 
 
 def _expression_of(term: str, is_start: bool = False) -> str:

@@ -39,7 +39,6 @@ STARTING = (
     "demo",
     "eval",
     "restore-backup",
-    "lexicon",
     "audit",
     "uncompact",
 )

@@ -8,7 +8,7 @@ from functools import cache, lru_cache
 
 from mcp_compaction.core.limits import LONGEST_SENTENCE
 from mcp_compaction.core.text.patterns import pattern_of
-from mcp_compaction.lexicon.languages import Head, read_heads
+from mcp_compaction.lexicon.languages import read_heads
 
 ENGLISH = "en"
 _WORD = pattern_of(r"[^\W\d_]+")
@@ -51,13 +51,6 @@ def most_voted(votes: Votes) -> tuple[str, ...]:
     most = max(votes.values(), default=0)
     first = [code for code, number in votes.items() if number == most]
     return tuple(first if len(first) < 2 else sorted(first, key=_languages().index))
-
-
-def speaks_for(head: Head, text: str) -> int:
-    """How many words and letters of a text speak for one language."""
-    words = len(words_of(text) & {*head.function_words, *head.typical_words})
-    letters = len(re.findall(f"[{head.letters}]", text, re.I)) if head.letters else 0
-    return words + letters
 
 
 @cache

@@ -11,7 +11,7 @@ import anyio
 
 from mcp_compaction.core.recall.passage_words import Passage
 from mcp_compaction.core.recall.query import MOST_TERMS
-from mcp_compaction.core.recall.terms import keys_of, ways_of
+from mcp_compaction.core.recall.terms import ways_of
 from mcp_compaction.model import Hit, Match, Matches, SearchQuery, TermMatches, Worth
 from mcp_compaction.ports import Scope
 from mcp_compaction.store.columns import moment, stamp
@@ -467,6 +467,5 @@ async def search_many(
 def _find_messages_with_all(
     rows: Sequence[Row], queries: Sequence[SearchQuery], limit: int
 ) -> tuple[tuple[int, ...], ...]:
-    texts: list[tuple[int, str]] = [(row["number"], row["text"].decode()) for row in rows]
-    passages = (Passage(number, text, keys_of(text)) for number, text in texts)
+    passages = (Passage(row["number"], row["text"].decode()) for row in rows)
     return find_messages_with_all(tuple(passages), queries, limit)
