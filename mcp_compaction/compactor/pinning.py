@@ -71,7 +71,7 @@ class _Decision:
         self._saying, self._now = saying, now
         self._owner: Author | None = owner
         self._same: Pin | None = None
-        self._room = rules.Room(0)
+        self._block_tokens = 0
 
     def __call__(self, known: tuple[Pin, ...]) -> PinChange:
         """Plan, check and make room; an error leaves everything as it is."""
@@ -81,10 +81,10 @@ class _Decision:
         draft, self._same, old = plan.draft, plan.same, plan.replaces
         replaced = {pin.number for pin in (old, plan.same) if pin is not None}
         others = [pin for pin in known if pin.number not in replaced]
-        self._room = rules.make_room(others, draft, self._policy, self._work.counter.count)
-        leaving = tuple(pin.number for pin in self._room.gave_way)
+        count = self._work.counter.count
+        self._block_tokens = rules.make_room(others, draft, self._policy, count)
         if plan.same is not None:
-            return PinChange(releases=(*leaving, *((old.number,) if old else ())))
+            return PinChange(releases=(old.number,) if old else ())
         new = NewPin(
             text=wish.text,
             kind=wish.kind,
@@ -99,7 +99,7 @@ class _Decision:
         if _ends_unused(wish, draft):
             until = end_of_fact(self._work, draft.at)
             new = new.model_copy(update={"used": draft.at, "expires": until})
-        return PinChange(new=new, releases=leaving)
+        return PinChange(new=new)
 
     def done(self, kept: Pin | None) -> Pinned:
         """What was done, once it is."""
@@ -109,8 +109,7 @@ class _Decision:
         return Pinned(
             pin=pin,
             is_new=kept is not None,
-            block_tokens=self._room.tokens,
-            gave_way=self._room.gave_way,
+            block_tokens=self._block_tokens,
             whole=rules.what_counts(self._saying) if is_torn and self._saying else "",
         )
 

@@ -114,7 +114,6 @@ class Pinned(Value):
     pin: Pin
     is_new: bool
     block_tokens: int
-    gave_way: tuple[Pin, ...] = ()  # pins of the agent's that left the block for it
     whole: str = ""  # where its words are torn out: those that would be the user's
     is_headless: bool = False  # its words are those of a prompt that a program sent
 

@@ -263,42 +263,23 @@ def check_expiry(expires: datetime | None, now: datetime) -> None:
         raise InputError(f"{expires:%Y-%m-%d %H:%M} is past; pass a moment to come, or none.")
 
 
-class Room(NamedTuple):
-    """The pinned block with a new pin in it."""
-
-    tokens: int
-    gave_way: tuple[Pin, ...] = ()  # pins of the agent's that have to leave it
-
-
 _AGENTS_PERCENT = 75  # of the block; the rest is kept for the user's pins
 
 
-def make_room(known: Sequence[Pin], draft: Pin, policy: Policy, count: CountTokens) -> Room:
-    """The room for one more pin, or why there is none; an agent's pins give way to a user's, the
-    oldest first. What an agent pins of the user's words takes of the agent's share and stays."""
+def make_room(known: Sequence[Pin], draft: Pin, policy: Policy, count: CountTokens) -> int:
+    """The tokens of the pinned block with one more pin, or why there is no room for it; what an
+    agent pins of the user's words takes of the agent's share."""
     shown = [pin for pin in known if pin.kind != "note"]
     if draft.kind == "note":
-        return Room(_Size.of(shown, count).tokens)
+        return _Size.of(shown, count).tokens
     limit = _Size(policy.pinned_limit, policy.pinned_max_chars)
-    leaving: list[Pin] = []
-    agents_pins = [pin for pin in shown if pin.author == "agent"] if draft.author == "user" else []
-    while problem := _find_overflow(shown, draft, limit, count):
-        if not agents_pins:
-            raise PinRefused(problem)
-        leaving.append(agents_pins.pop(0))
-        shown.remove(leaving[-1])
-    return Room(_Size.of([*shown, draft], count).tokens, tuple(leaving))
-
-
-def _find_overflow(shown: Sequence[Pin], draft: Pin, limit: _Size, count: CountTokens) -> str:
-    """Why a pin does not fit beside those shown; blank where it does."""
     if _is_by_agents_call(draft):
         agents = _Size.of([*filter(_is_by_agents_call, shown), draft], count)
         share = _Size(*(size * _AGENTS_PERCENT // 100 for size in limit))
-        if not agents.fits(share):
-            return _no_room("the agent's pins", agents, share)
+        _check_size("the agent's pins", agents, share)
     size = _Size.of([*shown, draft], count)
-    return "" if size.fits(limit) else _no_room("the pinned block", size, limit)
+    _check_size("the pinned block", size, limit)
+    return size.tokens
 
 
 def _is_by_agents_call(pin: Pin) -> bool:
@@ -317,16 +298,14 @@ class _Size(NamedTuple):
         block = pinned_block(pins)
         return cls(count(block) if block else 0, len(block))
 
-    def fits(self, limit: _Size) -> bool:
-        return self.tokens <= limit.tokens and self.chars <= limit.chars
 
-
-def _no_room(what: str, size: _Size, limit: _Size) -> str:
-    return (
-        f"{what} would take {size.tokens} tokens and {size.chars} characters; the limit is "
-        f"{limit.tokens} and {limit.chars}. Release a pin that is done, shorten this one, or keep "
-        "it with kind=note: searchable, not shown."
-    )
+def _check_size(what: str, size: _Size, limit: _Size) -> None:
+    if size.tokens > limit.tokens or size.chars > limit.chars:
+        raise PinRefused(
+            f"{what} would take {size.tokens} tokens and {size.chars} characters; the limit is "
+            f"{limit.tokens} and {limit.chars}. Release a pin that is done, shorten this one, or "
+            "keep it with kind=note: searchable, not shown."
+        )
 
 
 _OFFERS_UNTIL_DECLINED = 3

@@ -100,21 +100,12 @@ def pin_text(done: Pinned, mode: Mode, put_back: datetime | None = None) -> str:
     lines = [f"{verb} as {pin.ref} ({about}): {shown_text(pin.text)}"]
     if done.whole:
         lines.append(f"in {pin.source} other words govern these; {done.whole}")
-    lines += gave_way_lines(done.gave_way)
     if pin.kind == "note":
         lines.append("kept and searchable, not shown in the pinned block")
     else:
         kept = _PINS_KEPT[mode].format(back=describe_hook(put_back))
         lines.append(f"the pinned block takes {done.block_tokens} tokens; {kept}")
     return "\n".join(lines)
-
-
-def gave_way_lines(pins: Sequence[Pin]) -> list[str]:
-    """The agent's pins that left the block to make room for a user's."""
-    if not pins:
-        return []
-    refs = ", ".join(pin.ref for pin in pins)
-    return [f"left the block to make room: {refs}, by agent; recall_archived refs={refs} has them"]
 
 
 _HOLDS: Mapping[PinScope, str] = {

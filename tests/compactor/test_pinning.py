@@ -18,7 +18,6 @@ from mcp_compaction.errors import InputError, NeedsUser, PinRefused
 from mcp_compaction.formats import read_incoming
 from mcp_compaction.model import Ask, Author, Channel, Compaction, Offer, PinScope
 from mcp_compaction.ports import Scope, SessionKey
-from mcp_compaction.tools.answers import pin_text
 from tests.compactor.small_session import assistant, open_session, record_long, user
 from tests.sessions import NOW
 from tests.strategies import coding_session
@@ -299,30 +298,6 @@ async def test_pins_made_at_once_are_neither_doubled_nor_over_the_limit(tmp_path
         assert all(one.block_tokens <= 120 for one in taken)
         assert len(await compactor.pins(info)) == 1 + len(taken)
         assert {type(one) for one in tried} == {Pinned, PinRefused}
-
-
-async def test_the_agents_oldest_pins_leave_the_block_for_a_users(tmp_path: Path) -> None:
-    async with open_session(tmp_path, policy=Policy(pinned_max_tokens=200)) as (compactor, info):
-        agents: list[str] = []
-        refused = ""
-        while not refused:
-            text = f"Rule number {len(agents)}: water the plant in room {len(agents) * 7}."
-            try:
-                agents.append((await compactor.pin(info, text, by="agent")).pin.ref)
-            except PinRefused as error:
-                refused = str(error)
-        assert refused.startswith("the agent's pins would take")
-        first = await compactor.pin(info, "Never touch the billing tables. " * 4, by="user")
-        second = await compactor.pin(info, "Never touch the shipping tables. " * 4, by="user")
-        gone = [pin.ref for pin in (*first.gave_way, *second.gave_way)]
-        assert gone
-        assert gone == agents[: len(gone)]
-        kept = [pin.ref for pin in await compactor.pins(info)]
-        assert kept == [*agents[len(gone) :], first.pin.ref, second.pin.ref]
-        found = await compactor.recall(info, "water plant room")
-        assert gone[0] in [hit.ref for hit in found.hits]
-        answer = pin_text(second if second.gave_way else first, "own")
-        assert "left the block to make room: " in answer
 
 
 async def test_a_fact_of_the_project_is_there_in_the_next_session(tmp_path: Path) -> None:

@@ -17,7 +17,6 @@ from mcp_compaction.core.pins import check_expiry, check_text
 from mcp_compaction.core.wording import plural
 from mcp_compaction.errors import InputError
 from mcp_compaction.model import Pin, PinKind, PinScope, SessionInfo
-from mcp_compaction.tools.answers import gave_way_lines
 from mcp_compaction.wiring import SystemClock
 
 DESCRIPTION = f"""\
@@ -91,8 +90,6 @@ async def run(call: Invocation) -> int:
     call.screen.say(f"{call.screen.bold(pin.ref)} {verb} ({pin.kind}, {pin.scope}{until})")
     if is_new:
         call.screen.say(f"in the new session {info.name}")
-    for line in gave_way_lines(pinned.gave_way):
-        call.screen.say(line)
     call.screen.say(f"the pinned block takes {plural(pinned.block_tokens, 'token')}")
     for line in offered:
         call.screen.say(line)

@@ -21,28 +21,34 @@ def asks_for_decision(query: str) -> bool:
     return not words_in_all("words_of_deciding").isdisjoint(lower_words(query))
 
 
-def decisions_first(hits: Sequence[Hit], about: Sequence[str]) -> tuple[Hit, ...]:
-    """Decisions on a subject before the other hits: what stands, the newest on top, then what a
-    later one turned down, with a note that says which."""
+def mark_decisions(hits: Sequence[Hit], about: Sequence[str] | None = None) -> tuple[Hit, ...]:
+    """The hits with a note on decisions that a later one turned down. Where a subject is asked for,
+    decisions on it come first: what stands, the user's and the newest on top, then the others.
+
+    Of several projects none decides for another.
+    """
+    if len({hit.project for hit in hits}) > 1:
+        return tuple(hits)
     said = list(_decisions_of_hits(hits))
     taken_back = _find_taken_back(said)
-    covers = _measure_coverage(said, taken_back, " ".join(about))
-    standing: dict[int, tuple[float, bool, int]] = {}
-    replaced: dict[int, int] = {}  # the newest of its decisions
+    standing = {one.hit for number, one in enumerate(said) if number not in taken_back}
+    by = {said[old].hit: hits[said[new].hit] for old, new in taken_back.items()}
+    noted = [
+        _note(hit, by[place]) if place in by and place not in standing else hit
+        for place, hit in enumerate(hits)
+    ]
+    if about is None:
+        return tuple(noted)
+    covers = [_coverage_of(one.text, " ".join(about)) for one in said]
+    for old, new in sorted(taken_back.items()):  # who takes a decision back speaks of the same
+        covers[new] = max(covers[new], covers[old])
+    ranks: dict[int, tuple[bool, int, bool, int]] = {}
     for number, one in enumerate(said):
-        if covers[number] and number not in taken_back:
-            weight = (covers[number], one.by == "user", number)
-            standing[one.hit] = max(weight, standing.get(one.hit, weight))
-        elif covers[number]:
-            replaced[one.hit] = number
-    first = sorted(standing, key=lambda hit: standing[hit], reverse=True)
-    then = sorted(replaced.keys() - standing.keys(), key=lambda hit: replaced[hit], reverse=True)
-    found = standing.keys() | replaced.keys()
-    return (
-        *(hits[place] for place in first),
-        *(_note(hits[place], hits[said[taken_back[replaced[place]]].hit]) for place in then),
-        *(hit for place, hit in enumerate(hits) if place not in found),
-    )
+        if covers[number]:
+            rank = (number not in taken_back, covers[number], one.by == "user", number)
+            ranks[one.hit] = max(rank, ranks.get(one.hit, rank))
+    first = sorted(ranks, key=lambda place: ranks[place], reverse=True)
+    return tuple(noted[place] for place in dict.fromkeys((*first, *range(len(hits)))))
 
 
 def standing_decisions(texts: Sequence[str]) -> list[int]:
@@ -116,18 +122,8 @@ def _takes_back(newer: str, older: str) -> bool:
     return bool(refused) and refused <= old.words - old.refused
 
 
-def _measure_coverage(
-    said: Sequence[_Statement], taken_back: dict[int, int], about: str
-) -> list[float]:
-    """How much of the subject each decision speaks of; 0 for what is beside it."""
-    covers = [_coverage_of(one.text, about) for one in said]
-    for older, newer in sorted(taken_back.items()):  # who takes a decision back speaks of the same
-        covers[newer] = max(covers[newer], covers[older])
-    enough = max(covers, default=0) / 2
-    return [cover if cover >= enough else 0 for cover in covers]
-
-
-def _coverage_of(decision: str, about: str) -> float:
+def _coverage_of(decision: str, about: str) -> int:
+    """How much of a subject a decision speaks of; 0 where it is beside it."""
     languages = languages_of(decision)  # the stems of the subject are those of the decision
     wanted = subject_words(about, languages)
     return len(wanted & _read(decision).words) if wanted else 1

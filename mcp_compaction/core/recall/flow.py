@@ -6,11 +6,9 @@ from collections.abc import Generator, Sequence
 from itertools import zip_longest
 
 from mcp_compaction.core.limits import MOST_TRIED
-from mcp_compaction.core.recall.decisions import asks_for_decision
+from mcp_compaction.core.recall.decisions import asks_for_decision, mark_decisions
 from mcp_compaction.core.recall.judge import (
     is_unasked,
-    note_superseded,
-    put_decisions_first,
     refine,
     similar_word,
 )
@@ -69,9 +67,10 @@ def _search_words(question: Question) -> Generator[Request, Answer, SearchResult
         question = wider
         found = yield from _find(query.model_copy(update={"terms": wider.terms}))
     read = yield from _read(query, found)
-    hits = _mark_decisions(question, order_hits(question, read))
+    hits = order_hits(question, read)
+    about = question.terms if asks_for_decision(question.text) else None
     return SearchResult(
-        hits=hits,
+        hits=(*mark_decisions(hits[:_MOST_WEIGHED], about), *hits[_MOST_WEIGHED:]),
         messages=found.messages,
         too_common=tuple(terms.term for terms in found.terms if terms.is_cut),
         nowhere=nowhere,
@@ -111,14 +110,6 @@ def _list_days(question: Question) -> Generator[Request, Answer, SearchResult]:
         is_full=len(hits) >= MOST_READ,
         is_undated=any(hit.is_undated for hit in said),
     )
-
-
-def _mark_decisions(question: Question, hits: Sequence[Hit]) -> tuple[Hit, ...]:
-    """Decisions that were turned down marked so and, if asked for, the one that stands on top."""
-    weighed, rest = hits[:_MOST_WEIGHED], hits[_MOST_WEIGHED:]
-    if asks_for_decision(question.text):
-        return (*put_decisions_first(question, weighed), *rest)
-    return (*note_superseded(weighed), *rest)
 
 
 def _suggest(question: Question) -> Generator[Request, Answer, str | None]:

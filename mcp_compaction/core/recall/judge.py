@@ -10,7 +10,6 @@ from datetime import datetime, timedelta
 from difflib import get_close_matches
 
 from mcp_compaction.core.limits import LONGEST_LINE
-from mcp_compaction.core.recall.decisions import decisions_first
 from mcp_compaction.core.recall.query import Question
 from mcp_compaction.core.recall.rank import IN_WORDS, MOST_NAMES
 from mcp_compaction.core.recall.terms import Closeness, closeness_of, is_name
@@ -47,29 +46,6 @@ def is_unasked(question: Question, hit: Hit) -> bool:
     """Whether a hit holds no word of the query and may not stand for itself: what was said beside
     the words of a question may answer it, a result or what stands beside a keyword does not."""
     return hit.is_beside and (hit.role == "tool" or len(question.terms) < IN_WORDS)
-
-
-def put_decisions_first(question: Question, hits: Sequence[Hit]) -> tuple[Hit, ...]:
-    """The decisions among the hits first, the one that stands on top."""
-    return tuple(hits) if _are_apart(hits) else decisions_first(hits, question.terms)
-
-
-def note_superseded(hits: Sequence[Hit]) -> tuple[Hit, ...]:
-    """The hits in their order, with a note on decisions that a later one of them took back."""
-    if _are_apart(hits):
-        return tuple(hits)
-    notes = {(hit.session, hit.ref, hit.ordinal): hit.note for hit in decisions_first(hits, ())}
-    return tuple(
-        hit.model_copy(update={"note": note})
-        if (note := notes[hit.session, hit.ref, hit.ordinal])
-        else hit
-        for hit in hits
-    )
-
-
-def _are_apart(hits: Iterable[Hit]) -> bool:
-    """Whether hits come from several projects, none of which decides for another."""
-    return len({hit.project for hit in hits}) > 1
 
 
 def similar_word(term: str, hits: Iterable[Hit]) -> str | None:

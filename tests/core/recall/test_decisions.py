@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from mcp_compaction.core.recall.decisions import (
     asks_for_decision,
-    decisions_first,
+    mark_decisions,
     standing_decisions,
 )
 from mcp_compaction.model import Hit
@@ -32,7 +32,7 @@ def agent(number: int, text: str) -> Hit:
 
 
 def order(about: str, *hits: Hit) -> list[str]:
-    found = decisions_first(hits, about.split())
+    found = mark_decisions(hits, about.split())
     return [f"{h.ref} {h.note}".strip() for h in found]
 
 
@@ -251,8 +251,8 @@ def test_a_passage_that_decides_anew_within_itself_stands() -> None:
 
 def test_without_a_decision_the_order_stays() -> None:
     hits = (agent(9, "The store is slow."), user(2, "Should we use Postgres for the store?"))
-    assert decisions_first(hits, ["store"]) == hits
-    assert decisions_first((), ["store"]) == ()
+    assert mark_decisions(hits, ["store"]) == hits
+    assert mark_decisions((), ["store"]) == ()
 
 
 def test_in_german_the_newer_decision_stands_on_top() -> None:
@@ -293,6 +293,14 @@ SENTENCES = st.sampled_from(
     st.lists(st.sampled_from(["store", "Postgres", "the", ""]), max_size=3),
 )
 def test_every_hit_stays_and_only_notes_are_added(hits: list[Hit], about: list[str]) -> None:
-    found = decisions_first(hits, about)
+    found = mark_decisions(hits, about)
     bare = [h.model_copy(update={"note": ""}) for h in found]
     assert sorted(bare, key=repr) == sorted(hits, key=repr)
+
+
+def test_what_is_turned_down_is_marked_in_its_place_and_never_by_another_project() -> None:
+    older = user(5, "We decided to use Postgres for the store.")
+    newer = user(9, "Let's use SQLite for the store instead of Postgres.")
+    assert [one.note for one in mark_decisions((older, newer))] == ["superseded by m9", ""]
+    elsewhere = (older, newer.model_copy(update={"project": "/other"}))
+    assert mark_decisions(elsewhere, ["store"]) == mark_decisions(elsewhere) == elsewhere

@@ -6,12 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from mcp_compaction.core.recall.judge import (
-    note_superseded,
-    put_decisions_first,
-    refine,
-    similar_word,
-)
+from mcp_compaction.core.recall.judge import refine, similar_word
 from mcp_compaction.core.recall.query import read_query
 from mcp_compaction.core.recall.rank import loosen, rank
 from mcp_compaction.model import Hit, Match, Matches, TermMatches
@@ -195,21 +190,6 @@ def test_a_question_at_the_end_of_much_text_does_not_make_it_one() -> None:
     told = "the limit is 40 because the proxy resets above it. " * 7
     hits = [hit("m1", f"{told}Does that work?", score=1.0), hit("m2", "limit set", score=0.9)]
     assert order("limit set", *hits) == ["m1", "m2"]
-
-
-def test_a_question_for_a_decision_gets_the_one_that_stands() -> None:
-    hits = [
-        hit("m5", "we decided to use Postgres for the store", "user"),
-        hit("m9", "let's use SQLite for the store instead of Postgres", "user"),
-    ]
-    question = read_query("what did we decide about the store?")
-    first, second = put_decisions_first(question, hits)
-    assert (first.ref, second.note) == ("m9", "superseded by m9")
-    assert [found.note for found in note_superseded(hits)] == ["superseded by m9", ""]
-    elsewhere = [hits[0], hits[1].model_copy(update={"project": "/other"})]
-    assert (
-        put_decisions_first(question, elsewhere) == note_superseded(elsewhere) == tuple(elsewhere)
-    )
 
 
 def test_a_name_that_stands_nowhere_is_asked_for_in_parts() -> None:
