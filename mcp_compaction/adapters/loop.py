@@ -56,7 +56,7 @@ from mcp_compaction.formats.turns import (
     place_before_joining,
     split_turns,
 )
-from mcp_compaction.lexicon.furniture import own_tools
+from mcp_compaction.lexicon.host_texts import own_tools
 from mcp_compaction.lexicon.overflow import is_overflow, limit_in
 from mcp_compaction.lexicon.thinking import find_refused_block
 from mcp_compaction.model import JsonObject, JsonValue, Shape

@@ -75,7 +75,7 @@ class KnownHistory(NamedTuple):
     newest: int  # message of the log then
     gone: tuple[Run, ...]  # messages of the log that it does not have
     rest: bytes  # the fingerprint of what stood beside the messages
-    bare: dict[bytes, bytes]  # the prints of messages with furniture, without it
+    bare: dict[bytes, bytes]  # the prints of messages with host text, without it
     frame: Frame | None = None
     answers: tuple[Answer, ...] = ()  # the last of them, recorded before the caller sent them
     counted: Counted | None = None  # of what is shown for it; None: it has to be read

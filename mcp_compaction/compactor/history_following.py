@@ -14,7 +14,7 @@ from typing import NamedTuple
 from mcp_compaction.compactor.histories import Seen
 from mcp_compaction.compactor.history_matching import Placing, first_text, place_history
 from mcp_compaction.compactor.workspace import MOST_ROWS, MOST_TRIES, Workspace, scope_of
-from mcp_compaction.core.text.furniture import without_furniture
+from mcp_compaction.core.text.host_texts import without_host_texts
 from mcp_compaction.core.window.history import (
     LogPlace,
     follow,
@@ -198,7 +198,7 @@ async def _find_silent(
 def _is_silent(message: Message) -> bool:
     if message.role == "user":
         has_more = any(not isinstance(part, Text) for part in message.parts)
-        return not has_more and not without_furniture(message.text).strip()
+        return not has_more and not without_host_texts(message.text).strip()
     return without_thinking(json.loads(message.raw)) is None
 
 

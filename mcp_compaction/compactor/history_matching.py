@@ -21,7 +21,7 @@ from mcp_compaction.formats.identity import (
     content_hash,
     hash_of,
     normal_of_essence,
-    normal_without_furniture,
+    normal_without_host_texts,
 )
 from mcp_compaction.formats.jsontext import parse_object
 from mcp_compaction.formats.thinking import thinking_in, without_thinking
@@ -39,7 +39,7 @@ from mcp_compaction.model import (
 from mcp_compaction.ports import EARLIER_VIEWS
 
 _NOTE = re.compile(r"\[[^\[\]\n]*\b(?:m\d+|recall_archived)\b[^\[\]\n]*\]")
-_MOST_COMPARED = 200  # messages of the log whose words are read to find furniture that changed
+_MOST_COMPARED = 200  # messages of the log whose words are read to find host text that changed
 
 
 class Placing(NamedTuple):
@@ -68,7 +68,7 @@ async def place_history(
     may_be_bare = rule_of(session.info.traits.model or "") != "free"
     bare = await work.threads.run(_hashes_without_thinking, session) if may_be_bare else {}
     contents = await work.threads.run(_contents_of, now, messages, cuts, bare)
-    contents = await _match_but_furniture(work, session, now, messages, contents)
+    contents = await _match_but_host_texts(work, session, now, messages, contents)
     pins = (*session.pins, *ended)
 
     def place() -> Placing:
@@ -154,7 +154,7 @@ def _other_hashes(message: NewMessage) -> Iterator[str]:
             yield hash_of(shape, message.role, normal)
 
 
-async def _match_but_furniture(
+async def _match_but_host_texts(
     work: Workspace,
     session: Session,
     log: Sequence[Logged],
@@ -192,7 +192,7 @@ async def _match_but_furniture(
 
 
 def _words_of(message: Message | NewMessage) -> str:
-    return hash_of(message.role, normal_without_furniture(message.raw))
+    return hash_of(message.role, normal_without_host_texts(message.raw))
 
 
 async def _find_cuts(

@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 
 from mcp_compaction.compactor.masking import known_secrets, mask_text
 from mcp_compaction.compactor.workspace import Workspace
-from mcp_compaction.core.text.furniture import without_furniture
+from mcp_compaction.core.text.host_texts import without_host_texts
 from mcp_compaction.core.text.pasted import unify_lines
 from mcp_compaction.model import Message, SessionInfo, Text
 
@@ -31,5 +31,5 @@ def _is_typed(message: Message, said: Collection[str]) -> bool:
 
 def _fold(text: str) -> str:
     """A text without what a host put in; its lines count, since they tell what is a sentence."""
-    lines = unify_lines(without_furniture(text)).split("\n")
+    lines = unify_lines(without_host_texts(text)).split("\n")
     return "\n".join(line.rstrip() for line in lines).strip()

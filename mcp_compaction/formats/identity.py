@@ -8,10 +8,10 @@ from hashlib import blake2b
 
 from pydantic import JsonValue
 
-from mcp_compaction.core.text.furniture import (
-    is_all_furniture,
+from mcp_compaction.core.text.host_texts import (
+    is_only_host_text,
     text_to_compare,
-    without_furniture_behind,
+    without_host_text_behind,
 )
 from mcp_compaction.formats.jsontext import dump_canonical, parse_object
 from mcp_compaction.model import JsonObject, NewMessage, Shape
@@ -50,7 +50,7 @@ def normal_of_essence(raw: str, shape: Shape) -> str:
     return normalize({key: _drop_unset(value) for key, value in said if key not in beside})
 
 
-def normal_without_furniture(raw: str) -> str:
+def normal_without_host_texts(raw: str) -> str:
     """The normal JSON of a message without what a host put into it."""
     return normalize(object_to_compare(parse_object(raw, "the message")))
 
@@ -66,7 +66,7 @@ def object_to_compare(obj: JsonObject) -> JsonObject:
     if role in ("system", "developer"):
         return {**obj, "content": _map_texts(obj.get("content"), without_clock)}
     is_result = role == "tool" or obj.get("type") == "function_call_output"
-    strip = without_furniture_behind if is_result else text_to_compare
+    strip = without_host_text_behind if is_result else text_to_compare
     kept = {k: _map_texts(obj[k], strip) for k in ("content", "output") if k in obj}
     return obj if all(obj[k] is value for k, value in kept.items()) else {**obj, **kept}
 
@@ -77,7 +77,7 @@ def without_clock(text: str) -> str:
 
 
 def _map_texts(content: JsonValue, strip: Callable[[str], str]) -> JsonValue:
-    """A content with its texts stripped, and without blocks of nothing but changing furniture."""
+    """A content with its texts stripped, and without blocks of nothing but changing host text."""
     if isinstance(content, str):
         stripped = strip(content)
         return content if stripped == content else stripped
@@ -86,14 +86,14 @@ def _map_texts(content: JsonValue, strip: Callable[[str], str]) -> JsonValue:
     blocks = [_map_block(block, strip) for block in content]
     if all(new is old for new, old in zip(blocks, content, strict=True)):
         return content
-    return [block for block in blocks if not is_all_furniture(_text_of(block))] or blocks
+    return [block for block in blocks if not is_only_host_text(_text_of(block))] or blocks
 
 
 def _map_block(block: JsonValue, strip: Callable[[str], str]) -> JsonValue:
     if not isinstance(block, dict):
         return block
     if block.get("type") == "tool_result":
-        key, strip = "content", without_furniture_behind
+        key, strip = "content", without_host_text_behind
     else:
         key = "text"
     if not isinstance(block.get(key), str | list):

@@ -29,7 +29,7 @@ from mcp_compaction.adapters.langgraph.messages import (
 from mcp_compaction.adapters.langgraph.sessions import InStore, Sessions
 from mcp_compaction.api.handles import OpenSession
 from mcp_compaction.errors import InputError
-from mcp_compaction.lexicon.furniture import own_tools
+from mcp_compaction.lexicon.host_texts import own_tools
 from mcp_compaction.lexicon.overflow import is_overflow, limit_in
 from mcp_compaction.lexicon.thinking import find_refused_block
 from mcp_compaction.model import JsonObject

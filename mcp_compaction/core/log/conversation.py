@@ -1,4 +1,4 @@
-"""Tells the conversation from what stands beside it: furniture of the host, and our own tools.
+"""Tells the conversation from what stands beside it: what a host wrote, and our own tools.
 
 A view shows messages as they are; whoever reads what was said reads them through here.
 """
@@ -10,9 +10,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import cache, lru_cache
 
 from mcp_compaction.core.log.recent import read_recent_once
-from mcp_compaction.core.text.furniture import without_furniture, without_furniture_behind
+from mcp_compaction.core.text.host_texts import without_host_text_behind, without_host_texts
 from mcp_compaction.core.text.patterns import pattern_of
-from mcp_compaction.lexicon.furniture import own_tools
+from mcp_compaction.lexicon.host_texts import own_tools
 from mcp_compaction.model import Message, Part, Text, ToolCall, ToolResult
 
 _TOOL_IN_PROGRAM = pattern_of(r"\btools\.(\w+)")
@@ -99,12 +99,12 @@ def _parts_said(message: Message, own_calls: set[str]) -> Iterator[Part]:
 
 
 def _result_said(part: ToolResult) -> ToolResult:
-    text = without_furniture_behind(part.text)
+    text = without_host_text_behind(part.text)
     return part if text == part.text else part.model_copy(update={"text": text})
 
 
 def _text_said(part: Text) -> Text | None:
-    text = without_furniture(part.text)
+    text = without_host_texts(part.text)
     if text == part.text:
         return part
     return Text(text=text) if text.strip() else None

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 
 from mcp_compaction.core.limits import LONGEST_SENTENCE
 from mcp_compaction.core.log.content import words_of
-from mcp_compaction.core.text.furniture import furniture_in
+from mcp_compaction.core.text.host_texts import host_texts_in
 from mcp_compaction.core.text.patterns import pattern_of
 from mcp_compaction.model import Part, Role, Spoken, Text, ToolResult
 
@@ -43,7 +43,7 @@ def _stretches_of(role: Role, part: Part) -> Iterator[Spoken]:
         yield Spoken("tool", text)
         return
     end = 0
-    for stretch in furniture_in(text) if role == "user" and isinstance(part, Text) else ():
+    for stretch in host_texts_in(text) if role == "user" and isinstance(part, Text) else ():
         yield Spoken(role, text[end : stretch.start])
         yield Spoken("system", text[stretch.start : stretch.end])
         end = stretch.end

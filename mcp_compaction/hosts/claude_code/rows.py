@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, cast
 
 from mcp_compaction.core.log.conversation import is_own_tool
 from mcp_compaction.core.log.pinned import PINNED_LABEL, shown_text
-from mcp_compaction.core.text.furniture import without_furniture
+from mcp_compaction.core.text.host_texts import without_host_texts
 from mcp_compaction.errors import InputError
 from mcp_compaction.formats.content import blocks_of
 from mcp_compaction.formats.fingerprint import fingerprint_of
@@ -210,7 +210,7 @@ def _is_said(message: JsonObject) -> bool:
     if message.get("role") != "user":
         return says_something(message)
     return any(
-        one.get("type") != "text" or without_furniture(text_at(one, "text") or "").strip()
+        one.get("type") != "text" or without_host_texts(text_at(one, "text") or "").strip()
         for one in blocks_of(message)
     )
 

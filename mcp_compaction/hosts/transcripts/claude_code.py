@@ -11,7 +11,7 @@ from pathlib import Path, PurePath
 from typing import Final
 
 from mcp_compaction.compactor import HEADLESS, HOST_COMPACTED
-from mcp_compaction.core.text.furniture import without_furniture
+from mcp_compaction.core.text.host_texts import without_host_texts
 from mcp_compaction.core.window.history import is_record
 from mcp_compaction.errors import InputError
 from mcp_compaction.formats import IncomingMessage
@@ -29,7 +29,7 @@ from mcp_compaction.hosts.transcripts.pieces import (
     object_at,
     text_at,
 )
-from mcp_compaction.lexicon.furniture import is_printed
+from mcp_compaction.lexicon.host_texts import is_printed
 from mcp_compaction.model import Event, JsonObject, JsonValue, Via
 
 NAME: Final = "claude-code"
@@ -184,7 +184,7 @@ def _has_words(obj: JsonObject) -> bool:
     content = object_at(obj, "message").get("content")
     blocks = content if isinstance(content, list) else [{"type": "text", "text": content}]
     texts = [text_at(block, "text") or "" for block in blocks if isinstance(block, dict)]
-    return any(without_furniture(text).strip() for text in texts)
+    return any(without_host_texts(text).strip() for text in texts)
 
 
 def _version_of(obj: JsonObject) -> tuple[int, ...]:

@@ -1,4 +1,4 @@
-"""The conversation is what people and tools said, without a host's furniture and our own tools."""
+"""The conversation is what people and tools said, without host text and our own tools."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from mcp_compaction.core.log.outline import outline_of
 from mcp_compaction.core.log.passages import passages_of
 from mcp_compaction.core.log.quotes import saying_of
 from mcp_compaction.core.log.steps import count_head
-from mcp_compaction.lexicon.furniture import own_tools
+from mcp_compaction.lexicon.host_texts import own_tools
 from mcp_compaction.model import Spoken, ToolCall
 from tests.sessions import messages_of
 from tests.strategies import sessions
@@ -37,7 +37,7 @@ def answering(text: str, call: str = "c1") -> dict[str, Any]:
 
 
 @given(sessions())
-def test_of_a_session_without_furniture_only_system_and_own_tools_leave(
+def test_of_a_session_without_host_texts_only_system_and_own_tools_leave(
     originals: list[dict[str, Any]],
 ) -> None:
     messages = messages_of(originals)
@@ -70,10 +70,10 @@ def test_a_message_of_the_system_is_no_part_of_the_conversation() -> None:
     assert [m.text for m in conversation_of(messages)] == ["Fix it."]
 
 
-def test_a_message_of_only_furniture_is_no_request() -> None:
-    furniture, request = messages_of([user(REMINDER, "[Request interrupted by user]"), user("Go.")])
-    assert furniture.is_request
-    assert not has_request(furniture)
+def test_a_message_of_only_host_text_is_no_request() -> None:
+    host_text, request = messages_of([user(REMINDER, "[Request interrupted by user]"), user("Go.")])
+    assert host_text.is_request
+    assert not has_request(host_text)
     assert has_request(request)
 
 
@@ -148,12 +148,12 @@ def test_what_a_tool_wrote_that_looks_like_a_reminder_stays_unless_it_stands_at_
 
 def test_the_head_reaches_through_what_a_host_put_before_the_first_request() -> None:
     system = {"role": "system", "content": "You are helpful."}
-    furniture = user("<environment_context>\n<cwd>/srv</cwd>\n</environment_context>")
+    host_text = user("<environment_context>\n<cwd>/srv</cwd>\n</environment_context>")
     answer = {"role": "assistant", "content": "Done."}
-    messages = messages_of([system, furniture, user("Fix it."), answer])
+    messages = messages_of([system, host_text, user("Fix it."), answer])
     assert count_head(messages, keep_first_request=True) == 3
     assert count_head(messages, keep_first_request=False) == 1
-    assert count_head(messages_of([system, furniture, answer]), keep_first_request=True) == 1
+    assert count_head(messages_of([system, host_text, answer]), keep_first_request=True) == 1
 
 
 def test_the_outline_names_what_the_user_asked_for() -> None:
@@ -179,7 +179,7 @@ def test_words_that_only_a_host_wrote_are_passed_on(text: str, how: str | None) 
     assert (saying.how if saying else None) == how
 
 
-def test_a_search_finds_furniture_as_words_of_the_system() -> None:
+def test_a_search_finds_host_text_as_words_of_the_system() -> None:
     (message,) = messages_of([user(f"{REMINDER}\nFix the login.")])
     assert passages_of(message.role, message.parts) == (
         Spoken("system", REMINDER),
@@ -190,6 +190,6 @@ def test_a_search_finds_furniture_as_words_of_the_system() -> None:
 
 @given(st.integers(0, 3), st.integers(0, 3))
 def test_the_order_and_the_refs_of_messages_stay(before: int, behind: int) -> None:
-    furniture = [user(REMINDER)]
-    messages = messages_of([*furniture * before, user("Fix it."), *furniture * behind])
+    host_text = [user(REMINDER)]
+    messages = messages_of([*host_text * before, user("Fix it."), *host_text * behind])
     assert [m.seq for m in conversation_of(messages)] == [before + 1]

@@ -1,4 +1,4 @@
-"""What hosts put into a conversation, as data: the kinds of furniture and our own tools."""
+"""What hosts put into a conversation, as data: the kinds of host text and our own tools."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from mcp_compaction.lexicon import read_source
 from mcp_compaction.model import Value
 
 
-class Furniture(Value):
-    """One kind of text that a host writes; see the head of `furniture.toml`."""
+class HostText(Value):
+    """One kind of text that a host writes; see the head of `host_texts.toml`."""
 
     kind: str
     host: str
@@ -25,7 +25,7 @@ class Furniture(Value):
     spoken: bool = False
 
     @model_validator(mode="after")
-    def _is_shown_by_examples(self) -> Furniture:
+    def _is_shown_by_examples(self) -> HostText:
         if not (self.begins and self.example and self.near_miss):
             raise ValueError(f"{self.kind}: give begins, an example and a near_miss")
         if self.in_results and not self.ends:
@@ -35,17 +35,17 @@ class Furniture(Value):
 
 class _File(Value):
     own_tools: tuple[str, ...]
-    furniture: tuple[Furniture, ...]
+    host_text: tuple[HostText, ...]
 
 
-def known_furniture() -> tuple[Furniture, ...]:
-    """The kinds of furniture, host by host."""
-    return _read_file().furniture
+def known_host_texts() -> tuple[HostText, ...]:
+    """The kinds of host text, host by host."""
+    return _read_file().host_text
 
 
 def is_printed(text: str) -> bool:
     """Whether a text is what a program printed, by how it begins."""
-    return text.startswith(tuple(one.begins for one in known_furniture() if one.printed))
+    return text.startswith(tuple(one.begins for one in known_host_texts() if one.printed))
 
 
 def own_tools() -> tuple[str, ...]:
@@ -57,4 +57,4 @@ def own_tools() -> tuple[str, ...]:
 def _read_file() -> _File:
     import tomllib
 
-    return _File.model_validate(tomllib.loads(read_source("furniture.toml")))
+    return _File.model_validate(tomllib.loads(read_source("host_texts.toml")))

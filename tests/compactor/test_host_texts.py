@@ -34,7 +34,7 @@ class Host(NamedTuple):
 
     name: str
     shape: Shape
-    furniture: tuple[str, ...]
+    texts: tuple[str, ...]
     role: str = "system"  # of the messages that are its own
 
 
@@ -99,9 +99,9 @@ def said_in(shape: Shape, role: str, text: str) -> dict[str, Any]:
 def session_in(host: Host) -> list[dict[str, Any]]:
     """A coding session in which a host writes each of its texts early and at the end."""
     first, *rest = coding_session(40, 300, host.shape)
-    own = [said_in(host.shape, "user", text) for text in host.furniture]
+    own = [said_in(host.shape, "user", text) for text in host.texts]
     own.append(said_in(host.shape, host.role, f"# Environment\n{PLANTED}"))
-    own.append(said_in(host.shape, "user", f"{host.furniture[0]}\n\nMind the giraffe in the log."))
+    own.append(said_in(host.shape, "user", f"{host.texts[0]}\n\nMind the giraffe in the log."))
     return [first, *own, *rest, *own]
 
 
@@ -129,7 +129,7 @@ async def compress_all(
 
 
 @each_host
-async def test_furniture_is_in_the_view_and_in_nothing_that_is_made_of_the_conversation(
+async def test_host_text_is_in_the_view_and_in_nothing_that_is_made_of_the_conversation(
     tmp_path: Path, host: Host
 ) -> None:
     watched = Watched()
@@ -151,7 +151,7 @@ async def test_furniture_is_in_the_view_and_in_nothing_that_is_made_of_the_conve
             assert not any(MARK in text.lower() for text in texts), where
         shown = json.dumps(await compactor.context(info, host.shape))
         newest = [m.text for m in session.messages if MARK in m.text]
-        assert f"{host.furniture[0]}\n\nMind the giraffe in the log." in newest
+        assert f"{host.texts[0]}\n\nMind the giraffe in the log." in newest
         assert all(json.dumps(text)[1:-1] in shown for text in newest)
 
 
@@ -162,7 +162,7 @@ async def test_before_a_compaction_the_view_is_what_the_host_wrote(
     async with open_session(tmp_path) as (compactor, info):
         await compactor.record(info, read_incoming(session_in(host)))
         shown = json.dumps(await compactor.context(info, host.shape))
-        assert all(json.dumps(text)[1:-1] in shown for text in host.furniture)
+        assert all(json.dumps(text)[1:-1] in shown for text in host.texts)
 
 
 @each_host
@@ -180,7 +180,7 @@ async def test_a_rule_that_only_a_host_wrote_is_no_rule_of_the_user(
 
 
 @each_host
-async def test_a_search_still_finds_furniture_and_names_no_user(tmp_path: Path, host: Host) -> None:
+async def test_a_search_still_finds_host_text_and_names_no_user(tmp_path: Path, host: Host) -> None:
     async with open_session(tmp_path) as (compactor, info):
         await compactor.record(info, read_incoming(session_in(host)))
         found = await compactor.recall(info, "feed zebra-41 noon")
@@ -200,10 +200,10 @@ async def test_a_search_keeps_a_users_words_apart_from_the_hosts_in_one_message(
 
 
 @each_host
-async def test_a_span_of_nothing_but_furniture_gives_way_and_no_summarizer_is_asked(
+async def test_a_span_of_nothing_but_host_text_gives_way_and_no_summarizer_is_asked(
     tmp_path: Path, host: Host
 ) -> None:
-    own = [said_in(host.shape, "user", f"{host.furniture[0].strip()}\n" * 40) for _ in range(20)]
+    own = [said_in(host.shape, "user", f"{host.texts[0].strip()}\n" * 40) for _ in range(20)]
     ask, answer = (said_in(host.shape, "user", "Go on."), {"role": "assistant", "content": "Yes."})
     watched = Watched()
     async with open_session(tmp_path, summarizer=watched) as (compactor, info):

@@ -1,6 +1,6 @@
 """Finds what a host put into a text: reminders, command output, environment, continuations.
 
-The kinds are data, in `lexicon/furniture.toml`. One pass over any text is linear.
+The kinds are data, in `lexicon/host_texts.toml`. One pass over any text is linear.
 """
 
 from __future__ import annotations
@@ -11,14 +11,14 @@ from typing import NamedTuple
 
 from mcp_compaction.core.text.patterns import FENCED, pattern_of
 from mcp_compaction.core.text.reading import read_once
-from mcp_compaction.lexicon.furniture import Furniture, known_furniture
+from mcp_compaction.lexicon.host_texts import HostText, known_host_texts
 
 _BLANKS = pattern_of(r"[ \t\r]*+")
 _ALL_CHANGES = "[what a host writes anew with each request]"
 
 
-class FurnitureRun(NamedTuple):
-    """Where a run of furniture begins and ends, and whether its host writes it anew with each
+class HostTextRun(NamedTuple):
+    """Where a run of host text begins and ends, and whether its host writes it anew with each
     request."""
 
     start: int
@@ -27,11 +27,11 @@ class FurnitureRun(NamedTuple):
 
 
 @read_once
-def furniture_in(text: str) -> tuple[FurnitureRun, ...]:
+def host_texts_in(text: str) -> tuple[HostTextRun, ...]:
     """The stretches of a text that a host put there, in order; what a code fence shows is none."""
     if not any(map(text.__contains__, _kinds())):
         return ()
-    found: list[FurnitureRun] = []
+    found: list[HostTextRun] = []
     endings: dict[str, int] = {}  # where each stands next: none is looked for twice
     place = end = 0
     is_speech_before = False
@@ -51,16 +51,16 @@ def furniture_in(text: str) -> tuple[FurnitureRun, ...]:
 
 def _follow_run(
     text: str, start: int, endings: dict[str, int], is_speech_before: bool
-) -> tuple[list[FurnitureRun], int]:
-    """The furniture that begins there, around what a user has typed in it, and where it ends: only
+) -> tuple[list[HostTextRun], int]:
+    """The host text that begins there, around what a user has typed in it, and where it ends: only
     a line end may follow, and what has no ending of its own stands behind no speech."""
-    runs: list[FurnitureRun] = []
+    runs: list[HostTextRun] = []
     place, changes = start, True
     while opening := _beginning().match(text, place):
         kind, place = _kinds()[opening[0]], opening.end()
         changes = changes and kind.changes
         if not kind.ends:
-            whole = FurnitureRun(start, len(text), changes)
+            whole = HostTextRun(start, len(text), changes)
             return ([], place) if is_speech_before else ([*runs, whole], len(text))
         if 0 <= endings.get(kind.ends, 0) < place:
             endings[kind.ends] = text.find(kind.ends, place)
@@ -68,19 +68,19 @@ def _follow_run(
         if closing < 0:
             return [], place
         if kind.spoken and text[place:closing].strip():
-            runs.append(FurnitureRun(start, place, changes))
+            runs.append(HostTextRun(start, place, changes))
             start = closing
         end = closing + len(kind.ends)
         blanks = _BLANKS.match(text, end)
         place = blanks.end() if blanks else end
         if text[place : place + 1] in ("", "\n"):
-            return [*runs, FurnitureRun(start, end, changes)], end
+            return [*runs, HostTextRun(start, end, changes)], end
     return [], place
 
 
-def without_furniture(text: str) -> str:
+def without_host_texts(text: str) -> str:
     """A text without what a host put into it; all else stays as it is."""
-    found = furniture_in(text)
+    found = host_texts_in(text)
     if not found:
         return text
     borders = (0, *(place for run in found for place in (run.start, run.end)), len(text))
@@ -88,24 +88,24 @@ def without_furniture(text: str) -> str:
 
 
 def text_to_compare(text: str) -> str:
-    """A text by which two wordings of a message are compared: without furniture.
+    """A text by which two wordings of a message are compared: without host text.
 
-    All furniture that a host writes anew with each request counts as the same; other furniture
+    All host text that a host writes anew with each request counts as the same; other host text
     counts as it is, where nothing else is said.
     """
-    found = furniture_in(text)
-    said = without_furniture(text).strip() if found else text
+    found = host_texts_in(text)
+    said = without_host_texts(text).strip() if found else text
     if said or not found:
         return said
     return _ALL_CHANGES if all(run.changes for run in found) else text
 
 
-def is_all_furniture(text: str) -> bool:
-    """Whether a text to compare is only furniture that changes with each request."""
+def is_only_host_text(text: str) -> bool:
+    """Whether a text to compare is only host text that changes with each request."""
     return text == _ALL_CHANGES
 
 
-def without_furniture_behind(result: str) -> str:
+def without_host_text_behind(result: str) -> str:
     """A tool's result without what a host put behind it."""
     kept = len(result)
     end = _end_of_words(result, kept)
@@ -125,8 +125,8 @@ def _end_of_words(text: str, end: int) -> int:
 
 
 @cache
-def _kinds() -> dict[str, Furniture]:
-    return {kind.begins: kind for kind in known_furniture()}
+def _kinds() -> dict[str, HostText]:
+    return {kind.begins: kind for kind in known_host_texts()}
 
 
 @cache
@@ -136,10 +136,10 @@ def _beginning() -> re.Pattern[str]:
 
 @cache
 def _openings() -> re.Pattern[str]:
-    """Beginnings of furniture and of code fences, at the start of a line."""
+    """Beginnings of host text and of code fences, at the start of a line."""
     return re.compile(rf"(?P<before>^[ \t]*+)(?:(?P<fence>```|~~~)|{_beginning().pattern})", re.M)
 
 
 @cache
-def _behind_results() -> tuple[Furniture, ...]:
-    return tuple(kind for kind in known_furniture() if kind.in_results)
+def _behind_results() -> tuple[HostText, ...]:
+    return tuple(kind for kind in known_host_texts() if kind.in_results)
