@@ -19,6 +19,7 @@ from mcp_compaction.core.excerpts.choose import (
     excerpts_of_digests,
 )
 from mcp_compaction.core.excerpts.paging import quote_message, wanted_excerpts
+from mcp_compaction.core.limits import LEAST_TOKENS
 from mcp_compaction.core.log.conversation import Conversation
 from mcp_compaction.core.log.used_names import used_names
 from mcp_compaction.core.window.render import lay_out
@@ -91,12 +92,22 @@ def fit_unread(progress: Progress, inputs: Inputs) -> Progress:
     if goal is None or whole is progress.session:
         return progress
     window = blocks_of(whole, inputs.policy, count)
-    over = inputs.measure(whole).counted - goal
+    over = inputs.measure(whole).counted - goal + _room_for_users(progress, goal, inputs)
     window = cut_unread(window, "truncate", unread_tokens(window, count) - over, count)
     steps = (block for block in window.blocks if isinstance(block, StepBlock))
     shown = {entry.seq: entry for block in steps for entry in block.entries}
     body = (e if isinstance(e, Digested) else shown[e.seq] for e in whole.view.body)
     return progress.change_view(body=tuple(body))
+
+
+def _room_for_users(progress: Progress, goal: int, inputs: Inputs) -> int:
+    """The tokens that what users said and no message shows any more may take before a result, with
+    the label over it."""
+    if inputs.ask.target_percent is None:
+        return 0
+    kept = {message.seq for message in progress.session.messages}
+    gone = sum(m.tokens for m in inputs.said if m.is_request and m.seq not in kept)
+    return min(gone + LEAST_TOKENS if gone else 0, progress.plan.window.room_in(goal) // 5)
 
 
 def _sources_of_excerpts(before: Session, session: Session, inputs: Inputs) -> Sources:

@@ -21,7 +21,7 @@ from mcp_compaction.core.text import remarks
 from mcp_compaction.core.text.rules import find_rules
 from mcp_compaction.core.text.sentences import split_sentences, spoken_sentences
 from mcp_compaction.core.text.signs import find_sign
-from mcp_compaction.core.text.words import first_line, telling_words
+from mcp_compaction.core.text.words import first_line, one_line, telling_words
 from mcp_compaction.model import AccountValue, Draft, Item, Message, SectionName, SummaryRequest
 
 
@@ -154,12 +154,15 @@ def _without_unsupported(
 
 
 def _decision_items(reading: Reading) -> list[Item]:
-    """What was decided, the newest first; a user's own words are quoted."""
+    """What was decided, the newest first, but for rules, which have lines of their own; a user's
+    words are quoted."""
+    kept = [one_line(item.text) for _, items in reading.request.must_keep for item in items]
     return [
         _decision_item(short(decision, LONGEST_LINE), one)
         for one in reversed(reading.said)
         if one.message.role in ("user", "assistant")
         for decision in decisions_among(one.text, one.sentences, one.message.role == "user")
+        if not any(decision in line for line in kept)
     ]
 
 
@@ -183,13 +186,13 @@ def _doubts(reading: Reading) -> Iterable[Item]:
 
 
 def _left_by_agent(reading: Reading) -> Iterable[Item]:
-    """What the agent left to do in the span, in the closing words of a turn, and did not say is
-    done, the newest; before that it goes on to do it."""
+    """What the agent left to do in the closing words of its last turn, and did not say is done;
+    before that it goes on to do it, and what was left earlier the user has passed over."""
     follows = zip_longest(reading.window, reading.window[1:])
-    closing = {m.ref for m, after in follows if m and (after is None or after.is_request)}
-    closing = {ref for ref in closing if reading.is_in_span(ref)}
+    closing = [m.ref for m, after in follows if m and (after is None or after.is_request)]
+    ends = [ref for ref in closing if reading.is_in_span(ref)][-1:]
     left = spoken_tasks(reading.window, "assistant")
-    return [item for item in left if item.refs[0] in closing][-MOST_LINES:]
+    return [item for item in left if item.refs[0] in ends]
 
 
 def _steps_in_short(reading: Reading) -> Iterable[Item]:

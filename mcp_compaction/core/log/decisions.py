@@ -21,6 +21,7 @@ from mcp_compaction.core.text.words import one_line, space_pairs, stem, stop_wor
 from mcp_compaction.lexicon.languages import Kind, read_heads, read_lexicon
 
 _WORD = pattern_of(r"[^\W_][\w+#.-]*[\w+#]|[^\W\d_]")
+_ENDS_OF_NONE = ("?", "？", ":", "：")  # a question, and what only announces
 _WORD_OR_STOP = pattern_of(rf"{_WORD.pattern}|[,;:.!?()]")
 
 
@@ -70,7 +71,7 @@ def _settles(sentence: Sentence, by_user: bool = True) -> bool:
 
 @lru_cache(maxsize=8_192)
 def _settles_in(languages: tuple[str, ...], bare: str, by_user: bool) -> bool:
-    return not bare.endswith(("?", "？")) and any(
+    return not bare.endswith(_ENDS_OF_NONE) and any(
         _settles_as(code, bare, by_user) for code in languages
     )
 

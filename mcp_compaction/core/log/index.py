@@ -47,7 +47,11 @@ def index_of(
             refs.setdefault(finding, []).append(ref)
         if not message.results:
             said.update(of_message)
-    items = (_item_of(thing, where, _note_of(thing, notes)) for thing, where in refs.items())
+    items = (
+        _item_of(thing, where, _note_of(thing, notes))
+        for thing, where in refs.items()
+        if said[thing] or not thing[1].isdecimal()  # of bare numbers data are full
+    )
     # What was named and passed on is wanted again sooner than what a result merely listed.
     return tuple(
         sorted(

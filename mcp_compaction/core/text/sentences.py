@@ -28,7 +28,7 @@ _NOT_SPEECH = pattern_of(
     r"|#!|//|\||⎿|npm (?:WARN|ERR)|(?:remote|error|fatal): "
     r"|(?:ERROR|WARN(?:ING)?|INFO|DEBUG|FATAL|Traceback|File \")"
     r"|\d{4}-\d\d-\d\d[T ]|[\w.]+(?:Error|Exception)\b|(?:API )?(?:Error|Exception)\b(?! \w)"
-    r"|\w+(?:=|\()\S)"
+    r"|\w+(?:=|\()\S|</?[\w-]+>$)"
 )
 _ENDS_OF_CODE = ("{", "}", ";")
 _FEWEST_CHARS = 4  # five signs of Chinese say a lot

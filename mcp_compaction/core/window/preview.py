@@ -177,8 +177,12 @@ def _ends_of(text: str, chars: int) -> tuple[str, str]:
 
 
 def _ends_of_request(text: str, chars: int) -> tuple[str, str]:
-    """The beginning alone where an end would be a scrap: a request says first what it wants."""
-    return _ends_of(text, chars) if chars >= _FOR_BOTH_ENDS else (_cut_back(text[:chars]), "")
+    """The beginning alone where an end would be a scrap, or hold a block of code, which shows how
+    rather than what: a request says first what it wants."""
+    start, end = _ends_of(text, chars)
+    if chars < _FOR_BOTH_ENDS or "```" in end:
+        start, end = _cut_back(text[:chars]), ""
+    return start.partition("\n```")[0].rstrip(), end
 
 
 def _cut_back(text: str) -> str:

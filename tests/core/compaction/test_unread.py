@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mcp_compaction.core.compaction.receipt.text import receipt_text
+from mcp_compaction.core.compaction.verify import text_of_shown
 from mcp_compaction.core.digest.render import render_digest
 from mcp_compaction.core.policy import PRESETS, Policy
 from mcp_compaction.core.tokens import estimate
@@ -295,3 +296,15 @@ def test_an_open_batch_stays_as_it_is() -> None:
     session = session_of([TASK, *chatter(60), asked, results(("1", LOG[:40_000]))])
     seen = after(session, compress(session, policy, force=True))
     assert shown_results(seen, policy)["1"] == LOG[:40_000]
+
+
+def test_what_users_said_has_a_share_before_an_unread_result() -> None:
+    policy, how_to_pay = Policy(window_tokens=2_000), "The two certificates pay for most of it."
+    asked = [user("Book a flight from New York to Seattle."), assistant("How do you pay?")]
+    told = [user(f"It is one way for one person. {how_to_pay}"), *ran("1", "find", LOG[:2_500])]
+    told += [assistant("Two flights, both before eleven.")]
+    newest = [user("None of these, later please."), *ran("2", "find", LOG[:3_000])]
+    session, _ = compacted([*asked, *told, *newest], policy, target_percent=20.0)
+    shown = lay_out(session, policy.index_limit, estimate)
+    assert how_to_pay in "\n".join(map(text_of_shown, shown))
+    assert estimate(shown_results(session, policy)["2"]) > 150

@@ -8,7 +8,7 @@ from tests.core.digest.drafting import drafted, texts
 from tests.core.saying import Json, assistant, call, failed, ran, used
 
 ERROR = "error: no wheel\nexit code 1"
-NOT_SINCE = "not rerun"
+NOT_SINCE = "not run again in that form"
 
 
 @pytest.mark.parametrize(

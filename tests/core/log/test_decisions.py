@@ -44,6 +44,8 @@ TURNED_BACK = [
     "Forget Kafka, NATS will do.",
 ]
 NOT_SETTLED = [
+    "Let's go with option B:",
+    "Now let's go with the second phase:",
     "She decided to move to Boston.",
     "They chose the menu last night.",
     "My sister picked the red dress.",

@@ -11,6 +11,7 @@ from mcp_compaction.core.window.preview import (
     matching_lines,
     note_of_size,
     preview,
+    preview_request,
     preview_within,
 )
 
@@ -96,3 +97,22 @@ def test_without_room_the_shortest_preview_is_shown() -> None:
     shown = shown_for("worker 400", "\n".join(LOG), 1)
     assert len(shown) < SHORTEST_PREVIEW + 80
     assert note_of_size("\n".join(LOG), "m1") in shown
+
+
+def test_of_a_request_blocks_of_code_are_not_shown_by_its_ends() -> None:
+    task = "Write a tool that reads the file and prints one digit.\n" + "It has to be fast. " * 60
+    request = f"{task}\n## Examples\n```bash\ncat newfile.py\n```\n### More\n```bash\nls\n```"
+
+    shown = preview_request(request, "m1", 1_000, (), (), keeps_all=True)
+
+    assert shown.startswith("Write a tool")
+    assert "newfile" not in shown
+    assert "```" not in shown
+
+
+def test_of_a_request_that_ends_in_words_the_end_is_shown() -> None:
+    request = "Look at this:\n" + "a line of a log\n" * 200 + "Tell me why the last one failed."
+
+    shown = preview_request(request, "m1", 600, (), (), keeps_all=True)
+
+    assert shown.endswith("Tell me why the last one failed.")
