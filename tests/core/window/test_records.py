@@ -110,13 +110,6 @@ def test_a_pin_that_does_not_fit_is_named_and_the_others_stay_whole() -> None:
     assert "recall_archived with refs p1, d1, or words" in text
 
 
-def test_a_last_line_that_would_take_much_of_a_small_limit_is_short() -> None:
-    session = session_with(digest(1), digest(2))
-    text = records_of(session, 650, len)
-    assert text.endswith("\n[records: more by recall_archived]")
-    assert records_of(session, 2_000, len).endswith("recall_archived with words]")
-
-
 def test_rules_are_shown_before_facts_where_not_all_pins_fit() -> None:
     pins = (pin(1, "fact " * 20, kind="fact"), pin(2, "rule " * 20))
     text = records_of(session_with(pins=pins), 340, len)
@@ -131,16 +124,8 @@ def test_the_newest_digest_is_cut_at_whole_lines_and_keeps_rules_and_tasks_first
     assert set(shown[:-1]) <= whole_lines_of(session)
     for section in ("OPEN", "CONSTRAINTS"):
         assert all(f"- {section} 2.{n} said (m{n})" in shown for n in range(4))
-    assert "of d2, 20 lines of d1" in shown[-1]
+    assert "not shown whole: d2, d1;" in shown[-1]
     assert INDEX_LABEL not in text
-
-
-def test_an_index_that_does_not_fit_whole_says_how_much_is_missing() -> None:
-    session = session_with(digest(1, lines=1, index=60))
-    whole = records_of(session, ROOMY, len)
-    text = records_of(session, len(whole) - 200, len)
-    assert INDEX_LABEL in text
-    assert " characters of the index" in text.splitlines()[-1]
 
 
 @pytest.mark.parametrize("limit", [0, 5, 33])
