@@ -28,7 +28,6 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from mcp_compaction.core.compaction import room
 from mcp_compaction.core.digest.extract import FAMILIES
-from mcp_compaction.core.excerpts.choose import Choice
 from mcp_compaction.counters.o200k import best_counter
 from mcp_compaction.evals.corpora import EvalCase, locomo
 from mcp_compaction.evals.handover.claims import judge_claims
@@ -86,8 +85,8 @@ def _nothing(*_: object) -> list[Any]:
     return []
 
 
-def _no_choice(*_: object) -> Choice:
-    return Choice()
+def _no_choice(*_: object) -> tuple[()]:
+    return ()
 
 
 @contextmanager

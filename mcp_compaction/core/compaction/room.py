@@ -42,7 +42,7 @@ def add_excerpts(before: Session, progress: Progress, inputs: Inputs) -> Progres
     shown = _text_of_view(progress.session, inputs)
     sources = _sources_of_excerpts(before, progress.session, inputs)
     chosen = choose_excerpts(sources, shown, room, inputs.count)
-    return progress.change_view(promoted=chosen.excerpts)
+    return progress.change_view(promoted=chosen)
 
 
 def fit_index(progress: Progress, inputs: Inputs) -> Progress:

@@ -10,13 +10,7 @@ from itertools import groupby
 
 from mcp_compaction.core.excerpts.cover import choose_by_cover, features_of
 from mcp_compaction.core.excerpts.paging import keep_whole
-from mcp_compaction.core.excerpts.pieces import (
-    Snippet,
-    cost_of,
-    cut_pieces,
-    newest_doubts,
-    newest_pieces,
-)
+from mcp_compaction.core.excerpts.pieces import OF_USER, Snippet, cost_of, newest_pieces
 from mcp_compaction.core.excerpts.render import LABEL, excerpts_block
 from mcp_compaction.core.text.haystack import Haystack
 from mcp_compaction.core.text.remarks import QUESTION_MARKS, marker_groups
@@ -42,65 +36,51 @@ class Sources:
         return [one for one in self.earlier if one.by != "wanted"]
 
 
-@dataclass(frozen=True)
-class Choice:
-    """Excerpts that were chosen: whole messages, and pieces in the order they were chosen in."""
-
-    wanted: tuple[Excerpt, ...] = ()
-    pieces: tuple[Snippet, ...] = ()
-
-    @property
-    def excerpts(self) -> tuple[Excerpt, ...]:
-        """The excerpts as a view shows them."""
-        return (*self.wanted, *_excerpts_in_order(self.pieces))
-
-
-def choose_excerpts(sources: Sources, shown: str, room: int, count: CountTokens) -> Choice:
+def choose_excerpts(
+    sources: Sources, shown: str, room: int, count: CountTokens
+) -> tuple[Excerpt, ...]:
     """The best excerpts that the room holds, of what a view does not show already.
 
     Messages that were asked for again come before all others, those recalled again and again in
     a share of the room.
     """
-    wanted, room = _choose_wanted(sources, room, count)
+    wanted, cost = keep_whole(sources.earlier, sources.recalled, room, count)
+    room -= cost or count(LABEL)
     if room <= 0:
-        return Choice(wanted)
-    shown = _add_texts(shown, wanted)
-    said = Haystack(fold(shown))
+        return wanted
+    said = Haystack(fold("\n".join([shown, *(text for one in wanted for text in one.pieces)])))
     is_work = any(message.calls for message in sources.gone)
+    found = newest_pieces(sources.gone, sources.kept, sources.markers)
     of_users = [
         piece
-        for piece in newest_pieces(sources.gone, sources.kept, is_users=True)
-        if is_work or not piece.text.endswith(QUESTION_MARKS)
+        for piece in found
+        if piece.by in OF_USER and (is_work or not piece.text.endswith(QUESTION_MARKS))
     ]
     chosen, used = _choose_newest(of_users, said, room // 2, count)
-    doubts, cost = _choose_doubts(sources, said, room // 3, count)
+    in_doubt = [piece for piece in found if piece.by == "doubt"]
+    in_doubt.sort(key=lambda piece: -len(marker_groups(piece.text)))
+    doubts, cost = _choose_newest(in_doubt, said, room // 3, count)
     chosen, used = [*chosen, *doubts], used + cost
-    if not is_work:
-        chosen += _choose_of_talk(sources, said, chosen, room - used, count)
+    taken = {piece.text for piece in chosen}
+    rest = [piece for piece in found if piece.text not in taken and piece.by != "doubt"]
+    if is_work:
+        rest.sort(key=lambda piece: _RANKS.get(piece.by, 1))
+        chosen += _choose_newest(rest, said, room - used, count)[0]
     else:
-        taken = {piece.text for piece in chosen}
-        found = [
-            piece
-            for piece in newest_pieces(sources.gone, sources.kept, sources.markers)
-            if piece.text not in taken and piece.by != "doubt"
-        ]
-        found.sort(key=lambda piece: _RANKS.get(piece.by, 1))
-        chosen += _choose_newest(found, said, room - used, count)[0]
-    return Choice(wanted, _pieces_that_fit(chosen, room, count))
+        chosen += _choose_of_talk(rest, said, chosen, room - used, count)
+    return (*wanted, *_excerpts_in_order(_pieces_that_fit(chosen, room, count)))
 
 
 def _choose_of_talk(
-    sources: Sources, said: Haystack, chosen: Sequence[Snippet], room: int, count: CountTokens
+    found: Sequence[Snippet],
+    said: Haystack,
+    chosen: Sequence[Snippet],
+    room: int,
+    count: CountTokens,
 ) -> list[Snippet]:
     """The pieces of talk that add most to what a view says, with the ends they were stripped of
     where all are in and room is left."""
-    taken = {piece.text for piece in chosen}
-    found = cut_pieces(sources.gone, sources.kept, sources.markers)
-    rest = [
-        piece
-        for piece in found
-        if piece.text not in taken and piece.by != "doubt" and not said.holds(piece.told)
-    ]
+    rest = [piece for piece in found if not said.holds(piece.told)]
     covered = Counter(telling_words(said.text))
     for piece in chosen:
         covered.update(features_of(piece))
@@ -137,42 +117,18 @@ def _is_whole(item: Item, by: By) -> bool:
     return from_span and not item.superseded and not item.text.endswith("…")
 
 
-def _choose_wanted(
-    sources: Sources, room: int, count: CountTokens
-) -> tuple[tuple[Excerpt, ...], int]:
-    """The whole messages that the room holds, and the room that they leave for pieces."""
-    wanted, cost = keep_whole(sources.earlier, sources.recalled, room, count)
-    return wanted, room - (cost or count(LABEL))
-
-
-def _add_texts(shown: str, wanted: Iterable[Excerpt]) -> str:
-    return "\n".join([shown, *(text for one in wanted for text in one.pieces)])
-
-
 def _excerpts_in_order(chosen: Iterable[Snippet]) -> tuple[Excerpt, ...]:
     """The excerpts by message and place; pieces in a row of one author are one excerpt."""
+    in_order = sorted(chosen, key=lambda piece: (piece.seq, piece.place))
     return tuple(
         Excerpt(seq=seq, by=by, role=role, pieces=tuple(piece.text for piece in run))
-        for (seq, by, role), run in groupby(_sort_by_place(chosen), key=_source_of)
+        for (seq, by, role), run in groupby(in_order, key=_source_of)
     )
 
 
 def _source_of(piece: Snippet) -> tuple[int, By, Role | None]:
     """The message of a piece, and whose words it is; of talk, who speaks."""
     return piece.seq, piece.by, piece.role if piece.by == "talk" else None
-
-
-def _sort_by_place(pieces: Iterable[Snippet]) -> list[Snippet]:
-    return sorted(pieces, key=lambda p: (p.seq, p.place))
-
-
-def _choose_doubts(
-    sources: Sources, said: Haystack, room: int, count: CountTokens
-) -> tuple[list[Snippet], int]:
-    """The pieces most in doubt that fit, and what they cost."""
-    found = newest_doubts(sources.gone, sources.kept, sources.markers)
-    groups = {piece: len(marker_groups(piece.text)) for piece in found}
-    return _choose_newest(sorted(found, key=lambda p: (-groups[p], -p.seq)), said, room, count)
 
 
 def _choose_newest(
@@ -192,19 +148,19 @@ def _choose_newest(
     return chosen, room - left
 
 
-def _pieces_that_fit(chosen: list[Snippet], room: int, count: CountTokens) -> tuple[Snippet, ...]:
+def _pieces_that_fit(chosen: list[Snippet], room: int, count: CountTokens) -> list[Snippet]:
     """The chosen pieces without the last, until they fit: tokens joined are not quite their sum."""
     room += count(LABEL)
     while chosen and (over := _count_lines(chosen, count) - room) > 0:
         over += over // 8  # each round lays the whole block out anew: a little more ends it sooner
         while chosen and over > 0:
             over -= cost_of(chosen.pop(), count)
-    return tuple(chosen)
+    return chosen
 
 
 def _count_lines(chosen: Sequence[Snippet], count: CountTokens) -> int:
     """The tokens of a block, line by line: most lines stay as they are when others give way."""
-    block = excerpts_block(_sort_by_place(chosen))
+    block = excerpts_block(_excerpts_in_order(chosen))
     return sum(map(count, block.splitlines(keepends=True)))
 
 

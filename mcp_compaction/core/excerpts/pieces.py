@@ -62,11 +62,6 @@ class Snippet:
         return telling_words(self.text)
 
     @property
-    def pieces(self) -> tuple[str, ...]:
-        """The text, as an excerpt has it among others of its message."""
-        return (self.text,)
-
-    @property
     def told(self) -> str:
         """The words by which a view tells the piece, as they are compared: of a field its value."""
         value = self.text.partition(": ")[2] if self.by == "field" else ""
@@ -88,70 +83,36 @@ def cost_of(piece: Snippet, count: CountTokens) -> int:
 
 
 def newest_pieces(
-    gone: Sequence[Message],
-    earlier: Iterable[Excerpt],
-    markers: int | None = None,
-    *,
-    is_users: bool = False,
-) -> Iterator[Snippet]:
-    """The pieces of messages and of what was kept before, the newest message first, or only those
-    of users; each text once, where it was said last. Who repeats a user's words does not take them
-    over. An agent's message with so many groups of epistemic markers is one piece."""
-    gone = conversation_of(gone)
-    talk = is_talk(gone)
-    said: dict[int, list[Excerpt | Message]] = {}
-    for one in (*earlier, *gone):
-        said.setdefault(one.seq, []).append(one)
-    of_users: set[str] = set()
-    if not is_users:
-        of_users |= {piece.text for piece in newest_pieces(gone, earlier, is_users=True)}
-    met: set[str] = set()
-    for seq in sorted(said, reverse=True):
-        for piece in chain.from_iterable(_pieces_of(o, talk, markers, is_users) for o in said[seq]):
-            is_repeated = piece.by not in OF_USER and piece.text in of_users
-            if piece.text not in met and not is_repeated:
-                met.add(piece.text)
-                yield piece
-
-
-def newest_doubts(
-    gone: Sequence[Message], earlier: Iterable[Excerpt], markers: int | None
-) -> list[Snippet]:
-    """The messages in which an agent doubts, by so many groups of epistemic markers, and the doubts
-    that were kept before."""
-    unsure = [] if markers is None else [one for one in gone if _is_unsure(one, markers)]
-    kept = [one for one in earlier if one.by == "doubt"]
-    return [piece for piece in newest_pieces(unsure, kept, markers) if piece.by == "doubt"]
-
-
-def cut_pieces(
     gone: Sequence[Message], earlier: Iterable[Excerpt], markers: int | None = None
 ) -> list[Snippet]:
-    """All pieces of messages. In plain talk they lose the ends that tell nothing, but for what is
-    told under a label; where there is work, what a user said is mostly a wish or a rule."""
-    found = list(newest_pieces(gone, earlier, markers))
-    return _trim_ends(found) if is_talk(conversation_of(gone)) else found
+    """The pieces of messages and of what was kept before, the newest message first; each text once,
+    where it was said last. Who repeats a user's words does not take them over. An agent's message
+    with so many groups of epistemic markers is one piece. In plain talk pieces lose the ends that
+    tell nothing."""
+    gone = conversation_of(gone)
+    talk = is_talk(gone)
+    newest_first = sorted((*earlier, *gone), key=lambda one: -one.seq)
+    found = [piece for one in newest_first for piece in _pieces_of(one, talk, markers)]
+    of_users = {piece.text for piece in found if piece.by in OF_USER}
+    once: dict[str, Snippet] = {}
+    for piece in found:
+        if piece.by in OF_USER or piece.text not in of_users:
+            once.setdefault(piece.text, piece)
+    return _trim_ends(once.values()) if talk else list(once.values())
 
 
-def _pieces_of(
-    said: Excerpt | Message, talk: bool, markers: int | None, is_users: bool
-) -> Iterator[Snippet]:
+def _pieces_of(said: Excerpt | Message, talk: bool, markers: int | None) -> Iterator[Snippet]:
     if isinstance(said, Excerpt):
-        if said.by in OF_USER or not is_users:
-            for place, text in enumerate(said.pieces):
-                yield Snippet(said.seq, place, said.by, text, role=said.role)
-        return
-    if is_users and said.role != "user":
+        for place, text in enumerate(said.pieces):
+            yield Snippet(said.seq, place, said.by, text, role=said.role)
         return
     if markers is not None and _is_unsure(said, markers):
         yield Snippet(said.seq, 0, "doubt", one_line(said.text))
         return
-    parts = (part for part in said.parts if isinstance(part, Text) or not is_users)
-    texts = chain.from_iterable(_texts_of(part, said, talk) for part in parts)
+    texts = chain.from_iterable(_texts_of(part, said, talk) for part in said.parts)
     for place, (by, text) in enumerate(texts):
-        if by in OF_USER or not is_users:
-            said_so = text.rstrip(",;:") if by == "agent" else text
-            yield Snippet(said.seq, place, by, said_so, role=said.role)
+        said_so = text.rstrip(",;:") if by == "agent" else text
+        yield Snippet(said.seq, place, by, said_so, role=said.role)
 
 
 def _is_unsure(message: Message, markers: int) -> bool:
@@ -166,7 +127,7 @@ def _count_markers(text: str) -> int:
     return len(marker_groups(text))
 
 
-def _trim_ends(found: Sequence[Snippet]) -> list[Snippet]:
+def _trim_ends(found: Collection[Snippet]) -> list[Snippet]:
     said_by: dict[int, set[str]] = {}
     for piece in found:
         said_by.setdefault(piece.seq, set()).update(piece.words)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 
-from mcp_compaction.core.excerpts.pieces import Snippet
 from mcp_compaction.core.text.injection import BAR, defuse
 from mcp_compaction.model import By, Excerpt, Role
 
@@ -25,25 +24,21 @@ _REF = re.compile(r"m\d+(?:\.\.m\d+)?(?: |$)")
 _LINE_REACH = 16  # messages this near to each other share a line and its ref
 
 
-Quoted = Excerpt | Snippet
-"""What is quoted of a message: an excerpt, or what may become a part of one."""
-
-
-def excerpts_block(excerpts: Iterable[Quoted]) -> str:
+def excerpts_block(excerpts: Iterable[Excerpt]) -> str:
     """The excerpts as one record, the user's apart; empty without any."""
     said = tuple(excerpts)
-    by_title: dict[str, list[Quoted]] = {title: [] for title, _ in _PARTS}
+    by_title: dict[str, list[Excerpt]] = {title: [] for title, _ in _PARTS}
     for one in said:
         if one.by in _TITLES:
             by_title[_title_of(one)].append(one)
     filled = [(title, _lines(found)) for title, found in by_title.items() if found]
     lines = [line for title, found in filled for line in (title, *found)]
-    whole = [one for one in said if isinstance(one, Excerpt) and one.by == "wanted"]
+    whole = [one for one in said if one.by == "wanted"]
     lines += _whole_messages(whole)
     return "\n".join([LABEL, *lines]) if lines else ""
 
 
-def _title_of(one: Quoted) -> str:
+def _title_of(one: Excerpt) -> str:
     """Whose words an excerpt is; of talk that was kept before, nobody knows any more."""
     return _SPEAKERS.get(one.role, _TITLES["talk"]) if one.by == "talk" else _TITLES[one.by]
 
@@ -63,9 +58,9 @@ def _whole_messages(wanted: Sequence[Excerpt]) -> list[str]:
     return lines
 
 
-def _lines(excerpts: Iterable[Quoted]) -> list[str]:
+def _lines(excerpts: Iterable[Excerpt]) -> list[str]:
     """The lines of excerpts, one for those that stood near each other."""
-    runs: list[list[Quoted]] = []
+    runs: list[list[Excerpt]] = []
     for one in excerpts:
         if not runs or one.seq - runs[-1][0].seq > _LINE_REACH:
             runs.append([])
@@ -73,7 +68,7 @@ def _lines(excerpts: Iterable[Quoted]) -> list[str]:
     return [_line_of(run) for run in runs]
 
 
-def _line_of(run: Sequence[Quoted]) -> str:
+def _line_of(run: Sequence[Excerpt]) -> str:
     first, last = run[0].seq, run[-1].seq
     ref = f"m{first}" if first == last else f"m{first}..m{last}"
     return f"{ref} {' … '.join(defuse(text) for one in run for text in one.pieces)}"

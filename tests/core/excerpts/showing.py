@@ -31,5 +31,5 @@ COUNTS: dict[str, CountTokens] = {
 def block(session: list[Json], room: int, shown: str = "", *earlier: Excerpt) -> str:
     """What a room shows of a session, as one record."""
     return excerpts_block(
-        choose_excerpts(Sources(messages_of(session), earlier), shown, room, estimate).excerpts
+        choose_excerpts(Sources(messages_of(session), earlier), shown, room, estimate)
     )

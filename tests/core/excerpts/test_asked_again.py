@@ -18,7 +18,7 @@ def test_a_message_asked_for_again_comes_first_and_whole_or_not_at_all(
 ) -> None:
     count = COUNTS[counter]
     shown = excerpts_block(
-        choose_excerpts(Sources(messages_of(SESSION), (AGAIN,)), "", room, count).excerpts
+        choose_excerpts(Sources(messages_of(SESSION), (AGAIN,)), "", room, count)
     )
     assert count(shown) <= max(0, room)
     if room >= count(excerpts_block([AGAIN])):
@@ -31,8 +31,8 @@ def test_of_the_messages_asked_for_again_the_newest_stay() -> None:
     older = AGAIN.model_copy(update={"pieces": ("before that",)})
     newer = AGAIN.model_copy(update={"seq": 2})
     room = estimate(excerpts_block([newer])) + 2
-    assert choose_excerpts(Sources((), (older, newer)), "", room, estimate).excerpts == (newer,)
-    assert choose_excerpts(Sources((), (older, newer)), "", 400, estimate).excerpts == (
+    assert choose_excerpts(Sources((), (older, newer)), "", room, estimate) == (newer,)
+    assert choose_excerpts(Sources((), (older, newer)), "", 400, estimate) == (
         older,
         newer,
     )
@@ -44,12 +44,10 @@ def test_messages_recalled_again_and_again_take_a_third_of_the_room_at_most_and_
     long = "\n".join(f"line {number} of the report on the burst" for number in range(12))
     kept = [AGAIN.model_copy(update={"seq": seq, "pieces": (long,)}) for seq in (1, 2, 3)]
     room = estimate(excerpts_block(kept)) + 20
-    assert choose_excerpts(Sources((), tuple(kept)), "", room, estimate).excerpts == tuple(kept)
+    assert choose_excerpts(Sources((), tuple(kept)), "", room, estimate) == tuple(kept)
 
     def recalled(room: int) -> list[int]:
-        chosen = choose_excerpts(
-            Sources((), recalled=tuple(kept[::-1])), "", room, estimate
-        ).excerpts
+        chosen = choose_excerpts(Sources((), recalled=tuple(kept[::-1])), "", room, estimate)
         return [one.seq for one in chosen]
 
     assert recalled(room) == []

@@ -44,7 +44,7 @@ def parts(shown: str) -> dict[str, list[str]]:
 def test_what_the_view_already_shows_is_not_repeated() -> None:
     shown = 'The user said: "never restart the Gateway". Also: quota: 4096.'
 
-    found = choose_excerpts(Sources(messages_of(SESSION)), shown, 2_000, estimate).excerpts
+    found = choose_excerpts(Sources(messages_of(SESSION)), shown, 2_000, estimate)
 
     kept = [text for one in found for text in one.pieces]
     assert "Anna must agree first." in kept
@@ -71,7 +71,7 @@ def test_the_users_words_come_first_in_a_part_of_their_own() -> None:
 def test_the_newest_words_of_the_user_stay_when_they_do_not_all_fit() -> None:
     wishes = [user(f"Wish number {n} is about harbor {n}.") for n in range(1, 41)]
 
-    found = choose_excerpts(Sources(messages_of([*WORK, *wishes])), "", 150, estimate).excerpts
+    found = choose_excerpts(Sources(messages_of([*WORK, *wishes])), "", 150, estimate)
 
     seqs = [one.seq for one in found if one.by == "user"]
     assert 0 < len(seqs) < len(wishes)
@@ -112,9 +112,7 @@ def test_what_an_agent_told_of_the_user_has_its_own_part() -> None:
     (*others, told) = messages_of([*WORK, user("Ask Bob."), user("Move it to the other host.")])
     reported = told.model_copy(update={"via": "tool"})
 
-    shown = parts(
-        excerpts_block(choose_excerpts(Sources((*others, reported)), "", 500, estimate).excerpts)
-    )
+    shown = parts(excerpts_block(choose_excerpts(Sources((*others, reported)), "", 500, estimate)))
 
     assert shown["the user:"] == ["m3 Ask Bob."]
     assert shown["the user, as the agent told it:"] == ["m4 Move it to the other host."]
@@ -156,9 +154,7 @@ def test_what_the_agent_doubted_is_whole_or_not_there() -> None:
     messages = messages_of([*WORK, assistant(doubt)])
 
     def unsure(room: int) -> str:
-        shown = excerpts_block(
-            choose_excerpts(Sources(messages, markers=3), "", room, estimate).excerpts
-        )
+        shown = excerpts_block(choose_excerpts(Sources(messages, markers=3), "", room, estimate))
         return "\n".join(parts(shown).get("Uncertainty points preserved:", []))
 
     as_room_grows = list(dict.fromkeys(unsure(room) for room in range(20, 400, 5)))
@@ -182,10 +178,8 @@ def test_pieces_kept_before_compete_again() -> None:
     lines = used("x", "Look", "\n".join(f"harbor{n} crane{n} tower{n}" for n in range(60)))
     gone = messages_of(lines, 10)
 
-    wide = choose_excerpts(Sources(gone, (weak, kept)), "", 2_000, estimate).excerpts
-    narrow = choose_excerpts(
-        Sources(gone, (weak, kept)), "", estimate(LABEL) + 34, estimate
-    ).excerpts
+    wide = choose_excerpts(Sources(gone, (weak, kept)), "", 2_000, estimate)
+    narrow = choose_excerpts(Sources(gone, (weak, kept)), "", estimate(LABEL) + 34, estimate)
 
     assert {1, 2} <= {one.seq for one in wide}
     assert kept in narrow
@@ -193,9 +187,9 @@ def test_pieces_kept_before_compete_again() -> None:
 
 
 def test_promoting_what_was_promoted_changes_nothing() -> None:
-    once = choose_excerpts(Sources(messages_of(SESSION)), "", 120, estimate).excerpts
+    once = choose_excerpts(Sources(messages_of(SESSION)), "", 120, estimate)
 
-    again = choose_excerpts(Sources((), once), "", 120, estimate).excerpts
+    again = choose_excerpts(Sources((), once), "", 120, estimate)
 
     assert set(again) == set(once)
 
@@ -253,7 +247,7 @@ def test_lines_of_near_messages_share_a_range_of_refs() -> None:
 
 
 def test_pieces_stand_in_the_order_of_their_messages_and_places() -> None:
-    found = choose_excerpts(Sources(messages_of(SESSION)), "", 2_000, estimate).excerpts
+    found = choose_excerpts(Sources(messages_of(SESSION)), "", 2_000, estimate)
 
     assert [one.seq for one in found] == sorted(one.seq for one in found)
     for one in found:
