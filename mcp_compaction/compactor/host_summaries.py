@@ -39,8 +39,7 @@ class _Comparison(NamedTuple):
 async def check(work: Workspace, info: SessionInfo, summary: str, beside: str) -> HostSummary:
     """What was said before a host compacted, held against its summary and what stands beside it."""
     session = _without_summary(await work.load(info), summary)
-    limit = work.policy_for(session).recall_max_tokens
-    seen = await work.threads.run(_compare, session, summary, beside, limit)
+    seen = await work.threads.run(_compare, session, summary, beside)
     request = search_request_for(seen.check.unseen)
     queries = [SearchQuery(terms=terms_of(text)) for text in request.queries]
     hits = await work.store.search_many(scope_of(info), queries, request.limit) if queries else ()
@@ -60,7 +59,7 @@ def _without_summary(session: Session, summary: str) -> Session:
     return session.model_copy(update={"messages": said})
 
 
-def _compare(session: Session, summary: str, beside: str, limit: int) -> _Comparison:
+def _compare(session: Session, summary: str, beside: str) -> _Comparison:
     shown = (ShownRecord(text=summary), ShownRecord(text=beside))
     found = identifiers_by_message(session.messages)
     shown_pins = [pin for pin in session.pins if pin.kind != "note"]
@@ -69,7 +68,7 @@ def _compare(session: Session, summary: str, beside: str, limit: int) -> _Compar
     to_keep = list({fold(item.text): item for item in said}.values())
     return _Comparison(
         found=found,
-        check=compare(session.messages, shown, found, limit),
+        check=compare(session.messages, shown, found),
         rules=len(to_keep),
         missing=find_missing_lines(to_keep, shown),
     )

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
+from mcp_compaction.core.compaction.progress import Progress
 from mcp_compaction.core.compaction.verify import Findings
 from mcp_compaction.core.digest.fit import as_sections, join, measure_digest
 from mcp_compaction.core.log.content import shown_parts, text_of, tokens_of
@@ -20,7 +21,6 @@ from mcp_compaction.model import (
     Message,
     MessageEntry,
     SectionName,
-    Session,
     Text,
     ToolResult,
     Trimmed,
@@ -56,29 +56,22 @@ def lines_of_findings(
     return lines
 
 
-def put_back(session: Session, new: Collection[int], lines: Lines, count: CountTokens) -> Session:
-    """The session with each line in view: in the new digest of its span, in the preview of its
+def put_back(progress: Progress, lines: Lines, count: CountTokens) -> Progress:
+    """The progress with each line in view: in the new digest of its span, in the preview of its
     message, or with its message shown whole."""
+    session = progress.session
     messages = {message.seq: message for message in session.messages}
-    view = session.view
 
     def with_lines(entry: MessageEntry) -> MessageEntry:
         said = lines.get(entry.seq, ())
         return _show_lines(messages[entry.seq], entry, said, count) if said else entry
 
     body: tuple[Entry, ...] = tuple(
-        entry if isinstance(entry, Digested) else with_lines(entry) for entry in view.body
+        entry if isinstance(entry, Digested) else with_lines(entry) for entry in session.view.body
     )
-    head = tuple(with_lines(entry) for entry in view.head)
-    return session.model_copy(
-        update={
-            "view": view.model_copy(update={"head": head, "body": body}),
-            "digests": tuple(
-                _add_lines(digest, lines, count) if digest.number in new else digest
-                for digest in session.digests
-            ),
-        }
-    )
+    for digest in progress.digests:
+        progress = progress.replace_digest(_add_lines(digest, lines, count))
+    return progress.change_view(head=tuple(map(with_lines, session.view.head)), body=body)
 
 
 def _add_lines(digest: Digest, lines: Lines, count: CountTokens) -> Digest:

@@ -10,7 +10,8 @@ from typing import TypeVar
 
 from mcp_compaction.core.compaction.blocks import Freed
 from mcp_compaction.core.compaction.plan import Plan
-from mcp_compaction.core.digest.extract import ref_of_standing_plan
+from mcp_compaction.core.digest.extract import ref_of_standing_plan, stated_rules
+from mcp_compaction.core.digest.fit import as_sections, mark_older
 from mcp_compaction.core.log.conversation import Conversation, conversation_of
 from mcp_compaction.core.log.identifiers import Finding, identifiers_by_message
 from mcp_compaction.core.log.told import older_words
@@ -22,6 +23,7 @@ from mcp_compaction.model import (
     Digest,
     Draft,
     Found,
+    Item,
     Message,
     SearchRequest,
     Session,
@@ -68,6 +70,13 @@ class Inputs:
     def overtaken(self) -> dict[str, str]:
         """What users told, folded, with the ref of what they told later in its place."""
         return older_words(self.said, self.digests)
+
+    @cached_property
+    def rules(self) -> list[Item]:
+        """The rules that users stated, each with its message as its first ref."""
+        stated = as_sections({"CONSTRAINTS": stated_rules(self.said)})
+        marked = mark_older(stated, self.overtaken)
+        return [rule for _, items in marked for rule in items]
 
     def measure(self, session: Session) -> Fill:
         """The fill of a session's view under the policy that the caller gave."""

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
 from typing import NamedTuple
 
@@ -12,7 +11,7 @@ from mcp_compaction.core.log.identifiers import Finding, find_identifiers, ident
 from mcp_compaction.core.text.haystack import Haystack
 from mcp_compaction.core.text.injection import defuse
 from mcp_compaction.core.text.paths import ends_of
-from mcp_compaction.core.text.patterns import pattern_of
+from mcp_compaction.core.text.reading import read_once
 from mcp_compaction.core.text.words import fold
 from mcp_compaction.model import (
     IndexKind,
@@ -25,8 +24,6 @@ from mcp_compaction.model import (
     Tally,
 )
 
-# It begins with a plain sign, so that a search passes over all the others at once.
-_REF = pattern_of(r"m(?<!\wm)(\d{1,12})\b")
 _NAMES: dict[IndexKind, str] = {
     "file": "paths",
     "command": "commands",
@@ -39,53 +36,34 @@ _NAMES: dict[IndexKind, str] = {
 Findings = Mapping[int, tuple[Finding, ...]]
 
 
-@dataclass(frozen=True, slots=True)
-class Check:
+class Check(NamedTuple):
     """Identifiers by where they are, before the archive has been asked."""
 
     retained: tuple[Finding, ...]
-    by_ref: tuple[Finding, ...]  # a ref in the view gives the message that holds it
     unseen: tuple[Finding, ...]  # only a search can tell
 
 
-class Record(NamedTuple):
-    """The text of a record, and the identifiers in it."""
-
-    text: Haystack
-    found: tuple[Finding, ...]
-
-
-def read_record(text: str) -> Record:
-    """What a view is asked for of one of its records."""
-    return Record(Haystack(text), find_identifiers(text))
-
-
-def compare(
-    gone: Sequence[Message],
-    shown: Sequence[Shown],
-    found: Findings,
-    limit: int,
-    read: Callable[[str], Record] = read_record,
-) -> Check:
+def compare(gone: Sequence[Message], shown: Sequence[Shown], found: Findings) -> Check:
     """Every identifier of the messages that are no longer whole, by where it is now."""
     targets = dict.fromkeys(f for message in gone for f in found[message.seq])
-    records = [read(piece.text) for piece in shown if isinstance(piece, ShownRecord)]
-    in_view = _findings_in_messages(shown, found).union(*(record.found for record in records))
+    records = [piece.text for piece in shown if isinstance(piece, ShownRecord)]
+    in_view = _findings_in_messages(shown, found).union(*map(_identifiers_in, records))
     # Commands and error lines are found whole in a message; in a record they stand among others.
+    texts = [Haystack(text) for text in records]
     for finding in targets:
         if finding.kind in ("command", "error") and finding not in in_view:
             line = defuse(finding.text)
-            if any(record.text.holds(line) for record in records):
+            if any(text.holds(line) for text in texts):
                 in_view.add(finding)
-    refs = _refs_in(shown)
-    small = {f for m in gone if m.seq in refs and m.tokens <= limit for f in found[m.seq]}
-    retained = tuple(f for f in targets if f in in_view)
-    rest = [f for f in targets if f not in in_view]
     return Check(
-        retained=retained,
-        by_ref=tuple(f for f in rest if f in small),
-        unseen=tuple(f for f in rest if f not in small),
+        retained=tuple(f for f in targets if f in in_view),
+        unseen=tuple(f for f in targets if f not in in_view),
     )
+
+
+@read_once
+def _identifiers_in(record: str) -> tuple[Finding, ...]:
+    return find_identifiers(record)
 
 
 def search_request_for(unseen: Iterable[Finding]) -> SearchRequest:
@@ -115,12 +93,12 @@ def _held_of(found: Sequence[Finding], wanted: frozenset[Finding]) -> frozenset[
     return wanted.intersection(chain(found, ends))
 
 
-def tally_findings(check: Check, missing: Sequence[Finding]) -> tuple[Tally, ...]:
+def tally_findings(check: Check, missing: Iterable[Finding]) -> tuple[Tally, ...]:
     """How much of each kind is in the view, comes back by recall, or is lost."""
     gone = set(missing)
     counted: list[Tally] = []
     for kind, name in _NAMES.items():
-        away = [f for f in (*check.by_ref, *check.unseen) if f.kind == kind]
+        away = [f for f in check.unseen if f.kind == kind]
         tally = Tally(
             kind=name,
             retained=sum(f.kind == kind for f in check.retained),
@@ -166,15 +144,6 @@ def _findings_in_messages(shown: Sequence[Shown], found: Findings) -> set[Findin
             case ShownMessage():
                 seen.update(identifiers_of_parts(shown_parts(piece.message, piece.cuts)))
     return seen
-
-
-def _refs_in(shown: Iterable[Shown]) -> set[int]:
-    refs: set[int] = set()
-    for piece in shown:
-        if isinstance(piece, ShownMessage) and not piece.cuts:
-            continue  # what was said may look like a ref, but is none of ours
-        refs.update(int(number) for number in _REF.findall(text_of_shown(piece)))
-    return refs
 
 
 def text_of_shown(piece: Shown) -> str:

@@ -1,4 +1,4 @@
-"""Checking a view: what is in it, what comes back by ref or search, what is lost."""
+"""Checking a view: what is in it, what comes back by search, what is lost."""
 
 from __future__ import annotations
 
@@ -30,41 +30,27 @@ from tests.sessions import messages_of
 A, B, C = (Finding("file", f"{name}.py") for name in "abc")
 
 
-def test_an_identifier_is_retained_by_ref_or_unseen() -> None:
-    gone = messages_of([user("a.py"), user("b.py"), user("c.py"), user("b.py a.py")])
+def test_an_identifier_is_retained_or_unseen() -> None:
+    gone = messages_of([user("a.py"), user("b.py"), user("b.py a.py")])
     shown = [ShownRecord(text="a.py is done (m2)")]
-    check = compare(gone, shown, identifiers_by_message(gone), limit=1_000)
-    assert check == Check(retained=(A,), by_ref=(B,), unseen=(C,))
+    check = compare(gone, shown, identifiers_by_message(gone))
+    assert check == Check(retained=(A,), unseen=(B,))
 
 
-def test_a_ref_to_what_no_answer_could_hold_counts_for_nothing() -> None:
-    gone = messages_of([user("b.py " + "word " * 90)])
-    check = compare(gone, [ShownRecord(text="see m1")], identifiers_by_message(gone), limit=10)
-    assert check.unseen == (B,)
-
-
-def test_whole_messages_count_by_what_they_say_and_their_refs_do_not() -> None:
+def test_whole_messages_count_by_what_they_say() -> None:
     gone = messages_of([user("a.py"), user("b.py")])
-    (kept,) = messages_of([assistant("a.py, see m2")], 3)
+    (kept,) = messages_of([assistant("a.py")], 3)
     found = identifiers_by_message([*gone, kept])
-    check = compare(gone, [ShownMessage(message=kept)], found, limit=1_000)
-    assert check == Check(retained=(A,), by_ref=(), unseen=(B,))
+    check = compare(gone, [ShownMessage(message=kept)], found)
+    assert check == Check(retained=(A,), unseen=(B,))
 
 
 def test_of_a_trimmed_message_only_what_is_shown_counts() -> None:
     messages = messages_of([call("1", "f"), results(("1", "a.py b.py"))])
     cut = Cut(part=0, shown=ToolResult(call="1", text="a.py [the whole: m2]"), why="preview")
     shown = [ShownMessage(message=messages[0]), ShownMessage(message=messages[1], cuts=(cut,))]
-    check = compare(messages[1:], shown, identifiers_by_message(messages), limit=1_000)
-    assert check == Check(retained=(A,), by_ref=(B,), unseen=())
-
-
-def test_a_number_too_long_for_a_ref_is_none() -> None:
-    gone = messages_of([user("a.py")])
-    text = "m" + "1" * 5_000
-    assert compare(
-        gone, [ShownRecord(text=text)], identifiers_by_message(gone), limit=1_000
-    ).unseen == (A,)
+    check = compare(messages[1:], shown, identifiers_by_message(messages))
+    assert check == Check(retained=(A,), unseen=(B,))
 
 
 def test_one_question_asks_for_all_that_is_unseen() -> None:
@@ -86,12 +72,12 @@ def test_a_path_is_found_as_the_end_of_a_longer_one_and_a_number_only_itself() -
 
 def test_tallies_count_by_kind_and_leave_out_what_there_is_none_of() -> None:
     url = Finding("url", "https://x.y")
-    check = Check(retained=(A,), by_ref=(B,), unseen=(C, url))
+    check = Check(retained=(A,), unseen=(B, C, url))
     assert tally_findings(check, [C]) == (
         Tally(kind="paths", retained=1, recoverable=1, lost=1),
         Tally(kind="urls", recoverable=1),
     )
-    assert tally_findings(Check(retained=(), by_ref=(), unseen=()), []) == ()
+    assert tally_findings(Check(retained=(), unseen=()), []) == ()
 
 
 def test_lines_are_kept_where_they_stand_word_for_word() -> None:
@@ -124,4 +110,4 @@ def test_a_command_and_an_error_that_a_record_shows_defused_are_in_the_view() ->
     wanted = [f for each in found.values() for f in each if f.kind in ("command", "error")]
     records = [ShownRecord(text=render_item(Item(text=one.text))) for one in wanted]
     assert {one.kind for one in wanted} == {"command", "error"}
-    assert set(wanted) <= set(compare(gone, records, found, limit=1_000).retained)
+    assert set(wanted) <= set(compare(gone, records, found).retained)
