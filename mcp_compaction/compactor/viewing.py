@@ -10,7 +10,7 @@ from mcp_compaction.compactor.recalling import originals
 from mcp_compaction.compactor.recording import keep_reported_fill
 from mcp_compaction.compactor.thinking import leave_out_of_view
 from mcp_compaction.compactor.workspace import MOST_TRIES, Workspace
-from mcp_compaction.core.compaction.outcomes import paging_in, restoration
+from mcp_compaction.core.compaction.outcomes import change_of_view
 from mcp_compaction.core.excerpts.paging import messages_shown_whole, show_again
 from mcp_compaction.core.text.refs import number_of
 from mcp_compaction.core.window.history import begin_view, view_to_restore
@@ -122,7 +122,7 @@ async def restore(work: Workspace, info: SessionInfo, ref: str, force: bool) -> 
             text=f"not restored: the window would hold {kilo(after.tokens)} of "
             f"{kilo(after.window)} tokens. Pass force=true if the host has room for it.",
         )
-    compaction = restoration(session, view, undone, (before, after), now)
+    compaction = change_of_view(session, view, "restore", ", ".join(undone), (before, after), now)
     if not await work.store.save(info.id, compaction):
         return Failed(reason="view_changed", text=_OVERTAKEN.format("restored"))
     await keep_reported_fill(work, session)
@@ -203,4 +203,4 @@ def _plan_page_in(work: Workspace, session: Session, messages: Sequence[Message]
             text=f"not paged in: with {refs} the window would hold {kilo(after.tokens)} of "
             f"{kilo(after.window)} tokens. Ask for less, or make room first.",
         )
-    return paging_in(session, view, refs, (before, after), work.now())
+    return change_of_view(session, view, "page_in", refs, (before, after), work.now())

@@ -45,7 +45,6 @@ from mcp_compaction.model.messages import (
 )
 from mcp_compaction.model.outcomes import (
     Ask,
-    Budget,
     Compaction,
     Failed,
     HeldBy,
@@ -121,7 +120,6 @@ __all__ = [
     "AgentProfile",
     "Ask",
     "Author",
-    "Budget",
     "By",
     "Calibration",
     "Candidate",

@@ -15,7 +15,7 @@ from mcp_compaction.core.compaction.drafts import (
     request_for,
 )
 from mcp_compaction.core.compaction.progress import Asking, Inputs, Progress
-from mcp_compaction.core.compaction.receipt.notes import NO_ROOM_FOR_PROSE, note_of_additions
+from mcp_compaction.core.compaction.receipt.notes import NO_ROOM_FOR_PROSE
 from mcp_compaction.core.compaction.room import fit_index, fit_unread
 from mcp_compaction.core.digest.fit import (
     cost_of_sections,
@@ -35,9 +35,8 @@ from mcp_compaction.core.digest.update import bring_up_to_date
 from mcp_compaction.core.limits import LEAST_TOKENS
 from mcp_compaction.core.log.ledger import Ledger, ledger_of
 from mcp_compaction.core.log.tasks import unfinished_tasks
-from mcp_compaction.core.text.words import fold
 from mcp_compaction.core.tokens import CountTokens
-from mcp_compaction.model import OWN_AUTHORS, Digest, Draft, SectionName, SummaryRequest
+from mcp_compaction.model import OWN_AUTHORS, Digest, Draft, SummaryRequest
 
 
 @dataclass(slots=True)
@@ -140,11 +139,6 @@ def _write_span(
     checked = check_against_source(draft, request, session, inputs)
     digest = _digest_without_prose(request, checked, number, inputs.count)
     written.notes += checked.notes
-    if checked.draft.author == "agent":
-        written.notes += note_of_additions(
-            rules=_count_left_out("CONSTRAINTS", request, checked.draft),
-            tasks=_count_left_out("OPEN", request, checked.draft),
-        )
     if checked.draft.note:
         written.notes.append(checked.draft.note)
     if memory:
@@ -154,13 +148,6 @@ def _write_span(
         room = max(request.max_tokens - digest.tokens, half)
         written.with_prose.append(lay_prose_onto(digest, checked.draft, room, inputs.count))
     return digest
-
-
-def _count_left_out(section: SectionName, request: SummaryRequest, draft: Draft) -> int:
-    """The number of lines that must be kept in a section and that a draft does not name."""
-    named = {fold(item.text) for _, items in draft.sections for item in items}
-    kept = dict(request.must_keep).get(section, ())
-    return sum(fold(item.text) not in named for item in kept)
 
 
 def _digest_with_agents(

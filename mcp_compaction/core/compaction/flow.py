@@ -54,7 +54,7 @@ def flow(
     if keeps_digest and (frees_nothing or frees_little):
         return keep_own_digest(session, ask, now, fill, count)
     if frees_nothing:
-        return nothing_to_do(plan, fill, policy)
+        return nothing_to_do(plan, fill)
     if frees_little:
         return too_little_gain(plan, fill, counted)
     if ask.dry_run:

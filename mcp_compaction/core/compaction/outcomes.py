@@ -9,28 +9,22 @@ from mcp_compaction.core.compaction.blocks import (
     Freed,
     SpanBlock,
     StepBlock,
-    find_unread,
     window_of,
 )
 from mcp_compaction.core.compaction.budget import (
     Shortfall,
     excerpts_limit,
     held_by,
-    in_model_tokens,
 )
-from mcp_compaction.core.compaction.ladder.summarize import LEAST_TO_DIGEST
 from mcp_compaction.core.compaction.plan import Plan
 from mcp_compaction.core.compaction.progress import Inputs, Progress
-from mcp_compaction.core.compaction.receipt.notes import PartShown, note_of_unread
 from mcp_compaction.core.compaction.receipt.reasons import describe_held, describe_shortfall
-from mcp_compaction.core.log.content import calls_by_id, text_of
 from mcp_compaction.core.policy import Policy
 from mcp_compaction.core.window.fill import Fill
 from mcp_compaction.core.wording import kilo
 from mcp_compaction.model import (
     NO_DIGEST,
     Ask,
-    Budget,
     Compaction,
     Digested,
     NothingToDo,
@@ -40,10 +34,10 @@ from mcp_compaction.model import (
     Replaced,
     Session,
     Tally,
-    ToolResult,
-    Trimmed,
     View,
 )
+
+_CHANGES = {"restore": ("undo", "undone"), "page_in": ("page in", "shown whole again")}
 
 
 def compaction_of(
@@ -73,7 +67,7 @@ def compaction_of(
         shortfall=shortfall and describe_shortfall(shortfall, fill),
         held_by=shortfall.held.tokens_by_holder(fill) if shortfall else (),
         author=", ".join(dict.fromkeys(d.author for d in progress.digests)) or NO_DIGEST,
-        notes=tuple(dict.fromkeys((*progress.notes, *note_of_unread(_parts_shown(before, view))))),
+        notes=tuple(dict.fromkeys(progress.notes)),
     )
     return Compaction(
         base_version=before.view.version, view=view, digests=progress.digests, receipt=receipt
@@ -88,24 +82,6 @@ def _shortfall_of(progress: Progress, inputs: Inputs, after: Fill) -> Shortfall 
     pinned = dict(after.parts)["pinned"]
     window = window_of(progress.session, inputs.policy, after, pinned, inputs.count)
     return Shortfall(after=after.counted, goal=goal, held=held_by(window))
-
-
-def _parts_shown(before: Session, view: View) -> list[PartShown]:
-    """The unread results that a view shows in part."""
-    calls, unread = calls_by_id(before.messages), find_unread(before)
-    messages = {message.seq: message for message in before.messages if message.seq in unread}
-    return [
-        PartShown(
-            ref=messages[entry.seq].ref,
-            tool=calls[cut.shown.call].name if cut.shown.call in calls else "result",
-            shown=len(cut.shown.text),
-            whole=len(text_of(messages[entry.seq].parts[cut.part])),
-        )
-        for entry in view.body
-        if isinstance(entry, Trimmed) and entry.seq in messages
-        for cut in entry.cuts
-        if isinstance(cut.shown, ToolResult)
-    ]
 
 
 def _replaced_spans(view: View, progress: Progress) -> tuple[Replaced, ...]:
@@ -134,45 +110,30 @@ def freed_by_rung(freed: Freed, fill: Fill, total: int, excerpts: int = 0) -> Fr
     return tuple((rung, fill.scaled(tokens)) for rung, tokens in by_rung.items())
 
 
-def restoration(
-    session: Session, view: View, undone: tuple[str, ...], fills: tuple[Fill, Fill], now: datetime
-) -> Compaction:
-    """The step back to an earlier view, as a view and a receipt of its own."""
-    what = ", ".join(undone)
-    words = (f"undo {what}", f"undone: {what}")
-    return _change_of_view(session, view, "restore", words, fills, now)
-
-
-def paging_in(
-    session: Session, view: View, refs: str, fills: tuple[Fill, Fill], now: datetime
-) -> Compaction:
-    """A view that shows messages again, with a receipt of its own by which it can be undone."""
-    words = (f"page in {refs}", f"shown whole again: {refs}")
-    return _change_of_view(session, view, "page_in", words, fills, now)
-
-
-def _change_of_view(
+def change_of_view(
     session: Session,
     view: View,
     kind: Literal["restore", "page_in"],
-    words: tuple[str, str],  # the reason, and the note
+    refs: str,
     fills: tuple[Fill, Fill],
     now: datetime,
 ) -> Compaction:
-    """A view that no compaction made, with its receipt."""
+    """A view that no compaction made, with a receipt of its own by which it can be undone: the step
+    back to an earlier one, or one that shows messages again."""
     before, after = fills
     number, version = session.next_compaction, session.view.version + 1
+    reason, note = _CHANGES[kind]
     receipt = Receipt(
         compaction=number,
         kind=kind,
-        reason=words[0],
+        reason=f"{reason} {refs}",
         at=now,
         before=before.tokens,
         after=after.tokens,
         window=after.window,
         precision=after.precision,
         pins=len(session.pins),
-        notes=words[1:],
+        notes=(f"{note}: {refs}",),
     )
     return Compaction(
         base_version=session.view.version,
@@ -183,13 +144,14 @@ def _change_of_view(
 
 
 def projection(plan: Plan, ask: Ask, policy: Policy, fill: Fill) -> Projection:
-    """What a dry run found, in a window with all that fills the room below the goal."""
+    """What a dry run found, in a window with all that fills the room below the goal; lines that
+    must stay, such as rules, may lift it a little above."""
     blocks = plan.window.blocks
     spans = tuple((b.steps[0].first, b.steps[-1].last) for b in blocks if isinstance(b, SpanBlock))
-    left, freed = max(0, plan.budget.target - plan.window.tokens), plan.gain
-    excerpts = excerpts_limit(left, freed, policy, ask)
-    budget = plan.budget.model_copy(update={"excerpts": excerpts})
-    most = plan.window.tokens + _room_to_fill(plan, budget)
+    has_room = plan.goal is not None and not all(isinstance(block, StepBlock) for block in blocks)
+    left = max(0, plan.budget.target - plan.window.tokens) if has_room else 0
+    filled = min(left, excerpts_limit(left, plan.gain, policy, ask) + plan.budget.names)
+    most = min(fill.counted - 1, plan.window.tokens + filled)
     shortfall = plan.shortfall()
     return Projection(
         before=fill.tokens,
@@ -200,26 +162,10 @@ def projection(plan: Plan, ask: Ask, policy: Policy, fill: Fill) -> Projection:
         spans=spans,
         shortfall=shortfall and describe_shortfall(shortfall, fill),
         held_by=shortfall.held.tokens_by_holder(fill) if shortfall else (),
-        budget=None if plan.goal is None else in_model_tokens(budget, fill),
     )
 
 
-def _room_to_fill(plan: Plan, budget: Budget) -> int:
-    """About the most tokens that a view takes beyond its plan; lines that must stay, such as rules,
-    may lift it a little above its goal."""
-    left, blocks = max(0, budget.target - plan.window.tokens), plan.window.blocks
-    steps = [block for block in blocks if isinstance(block, StepBlock)]
-    if plan.goal is None:
-        return 0
-    if any(
-        isinstance(e, Trimmed) and e.seq in block.unread for block in steps for e in block.entries
-    ):
-        return left
-    has_digests = len(steps) < len(blocks)
-    return min(left, budget.excerpts + min(budget.names, plan.gain // 2)) if has_digests else 0
-
-
-def nothing_to_do(plan: Plan, fill: Fill, policy: Policy) -> NothingToDo:
+def nothing_to_do(plan: Plan, fill: Fill) -> NothingToDo:
     """The outcome of a plan that frees nothing."""
     held, shortfall = plan.held, plan.shortfall(fill.counted)
     if shortfall is None:
@@ -231,11 +177,6 @@ def nothing_to_do(plan: Plan, fill: Fill, policy: Policy) -> NothingToDo:
         if held.older_steps and not shortfall.is_fixed:
             older = kilo(fill.scaled(held.older_steps))
             reason += f". A digest of the older {older} would free too little"
-        if 0 < held.older_steps < LEAST_TO_DIGEST:
-            reason += (
-                f": it pays from {LEAST_TO_DIGEST} tokens on, and they stay until they are that"
-            )
-            less += ["raise compaction_ratio"] * (policy.compaction_ratio is not None)
         next_step = f"Go on, or {' and '.join(less)}." if less else "Go on."
     return NothingToDo(
         reason="all_needed",

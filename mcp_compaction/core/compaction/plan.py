@@ -13,6 +13,7 @@ from mcp_compaction.core.compaction.blocks import (
     with_guards,
 )
 from mcp_compaction.core.compaction.budget import (
+    Budget,
     Held,
     Shortfall,
     held_by,
@@ -30,7 +31,7 @@ from mcp_compaction.core.log.pinned import pinned_block
 from mcp_compaction.core.policy import Policy
 from mcp_compaction.core.tokens import CountTokens
 from mcp_compaction.core.window.fill import Fill
-from mcp_compaction.model import Ask, Budget, Session, Value
+from mcp_compaction.model import Ask, Session, Value
 
 _SHORTENING = tuple(rung for rung in LADDER if rung.phase == "shorten")
 _DIGESTING = tuple(rung for rung in LADDER if rung.phase == "digest")
@@ -101,11 +102,11 @@ def make_plan(
     if window.tokens > goal:
         window = drop_excerpts(window, goal, policy, count)
     if target is None:
-        window = _climb(window, LADDER, goal, _with_digests_of(window, budget, policy), count)
+        window = _climb(window, LADDER, goal, policy, count)
     elif follows or window.tokens > goal:  # what is within its target already stays as it is
         window = _make_room(window, budget, policy, count)
     if window.tokens > goal and window.has_new_digests:  # lest a plan promises too little
-        window = give_up_excess(window, "shrink_unread", goal, count)
+        window = give_up_excess(window, goal, count)
     elif window.tokens > goal:  # a digest is better than a missed goal
         window = summarize_all(window, policy, _unread_outside_tail(window))
     goes_on = is_thorough or target is not None
@@ -146,14 +147,6 @@ def _make_room(
     if not window.has_new_digests:
         window = merge_all(window, tight, count)
     return _climb(window, _DIGESTING, goal, tight, count)
-
-
-def _with_digests_of(window: WindowPlan, budget: Budget, policy: Policy) -> Policy:
-    """The policy whose digests take their share of the goal, or all that the rest leaves of it."""
-    stays = sum(b.tokens for b in window.blocks if not isinstance(b, StepBlock) or b.guard)
-    left = budget.target - window.fixed - stays - budget.index
-    limit = max(budget.digest, min(policy.digest_max_tokens, left))
-    return policy.model_copy(update={"digest_max_tokens": limit})
 
 
 def _climb(

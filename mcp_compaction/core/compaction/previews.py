@@ -15,7 +15,7 @@ from mcp_compaction.core.window.preview import (
     preview_chars,
     preview_within,
 )
-from mcp_compaction.model import Cut, JsonObject, Message, Part, ToolCall, ToolResult
+from mcp_compaction.model import Cut, Message, Part, ToolCall, ToolResult
 
 
 def shrink_step(block: StepBlock, policy: Policy, count: CountTokens) -> StepBlock:
@@ -91,21 +91,17 @@ def _find_cuts(
 
 
 def _shorten(message: Message, part: Part, policy: Policy, count: CountTokens) -> Part | None:
-    if isinstance(part, ToolResult) and is_large(part.text, policy, count):
-        shown = preview(part.text, message.ref, preview_chars(policy))
-        return part.model_copy(update={"text": shown})
-    if isinstance(part, ToolCall):
-        arguments = _shorten_arguments(part.arguments, message.ref, policy, count)
-        if arguments != part.arguments:
-            return part.model_copy(update={"arguments": arguments})
-    return None
+    """A result or a call with previews for its large texts; None without any."""
 
+    def shorten(text: str) -> str:
+        is_short = not is_large(text, policy, count)
+        return text if is_short else preview(text, message.ref, preview_chars(policy))
 
-def _shorten_arguments(
-    arguments: JsonObject, ref: str, policy: Policy, count: CountTokens
-) -> JsonObject:
-    clipped = dict(arguments)
-    for name, value in string_arguments(arguments):
-        if is_large(value, policy, count):
-            clipped[name] = preview(value, ref, preview_chars(policy))
-    return clipped
+    if isinstance(part, ToolResult):
+        shown = part.model_copy(update={"text": shorten(part.text)})
+    elif isinstance(part, ToolCall):
+        named = {name: shorten(value) for name, value in string_arguments(part.arguments)}
+        shown = part.model_copy(update={"arguments": {**part.arguments, **named}})
+    else:
+        return None
+    return None if shown == part else shown

@@ -93,7 +93,7 @@ def fit_unread(progress: Progress, inputs: Inputs) -> Progress:
         return progress
     window = blocks_of(whole, inputs.policy, count)
     over = inputs.measure(whole).counted - goal + _room_for_users(progress, goal, inputs)
-    window = cut_unread(window, "truncate", unread_tokens(window, count) - over, count)
+    window = cut_unread(window, unread_tokens(window, count) - over, count)
     steps = (block for block in window.blocks if isinstance(block, StepBlock))
     shown = {entry.seq: entry for block in steps for entry in block.entries}
     body = (e if isinstance(e, Digested) else shown[e.seq] for e in whole.view.body)

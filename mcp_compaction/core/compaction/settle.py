@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from mcp_compaction.core.compaction.budget import keeps_all_rules
 from mcp_compaction.core.compaction.outcomes import compaction_of
 from mcp_compaction.core.compaction.patch import lines_of_findings, put_back
 from mcp_compaction.core.compaction.progress import Asking, Inputs, Progress
-from mcp_compaction.core.compaction.receipt.notes import note_of_rules
 from mcp_compaction.core.compaction.room import add_excerpts, fit_index, fit_steps
 from mcp_compaction.core.compaction.verify import (
     Check,
@@ -102,10 +101,8 @@ def settle(before: Session, progress: Progress, inputs: Inputs) -> Asking[Outcom
     if after.counted >= inputs.fill.counted:
         return NothingToDo(reason="digest_as_large", text=_AS_LARGE)
     seen = _look_at(progress, before, inputs)
-    left_out = find_missing_lines(seen.of_prompt, seen.shown)
     lost = set(missing).intersection(seen.check.unseen)
     tallies = (*_tallies_of_lines(before, seen), *tally_findings(seen.check, lost))
-    progress = replace(progress, notes=(*progress.notes, *note_of_rules(left_out)))
     return compaction_of(before, progress, inputs, after, tallies)
 
 

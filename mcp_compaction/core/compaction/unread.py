@@ -29,7 +29,7 @@ class _Unread(NamedTuple):
     tokens: int  # as it is shown now
 
 
-def cut_unread(window: WindowPlan, rung: str, most: int, count: CountTokens) -> WindowPlan:
+def cut_unread(window: WindowPlan, most: int, count: CountTokens) -> WindowPlan:
     """The window with its unread results in so many tokens at most: the small ones whole, the
     others as their start, their end and what matches the request."""
     unread = list(_find_unread(window, count))
@@ -45,7 +45,7 @@ def cut_unread(window: WindowPlan, rung: str, most: int, count: CountTokens) -> 
         shown = one.result.model_copy(update={"text": text})
         cut = Cut(part=one.part, shown=shown, why="preview")
         cuts.setdefault(one.block, {}).setdefault(one.message.seq, []).append(cut)
-    return window.trimmed(rung, cuts, count)
+    return window.trimmed("shrink_unread", cuts, count)
 
 
 def unread_tokens(window: WindowPlan, count: CountTokens) -> int:
@@ -53,19 +53,13 @@ def unread_tokens(window: WindowPlan, count: CountTokens) -> int:
     return sum(one.tokens for one in _find_unread(window, count))
 
 
-def room_beside_rest(window: WindowPlan, goal: int, taken: int) -> int:
-    """The room that the rest of a window leaves for the unread results, which take `taken` now."""
-    return goal - (window.tokens - taken)
-
-
-def give_up_excess(window: WindowPlan, rung: str, goal: int, count: CountTokens) -> WindowPlan:
+def give_up_excess(window: WindowPlan, goal: int, count: CountTokens) -> WindowPlan:
     """The window with unread results cut to their share, or to all that the rest leaves."""
     taken = unread_tokens(window, count)
     if not taken:
         return window
     share = unread_limit(window.room_in(goal), window.fixed - window.sections)
-    most = max(share, room_beside_rest(window, goal, taken))
-    return cut_unread(window, rung, most, count)
+    return cut_unread(window, max(share, goal - window.tokens + taken), count)
 
 
 def show_unread_whole(session: Session) -> Session:

@@ -198,8 +198,7 @@ def _texts_of(part: object, message: Message, talk: bool) -> Iterator[tuple[By, 
 
 
 def _cut_speech(text: str, message: Message, talk: bool) -> Iterator[tuple[By, str]]:
-    """In talk clauses, else whole sentences; of those of users that differ in digits alone, as the
-    rows of a paste, the first few."""
+    """In talk clauses, else whole sentences."""
     is_users = message.role == "user"
     if talk and not (is_users and is_told(text)):
         for clause in _cut_clauses(text, _clause_cuts()):
@@ -207,10 +206,8 @@ def _cut_speech(text: str, message: Message, talk: bool) -> Iterator[tuple[By, s
                 yield "talk", one_line(clause)
     elif is_users:
         by: By = "reported" if message.via == "tool" else "user"
-        series = Series()
-        for sentence in _sentences_of(text):
-            if is_speech(sentence) and not series.has_enough_like(sentence):
-                yield by, sentence
+        for sentence in filter(is_speech, _sentences_of(text)):
+            yield by, sentence
     else:
         for sentence in _sentences_of(text):
             yield "decision" if _states_decision(sentence) else "agent", sentence

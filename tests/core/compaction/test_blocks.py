@@ -11,7 +11,7 @@ from mcp_compaction.core.compaction.blocks import (
     entry_tokens,
     trim,
 )
-from mcp_compaction.core.compaction.outcomes import restoration
+from mcp_compaction.core.compaction.outcomes import change_of_view
 from mcp_compaction.core.policy import Policy, under_pressure
 from mcp_compaction.core.tokens import estimate
 from mcp_compaction.core.window.fill import measure
@@ -156,7 +156,7 @@ def test_the_head_survives_an_undone_compaction() -> None:
     policy = Policy(window_tokens=2_000)
     once = after(session, compress(session, policy))
     fill = measure(once, policy, estimate)
-    undo = restoration(once, View(), ("c1",), (fill, fill), NOW)
+    undo = change_of_view(once, View(), "restore", "c1", (fill, fill), NOW)
     restored = session.model_copy(update={"view": undo.view, "next_digest": once.next_digest})
     again = after(restored, compress(restored, policy))
     assert again.view.head == (Kept(seq=1),)

@@ -8,7 +8,7 @@ import pytest
 
 from mcp_compaction.core.compaction.apply import apply
 from mcp_compaction.core.compaction.blocks import SpanBlock, WindowPlan
-from mcp_compaction.core.compaction.outcomes import freed_by_rung, restoration
+from mcp_compaction.core.compaction.outcomes import change_of_view, freed_by_rung
 from mcp_compaction.core.compaction.receipt.text import (
     offer_lines,
     outcome_text,
@@ -173,7 +173,7 @@ def test_a_step_back_is_a_receipt_of_its_own() -> None:
     session = session_of([user("go")], [pin(1, "Never push.")], view=View(version=3))
     session = session.model_copy(update={"next_compaction": 5})
     old = View(version=1, compaction=2, head=(Kept(seq=1),), upto=1)
-    back = restoration(session, old, ("c3", "c4"), (fill(500), fill(900)), NOW)
+    back = change_of_view(session, old, "restore", "c3, c4", (fill(500), fill(900)), NOW)
     assert back == Compaction(
         base_version=3,
         view=old.model_copy(update={"version": 4, "compaction": 5}),

@@ -101,9 +101,6 @@ def test_a_small_view_shows_its_share_of_the_rules_of_a_long_prompt_and_says_how
     assert all(fold(words) in shown for words in ("Mend the limiter.", finish, later))
     receipt = receipt_text(outcome.receipt)
     kept = len(tips) - len(left_out)
-    assert (
-        f"note: {len(left_out)} more rules of the first request: recall_archived refs m1" in receipt
-    )
     assert f"rules {kept + 1}/{len(tips) + 1} in view" in receipt
     assert "lost 0" in receipt
 

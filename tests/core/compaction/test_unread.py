@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mcp_compaction.core.compaction.receipt.text import receipt_text
 from mcp_compaction.core.compaction.verify import text_of_shown
 from mcp_compaction.core.digest.render import render_digest
 from mcp_compaction.core.policy import PRESETS, Policy
@@ -197,21 +196,6 @@ def test_parallel_unread_results_share_the_room_and_small_ones_are_whole() -> No
     assert (shown["1"], shown["3"]) == ("12 passed", LOG[:3_000])
     assert abs(estimate(shown["0"]) - estimate(shown["2"])) < 200
     assert 0.95 * policy.release_tokens < receipt.after <= policy.release_tokens
-    assert [note for note in receipt.notes if "unread" in note] == [
-        "unread and shown in part: m9 Read (13k of 40k characters), m9 Read (13k of 30k "
-        "characters); all of it: recall_archived refs m9"
-    ]
-
-
-def test_of_many_unread_results_a_receipt_names_each_and_says_how_to_read_all() -> None:
-    policy = Policy(window_tokens=4_000)
-    asked = calls(*((f"{n}", "Read", {"file_path": f"{n}.log"}) for n in range(4)))
-    orphan = results(*((f"{n}", LOG[:9_000]) for n in range(4)), ("lost", LOG[:30_000]))
-    _, receipt = compacted([TASK, *chatter(4), asked, orphan], policy)
-    note = next(note for note in receipt.notes if "unread" in note)
-    assert note.count("m7 Read (") == 4
-    assert "m7 result (" in note
-    assert note.endswith("; all of it: recall_archived refs m7")
 
 
 def test_an_image_counts_as_a_part_of_its_result() -> None:
@@ -235,16 +219,11 @@ def test_the_lines_that_the_user_and_the_call_speak_of_are_shown() -> None:
     answer = "\n".join(lines)
     policy = Policy(window_tokens=12_000)
     step = ran("1", "tail app.log | less +/quarantine", answer)
-    session, receipt = compacted([TASK, *chatter(6), *step], policy)
+    session, _ = compacted([TASK, *chatter(6), *step], policy)
     shown = shown_results(session, policy)["1"]
     assert lines[700] in shown
     assert lines[800] in shown
     assert lines[750] not in shown
-    told = receipt_text(receipt).split("\n")
-    assert [line for line in told if "unread" in line] == [
-        f"note: unread and shown in part: m9 Bash ({len(shown) / 1000:.0f}k of "
-        f"{len(answer) / 1000:.0f}k characters); all of it: recall_archived refs m9"
-    ]
 
 
 def test_the_task_of_the_sections_and_words_beside_results_are_a_request_too() -> None:

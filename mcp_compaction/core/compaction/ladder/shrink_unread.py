@@ -13,4 +13,4 @@ def shrink_unread(window: WindowPlan, goal: int, policy: Policy, count: CountTok
     them need not give way as well."""
     if window.fixed + unread_tokens(window, count) <= goal:
         return window
-    return give_up_excess(window, "shrink_unread", goal, count)
+    return give_up_excess(window, goal, count)

@@ -11,12 +11,7 @@ from mcp_compaction.core.compaction.blocks import (
     WindowPlan,
 )
 from mcp_compaction.core.compaction.previews import fit_step
-from mcp_compaction.core.compaction.unread import (
-    cut_unread,
-    give_up_excess,
-    room_beside_rest,
-    unread_tokens,
-)
+from mcp_compaction.core.compaction.unread import cut_unread, give_up_excess, unread_tokens
 from mcp_compaction.core.digest.render import render_digest
 from mcp_compaction.core.policy import Policy
 from mcp_compaction.core.tokens import CountTokens
@@ -28,14 +23,12 @@ def truncate(window: WindowPlan, goal: int, policy: Policy, count: CountTokens) 
     """Results are cut short first, the oldest first; then the index gives way, and digests are cut
     to rules and open tasks; what is unread gives up all but its share before them, and its share
     after them."""
-    window = give_up_excess(window, "truncate", goal, count)
+    window = give_up_excess(window, goal, count)
     window = _truncate_blocks(window, _cut_step, goal, policy, count)
     window = window.shorten_index("truncate", goal, 0)
     window = _truncate_blocks(window, _make_thin, goal, policy, count)
-    if window.tokens <= goal:
-        return window
-    left = room_beside_rest(window, goal, unread_tokens(window, count))
-    return cut_unread(window, "truncate", left, count)
+    left = goal - window.tokens + unread_tokens(window, count)
+    return cut_unread(window, left, count)
 
 
 def _truncate_blocks(

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from collections.abc import Iterable
 
 from mcp_compaction.core.digest.check.draft import Fault, Refused, RefusedFor, Stripped, TooLong
 from mcp_compaction.core.text.patterns import pattern_of
-from mcp_compaction.core.wording import kilo, plural
-from mcp_compaction.model import Item
+from mcp_compaction.core.wording import plural
 
 NO_ROOM_FOR_PROSE = "the model's prose said nothing new or had no room, and was left out"
 
@@ -62,40 +60,3 @@ def _list_names(invented: Iterable[str]) -> str:
     """The invented names; a reader could take more than a bare word for an order."""
     bare = ", ".join(filter(_BARE_NAME.fullmatch, invented))
     return f" ({bare})" if bare else ""
-
-
-def note_of_additions(rules: int, tasks: int) -> tuple[str, ...]:
-    """The note on lines that an agent's own digest left out; none where it left out none."""
-    added = [plural(n, noun) for n, noun in ((rules, "rule"), (tasks, "open task")) if n]
-    return (f"your digest did not name {' and '.join(added)}: added",) if added else ()
-
-
-class PartShown(NamedTuple):
-    """An unread result of which a part is shown, in characters."""
-
-    ref: str
-    tool: str
-    shown: int
-    whole: int
-
-
-def note_of_unread(parts: Sequence[PartShown]) -> tuple[str, ...]:
-    """The note on unread results that are not shown whole; none where all are."""
-    if not parts:
-        return ()
-    shown = ", ".join(
-        f"{part.ref} {part.tool} ({kilo(part.shown)} of {kilo(part.whole)} characters)"
-        for part in parts
-    )
-    refs = ",".join(dict.fromkeys(part.ref for part in parts))
-    return (f"unread and shown in part: {shown}; all of it: recall_archived refs {refs}",)
-
-
-def note_of_rules(left_out: Sequence[Item]) -> tuple[str, ...]:
-    """The note on rules of a long first request that a small view does not show; none where it
-    shows all."""
-    if not left_out:
-        return ()
-    refs = ",".join(dict.fromkeys(ref for rule in left_out for ref in rule.refs))
-    rules = plural(len(left_out), "more rule")
-    return (f"{rules} of the first request: recall_archived refs {refs}",)
