@@ -5,14 +5,13 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import NamedTuple
 
-from mcp_compaction.core.limits import LONGEST_SENTENCE, MOST_LOOKED_AT
-from mcp_compaction.core.log.conversation import conversation_of
+from mcp_compaction.core.limits import LONGEST_SENTENCE
 from mcp_compaction.core.log.pinned import pinned_block, shown_text
-from mcp_compaction.core.log.quotes import Saying, whole_of
+from mcp_compaction.core.log.quotes import Saying
 from mcp_compaction.core.log.spoken_rules import LikelyRule, PinnedRules, likely_rules
 from mcp_compaction.core.policy import Policy
 from mcp_compaction.core.text.injection import UNSEEN, defuse, has_label, is_forged
@@ -334,7 +333,7 @@ def suggest_pins(
         for item in digest.items("CONSTRAINTS")
         if item.provenance != "summarized" and item.refs and not pinned.hold(item.text)
     )
-    said = tuple(_as_wholes((*quoted, *likely_rules(messages, pins)), messages))
+    said = (*quoted, *likely_rules(messages, pins))
     newest: dict[str, LikelyRule] = {}
     for rule in reversed(said):
         newest.setdefault(fold(rule.candidate.text), rule)
@@ -350,20 +349,6 @@ def suggest_pins(
     rules = sum(rule.strength != "hint" for rule in wanted)
     shown = tuple(rule.candidate for rule in wanted[:most])
     return Offer(candidates=shown, more=max(0, rules - most))
-
-
-def _as_wholes(rules: Sequence[LikelyRule], messages: Sequence[Message]) -> Iterator[LikelyRule]:
-    """The rules with what governs them, so that a pin of each is the user's; where there are very
-    many, only the newest of them."""
-    texts = {message.ref: message.text for message in conversation_of(messages)}
-    for left, rule in zip(range(len(rules) - 1, -1, -1), rules, strict=True):
-        text = texts.get(rule.candidate.ref, "") if left < MOST_LOOKED_AT else ""
-        whole = whole_of(rule.candidate.text, text)
-        if 0 < len(whole) <= LONGEST_SENTENCE:
-            candidate = rule.candidate.model_copy(update={"text": whole})
-            yield LikelyRule(candidate, rule.strength)
-        else:
-            yield rule
 
 
 def _strength_of(rule: str) -> Strength:

@@ -26,13 +26,12 @@ class Saying(NamedTuple):
     ref: str
     how: Literal["said", "part", "told", "passed on"]
     whole: str = ""  # of a part: the words that mean the same alone
-    cuts: bool = False  # whether a part cuts a sentence
     is_told: bool = False  # of a part: only an agent recorded the message
 
     @property
     def is_spoken(self) -> bool:
-        """Whether the message says these words as whole sentences."""
-        return self.how in ("said", "told") or (self.how == "part" and not self.cuts)
+        """Whether the message says just these words."""
+        return self.how in ("said", "told")
 
 
 class Requests:

@@ -9,7 +9,7 @@ from mcp_compaction.core.limits import LONGEST_SENTENCE, MOST_LOOKED_AT
 from mcp_compaction.core.log.conversation import conversation_of
 from mcp_compaction.core.log.quotes import whole_of
 from mcp_compaction.core.text.reading import read_once
-from mcp_compaction.core.text.rules import find_likely_rules, find_rules
+from mcp_compaction.core.text.rules import FoundRule, find_likely_rules
 from mcp_compaction.core.text.words import fold, one_line
 from mcp_compaction.lexicon.languages import Strength
 from mcp_compaction.model import Candidate, Message, Pin
@@ -38,22 +38,31 @@ def likely_rules(messages: Sequence[Message], pins: Sequence[Pin]) -> Iterator[L
     for message in conversation_of(messages):
         if message.role != "user":
             continue
-        for text, strength in find_likely_rules(message.text):
+        for text, strength in _whole_likely_rules(message.text):
             if not pinned.hold(text):
                 is_told = message.via == "tool"
                 candidate = Candidate(ref=message.ref, text=text, is_told=is_told)
                 yield LikelyRule(candidate, strength)
 
 
-@read_once
 def whole_rules(text: str) -> tuple[str, ...]:
-    """The rules of a text, each with the heading, list head or sentence that may turn it round;
-    where there are very many, only the first of them."""
-    rules = find_rules(text)
-    first, others = rules[:MOST_LOOKED_AT], rules[MOST_LOOKED_AT:]
-    wholes = ((rule, one_line(whole_of(rule, text))) for rule in first)
+    """The rules of a text, each on one line with what may turn it round."""
+    found = _whole_likely_rules(text)
+    return tuple(one_line(rule.text) for rule in found if rule.strength != "hint")
+
+
+@read_once
+def _whole_likely_rules(text: str) -> tuple[FoundRule, ...]:
+    """The likely rules of a text, each with the heading, list head or sentence that may turn it
+    round, so that a pin of it is the user's; where there are very many, only the first of them."""
+    found = find_likely_rules(text)
+    first, others = found[:MOST_LOOKED_AT], found[MOST_LOOKED_AT:]
+    wholes = ((rule, whole_of(rule.text, text)) for rule in first)
     return (
-        *(whole if 0 < len(whole) <= LONGEST_SENTENCE else rule for rule, whole in wholes),
+        *(
+            rule._replace(text=whole) if 0 < len(whole) <= LONGEST_SENTENCE else rule
+            for rule, whole in wholes
+        ),
         *others,
     )
 

@@ -7,17 +7,23 @@ The texts given here have been through `unify_lines`: one kind of line end, one 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 
-from mcp_compaction.core.limits import MOST_LOOKED_AT
 from mcp_compaction.core.text.injection import UNSEEN
 from mcp_compaction.core.text.patterns import INLINE_CODE, QUOTED, pattern_of
 
 _LINE_ENDS = pattern_of("\r\n|[\r\v\f\x1c-\x1e\x85\u2028\u2029]")
 _BLANKS = pattern_of(r"[^\S\n]")
-_LINE = pattern_of(r"^.*$", re.M)
 _SEEN = pattern_of(r"\S")
-_FENCE = pattern_of(r" *(`{3,}|~{3,}|(?:\"{3}|'{3})(?= *$))")
+# A fence is closed by one that is at least as long, or by the end.
+_FENCED_BLOCK = pattern_of(
+    r"^ *(`{3,}|~{3,}|(?:\"{3}|'{3})(?= *$)).*?(?:^ *\1[`~\"']* *$|\Z)", re.M | re.S
+)
+_QUOTATION = pattern_of(  # that begins a line and ends one
+    r"^ *(?:\"[^\"]{1,9999}\"|“[^”]{1,9999}”|«[^»]{1,9999}»|„[^“”]{1,9999}[“”]"
+    r"|「[^」]{1,9999}」) *$",
+    re.M,
+)
 _STRUCK = pattern_of(r"(?<!~)~~(?!~)[^~]{1,2000}~~(?!~)")
 _QUOTED_LINE = pattern_of(r"^ *>.*$", re.M)
 # A turn of a pasted chat: from a line that names its speaker to the next blank one.
@@ -25,7 +31,6 @@ _TURN = pattern_of(
     r"^ *(?:\[?m?\d+\]?:? +)?(?:user|human|assistant|system|ai|agent) *:.*(?:\n(?=.*\S).*)*",
     re.I | re.M,
 )
-_CLOSERS = {'"': '"', "“": "”", "«": "»", "„": "“”", "「": "」"}
 # What follows such a line to the end of the message is somebody else's text.
 _SOURCES = (
     r"(?:logs?|outputs?|errors?|traceback|trace|readme|docs?|documentation|page|article|e?-?mail"
@@ -45,7 +50,6 @@ _OPENING_TAG = pattern_of(r"<([A-Za-z][\w:.-]{0,40})(?: [^<>\n]{0,200})?>")
 
 
 _Span = tuple[int, int]
-_Lines = Sequence[re.Match[str]]
 
 
 def unify_lines(text: str) -> str:
@@ -56,9 +60,8 @@ def unify_lines(text: str) -> str:
 def mask_passed_on(text: str) -> tuple[str, str]:
     """A text without the lines that its writer quotes, pastes or strikes out rather than says; and
     the same with lines drawn through what is quoted within a line. Both are as long as it was."""
-    lines = [*_LINE.finditer(text)]
-    blocks = [*_fenced_blocks(lines), *_quotations_over_lines(lines)]
-    blocks += (found.span() for p in (_QUOTED_LINE, _TURN) for found in p.finditer(text))
+    passed_on = (_FENCED_BLOCK, _QUOTATION, _QUOTED_LINE, _TURN)
+    blocks = [found.span() for p in passed_on for found in p.finditer(text)]
     if announced := _ANNOUNCED.search(text):
         blocks.append((announced.end(), len(text)))
     within = [*_tagged_elements(text)]
@@ -76,38 +79,6 @@ def _put(sign: str, text: str, spans: Iterable[_Span]) -> str:
         parts += (text[done:start], _SEEN.sub(sign, text[max(start, done) : end]))
         done = max(done, end)
     return "".join((*parts, text[done:]))
-
-
-def _fenced_blocks(lines: _Lines) -> Iterator[_Span]:
-    """Blocks between fences; a fence is closed by one that is at least as long."""
-    opened: tuple[int, str] | None = None
-    for line in lines:
-        fence = _FENCE.match(line[0])
-        if fence is None:
-            continue
-        if opened is None:
-            opened = (line.start(), fence[1])
-        elif fence[1].startswith(opened[1]) and not line[0][fence.end() :].strip():
-            yield opened[0], line.end()
-            opened = None
-    if opened is not None:
-        yield (opened[0], lines[-1].end())
-
-
-def _quotations_over_lines(lines: _Lines) -> Iterator[_Span]:
-    """Quotations that begin a line and end another."""
-    number = 0
-    while number < len(lines):
-        text = lines[number][0].strip()
-        closers = _CLOSERS.get(text[:1], "")
-        following = lines[number + 1 : number + MOST_LOOKED_AT] if closers else ()
-        if closers and not any(sign in text[1:] for sign in closers):
-            for further, line in enumerate(following, start=number + 1):
-                if line[0].rstrip().endswith(tuple(closers)):
-                    yield (lines[number].start(), line.end())
-                    number = further
-                    break
-        number += 1
 
 
 def _tagged_elements(text: str) -> Iterator[_Span]:

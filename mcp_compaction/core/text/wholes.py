@@ -10,11 +10,10 @@ The texts given here have been through `unify_lines`.
 from __future__ import annotations
 
 import re
-import unicodedata
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator
 from functools import cache, lru_cache
-from itertools import islice, pairwise, zip_longest
+from itertools import islice
 from typing import Literal, NamedTuple
 
 from mcp_compaction.core.limits import MOST_LOOKED_AT, MOST_TRIED
@@ -25,14 +24,15 @@ from mcp_compaction.core.text.words import one_line, space_pairs, telling_words
 from mcp_compaction.lexicon.languages import fill_in_all
 
 _SIGN = pattern_of(  # of a list, before the words of an item
-    r"(?:(?![\"'(\[<@/~$#|`*_¿¡])[^\w\s]{1,3}|\*|"
+    r"(?:[-*+–—•‣⁃·∙\u25a0-\u25ff]|"
     r"\(?(?:\d{1,3}|[a-z]|[ivx]{1,4}|[一二三四五六七八九十]{1,3})(?:[.)）]|(?=、)))(?:[ \t]+|、)"
     r"(?:\[[ x~]\][ \t]+)?",
     re.I,
 )
-_TELLING_SIGN = pattern_of(r"[^\w\s.()）、\[\]~*+–—•‣⁃·∙\u25a0-\u25ff-]")  # ❌, as a word does
+_SAYS = pattern_of(r"[^\W_]|[\u2190-\u24ff\u2600-\U0010ffff]")  # ❌ says as much as a word
 _HEADING = pattern_of(r"(#{1,6}) |(?:\*\*|__)[^*_]+(?:\*\*|__):?$")
-_UNDERLINE = pattern_of(r"\s*()(?:=+|-{3,})\s*$")  # of the heading that is the line before
+_LOWEST = "#######"  # the rank of a heading that has none
+_BLANK_LINE = pattern_of(r"\n\s*\n")
 _STOPS = (".", "!", "?", "。", "！", "？")
 _OPEN = (":", "：", "?", "？")
 _FEWEST_WORDS = 4  # of a sentence that may say something by itself
@@ -45,7 +45,6 @@ class Standing(NamedTuple):
 
     how: Literal["said", "part", "passed on"]
     whole: str = ""  # of a part: the words that mean the same alone
-    cuts: bool = False  # whether a part cuts a sentence
 
 
 class _Unit(NamedTuple):
@@ -69,7 +68,7 @@ class _Block(NamedTuple):
     """A heading, a paragraph or one item of a list: lines that belong together."""
 
     kind: Kind
-    level: int  # of a heading: its rank; else how far it is set in
+    depth: int  # of a heading its rank; below these prose; then items, by how far they are set in
     units: range
 
 
@@ -85,22 +84,22 @@ class LaidOutText:
         folded: list[str] = []
         unquoted: list[str] = []
         begin = 0
-        for kind, level, start, end in _blocks_of(own):
+        for kind, depth, start, end in _blocks_of(own):
             first = len(self._units)
             folded.append(one_line(own[start:end]))
             unquoted.append(one_line(masked[start:end]))
             self._units += self._units_of(kind, folded[-1], unquoted[-1], begin)
-            self._blocks.append(_Block(kind, level, range(first, len(self._units))))
+            self._blocks.append(_Block(kind, depth, range(first, len(self._units))))
             begin += len(folded[-1]) + 1
         self._folded, self._masked = " ".join(folded), " ".join(unquoted)
         self._starts = [unit.start for unit in self._units]
         self._ends = [unit.end for unit in self._units]
-        self._over = [*self._governors()]
+        self._heads = self._find_heads()
         self._apart: dict[int, bool] = {}  # whether the sentences of a block say the same alone
 
     def _units_of(self, kind: Kind, folded: str, masked: str, begin: int) -> Iterator[_Unit]:
         sign = _SIGN.match(folded) if kind == "item" else None
-        before = sign.end() if sign and not _TELLING_SIGN.search(sign[0]) else 0
+        before = sign.end() if sign else 0
         for start, end in _sentences_in(folded, masked, before):
             signed = before if start == before else 0
             yield _Unit(folded[start:end], begin + start, signed, len(self._blocks))
@@ -138,7 +137,7 @@ class LaidOutText:
         whole = self._whole_of(touched)
         if not is_cut and whole <= set(touched):
             return Standing("said")
-        return Standing("part", self._text_of(whole), is_cut)
+        return Standing("part", self._text_of(whole))
 
     def _is_with_its_head(self, wanted: str) -> bool:
         """Whether words are a part with all that governs it, without what stands between."""
@@ -159,15 +158,10 @@ class LaidOutText:
         return "\n".join(map(" ".join, lines.values()))
 
     def _is_laid_out_as(self, words: str) -> bool:
-        """Whether some words have a blank line only where the text ends a line, or behind a stop:
-        another one would part what belongs together."""
-        lines = [line.strip() for line in words.split("\n")]
+        """Whether some words have a blank line only where the text ends a line: another one would
+        part what belongs together."""
         ends = {line.split()[-1] for line in self._raw.split("\n") if line.strip()}
-        return all(
-            line.endswith(_STOPS) or line.split()[-1] in ends
-            for line, below in pairwise(lines)
-            if line and not below
-        )
+        return all(above.split()[-1] in ends for above in _BLANK_LINE.split(words.strip())[:-1])
 
     # What governs them
 
@@ -189,9 +183,10 @@ class LaidOutText:
 
     def _beside(self, place: int, most: int) -> Iterator[int]:
         """The units that govern those of a block, and those that it cannot be parted from."""
-        for over in self._over[place]:
-            units = self._blocks[over].units
-            yield from units if self._blocks[over].kind == "heading" else units[-1:]
+        head = self._heads[place]
+        if head is not None:
+            units = self._blocks[head].units
+            yield from units if self._blocks[head].kind == "heading" else units[-1:]
         units = self._blocks[place].units
         if not self._is_apart(place):
             yield from units[: most + 1]
@@ -212,94 +207,70 @@ class LaidOutText:
     def _leads_on(self, number: int) -> bool:
         """Whether a unit announces the block after its own, and so says nothing alone."""
         place = self._units[number].block
-        block = self._blocks[place]
-        if number != block.units[-1] or place + 1 == len(self._blocks):
-            return False
-        return block.kind == "heading" or place in self._over[place + 1]
+        is_last = number == self._blocks[place].units[-1]
+        return is_last and self._heads[place + 1 : place + 2] == [place]
 
-    def _governors(self) -> Iterator[tuple[int, ...]]:
-        """For each block the headings over it, and the block that it hangs on: what its list begins
-        with, or what points at it."""
-        headings: list[int] = []
-        items: list[int] = []  # that one further in would belong to
-        head: int | None = None  # of the list, or of the paragraph before
-        for number, (kind, level, _) in enumerate(self._blocks):
-            if kind == "heading":
-                headings = [one for one in headings if self._blocks[one].level < level]
-                yield tuple(headings)
-                headings.append(number)
-            elif kind == "item":
-                if not items:
-                    has_head = number and self._blocks[number - 1].kind != "heading"
-                    head = number - 1 if has_head else None
-                items = [one for one in items if self._blocks[one].level < level]
-                yield (*headings, *(items[-1:] or (() if head is None else (head,))))
-                items.append(number)
-            else:
-                head = self._head_of_paragraph(number, head)
-                yield (*headings, *(() if head is None else (head,)))
-            items = items if kind == "item" else []
+    def _find_heads(self) -> list[int | None]:
+        """For each block the one that governs it: the heading over it, what its list begins with,
+        or what points at it; what points at a paragraph points at those after it, too."""
+        heads: list[int | None] = []
+        over: list[int] = []
+        for place, block in enumerate(self._blocks):
+            while over and self._blocks[over[-1]].depth >= block.depth:
+                over.pop()
+            head = over[-1] if over else None
+            if block.kind == "prose" and place and self._blocks[place - 1].kind != "heading":
+                if self._points_on(place - 1):
+                    head = place - 1
+                elif self._blocks[place - 1].kind == "prose":
+                    head = heads[-1]
+            heads.append(head)
+            over.append(place)
+        return heads
 
-    def _head_of_paragraph(self, place: int, known: int | None) -> int | None:
-        """The block before a paragraph whose last words point at it; one that points at a line
-        points at the lines after it, too."""
-        before = self._blocks[place - 1] if place else None
-        if before is None or before.kind == "heading":
-            return None
+    def _points_on(self, place: int) -> bool:
+        """Whether the last words of a block may be about the paragraph after it."""
         # An item alone may be a heading by number.
-        is_listed = before.kind == "item" and place > 1 and self._blocks[place - 2].kind == "item"
-        if _points_on(self._units[before.units[-1]].text, is_listed):
-            return place - 1
-        return known if before.kind == "prose" and len(before.units) == 1 else None
+        is_listed = place > 0 and all(
+            one.kind == "item" for one in self._blocks[place - 1 : place + 1]
+        )
+        return _points_on(self._units[self._blocks[place].units[-1]].text, is_listed)
 
 
 # Blocks and sentences
 
 
 def _has_words(line: str) -> bool:
-    return any(sign.isalnum() or _is_picture(sign) for sign in line)
-
-
-def _is_picture(sign: str) -> bool:
-    """Whether a sign says something without a letter: ❌, ≠; lines and boxes do not."""
-    return (
-        not sign.isascii()
-        and not "\u2500" <= sign <= "\u25ff"
-        and unicodedata.category(sign) in ("So", "Sm")
-    )
+    return _SAYS.search(line) is not None
 
 
 def _blocks_of(text: str) -> Iterator[tuple[Kind, int, int, int]]:
-    """The blocks of a text: kind, level, and where they begin and end."""
+    """The blocks of a text: kind, depth, and where they begin and end."""
     kind: Kind = "prose"
-    level = offset = begin = end = 0
-    raw = text.split("\n")
-    for line, below in zip_longest(raw, raw[1:], fillvalue=""):
+    depth = margin = offset = begin = end = 0
+    for line in (*text.split("\n"), ""):
         words = line.strip()
         is_open = begin < end
         has_words = _has_words(words)
-        is_underlined = not is_open and has_words and not words.endswith(_STOPS)
-        underline = _UNDERLINE.match(below) if is_underlined else None
-        heading = _HEADING.match(words) or underline
+        heading = _HEADING.match(words)
         indent = len(line) - len(line.lstrip())
         # What is set in under an open line hangs on it as an item does.
-        hangs = is_open and kind == "prose" and indent > level + 1
+        hangs = is_open and kind == "prose" and indent > margin + 1
         is_item = not heading and (
             _SIGN.match(words) is not None
             or (hangs and not text[begin:end].rstrip().endswith(_STOPS))
         )
         if is_open and (not has_words or heading or is_item or kind == "heading"):
-            yield kind, level, begin, end
+            yield kind, depth, begin, end
             begin = end = 0
         if has_words:
             if begin == end:
-                begin, level = offset, indent
+                begin, margin = offset, indent
                 kind = "heading" if heading else "item" if is_item else "prose"
-                level = indent if not heading else len(heading[1] or "#######")
-            end = offset + len(line) + (len(below) + 1 if underline else 0)
+                rank = len(heading[1] or _LOWEST) if heading else len(_LOWEST) + 1
+                depth = rank + (1 + indent if is_item else 0)
+            end = offset + len(line)
         offset += len(line) + 1
-    if begin < end:
-        yield kind, level, begin, end
 
 
 @cache
@@ -307,7 +278,7 @@ def _abbreviated() -> re.Pattern[str]:
     return any_of(rf"(?:^|[\s(])(?:\w|{fill_in_all('possible_abbreviations')})\.$")
 
 
-_STOP = pattern_of(r"[.!?](?= |$)|[。！？]")
+_STOP = pattern_of(r"(?<! )[.!?](?= |$)|[。！？]")
 
 
 def _sentences_in(folded: str, masked: str, start: int) -> Iterator[tuple[int, int]]:

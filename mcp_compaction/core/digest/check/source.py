@@ -164,7 +164,7 @@ class Source:
     def is_users(self, text: str) -> bool:
         """Whether a user said these words as whole sentences, be it only as the agent told it."""
         saying = self._requests.saying_of(text)
-        return saying is not None and saying.how in ("said", "told")
+        return saying is not None and saying.is_spoken
 
     @cached_property
     def _requests(self) -> Requests:
