@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
@@ -15,13 +13,11 @@ from mcp_compaction.core.log.quotes import Saying
 from mcp_compaction.core.log.spoken_rules import LikelyRule, PinnedRules, likely_rules
 from mcp_compaction.core.policy import Policy
 from mcp_compaction.core.text.injection import UNSEEN, defuse, has_label, is_forged
-from mcp_compaction.core.text.patterns import pattern_of
-from mcp_compaction.core.text.rules import find_likely_rules
 from mcp_compaction.core.text.secrets import redact
 from mcp_compaction.core.text.words import fold, one_line
 from mcp_compaction.core.tokens import CountTokens
 from mcp_compaction.errors import InputError, NeedsUser, PinRefused
-from mcp_compaction.lexicon.languages import STRENGTHS, Strength
+from mcp_compaction.lexicon.languages import STRENGTHS
 from mcp_compaction.model import (
     Author,
     Candidate,
@@ -34,7 +30,6 @@ from mcp_compaction.model import (
     Value,
 )
 
-_POSES_AS_PIN = pattern_of(r"\W*p\d+\b.{0,40}\bby\s+(?:the\s+)?(?:user|agent)\b", re.I)
 _REACH: tuple[PinScope, ...] = ("session", "project", "global")
 
 
@@ -43,7 +38,7 @@ def check_text(text: str) -> str:
     if not text.strip():
         raise PinRefused("the text is blank; pass the rule word for word.")
     # The first line stands behind the pin's own label: a voice in it is plainly the pin's.
-    if has_label(text) or any(map(_poses, text.splitlines()[1:])):
+    if has_label(text) or any(map(is_forged, text.splitlines()[1:])):
         raise PinRefused(
             "a line of the text looks like another pin, a label or another speaker; pass it "
             "without that line."
@@ -63,11 +58,6 @@ def check_secrets(counts: Mapping[str, int]) -> None:
             f"the text holds a secret ({', '.join(counts)}); pin the rule without it, and name "
             "where the secret is kept."
         )
-
-
-def _poses(line: str) -> bool:
-    seen = unicodedata.normalize("NFKC", UNSEEN.sub("", line))
-    return is_forged(line) or _POSES_AS_PIN.match(seen) is not None
 
 
 # Whose words they are
@@ -327,7 +317,7 @@ def suggest_pins(
     quoted = (
         LikelyRule(
             Candidate(ref=item.refs[0], text=item.text, is_told=item.provenance == "extracted"),
-            _strength_of(item.text),
+            "firm",
         )
         for digest in digests
         for item in digest.items("CONSTRAINTS")
@@ -349,8 +339,3 @@ def suggest_pins(
     rules = sum(rule.strength != "hint" for rule in wanted)
     shown = tuple(rule.candidate for rule in wanted[:most])
     return Offer(candidates=shown, more=max(0, rules - most))
-
-
-def _strength_of(rule: str) -> Strength:
-    strengths: list[Strength] = [found.strength for found in find_likely_rules(rule)]
-    return strengths[0] if strengths else "weak"
