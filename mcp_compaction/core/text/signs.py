@@ -94,32 +94,28 @@ def signs_of(language: str, kind: Kind) -> Signs:
     return Signs(read_lexicon(language), kind)
 
 
-def find_sign(kind: Kind, sentence: Sentence, by_user: bool = True) -> FoundSign | None:
+def find_sign(kind: Kind, sentence: Sentence) -> FoundSign | None:
     """The strongest sign of a kind that a sentence shows, in the languages that it may be in; the
     first of several."""
     languages = sentence.languages or (ENGLISH,)
     likely = [code for code in languages if signs_of(code, kind).may_be_in(sentence.words)]
-    return _find_sign(kind, sentence.bare, tuple(likely), by_user) if likely else None
+    return _find_sign(kind, sentence.bare, tuple(likely)) if likely else None
 
 
-def sign_in(
-    kind: Kind, text: str, languages: tuple[str, ...] | None = None, by_user: bool = True
-) -> FoundSign | None:
+def sign_in(kind: Kind, text: str, languages: tuple[str, ...] | None = None) -> FoundSign | None:
     """The strongest sign of a kind that a text as it stands shows."""
     known = languages_of(text) if languages is None else languages
-    return _find_sign(kind, text, known or (ENGLISH,), by_user)
+    return _find_sign(kind, text, known or (ENGLISH,))
 
 
 @lru_cache(maxsize=16_384)  # a window is looked at again and again, and "continue" said often
-def _find_sign(
-    kind: Kind, bare: str, languages: tuple[str, ...], by_user: bool
-) -> FoundSign | None:
-    found = (one for code in languages for one in signs_of(code, kind).find(bare, by_user))
+def _find_sign(kind: Kind, bare: str, languages: tuple[str, ...]) -> FoundSign | None:
+    found = (one for code in languages for one in signs_of(code, kind).find(bare))
     return min(found, key=lambda one: STRENGTHS.index(one.sign.strength), default=None)
 
 
 @cache
-def part_of(name: str, language: str = ENGLISH) -> re.Pattern[str]:
+def part_of(name: str, language: str) -> re.Pattern[str]:
     """A part or list of a language as a pattern; the English one, where the language has none."""
     lexicon = read_lexicon(language)
     known = lexicon if lexicon.has(name) else read_lexicon(ENGLISH)
