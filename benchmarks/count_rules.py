@@ -24,7 +24,7 @@ from mcp_compaction.lexicon.languages import read_lexicons
 PACKAGE = Path(__file__).parents[1] / "mcp_compaction"
 MOST_LINES, MOST_NAMED, MOST_KINDS, MOST_SIGNS = 12_000, 100, 12, 300
 _NO_DECISION = (0, 1, 2, 100)
-_MAKERS = ("pattern_of", "compile", "Cuts")  # of regexes
+_MAKERS = ("pattern_of", "compile", "cuts_at")  # of regexes
 _SETTINGS, _PRESETS = "Policy", "PRESETS"
 _UNSET = " = 0"  # a field's default
 _PRICES = "prices.toml"  # what others ask decides nothing

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -18,7 +19,7 @@ from mcp_compaction.core.log.told import is_told
 from mcp_compaction.core.log.tool_calls import action_of
 from mcp_compaction.core.text.all_languages import part_in_all
 from mcp_compaction.core.text.injection import defuse, is_forged, is_order
-from mcp_compaction.core.text.patterns import Cuts, pattern_of
+from mcp_compaction.core.text.patterns import cuts_at, pattern_of
 from mcp_compaction.core.text.reading import read_once
 from mcp_compaction.core.text.remarks import is_pleasantry, marker_groups
 from mcp_compaction.core.text.sentences import is_speech
@@ -35,7 +36,7 @@ from mcp_compaction.model import By, Excerpt, Message, Role, Text, ToolCall, Too
 
 _AFTER_STOP = r"(?<=\S[.!?。！？])\s+|\n+"  # in `git add . && git push` nothing ends
 ITEM_NUMBER = pattern_of(r"\s*\d{1,3}[.)](?:\s+|$)")
-_SENTENCE = Cuts(_AFTER_STOP)
+_SENTENCE = cuts_at(_AFTER_STOP)
 _ENDS = (".", "!", "?", "。", "！", "？")
 OF_USER: tuple[By, ...] = ("user", "reported")
 
@@ -224,15 +225,15 @@ def _states_decision(sentence: str) -> bool:
 
 
 @cache
-def _clause_cuts() -> Cuts:
+def _clause_cuts() -> re.Pattern[str]:
     begins, verbs = fill_in_all("clause_begins"), fill_in_all("verb_after_comma")
-    return Cuts(
+    return cuts_at(
         _AFTER_STOP,
         rf"(?<=[,;:])\s+(?=(?:{begins}))|(?<!\s)\s+[-–—]\s+(?!\d)|(?<=,)\s+(?=(?:{verbs}))",
     )
 
 
-def _cut_clauses(text: str, cut: Cuts) -> Iterator[str]:
+def _cut_clauses(text: str, cut: re.Pattern[str]) -> Iterator[str]:
     """Sentences and their larger parts; a part too short to stand alone joins the one before."""
     text = text[: 4 * LONGEST_ANSWER]
     start = end = 0  # of what is held back
@@ -247,11 +248,11 @@ def _cut_clauses(text: str, cut: Cuts) -> Iterator[str]:
         yield text[start:end].strip()
 
 
-def _stretches_between(text: str, cut: Cuts) -> Iterator[tuple[int, int]]:
+def _stretches_between(text: str, cut: re.Pattern[str]) -> Iterator[tuple[int, int]]:
     """Where the parts between the cuts begin and end, without blank ones; the number of an item
     belongs to what follows it."""
     start = 0
-    for match in cut.in_text(text).finditer(text):
+    for match in cut.finditer(text):
         if ITEM_NUMBER.fullmatch(text, start, match.start()):
             continue
         if text[start : match.start()].strip():

@@ -48,9 +48,6 @@ QUOTED = pattern_of(
 )
 
 
-_WIDE_STOPS = "。！？"
-
-
 def any_of(*patterns: str) -> re.Pattern[str]:
     """One pattern for several, in whatever case."""
     if not any(patterns):
@@ -58,18 +55,9 @@ def any_of(*patterns: str) -> re.Pattern[str]:
     return pattern_of("|".join(f"(?:{pattern})" for pattern in patterns), re.I)
 
 
-class Cuts:
-    """Where a text is cut: at white space, and after wide stops, which few texts have."""
-
-    def __init__(self, *at_space: str) -> None:
-        """Each way has to begin with white space, and may look back."""
-        wide = (*at_space, f"(?<=[{_WIDE_STOPS}])")
-        self._wide = pattern_of("|".join(wide), re.M)
-        self._at_space = pattern_of(rf"(?=\s)(?:{'|'.join(at_space)})", re.M)
-
-    def in_text(self, text: str) -> re.Pattern[str]:
-        """The pattern for such a text: a look at every sign is costly."""
-        return self._wide if any(map(text.__contains__, _WIDE_STOPS)) else self._at_space
+def cuts_at(*at_space: str) -> re.Pattern[str]:
+    """Where a text is cut: in these ways, which begin with white space, and after wide stops."""
+    return pattern_of(rf"(?=\s)(?:{'|'.join(at_space)})|(?<=[。！？])", re.M)
 
 
 def cutting_table(signs: str) -> bytes:

@@ -13,7 +13,7 @@ from mcp_compaction.core.text.patterns import (
     FENCED,
     INLINE_CODE,
     QUOTED,
-    Cuts,
+    cuts_at,
     pattern_of,
 )
 from mcp_compaction.core.text.reading import read_once
@@ -35,14 +35,14 @@ _FEWEST_CHARS = 4  # five signs of Chinese say a lot
 
 
 @cache
-def _sentence_cuts() -> Cuts:
+def _sentence_cuts() -> re.Pattern[str]:
     """Where sentences end: not after abbreviations, list numbers and ordinals ("am 12. Mai")."""
     heads = read_heads()
     short = {re.escape(word) for head in heads for word in head.abbreviations}
     before = {word for head in heads for word in head.before_ordinals}
     ordinals = {rf"{word} {digits}\." for word in before for digits in (r"\d", r"\d\d")}
     kept = "".join(rf"(?<!\b{ending})" for ending in sorted(short | ordinals))
-    return Cuts(rf"(?<=[.!?。！？])(?<!^\d\.)(?<!^\d\d\.){kept}\s+|\n+")
+    return cuts_at(rf"(?<=[.!?。！？])(?<!^\d\.)(?<!^\d\d\.){kept}\s+|\n+")
 
 
 class Sentence(NamedTuple):
@@ -64,7 +64,7 @@ def spoken_sentences(text: str) -> tuple[Sentence, ...]:
     found: list[Sentence] = []
     votes: Votes = Counter()
     begin = 0
-    for cut in (*_sentence_cuts().in_text(bare).finditer(bare), None):
+    for cut in (*_sentence_cuts().finditer(bare), None):
         end, following = cut.span() if cut else (len(bare), len(bare))
         is_blank = end - begin < _FEWEST_CHARS  # as between the lines of many texts
         place = None if is_blank else _place_of_sentence(open_text, begin, end)
@@ -115,6 +115,4 @@ def blank_quotations(text: str) -> str:
 
 def split_sentences(text: str) -> tuple[str, ...]:
     """The sentences and lines of a text, without blank ones."""
-    return tuple(
-        part.strip() for part in _sentence_cuts().in_text(text).split(text) if part and part.strip()
-    )
+    return tuple(part.strip() for part in _sentence_cuts().split(text) if part and part.strip())

@@ -34,7 +34,6 @@ from mcp_compaction.core.text.language import (
     words_of,
 )
 from mcp_compaction.core.text.patterns import (
-    Cuts,
     cut_words,
     cutting_table,
 )
@@ -144,12 +143,6 @@ def test_a_plain_look_at_a_text_spares_it_no_pattern_that_finds_something(text: 
 def test_a_line_that_poses_as_ours_is_marked_where_it_is_shown(text: str) -> None:
     line = one_line(text)
     assert not is_forged(line) or defuse(line) != line
-
-
-@given(st.text("ab. ,!?\n\t-", max_size=40))
-def test_a_text_without_wide_stops_is_cut_where_any_text_is(text: str) -> None:
-    cuts = Cuts(r"(?<=[.!?。！？])\s+|\n+", r"(?<=,)\s+(?=a)|\s+-\s+")
-    assert cuts.in_text(text).split(text) == cuts.in_text("。").split(text)
 
 
 @given(st.text(NAMED, max_size=40))
