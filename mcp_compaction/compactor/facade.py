@@ -12,60 +12,11 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mcp_compaction.compactor import owning, pinning, recalling, recording, records, sessions
+from mcp_compaction.compactor import sessions
 from mcp_compaction.compactor.events import PAID, paid_in
-from mcp_compaction.compactor.headless import is_pin_headless
-from mcp_compaction.compactor.progress import Progress
-from mcp_compaction.compactor.results import (
-    Brief,
-    FitOptions,
-    HostSummary,
-    Pinned,
-    PinWish,
-    Prepared,
-    Quote,
-    Recalled,
-    SearchScope,
-    Stats,
-)
 from mcp_compaction.compactor.workspace import Collaborators, Workspace
-from mcp_compaction.core.pins import UserQuestion
-from mcp_compaction.core.tokens import CountTokens
-from mcp_compaction.core.window.fill import Fill, Pressure, pressure
-from mcp_compaction.formats import Incoming
-from mcp_compaction.model import (
-    Ask,
-    Author,
-    Channel,
-    Compaction,
-    Digest,
-    Event,
-    JsonObject,
-    Outcome,
-    Pin,
-    PinKind,
-    PinScope,
-    Receipt,
-    Session,
-    SessionInfo,
-    Shape,
-    SummaryRequest,
-    Traits,
-    Via,
-    View,
-)
-from mcp_compaction.ports import (
-    Forgotten,
-    Health,
-    KnownTranscript,
-    Mark,
-    Original,
-    Recorded,
-    Scope,
-    SessionKey,
-    Summarizer,
-    Twins,
-)
+from mcp_compaction.model import Traits
+from mcp_compaction.ports import Scope
 
 if TYPE_CHECKING:
     from mcp_compaction.compactor.checking import Checks
@@ -73,7 +24,55 @@ if TYPE_CHECKING:
     from mcp_compaction.compactor.history_fitting import Fitted
     from mcp_compaction.compactor.history_following import Compared
     from mcp_compaction.compactor.offering import ProjectFacts
+    from mcp_compaction.compactor.progress import Progress
+    from mcp_compaction.compactor.results import (
+        Brief,
+        FitOptions,
+        HostSummary,
+        Pinned,
+        PinWish,
+        Prepared,
+        Quote,
+        Recalled,
+        SearchScope,
+    )
+    from mcp_compaction.compactor.statistics import Stats
+    from mcp_compaction.core.pins import UserQuestion
+    from mcp_compaction.core.tokens import CountTokens
+    from mcp_compaction.core.window.fill import Fill, Pressure
+    from mcp_compaction.formats import Incoming
     from mcp_compaction.formats.thinking import Left, Sending
+    from mcp_compaction.model import (
+        Ask,
+        Author,
+        Channel,
+        Compaction,
+        Digest,
+        Event,
+        JsonObject,
+        Outcome,
+        Pin,
+        PinKind,
+        PinScope,
+        Receipt,
+        Session,
+        SessionInfo,
+        Shape,
+        SummaryRequest,
+        Via,
+        View,
+    )
+    from mcp_compaction.ports import (
+        Forgotten,
+        Health,
+        KnownTranscript,
+        Mark,
+        Original,
+        Recorded,
+        SessionKey,
+        Summarizer,
+        Twins,
+    )
 
 
 class Compactor:
@@ -143,14 +142,20 @@ class Compactor:
         self, info: SessionInfo, came: Incoming, after: str | None = None, via: Via = "host"
     ) -> Recorded:
         """Append what is not yet known; answers with the number of each message, in order."""
+        from mcp_compaction.compactor import recording
+
         return await recording.record(self._work, info, came, after, via)
 
     async def is_recorded(self, info: SessionInfo) -> bool:
         """Whether what is said in a session is kept; the user may have turned that off."""
+        from mcp_compaction.compactor import recording
+
         return not await recording.is_off(self._work, info)
 
     async def switch_recording(self, info: SessionInfo, is_on: bool) -> None:
         """Keep what is said in a session from now on, or nothing of it."""
+        from mcp_compaction.compactor import recording
+
         await recording.switch(self._work, info, is_on)
 
     async def has_hearsay(self, info: SessionInfo) -> bool:
@@ -170,6 +175,8 @@ class Compactor:
     async def take_over(self, copy: SessionInfo, key: SessionKey, came: Incoming) -> bool:
         """Give a session to the host whose chat it is, where it holds nothing but what the host
         says of that chat."""
+        from mcp_compaction.compactor import recording
+
         return await recording.take_over(self._work, copy, key, came)
 
     async def record_transcript(
@@ -182,12 +189,15 @@ class Compactor:
         events: tuple[Event, ...] = (),
     ) -> Recorded:
         """Append a piece of a transcript by its host ids, with mark and events or not at all."""
+        from mcp_compaction.compactor import recording
+
         return await recording.record_transcript(self._work, info, came, via, mark, events)
 
     async def fit(self, info: SessionInfo, sent: Any, options: FitOptions | None = None) -> Fitted:
         """Record what is new of a caller's history, a list of messages or a request body, and give
         what should be sent in its place."""
         from mcp_compaction.compactor import history_fitting
+        from mcp_compaction.compactor.results import FitOptions
 
         return await history_fitting.fit(self._work, info, sent, options or FitOptions())
 
@@ -276,6 +286,8 @@ class Compactor:
 
     async def pressure(self, info: SessionInfo) -> tuple[Fill, Pressure]:
         """The fill of the window, and what it calls for."""
+        from mcp_compaction.core.window.fill import pressure
+
         window = await self._work.read_window(info)
         return window.fill, pressure(window.fill, window.policy)
 
@@ -364,10 +376,14 @@ class Compactor:
         line says what is missing and how to recall it. Empty where nothing is known.
         `with_pins`: False where the pins are shown beside it.
         """
+        from mcp_compaction.compactor import records
+
         return await records.records(self._work, info, max_chars, max_tokens, with_pins)
 
     async def newest_words(self, info: SessionInfo, max_chars: int) -> str:
         """What was said in the messages that no digest holds: they leave an emptied window too."""
+        from mcp_compaction.compactor import records
+
         return await records.newest_words(self._work, info, max_chars)
 
     async def check_host_summary(self, info: SessionInfo, summary: str, beside: str) -> HostSummary:
@@ -425,11 +441,11 @@ class Compactor:
 
     async def pins(self, info: SessionInfo) -> tuple[Pin, ...]:
         """The pins in force, notes included."""
-        return await pinning.pins_of(self._work, info)
+        return await self._work.pins(info)
 
     async def project_pins(self, project: str) -> tuple[Pin, ...]:
         """The pins that every session of a project starts with: rules, open tasks and facts."""
-        return await pinning.project_pins(self._work, project)
+        return await self._work.project_pins(project)
 
     async def pin(
         self,
@@ -444,21 +460,30 @@ class Compactor:
         channel: Channel | None = None,
     ) -> Pinned:
         """Keep a text word for word; NeedsUser where an agent would change a user's pin."""
+        from mcp_compaction.compactor import pinning
+        from mcp_compaction.compactor.results import PinWish
+
         wish = PinWish(text, by, kind, scope, supersedes, expires, channel)
         return await pinning.pin(self._work, info, wish)
 
     async def is_headless(self, info: SessionInfo, pin: Pin) -> bool:
         """Whether the words of a pin are those of a prompt that a headless run was given."""
+        from mcp_compaction.compactor.headless import is_pin_headless
+
         return await is_pin_headless(self._work, info, pin)
 
     async def is_said(self, info: SessionInfo, text: str) -> bool:
         """Whether the user said these words in a session."""
+        from mcp_compaction.compactor import pinning
+
         return await pinning.is_said(self._work, info, text)
 
     async def pin_question(
         self, project: str, info: SessionInfo | None, wish: PinWish
     ) -> UserQuestion | None:
         """The question that only the user may answer; the session need not exist yet."""
+        from mcp_compaction.compactor import pinning
+
         return await pinning.question_of(self._work, project, info, wish)
 
     async def announce(
@@ -466,10 +491,14 @@ class Compactor:
     ) -> tuple[Pin, ...]:
         """The pins for the project or for everywhere that are new to it; each is given once, but
         those the asker made, whose numbers are `known`, stay to be told to others."""
+        from mcp_compaction.compactor import pinning
+
         return await pinning.announce(self._work, project, info, known)
 
     async def unpin(self, info: SessionInfo, ref: str, *, by: Author) -> Pin:
         """Release a pin; its text stays findable."""
+        from mcp_compaction.compactor import pinning
+
         return await pinning.unpin(self._work, info, ref, by)
 
     @property
@@ -481,6 +510,8 @@ class Compactor:
 
     async def owner_of(self, info: SessionInfo, pin: Pin) -> Author:
         """Whose a pin is: the user's own words are the user's, whoever pinned them."""
+        from mcp_compaction.compactor import pinning
+
         return await pinning.owner_of(self._work, info, pin)
 
     @property
@@ -510,6 +541,8 @@ class Compactor:
         may see the session's view, so that what it shows whole has a note of that.
         `asks_in_chat`: the question stands at the end of the session itself, and is no answer.
         """
+        from mcp_compaction.compactor import recalling
+
         return await recalling.recall(
             self._work,
             info,
@@ -524,14 +557,20 @@ class Compactor:
 
     async def originals(self, info: SessionInfo, refs: str) -> tuple[Original, ...]:
         """Messages, byte for byte: `m42`, `m42~3`, `m12..m40`, or by the id of a tool call."""
+        from mcp_compaction.compactor import recalling
+
         return await recalling.originals(self._work, info, refs)
 
     async def quote(self, info: SessionInfo, refs: str) -> tuple[Quote, ...]:
         """The texts that refs name, word for word: messages in order, then digests, then pins."""
+        from mcp_compaction.compactor import recalling
+
         return await recalling.quote(self._work, info, refs)
 
     async def recall_refs(self, info: SessionInfo, refs: str) -> tuple[Quote, ...]:
         """The quotes of refs, as a recall: messages that had left the window count as regret."""
+        from mcp_compaction.compactor import recalling
+
         return await recalling.recall_refs(self._work, info, refs)
 
     async def page_in(self, info: SessionInfo, refs: str) -> Outcome:
@@ -542,6 +581,8 @@ class Compactor:
 
     async def brief(self, info: SessionInfo) -> Brief:
         """Pins, the digests of the view as they are shown, the first request, the newest words."""
+        from mcp_compaction.compactor import recalling
+
         return await recalling.brief(self._work, info)
 
     async def digests(self, info: SessionInfo) -> tuple[Digest, ...]:
@@ -550,20 +591,28 @@ class Compactor:
 
     async def receipts(self, info: SessionInfo) -> tuple[Receipt, ...]:
         """The receipts of all compactions, oldest first."""
+        from mcp_compaction.compactor import owning
+
         return await owning.receipts(self._work, info)
 
     # Owning one's data
 
     async def twins(self, info: SessionInfo, ref: str, within: Scope) -> Twins:
         """The messages within a scope that would still hold all that a forgotten one said."""
+        from mcp_compaction.compactor import owning
+
         return await owning.twins(self._work, info, ref, within)
 
     async def forget(self, scope: Scope, *refs: str) -> Forgotten:
         """Remove messages, or without any a session or a project, so that no byte is left."""
+        from mcp_compaction.compactor import owning
+
         return await owning.forget(self._work, scope, *refs)
 
     def export(self, info: SessionInfo) -> AsyncIterator[str]:
         """The whole session as JSON lines: a header with all that was derived, then the log."""
+        from mcp_compaction.compactor import owning
+
         return owning.export(self._work, info)
 
     async def backup(self, target: Path) -> None:

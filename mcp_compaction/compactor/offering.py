@@ -75,7 +75,7 @@ class ProjectFacts:
         )
         messages = [original.message for original in found]
         known = await _known_pins(work, info)
-        await _renew(work, await pinning.pins_of(work, info), messages)
+        await _renew(work, await work.pins(info), messages)
         declined = await _declined_facts(work, info)
         told = (
             *facts_told(await work.store.digests(info.id)),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 
-from mcp_compaction.compactor.pinning import pins_of
 from mcp_compaction.compactor.workspace import MOST_ROWS, Workspace, scope_of
 from mcp_compaction.core.log.content import compact_json
 from mcp_compaction.core.text.refs import number_of
@@ -35,7 +34,7 @@ async def export(work: Workspace, info: SessionInfo) -> AsyncIterator[str]:
         "session": session.info.model_dump(mode="json"),
         "sections": session.sections.model_dump(mode="json"),
         "view": session.view.model_dump(mode="json"),
-        "pins": [p.model_dump(mode="json") for p in await pins_of(work, info)],
+        "pins": [p.model_dump(mode="json") for p in await work.pins(info)],
         "digests": [d.model_dump(mode="json") for d in await work.store.digests(info.id)],
         "receipts": [r.model_dump(mode="json") for r in await receipts(work, info)],
     }

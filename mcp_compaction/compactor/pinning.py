@@ -16,21 +16,10 @@ from mcp_compaction.core.text.refs import number_of
 from mcp_compaction.core.text.repeats import mask_repeats
 from mcp_compaction.errors import UnknownRef
 from mcp_compaction.model import Author, Channel, Message, Pin, SessionInfo
-from mcp_compaction.ports import NewPin, PinChange, Scope
+from mcp_compaction.ports import NewPin, PinChange
 
 _END_WORDS = 3
 _MOST_SOURCES = 20  # messages in which a pin's words are looked for
-
-
-async def pins_of(work: Workspace, info: SessionInfo) -> tuple[Pin, ...]:
-    """The pins in force in a session, notes included."""
-    return await work.store.pins(scope_of(info), work.now())
-
-
-async def project_pins(work: Workspace, project: str) -> tuple[Pin, ...]:
-    """The pins that every session of a project starts with: rules, open tasks and facts."""
-    found = await work.store.pins(Scope(project=project), work.now())
-    return tuple(pin for pin in found if pin.scope != "session" and pin.kind != "note")
 
 
 async def pin(work: Workspace, info: SessionInfo, wish: PinWish) -> Pinned:
@@ -45,7 +34,7 @@ async def pin(work: Workspace, info: SessionInfo, wish: PinWish) -> Pinned:
     known = await known_secrets(work, info)
     rules.check_secrets((await work.threads.run(mask_repeats, wish.text, known)).counts)
     if wish.supersedes is not None:
-        old = _pin_named(wish.supersedes, await pins_of(work, info))
+        old = _pin_named(wish.supersedes, await work.pins(info))
     owner = await owner_of(work, info, old) if old is not None else None
     decision = _Decision(work, info, wish, saying, owner, policy, now)
     kept = await work.store.change_pins(info.id, decision, now)
@@ -133,9 +122,9 @@ async def question_of(
     now = work.now()
     _check_wish(wish, now)
     if info is None:
-        known = await project_pins(work, project)
+        known = await work.project_pins(project)
         return _plan_pin(info, wish, known, None, None, now).question
-    known = await pins_of(work, info)
+    known = await work.pins(info)
     saying = await _saying_of(work, info, wish.text)
     old = _pin_named(wish.supersedes, known) if wish.supersedes is not None else None
     owner = await owner_of(work, info, old) if old is not None else None

@@ -5,35 +5,22 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Literal, NamedTuple
 
-from mcp_compaction.core.window.fill import Fill, Pressure
 from mcp_compaction.model import (
     Author,
     Channel,
     Digest,
     Hit,
     Item,
-    Offer,
-    Outcome,
     Pin,
     PinKind,
     PinScope,
-    Receipt,
     SessionInfo,
-    Spent,
     Value,
     Via,
 )
 from mcp_compaction.ports import Original
 
 SearchScope = Literal["session", "project", "all"]
-
-
-class Regret(Value):
-    """The number of messages that left the window, and how many were recalled."""
-
-    recalls: int = 0  # how often something of it was given back
-    recalled: int = 0  # of how many messages; it never falls, also where they are shown again
-    dropped: int = 0  # how many messages are outside the window, or were and came back by that
 
 
 class HeldCalls(Value):
@@ -50,27 +37,6 @@ class HeldCalls(Value):
         refs = f": {', '.join(self.refs)}" if self.refs else ""
         allowed = f"; allowed by the user: {self.allowed}" if self.allowed else ""
         return f"p{self.pin} held {times}{refs}{allowed}"
-
-
-class Stats(Value):
-    """The statistics of a session's window."""
-
-    info: SessionInfo
-    fill: Fill
-    pressure: Pressure
-    would_free: Outcome
-    pins: tuple[Pin, ...]
-    shown: int = 0  # messages in the window
-    digests: int
-    events: tuple[tuple[str, int], ...]
-    last: Receipt | None
-    offer: Offer
-    regret: Regret
-    system: Spent = Spent()  # what summarizers took for it
-    last_fall: str = ""  # why a digest was last written by another than was to write it
-    paid: str = ""  # what a gateway last told of its calls and compactions, in lines
-    is_pressed: bool = False  # a limit on model calls is near: budget pressure
-    held: tuple[HeldCalls, ...] = ()  # by the checks of pins
 
 
 class FitOptions(NamedTuple):

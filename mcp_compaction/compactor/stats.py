@@ -19,7 +19,7 @@ from mcp_compaction.compactor.events import (
 )
 from mcp_compaction.compactor.offering import suggest
 from mcp_compaction.compactor.progress import ignore_progress
-from mcp_compaction.compactor.results import Regret, Stats
+from mcp_compaction.compactor.statistics import Regret, Stats
 from mcp_compaction.compactor.workspace import Workspace
 from mcp_compaction.core.excerpts.paging import wanted_excerpts
 from mcp_compaction.core.window.fill import pressure

@@ -8,19 +8,23 @@ from __future__ import annotations
 import logging
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from functools import cached_property
+from typing import TYPE_CHECKING
 
-from mcp_compaction.compactor.gauge import FillReading, Gauge
-from mcp_compaction.compactor.histories import KnownHistories, KnownThinking, SaidPins
 from mcp_compaction.core.digest.allowance import Allowance, Limits, allowance_of
 from mcp_compaction.core.policy import Policy, for_session, under_pressure, with_reserve
-from mcp_compaction.core.tokens import CountTokens
-from mcp_compaction.core.window.fill import Fill, measure
 from mcp_compaction.errors import StoreError
-from mcp_compaction.formats.thinking import hear_thinking
-from mcp_compaction.lexicon.thinking import rule_of
-from mcp_compaction.model import Compaction, Event, Session, SessionInfo, View
-from mcp_compaction.ports import Clock, Scope, Store, Summarizer, TokenCounter
+from mcp_compaction.model import Event
+from mcp_compaction.ports import Scope
 from mcp_compaction.threads import Threads
+
+if TYPE_CHECKING:
+    from mcp_compaction.compactor.gauge import FillReading, Gauge
+    from mcp_compaction.compactor.histories import KnownHistories, KnownThinking, SaidPins
+    from mcp_compaction.core.tokens import CountTokens
+    from mcp_compaction.core.window.fill import Fill
+    from mcp_compaction.model import Compaction, Pin, Session, SessionInfo, View
+    from mcp_compaction.ports import Clock, Store, Summarizer, TokenCounter
 
 logger = logging.getLogger(__name__)
 
@@ -52,11 +56,36 @@ class Workspace:
         self.policy = collaborators.policy
         self.mask_secrets = collaborators.mask_secrets
         self.threads = Threads()
-        self.histories = KnownHistories()
-        self.thinking = KnownThinking()
-        self.said_pins = SaidPins()
         self.ready: dict[int, Compaction] = {}  # made before they are due, by session
-        self._gauge = Gauge(collaborators.store, collaborators.counter)
+
+    # What only some of its modules need is loaded for them alone.
+
+    @cached_property
+    def histories(self) -> KnownHistories:
+        """The histories that callers sent."""
+        from mcp_compaction.compactor.histories import KnownHistories
+
+        return KnownHistories()
+
+    @cached_property
+    def thinking(self) -> KnownThinking:
+        """What is known of the thinking of sessions."""
+        from mcp_compaction.compactor.histories import KnownThinking
+
+        return KnownThinking()
+
+    @cached_property
+    def said_pins(self) -> SaidPins:
+        """The pins that the messages of sessions were found to tell of."""
+        from mcp_compaction.compactor.histories import SaidPins
+
+        return SaidPins()
+
+    @cached_property
+    def _gauge(self) -> Gauge:
+        from mcp_compaction.compactor.gauge import Gauge
+
+        return Gauge(self.store, self.counter)
 
     def now(self) -> datetime:
         """The present moment, in UTC."""
@@ -69,11 +98,24 @@ class Workspace:
 
         `to_digest`: with all that counts as the words of its model.
         """
+        from mcp_compaction.lexicon.thinking import rule_of
+
         session = await self.store.load(info.id, self.now(), view)
         if to_digest and rule_of(session.info.traits.model or "") == "bound":
+            from mcp_compaction.formats.thinking import hear_thinking
+
             session = session.model_copy(update={"messages": hear_thinking(session.messages)})
         left = await self.allowance(info)
         return session.model_copy(update={"is_pressed": True}) if left.is_near else session
+
+    async def pins(self, info: SessionInfo) -> tuple[Pin, ...]:
+        """The pins in force in a session, notes included."""
+        return await self.store.pins(scope_of(info), self.now())
+
+    async def project_pins(self, project: str) -> tuple[Pin, ...]:
+        """The pins that every session of a project starts with: rules, open tasks and facts."""
+        found = await self.store.pins(Scope(project=project), self.now())
+        return tuple(pin for pin in found if pin.scope != "session" and pin.kind != "note")
 
     async def read_window(self, info: SessionInfo) -> FillReading:
         """The fill of the window, measured without loading the session."""
@@ -106,6 +148,8 @@ class Workspace:
 
     def fill_of(self, session: Session) -> Fill:
         """The fill of a loaded session's window."""
+        from mcp_compaction.core.window.fill import measure
+
         policy = self.policy_for(session)
         return measure(session, policy, self.counter.count, self.counter.precision)
 

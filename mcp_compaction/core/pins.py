@@ -21,7 +21,6 @@ from mcp_compaction.lexicon.languages import STRENGTHS
 from mcp_compaction.model import (
     Author,
     Candidate,
-    Channel,
     Digest,
     Message,
     Offer,
@@ -79,24 +78,6 @@ def context_of(text: str, author: Author, saying: Saying | None) -> str:
 def default_scope(author: Author) -> PinScope:
     """A user's rule holds in the project, an agent's in its session."""
     return "project" if author == "user" else "session"
-
-
-_WAYS: dict[Channel, str] = {
-    "terminal": "at a terminal",
-    "dialog": "in the host's dialog",
-    "prompt": "by a prompt",
-    "message": "in a message",
-    "tool": "by a tool call",
-    "command": "by a command without a terminal",
-    "program": "by a program",
-    "team": "from the team",
-    "": "by a way not noted",
-}
-
-
-def way_of(pin: Pin) -> str:
-    """The way a pin came, in words: `at a terminal`, `in m17`."""
-    return f"in {pin.source}" if pin.channel == "message" and pin.source else _WAYS[pin.channel]
 
 
 # What needs the user

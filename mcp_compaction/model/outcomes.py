@@ -79,7 +79,7 @@ class Receipt(Value):
     author: str = "extractive"
     checked: bool = True
     notes: tuple[str, ...] = ()
-    offer: Offer = Offer()
+    offer: Offer = Field(default_factory=Offer)
 
     @property
     def is_enough(self) -> bool:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Literal
 
+from pydantic import Field
+
 from mcp_compaction.model.digests import Digest
 from mcp_compaction.model.messages import Message, Sections, Value
 from mcp_compaction.model.outcomes import Receipt
@@ -59,21 +61,21 @@ class SessionInfo(Value):
     created: datetime
     updated: datetime
     messages: int = 0
-    traits: Traits = Traits()
+    traits: Traits = Field(default_factory=Traits)
 
 
 class Session(Value):
     """Everything a decision needs of one session, as it was at one moment."""
 
     info: SessionInfo
-    sections: Sections = Sections()
+    sections: Sections = Field(default_factory=Sections)
     section_tokens: int = 0  # system, tools, task
     memory_tokens: int = 0
-    view: View = View()
+    view: View = Field(default_factory=View)
     messages: tuple[Message, ...] = ()  # those the view shows, in order
     digests: tuple[Digest, ...] = ()  # those the view shows
     pins: tuple[Pin, ...] = ()  # in force in this session, from every scope
-    calibration: Calibration = Calibration()
+    calibration: Calibration = Field(default_factory=Calibration)
     next_digest: int = 1
     next_compaction: int = 1
     last_compaction: Receipt | None = None

@@ -6,13 +6,12 @@ that is stopped does not die, so each gives signs of life, and is left its claim
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import AsyncGenerator, Generator
 from contextlib import asynccontextmanager, contextmanager, suppress
 from pathlib import Path
 from threading import Event, Thread
-
-import anyio
 
 from mcp_compaction.errors import StoreReadOnly
 from mcp_compaction.store.lockfile import LockFile
@@ -66,7 +65,7 @@ async def _take(claim: LockFile, patience: float) -> bool:
                 _remove(claim)
             was_silent = is_silent
             claim.look_again()
-            await anyio.sleep(_PAUSE)
+            await asyncio.sleep(_PAUSE)
     except StoreReadOnly:
         pass  # nothing can be saved there either, and saving says why
     return True

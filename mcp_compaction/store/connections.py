@@ -6,17 +6,16 @@ replaced under them, both are given up and opened anew.
 
 from __future__ import annotations
 
+import asyncio
 import os
 import sqlite3
 import time
 from contextlib import suppress
 from pathlib import Path
 
-import anyio
-
 from mcp_compaction.errors import StoreError, StoreMoved, StoreReadOnly
 from mcp_compaction.store.connect import connect, make_folder, store_errors
-from mcp_compaction.store.database import Database, take
+from mcp_compaction.store.database import Database, shield, take
 from mcp_compaction.store.identity import (
     Change,
     Identity,
@@ -45,7 +44,7 @@ class Connections:
         self._identity: Identity | None = None
         self._why_read_only: StoreReadOnly | None = None
         self._is_closed = False
-        self._reopening = anyio.Lock()
+        self._reopening = asyncio.Lock()
 
     @property
     def writing(self) -> Database:
@@ -98,7 +97,7 @@ class Connections:
             with suppress(OSError):  # a full disk keeps nobody from reading
                 self.lock_file.mark(mark_of(self._identity))
         except BaseException:
-            with anyio.CancelScope(shield=True):
+            with shield():
                 await self.close()
             raise
 

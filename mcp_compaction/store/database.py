@@ -8,16 +8,22 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
+import sys
 import threading
 import time
 from collections.abc import AsyncGenerator, Callable, Generator
-from contextlib import asynccontextmanager, contextmanager, suppress
+from contextlib import (
+    AbstractContextManager,
+    asynccontextmanager,
+    contextmanager,
+    nullcontext,
+    suppress,
+)
 from pathlib import Path
 from queue import SimpleQueue
 from typing import Any, TypeVar, cast
 
 import aiosqlite
-import anyio
 
 from mcp_compaction.errors import StoreError
 from mcp_compaction.store.connect import store_errors
@@ -93,13 +99,23 @@ async def wait_to_end(future: asyncio.Future[T], stop: Callable[[], None] | None
     except asyncio.CancelledError:
         if stop is not None:
             stop()
-        with anyio.CancelScope(shield=True):
+        with shield():
             while not future.done():
                 with suppress(asyncio.CancelledError):
                     await asyncio.wait({future})
         future.exception()  # looked at, so that asyncio does not report it as lost
         raise
     return future.result()
+
+
+def shield() -> AbstractContextManager[object]:
+    """Keeps the block from being cancelled by a scope around it; such scopes are anyio's, so that
+    where nobody has loaded it there is none."""
+    if "anyio" not in sys.modules:
+        return nullcontext()
+    from anyio import CancelScope
+
+    return CancelScope(shield=True)
 
 
 def _check_nothing() -> None: ...
@@ -198,7 +214,7 @@ class Writer:
         self._lock_file = lock_file
         self._deadline = deadline
         self._check = check
-        self._turn = anyio.Lock()
+        self._turn = asyncio.Lock()
 
     async def transaction(self, work: Work[T]) -> T:
         """The result of a function that runs in one transaction."""
@@ -214,10 +230,11 @@ class Writer:
         """Holds the write lock for the block."""
         limit = self._deadline if deadline is None else deadline
         end = time.monotonic() + limit
-        with anyio.move_on_after(limit) as waiting:
-            await self._turn.acquire()
-        if waiting.cancelled_caught:
-            raise busy_error(self._lock_file.path, limit)
+        try:
+            async with asyncio.timeout(limit):
+                await self._turn.acquire()
+        except TimeoutError:
+            raise busy_error(self._lock_file.path, limit) from None
         try:
             await take(self._lock_file, end, limit)
             try:
@@ -235,4 +252,4 @@ async def take(lock_file: LockFile, end: float, limit: float) -> None:
             return
         if time.monotonic() >= end:
             raise busy_error(lock_file.path, limit)
-        await anyio.sleep(pause)
+        await asyncio.sleep(pause)

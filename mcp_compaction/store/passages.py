@@ -7,7 +7,6 @@ import textwrap
 from collections.abc import Iterable, Iterator
 from typing import Literal, NamedTuple
 
-from mcp_compaction.core.digest.render import mark_of, words_of_item
 from mcp_compaction.core.limits import LONGEST_SENTENCE
 from mcp_compaction.core.recall.terms import keys_of
 from mcp_compaction.model import Digest
@@ -100,6 +99,8 @@ def insert_digest(
 
 def texts_of_digest(digest: Digest) -> list[str]:
     """The texts that a digest is found by, each line with who wrote it."""
+    from mcp_compaction.core.digest.render import mark_of, words_of_item
+
     texts: list[str] = []
     for name, items in digest.sections:
         lines = (words_of_item(item) + mark_of(item) for item in items)

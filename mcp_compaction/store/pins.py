@@ -5,10 +5,8 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from mcp_compaction.checks.check import parse_checks
-from mcp_compaction.checks.judge import Rule
 from mcp_compaction.errors import PinRefused, StoreDamaged, UnknownRef
 from mcp_compaction.model import Pin
 from mcp_compaction.ports import NewPin, PinChange, Scope
@@ -18,6 +16,9 @@ from mcp_compaction.store.identity import RESTORE
 from mcp_compaction.store.passages import StoredPassage
 from mcp_compaction.store.scope import check_session, pins_in
 from mcp_compaction.store.sessions import session_row
+
+if TYPE_CHECKING:
+    from mcp_compaction.checks.judge import Rule
 
 _COLUMNS = (
     "pin.number, pin.text, pin.kind, pin.scope, pin.author, pin.at, pin.source, pin.expires,"
@@ -111,6 +112,9 @@ def set_checks(connection: sqlite3.Connection, scope: Scope, number: int, checks
 
 def rules_with_checks(connection: sqlite3.Connection) -> list[Rule]:
     """All pins in force that have checks, of every project, as hooks read them."""
+    from mcp_compaction.checks.check import parse_checks
+    from mcp_compaction.checks.judge import Rule
+
     rows = connection.execute(
         "SELECT pin.*, coalesce(session.host_session, '') AS host_session"
         " FROM pin LEFT JOIN session ON session.id = pin.session"

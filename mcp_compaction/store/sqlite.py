@@ -1,79 +1,67 @@
-"""The store as the rest of the program sees it; each method reads or writes by one function."""
+"""The store as the rest of the program sees it; each method reads or writes by one function.
+
+The modules that need formats or the core are imported by the methods: most commands only look
+something up.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import sqlite3
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from datetime import datetime
 from pathlib import Path
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
-import anyio
-import anyio.to_thread
-
-from mcp_compaction.checks.check import NoCheckError
-from mcp_compaction.checks.file import HeldNote, read_held, write_rules
 from mcp_compaction.core.text.paths import without_surrogates
 from mcp_compaction.errors import InputError, StoreBusy, StoreError, StoreMoved, StoreReadOnly
-from mcp_compaction.model import (
-    Compaction,
-    Digest,
-    Event,
-    Hit,
-    Logged,
-    Matches,
-    Message,
-    ModelCall,
-    Pin,
-    Receipt,
-    SearchQuery,
-    Session,
-    SessionInfo,
-    Spent,
-    Traits,
-    View,
-    Worth,
-)
-from mcp_compaction.ports import (
-    Batch,
-    Forgotten,
-    Health,
-    KnownTranscript,
-    NewPin,
-    Original,
-    PinChange,
-    Recorded,
-    Scope,
-    SessionKey,
-    Twins,
-    WindowCount,
-)
 from mcp_compaction.store import calls as model_calls
-from mcp_compaction.store import (
-    forget,
-    log,
-    passages,
-    pins,
-    requests,
-    row_tables,
-    search,
-    sessions,
-    thinking,
-    transcripts,
-    twins,
-    views,
-)
+from mcp_compaction.store import passages, pins, sessions, thinking, transcripts, views
 from mcp_compaction.store.claim import hold_claim, is_claimed
 from mcp_compaction.store.connect import open_file, store_errors
 from mcp_compaction.store.connections import Connections
-from mcp_compaction.store.database import Stop, Writer, read_transaction, wait_to_end
-from mcp_compaction.store.health import health
-from mcp_compaction.store.load import count_window, load, not_shown, shown_whole
+from mcp_compaction.store.database import Stop, Writer, read_transaction, shield, wait_to_end
 from mcp_compaction.store.lockfile import LockFile
 from mcp_compaction.store.purge import is_purge_due, purge
-from mcp_compaction.store.rows import Inventory, LooseRows, SessionRows
+
+if TYPE_CHECKING:
+    from mcp_compaction.checks.file import HeldNote
+    from mcp_compaction.model import (
+        Compaction,
+        Digest,
+        Event,
+        Hit,
+        Logged,
+        Matches,
+        Message,
+        ModelCall,
+        Pin,
+        Receipt,
+        SearchQuery,
+        Session,
+        SessionInfo,
+        Spent,
+        Traits,
+        View,
+        Worth,
+    )
+    from mcp_compaction.ports import (
+        Batch,
+        Forgotten,
+        Health,
+        KnownTranscript,
+        NewPin,
+        Original,
+        PinChange,
+        Recorded,
+        Scope,
+        SessionKey,
+        Twins,
+        WindowCount,
+    )
+    from mcp_compaction.store.rows import Inventory, LooseRows, SessionRows
 
 logger = logging.getLogger(__name__)
 
@@ -114,7 +102,7 @@ class SqliteStore:
         self._writer = Writer(
             lambda: connections.writing, connections.lock_file, deadline, connections.check
         )
-        self._closing = anyio.Lock()
+        self._closing = asyncio.Lock()
         self._is_open = True
 
     async def open_session(
@@ -150,6 +138,8 @@ class SqliteStore:
 
     async def append(self, session: int, batch: Batch, now: datetime) -> Recorded:
         """Append what is not yet known; known messages keep their numbers."""
+        from mcp_compaction.store import log
+
         return await self._write(lambda c: log.append(c, session, batch, now))
 
     async def find_transcript(self, address: str) -> KnownTranscript | None:
@@ -158,14 +148,20 @@ class SqliteStore:
 
     async def history(self, session: int) -> tuple[Logged, ...]:
         """All messages of a session by their identity, in order."""
+        from mcp_compaction.store import log
+
         return await self._read(lambda c: log.history(c, session))
 
     async def hearsay(self, session: int) -> tuple[Message, ...]:
         """The messages in the user's role that only somebody else told of, not the host."""
+        from mcp_compaction.store import log
+
         return await self._read(lambda c: log.hearsay(c, session))
 
     async def vouch(self, session: int, seqs: Sequence[int]) -> None:
         """Note that the host itself tells of these messages, so that they are the user's."""
+        from mcp_compaction.store import log
+
         await self._write(lambda c: log.vouch(c, session, seqs))
 
     async def save_view(
@@ -180,12 +176,16 @@ class SqliteStore:
 
     async def load(self, session: int, now: datetime, view: View | None = None) -> Session:
         """The session at this moment, seen through its newest view or through the one given."""
+        from mcp_compaction.store.load import load
+
         return await self._read(lambda c: load(c, session, now, view))
 
     async def count_window(
         self, session: int, now: datetime, known: WindowCount | None = None
     ) -> WindowCount:
         """The count of a window; where its view is the known one, only what came since is read."""
+        from mcp_compaction.store.load import count_window
+
         return await self._read(lambda c: count_window(c, session, now, known))
 
     async def save(self, session: int, compaction: Compaction, event: Event | None = None) -> bool:
@@ -214,10 +214,14 @@ class SqliteStore:
 
     async def not_shown(self, session: int, seqs: Sequence[int]) -> tuple[int, ...]:
         """The messages of these that the newest view no longer shows; none without a compaction."""
+        from mcp_compaction.store.load import not_shown
+
         return await self._read(lambda c: not_shown(c, session, seqs))
 
     async def shown_whole(self, session: int, seqs: Sequence[int]) -> tuple[int, ...]:
         """The messages of these that the newest view shows whole; none without a compaction."""
+        from mcp_compaction.store.load import shown_whole
+
         return await self._read(lambda c: shown_whole(c, session, seqs))
 
     async def digests(self, session: int) -> tuple[Digest, ...]:
@@ -232,40 +236,56 @@ class SqliteStore:
         self, scope: Scope, seqs: Sequence[int] = (), after: int = 0, limit: int = 1000
     ) -> tuple[Original, ...]:
         """Messages of one session by number, or those after a number."""
+        from mcp_compaction.store import log
+
         return await self._read(lambda c: log.originals(c, scope, seqs, after, limit))
 
     async def count_answers(self, session: int) -> int:
         """How often the model has answered in that session."""
+        from mcp_compaction.store import log
+
         return await self._read(lambda c: log.count_answers(c, session))
 
     async def messages_of_calls(
         self, scope: Scope, calls: Sequence[str]
     ) -> tuple[tuple[int, ...], ...]:
         """The messages of one session with each tool call and its result, by the call's id."""
+        from mcp_compaction.store import log
+
         return await self._read(lambda c: log.messages_of_calls(c, scope, calls))
 
     async def requests_with(self, scope: Scope, text: str, limit: int) -> tuple[Original, ...]:
         """User messages of one session that may hold a text: the host's first, then the oldest."""
+        from mcp_compaction.store import requests
+
         return await self._read(lambda c: requests.requests_with(c, scope, text, limit))
 
     async def find(self, scope: Scope, query: SearchQuery) -> Matches:
         """The places of each term of a query."""
+        from mcp_compaction.store import search
+
         return await self._read(lambda c: search.find(c, scope, query))
 
     async def read(
         self, scope: Scope, query: SearchQuery, wanted: Sequence[Worth]
     ) -> tuple[Hit, ...]:
         """The texts of what is worth reading, in that order."""
+        from mcp_compaction.store import search
+
         return await self._read(lambda c: search.read(c, scope, query, wanted))
 
     async def list_passages(self, scope: Scope, query: SearchQuery, limit: int) -> tuple[Hit, ...]:
         """The passages that a query means by its qualifiers alone, in order."""
+        from mcp_compaction.store import search
+
         return await self._read(lambda c: search.list_passages(c, scope, query, limit))
 
     async def search_many(
         self, scope: Scope, queries: Sequence[SearchQuery], limit: int
     ) -> tuple[tuple[int, ...], ...]:
         """The numbers of the messages that match each query best, in one round trip."""
+        from mcp_compaction.store import search
+
         return await self._read(lambda c: search.search_many(c, scope, queries, limit))
 
     async def pins(self, scope: Scope, now: datetime, released: bool = False) -> tuple[Pin, ...]:
@@ -292,7 +312,9 @@ class SqliteStore:
 
     async def held(self) -> tuple[HeldNote, ...]:
         """The calls that checks held, of all sessions, the oldest first."""
-        return tuple(await anyio.to_thread.run_sync(lambda: list(read_held(self.path.parent))))
+        from mcp_compaction.checks.file import read_held
+
+        return tuple(await asyncio.to_thread(lambda: list(read_held(self.path.parent))))
 
     async def renew_facts(self, numbers: Sequence[int], now: datetime, expires: datetime) -> None:
         """Note that a session used these project facts, which are to last until a moment."""
@@ -340,10 +362,14 @@ class SqliteStore:
 
     async def twins(self, scope: Scope, seq: int, within: Scope) -> Twins:
         """The messages within a scope that hold all that one message of a session says."""
+        from mcp_compaction.store import twins
+
         return await self._read(lambda c: twins.twins(c, scope, seq, within))
 
     async def forget(self, scope: Scope, seqs: Sequence[int], now: datetime) -> Forgotten:
         """Remove messages, or without any a session or a project, so that no byte is left."""
+        from mcp_compaction.store import forget
+
         async with self._recover_if_moved():
             forgotten = await self._writer.transaction(
                 lambda c: self._tell_hooks(c, forget.forget(c, scope, seqs, now))
@@ -366,22 +392,32 @@ class SqliteStore:
 
     async def inventory(self) -> Inventory:
         """All sessions there are, in the order in which they were made."""
+        from mcp_compaction.store import row_tables
+
         return await self._read(row_tables.inventory)
 
     async def read_rows(self, session: int) -> SessionRows:
         """All rows of a session, from one moment."""
+        from mcp_compaction.store import row_tables
+
         return await self._read(lambda c: row_tables.read_rows(c, session))
 
     async def write_rows(self, rows: SessionRows) -> int:
         """Keep a session whole or not at all, where there is none of that name; its id."""
+        from mcp_compaction.store import row_tables
+
         return await self._write(lambda c: row_tables.write_rows(c, rows))
 
     async def read_loose_rows(self) -> LooseRows:
         """The rows that are not of one session alone."""
+        from mcp_compaction.store import row_tables
+
         return await self._read(row_tables.read_loose_rows)
 
     async def write_loose_rows(self, rows: LooseRows) -> None:
         """Keep these, all or none; there is no pin of these numbers."""
+        from mcp_compaction.store import row_tables
+
         await self._write_pins(lambda c: row_tables.write_loose_rows(c, rows))
 
     async def repair(self) -> None:
@@ -390,6 +426,8 @@ class SqliteStore:
 
     async def health(self) -> Health:
         """Look the store over without changing it."""
+        from mcp_compaction.store.health import health
+
         why = self._connections.why_read_only
         if why is not None:
             return await self._read(lambda c: health(c, self.path, why))
@@ -398,7 +436,7 @@ class SqliteStore:
 
     async def close(self) -> None:
         """Let go of the file; a second call does nothing."""
-        with anyio.CancelScope(shield=True):
+        with shield():
             async with self._closing:
                 if self._is_open:
                     await self._close()
@@ -436,6 +474,9 @@ class SqliteStore:
     def _tell_hooks(self, connection: sqlite3.Connection, result: T) -> T:
         """Write down the checks in force, for hooks: while the store is locked, so that the file is
         never older than the store."""
+        from mcp_compaction.checks.check import NoCheckError
+        from mcp_compaction.checks.file import write_rules
+
         try:
             write_rules(self.path.parent, pins.rules_with_checks(connection))
         except (OSError, NoCheckError) as error:
@@ -471,7 +512,7 @@ class SqliteStore:
         """Remove forgotten bytes; False if a reader kept the log at every try."""
         for number in range(tries):
             if number:
-                await anyio.sleep(_PAUSE_BETWEEN_PURGES)
+                await asyncio.sleep(_PAUSE_BETWEEN_PURGES)
             if await self._purge_once(Stop()):
                 return True
         return False

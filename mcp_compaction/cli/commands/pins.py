@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 from argparse import ArgumentParser
-from collections.abc import Sequence
 
-from mcp_compaction.checks.check import PinCheck, parse_checks
-from mcp_compaction.checks.file import allow_once
 from mcp_compaction.cli.console.arguments import add_place, add_session
 from mcp_compaction.cli.console.hook_input import HookInput, read_hook_input
 from mcp_compaction.cli.console.invocation import Invocation
@@ -17,14 +14,8 @@ from mcp_compaction.cli.console.opening import (
     settings_of,
 )
 from mcp_compaction.cli.console.pins_in_force import pins_in_force
-from mcp_compaction.cli.console.speaker import refusal_of, speaker_of
 from mcp_compaction.cli.console.wording import describe_moment
-from mcp_compaction.compactor.checking import checks_for, trial_text
-from mcp_compaction.compactor.results import Trial
-from mcp_compaction.core.log.pinned import pinned_block, shown_text
-from mcp_compaction.core.pins import way_of
-from mcp_compaction.core.text.refs import number_of
-from mcp_compaction.errors import InputError, UnknownRef
+from mcp_compaction.core.log.pinned import pinned_block, shown_text, way_of
 from mcp_compaction.model import Pin
 from mcp_compaction.projects import git_top_of
 
@@ -47,8 +38,6 @@ EXAMPLES = (
     "pins check p2 --remove",
 )
 
-_FEW_TRIED, _MOST_TRIED = 5, 50  # calls of the past that are shown
-
 
 def add_arguments(parser: ArgumentParser) -> None:
     """Declare the arguments."""
@@ -69,7 +58,9 @@ def add_arguments(parser: ArgumentParser) -> None:
 async def run(call: Invocation) -> int:
     """List the pins."""
     if call.args.action == "check":
-        return await _check(call)
+        from mcp_compaction.cli.console.pin_checks import check_pin
+
+        return await check_pin(call)
     hook = read_hook_input(call.stdin) if call.args.session is None else None
     if hook is not None:
         return await _print_for_host(call, hook)
@@ -91,63 +82,6 @@ async def run(call: Invocation) -> int:
         for line in pin.checks.splitlines():
             call.screen.say(f"   check: {line}")
     return 0
-
-
-async def _check(call: Invocation) -> int:
-    """Show, set, try or lift the checks of one pin."""
-    if not call.args.ref:
-        raise InputError("name the pin: mcp-compaction pins check p2.")
-    args, number = call.args, number_of(call.args.ref, "p")
-    is_change = args.accept or args.set or args.remove
-    if (is_change or args.once) and speaker_of(call) != "user":
-        raise refusal_of(f"the checks of {args.ref} are the user's")
-    async with open_place(call) as place:
-        known = await pins_in_force(place)
-        if number not in known:
-            refs = ", ".join(pin.ref for pin, _ in known.values()) or "none"
-            raise UnknownRef(f"no pin {args.ref} in force here; there are: {refs}.")
-        pin, info = known[number]
-        offered = checks_for(pin)
-        if args.once:
-            allow_once(settings_of(call).home, number)
-            call.screen.say(f"{pin.ref} lets the next call past, within ten minutes")
-            return 0
-        if args.accept and not offered:
-            raise InputError(f"nothing is offered for {pin.ref}; write one with --set.")
-        if is_change:
-            lines = "" if args.remove else "\n".join(args.set or map(str, offered))
-            checks = await place.compactor.checks.set(info, pin.ref, lines, by="user")
-        else:
-            checks = parse_checks(pin.checks)
-        tried = await place.compactor.checks.try_out(place.project, checks or offered)
-    _show_checks(call, pin, checks, () if checks else offered, tried)
-    return 0
-
-
-def _show_checks(
-    call: Invocation,
-    pin: Pin,
-    checks: Sequence[PinCheck],
-    offered: Sequence[PinCheck],
-    tried: Trial,
-) -> None:
-    if call.args.json:
-        told = {"pin": pin.ref, "checks": list(map(str, checks))}
-        past = tried.model_dump(mode="json")
-        call.screen.write_json({**told, "offered": list(map(str, offered)), "past": past})
-        return
-    call.screen.say(f"{call.screen.bold(pin.ref)} {shown_text(pin.text)}")
-    for check in checks:
-        call.screen.say(f"   check: {check}")
-    for check in offered:
-        call.screen.say(f"   offered: {check}")
-    if offered:
-        call.screen.say(call.complete(f"   take it: mcp-compaction pins check {pin.ref} --accept"))
-    if checks or offered:
-        most = _MOST_TRIED if getattr(call.args, "try") else _FEW_TRIED
-        call.screen.say(f"   {trial_text(tried, most)}")
-    else:
-        call.screen.say("   no check; --set writes one")
 
 
 async def _print_for_host(call: Invocation, hook: HookInput) -> int:

@@ -8,6 +8,7 @@ from mcp_compaction.core.limits import LONGEST_LINE
 from mcp_compaction.core.text.injection import defuse
 from mcp_compaction.core.text.words import shorten
 from mcp_compaction.model import (
+    Channel,
     Pin,
 )
 
@@ -37,6 +38,24 @@ def is_pinned_block(text: str, pins: Iterable[Pin]) -> bool:
 def shown_text(text: str) -> str:
     """A pin's text as the block shows it: byte for byte, each further line behind a mark."""
     return CONTINUATION.join(text.splitlines(keepends=True))
+
+
+_WAYS: dict[Channel, str] = {
+    "terminal": "at a terminal",
+    "dialog": "in the host's dialog",
+    "prompt": "by a prompt",
+    "message": "in a message",
+    "tool": "by a tool call",
+    "command": "by a command without a terminal",
+    "program": "by a program",
+    "team": "from the team",
+    "": "by a way not noted",
+}
+
+
+def way_of(pin: Pin) -> str:
+    """The way a pin came, in words: `at a terminal`, `in m17`."""
+    return f"in {pin.source}" if pin.channel == "message" and pin.source else _WAYS[pin.channel]
 
 
 def describe_source(pin: Pin) -> str:
