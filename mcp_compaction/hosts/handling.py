@@ -560,7 +560,7 @@ def _count_index_entries(records: str) -> int:
 def _fill_line(tokens: int, limit: Limit, cues: list[str], does: str) -> str:
     when = f" ({', '.join(cues)}: a good moment)" if cues else ""
     return (
-        f"context {limit.percent(tokens):.0f} % full, {kilo(tokens)} of the {kilo(limit.tokens)} "
-        f"tokens {limit.describe()}{when}. compress_context {does}; "
+        f"context {limit.percent(tokens):.0f} % full, {kilo(tokens)} of {kilo(limit.tokens)} "
+        f"tokens; {limit.describe()}{when}. compress_context {does}; "
         "rules that must hold are pinned with pin_constraint."
     )

@@ -35,9 +35,9 @@ class Limit(NamedTuple):
     def describe(self) -> str:
         """What happens there, and what the model itself could hold."""
         if self.is_set:
-            return "as window_tokens is set"
+            return f"window_tokens is set to {kilo(self.tokens)}"
         beside = f" (the model's window: {kilo(self.window)})" if self.window else ""
-        return f"where the host compacts by itself{beside}"
+        return f"at {kilo(self.tokens)} the host compacts on its own{beside}"
 
 
 def find_limit(

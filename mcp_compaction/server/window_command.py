@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from mcp_compaction.compactor import Compactor
@@ -14,7 +15,7 @@ from mcp_compaction.tools.recall_answers import AnswerPlace, new_nonce, recall_t
 _MOST_RECEIPTS = 5
 _MOST_OF_PIN = 40  # characters
 _MOST_FOUND = 600  # tokens
-_USAGE = "/window undo [c4] goes back to the view before; /window find WORDS looks into the archive"
+_FIND = "/window find WORDS looks for words in all that was said"
 
 
 class WindowAnswer(NamedTuple):
@@ -39,7 +40,7 @@ async def answer_command(
             here = AnswerPlace(info.project, info.name, info.updated.year)
             return WindowAnswer(recall_text(found, here, rest, new_nonce(), 0))
         case _:
-            return WindowAnswer(_USAGE)
+            return WindowAnswer(_explain(await compactor.receipts(info)))
 
 
 async def _describe(compactor: Compactor, info: SessionInfo, about: str) -> str:
@@ -47,7 +48,16 @@ async def _describe(compactor: Compactor, info: SessionInfo, about: str) -> str:
     receipts = (await compactor.receipts(info))[-_MOST_RECEIPTS:]
     lines = [_line_of(one) for one in reversed(receipts)] or ["not compacted yet"]
     shown = [f"{pin.ref} {_begin_of(pin.text)}" for pin in pins] or ["no pins"]
-    return "\n".join([about, *shown, *lines, _USAGE])
+    return "\n".join([about, *shown, *lines, _explain(receipts)])
+
+
+def _explain(receipts: Sequence[Receipt]) -> str:
+    """What can be typed behind the command; undoing where there is something to undo."""
+    if not receipts:
+        return _FIND
+    last, first = receipts[-1].ref, receipts[0].ref
+    earlier = f", /window undo {first} all since {first}" if first != last else ""
+    return f"/window undo takes {last} back{earlier}; {_FIND}"
 
 
 def _begin_of(text: str) -> str:

@@ -21,7 +21,7 @@ class HookedChat(NamedTuple):
     host: str
     is_fill_reported: bool
     limit: int | None  # the tokens that the fill is told against; None: not known
-    where: str = ""  # what that limit is
+    where: str = ""  # what happens there
 
     def describe_fill(self, tokens: int) -> str:
         """How full the window is as the host reports it, as far as its limit is known."""
@@ -31,7 +31,7 @@ class HookedChat(NamedTuple):
         percent = 100 * tokens / self.limit
         return (
             f"fill: {kilo(tokens)} of {kilo(self.limit)} tokens ({percent:.0f} %, as {self.host} "
-            f"reports), {self.where}"
+            f"reports); {self.where}"
         )
 
 

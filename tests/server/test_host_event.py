@@ -223,7 +223,7 @@ async def test_the_fill_is_told_near_the_limit_once_a_step(tmp_path: Path) -> No
             chat.grow(answer_line(number, tokens))
             seen.append(await chat.tell("PostToolBatch"))
         assert seen[0] == seen[2] == ""
-        assert seen[1].startswith("context 87 % full, 8.7k of the 10k tokens as window_tokens is")
+        assert seen[1].startswith("context 87 % full, 8.7k of 10k tokens; window_tokens is set")
         assert seen[3].startswith("context 92 % full")
         for tool, arguments in TOOLS_THAT_ANSWER.items():
             said = await chat.talk.say(tool, **arguments)
@@ -242,10 +242,10 @@ async def test_a_window_of_a_million_tokens_is_told_against_where_the_host_compa
     async with claude_code(tmp_path, is_window_set=False) as chat:
         told, stats = await tell_fill(chat, 140_000)
         assert told == ""
-        assert "fill: 140k of 967k tokens (14 %, as claude-code reports), where the host" in stats
+        assert "fill: 140k of 967k tokens (14 %, as claude-code reports); at 967k the host" in stats
         told, stats = await tell_fill(chat, 900_000)
-        where = "where the host compacts by itself (the model's window: 1M)"
-        assert told.startswith(f"context 93 % full, 900k of the 967k tokens {where}. ")
+        where = "at 967k the host compacts on its own (the model's window: 1M)"
+        assert told.startswith(f"context 93 % full, 900k of 967k tokens; {where}. ")
         assert "(93 %" in stats
 
 

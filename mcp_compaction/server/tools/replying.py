@@ -9,6 +9,7 @@ from mcp.types import CallToolResult, TextContent
 
 from mcp_compaction.compactor import Compactor
 from mcp_compaction.core.log.pinned import pinned_block
+from mcp_compaction.core.wording import kilo
 from mcp_compaction.errors import InputError
 from mcp_compaction.formats.thinking import may_be_bound
 from mcp_compaction.model import Compaction, JsonObject, Mode, Session, SessionInfo
@@ -95,7 +96,8 @@ async def hooked_chat(
     is_reported = (await compactor.load_window(info)).calibration.reported > 0
     served = state.mod.limit_of(info.host_session)
     if served is not None:
-        return HookedChat(info.host, is_reported, served, "where it compacts by itself")
+        where = f"at {kilo(served)} the host compacts on its own"
+        return HookedChat(info.host, is_reported, served, where)
     if not state.events.has_heard_of(info.host_session):
         return None
     limit = await state.events.find_limit(compactor, info, tokens)
