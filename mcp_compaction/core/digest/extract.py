@@ -129,7 +129,7 @@ def extract(request: SummaryRequest) -> Draft:
     }
     kept = _without_unsupported(_without_lines(found, request), reading)
     if not any(kept.values()) and not request.must_keep:
-        kept["DONE"] = list(_steps_in_short(reading))
+        kept["DONE"] = _steps_in_short(reading)
     return Draft(author="extractive", sections=as_sections(kept))
 
 
@@ -195,13 +195,12 @@ def _left_by_agent(reading: Reading) -> Iterable[Item]:
     return [item for item in left if item.refs[0] in ends]
 
 
-def _steps_in_short(reading: Reading) -> Iterable[Item]:
-    """What a span did or said, where nothing in it is worth a line of its own."""
-    calls = [f"{e.call.name} {first_line(e.action.target)}".strip() for e in reading.entries]
-    said = [short(one.text) for one in reading.said]
-    refs = tuple(dict.fromkeys((f"m{reading.request.first}", f"m{reading.request.last}")))
-    if shown := [*dict.fromkeys(calls)][-MOST_LINES:] or said[-1:]:
-        yield Item(text="; ".join(shown), refs=refs)
+def _steps_in_short(reading: Reading) -> list[Item]:
+    """What a span did last, or else said last, where nothing in it is worth a line of its own."""
+    calls = {f"{e.call.name} {first_line(e.action.target)}".strip(): e.ref for e in reading.entries}
+    steps = [Item(text=short(text), refs=(ref,)) for text, ref in reversed(calls.items())]
+    said = [Item(text=short(one.text), refs=(one.message.ref,)) for one in reading.said[-1:]]
+    return steps[:MOST_LINES] or said
 
 
 class Family(NamedTuple):

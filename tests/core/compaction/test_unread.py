@@ -287,3 +287,14 @@ def test_what_users_said_has_a_share_before_an_unread_result() -> None:
     shown = lay_out(session, policy.index_limit, estimate)
     assert how_to_pay in "\n".join(map(text_of_shown, shown))
     assert estimate(shown_results(session, policy)["2"]) > 150
+
+
+def test_an_unread_result_is_shown_however_much_its_call_was_given() -> None:
+    policy, answer = Policy(window_tokens=4_000), "The flag is 7f3a-91."
+    task = user("Solve the riddle in the films.\n" + "Each film has a part of it.\n" * 90)
+    names = [f"eps1.{n}_ones-and-zer0es_c4368e65e1883044f3917{n}485ec928173.mpeg" for n in range(6)]
+    looked = [m for name in names for m in ran(name, f"cat {name}", "01100110 " * 60)]
+    decoded = ran("newest", f"echo {'01100110' * 200} | decode", answer)
+    session, receipt = compacted([task, *looked, *decoded], policy, target_percent=9.0)
+    assert shown_results(session, policy)["newest"] == answer
+    assert receipt.after <= policy.share(9.0)

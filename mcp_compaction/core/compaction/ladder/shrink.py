@@ -48,7 +48,7 @@ def shrink_newest(window: WindowPlan, policy: Policy, count: CountTokens) -> Win
         if block.guard not in ("open", "request"):
             block = fit_step(block, left, count)
         left -= block.tokens_beside_unread
-        if left < 0:
+        if left < 0 and not block.unread:  # no digest stands for what was not read yet
             break
         blocks[number] = block
     return window.after("shrink", blocks=with_guards(blocks, policy, window.tail_most))
