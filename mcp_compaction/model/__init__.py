@@ -45,6 +45,7 @@ from mcp_compaction.model.messages import (
 )
 from mcp_compaction.model.outcomes import (
     Ask,
+    Budget,
     Compaction,
     Failed,
     HeldBy,
@@ -120,6 +121,7 @@ __all__ = [
     "AgentProfile",
     "Ask",
     "Author",
+    "Budget",
     "By",
     "Calibration",
     "Candidate",

@@ -141,6 +141,22 @@ class NothingToDo(Value):
     held_by: HeldBy = ()
 
 
+class Budget(Value):
+    """The most tokens of a window that each part may take; what one leaves is for those after."""
+
+    target: int
+    system: int  # with the tools, the memory and what only the host sees: what it takes
+    pins: int  # what they take
+    request: int  # the first one
+    newest_request: int
+    unread: int  # tools' answers that the model has not seen
+    tail: int  # the newest steps
+    digest: int  # each of them
+    names: int  # in the newest digest
+    index: int
+    excerpts: int = 0  # of what all others leave
+
+
 class Projection(Value):
     """What a dry run found: nothing was written and no summarizer was asked."""
 
@@ -153,6 +169,7 @@ class Projection(Value):
     spans: tuple[tuple[int, int], ...] = ()
     shortfall: str | None = None  # what may hold the window above the target
     held_by: HeldBy = ()  # the same for programs
+    budget: Budget | None = None  # None where nothing is shared out
 
     @property
     def is_enough(self) -> bool:

@@ -452,3 +452,17 @@ def test_compressing_again_at_once_is_refused_with_what_holds_the_window(shell: 
     assert "held by system and tools 7" in ran.out
     assert "shorten the system prompt or the tools" in ran.out
     assert "compressing now would not pay: c1 ended at " in shell.done("stats")
+
+
+def test_a_dry_run_prints_how_the_target_is_shared_out(shell: Shell) -> None:
+    body = {"system": "Be careful. " * 200, "messages": coding_session(40, 300)}
+    shell.done("record", "--session", "s", "--window", "12000", stdin=json.dumps(body).encode())
+    told = json.loads(shell.done("compress", "--target-percent", "25", "--dry-run", "--json"))
+    budget = told["budget"]
+    assert budget["target"] == 3_000
+    assert budget["system"] > 300
+    assert budget["pins"] == 0
+    room = 3_000 - budget["system"]  # what no compaction can free is not shared out
+    shares = [budget[part] / room for part in ("request", "tail", "digest")]
+    assert shares == pytest.approx([1 / 5, 3 / 5, 1 / 6], abs=0.001)
+    assert budget["unread"] < room

@@ -13,35 +13,34 @@ from mcp_compaction.core.tokens import CountTokens
 from mcp_compaction.core.window.fill import Fill
 from mcp_compaction.core.window.offload import lines_to_keep
 from mcp_compaction.core.window.preview import is_large
-from mcp_compaction.model import Ask, HeldBy, Message, Session, Value
-
-
-class Budget(Value):
-    """The most counted tokens of a window that each part may take."""
-
-    target: int
-    unread: int  # tools' answers that the model has not seen
-    tail: int  # the newest steps
-    digest: int  # each of them
-    names: int  # in the newest digest
-    index: int
+from mcp_compaction.model import Ask, Budget, HeldBy, Message, Session, Value
 
 
 def share_out(
     window: WindowPlan, session: Session, fill: Fill, policy: Policy, target: int | None
 ) -> Budget:
-    """The most tokens of each part; `target`: an explicit one, which limits them all."""
+    """The most counted tokens of each part; `target`: an explicit one, which limits them all."""
     goal = policy.release_tokens if target is None else target
     room = window.room_in(goal)
-    fixed = window.pinned + min(window.head_tokens, first_request_limit(room, policy))
+    request = first_request_limit(room, policy)
+    fixed = window.pinned + min(window.head_tokens, request)
     return Budget(
         target=goal,
+        system=window.sections,
+        pins=window.pinned,
+        request=request,
+        newest_request=newest_request_limit(room),
         unread=unread_limit(room, fixed),
         tail=policy.tail_limit if target is None else _tail_of_target(session, fill, room),
         digest=max(1, min(policy.digest_limit, room // 6)),
         names=names_limit(room, policy),
         index=min(room // 4, policy.index_limit if target is None else room),
     )
+
+
+def in_model_tokens(budget: Budget, fill: Fill) -> Budget:
+    """The same budget as the model counts."""
+    return Budget(**{name: fill.scaled(tokens) for name, tokens in budget})
 
 
 def first_request_limit(room: int, policy: Policy) -> int:

@@ -15,6 +15,7 @@ from mcp_compaction.core.compaction.budget import (
     Shortfall,
     excerpts_limit,
     held_by,
+    in_model_tokens,
 )
 from mcp_compaction.core.compaction.plan import Plan
 from mcp_compaction.core.compaction.progress import Inputs, Progress
@@ -150,7 +151,9 @@ def projection(plan: Plan, ask: Ask, policy: Policy, fill: Fill) -> Projection:
     spans = tuple((b.steps[0].first, b.steps[-1].last) for b in blocks if isinstance(b, SpanBlock))
     has_room = plan.goal is not None and not all(isinstance(block, StepBlock) for block in blocks)
     left = max(0, plan.budget.target - plan.window.tokens) if has_room else 0
-    filled = min(left, excerpts_limit(left, plan.gain, policy, ask) + plan.budget.names)
+    excerpts = excerpts_limit(left, plan.gain, policy, ask)
+    filled = min(left, excerpts + plan.budget.names)
+    budget = plan.budget.model_copy(update={"excerpts": excerpts})
     most = min(fill.counted - 1, plan.window.tokens + filled)
     shortfall = plan.shortfall()
     return Projection(
@@ -162,6 +165,7 @@ def projection(plan: Plan, ask: Ask, policy: Policy, fill: Fill) -> Projection:
         spans=spans,
         shortfall=shortfall and describe_shortfall(shortfall, fill),
         held_by=shortfall.held.tokens_by_holder(fill) if shortfall else (),
+        budget=None if plan.goal is None else in_model_tokens(budget, fill),
     )
 
 

@@ -13,7 +13,6 @@ from mcp_compaction.core.compaction.blocks import (
     with_guards,
 )
 from mcp_compaction.core.compaction.budget import (
-    Budget,
     Held,
     Shortfall,
     held_by,
@@ -31,7 +30,7 @@ from mcp_compaction.core.log.pinned import pinned_block
 from mcp_compaction.core.policy import Policy
 from mcp_compaction.core.tokens import CountTokens
 from mcp_compaction.core.window.fill import Fill
-from mcp_compaction.model import Ask, Session, Value
+from mcp_compaction.model import Ask, Budget, Session, Value
 
 _SHORTENING = tuple(rung for rung in LADDER if rung.phase == "shorten")
 _DIGESTING = tuple(rung for rung in LADDER if rung.phase == "digest")
