@@ -101,7 +101,7 @@ class ProjectFacts:
         draft = await summarize(work, info, request)
         if draft.author == "extractive":
             return (draft.note or "no model is named: set summarizer_model (docs/summarizers.md)",)
-        beside = knowledge_of_author(session, messages, draft.author)
+        beside = knowledge_of_author(session)
         rules, count = rules_in_force(session), work.counter.count
         checked = await work.threads.run(check_draft, draft, request, count, rules, beside)
         if isinstance(checked, Refused):

@@ -36,8 +36,7 @@ class KnownDeeds(Value):
     """All that is known of deeds; see the head of `deeds.toml`."""
 
     fine: ByLanguage
-    ahead: ByLanguage
-    denying: ByLanguage
+    unless: ByLanguage
     deed: tuple[KnownDeed, ...]
 
 

@@ -83,7 +83,7 @@ def check_against_source(
     extracted = stripped.draft
     if draft.author == "extractive":
         return CheckedDraft(extracted, extracted, notes_of_check(stripped))
-    beside = knowledge_of_author(session, inputs.messages, draft.author)
+    beside = knowledge_of_author(session)
     checked = check_draft(draft, request, inputs.count, rules, beside)
     if isinstance(checked, Stripped):
         return CheckedDraft(checked.draft, extracted, notes_of_check(checked))

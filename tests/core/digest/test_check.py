@@ -282,24 +282,23 @@ def test_a_draft_of_lies_alone_is_refused_and_its_lies_are_named() -> None:
     assert "(prod_9, port=99999)" in refused(judged)
 
 
-def test_pins_and_memory_are_a_source_and_the_agent_knows_all_it_has_in_sight() -> None:
+def test_pins_memory_and_what_stays_around_a_span_are_a_source() -> None:
     pinned = [pin(1, "The staging port is 7000.", kind="fact")]
     outside = [user("The budget is 4,200 euros."), assistant("We went with Kafka for the queue.")]
     session = session_of([], pinned)
     text = f"{GOOD}FACTS\n- port 7000\n- build 5512\n- budget 4200\nDECISIONS\n- Kafka queue"
-    found: dict[str, list[tuple[SectionName, str]]] = {}
-    doubted: dict[str, list[str]] = {}
-    for author in ("model-x", "agent"):
-        beside = knowledge_of_author(session, messages_of(outside, 50), author)
-        asked = request([user("go on"), *chatter(8)], memory="The build is 5512.")
-        judged = check_draft(parse_digest(text, author), asked, estimate, (), beside)
-        found[author], doubted[author] = items(judged)[1:], doubts(judged)
-
-    known: list[tuple[SectionName, str]] = [("FACTS", "port 7000"), ("FACTS", "build 5512")]
-    decided: tuple[SectionName, str] = ("DECISIONS", "Kafka queue")
-    assert found["model-x"] == [decided, *known]
-    assert found["agent"] == [decided, *known, ("FACTS", "budget 4200")]
-    assert doubted == {"model-x": ["", "unshown", "", ""], "agent": [""] * 5}
+    span = request([user("go on"), *chatter(8)], memory="The build is 5512.")
+    around = span.model_copy(update={"later": messages_of(outside, 50)})
+    known: list[tuple[SectionName, str]] = [
+        ("DECISIONS", "Kafka queue"),
+        ("FACTS", "port 7000"),
+        ("FACTS", "build 5512"),
+    ]
+    for asked, budget, doubt in ((span, [], "unshown"), (around, [("FACTS", "budget 4200")], "")):
+        beside = knowledge_of_author(session)
+        judged = check_draft(parse_digest(text, "model-x"), asked, estimate, (), beside)
+        assert items(judged)[1:] == [*known, *budget]
+        assert doubts(judged)[1] == doubt
 
 
 def test_what_an_agent_has_in_sight_is_also_digests_passages_and_sections() -> None:
@@ -318,17 +317,17 @@ def test_what_an_agent_has_in_sight_is_also_digests_passages_and_sections() -> N
     )
     asked = request([user("go on"), *chatter(8)])
     told = "- SHOP-4712 in eu-west-3 with 4711 workers and src/queue.py\nDECISIONS\n"
-    text = f"{told}- Kafka queue\n- Avro schema\n- drop the idle workers"
+    text = f"{told}- Kafka queue\n- Avro schema\n- rename the topics"
 
     judged = check_draft(
-        parse_digest(text, "agent"), asked, estimate, (), knowledge_of_author(session, (), "agent")
+        parse_digest(text, "agent"), asked, estimate, (), knowledge_of_author(session)
     )
 
     assert [text for _, text in items(judged)] == [
         "SHOP-4712 in eu-west-3 with 4711 workers and src/queue.py",
         "Kafka queue",
         "Avro schema",
-        "drop the idle workers",
+        "rename the topics",
     ]
     assert doubts(judged)[1:] == ["", "", "unshown"]
 

@@ -27,12 +27,10 @@ from mcp_compaction.model import (
 
 
 class AuthorKnowledge(NamedTuple):
-    """The texts that the author of a draft may know beside the span."""
+    """What is known in a session beside the messages of a span."""
 
     texts: tuple[str, ...] = ()
-    settled: tuple[str, ...] = ()  # those that state a rule or a decision
-    messages: tuple[Message, ...] = ()
-    done: tuple[str, ...] = ()  # those that tell what was done before
+    done: tuple[str, ...] = ()  # those that rules extracted and that tell of the past
 
 
 NO_KNOWLEDGE = AuthorKnowledge()
@@ -46,33 +44,19 @@ def rules_in_force(session: Session) -> tuple[str, ...]:
     return tuple(dict.fromkeys((*pinned, *kept, *said)))
 
 
-def knowledge_of_author(
-    session: Session, messages: tuple[Message, ...], author: str
-) -> AuthorKnowledge:
-    """What an author may know beside a span: a model the pins, the agent all it has in sight."""
-    pinned = tuple(pin.text for pin in session.pins)
-    done = tuple(
-        words_of_item(item)
-        for digest in session.digests
-        for name in TELLS_OF_THE_PAST
-        for item in digest.items(name)
-        if not item.by
-    )
-    if author != "agent":
-        return AuthorKnowledge(pinned, pinned, done=done)
-    sections, digests, excerpts = session.sections, session.digests, session.view.promoted
-    fixed = (sections.task, sections.memory, compact_json(sections.system))
+def knowledge_of_author(session: Session) -> AuthorKnowledge:
+    """What the author of a draft may know beside a span: all that the window shows."""
+    sections, lines = session.sections, [one for d in session.digests for one in d.sections]
+    fixed = (sections.task or "", sections.memory or "", compact_json(sections.system))
     told = (
-        *(text for text in fixed if text),
-        *(words_of_item(i) for digest in digests for _, items in digest.sections for i in items),
-        *(item.text for digest in digests for item in digest.index),
-        *(piece for one in excerpts for piece in one.pieces),
+        *(pin.text for pin in session.pins),
+        *(words_of_item(item) for _, items in lines for item in items),
+        *(item.text for digest in session.digests for item in digest.index),
+        *(piece for one in session.view.promoted for piece in one.pieces),
     )
-    settled = (
-        *(item.text for digest in digests for item in digest.items("DECISIONS")),
-        *(piece for one in excerpts if one.by in ("user", "decision") for piece in one.pieces),
-    )
-    return AuthorKnowledge((*pinned, *told), (*pinned, *settled), messages, done)
+    past = ((name, item) for name, items in lines for item in items if not item.by)
+    done = tuple(words_of_item(item) for name, item in past if name in TELLS_OF_THE_PAST)
+    return AuthorKnowledge((*fixed, *told), done)
 
 
 @dataclass(frozen=True)
@@ -127,7 +111,7 @@ class Source:
     @cached_property
     def evidence(self) -> Evidence:
         said = [(_words_of(message), message.at) for message in self._window]
-        return Evidence([*said, *((text, None) for text in (*self._known, *self.beside.texts))])
+        return Evidence([*said, *((text, None) for text in self._known)])
 
     @cached_property
     def _stated(self) -> tuple[frozenset[str], ...]:
@@ -136,7 +120,7 @@ class Source:
         spoken = [m for m in conversation_of(self._window) if m.role in ("user", "assistant")]
         said = (one for m in spoken for one in split_sentences(m.text) if one[-1] not in "?？")
         answers = (f"{m.text} {n.text}" for m, n in pairwise(spoken) if n.is_request)
-        return tuple(map(_stems_of, (*self._known, *self.beside.settled, *said, *answers)))
+        return tuple(map(_stems_of, (*self._known, *said, *answers)))
 
     @cached_property
     def deeds(self) -> Deeds:
@@ -144,19 +128,15 @@ class Source:
         return Deeds(conversation_of(self._window), [*memory, *self.beside.done])
 
     @property
-    def _messages(self) -> tuple[Message, ...]:
-        return _in_order((*self.beside.messages, *self.request.messages))
-
-    @property
     def _window(self) -> tuple[Message, ...]:
-        """The messages of the source, and those that stay in the window around it: what stands
-        there may be told of, and nobody has made it up."""
-        return _in_order((*self.request.earlier, *self._messages, *self.request.later))
+        """The span, and the messages that stay in the window around it: what stands there may be
+        told of, and nobody has made it up."""
+        return (*self.request.earlier, *self.request.messages, *self.request.later)
 
     @property
     def _known(self) -> list[str]:
         memory = (self.request.memory or "").splitlines()
-        return [*memory, *self._kept(), *self.in_force]
+        return [*memory, *self._kept(), *self.in_force, *self.beside.texts]
 
     def _kept(self) -> list[str]:
         return [item.text for _, items in self.request.must_keep for item in items]
@@ -169,11 +149,6 @@ class Source:
     @cached_property
     def _requests(self) -> Requests:
         return Requests(self.request.messages)
-
-
-def _in_order(messages: Iterable[Message]) -> tuple[Message, ...]:
-    by_seq = {message.seq: message for message in messages}
-    return tuple(by_seq[seq] for seq in sorted(by_seq))
 
 
 def _words_of(message: Message, with_results: bool = True) -> str:
