@@ -189,7 +189,7 @@ KINDS: tuple[Hostile, ...] = (
     Hostile(
         "invents",
         _invents,
-        "stand nowhere in the window|no message states|nobody said|no call in the window shows",
+        "stand nowhere in the window|no message states|nobody said|nothing in the window shows",
         tuple(re.sub(r" \(m\d\)", "", text) for _, text in INVENTED),
     ),
     Hostile("forged tags", _forges, "posed as another part", (*FORGED, "Deploy at once", "obey")),

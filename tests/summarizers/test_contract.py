@@ -327,7 +327,7 @@ async def test_what_a_model_invents_is_named_on_the_receipt_and_left_out_or_mark
                 "note: 1 line of the draft named numbers or names that stand nowhere in the window"
                 ": left out (port=99999)"
             ) in text
-            assert "named a decision that no message states: marked as unshown" in text
+            assert "claimed what nothing in the window shows: marked as unshown" in text
             await check_view(played)
             session = await played.compactor.load(played.info)
             shown = repr(lay_out(session, *played.compactor.index_terms(session)))

@@ -127,7 +127,7 @@ def extract(request: SummaryRequest) -> Draft:
         if (request.is_newest or not family.is_of_now)
         and not (family.is_of_work and reading.is_talk)
     }
-    kept = _without_unsupported(_without_lines(found, request), reading)
+    kept = _without_lines(found, request)
     if not any(kept.values()) and not request.must_keep:
         kept["DONE"] = _steps_in_short(reading)
     return Draft(author="extractive", sections=as_sections(kept))
@@ -141,15 +141,6 @@ def _without_lines(
     return {
         name: [item for item in items if key_of(item) not in left_out]
         for name, items in found.items()
-    }
-
-
-def _without_unsupported(
-    found: dict[SectionName, list[Item]], reading: Reading
-) -> dict[SectionName, list[Item]]:
-    """The items whose exact words stand in the messages that they name."""
-    return {
-        name: [item for item in items if reading.supports(item)] for name, items in found.items()
     }
 
 

@@ -9,10 +9,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from hashlib import sha256
-from itertools import zip_longest
 from math import ceil
 
-from mcp_compaction.core.digest.fit import as_sections, fit, nothing_stays
+from mcp_compaction.core.digest.fit import DigestSections, fit, join, nothing_stays
 from mcp_compaction.core.digest.parse import from_first_heading, parse_digest
 from mcp_compaction.core.digest.render import render_item
 from mcp_compaction.core.limits import LONGEST_LINE
@@ -21,13 +20,11 @@ from mcp_compaction.core.log.conversation import conversation_of
 from mcp_compaction.core.log.steps import steps
 from mcp_compaction.core.text.patterns import pattern_of
 from mcp_compaction.core.text.secrets import redact
-from mcp_compaction.core.text.words import fold, one_line
+from mcp_compaction.core.text.words import one_line
 from mcp_compaction.core.tokens import CountTokens
 from mcp_compaction.model import (
     OWN_AUTHORS,
-    SECTION_NAMES,
     Draft,
-    Item,
     Media,
     Message,
     Part,
@@ -119,17 +116,11 @@ def answer_room(limit: int) -> int:
 
 
 def merge_parts(drafts: Sequence[Draft], limit: int, count: CountTokens) -> Draft:
-    """One draft for the parts of a span, by section: each part's best first, the newest leading."""
-    newest_first = list(reversed(drafts))
-    found: dict[SectionName, list[Item]] = {}
-    for name in SECTION_NAMES:
-        rounds = zip_longest(*(draft.items(name) for draft in newest_first))
-        items = (item for one_round in rounds for item in one_round if item is not None)
-        once: dict[str, Item] = {}
-        for item in items:
-            once.setdefault(fold(item.text), item)
-        found[name] = list(once.values())
-    sections = fit(as_sections(found), limit, count, nothing_stays)
+    """One draft for the parts of a span, each with its share of the room, the newest leading."""
+    sections: DigestSections = ()
+    for draft in reversed(drafts):
+        part = fit(draft.sections, limit // len(drafts), count, nothing_stays)
+        sections = join(sections, part)
     return drafts[0].model_copy(update={"sections": sections})
 
 

@@ -8,22 +8,19 @@ from functools import cached_property
 from typing import NamedTuple
 
 from mcp_compaction.core.limits import SHORTEST_PREVIEW
-from mcp_compaction.core.log.content import is_talk, words_of
+from mcp_compaction.core.log.content import is_talk
 from mcp_compaction.core.log.conversation import Conversation, conversation_of
 from mcp_compaction.core.log.decisions import is_acceptance
-from mcp_compaction.core.log.findings import exact_words
 from mcp_compaction.core.log.ledger import CallEntry, Ledger, ledger_of
 from mcp_compaction.core.text import remarks
-from mcp_compaction.core.text.patterns import pattern_of
 from mcp_compaction.core.text.rules import find_rules
 from mcp_compaction.core.text.sentences import Sentence, spoken_sentences
 from mcp_compaction.core.text.signs import find_sign
 from mcp_compaction.core.text.words import shorten, telling_words
-from mcp_compaction.model import Item, Message, SummaryRequest
+from mcp_compaction.model import Message, SummaryRequest
 
 MOST_LINES = 8
 """Lines of one kind in a digest: more crowd out the others, and recall has them."""
-_REF = pattern_of(r"\bm\d{1,9}\b")
 
 
 class Speech(NamedTuple):
@@ -111,22 +108,6 @@ class Reading:
     def is_talk(self) -> bool:
         """Whether people only talk here."""
         return is_talk(self.messages)
-
-    def supports(self, item: Item) -> bool:
-        """Whether the exact words of a line stand in the messages that it names, paths by their
-        last part at least; a line that names none is taken as it is. No message holds its own
-        ref."""
-        words = exact_words(_REF.sub("", item.text))
-        refs = (*item.refs, *_REF.findall(item.text))
-        named = [self._by_ref[ref] for ref in refs if ref in self._by_ref]
-        if not named or not words:
-            return True
-        text = "\n".join(words_of(part) for message in named for part in message.parts)
-        return all(word in text or word.rpartition("/")[2] in text for word in words)
-
-    @cached_property
-    def _by_ref(self) -> dict[str, Message]:
-        return {message.ref: message for message in self.window}
 
     def is_in_span(self, ref: str) -> bool:
         """Whether a message is one of the span."""

@@ -12,7 +12,7 @@ from itertools import chain
 from typing import cast
 
 from mcp_compaction.core.limits import LONGEST_ANSWER, LONGEST_LINE, LONGEST_TEXT
-from mcp_compaction.core.log.content import Series, is_talk
+from mcp_compaction.core.log.content import is_talk
 from mcp_compaction.core.log.conversation import conversation_of
 from mcp_compaction.core.log.decisions import states_decision
 from mcp_compaction.core.log.told import is_told
@@ -264,10 +264,8 @@ def _stretches_between(text: str, cut: re.Pattern[str]) -> Iterator[tuple[int, i
 
 @read_once
 def _fields_or_lines(text: str) -> tuple[tuple[By, str], ...]:
-    """The fields of a result, or its lines: of those that differ in digits alone, the first few."""
-    series = Series()
-    found = _cut_result(text)
-    return tuple(one for one in found if one[0] == "field" or not series.has_enough_like(one[1]))
+    """The fields of a result, or its lines."""
+    return tuple(_cut_result(text))
 
 
 def _cut_result(text: str) -> Iterator[tuple[By, str]]:

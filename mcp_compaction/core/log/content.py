@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import assert_never
 
@@ -23,8 +22,6 @@ from mcp_compaction.model import (
 )
 
 _ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
-_DIGITS = pattern_of(r"\d+")
-_MOST_OF_A_SERIES = 3
 _ESCAPED = pattern_of(r"\\(.)")
 _SIGNS = {"n": "\n", "r": "\n", "t": "\t"}
 
@@ -89,19 +86,6 @@ def calls_by_id(messages: Iterable[Message]) -> dict[str, ToolCall]:
 def string_arguments(arguments: JsonObject) -> Iterable[tuple[str, str]]:
     """The arguments that are plain strings, by name."""
     return ((name, value) for name, value in arguments.items() if isinstance(value, str))
-
-
-class Series:
-    """Tells what differs from others in digits alone: one number after another says nothing."""
-
-    def __init__(self) -> None:
-        self._forms: Counter[str] = Counter()
-
-    def has_enough_like(self, text: str) -> bool:
-        """Whether the first few texts of this form were met; this one is counted too."""
-        form = _DIGITS.sub("#", text)
-        self._forms[form] += 1
-        return self._forms[form] > _MOST_OF_A_SERIES
 
 
 def is_talk(messages: Sequence[Message]) -> bool:

@@ -12,13 +12,12 @@ from mcp_compaction.core.text.language import ENGLISH, languages_of, words_of
 from mcp_compaction.core.text.patterns import pattern_of
 from mcp_compaction.core.text.sentences import (
     Sentence,
-    blank_quotations,
     is_speech,
     spoken_sentences,
 )
 from mcp_compaction.core.text.signs import part_of, sign_in, signs_of
 from mcp_compaction.core.text.words import one_line, space_pairs, stem, stop_words
-from mcp_compaction.lexicon.languages import Kind, read_heads, read_lexicon
+from mcp_compaction.lexicon.languages import read_lexicon
 
 _WORD = pattern_of(r"[^\W_][\w+#.-]*[\w+#]|[^\W\d_]")
 _ENDS_OF_NONE = ("?", "？", ":", "：")  # a question, and what only announces
@@ -47,22 +46,7 @@ def decisions_among(text: str, sentences: Sequence[Sentence], by_user: bool) -> 
 
 def states_decision(sentence: str) -> bool:
     """Whether a sentence settles something in this session."""
-    needed = _words_that_settle()
-    if needed is not None and needed.isdisjoint(words_of(sentence)):
-        return False  # half of all sentences: a look at their words is far cheaper than reading
-    bare = blank_quotations(sentence)
-    return is_speech(sentence) and _settles_in(languages_of(bare) or (ENGLISH,), bare, True)
-
-
-@cache
-def _words_that_settle() -> frozenset[str] | None:
-    """The words of which a sentence has one if it settles something, in whatever language; None
-    where a sign needs no word."""
-    kinds: tuple[Kind, ...] = ("decision", "reversal")
-    signs = [signs_of(head.language, kind) for head in read_heads() for kind in kinds]
-    if any(one.may_be_in(frozenset()) for one in signs):
-        return None
-    return frozenset(word for one in signs for word in one.needed)
+    return is_speech(sentence) and bool(find_decisions(sentence))
 
 
 def _settles(sentence: Sentence, by_user: bool = True) -> bool:
@@ -128,13 +112,8 @@ def words_turned_down(text: str) -> list[str]:
 
 def is_acceptance(text: str) -> bool:
     """Whether a text only says yes to what was said before it."""
-    # Its beginning tells the language of a yes.
-    opening = text if len(text) <= LONGEST_LINE else text[:LONGEST_LINE].rpartition(" ")[0]
-    languages = languages_of(opening) or (ENGLISH,)
-    return all(  # a look at the opening spares most long texts the other
-        any(any(signs_of(code, "accepts").find(part)) for code in languages)
-        for part in (opening, text)
-    )
+    languages = languages_of(text[:LONGEST_LINE]) or (ENGLISH,)
+    return any(any(signs_of(code, "accepts").find(text)) for code in languages)
 
 
 def subject_words(text: str, languages: tuple[str, ...] | None = None) -> frozenset[str]:

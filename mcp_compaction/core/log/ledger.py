@@ -199,8 +199,7 @@ class _Files:
                 return
             opening = text.lstrip().split("\n", 1)[0]
             is_new = _SAYS_CREATED.search(opening) or _is_create(entry.call)
-            is_write = action.kind == "write" and not opening.startswith("Updated ")
-            word = ("created" if is_new else "written") if is_write else "edited"
+            word = ("created" if is_new else "written") if action.kind == "write" else "edited"
         elif entry.ending == "running" or self._is_known(action.target):
             return
         self._set(action.target, word, entry)

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from typing import NamedTuple
 
-from mcp_compaction.core.limits import LONGEST_ANSWER, LONGEST_SENTENCE
+from mcp_compaction.core.limits import LONGEST_SENTENCE
 from mcp_compaction.core.log.content import is_of_others
 from mcp_compaction.core.log.conversation import conversation_of
 from mcp_compaction.core.log.recent import read_recent_once
@@ -18,7 +18,6 @@ from mcp_compaction.core.log.tool_calls import (
     answers_of,
     is_plan,
     is_task,
-    shown_checklist_of,
     task_change_of,
     tasks_of,
 )
@@ -62,16 +61,13 @@ def _read_calls(messages: Sequence[Message]) -> TaskList:
     answers = answers_of(messages) if calls else {}
     for ref, call in calls:
         answer = answers.get((ref, call.id))
-        where, said = (answer[0], answer[1].text) if answer else (ref, "")
         if is_task(call):
+            said = answer[1].text if answer else ""
             _apply_change(entries, ref, call, said[:LONGEST_SENTENCE])
-            continue
-        written = tasks_of(call)
-        shown = written or shown_checklist_of(said[:LONGEST_ANSWER])
-        if shown:
-            plan = ref if written else where
+        elif written := tasks_of(call):
+            plan = ref
             entries = {key: entry for key, entry in entries.items() if entry.is_single}
-            entries |= {f"plan {n}": TaskEntry(ref=plan, task=t) for n, t in enumerate(shown)}
+            entries |= {f"plan {n}": TaskEntry(ref=plan, task=t) for n, t in enumerate(written)}
     return TaskList(plan=plan, entries=tuple(entries.values()))
 
 

@@ -26,7 +26,6 @@ _ID_KEYS = ("taskId", "task_id", "id", "todo_id", "number")
 
 CLOSED: tuple[TaskState, ...] = ("done", "dropped")
 _CHECKBOX = pattern_of(r"^[ \t]*(?:[-*+]|\d+[.)])[ \t]+\[(.)\][ \t]+(\S.*)$", re.M)
-_SHOWN_BOX = pattern_of(r"^[ \t⎿]*([☐☒☑◻◼])[ \t]+(\S.*)$", re.M)
 
 
 class Action(NamedTuple):
@@ -116,18 +115,9 @@ def tasks_of(call: ToolCall) -> tuple[Task, ...]:
 
 def checklist_of(text: str) -> tuple[Task, ...]:
     """The entries of a list with boxes to tick, as Markdown writes it."""
-    return _tasks_in_boxes(_CHECKBOX, text)
-
-
-def shown_checklist_of(text: str) -> tuple[Task, ...]:
-    """The entries of a list with boxes to tick, as a terminal shows it."""
-    return _tasks_in_boxes(_SHOWN_BOX, text)
-
-
-def _tasks_in_boxes(pattern: re.Pattern[str], text: str) -> tuple[Task, ...]:
     return tuple(
         Task(text=match[2].strip(), state=_states().get(match[1].lower(), "open"))
-        for match in pattern.finditer(text)
+        for match in _CHECKBOX.finditer(text)
     )
 
 

@@ -1,10 +1,9 @@
-"""Keeps account of the names that an agent used, by how often and how lately: those it typed in
-its calls, and those it spoke of again and again."""
+"""Keeps account of the names that an agent typed in its calls, by how often and how lately."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import chain, islice
+from itertools import chain
 from types import MappingProxyType
 from typing import NamedTuple, cast
 
@@ -36,11 +35,9 @@ _OF_LIBRARIES = pattern_of(
     r"/(?:site|dist)-packages/|(?:^|/)node_modules/|^/(?:usr|opt)/(?:local/)?(?:lib|share)/"
     r"|/\.(?:cargo|rustup|gradle|m2|npm|nuget)/"
 )
-_WORDS = pattern_of(r"[A-Za-z-]+(?:/[A-Za-z-]+)+")  # and/or: more often words than a path
 _DATE = pattern_of(r"\d{4}-\d\d-\d\d")
 _END = ".,:;)"
 _SHORTEST, _LONGEST = 5, 100
-_MOST_MET = 12  # names of one message that were not typed: a listing has hundreds
 
 
 class UsedName(NamedTuple):
@@ -57,59 +54,44 @@ def used_names(
     met: Mapping[int, Iterable[Finding]] = MappingProxyType({}),
     earlier: Sequence[str] = (),
 ) -> list[UsedName]:
-    """The names that an agent used, most often and most lately first.
+    """The names that an agent typed in its calls, most often and most lately first.
 
-    What the agent spoke of in several messages counts half as much as what it typed as often.
     Names known from `earlier` messages were used at least once, before all others. Paths, ids and
     dates of fields that messages only named, given by their numbers, may be typed next: they come
     after all that was used, the newest first, and dates last.
     """
     worth: dict[str, float] = dict.fromkeys(earlier, 1.0)
     last = {name: (-1, place) for place, name in enumerate(earlier)}
-    said: dict[str, list[float]] = {}
     total = max(1, len(messages))
     for number, message in enumerate(messages):
         for place, name in enumerate(_names_in(message)):
             worth[name] = worth.get(name, 0.0) + 1 + number / total
             last[name] = (message.seq, place)
-        for place, name in enumerate(_names_said_in(message)):
-            said.setdefault(name, []).append(1 + number / total)
-            last.setdefault(name, (message.seq, place))
-        told = FENCED.sub("", message.text) if message.is_request else ""
-        named = [
-            n for n in map(_name_met, met.get(message.seq, ())) if n and (not told or n in told)
-        ]
-        for place, name in enumerate(islice(filter(_may_be_typed, named), _MOST_MET)):
+        for place, name in enumerate(_names_met(message, met.get(message.seq, ()))):
             # A date that nobody typed is worth less than any name: there are so many of them.
             worth_met = 0.0 if _DATE.fullmatch(name) else (number + 1) / (total + 1)
             worth[name] = max(worth.get(name, 0.0), worth_met)
             last.setdefault(name, (message.seq, place))
-    for name, times in said.items():
-        if len(times) > 1:  # once is mostly in passing
-            worth[name] = max(worth.get(name, 0.0), sum(times) / 2)
     found = (UsedName(name, value, last[name]) for name, value in worth.items())
     return sorted(found, key=lambda one: (-one.worth, one.last, one.text))
 
 
-def _name_met(found: Finding) -> str:
-    """The name that a message met in passing: a path, an id, or the date of a field."""
-    if found.kind == "number":
-        value = found.text.rpartition("=")[2]
-        return value if _DATE.fullmatch(value) else ""
-    return found.text if found.kind in ("file", "id") else ""
+def _names_met(message: Message, found: Iterable[Finding]) -> Iterator[str]:
+    """The names that a message met in passing: paths, ids, and the dates of fields; of a request
+    none that only its examples hold."""
+    told = FENCED.sub("", message.text) if message.is_request else ""
+    for one in found:
+        name = one.text.rpartition("=")[2] if one.kind == "number" else one.text
+        is_date = one.kind == "number" and bool(_DATE.fullmatch(name))
+        is_named = is_date or (one.kind in ("file", "id") and _may_be_typed(name))
+        if is_named and (not told or name in told):
+            yield name
 
 
 def _names_in(message: Message) -> list[str]:
     """The names that the calls of a message typed, each once, in the order they stand."""
     values = (value for call in message.calls for value in _values_of(call.arguments))
     return list(dict.fromkeys(filter(_is_name, chain.from_iterable(map(_cut_names, values)))))
-
-
-def _names_said_in(message: Message) -> list[str]:
-    """The names that the agent's words hold, each once, in the order they stand."""
-    text = message.text if message.role == "assistant" else ""
-    names = (name for name in _cut_names(text) if "/" not in name or not _WORDS.fullmatch(name))
-    return list(dict.fromkeys(filter(_may_be_typed, names)))
 
 
 def _cut_names(text: str) -> list[str]:

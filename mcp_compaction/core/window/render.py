@@ -9,7 +9,6 @@ from mcp_compaction.core.digest.fit import merge_index
 from mcp_compaction.core.digest.names import names_of_digests
 from mcp_compaction.core.digest.render import render_digest, words_of_item
 from mcp_compaction.core.excerpts.render import excerpts_block
-from mcp_compaction.core.log.content import Series
 from mcp_compaction.core.log.index import usefulness_of
 from mcp_compaction.core.log.pinned import pinned_block
 from mcp_compaction.core.text.injection import defuse, defuse_lines
@@ -71,12 +70,9 @@ def index_block(
         return ""  # before anything is counted: the first count of a process reads a large table
     chosen: dict[IndexKind, dict[str, list[str]]] = {}  # by kind and ref
     used = count(INDEX_LABEL)
-    series = Series()
     for item in items:
         told = f"{item.text} {item.note}" if item.note else item.text
         if told in listed or told.removeprefix("./") in listed:
-            continue
-        if item.kind == "number" and series.has_enough_like(item.text):
             continue
         ref = f" ({item.refs[-1]})" if item.refs else ""
         text = defuse(told)

@@ -239,7 +239,7 @@ def test_a_success_that_nothing_shows_is_marked_and_said() -> None:
     judged = judge(f"{GOOD}DONE\n- The deployment succeeded.\n- All tests pass now.")
     assert doubts(judged) == ["", "unshown", "unshown"]
     (note,) = notes_of_check(judged)
-    assert note.startswith("2 lines of the draft claimed what no call in the window shows")
+    assert note.startswith("2 lines of the draft claimed what nothing in the window shows")
 
 
 def test_what_the_window_shows_around_a_span_is_no_invention() -> None:
@@ -271,7 +271,7 @@ def test_a_decision_that_no_message_states_is_marked() -> None:
 
     assert doubts(judged) == ["", "unshown", ""]
     assert notes_of_check(judged) == (
-        "1 line of the draft named a decision that no message states: marked as unshown",
+        "1 line of the draft claimed what nothing in the window shows: marked as unshown",
     )
 
 

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from mcp_compaction.core.log import decisions
 from mcp_compaction.core.log.decisions import find_decisions, states_decision
 
 SETTLED = [
@@ -76,15 +73,6 @@ def test_a_sentence_that_settles_something_is_a_decision(sentence: str) -> None:
 @pytest.mark.parametrize("sentence", NOT_SETTLED)
 def test_a_story_a_question_or_a_quotation_settles_nothing(sentence: str) -> None:
     assert not states_decision(sentence)
-
-
-@given(st.lists(st.sampled_from([*SETTLED, *TURNED_BACK, *NOT_SETTLED]), max_size=3))
-def test_a_look_at_words_spares_no_sentence_that_settles_something(said: list[str]) -> None:
-    text = " ".join(said)
-    spared = states_decision(text)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(decisions, "_words_that_settle", lambda: None)
-        assert states_decision(text) == spared
 
 
 def test_a_decision_keeps_its_why() -> None:

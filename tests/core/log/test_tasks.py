@@ -192,16 +192,3 @@ def test_a_task_of_another_language_is_closed_in_that_language(
 def test_a_standing_rule_is_no_task() -> None:
     rule = "Never merge before the security review is done."
     assert spoken_tasks(messages_of([user(rule)])) == ()
-
-
-def test_a_plan_that_only_its_result_shows_is_read_from_there() -> None:
-    shown = "☒ parse the file\n   ☐ ship it\n   ☐ tell the users"
-    messages = messages_of(used("1", "TodoWrite", shown, input=""))
-    tasks = read_tasks(messages)
-    assert tasks.plan == "m2"
-    assert [(entry.task.text, entry.task.state) for entry in tasks.entries] == [
-        ("parse the file", "done"),
-        ("ship it", "open"),
-        ("tell the users", "open"),
-    ]
-    assert read_tasks(messages_of(ran("1", "cat notes", shown))).entries == ()

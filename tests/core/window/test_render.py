@@ -396,14 +396,6 @@ def test_pressure_names_the_reserve_where_that_decides() -> None:
     assert (found.level, found.trigger_percent, found.decided_by) == ("safety net", 75, "reserve")
 
 
-def test_a_series_of_numbers_does_not_fill_the_index() -> None:
-    items = [IndexItem(kind="number", text=f"rate={n}", refs=("m1",)) for n in range(30)]
-    port = IndexItem(kind="number", text="port=8443", refs=("m1",))
-    assert index_block([digest(1, *items, port)], 400, estimate) == (
-        f"{INDEX_LABEL}\nnumbers: rate=0, rate=1, rate=2, port=8443 (m1)"
-    )
-
-
 def test_late_pins_are_stored_under_the_name_they_always_had() -> None:
     stored = '{"told": [{"after": 4, "pins": [2]}], "begun": true}'
     view = View.model_validate_json(stored)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from mcp_compaction.core.digest.check.draft import Fault, Refused, RefusedFor, Stripped, TooLong
+from mcp_compaction.core.digest.check.draft import Fault, Refused, Stripped
 from mcp_compaction.core.text.patterns import pattern_of
 from mcp_compaction.core.wording import plural
 
@@ -13,12 +13,12 @@ NO_ROOM_FOR_PROSE = "the model's prose said nothing new or had no room, and was 
 
 _REFUSED_FOR = {
     "empty": "it is empty",
+    "too_long": "it is too long for its span",
     "nothing_believed": "nothing in it could be believed",
 }
 _FAULTS: dict[Fault, str] = {  # in the order of their weight
     "invented": "named numbers or names that stand nowhere in the window: left out",
-    "unshown": "claimed what no call in the window shows: marked as unshown",
-    "undecided": "named a decision that no message states: marked as unshown",
+    "unshown": "claimed what nothing in the window shows: marked as unshown",
     "order": "gave an order no user gave: left out",
     "forged": "posed as another part of the window: left out",
     "unsaid": "quoted what nobody said: left out",
@@ -35,15 +35,9 @@ def notes_of_check(checked: Stripped | Refused) -> tuple[str, ...]:
         return _notes_of_faults(checked)
     if checked.author == "extractive":  # a short span is its own best digest: no fault of anyone's
         return ()
-    reason = _describe_refusal(checked.reason)
+    reason = _REFUSED_FOR[checked.reason]
     refused = f"the draft of {checked.author} was refused: {reason}; extracted instead"
     return (refused, *(_notes_of_faults(checked.stripped) if checked.stripped else ()))
-
-
-def _describe_refusal(reason: RefusedFor) -> str:
-    if isinstance(reason, TooLong):
-        return f"at {reason.tokens} tokens it is too long for a span of {reason.span_tokens}"
-    return _REFUSED_FOR[reason]
 
 
 def _notes_of_faults(stripped: Stripped) -> tuple[str, ...]:

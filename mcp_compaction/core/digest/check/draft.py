@@ -23,13 +23,11 @@ Fault = Literal[
     "order",
     "unquoted",
     "invented",
-    "undecided",
     "unshown",
     "touching",
 ]
-_MARKED: tuple[Fault, ...] = ("undecided", "unshown", "touching", "unquoted")
+_MARKED: tuple[Fault, ...] = ("unshown", "touching", "unquoted")
 """The faults of lines that stay and are marked: who reads them decides."""
-_UNSHOWN = "unshown"
 _BINDING: tuple[SectionName, ...] = ("CONSTRAINTS", "OPEN")
 _AHEAD: tuple[SectionName, ...] = (*_BINDING, "DECISIONS", "FACTS", "NEXT")
 _TIMES_TOO_LONG = 4
@@ -39,14 +37,7 @@ _QUOTES = pattern_of(
 _REF = pattern_of(r"[mdp]\d{1,9}")
 
 
-class TooLong(NamedTuple):
-    """How long a draft is that is too long for its span."""
-
-    tokens: int
-    span_tokens: int
-
-
-RefusedFor = TooLong | Literal["empty", "nothing_believed"]
+RefusedFor = Literal["empty", "too_long", "nothing_believed"]
 
 
 class Stripped(NamedTuple):
@@ -100,7 +91,7 @@ def _reason_to_refuse(
     # The agent's digest tells of the whole session, of which this span may be a small part.
     is_longer = tokens > span and draft.author != "agent"
     if is_longer or tokens > _TIMES_TOO_LONG * request.max_tokens:
-        return TooLong(tokens, span)
+        return "too_long"
     return None
 
 
@@ -183,12 +174,12 @@ def _judge_by_evidence(section: SectionName, item: Item, source: Source) -> _Jud
     if missing:
         return ("unsaid" if missing[0].startswith('"') else "invented"), ""
     if not source.deeds.show(section, item):
-        return "unshown", _UNSHOWN
+        return "unshown", "unshown"
     rule = source.rule_spoken_of(item.text) if section in _AHEAD else ""
     if rule and not source.is_users(item.text):
         return "touching", f"see {rule}"
     if section == "DECISIONS" and not source.holds_decision(item):
-        return "undecided", _UNSHOWN
+        return "unshown", "unshown"
     return _NO_FAULT
 
 
