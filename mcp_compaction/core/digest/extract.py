@@ -151,7 +151,7 @@ def _decision_items(reading: Reading) -> list[Item]:
     return [
         _decision_item(short(decision, LONGEST_LINE), one)
         for one in reversed(reading.said)
-        if one.message.role in ("user", "assistant")
+        if one.message.role == "user" or (one.message.role == "assistant" and not one.message.calls)
         for decision in decisions_among(one.text, one.sentences, one.message.role == "user")
         if not any(decision in line for line in kept)
     ]

@@ -65,7 +65,7 @@ def preview_request(
     of the other lines as the other half holds."""
     ends = _ends_of_request(text, chars)
     kept = rules if keeps_all else _take_within(chars // 2, text, ends, rules)
-    more = _take_within(chars // 2, text, ends, lines)
+    more = _take_within(chars // 3, text, ends, lines)
     start, end = ends = _ends_of_request(text, chars - sum(map(len, more)))
     # With marks between them a small view has .02 fewer of the names that are used later.
     between = [line for line, _ in _hidden_lines(text, ends, (*kept, *more))]

@@ -15,6 +15,7 @@ from mcp_compaction.core.log.content import compact_json, words_of
 from mcp_compaction.core.log.conversation import conversation_of
 from mcp_compaction.core.log.quotes import Requests
 from mcp_compaction.core.log.spoken_rules import unpinned_rules
+from mcp_compaction.core.text.rules import find_rules
 from mcp_compaction.core.text.sentences import split_sentences
 from mcp_compaction.core.text.words import one_line, telling_words
 from mcp_compaction.model import (
@@ -97,11 +98,15 @@ class Source:
 
     @cached_property
     def _rules(self) -> tuple[tuple[frozenset[str], str], ...]:
-        """The words of each rule, and the rule as a line is marked with it."""
+        """The words of each sentence that is a rule, and it as a line is marked with it."""
         kept = dict(self.request.must_keep).get("CONSTRAINTS", ())
         said = {item.text: f"{item.refs[0]}: " for item in kept if item.refs}
         rules = dict.fromkeys((*(item.text for item in kept), *self.in_force))
-        return tuple((_stems_of(rule), f'{said.get(rule, "")}"{rule}"') for rule in rules)
+        return tuple(
+            (_stems_of(part), f'{said.get(rule, "")}"{part}"')
+            for rule in rules
+            for part in find_rules(rule) or (rule,)
+        )
 
     def holds_decision(self, item: Item) -> bool:
         """Whether somebody said half the words of a decision in one sentence that asks nothing."""
