@@ -25,7 +25,6 @@ ADVICE = (
         "to ask the user whether to keep one: pin_constraint kind=fact scope=project",
         "to keep or drop one: mcp-compaction facts",
     ),
-    ("; all of it: recall_archived refs ", "; all of it: mcp-compaction recall --refs "),
     ("keep it with kind=note", "keep it with --kind note"),
     ("pass your own digest", "pass --digest FILE"),
     (' Tell the user: "For a fresh', ' "For a fresh'),
