@@ -15,7 +15,7 @@ from mcp_compaction.core.log.ledger import CallEntry
 from mcp_compaction.core.log.used_names import is_of_library
 from mcp_compaction.core.text import remarks
 from mcp_compaction.core.text.all_languages import part_in_all
-from mcp_compaction.core.text.patterns import FENCED, INLINE_CODE
+from mcp_compaction.core.text.patterns import without_examples
 from mcp_compaction.core.text.rules import find_rules
 from mcp_compaction.core.text.sentences import Sentence, is_speech, split_sentences
 from mcp_compaction.core.text.signs import find_sign
@@ -160,9 +160,8 @@ def _announced(reading: Reading) -> Iterator[Item]:
 
 
 def _untouched_files(asked: Speech, after: Iterable[Message]) -> Iterator[str]:
-    """The files that a request names, and no call since; one within a command shows how to type."""
-    unfenced = FENCED.sub("", asked.text)
-    found = find_identifiers(INLINE_CODE.sub(lambda c: "" if " " in c[0] else c[0], unfenced))
+    """The files that a request names, but for its examples, and no call since."""
+    found = find_identifiers(without_examples(asked.text))
     files = dict.fromkeys(f.text.removeprefix("@") for f in found if f.kind == "file")
     touched = "\n".join(words_of(part) for message in after for part in message.parts)
     for name in files:

@@ -9,7 +9,7 @@ from typing import NamedTuple, cast
 
 from mcp_compaction.core.limits import LONGEST_TEXT
 from mcp_compaction.core.log.identifiers import Finding
-from mcp_compaction.core.text.patterns import FENCED, pattern_of
+from mcp_compaction.core.text.patterns import pattern_of, without_examples
 from mcp_compaction.model import Message
 
 _NAME = pattern_of(
@@ -79,7 +79,7 @@ def used_names(
 def _names_met(message: Message, found: Iterable[Finding]) -> Iterator[str]:
     """The names that a message met in passing: paths, ids, and the dates of fields; of a request
     none that only its examples hold."""
-    told = FENCED.sub("", message.text) if message.is_request else ""
+    told = without_examples(message.text) if message.is_request else ""
     for one in found:
         name = one.text.rpartition("=")[2] if one.kind == "number" else one.text
         is_date = one.kind == "number" and bool(_DATE.fullmatch(name))

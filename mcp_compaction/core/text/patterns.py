@@ -48,6 +48,11 @@ QUOTED = pattern_of(
 )
 
 
+def without_examples(text: str) -> str:
+    """A text without its blocks of code and its commands, which show how to type."""
+    return INLINE_CODE.sub(lambda c: "" if " " in c[0] else c[0], FENCED.sub("", text))
+
+
 def any_of(*patterns: str) -> re.Pattern[str]:
     """One pattern for several, in whatever case."""
     if not any(patterns):

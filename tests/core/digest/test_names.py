@@ -52,6 +52,13 @@ def test_what_code_calls_and_the_examples_of_a_request_are_no_names() -> None:
     assert {name.text for name in found} == {"cell_rows", "model.bin", "src/feed.py"}
 
 
+def test_a_command_that_a_request_shows_names_nothing_and_a_name_alone_does() -> None:
+    asked = user("Mend `src/main.py`; prefix it with `A=B cd /path/to/dir && ...` if you like.")
+    messages = messages_of([asked])
+    found = used_names(messages, identifiers_by_message(messages))
+    assert [name.text for name in found] == ["src/main.py"]
+
+
 def test_an_address_is_one_name() -> None:
     found = used_names(messages_of(ran("1", "curl https://docs.example.org/guide/valve", "ok")))
     assert [name.text for name in found] == ["https://docs.example.org/guide/valve"]
