@@ -101,7 +101,7 @@ def make_plan(
     if window.tokens > goal:
         window = drop_excerpts(window, goal, policy, count)
     if target is None:
-        window = _climb(window, LADDER, goal, policy, count)
+        window = _climb(window, LADDER, goal, _with_digests_of(window, budget, policy), count)
     elif follows or window.tokens > goal:  # what is within its target already stays as it is
         window = _make_room(window, budget, policy, count)
     if window.tokens > goal and window.has_new_digests:  # lest a plan promises too little
@@ -146,6 +146,14 @@ def _make_room(
     if not window.has_new_digests:
         window = merge_all(window, tight, count)
     return _climb(window, _DIGESTING, goal, tight, count)
+
+
+def _with_digests_of(window: WindowPlan, budget: Budget, policy: Policy) -> Policy:
+    """The policy whose digests take their share of the goal, or all that the rest leaves of it."""
+    stays = sum(b.tokens for b in window.blocks if not isinstance(b, StepBlock) or b.guard)
+    left = budget.target - window.fixed - stays - budget.index
+    limit = max(budget.digest, min(policy.digest_max_tokens, left))
+    return policy.model_copy(update={"digest_max_tokens": limit})
 
 
 def _climb(

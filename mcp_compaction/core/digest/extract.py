@@ -21,7 +21,7 @@ from mcp_compaction.core.text import remarks
 from mcp_compaction.core.text.rules import find_rules
 from mcp_compaction.core.text.sentences import split_sentences, spoken_sentences
 from mcp_compaction.core.text.signs import find_sign
-from mcp_compaction.core.text.words import first_line, one_line, telling_words
+from mcp_compaction.core.text.words import first_line, telling_words
 from mcp_compaction.model import AccountValue, Draft, Item, Message, SectionName, SummaryRequest
 
 
@@ -147,13 +147,13 @@ def _without_lines(
 def _decision_items(reading: Reading) -> list[Item]:
     """What was decided, the newest first, but for rules, which have lines of their own; a user's
     words are quoted."""
-    kept = [one_line(item.text) for _, items in reading.request.must_keep for item in items]
     return [
         _decision_item(short(decision, LONGEST_LINE), one)
         for one in reversed(reading.said)
-        if one.message.role == "user" or (one.message.role == "assistant" and not one.message.calls)
+        if one.message.role in ("user", "assistant")
+        for rules in [set(find_rules(one.text) if one.message.role == "user" else ())]
         for decision in decisions_among(one.text, one.sentences, one.message.role == "user")
-        if not any(decision in line for line in kept)
+        if decision not in rules
     ]
 
 

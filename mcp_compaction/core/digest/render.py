@@ -119,8 +119,8 @@ def _say_failure(text: str, value: AccountValue) -> str:
     if value.status == FOUND_NOTHING:
         return f"{FOUND_NOTHING}: {text}"
     cause = f": {value.more}" if value.more else ""
-    since = "never passed" if value.times > 1 else "not run again"
-    return f"{value.status}{_say_times(value)}, {since} in that form: {text}{cause}"
+    since = "never passed" if value.times > 1 else "not rerun as is"
+    return f"{value.status}{_say_times(value)}, {since}: {text}{cause}"
 
 
 def _say_tests(text: str, value: AccountValue) -> str:

@@ -8,7 +8,7 @@ from tests.core.digest.drafting import drafted, texts
 from tests.core.saying import Json, assistant, call, failed, ran, used
 
 ERROR = "error: no wheel\nexit code 1"
-NOT_SINCE = "not run again in that form"
+NOT_SINCE = "not rerun as is"
 
 
 @pytest.mark.parametrize(
@@ -54,7 +54,7 @@ def test_what_failed_again_and_again_is_told_once_the_newest_first() -> None:
     draft = drafted([*twice, *ran("3", "pytest", "1 failed\nexit code 1")])
     lines = texts(draft, "ERRORS")
     assert lines[0].startswith(f"failed, {NOT_SINCE}: pytest")
-    assert lines[1] == "failed 2 times, never passed in that form: make: error: no wheel"
+    assert lines[1] == "failed 2 times, never passed: make: error: no wheel"
 
 
 def test_a_call_of_any_tool_that_failed_says_why() -> None:

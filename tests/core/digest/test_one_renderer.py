@@ -44,7 +44,7 @@ def test_no_module_but_one_writes_or_reads_a_line_of_a_digest() -> None:
         'def make(x):\n    words = f"ended {x}"\n    return Item(text=words)',
         'def make(item, x):\n    return item.model_copy(update={"text": f"ended {x}"})',
         'line = f"- tests: {x}"',
-        'line = "{}, not run again in that form: {}".format(x, y)',
+        'line = "{}, not rerun as is: {}".format(x, y)',
         'line = x + "; changed since: " + y',
         'text = "DECISIONS\\n- " + x',
         'text = "\\n".join(["DECISIONS", x])',
@@ -77,7 +77,7 @@ def test_the_guard_leaves_values_and_names_of_sections_alone(fine: str) -> None:
 def test_every_kind_of_value_has_its_words() -> None:
     shown = {
         "file": "- a.py edited (m1)",
-        "failure": "- failed, not run again in that form: a.py (m1)",
+        "failure": "- failed, not rerun as is: a.py (m1)",
         "tests": "- tests: edited, at a.py (m1)",
         "commit": "- commit edited: a.py (m1)",
         "request": "- a.py (m1)",

@@ -174,7 +174,7 @@ def test_what_a_request_names_and_nobody_touched_is_next_until_closing_words() -
 
 def test_what_failed_last_since_the_request_is_next() -> None:
     failing = ran("1", "make", "error: no wheel\nexit code 1")
-    told = ["failed, not run again in that form: make: error: no wheel"]
+    told = ["failed, not rerun as is: make: error: no wheel"]
     assert texts(drafted([user("Mend the login page."), *failing]), "NEXT") == told
     again = [*failing, *ran("2", "make", "ok")]
     assert texts(drafted([user("Mend the login page."), *again]), "NEXT") == []

@@ -113,7 +113,7 @@ _FOLDS = str.maketrans(
 _NO_WORD = pattern_of(r"[\W_]+")
 _SPACED = {code: " " for code in range(128) if not chr(code).isalnum()}
 _VERSION = pattern_of(r"\bv(?=\d)")
-_LEFT_OUT = pattern_of(r"\.\.\.|\[[^\]]*\]")
+_LEFT_OUT = pattern_of(r"\.\.\.|\[[^\[\]]*\]")
 # What opens a quotation stands before a word and not behind one: `"a" and "b"` quotes two things.
 _QUOTED = pattern_of(r"(?<![\w)\]}])\"(?=[^\s\"])[^\"]{3,}\"|(?<![\w)\]}])`[^`]+`")
 
