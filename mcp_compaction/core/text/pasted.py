@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
+from functools import lru_cache
 
 from mcp_compaction.core.text.injection import UNSEEN
 from mcp_compaction.core.text.patterns import INLINE_CODE, QUOTED, pattern_of
@@ -52,6 +53,7 @@ _OPENING_TAG = pattern_of(r"<([A-Za-z][\w:.-]{0,40})(?: [^<>\n]{0,200})?>")
 _Span = tuple[int, int]
 
 
+@lru_cache(maxsize=8)  # each rule of a long message asks for the same
 def unify_lines(text: str) -> str:
     """A text with one kind of line end, one kind of blank, and no sign that nobody sees."""
     return _BLANKS.sub(" ", _LINE_ENDS.sub("\n", UNSEEN.sub("", text)))
