@@ -67,6 +67,12 @@ def unread_limit(room: int, fixed: int) -> int:
     return (room - fixed) // 3
 
 
+def users_limit(room: int, said: int) -> int:
+    """The tokens that what users said, so many of them, and no message shows any more may take
+    before an unread result, with the label over it."""
+    return min(said + LEAST_TOKENS, room // 5) if said else 0
+
+
 def tail_limit(window: WindowPlan, budget: Budget, digests: int) -> int:
     """The tokens that the rest of an explicit target leaves to the newest steps."""
     steps = [block for block in window.blocks if isinstance(block, StepBlock)]

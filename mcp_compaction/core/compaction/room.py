@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 from mcp_compaction.core.compaction.blocks import StepBlock, blocks_of
-from mcp_compaction.core.compaction.budget import excerpts_limit, index_beside_names
+from mcp_compaction.core.compaction.budget import (
+    excerpts_limit,
+    index_beside_names,
+    users_limit,
+)
 from mcp_compaction.core.compaction.progress import Inputs, Progress
 from mcp_compaction.core.compaction.unread import cut_unread, show_unread_whole, unread_tokens
 from mcp_compaction.core.compaction.verify import text_of_shown
@@ -19,11 +23,10 @@ from mcp_compaction.core.excerpts.choose import (
     excerpts_of_digests,
 )
 from mcp_compaction.core.excerpts.paging import quote_message, wanted_excerpts
-from mcp_compaction.core.limits import LEAST_TOKENS
 from mcp_compaction.core.log.conversation import Conversation
 from mcp_compaction.core.log.used_names import used_names
 from mcp_compaction.core.window.render import lay_out
-from mcp_compaction.model import Digested, Session
+from mcp_compaction.model import Digested, Message, Session
 
 
 def fit_steps(progress: Progress, inputs: Inputs) -> Progress:
@@ -101,13 +104,18 @@ def fit_unread(progress: Progress, inputs: Inputs) -> Progress:
 
 
 def _room_for_users(progress: Progress, goal: int, inputs: Inputs) -> int:
-    """The tokens that what users said and no message shows any more may take before a result, with
-    the label over it."""
+    """The tokens that an unread result leaves to what users said; without an explicit target it
+    has all that there are."""
     if inputs.ask.target_percent is None:
         return 0
-    kept = {message.seq for message in progress.session.messages}
-    gone = sum(m.tokens for m in inputs.said if m.is_request and m.seq not in kept)
-    return min(gone + LEAST_TOKENS if gone else 0, progress.plan.window.room_in(goal) // 5)
+    said = sum(m.tokens for m in _messages_gone(progress.session, inputs) if m.is_request)
+    return users_limit(progress.plan.window.room_in(goal), said)
+
+
+def _messages_gone(session: Session, inputs: Inputs) -> list[Message]:
+    """The messages, as they were said, that a session no longer holds."""
+    kept = {message.seq for message in session.messages}
+    return [message for message in inputs.said if message.seq not in kept]
 
 
 def _sources_of_excerpts(before: Session, session: Session, inputs: Inputs) -> Sources:
@@ -116,7 +124,7 @@ def _sources_of_excerpts(before: Session, session: Session, inputs: Inputs) -> S
     recalled = [message for message in before.recalled if message.seq not in kept]
     by_itself = {message.seq for message in recalled}
     return Sources(
-        gone=Conversation(message for message in inputs.said if message.seq not in kept),
+        gone=Conversation(_messages_gone(session, inputs)),
         earlier=(
             *excerpts_of_digests(before.digests),
             *(e for e in before.view.promoted if e.by != "wanted" or e.seq not in by_itself),

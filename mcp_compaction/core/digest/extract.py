@@ -147,14 +147,18 @@ def _without_lines(
 def _decision_items(reading: Reading) -> list[Item]:
     """What was decided, the newest first, but for rules, which have lines of their own; a user's
     words are quoted."""
-    return [
-        _decision_item(short(decision, LONGEST_LINE), one)
-        for one in reversed(reading.said)
-        if one.message.role in ("user", "assistant")
-        for rules in [set(find_rules(one.text) if one.message.role == "user" else ())]
-        for decision in decisions_among(one.text, one.sentences, one.message.role == "user")
-        if decision not in rules
-    ]
+    found: list[Item] = []
+    for one in reversed(reading.said):
+        is_users = one.message.role == "user"
+        if is_users or one.message.role == "assistant":
+            rules = set(find_rules(one.text)) if is_users else set[str]()
+            decided = decisions_among(one.text, one.sentences, is_users)
+            found += (
+                _decision_item(short(decision, LONGEST_LINE), one)
+                for decision in decided
+                if decision not in rules
+            )
+    return found
 
 
 def _decision_item(text: str, one: Speech) -> Item:

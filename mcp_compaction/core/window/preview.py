@@ -62,7 +62,7 @@ def preview_request(
 ) -> str:
     """The beginning and the end of a request beside so many characters, and between them all of
     its rules, or as many as half of the characters hold and how many more there are, and as many
-    of the other lines as the other half holds."""
+    of the other lines as a third holds."""
     ends = _ends_of_request(text, chars)
     kept = rules if keeps_all else _take_within(chars // 2, text, ends, rules)
     more = _take_within(chars // 3, text, ends, lines)
