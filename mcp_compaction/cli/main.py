@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from importlib import import_module
 from io import BytesIO, TextIOWrapper
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, TextIO, cast
+from typing import TYPE_CHECKING, NamedTuple, NoReturn, TextIO, cast
 
 from mcp_compaction.cli.console.repositories import leave_out_repository
 from mcp_compaction.cli.console.screen import Screen
@@ -24,6 +26,9 @@ BAD_INPUT = 2
 STORE_UNUSABLE = 3
 UNEXPECTED = 4
 INTERRUPTED = 130
+
+_ONLY_LOOK = frozenset({"pins", "recall", "sessions", "stats"})
+_ALLOCATIONS_BETWEEN_COLLECTIONS = 100_000
 
 
 class Listed(NamedTuple):
@@ -142,7 +147,23 @@ def run() -> None:
     left = leave_out_repository(os.environ, Path.cwd())
     if left and sys.stderr:
         sys.stderr.write(f"mcp-compaction: {', '.join(left)} of the project's settings: left out\n")
-    raise SystemExit(main(sys.argv[1:], sys.stdout, sys.stderr, stdin, os.environ))
+    is_short = sys.argv[1:2] and sys.argv[1] in _ONLY_LOOK
+    if is_short:
+        gc.set_threshold(_ALLOCATIONS_BETWEEN_COLLECTIONS)
+        # Plugins of pydantic would be looked for in the metadata of every installed package.
+        os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
+    code = main(sys.argv[1:], sys.stdout, sys.stderr, stdin, os.environ)
+    if is_short:
+        _leave(code)
+    raise SystemExit(code)
+
+
+def _leave(code: int) -> NoReturn:
+    """End the process with its memory as it is: to take that apart takes a fifth of a short run."""
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError, ValueError):  # its reader is gone, which main has told by the code
+            stream.flush()
+    os._exit(code)
 
 
 def main(

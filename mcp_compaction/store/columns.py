@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 from datetime import UTC, datetime
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
-from pydantic_core import PydanticSerializationError
+if TYPE_CHECKING:
+    from mcp_compaction.model import Value
 
-from mcp_compaction.model import Value
-
-V = TypeVar("V", bound=Value)
+V = TypeVar("V", bound="Value")
 
 
 def stamp(at: datetime) -> str:
@@ -42,6 +41,8 @@ def encodable_json(raw: str) -> str:
 
 def to_json(value: Value) -> str:
     """A value as JSON."""
+    from pydantic_core import PydanticSerializationError  # which who only lists does without
+
     try:
         return value.model_dump_json()
     except PydanticSerializationError:  # a lone surrogate somewhere inside

@@ -6,7 +6,6 @@ Standard library only. Nothing is written, and a store that is locked is not wai
 from __future__ import annotations
 
 import sqlite3
-import time
 from contextlib import closing
 from pathlib import Path
 
@@ -29,7 +28,7 @@ def read_pin_lines(home: Path, project: str) -> list[str]:
     path = store_path(home)
     if not path.exists():
         return []
-    with closing(connect(path, deadline=time.monotonic() + _PATIENCE, readonly=True)) as store:
+    with closing(connect(path, deadline=_PATIENCE, readonly=True)) as store:
         rows = store.execute(_PINS, (project,)).fetchall()
     return [_line_of(row) for row in rows]
 

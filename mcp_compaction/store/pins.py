@@ -13,6 +13,7 @@ from mcp_compaction.ports import NewPin, PinChange, Scope
 from mcp_compaction.store import passages
 from mcp_compaction.store.columns import encodable, stamp
 from mcp_compaction.store.identity import RESTORE
+from mcp_compaction.store.listing import PIN_COLUMNS, pin_rows
 from mcp_compaction.store.passages import StoredPassage
 from mcp_compaction.store.scope import check_session, pins_in
 from mcp_compaction.store.sessions import session_row
@@ -20,25 +21,13 @@ from mcp_compaction.store.sessions import session_row
 if TYPE_CHECKING:
     from mcp_compaction.checks.judge import Rule
 
-_COLUMNS = (
-    "pin.number, pin.text, pin.kind, pin.scope, pin.author, pin.at, pin.source, pin.expires,"
-    " pin.channel, pin.used, pin.checks, pin.checksum, coalesce(session.name, '') AS session"
-)
-
 
 def pins(
     connection: sqlite3.Connection, scope: Scope, now: datetime, released: bool = False
 ) -> tuple[Pin, ...]:
     """The pins in force in the scope, oldest first; with the released and expired ones if asked."""
     check_session(connection, scope)
-    condition = pins_in(scope)
-    in_force = "pin.released IS NULL AND (pin.expires IS NULL OR pin.expires > ?)"
-    rows = connection.execute(
-        f"SELECT {_COLUMNS} FROM pin LEFT JOIN session ON session.id = pin.session"
-        f" WHERE {condition.sql} AND (? OR ({in_force})) ORDER BY pin.number",
-        (*condition.parameters, released, stamp(now)),
-    )
-    return tuple(pin_of(row) for row in rows)
+    return tuple(map(pin_of, pin_rows(connection, scope, stamp(now), released)))
 
 
 def add_pin(connection: sqlite3.Connection, session: int, pin: NewPin, now: datetime) -> Pin:
@@ -151,7 +140,7 @@ def unannounced_pins(
     """The pins for the project or for everywhere that no other session was told of yet."""
     condition = pins_in(Scope(project=project))
     rows = connection.execute(
-        f"SELECT {_COLUMNS} FROM pin LEFT JOIN session ON session.id = pin.session"
+        f"SELECT {PIN_COLUMNS} FROM pin LEFT JOIN session ON session.id = pin.session"
         f" WHERE {condition.sql} AND pin.scope != 'session'"
         " AND pin.kind != 'note' AND pin.session IS NOT ?"
         " AND pin.released IS NULL AND (pin.expires IS NULL OR pin.expires > ?)"

@@ -7,10 +7,23 @@ project can slip through a forgotten WHERE.
 from __future__ import annotations
 
 import sqlite3
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from mcp_compaction.errors import InputError, UnknownSession
-from mcp_compaction.ports import Scope
+
+
+class Within(Protocol):
+    """What a query may see, as `ports.Scope` has it; without the models of ports."""
+
+    @property
+    def project(self) -> str | None:
+        """The project; None: every one."""
+        ...
+
+    @property
+    def session(self) -> int | None:
+        """The session; None: every one."""
+        ...
 
 
 class Condition(NamedTuple):
@@ -20,17 +33,17 @@ class Condition(NamedTuple):
     parameters: tuple[str | int, ...]
 
 
-def rows_in(scope: Scope, table: str) -> Condition:
+def rows_in(scope: Within, table: str) -> Condition:
     """The condition for a scope's rows of a table with the columns `project` and `session`."""
     return _within(scope, f"{table}.project", f"{table}.session")
 
 
-def sessions_in(scope: Scope) -> Condition:
+def sessions_in(scope: Within) -> Condition:
     """The condition for a scope's rows of the table `session`."""
     return _within(scope, "session.project", "session.id")
 
 
-def pins_in(scope: Scope) -> Condition:
+def pins_in(scope: Within) -> Condition:
     """The condition for the pins in force: the scope's own, its project's and the global ones."""
     own = rows_in(scope, "pin")
     if scope.project is None and scope.session is None:
@@ -45,7 +58,7 @@ def pins_in(scope: Scope) -> Condition:
     return Condition(sql, parameters)
 
 
-def check_session(connection: sqlite3.Connection, scope: Scope) -> None:
+def check_session(connection: sqlite3.Connection, scope: Within) -> None:
     """Refuse a scope whose session is not in its project."""
     if scope.session is None:
         return
@@ -57,7 +70,7 @@ def check_session(connection: sqlite3.Connection, scope: Scope) -> None:
         raise UnknownSession(f"There is no session {scope.session} here; list the sessions first.")
 
 
-def one_session(connection: sqlite3.Connection, scope: Scope) -> int:
+def one_session(connection: sqlite3.Connection, scope: Within) -> int:
     """The session of a scope that must name one."""
     if scope.session is None:
         raise InputError("This needs one session; name it.")
@@ -65,7 +78,7 @@ def one_session(connection: sqlite3.Connection, scope: Scope) -> int:
     return scope.session
 
 
-def _within(scope: Scope, project: str, session: str) -> Condition:
+def _within(scope: Within, project: str, session: str) -> Condition:
     parts: list[str] = []
     parameters: list[str | int] = []
     if scope.project is not None:

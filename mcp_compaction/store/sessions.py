@@ -13,6 +13,7 @@ from mcp_compaction.errors import UnknownSession
 from mcp_compaction.model import Event, SessionInfo, Traits
 from mcp_compaction.ports import Scope, SessionKey
 from mcp_compaction.store.columns import encodable, from_json, stamp, to_json
+from mcp_compaction.store.listing import session_named, session_rows
 from mcp_compaction.store.scope import sessions_in
 
 
@@ -96,11 +97,7 @@ def _holds_only(connection: sqlite3.Connection, session: int, said: Mapping[str,
 
 def find_session(connection: sqlite3.Connection, scope: Scope, name: str) -> SessionInfo | None:
     """The session of that name in the scope; the newest where several projects have one."""
-    condition = sessions_in(scope)
-    row = connection.execute(
-        f"SELECT * FROM session WHERE name = ? AND {condition.sql} ORDER BY updated DESC LIMIT 1",
-        (encodable(name), *condition.parameters),
-    ).fetchone()
+    row = session_named(connection, sessions_in(scope), name)
     return None if row is None else info_of(row)
 
 
@@ -120,12 +117,7 @@ def list_sessions(
     connection: sqlite3.Connection, scope: Scope, limit: int
 ) -> tuple[SessionInfo, ...]:
     """The sessions of the scope, the newest first."""
-    condition = sessions_in(scope)
-    rows = connection.execute(
-        f"SELECT * FROM session WHERE {condition.sql} ORDER BY updated DESC, id DESC LIMIT ?",
-        (*condition.parameters, limit),
-    )
-    return tuple(info_of(row) for row in rows)
+    return tuple(map(info_of, session_rows(connection, sessions_in(scope), limit)))
 
 
 def set_traits(connection: sqlite3.Connection, session: int, traits: Traits) -> SessionInfo:

@@ -81,6 +81,16 @@ def test_a_command_that_looks_something_up_loads_little_of_the_core_and_no_token
     assert words[0] == "recall" or not loaded & {"anyio", "mcp_compaction.formats"}
 
 
+@pytest.mark.parametrize("words", [["sessions"], ["sessions", "--all"], ["pins"]])
+def test_a_listing_loads_neither_models_nor_an_event_loop(words: list[str], shell: Shell) -> None:
+    shell.done("record", "-", "--session", "chat", stdin=b'{"role": "user", "content": "staging"}')
+    shell.done("pin", "Never push to main.")
+    place = ["--home", str(shell.home), "--project", shell.environ["MCP_COMPACTION_PROJECT"]]
+    loaded = set(loaded_after([*words, *place], {"HOME": str(shell.folder)}))
+    assert not loaded.intersection(HEAVY)
+    assert not loaded & {"mcp_compaction.compactor", "mcp_compaction.model", "tomllib"}
+
+
 @pytest.mark.parametrize("name", COMMANDS)
 def test_every_command_stands_in_the_overview(name: str, shell: Shell) -> None:
     assert f"  {name} " in shell.bare("--help").out

@@ -14,7 +14,14 @@ from mcp_compaction.core.text.language import ENGLISH, count_votes, words_of
 from mcp_compaction.core.text.sentences import spoken_sentences
 from mcp_compaction.core.text.signs import Signs
 from mcp_compaction.core.text.words import stem_by
-from mcp_compaction.lexicon.languages import Head, Lexicon, Sign, read_lexicons
+from mcp_compaction.lexicon.languages import (
+    Head,
+    Lexicon,
+    Sign,
+    fill_in_all,
+    read_lexicons,
+    words_in_all,
+)
 
 ROOT = Path(__file__).parents[2]
 every_language = pytest.mark.parametrize(
@@ -60,6 +67,14 @@ def test_a_file_is_sound_as_a_whole(lexicon: Lexicon) -> None:
     for name in lexicon.parts:
         re.compile(lexicon.fill(f"{{{name}}}"))
     assert [problem for sign in lexicon.sign for problem in complaints_of(lexicon, sign)] == []
+
+
+def test_what_a_pattern_may_name_stands_before_the_signs() -> None:
+    lexicons = read_lexicons()
+    for name in {name for one in lexicons for name in (*one.lists, *one.parts, *one.tables)}:
+        known = [one for one in lexicons if one.has(name)]
+        assert words_in_all(name) == {word for one in known for word in one.words(name)}
+        assert fill_in_all(name) == "|".join(one.fill(f"{{{name}}}") for one in known)
 
 
 def complaints_of(lexicon: Lexicon, sign: Sign) -> Iterator[str]:

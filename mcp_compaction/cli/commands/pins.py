@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 from argparse import ArgumentParser
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 from mcp_compaction.cli.console.arguments import add_place, add_session
 from mcp_compaction.cli.console.hook_input import HookInput, read_hook_input
 from mcp_compaction.cli.console.invocation import Invocation
-from mcp_compaction.cli.console.opening import (
-    has_store,
-    open_place,
-    project_of_host,
-    settings_of,
-)
-from mcp_compaction.cli.console.pins_in_force import pins_in_force
+from mcp_compaction.cli.console.looking import MOST_SESSIONS, plain_place
 from mcp_compaction.cli.console.wording import describe_moment
-from mcp_compaction.core.log.pinned import pinned_block, shown_text, way_of
-from mcp_compaction.model import Pin
+from mcp_compaction.core.log.pinned import WAYS, pinned_block, shown_text
 from mcp_compaction.projects import git_top_of
+from mcp_compaction.store.listing import ListedPin, list_pins
+
+if TYPE_CHECKING:
+    from mcp_compaction.model import Pin
 
 DESCRIPTION = """\
 List the pins in force: who said what, when, by which way, and for how long.
@@ -55,12 +54,28 @@ def add_arguments(parser: ArgumentParser) -> None:
     add_place(parser)
 
 
+def look(call: Invocation) -> int | None:
+    """List the pins from the store's rows alone; None where it takes more."""
+    place = plain_place(call)
+    may_be_hook = call.args.session is None and not call.stdin.isatty()
+    if place is None or may_be_hook or call.args.action == "check":
+        return None
+    found = list_pins(place.home, place.project, call.args.session, MOST_SESSIONS)
+    if not found:
+        return None
+    _print_pins(call, found)
+    return 0
+
+
 async def run(call: Invocation) -> int:
     """List the pins."""
     if call.args.action == "check":
         from mcp_compaction.cli.console.pin_checks import check_pin
 
         return await check_pin(call)
+    from mcp_compaction.cli.console.opening import has_store, open_place, settings_of
+    from mcp_compaction.cli.console.pins_in_force import pins_in_force
+
     hook = read_hook_input(call.stdin) if call.args.session is None else None
     if hook is not None:
         return await _print_for_host(call, hook)
@@ -76,16 +91,44 @@ async def run(call: Invocation) -> int:
         return 0
     if not pins:
         call.screen.say(call.complete("no pins in force; add one: mcp-compaction pin TEXT"))
+    _print_pins(call, (_listed(pin, pin.number in headless) for pin in pins))
+    return 0
+
+
+def _listed(pin: Pin, is_headless: bool) -> ListedPin:
+    return ListedPin(
+        number=pin.number,
+        text=pin.text,
+        kind=pin.kind,
+        scope=pin.scope,
+        author=pin.author,
+        session=pin.session,
+        at=pin.at,
+        source=pin.source or "",
+        expires=pin.expires,
+        channel=pin.channel,
+        checks=pin.checks,
+        is_headless=is_headless,
+    )
+
+
+def _print_pins(call: Invocation, pins: Iterable[ListedPin]) -> None:
     for pin in pins:
-        call.screen.say(f"{call.screen.bold(pin.ref)} {shown_text(pin.text)}")
-        call.screen.say(f"   {call.screen.dim(_describe_pin(pin, pin.number in headless))}")
+        call.screen.say(f"{call.screen.bold(f'p{pin.number}')} {shown_text(pin.text)}")
+        call.screen.say(f"   {call.screen.dim(_describe_pin(pin))}")
         for line in pin.checks.splitlines():
             call.screen.say(f"   check: {line}")
-    return 0
 
 
 async def _print_for_host(call: Invocation, hook: HookInput) -> int:
     """Print the pins of the chat that a host names; nothing where there are none."""
+    from mcp_compaction.cli.console.opening import (
+        has_store,
+        open_place,
+        project_of_host,
+        settings_of,
+    )
+
     settings = settings_of(call)
     if not has_store(settings):
         return 0
@@ -107,11 +150,11 @@ async def _print_for_host(call: Invocation, hook: HookInput) -> int:
     return 0
 
 
-def _describe_pin(pin: Pin, is_headless: bool) -> str:
+def _describe_pin(pin: ListedPin) -> str:
     place = f"session {pin.session}" if pin.scope == "session" else pin.scope
     source = f", said in {pin.source} of {pin.session}" if pin.source else ""
-    source += ", headless" if is_headless else ""
-    way = "" if pin.channel == "message" else f" {way_of(pin)}"
+    source += ", headless" if pin.is_headless else ""
+    way = "" if pin.channel == "message" else f" {WAYS[pin.channel]}"
     until = f", until {describe_moment(pin.expires)}" if pin.expires else ""
     kind = pin.kind.replace("_", " ")
     return f"{kind}, {place}, by the {pin.author}{way}, {describe_moment(pin.at)}{source}{until}"

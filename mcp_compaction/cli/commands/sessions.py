@@ -4,20 +4,18 @@ from __future__ import annotations
 
 from argparse import ArgumentParser
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from mcp_compaction.cli.console.arguments import add_place, check_count
 from mcp_compaction.cli.console.invocation import Invocation
-from mcp_compaction.cli.console.opening import (
-    check_home,
-    has_store,
-    open_place,
-    project_of,
-    settings_of,
-)
+from mcp_compaction.cli.console.looking import plain_place
 from mcp_compaction.cli.console.screen import Screen
 from mcp_compaction.cli.console.wording import align_columns, describe_moment
 from mcp_compaction.core.wording import plural
-from mcp_compaction.model import SessionInfo
+from mcp_compaction.store.listing import ListedSession, list_sessions
+
+if TYPE_CHECKING:
+    from mcp_compaction.model import SessionInfo
 
 DESCRIPTION = """\
 List the recorded sessions, the newest first.
@@ -34,15 +32,29 @@ def add_arguments(parser: ArgumentParser) -> None:
     add_place(parser)
 
 
+def look(call: Invocation) -> int | None:
+    """List the sessions from the store's rows alone; None where it takes more."""
+    check_count("--limit", call.args.limit)
+    place = plain_place(call)
+    if place is None:
+        return None
+    found = list_sessions(place.home, None if call.args.all else place.project, call.args.limit)
+    if not found:
+        return None
+    _print_rows(found, call.screen, with_project=call.args.all)
+    return 0
+
+
 async def run(call: Invocation) -> int:
     """List the sessions of the project, or of all."""
-    check_count("--limit", call.args.limit)
-    settings = settings_of(call)
-    check_home(settings.home)
+    from mcp_compaction.cli.console import opening
+
+    settings = opening.settings_of(call)
+    opening.check_home(settings.home)
     found: tuple[SessionInfo, ...] = ()
     paid: list[str] = []  # what a gateway has told of each
-    if has_store(settings):
-        async with open_place(call) as place:
+    if opening.has_store(settings):
+        async with opening.open_place(call) as place:
             project = None if call.args.all else place.project
             found = await place.compactor.sessions(project, call.args.limit)
             paid = [await place.compactor.paid(info) for info in found]
@@ -50,39 +62,39 @@ async def run(call: Invocation) -> int:
         listed = zip(found, paid, strict=True)
         call.screen.write_json([{**one.model_dump(mode="json"), "paid": p} for one, p in listed])
     elif found:
-        _print_rows(found, paid, call.screen, with_project=call.args.all)
+        rows = [_listed(info, told) for info, told in zip(found, paid, strict=True)]
+        _print_rows(rows, call.screen, with_project=call.args.all)
     elif call.args.all:
         hint = f"no sessions in {settings.home}; begin: mcp-compaction record FILE"
         call.screen.say(call.complete(hint))
     else:
         hint = (
-            f"no sessions of {project_of(call, settings)}; "
+            f"no sessions of {opening.project_of(call, settings)}; "
             "see those of every project: mcp-compaction sessions --all"
         )
         call.screen.say(call.complete(hint))
     return 0
 
 
-def _print_rows(
-    found: Sequence[SessionInfo], paid: Sequence[str], screen: Screen, with_project: bool
-) -> None:
-    rows = [_row_of(info, with_project) for info in found]
-    for info, told, line in zip(found, paid, align_columns(rows), strict=True):
-        rest = line.removeprefix(info.name)
-        screen.say(screen.bold(info.name) + rest)
-        if told:
-            screen.say(f"  {told.partition(chr(10))[0].removeprefix(info.name).strip()}")
+def _listed(info: SessionInfo, paid: str) -> ListedSession:
+    origin = (info.host, info.agent, info.traits.model or "")
+    return ListedSession(info.name, info.project, info.messages, info.updated, origin, paid)
 
 
-def _row_of(info: SessionInfo, with_project: bool) -> list[str]:
+def _print_rows(found: Sequence[ListedSession], screen: Screen, with_project: bool) -> None:
+    rows = [_row_of(session, with_project) for session in found]
+    for session, line in zip(found, align_columns(rows), strict=True):
+        screen.say(screen.bold(session.name) + line.removeprefix(session.name))
+        if session.paid:
+            told = session.paid.partition("\n")[0].removeprefix(session.name)
+            screen.say(f"  {told.strip()}")
+
+
+def _row_of(session: ListedSession, with_project: bool) -> list[str]:
     row = [
-        info.name,
-        plural(info.messages, "message"),
-        describe_moment(info.updated),
-        _origin_of(info),
+        session.name,
+        plural(session.messages, "message"),
+        describe_moment(session.updated),
+        ", ".join(filter(None, session.origin)),
     ]
-    return [*row, info.project] if with_project else row
-
-
-def _origin_of(info: SessionInfo) -> str:
-    return ", ".join(word for word in (info.host, info.agent, info.traits.model) if word)
+    return [*row, session.project] if with_project else row

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace, RawDescriptionHelpFormatter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from itertools import takewhile
@@ -111,6 +111,8 @@ def invoke(
         return 0
     args = parser.parse_args(argv)
     call = Invocation(args, screen, stdin, environ)
+    if (code := _look(command, call)) is not None:
+        return code
     import asyncio  # which a starting server does without
 
     try:
@@ -118,6 +120,12 @@ def invoke(
     except CompactionError as error:
         error.args = (call.complete(for_person(str(error))),)
         raise
+
+
+def _look(command: CommandModule, call: Invocation) -> int | None:
+    """The exit code of a command that could do without an event loop, where it is such a one."""
+    look: Callable[[Invocation], int | None] | None = getattr(command, "look", None)
+    return None if look is None else look(call)
 
 
 def _asks_for_help(argv: Sequence[str]) -> bool:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
+from mcp_compaction.cli.console.looking import MOST_SESSIONS
 from mcp_compaction.cli.console.opening import OpenedPlace
 from mcp_compaction.model import Pin, SessionInfo
-
-_MOST_SESSIONS = 200
 
 
 async def pins_in_force(place: OpenedPlace) -> dict[int, tuple[Pin, SessionInfo]]:
@@ -13,7 +12,7 @@ async def pins_in_force(place: OpenedPlace) -> dict[int, tuple[Pin, SessionInfo]
     if place.name is not None:
         sessions = (await place.session(),)
     else:
-        sessions = await place.compactor.sessions(place.project, _MOST_SESSIONS)
+        sessions = await place.compactor.sessions(place.project, MOST_SESSIONS)
     found: dict[int, tuple[Pin, SessionInfo]] = {}
     for info in sessions:
         for pin in await place.compactor.pins(info):

@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
-from mcp_compaction.core.limits import LONGEST_LINE
-from mcp_compaction.core.text.injection import defuse
-from mcp_compaction.core.text.words import shorten
-from mcp_compaction.model import (
-    Channel,
-    Pin,
-)
+if TYPE_CHECKING:
+    from mcp_compaction.model import Pin
 
 PINNED_LABEL = "[pinned: rules, open tasks and facts in force, word for word]"
 CONTINUATION = "  | "
@@ -40,7 +36,7 @@ def shown_text(text: str) -> str:
     return CONTINUATION.join(text.splitlines(keepends=True))
 
 
-_WAYS: dict[Channel, str] = {
+WAYS: dict[str, str] = {
     "terminal": "at a terminal",
     "dialog": "in the host's dialog",
     "prompt": "by a prompt",
@@ -55,13 +51,18 @@ _WAYS: dict[Channel, str] = {
 
 def way_of(pin: Pin) -> str:
     """The way a pin came, in words: `at a terminal`, `in m17`."""
-    return f"in {pin.source}" if pin.channel == "message" and pin.source else _WAYS[pin.channel]
+    return f"in {pin.source}" if pin.channel == "message" and pin.source else WAYS[pin.channel]
 
 
 def describe_source(pin: Pin) -> str:
     """Where torn words stand, with what governs them there: `from m8 "Things I do not want …"`."""
     if not (pin.source and pin.context):
         return ""
+    # Who only lists pins does without all that these load.
+    from mcp_compaction.core.limits import LONGEST_LINE
+    from mcp_compaction.core.text.injection import defuse
+    from mcp_compaction.core.text.words import shorten
+
     return f'from {pin.source} "{shorten(defuse(pin.context), LONGEST_LINE)}"'
 
 

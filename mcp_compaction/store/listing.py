@@ -1,0 +1,181 @@
+"""Lists sessions and pins from the store's file alone, for commands that only print them.
+
+Standard library only: the libraries for models and the event loop take longer to load than the
+rest of such a command.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from contextlib import closing
+from datetime import datetime
+from hashlib import sha256
+from pathlib import Path
+from typing import NamedTuple, NoReturn
+
+from mcp_compaction.errors import CompactionError, StoreError
+from mcp_compaction.store.columns import encodable, moment
+from mcp_compaction.store.connect import SCHEMA_VERSION, connect, pragma, store_path
+from mcp_compaction.store.scope import Condition, Within, pins_in, sessions_in
+
+_PATIENCE = 0.5  # seconds
+_NOW = "SELECT strftime('%Y-%m-%dT%H:%M:%f', 'now')"
+# As in compactor.events.
+_PAID = "CONTEXT_BUDGET_GATEWAY_RECEIPT"
+_HEADLESS = "CONTEXT_BUDGET_HEADLESS_PROMPT"
+_WHAT_TAKES_MORE = (CompactionError, sqlite3.Error, OSError, ValueError)
+
+
+class ListedSession(NamedTuple):
+    """A session as a line shows it."""
+
+    name: str
+    project: str
+    messages: int
+    updated: datetime | None
+    origin: tuple[str, ...]  # host, agent and model, where they are known
+    paid: str  # what a gateway has told of it
+
+
+class ListedPin(NamedTuple):
+    """A pin as a line shows it."""
+
+    number: int
+    text: str
+    kind: str
+    scope: str
+    author: str
+    session: str
+    at: datetime | None
+    source: str  # the ref that it was said in, where that is known
+    expires: datetime | None
+    channel: str
+    checks: str
+    is_headless: bool = False
+
+
+class _Place(NamedTuple):
+    project: str | None
+    session: int | None = None
+
+
+def list_sessions(home: Path, project: str | None, limit: int) -> list[ListedSession] | None:
+    """The sessions of a project, or of all, the newest first; None where it takes more to tell."""
+    try:
+        with closing(_open(home)) as store:
+            rows = session_rows(store, sessions_in(_Place(project)), limit)
+            return [_session_of(row, store) for row in rows]
+    except _WHAT_TAKES_MORE:
+        return None
+
+
+def list_pins(home: Path, project: str, name: str | None, most: int) -> list[ListedPin] | None:
+    """The pins in force in one session, or in the newest ones; None where it takes more to tell."""
+    try:
+        with closing(_open(home)) as store:
+            (now,) = store.execute(_NOW).fetchone()
+            within = sessions_in(_Place(project))
+            if name is None:
+                sessions = session_rows(store, within, most)
+            else:
+                sessions = [session_named(store, within, name) or _refuse("a session elsewhere")]
+            rows = {
+                row["number"]: row
+                for session in sessions
+                for row in pin_rows(store, _Place(project, session["id"]), now)
+            }
+            if any(_checksum_of(row["text"]) != row["checksum"] for row in rows.values()):
+                _refuse("a pin that was changed")
+            if store.execute("SELECT 1 FROM event WHERE name = ?", (_HEADLESS,)).fetchone():
+                _refuse("which pin came from a headless run")
+    except _WHAT_TAKES_MORE:
+        return None
+    return [_pin_of(rows[number]) for number in sorted(rows)]
+
+
+def session_rows(
+    connection: sqlite3.Connection, within: Condition, limit: int
+) -> list[sqlite3.Row]:
+    """The rows of sessions, the newest first."""
+    return connection.execute(
+        f"SELECT * FROM session WHERE {within.sql} ORDER BY updated DESC, id DESC LIMIT ?",
+        (*within.parameters, limit),
+    ).fetchall()
+
+
+def session_named(
+    connection: sqlite3.Connection, within: Condition, name: str
+) -> sqlite3.Row | None:
+    """The row of the session of that name; the newest where several projects have one."""
+    return connection.execute(
+        f"SELECT * FROM session WHERE name = ? AND {within.sql} ORDER BY updated DESC LIMIT 1",
+        (encodable(name), *within.parameters),
+    ).fetchone()
+
+
+PIN_COLUMNS = (
+    "pin.number, pin.text, pin.kind, pin.scope, pin.author, pin.at, pin.source, pin.expires,"
+    " pin.channel, pin.used, pin.checks, pin.checksum, coalesce(session.name, '') AS session"
+)
+
+
+def pin_rows(
+    connection: sqlite3.Connection, scope: Within, now: str, released: bool = False
+) -> list[sqlite3.Row]:
+    """The rows of the pins in force in the scope; with the released and expired ones if asked."""
+    condition = pins_in(scope)
+    in_force = "pin.released IS NULL AND (pin.expires IS NULL OR pin.expires > ?)"
+    return connection.execute(
+        f"SELECT {PIN_COLUMNS} FROM pin LEFT JOIN session ON session.id = pin.session"
+        f" WHERE {condition.sql} AND (? OR ({in_force})) ORDER BY pin.number",
+        (*condition.parameters, released, now),
+    ).fetchall()
+
+
+def _checksum_of(text: str) -> str:
+    return "sha256:" + sha256(text.encode()).hexdigest()
+
+
+def _open(home: Path) -> sqlite3.Connection:
+    store = connect(store_path(home), deadline=_PATIENCE, readonly=True)
+    if pragma(store, "user_version") != SCHEMA_VERSION:
+        store.close()
+        _refuse("a store to be migrated")
+    store.execute("BEGIN")  # all that is read is of one moment
+    return store
+
+
+def _session_of(row: sqlite3.Row, store: sqlite3.Connection) -> ListedSession:
+    told = store.execute(
+        "SELECT detail FROM event WHERE session = ? AND name = ? ORDER BY id DESC LIMIT 1",
+        (row["id"], _PAID),
+    ).fetchone()
+    return ListedSession(
+        name=row["name"],
+        project=row["project"],
+        messages=row["last_seq"],
+        updated=moment(row["updated"]),
+        origin=(row["host"], row["agent"], json.loads(row["traits"]).get("model") or ""),
+        paid=told["detail"] if told else "",
+    )
+
+
+def _pin_of(row: sqlite3.Row) -> ListedPin:
+    return ListedPin(
+        number=row["number"],
+        text=row["text"],
+        kind=row["kind"],
+        scope=row["scope"],
+        author=row["author"],
+        session=row["session"],
+        at=moment(row["at"]),
+        source=(row["source"] or "").partition("\n")[0],
+        expires=moment(row["expires"]),
+        channel=row["channel"],
+        checks=row["checks"],
+    )
+
+
+def _refuse(what: str) -> NoReturn:
+    raise StoreError(f"More is needed than rows: {what}.")
