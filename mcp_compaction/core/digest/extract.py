@@ -12,7 +12,7 @@ from mcp_compaction.core.digest.reading import MOST_LINES, Reading, Speech, shor
 from mcp_compaction.core.digest.requests import goal_items, next_items, rejected_items
 from mcp_compaction.core.limits import LONGEST_LINE
 from mcp_compaction.core.log.content import is_of_others
-from mcp_compaction.core.log.conversation import conversation_of
+from mcp_compaction.core.log.conversation import Conversation, conversation_of
 from mcp_compaction.core.log.decisions import decisions_among
 from mcp_compaction.core.log.spoken_rules import whole_rules
 from mcp_compaction.core.log.tasks import TaskList, read_tasks, spoken_tasks
@@ -184,10 +184,11 @@ def _left_by_agent(reading: Reading) -> Iterable[Item]:
     """What the agent left to do in the closing words of its last turn, and did not say is done;
     before that it goes on to do it, and what was left earlier the user has passed over."""
     follows = zip_longest(reading.window, reading.window[1:])
-    closing = [m.ref for m, after in follows if m and (after is None or after.is_request)]
-    ends = [ref for ref in closing if reading.is_in_span(ref)][-1:]
-    left = spoken_tasks(reading.window, "assistant")
-    return [item for item in left if item.refs[0] in ends]
+    closing = [m for m, after in follows if m and (after is None or after.is_request)]
+    last = next((m for m in reversed(closing) if reading.is_in_span(m.ref)), None)
+    since = Conversation(m for m in reading.window if last is not None and m.seq >= last.seq)
+    left = spoken_tasks(since, "assistant")
+    return [item for item in left if last is not None and item.refs[0] == last.ref]
 
 
 def _steps_in_short(reading: Reading) -> list[Item]:

@@ -14,7 +14,7 @@ from typing import cast
 from mcp_compaction.core.limits import LONGEST_ANSWER, LONGEST_LINE, LONGEST_TEXT
 from mcp_compaction.core.log.content import is_talk
 from mcp_compaction.core.log.conversation import conversation_of
-from mcp_compaction.core.log.decisions import states_decision
+from mcp_compaction.core.log.decisions import deciding_sentences
 from mcp_compaction.core.log.told import is_told
 from mcp_compaction.core.log.tool_calls import action_of
 from mcp_compaction.core.text.all_languages import part_in_all
@@ -210,18 +210,14 @@ def _cut_speech(text: str, message: Message, talk: bool) -> Iterator[tuple[By, s
         for sentence in filter(is_speech, _sentences_of(text)):
             yield by, sentence
     else:
+        decided = deciding_sentences(text)
         for sentence in _sentences_of(text):
-            yield "decision" if _states_decision(sentence) else "agent", sentence
+            yield "decision" if any(one in sentence for one in decided) else "agent", sentence
 
 
 @read_once
 def _sentences_of(text: str) -> tuple[str, ...]:
     return tuple(one_line(s) for s in _cut_clauses(text, _SENTENCE) if not is_pleasantry(s))
-
-
-@read_once
-def _states_decision(sentence: str) -> bool:
-    return states_decision(sentence)
 
 
 @cache

@@ -10,11 +10,8 @@ from mcp_compaction.core.limits import LONGEST_LINE
 from mcp_compaction.core.text.all_languages import part_in_all
 from mcp_compaction.core.text.language import ENGLISH, languages_of, words_of
 from mcp_compaction.core.text.patterns import pattern_of
-from mcp_compaction.core.text.sentences import (
-    Sentence,
-    is_speech,
-    spoken_sentences,
-)
+from mcp_compaction.core.text.reading import read_once
+from mcp_compaction.core.text.sentences import Sentence, spoken_sentences
 from mcp_compaction.core.text.signs import part_of, sign_in, signs_of
 from mcp_compaction.core.text.words import one_line, space_pairs, stem, stop_words
 from mcp_compaction.lexicon.languages import read_lexicon
@@ -44,12 +41,13 @@ def decisions_among(text: str, sentences: Sequence[Sentence], by_user: bool) -> 
     return tuple(found)
 
 
-def states_decision(sentence: str) -> bool:
-    """Whether a sentence settles something in this session."""
-    return is_speech(sentence) and bool(find_decisions(sentence))
+@read_once
+def deciding_sentences(text: str) -> tuple[str, ...]:
+    """The sentences of a text that settle something, each without what is said next to it."""
+    return tuple(s.text for s in spoken_sentences(text) if _settles(s, by_user=True))
 
 
-def _settles(sentence: Sentence, by_user: bool = True) -> bool:
+def _settles(sentence: Sentence, by_user: bool) -> bool:
     return _settles_in(sentence.languages or (ENGLISH,), sentence.bare, by_user)
 
 

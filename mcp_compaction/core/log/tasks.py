@@ -22,7 +22,7 @@ from mcp_compaction.core.log.tool_calls import (
     tasks_of,
 )
 from mcp_compaction.core.text.all_languages import pattern_of_kind
-from mcp_compaction.core.text.language import main_language
+from mcp_compaction.core.text.language import ENGLISH, main_language
 from mcp_compaction.core.text.patterns import pattern_of
 from mcp_compaction.core.text.reading import read_once
 from mcp_compaction.core.text.rules import find_rules
@@ -105,9 +105,8 @@ def spoken_tasks(messages: Sequence[Message], by: Role = "user") -> tuple[Item, 
     found: dict[str, Item] = {}
     said = conversation_of(messages)
     for message in () if is_of_others(said) else said:
-        for text in [*found] if found else ():
-            if _matter_of(text) in _closed_in(message, by):
-                del found[text]
+        closed = set(_closed_in(message, by)) if found else ()
+        found = {text: item for text, item in found.items() if _matter_of(text) not in closed}
         for text in _tasks_in(message.text) if message.role == by else ():
             how = "verbatim" if by == "user" else "extracted"
             found[text] = Item(text=text, refs=(message.ref,), provenance=how)
@@ -167,7 +166,7 @@ def _done_in(text: str) -> tuple[frozenset[str], ...]:
 
 
 def _says_done(sentence: Sentence) -> bool:
-    doing = _doing_in(main_language(sentence.text))
+    doing = _doing_in(next(iter(sentence.languages), ENGLISH))
     says = not (doing.done | doing.forms.keys() - doing.verbs).isdisjoint(sentence.words)
     return says and not (
         sentence.bare.endswith(("?", "？"))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mcp_compaction.core.log.decisions import find_decisions, states_decision
+from mcp_compaction.core.log.decisions import find_decisions
 
 SETTLED = [
     "We're going with Postgres because it has row-level security.",
@@ -67,12 +67,12 @@ NOT_SETTLED = [
 
 @pytest.mark.parametrize("sentence", [*SETTLED, *TURNED_BACK])
 def test_a_sentence_that_settles_something_is_a_decision(sentence: str) -> None:
-    assert states_decision(sentence)
+    assert find_decisions(sentence)
 
 
 @pytest.mark.parametrize("sentence", NOT_SETTLED)
 def test_a_story_a_question_or_a_quotation_settles_nothing(sentence: str) -> None:
-    assert not states_decision(sentence)
+    assert not find_decisions(sentence)
 
 
 def test_a_decision_keeps_its_why() -> None:
@@ -103,7 +103,7 @@ def test_an_order_decides_but_advice_does_not() -> None:
     ],
 )
 def test_a_decision_made_anew_is_one(sentence: str) -> None:
-    assert states_decision(sentence)
+    assert find_decisions(sentence)
 
 
 def test_a_german_decision_keeps_its_why() -> None:
