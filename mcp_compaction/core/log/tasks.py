@@ -104,7 +104,7 @@ def spoken_tasks(messages: Sequence[Message], by: Role = "user") -> tuple[Item, 
     since."""
     found: dict[str, Item] = {}
     said = conversation_of(messages)
-    for message in () if is_of_others(said) else said:
+    for message in () if by == "user" and is_of_others(said) else said:
         closed = set(_closed_in(message, by)) if found else ()
         found = {text: item for text, item in found.items() if _matter_of(text) not in closed}
         for text in _tasks_in(message.text) if message.role == by else ():
