@@ -632,7 +632,7 @@ class ClaudeMod:
             return {"text": "nothing of this chat is recorded yet"}
         tokens = body.get("tokens")
         fill = f"{kilo(tokens)} tokens" if isinstance(tokens, int) else "how full is not known yet"
-        limit = f", compacted at {kilo(chat.limit)}" if chat.limit is not None else ""
+        limit = f"; Claude Code compacts at {kilo(chat.limit)}" if chat.limit is not None else ""
         mode = self.mode_of(chat.session)
         told = await answer_command(
             compactor, info, str(body.get("args") or ""), mode, f"window: {fill}{limit}"

@@ -32,7 +32,7 @@ TYPED = (
     ("Did one of the first two fail?", "No run failed."),
     ("/compact", "c1 compacted"),
     ("Where do migrations go?", "off limits"),
-    ("/window", "looks into the archive"),
+    ("/window", "looks for words"),
 )
 COLUMNS, ROWS = 140, 50  # of tests/hosts/terminal.py
 WIDTH, LINE = 956, 19

@@ -266,7 +266,7 @@ async def test_the_command_tells_undoes_and_finds(tmp_path: Path) -> None:
         await host.compact(place)
         asked = {"session": SESSION, "interactive": True, "tokens": 4_000, "limit_tokens": 9_000}
         _, told = await ask(place, "/claude/window", **asked, args="")
-        assert "window: 4.0k tokens, compacted at 9.0k" in told["text"]
+        assert "window: 4.0k tokens; Claude Code compacts at 9.0k" in told["text"]
         assert "c1 compress: " in told["text"]
         assert "/window undo takes c1 back; /window find WORDS" in told["text"]
         _, found = await ask(place, "/claude/window", **asked, args="find total report 3")
