@@ -40,7 +40,6 @@ async def offload_since(work: Workspace, info: SessionInfo, newest: int, over: i
 
     def shorten(session: Session) -> View | None:
         view = session.view
-        asked = next((m.text for m in reversed(session.messages) if has_request(m)), "")
         words = {one.seq: one.words for one in view.reworded}
         known = {entry.seq for entry in view.since}
         cut = {
@@ -48,7 +47,7 @@ async def offload_since(work: Workspace, info: SessionInfo, newest: int, over: i
             for message in session.messages
             if words.get(message.seq, message.seq) > newest and message.seq not in known
             if message.tokens > over
-            if (entry := offload(message, over, asked, work.counter.count))
+            if (entry := offload(message, over, work.counter.count))
         }
         body = tuple(cut.get(e.seq, e) if isinstance(e, Kept) else e for e in view.body)
         later = (entry for seq, entry in cut.items() if seq > view.upto)

@@ -36,11 +36,11 @@ class Trimmed(Value):
 
 
 class Digested(Value):
-    """A digest standing where its span was; thin: only what must stay of it is shown."""
+    """A digest standing where its span was."""
 
     kind: Literal["digested"] = "digested"
     digest: int
-    thin: bool = False
+    thin: bool = False  # of views that earlier versions stored
 
 
 MessageEntry = Annotated[Kept | Trimmed, Field(discriminator="kind")]

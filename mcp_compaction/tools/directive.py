@@ -131,7 +131,7 @@ def _replacements(session: Session, limit: int, count: CountTokens) -> Iterator[
     for entry, following in zip_longest(entries, entries[1:]):
         if isinstance(entry, Digested):
             digest = digests[entry.digest]
-            texts = [render_digest(digest, entry.thin)]
+            texts = [render_digest(digest)]
             if not isinstance(following, Digested):  # the index stands behind the first digests
                 texts += (text for text in extras if text)
                 extras = ()

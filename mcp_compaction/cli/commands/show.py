@@ -233,12 +233,10 @@ def _trimmed_entries_of(run: Sequence[Entry]) -> list[Trimmed]:
 
 def _row_of_digest(session: Session, entry: Digested, sizes: Sizes) -> ViewRow:
     digest = next(d for d in session.digests if d.number == entry.digest)
-    thin = ", thinned" if entry.thin else ""
     checked = "" if digest.checked else ", unchecked"
     how = f"{digest.ref} for {plural(digest.messages, 'message')}, by {digest.author}"
     refs = extent_of((digest.first, digest.last))
-    tokens = sizes.count(render_digest(digest, True)) if entry.thin else digest.tokens
-    return ViewRow("digest", f"{how}{thin}{checked}", refs, sizes([tokens]))
+    return ViewRow("digest", f"{how}{checked}", refs, sizes([digest.tokens]))
 
 
 def _describe_boundary(session: Session) -> str:
@@ -256,7 +254,7 @@ def _describe_boundary(session: Session) -> str:
 
 def _say_records(session: Session, index: str, screen: Screen) -> None:
     texts = [pinned_block(pins_in_view(session))]
-    texts += [render_digest(digest, False) for digest in session.digests]
+    texts += [render_digest(digest) for digest in session.digests]
     texts += [index, excerpts_block(session.view.promoted)]
     for text in filter(None, texts):
         screen.say()

@@ -53,7 +53,7 @@ def _entries_of(block: Block, digest: Digest | None) -> tuple[Entry, ...]:
             return block.entries
         case DigestBlock():
             number = block.digest.number if digest is None else digest.number
-            return (Digested(digest=number, thin=block.thin),)
+            return (Digested(digest=number),)
         case SpanBlock() | MergeBlock():
             if digest is None:
                 raise ValueError("a planned digest was never written")

@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from itertools import takewhile
 from typing import Literal
 
-from mcp_compaction.core.digest.render import render_digest
 from mcp_compaction.core.log.content import shown_parts, tokens_of
 from mcp_compaction.core.log.conversation import has_request
 from mcp_compaction.core.log.steps import count_head, steps
@@ -62,7 +61,6 @@ class DigestBlock(Value):
     """A digest that is in the view already."""
 
     digest: Digest
-    thin: bool = False
     tokens: int
 
 
@@ -101,7 +99,6 @@ class WindowPlan(Value):
     head_tokens: int
     sections: int = 0  # tokens of the system, the tools, the memory, and what only the host sees
     pinned: int = 0
-    task: str = ""  # of the sections; it counts among them
     index: int = 0  # tokens of the index now; its limit as soon as a new digest is planned
     excerpts: int = 0
     tail_most: int | None = None  # the most that recent steps may take of an explicit target
@@ -160,13 +157,7 @@ class WindowPlan(Value):
         return changed.model_copy(update={"freed": (*self.freed, (rung, freed))})
 
 
-def window_of(
-    session: Session,
-    policy: Policy,
-    fill: Fill,
-    pinned: int,
-    count: CountTokens,
-) -> WindowPlan:
+def window_of(session: Session, policy: Policy, fill: Fill, pinned: int) -> WindowPlan:
     """The window of a session as blocks, with the tokens of what stands around them."""
     parts = dict(fill.parts)
     around = {
@@ -175,10 +166,10 @@ def window_of(
         "index": parts["index"],
         "excerpts": parts["promoted"],
     }
-    return blocks_of(session, policy, count).model_copy(update=around)
+    return blocks_of(session, policy).model_copy(update=around)
 
 
-def blocks_of(session: Session, policy: Policy, count: CountTokens) -> WindowPlan:
+def blocks_of(session: Session, policy: Policy) -> WindowPlan:
     """The view of a session cut into blocks, each guarded or free."""
     head, rest = _split_head(session, policy)
     shown = {e.seq: e for e in (*head, *rest) if not isinstance(e, Digested)}
@@ -208,7 +199,9 @@ def blocks_of(session: Session, policy: Policy, count: CountTokens) -> WindowPla
         if isinstance(entry, Digested):
             blocks += step_blocks()
             run = []
-            blocks.append(_digest_block_of(digests[entry.digest], entry.thin, policy, count))
+            digest = digests[entry.digest]
+            tokens = digest.tokens + policy.overhead_per_message
+            blocks.append(DigestBlock(digest=digest, tokens=tokens))
         else:
             run.append(messages[entry.seq])
     blocks += step_blocks()
@@ -216,7 +209,6 @@ def blocks_of(session: Session, policy: Policy, count: CountTokens) -> WindowPla
         head=head,
         head_messages=head_messages,
         head_tokens=sum(map(size, head_messages)),
-        task=session.sections.task or "",
         blocks=with_guards(blocks, policy, None),
     )
 
@@ -282,11 +274,6 @@ def find_unread(session: Session) -> frozenset[int]:
     said = (message.seq for message in session.messages if message.role == "assistant")
     newest = max((*said, *(digest.last for digest in session.digests)), default=0)
     return frozenset(m.seq for m in session.messages if m.seq > newest and m.results)
-
-
-def _digest_block_of(digest: Digest, thin: bool, policy: Policy, count: CountTokens) -> DigestBlock:
-    tokens = count(render_digest(digest, True)) if thin else digest.tokens
-    return DigestBlock(digest=digest, thin=thin, tokens=tokens + policy.overhead_per_message)
 
 
 def with_guards(

@@ -36,7 +36,7 @@ def flow(
     if ask.digest is not None and not session.messages:
         return keep_own_digest(session, ask, now, fill, count)
     keeps_digest = ask.digest is not None and (ask.force or not session.info.traits.owns_window)
-    refused = gate(session, policy, ask, fill, count)
+    refused = gate(session, policy, ask, fill)
     if refused is not None:
         return keep_own_digest(session, ask, now, fill, count) if keeps_digest else refused
     if session.view.version and not session.info.traits.owns_window:

@@ -6,15 +6,12 @@ from mcp_compaction.core.compaction.blocks import window_of
 from mcp_compaction.core.compaction.budget import held_by
 from mcp_compaction.core.compaction.receipt.reasons import describe_fill, describe_held
 from mcp_compaction.core.policy import Policy
-from mcp_compaction.core.tokens import CountTokens
 from mcp_compaction.core.window.fill import Fill, in_counted_tokens
 from mcp_compaction.core.wording import kilo, plural
 from mcp_compaction.model import Ask, NothingToDo, Receipt, Refusal, RefusalReason, Session
 
 
-def gate(
-    session: Session, policy: Policy, ask: Ask, fill: Fill, count: CountTokens
-) -> Refusal | NothingToDo | None:
+def gate(session: Session, policy: Policy, ask: Ask, fill: Fill) -> Refusal | NothingToDo | None:
     """Why compressing is not worth planning now; None where it is, as always above the trigger."""
     target = ask.target_percent if ask.span is None else None
     if ask.force:
@@ -39,7 +36,7 @@ def gate(
         return None
     reason, why, worth, next_step = found
     pinned = dict(fill.parts)["pinned"]
-    held = held_by(window_of(session, in_counted_tokens(policy, fill), fill, pinned, count))
+    held = held_by(window_of(session, in_counted_tokens(policy, fill), fill, pinned))
     return Refusal(
         reason=reason,
         held_by=held.tokens_by_holder(fill),

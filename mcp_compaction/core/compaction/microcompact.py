@@ -15,7 +15,7 @@ def microcompact(session: Session, policy: Policy, count: CountTokens) -> View |
     A preview notes how large the original is, and by which ref it is read. In a provider's cache
     all that stands after the oldest new preview is lost.
     """
-    window = blocks_of(session, policy, count)
+    window = blocks_of(session, policy)
     stale = tuple(b for b in window.blocks if isinstance(b, StepBlock) and b.guard != "tail")
     shorter = shrink(window.model_copy(update={"blocks": stale}), 0, policy, count)
     view = session.view

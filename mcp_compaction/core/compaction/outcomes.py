@@ -81,7 +81,7 @@ def _shortfall_of(progress: Progress, inputs: Inputs, after: Fill) -> Shortfall 
     if goal is None or after.counted <= goal:
         return None
     pinned = dict(after.parts)["pinned"]
-    window = window_of(progress.session, inputs.policy, after, pinned, inputs.count)
+    window = window_of(progress.session, inputs.policy, after, pinned)
     return Shortfall(after=after.counted, goal=goal, held=held_by(window))
 
 

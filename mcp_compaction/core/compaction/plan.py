@@ -116,7 +116,7 @@ def _window_before(session: Session, policy: Policy, fill: Fill, count: CountTok
     """The window before any rung, with all pins: also those that its view does not show yet."""
     block = pinned_block(session.pins)
     pinned = count(block) + policy.overhead_per_message if block else 0
-    return window_of(session, policy, fill, pinned, count)
+    return window_of(session, policy, fill, pinned)
 
 
 def _with_tail(window: WindowPlan, most: int, policy: Policy) -> WindowPlan:

@@ -94,7 +94,7 @@ def fit_unread(progress: Progress, inputs: Inputs) -> Progress:
     whole = show_unread_whole(progress.session)
     if goal is None or whole is progress.session:
         return progress
-    window = blocks_of(whole, inputs.policy, count)
+    window = blocks_of(whole, inputs.policy)
     over = inputs.measure(whole).counted - goal + _room_for_users(progress, goal, inputs)
     window = cut_unread(window, unread_tokens(window, count) - over, count)
     steps = (block for block in window.blocks if isinstance(block, StepBlock))

@@ -7,14 +7,9 @@ from typing import NamedTuple
 
 from mcp_compaction.core.compaction.blocks import StepBlock, WindowPlan, cuts_of, find_unread
 from mcp_compaction.core.compaction.budget import unread_limit
-from mcp_compaction.core.log.content import (
-    MEDIA_TOKENS,
-    calls_by_id,
-    part_tokens,
-    words_of,
-)
+from mcp_compaction.core.log.content import MEDIA_TOKENS, part_tokens
 from mcp_compaction.core.tokens import CountTokens
-from mcp_compaction.core.window.preview import matching_lines, preview_within
+from mcp_compaction.core.window.preview import preview_within
 from mcp_compaction.model import Cut, Entry, Kept, Message, Session, ToolResult, Trimmed
 
 
@@ -25,23 +20,19 @@ class _Unread(NamedTuple):
     message: Message
     part: int
     result: ToolResult
-    call: str  # the words of the call that it answers
     tokens: int  # as it is shown now
 
 
 def cut_unread(window: WindowPlan, most: int, count: CountTokens) -> WindowPlan:
     """The window with its unread results in so many tokens at most: the small ones whole, the
-    others as their start, their end and what matches the request."""
+    others as their start and their end."""
     unread = list(_find_unread(window, count))
     if sum(one.tokens for one in unread) <= most:
         return window
-    request = _request_of(window)
     cuts: dict[int, dict[int, list[Cut]]] = {}
     for one, share in _share_out(unread, most):
         tokens = share - (MEDIA_TOKENS if one.result.has_media else 0)
-        asked = f"{request}\n{one.call}"
-        lines = matching_lines(one.result.text, asked)
-        text = preview_within(one.result.text, one.message.ref, tokens, count, lines)
+        text = preview_within(one.result.text, one.message.ref, tokens, count)
         shown = one.result.model_copy(update={"text": text})
         cut = Cut(part=one.part, shown=shown, why="preview")
         cuts.setdefault(one.block, {}).setdefault(one.message.seq, []).append(cut)
@@ -86,17 +77,14 @@ def _find_unread(window: WindowPlan, count: CountTokens) -> Iterable[_Unread]:
     for number, block in enumerate(window.blocks):
         if not isinstance(block, StepBlock) or not block.unread:
             continue
-        calls = calls_by_id(block.step.messages)
         for message, entry in zip(block.step.messages, block.entries, strict=True):
             if message.seq not in block.unread:
                 continue
             shown = {cut.part: cut.shown for cut in cuts_of(entry)}
             for part, result in enumerate(message.parts):
                 if isinstance(result, ToolResult):
-                    call = calls.get(result.call)
-                    words = words_of(call) if call else ""
                     tokens = part_tokens(shown.get(part, result), count)
-                    yield _Unread(number, message, part, result, words, tokens)
+                    yield _Unread(number, message, part, result, tokens)
 
 
 def _share_out(unread: Sequence[_Unread], most: int) -> Iterable[tuple[_Unread, int]]:
@@ -107,12 +95,3 @@ def _share_out(unread: Sequence[_Unread], most: int) -> Iterable[tuple[_Unread, 
         if one.tokens > share:
             yield one, share
         most -= min(one.tokens, share)
-
-
-def _request_of(window: WindowPlan) -> str:
-    """The task, the first request and the newest one, and what was said beside the results."""
-    steps = [block for block in window.blocks if isinstance(block, StepBlock)]
-    messages = [m for block in steps for m in block.step.messages]
-    requests = [m.text for m in (*window.head_messages, *messages) if m.is_request]
-    beside = [m.text for b in steps for m in b.step.messages if m.seq in b.unread]
-    return "\n".join((window.task, *requests[:1], *requests[-1:], *beside))

@@ -42,16 +42,11 @@ def label_of(digest: Digest) -> str:
     return f"[digest {digest.ref} of {span}{when}; a record, not instructions]"
 
 
-def render_digest(digest: Digest, thin: bool = False) -> str:
+def render_digest(digest: Digest) -> str:
     """The text that stands for the span, blank where no line is left to tell, unless it was to be
-    one line of refs; thin: only what must stay, or else the first line."""
-    shown = digest.sections
-    if thin:
-        kept = [(name, tuple(i for i in items if must_stay(name, i))) for name, items in shown]
-        first = tuple((name, items[:1]) for name, items in shown[:1])
-        shown = tuple(section for section in kept if section[1]) or first
+    one line of refs."""
     lines = [label_of(digest)]
-    for name, items in sorted(shown, key=lambda section: SECTION_NAMES.index(section[0])):
+    for name, items in sorted(digest.sections, key=lambda section: SECTION_NAMES.index(section[0])):
         joined = _join_tasks(items) if name == "OPEN" else items
         lines += [name, *map(render_item, joined)] if items else []
     return "\n".join(lines) if len(lines) > 1 or digest.author == "archive" else ""

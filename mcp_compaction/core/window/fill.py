@@ -5,7 +5,6 @@ from __future__ import annotations
 from itertools import chain
 from typing import Literal
 
-from mcp_compaction.core.digest.render import render_digest
 from mcp_compaction.core.excerpts.render import excerpts_block
 from mcp_compaction.core.log.pinned import pinned_block
 from mcp_compaction.core.policy import Policy
@@ -93,9 +92,7 @@ def measure(
     digest_tokens = 0
     for entry in entries_of(session.view, session.messages):
         if isinstance(entry, Digested):
-            digest = digests[entry.digest]
-            digest_tokens += count(render_digest(digest, True)) if entry.thin else digest.tokens
-            digest_tokens += policy.overhead_per_message
+            digest_tokens += digests[entry.digest].tokens + policy.overhead_per_message
         else:
             message = messages[entry.seq]
             tokens = entry.tokens if isinstance(entry, Trimmed) else message.tokens

@@ -9,12 +9,7 @@ from mcp_compaction.core.text.patterns import pattern_of
 from mcp_compaction.core.text.rules import find_rules
 from mcp_compaction.core.text.sentences import spoken_sentences
 from mcp_compaction.core.tokens import CHARS_OF_A_LARGE_TOKEN, CountTokens
-from mcp_compaction.core.window.preview import (
-    fewer_chars,
-    matching_lines,
-    preview_request,
-    preview_within,
-)
+from mcp_compaction.core.window.preview import fewer_chars, preview_request, preview_within
 from mcp_compaction.model import Cut, Message, Text, ToolResult, Trimmed
 
 _WHY = "offloaded"
@@ -23,26 +18,16 @@ _EXACT = pattern_of(r"\d|`|\w[/_]\w|\"[^\"]+\"|[?？]$")
 _DIGITS = pattern_of(r"\d+")
 
 
-def offload(message: Message, over: int, asked: str, count: CountTokens) -> Trimmed | None:
-    """The message with previews for its results of more tokens than `over`; None without any.
-
-    A preview takes a tenth of the limit: the start, the end, and what matches the words that were
-    asked.
-    """
+def offload(message: Message, over: int, count: CountTokens) -> Trimmed | None:
+    """The message with previews for its results of more tokens than `over`, a tenth of that each;
+    None without any."""
     cuts = tuple(
-        Cut(part=number, shown=_preview_asked(part, message.ref, over, asked, count), why=_WHY)
+        Cut(part=number, shown=part.model_copy(update={"text": shown}), why=_WHY)
         for number, part in enumerate(message.parts)
         if isinstance(part, ToolResult) and part_tokens(part, count) > over
+        for shown in [preview_within(part.text, message.ref, over // 10, count)]
     )
     return _trimmed(message, cuts, count) if cuts else None
-
-
-def _preview_asked(
-    result: ToolResult, ref: str, over: int, asked: str, count: CountTokens
-) -> ToolResult:
-    lines = matching_lines(result.text, asked)
-    shown = preview_within(result.text, ref, over // 10, count, lines)
-    return result.model_copy(update={"text": shown})
 
 
 def shorten_request(message: Message, room: int, count: CountTokens, *, keeps_all: bool) -> Trimmed:

@@ -5,26 +5,14 @@ One way for results, arguments and requests; they differ in the lines between th
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Sequence
-from itertools import chain
-from math import log
 
-from mcp_compaction.core.limits import LONGEST_LINE, SHORTEST_PREVIEW
+from mcp_compaction.core.limits import SHORTEST_PREVIEW
 from mcp_compaction.core.policy import Policy
-from mcp_compaction.core.text.language import main_language
-from mcp_compaction.core.text.words import (
-    cut_at_spaces,
-    lower_words,
-    space_pairs,
-    telling_stem,
-    telling_words,
-)
 from mcp_compaction.core.tokens import CHARS_OF_A_LARGE_TOKEN, CountTokens
 from mcp_compaction.core.wording import plural
 
 _MOST_CHARS = 900
-_PREFIX = 3  # letters that a word shares with its stem
 _MARK = "[...]"
 _FOR_BOTH_ENDS = 360  # characters of a request; always both: names used later .007 fewer
 
@@ -46,15 +34,10 @@ def preview_chars(policy: Policy) -> int:
     return min(_MOST_CHARS, limit // 2)
 
 
-def preview(text: str, ref: str, chars: int, lines: Iterable[str] = ()) -> str:
-    """The beginning and the end of a text, cut at line or word ends, and between them a note of
-    its size and those of the given lines that stand in what was cut out, in its order, with a mark
-    wherever others are left out. As many of the lines, the first of them first, as half of the
-    characters hold."""
-    kept = _take_within(chars // 2, text, _ends_of(text, chars // 2), lines)
-    start, end = _ends_of(text, chars - sum(map(len, kept)))
-    between = _mark_gaps(text, _hidden_lines(text, (start, end), kept))
-    return _join(start, note_of_size(text, ref), between, end)
+def preview(text: str, ref: str, chars: int) -> str:
+    """The beginning and the end of a text, cut at line or word ends, and a note of its size."""
+    start, end = _ends_of(text, chars)
+    return _join(start, note_of_size(text, ref), (), end)
 
 
 def preview_request(
@@ -71,17 +54,6 @@ def preview_request(
     between = [line for line, _ in _hidden_lines(text, ends, (*kept, *more))]
     left_out = len(_hidden_lines(text, ends, rules)) - len(_hidden_lines(text, ends, kept))
     return _join(start, note_of_size(text, ref, left_out), between, end)
-
-
-def _mark_gaps(text: str, lines: Iterable[tuple[str, int]]) -> list[str]:
-    """The lines of a text, with a mark wherever words are left out between them."""
-    shown: list[str] = []
-    last = 0
-    for line, place in lines:
-        shown += [_MARK] if shown and any(map(str.isalpha, text[last:place])) else []
-        shown.append(line)
-        last = place + len(line)
-    return shown
 
 
 def _join(start: str, note: str, between: Sequence[str], end: str) -> str:
@@ -108,14 +80,12 @@ def _hidden_lines(text: str, ends: tuple[str, str], lines: Iterable[str]) -> lis
     return sorted(found, key=lambda one: one[1])
 
 
-def preview_within(
-    text: str, ref: str, tokens: int, count: CountTokens, lines: Sequence[str] = ()
-) -> str:
+def preview_within(text: str, ref: str, tokens: int, count: CountTokens) -> str:
     """The longest preview in so many tokens; where they are too few, the shortest there is."""
     chars = len(text) * tokens // max(1, count(text))
     while True:
         chars = max(SHORTEST_PREVIEW, chars)
-        shown = preview(text, ref, chars, lines)
+        shown = preview(text, ref, chars)
         used = count(shown)
         if used <= tokens or chars == SHORTEST_PREVIEW:
             return shown
@@ -125,30 +95,6 @@ def preview_within(
 def fewer_chars(chars: int, room: int, used: int) -> int:
     """How many characters to try next, where so many took more tokens than there is room for."""
     return min(chars - 1, chars * room * 98 // (used * 100))
-
-
-def matching_lines(text: str, request: str) -> list[str]:
-    """The lines of a text that name words of a request, the best first: a rare word weighs more,
-    and one of more than half of the lines tells none of them apart."""
-    lines = list(chain.from_iterable(cut_at_spaces(x, LONGEST_LINE) for x in text.splitlines()))
-    spaced = space_pairs(request)
-    language, stems = main_language(spaced), frozenset(telling_words(spaced))
-    # Only a word that begins like one of the request's is worth a stemmer's work.
-    prefixes = frozenset(stem[:_PREFIX] for stem in stems)
-    found = [
-        {
-            telling_stem(word, language)
-            for word in set(lower_words(space_pairs(line)))
-            if word[:_PREFIX] in prefixes
-        }
-        & stems
-        for line in lines
-    ]
-    times = Counter(chain.from_iterable(found))
-    weights = {t: log(len(lines) / n) for t, n in times.items() if 2 * n <= len(lines)}
-    scores = [sum(sorted(weights.get(term, 0.0) for term in terms)) for terms in found]
-    best = sorted((n for n in range(len(lines)) if scores[n]), key=lambda n: (-scores[n], n))
-    return [lines[n].strip() for n in best]
 
 
 def note_of_size(text: str, ref: str, rules: int = 0) -> str:

@@ -96,9 +96,8 @@ def index_in_view(session: Session, limit: int, count: CountTokens) -> str:
 
 
 def _listed_in_view(session: Session) -> frozenset[str]:
-    """The names that the view's digests list, and what they say was done; those that are cut to
-    their most needed lines list none."""
-    shown = {e.digest for e in session.view.body if isinstance(e, Digested) and not e.thin}
+    """The names that the view's digests list, and what they say was done."""
+    shown = {e.digest for e in session.view.body if isinstance(e, Digested)}
     digests = [digest for digest in session.digests if digest.number in shown]
     done = (words_of_item(item) for digest in digests for item in digest.items("DONE"))
     return frozenset((*names_of_digests(digests), *done))
@@ -149,7 +148,7 @@ def lay_out_frame(session: Session, index_limit: int, count: CountTokens) -> tup
     first_digests = _end_of_first_digests(view.body)
     for position, entry in enumerate(view.body):
         if isinstance(entry, Digested):
-            shown += _records_of(render_digest(digests[entry.digest], entry.thin))
+            shown += _records_of(render_digest(digests[entry.digest]))
         else:
             shown.append(_show_message(messages[entry.seq], entry))
         if position == first_digests:

@@ -42,7 +42,7 @@ EXACT = Policy(preserve_recent_percent=None, window_tokens=10_000)
 
 
 def window_for(originals: list[Json], policy: Policy) -> WindowPlan:
-    return blocks_of(session_of(originals), policy, estimate)
+    return blocks_of(session_of(originals), policy)
 
 
 def guards(originals: list[Json], policy: Policy) -> list[str | None]:
@@ -109,7 +109,7 @@ def test_the_newest_request_is_kept_though_300_steps_follow_it() -> None:
     policy = Policy(window_tokens=8_000)
     seen = after(session, compress(session, policy))
     assert any(message.text == "Now only the newest." for message in seen.messages)
-    before = blocks_of(session, policy, estimate)
+    before = blocks_of(session, policy)
     request = before.blocks[4]
     assert isinstance(request, StepBlock)
     assert request.guard == "request"
@@ -148,7 +148,7 @@ def test_the_head_is_found_once_and_stays() -> None:
     policy = Policy(window_tokens=2_000)
     once = after(session, compress(session, policy))
     assert once.view.head == (Kept(seq=1), Kept(seq=2))
-    assert blocks_of(once, policy, estimate).head == once.view.head
+    assert blocks_of(once, policy).head == once.view.head
 
 
 def test_the_head_survives_an_undone_compaction() -> None:

@@ -224,7 +224,7 @@ def test_force_overrides_the_gate_but_not_what_there_is() -> None:
     assert compress(short, policy, force=True).kind == "compaction"
     three = session_of([user("go"), *chatter(2)])
     fill = measure(three, policy, estimate)
-    assert gate(three, policy, Ask(reason="x", force=True), fill, estimate) is None
+    assert gate(three, policy, Ask(reason="x", force=True), fill) is None
     outcome = compress(three, policy, force=True)
     assert isinstance(outcome, NothingToDo)
     assert outcome.text.startswith(f"nothing to do: {fill.tokens} of 100k tokens is all recent")

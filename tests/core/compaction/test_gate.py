@@ -31,7 +31,7 @@ SMALL = Policy(window_tokens=2_000)  # acts at 1,900, goes down to 1,200, must f
 
 def gated(session: Session, policy: Policy = SMALL, **ask: Any) -> Outcome | None:
     fill = measure(session, policy, estimate)
-    return gate(session, policy, Ask(reason="x", **ask), fill, estimate)
+    return gate(session, policy, Ask(reason="x", **ask), fill)
 
 
 def refused(session: Session, policy: Policy = SMALL, **ask: Any) -> str:

@@ -8,7 +8,6 @@ from typing import Any
 
 from mcp_compaction.core.compaction import ladder
 from mcp_compaction.core.compaction.blocks import (
-    DigestBlock,
     MergeBlock,
     SpanBlock,
     StepBlock,
@@ -66,7 +65,7 @@ Run = Callable[[WindowPlan, int, Policy, CountTokens], WindowPlan]
 
 
 def climbed(rung: Run, originals: list[Json], policy: Policy = BARE, goal: int = 0) -> WindowPlan:
-    before = blocks_of(session_of([user("go"), *originals]), policy, estimate)
+    before = blocks_of(session_of([user("go"), *originals]), policy)
     return rung(before, goal, policy, estimate)
 
 
@@ -218,7 +217,7 @@ def test_a_preview_notes_the_size_and_the_ref_between_beginning_and_end() -> Non
 def test_a_tail_over_its_limit_is_shrunk_even_where_the_goal_is_met_without_it() -> None:
     policy = Policy(window_tokens=8_000, preserve_recent_turns=1)
     messages = [user("go"), *used("1", "f", PROSE * 3), *used("2", "f", PROSE), assistant("so")]
-    before = blocks_of(session_of(messages), policy, estimate)
+    before = blocks_of(session_of(messages), policy)
     assert before.blocks[-2].tokens > policy.tail_limit
     cut = cut_texts(shrink(before, before.tokens - 1, policy, estimate))
     assert list(cut) == [5]
@@ -256,7 +255,7 @@ def test_requests_open_steps_and_digests_are_not_shrunk() -> None:
 def test_a_first_request_over_its_limit_is_previewed_and_stays_behind_its_ref() -> None:
     policy = Policy(window_tokens=3_000)
     request = "Build it.\n" + "detail and more detail\n" * 700
-    before = blocks_of(session_of([user(request), *TAIL]), policy, estimate)
+    before = blocks_of(session_of([user(request), *TAIL]), policy)
     assert before.head_tokens > 2_000
     shrunk = shrink_request(before, 1_800, policy, estimate)
     (cut,) = cuts_of(shrunk.head[0])
@@ -273,7 +272,7 @@ def test_a_first_request_over_its_limit_is_previewed_and_stays_behind_its_ref() 
 def test_rules_and_exact_sentences_of_a_long_first_request_stay_word_for_word() -> None:
     rule, exact = "Never touch the vendor folder.", "The parser takes 40 ms."
     request = "Build it.\n" + f"{LARGE}\n{rule}\n{LARGE}\n{exact}\n{LARGE}"
-    before = blocks_of(session_of([user(request), *TAIL]), Policy(), estimate)
+    before = blocks_of(session_of([user(request), *TAIL]), Policy())
     (cut,) = cuts_of(shrink_request(before, 400, Policy(), estimate).head[0])
     assert isinstance(cut.shown, Text)
     assert f"\n{rule}\n{exact}" in cut.shown.text
@@ -283,24 +282,17 @@ def test_a_long_first_request_is_shown_by_its_tasks_rather_than_by_its_examples(
     tasks = "Your tasks:\n\n1. Create /srv/cache\n2. Limit each answer to 100 KB"
     examples = "## Examples\n\n" + "```\nsed -n '10,20p' file.py\n```\n\n" * 60
     request = f"Mend the feed.\n\n{tasks}\n\n{examples}"
-    before = blocks_of(session_of([user(request), *TAIL]), Policy(), estimate)
+    before = blocks_of(session_of([user(request), *TAIL]), Policy())
     (cut,) = cuts_of(shrink_request(before, 400, Policy(), estimate).head[0])
     assert isinstance(cut.shown, Text)
     assert cut.shown.text.startswith(f"Mend the feed.\n\n{tasks}\n")
-
-
-def test_a_preview_marks_each_place_where_lines_between_are_left_out() -> None:
-    rows = [f"row {n} of the table" for n in range(60)]
-    rows[20], rows[21], rows[40] = "ERROR: first", "ERROR: second", "ERROR: third"
-    shown = preview("\n".join(rows), "m1", 200, ["ERROR: third", "ERROR: second", "ERROR: first"])
-    assert "...]\nERROR: first\nERROR: second\n[...]\nERROR: third\n[...]\n" in shown
 
 
 def test_a_long_newest_request_takes_two_fifths_of_the_goal() -> None:
     request = user("Now read this.\n" + "detail and more detail\n" * 700)
     policy = Policy(preserve_recent_turns=0)
     messages = [user("go"), *TAIL, request, assistant("so")]
-    before = blocks_of(session_of(messages), policy, estimate)
+    before = blocks_of(session_of(messages), policy)
     shrunk = shrink_request(before, 1_000, policy, estimate)
     (block,) = [b for b in shrunk.blocks if isinstance(b, StepBlock) and b.guard == "request"]
     assert block.tokens <= 404
@@ -310,12 +302,12 @@ def test_a_long_newest_request_takes_two_fifths_of_the_goal() -> None:
 
 def test_a_first_request_within_its_limit_stays_whole() -> None:
     policy = Policy(window_tokens=3_000)
-    small = blocks_of(session_of([user("word " * 1_500), *TAIL]), policy, estimate)
+    small = blocks_of(session_of([user("word " * 1_500), *TAIL]), policy)
     assert shrink_request(small, 90_000, policy, estimate) is small
     system: Json = {"role": "system", "content": "word " * 3_000}
-    other = blocks_of(session_of([system, assistant("so")]), policy, estimate)
+    other = blocks_of(session_of([system, assistant("so")]), policy)
     assert shrink_request(other, 90_000, policy, estimate) is other
-    headless = blocks_of(session_of([assistant("so")]), policy, estimate)
+    headless = blocks_of(session_of([assistant("so")]), policy)
     assert shrink_request(headless, 90_000, policy, estimate) is headless
 
 
@@ -348,7 +340,7 @@ def test_a_preview_is_cut_at_lines_else_at_words_else_anywhere() -> None:
 
 def test_the_fewest_old_steps_that_reach_the_goal_are_taken() -> None:
     policy = Policy(window_tokens=10_000, preserve_recent_percent=None)
-    before = blocks_of(session_of([user("go"), *chatter(60)]), policy, estimate)
+    before = blocks_of(session_of([user("go"), *chatter(60)]), policy)
     window = summarize(before, before.tokens - 500, policy, estimate)
     (span,) = [block for block in window.blocks if isinstance(block, SpanBlock)]
     assert window.tokens <= before.tokens - 500
@@ -361,7 +353,7 @@ def test_the_fewest_old_steps_that_reach_the_goal_are_taken() -> None:
 def test_the_work_in_progress_is_taken_only_where_it_must_be() -> None:
     work = [message for n in range(40) for message in used(f"{n}", "f", f"{n} {WORDS}")]
     policy = Policy(window_tokens=10_000, preserve_recent_percent=None)
-    before = blocks_of(session_of([user("go"), *chatter(30), *work]), policy, estimate)
+    before = blocks_of(session_of([user("go"), *chatter(30), *work]), policy)
     loops = [b for b in before.blocks if isinstance(b, StepBlock) and b.guard == "loop"]
     assert loops
     free = [b for b in before.blocks if isinstance(b, StepBlock) and b.guard is None]
@@ -379,14 +371,14 @@ def test_steps_too_small_for_a_digest_stay() -> None:
 
 
 def test_a_digest_that_would_take_more_than_it_frees_is_not_planned() -> None:
-    before = blocks_of(session_of([user("go"), *chatter(3), *TAIL]), BARE, estimate)
+    before = blocks_of(session_of([user("go"), *chatter(3), *TAIL]), BARE)
     assert summarize(before, 0, BARE, estimate) is before
     assert summarize_all(before, BARE, [0, 1, 2]) is before
 
 
 def test_a_digest_is_planned_at_half_of_what_it_replaces_at_most() -> None:
     policy = Policy(window_tokens=10_000, index_max_tokens=1)
-    before = blocks_of(session_of([user("go"), *chatter(20)]), policy, estimate)
+    before = blocks_of(session_of([user("go"), *chatter(20)]), policy)
     window = summarize_all(before, policy, [0, 1, 4, 5])
     spans = [block for block in window.blocks if isinstance(block, SpanBlock)]
     assert [(s.messages[0].seq, s.messages[-1].seq) for s in spans] == [(2, 3), (6, 7)]
@@ -415,7 +407,7 @@ def digests_and_steps(count: int, more: Sequence[Json] = (), policy: Policy = BA
     session = session_of(
         [user("go"), *more], view=View(version=1, head=(Kept(seq=1),), body=body, upto=1)
     ).model_copy(update={"digests": digests})
-    return blocks_of(session, policy, estimate)
+    return blocks_of(session, policy)
 
 
 def test_neighbouring_digests_are_merged_into_one() -> None:
@@ -441,7 +433,7 @@ def test_a_merged_digest_keeps_its_limit_however_many_rules_must_stay() -> None:
     session = session_of([user("go")], view=view).model_copy(update={"digests": tuple(rules)})
     one = estimate(render_digest(rules[0]))
     policy = BARE.model_copy(update={"digest_max_tokens": 3 * one - 20})
-    blocks = merge(blocks_of(session, policy, estimate), 0, policy, estimate).blocks
+    blocks = merge(blocks_of(session, policy), 0, policy, estimate).blocks
     groups = [block.digests for block in blocks if isinstance(block, MergeBlock)]
     assert [len(group) for group in groups] == [3, 3]
     assert merge_digests(rules, 9, policy.digest_limit, estimate).tokens > policy.digest_limit
@@ -464,11 +456,11 @@ def test_digests_with_a_step_between_them_are_not_merged() -> None:
         [user("go"), assistant("between")],
         view=View(version=1, head=(Kept(seq=1),), body=body, upto=2),
     ).model_copy(update={"digests": digests})
-    window = blocks_of(session, BARE, estimate)
+    window = blocks_of(session, BARE)
     assert merge(window, 0, BARE, estimate) is window
 
 
-def test_results_are_truncated_before_digests_become_thin() -> None:
+def test_results_are_truncated_and_digests_are_not() -> None:
     window = digests_and_steps(1, [*TAIL, *used("1", "f", LARGE), assistant("read")])
     policy = BARE.model_copy(update={"preserve_recent_turns": 2})
     first = truncate(window, window.tokens - 100, policy, estimate)
@@ -476,21 +468,14 @@ def test_results_are_truncated_before_digests_become_thin() -> None:
     assert first.blocks[0] == window.blocks[0]
     assert "recall_archived refs m5" in cut_texts(first)[5]
     last = truncate(window, 0, policy, estimate)
-    thin = last.blocks[0]
-    assert isinstance(thin, DigestBlock)
-    assert thin.thin
-    assert thin.tokens == estimate(render_digest(thin.digest, thin=True)) + 4
+    assert last.blocks[0] == window.blocks[0]
     assert truncate(last, 0, policy, estimate) is last
 
 
-def test_the_index_gives_way_before_a_digest_is_thin() -> None:
+def test_the_index_gives_way_as_far_as_the_goal_needs() -> None:
     window = digests_and_steps(1, TAIL).model_copy(update={"index": 100})
-    tokens = window.blocks[0].tokens
-    few = truncate(window, window.tokens - 50, BARE, estimate)
-    assert (few.blocks[0].tokens, few.index) == (tokens, 50)
-    thin = truncate(window, window.tokens - 101, BARE, estimate).blocks[0]
-    assert isinstance(thin, DigestBlock)
-    assert thin.thin
+    assert truncate(window, window.tokens - 50, BARE, estimate).index == 50
+    assert truncate(window, window.tokens - 101, BARE, estimate).index == 0
 
 
 def test_a_preview_gives_way_to_less_but_a_stub_does_not() -> None:
@@ -506,15 +491,6 @@ def test_requests_and_open_steps_are_not_truncated_and_small_results_stay() -> N
     batch = [calls(("1", "f", {}), ("2", "f", {})), results(("1", LARGE))]
     window = climbed(truncate, [*used("0", "f", "small"), user(LARGE), *batch])
     assert cut_texts(window) == {}
-
-
-def test_a_digest_of_rules_alone_is_as_thin_as_it_gets() -> None:
-    rules = a_digest(2, facts=0)
-    session = session_of(
-        [user("go")], view=View(version=1, head=(Kept(seq=1),), body=(Digested(digest=2),), upto=1)
-    ).model_copy(update={"digests": (rules,)})
-    window = blocks_of(session, BARE, estimate)
-    assert truncate(window, 0, BARE, estimate) is window
 
 
 def test_every_file_of_the_ladder_is_a_rung_of_the_table_under_its_own_name() -> None:

@@ -180,7 +180,7 @@ def test_a_models_prose_has_room_beside_an_unread_result_that_is_not_whole_anywa
     draft = Draft(author="model-x", sections=(("FACTS", (prose,)),))
     outcome = compress(session, policy, Drafted(session.messages, draft), force=True)
     assert isinstance(outcome, Compaction)
-    assert any(prose.text in render_digest(digest, False) for digest in outcome.digests)
+    assert any(prose.text in render_digest(digest) for digest in outcome.digests)
     assert 0.95 * policy.release_tokens < outcome.receipt.after <= policy.release_tokens
 
 
@@ -210,34 +210,6 @@ def test_an_image_counts_as_a_part_of_its_result() -> None:
 
 
 # What is read, and when
-
-
-def test_the_lines_that_the_user_and_the_call_speak_of_are_shown() -> None:
-    lines = LOG.splitlines()
-    lines[700] = "ERROR invoice import: column tax_rate is missing"
-    lines[800] = "WARN quarantine is full"
-    answer = "\n".join(lines)
-    policy = Policy(window_tokens=12_000)
-    step = ran("1", "tail app.log | less +/quarantine", answer)
-    session, _ = compacted([TASK, *chatter(6), *step], policy)
-    shown = shown_results(session, policy)["1"]
-    assert lines[700] in shown
-    assert lines[800] in shown
-    assert lines[750] not in shown
-
-
-def test_the_task_of_the_sections_and_words_beside_results_are_a_request_too() -> None:
-    lines = LOG.splitlines()
-    lines[700], lines[800] = "the kiwi shipment", "a mango harvest"
-    policy = Policy(window_tokens=12_000, keep_first_request=False)
-    step = [call("1", "fetch"), results(("1", "\n".join(lines)), text="look for mangos")]
-    session = session_of([assistant("so"), *step])
-    sections = session.sections.model_copy(update={"task": "Follow the kiwi."})
-    session = session.model_copy(update={"sections": sections})
-    outcome = compress(session, policy, force=True)
-    shown = shown_results(after(session, outcome), policy)["1"]
-    assert lines[700] in shown
-    assert lines[800] in shown
 
 
 def test_a_result_that_was_answered_is_old_and_shrinks_as_before() -> None:

@@ -64,12 +64,6 @@ def test_a_digest_is_labelled_as_a_record_and_quotes_what_was_said() -> None:
     assert render_digest(shown) == WHOLE
 
 
-def test_a_thin_digest_holds_only_what_must_stay() -> None:
-    shown = digest(3, first=12, last=40, messages=29, sections=SECTIONS)
-    first, *rest = WHOLE.split("\n")
-    assert render_digest(shown, thin=True).split("\n") == [first, *rest[:2]]
-
-
 def test_the_open_tasks_of_one_plan_are_one_line() -> None:
     task = AccountValue(kind="task", status="open")
     texts = ("write the parser", "test it.", "ship")

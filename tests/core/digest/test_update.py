@@ -123,7 +123,7 @@ def test_a_digest_of_which_nothing_is_left_is_no_text() -> None:
     only_next = DIGEST.model_copy(update={"sections": SECTIONS[3:]})
     aged = bring_up_to_date(only_next, ledger(), is_followed=True)
     assert aged.sections == ()
-    assert render_digest(aged) == render_digest(aged, thin=True) == ""
+    assert render_digest(aged) == ""
 
 
 def test_a_file_changed_after_the_span_is_told_until_a_newer_digest_does() -> None:

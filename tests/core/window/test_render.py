@@ -93,7 +93,7 @@ def test_a_view_is_head_memory_pins_digests_index_and_the_rest() -> None:
             body=(
                 Kept(seq=2),
                 Digested(digest=1),
-                Digested(digest=2, thin=True),
+                Digested(digest=2),
                 Kept(seq=5),
                 Digested(digest=3),
             ),
@@ -105,8 +105,8 @@ def test_a_view_is_head_memory_pins_digests_index_and_the_rest() -> None:
         *("the task", 1, "[memory]", "[pinned: ", 2),
         *("[digest d", "[digest d", "[index; a", 5, "[digest d", 7),
     ]
-    thin = lay_out(session, 400, estimate)[6]
-    assert thin == ShownRecord(text=render_digest(session.digests[1], thin=True))
+    second = lay_out(session, 400, estimate)[6]
+    assert second == ShownRecord(text=render_digest(session.digests[1]))
 
 
 def test_memory_that_a_digest_took_in_is_not_shown_again() -> None:
@@ -190,15 +190,11 @@ def test_an_index_leaves_out_names_that_a_digest_lists_beside_it_unless_it_tells
     made = digest(1, told, *listed)
     made = made.model_copy(update={"sections": (*made.sections, names)})
 
-    def index_beside(shown: Digested) -> str:
-        session = session_of([user("go")], digests=(made,), view=View(body=(shown,)))
-        return index_in_view(session, 400, estimate)
-
-    whole = index_beside(Digested(digest=1))
-    assert "src/valve.py edited" in whole
-    assert "ABC-1" not in whole
-    assert "ABC-2" in whole
-    assert "ABC-1" in index_beside(Digested(digest=1, thin=True))  # it lists no names
+    view = View(body=(Digested(digest=1),))
+    index = index_in_view(session_of([user("go")], digests=(made,), view=view), 400, estimate)
+    assert "src/valve.py edited" in index
+    assert "ABC-1" not in index
+    assert "ABC-2" in index
 
 
 def test_an_index_keeps_to_its_limit_and_skips_what_is_too_long() -> None:
@@ -224,7 +220,7 @@ def test_the_fill_is_told_by_part_and_by_role() -> None:
             pinned=(1,),
             body=(
                 Digested(digest=1),
-                Digested(digest=2, thin=True),
+                Digested(digest=2, thin=True),  # as views of earlier versions have it: whole
                 Kept(seq=2),
                 Trimmed(seq=3, cuts=(shorter,), tokens=5),
             ),
@@ -236,12 +232,11 @@ def test_the_fill_is_told_by_part_and_by_role() -> None:
     fill = measure(session, policy, estimate, "estimate")
     first, called, _, last = session.messages
     block = index_block(session.digests, policy.index_limit, estimate)
-    thin = estimate(render_digest(session.digests[1], thin=True))
     assert dict(fill.parts) == {
         "system and tools": 100,
         "memory": 10,
         "pinned": estimate(pinned_block(session.pins)) + 4,
-        "digests": session.digests[0].tokens + thin + 8,
+        "digests": sum(one.tokens for one in session.digests) + 8,
         "index": estimate(block) + 4,
         "promoted": 0,
         "messages": first.tokens + called.tokens + 5 + last.tokens + 16,
