@@ -1,12 +1,14 @@
-"""What the gateway sends for a growing session, beside CliffCompaction in the same run.
+"""What our gateway and our module in Claude Code have sent for a growing session, beside
+CliffCompaction in the same run.
 
     pip install cliffcompaction
     python benchmarks/beside_cliff.py [--sessions FILE.jsonl.gz] [--limit 6] [--generated 4]
+        [--seed 7] [--spans 12]
 
-Every session is sent as a host sends it: each request has the whole history. Both compact at the
-same size, two fifths of the session (four characters a token). FILE has one session a line,
-`{"name": …, "messages": […]}` in the shape of the Messages API; generated ones have planted rules,
-tasks, errors and the like.
+Every session is sent as a host sends it: each request has the whole history, and each answer the
+provider's count of it. All compact at the same size, two fifths of the session (four characters a
+token). FILE has one session a line, `{"name": …, "messages": […]}` in the shape of the Messages
+API; generated ones have planted rules, tasks, errors and the like, `--spans` pieces of work each.
 
 For each: the tokens of all requests, what they would cost with a provider's cache (the beginning
 that a request shares with the one before it is read from there, the rest is written, at the prices
@@ -42,6 +44,7 @@ from mcp_compaction.evals.scenarios import grow_session
 from mcp_compaction.gateway.money import price_of
 from mcp_compaction.gateway.running import RELEASE_PERCENT
 from mcp_compaction.gateway.turns import CallTurns
+from tests.server.claude_host import claude_talk
 
 Json = dict[str, Any]
 Send = Callable[[list[Json]], Awaitable[list[Json]]]
@@ -88,13 +91,13 @@ def size_of(messages: Iterable[Json]) -> int:
     return sum(len(json.dumps(one, ensure_ascii=False)) for one in messages) // 4
 
 
-def generated(number: int) -> list[Talk]:
+def generated(number: int, seed: int = 7, spans: int = SPANS) -> list[Talk]:
     """Sessions with planted truths."""
     talks: list[Talk] = []
     for work in range(number):
         messages: list[Json] = []
         probes: dict[int, tuple[Probe, ...]] = {}
-        for span in grow_session(7, work, SPANS, 2):
+        for span in grow_session(seed, work, spans, 2):
             messages += span.messages
             probes[len(messages)] = span.probes
         talks.append(Talk(f"generated {work + 1}", messages, probes))
@@ -117,7 +120,7 @@ def _from_the_first_words(messages: Sequence[Json]) -> list[Json]:
 async def run_ours(talk: Talk, trigger: int) -> list[Sent]:
     """What our gateway sends."""
     wanted: Json = {"counter": "estimate", "agent_controlled": False, "wait_for_boundary": False}
-    wanted["release_percent"] = RELEASE_PERCENT
+    wanted |= {"release_percent": RELEASE_PERCENT, "reserve_tokens": 0}
     with tempfile.TemporaryDirectory() as home:
         async with open_store(
             home=home, project=home, window_tokens=round(trigger / 0.8), **wanted
@@ -132,12 +135,42 @@ async def run_ours(talk: Talk, trigger: int) -> list[Sent]:
                 raw = json.dumps({"model": "m", "tools": TOOLS, "messages": messages}).encode()
                 turn = await turns.begin("/v1/messages", HEADERS, raw)
                 assert turn is not None
+                sent: list[Json] = json.loads(turn.body)["messages"]
+                answer = talk.messages[len(messages) : len(messages) + 1]
                 turn.begin_answer(200, {"content-type": "application/json"})
-                turn.end(is_whole=False)
+                if answer and answer[0]["role"] == "assistant":
+                    turn.hear(json.dumps(_as_answered(answer[0], sent)).encode())
+                turn.end(is_whole=bool(answer))
                 await turns.settle()
-                return json.loads(turn.body)["messages"]
+                return sent
 
             return await _send_all(talk, send)
+
+
+def _as_answered(message: Json, sent: Sequence[Json]) -> Json:
+    """An answer as a provider gives it, with the tokens that it has counted."""
+    content = message["content"]
+    blocks = [{"type": "text", "text": content}] if isinstance(content, str) else content
+    usage = {"input_tokens": size_of([*sent, *TOOLS]), "output_tokens": size_of([message])}
+    return {"type": "message", "role": "assistant", "content": blocks, "usage": usage}
+
+
+async def run_mod(talk: Talk, trigger: int) -> list[Sent]:
+    """What Claude Code sends that compacts at that size, where our module answers it."""
+    wanted = {"counter": "estimate", "window_tokens": str(round(trigger / 0.8))}
+    sent: list[Sent] = []
+    with tempfile.TemporaryDirectory() as home:
+        async with claude_talk(Path(home), wanted) as (_, host, place):
+            host.own = size_of(TOOLS)
+            for upto, message in enumerate(talk.messages, 1):
+                host.hear(message)
+                if message["role"] != "user":
+                    continue
+                if size_of([*host.request(), *TOOLS]) > trigger:
+                    view = await host.compact(place, "auto", window_tokens=round(trigger / 0.8))
+                    assert "rows" in view, view
+                sent.append(Sent(upto, host.request()))
+    return sent
 
 
 async def run_cliff(talk: Talk, trigger: int) -> list[Sent]:
@@ -167,7 +200,7 @@ def take_stock(talk: Talk, sent: Sequence[Sent], tally: Tally) -> None:
     compactions, tokens, cost = 0, 0, 0.0
     for one in sent:
         shared = _count_shared(last, one.messages)
-        if shared < len(last):
+        if shared < len(last) - 1:  # a host adds to its last message
             compactions += 1
         if compactions:
             seen.setdefault(compactions, one)
@@ -226,7 +259,7 @@ def _texts_in(value: Any) -> Iterable[str]:
 
 async def compare(talks: Sequence[Talk], title: str) -> None:
     """Run all ways over some sessions, and print what they did."""
-    ways = {"ours": run_ours}
+    ways = {"gateway": run_ours, "module": run_mod}
     if find_spec("cliffcompaction") is not None:
         ways["cliff"] = run_cliff
     tallies = {name: Tally([], [], [], defaultdict(list)) for name in ways}
@@ -261,7 +294,8 @@ async def run(given: argparse.Namespace) -> None:
     if find_spec("cliffcompaction") is None:
         print("cliffcompaction is not installed: only ours is measured", file=sys.stderr)
     if given.generated:
-        await compare(generated(given.generated), "generated")
+        talks = generated(given.generated, given.seed, given.spans)
+        await compare(talks, "generated")
     if given.sessions is not None:
         await compare(read_sessions(given.sessions, given.limit), "recorded")
 
@@ -272,6 +306,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--sessions", type=Path, metavar="FILE")
     parser.add_argument("--limit", type=int, default=6, help="sessions of the file, the longest")
     parser.add_argument("--generated", type=int, default=4, help="generated sessions")
+    parser.add_argument("--seed", type=int, default=7, help="of the generated sessions")
+    parser.add_argument("--spans", type=int, default=SPANS, help="pieces of work in each of them")
     asyncio.run(run(parser.parse_args(arguments)))
 
 

@@ -20,6 +20,7 @@ def test_a_small_run_prints_what_was_sent_and_what_is_still_in_view(
     beside_cliff.main(["--generated", "0", "--sessions", str(sessions)])
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == "recorded: 1 sessions"
-    whole, ours = (int(one.replace(",", "")) for one in lines[2].split()[2:4])
-    assert 0 < ours < whole
+    whole, gateway, module = (int(one.replace(",", "")) for one in lines[2].split()[2:5])
+    assert 0 < gateway < whole
+    assert 0 < module < whole
     assert any(line.startswith("path, used again, after 1") for line in lines)

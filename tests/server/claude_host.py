@@ -82,6 +82,17 @@ class ClaudeHost:
         block = {"type": "tool_result", "tool_use_id": call, "content": result, "is_error": False}
         self._add("user", [block])
 
+    def hear(self, message: Mapping[str, Any]) -> None:
+        """Take a message of a provider's API: each block of an answer is a row of its own."""
+        content = message["content"]
+        if message["role"] == "user" and isinstance(content, str):
+            self.type(content)
+        elif message["role"] == "user":
+            self._add("user", content)
+        else:
+            for block in _blocks_of(message):
+                self._add("assistant", [block])
+
     def invoke_skill(self, text: str) -> None:
         """Have the model invoke a skill: the host shows its text."""
         whole = f"Base directory for this skill: /skills/one\n\n{text}"
