@@ -60,20 +60,18 @@ def carry_out(progress: Progress, inputs: Inputs) -> Asking[Progress]:
     for position, block in enumerate(blocks):
         number = session.next_digest + len(written.digests)
         is_followed = newest is not None and position < newest
-        if isinstance(block, DigestBlock):
-            has_passed = is_followed and block.digest.number not in of_now
-            digest = _bring_up_to_date(block.digest, inputs, ledger, has_passed)
-            if digest != block.digest:
-                merged = dict.fromkeys((*digest.merged, block.digest.number))
-                numbered = digest.model_copy(update={"number": number, "merged": tuple(merged)})
-                written.digests[position] = measure_digest(numbered, inputs.count)
-        elif isinstance(block, MergeBlock):
+        if isinstance(block, DigestBlock | MergeBlock):
+            known = block.digests if isinstance(block, MergeBlock) else (block.digest,)
             current: list[Digest] = []
-            for one in block.digests:
-                is_old = one.number not in of_now
-                has_passed = is_old and (is_followed or one is not block.digests[-1])
+            for one in known:
+                has_passed = one.number not in of_now and (is_followed or one is not known[-1])
                 current.append(_bring_up_to_date(one, inputs, ledger, has_passed))
-            written.digests[position] = merge(current, number, block.limit, inputs.count)
+            if isinstance(block, MergeBlock):
+                written.digests[position] = merge(current, number, block.limit, inputs.count)
+            elif current != [block.digest]:
+                merged = tuple(dict.fromkeys((*current[0].merged, block.digest.number)))
+                numbered = current[0].model_copy(update={"number": number, "merged": merged})
+                written.digests[position] = measure_digest(numbered, inputs.count)
         elif isinstance(block, SpanBlock):
             written.digests[position] = yield from _write_span(
                 block, position == newest, number, written, progress, inputs

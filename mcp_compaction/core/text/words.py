@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from functools import cache, lru_cache
 from itertools import pairwise, repeat
 from typing import cast
@@ -25,17 +24,6 @@ def fold(text: str) -> str:
 def is_plain(word: str) -> bool:
     """Whether a word is none but letters, small after the first, as most are: it names nothing."""
     return word.isalpha() and word[1:].islower()
-
-
-def cut_at_spaces(line: str, longest: int) -> Iterator[str]:
-    """A line in pieces that are not longer, cut behind spaces; together they are the line."""
-    start = 0
-    while len(line) - start > longest:
-        space = line.rfind(" ", start + longest // 2, start + longest)
-        end = start + longest if space < 0 else space + 1
-        yield line[start:end]
-        start = end
-    yield line[start:]
 
 
 def one_line(text: str) -> str:

@@ -51,7 +51,7 @@ def preview_request(
     more = _take_within(chars // 3, text, ends, lines)
     start, end = ends = _ends_of_request(text, chars - sum(map(len, more)))
     # With marks between them a small view has .02 fewer of the names that are used later.
-    between = [line for line, _ in _hidden_lines(text, ends, (*kept, *more))]
+    between = _hidden_lines(text, ends, (*kept, *more))
     left_out = len(_hidden_lines(text, ends, rules)) - len(_hidden_lines(text, ends, kept))
     return _join(start, note_of_size(text, ref, left_out), between, end)
 
@@ -61,8 +61,8 @@ def _join(start: str, note: str, between: Sequence[str], end: str) -> str:
     return "\n".join([start, note, *between, *ends])
 
 
-def _hidden_lines(text: str, ends: tuple[str, str], lines: Iterable[str]) -> list[tuple[str, int]]:
-    """Those of the lines that stand in a text and not in its ends, with their places, in order."""
+def _hidden_lines(text: str, ends: tuple[str, str], lines: Iterable[str]) -> list[str]:
+    """Those of the lines that stand in a text and not in its ends, in its order."""
     wanted = list(dict.fromkeys(lines))
     if not wanted:
         return []
@@ -76,8 +76,8 @@ def _hidden_lines(text: str, ends: tuple[str, str], lines: Iterable[str]) -> lis
     # To look for thousands of lines in a long text takes seconds: most of them are whole lines.
     parts = [line for line in wanted if line not in places and line not in shown]
     places |= {line: found for line in parts if (found := text.find(line)) >= 0}
-    found = [(line, places[line]) for line in wanted if line in places and line not in shown_lines]
-    return sorted(found, key=lambda one: one[1])
+    found = [line for line in wanted if line in places and line not in shown_lines]
+    return sorted(found, key=places.__getitem__)
 
 
 def preview_within(text: str, ref: str, tokens: int, count: CountTokens) -> str:
@@ -109,7 +109,7 @@ def _take_within(chars: int, text: str, ends: tuple[str, str], lines: Iterable[s
     """As many of the lines that the ends of a text do not show as so many characters hold, the
     first of them first."""
     wanted = list(dict.fromkeys(lines))
-    hidden = {line for line, _ in _hidden_lines(text, ends, wanted)}
+    hidden = frozenset(_hidden_lines(text, ends, wanted))
     taken: list[str] = []
     for line in wanted:
         if line in hidden and len(line) < chars:

@@ -20,6 +20,7 @@ def truncate(window: WindowPlan, goal: int, policy: Policy, count: CountTokens) 
         blocks[number] = fit_step(block, 0, count)
         over -= block.tokens - blocks[number].tokens
     window = window.after("truncate", blocks=tuple(blocks))
-    window = window.shorten_index("truncate", goal, 0)
+    index = max(0, window.index - max(0, window.tokens - goal))
+    window = window.after("truncate", index=index, index_most=index)
     left = goal - window.tokens + unread_tokens(window, count)
     return cut_unread(window, left, count)
