@@ -100,6 +100,17 @@ async def test_a_summary_of_a_history_that_no_longer_fits_is_asked_of_our_view(
         assert size_of(host.last_sent) < size_of(host.history) * 0.7
 
 
+async def test_a_summary_that_would_fill_the_window_compresses_nothing(tmp_path: Path) -> None:
+    async with open_talk(tmp_path, agent_controlled=False) as (host, store):
+        await host.work_until_compacted()
+        (info, *_) = await store.compactor.sessions(store.project)
+        before = await store.compactor.receipts(info)
+        prompt = "Your task is to create a detailed summary of the conversation so far."
+        long = f"{prompt} {'Mind each of the files. ' * 20_000}"
+        await host.post(host.body([*host.history, {"role": "user", "content": long}]))
+        assert await store.compactor.receipts(info) == before
+
+
 async def test_side_calls_pass_as_they_came_and_are_not_recorded(tmp_path: Path) -> None:
     async with open_talk(tmp_path) as (host, store):
         await host.say("Hello.")

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from mcp_compaction.core.compaction.budget import index_beside_names, names_limit
 from mcp_compaction.core.policy import Policy
-from mcp_compaction.model import Projection
+from mcp_compaction.model import Compaction, Projection
 from tests.core.saying import WORDS, assistant, used, user
 from tests.sessions import compress, session_of
 
@@ -40,6 +40,16 @@ def test_a_dry_run_tells_the_budget_of_its_target_and_of_none() -> None:
     assert freely.budget is not None
     assert (freely.budget.target, freely.budget.tail) == (2_400, policy.tail_limit)
     assert freely.budget.excerpts <= policy.promoted_limit
+
+
+def test_a_forced_compaction_gives_back_a_quarter_of_what_it_frees_at_most() -> None:
+    session = session_of([user("go"), *STEPS, assistant("done")])
+    bare = compress(session, Policy(window_tokens=4_000, promoted_max_percent=0.0), force=True)
+    done = compress(session, Policy(window_tokens=4_000), force=True)
+    assert isinstance(bare, Compaction)
+    assert isinstance(done, Compaction)
+    given_back = done.receipt.after - bare.receipt.after
+    assert 0 < 4 * given_back <= bare.receipt.before - bare.receipt.after
 
 
 def test_a_span_is_compressed_whatever_the_target_and_has_no_budget() -> None:
