@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from operator import itemgetter
 
 from mcp_compaction.core.digest.render import (
     MUST_STAY,
@@ -19,36 +20,14 @@ from mcp_compaction.model import SECTION_NAMES, Digest, Draft, IndexItem, Item, 
 
 DigestSections = tuple[tuple[SectionName, tuple[Item, ...]], ...]
 
-# What is missed most first, each section with as many lines as it may add before the others get
-# another turn.
-_TURNS: dict[SectionName, int] = {
-    "GOAL": 1,
-    "CONSTRAINTS": 2,  # those that a model wrote
-    "REJECTED": 2,
-    "STATE": 2,
-    "NEXT": 1,
-    "OPEN": 2,
-    "ASKED": 1,
-    "DONE": 3,
-    "ERRORS": 2,
-    "DECISIONS": 2,
-    "FACTS": 2,
-    "NAMES": 1,
-    "UNCERTAIN": 1,
-    "LEARNED": 1,
-    "PROGRESS": 1,
-    "ARTIFACTS": 1,
-}
-
-
-def mark_older(sections: DigestSections, newer: Mapping[str, str]) -> DigestSections:
-    """The sections, a user's words marked with the ref of what users said later on the same."""
-    return tuple((name, tuple(_with_newer(i, newer) for i in items)) for name, items in sections)
-
-
-def _with_newer(item: Item, newer: Mapping[str, str]) -> Item:
-    ref = newer.get(fold(item.text), "") if newer and item.provenance == "verbatim" else ""
-    return item.model_copy(update={"newer": ref}) if ref else item
+# What is missed most first.
+_BY_NEED: tuple[SectionName, ...] = (
+    *(*MUST_STAY, "GOAL", "REJECTED", "STATE", "NEXT", "ASKED", "DONE", "ERRORS", "DECISIONS"),
+    *("FACTS", "NAMES", "UNCERTAIN", "LEARNED", "PROGRESS", "ARTIFACTS"),
+)
+_FIRST: tuple[SectionName, ...] = (*MUST_STAY, "FACTS")  # of what must stay
+_AT_ONCE: dict[SectionName, int] = {"REJECTED": 2, "DONE": 3}  # lines before the others get a turn
+_Told = tuple[SectionName, int, Item]  # an item, and its place in its section
 
 
 def as_sections(found: dict[SectionName, list[Item]]) -> DigestSections:
@@ -62,47 +41,34 @@ def fit(
     count: CountTokens,
     stays: Callable[[SectionName, Item], bool] = must_stay,
 ) -> DigestSections:
-    """As many items as a limit holds, the most missed first; what must stay always stays."""
-    by_name = dict(sections)
-    kept: dict[SectionName, list[Item]] = {}
+    """As many items as a limit holds: what stays, then what stays wherever it can, then one of each
+    section in turn, so that none crowds out the others."""
+    told: list[_Told] = [
+        (name, n, item) for name, items in sections for n, item in enumerate(items)
+    ]
+    kept: list[_Told] = []
+    begun: set[SectionName] = set()
     used = 0
-    queues: dict[SectionName, list[Item]] = {}
-    for name in dict.fromkeys((*MUST_STAY, *_TURNS)):
-        items = by_name.get(name, ())
-        must = [item for item in items if stays(name, item)]
-        queues[name] = [item for item in items if not stays(name, item)]
-        if must:
-            kept[name] = must
-            used += _cost_of_heading(name, count) + sum(_cost_of(item, count) for item in must)
-    for name, item in _in_order_of_need(queues):
-        heading = 0 if name in kept else _cost_of_heading(name, count)
-        cost = _cost_of(item, count) + heading
-        if used + cost <= limit:
-            kept.setdefault(name, []).append(item)
+    for name, place, item in sorted(told, key=_need_of(stays)):
+        cost = _cost_of(item, count) + (0 if name in begun else _cost_of_heading(name, count))
+        if stays(name, item) or used + cost <= limit:
+            kept.append((name, place, item))
+            begun.add(name)
             used += cost
-    order = {id(item): n for _, items in sections for n, item in enumerate(items)}
-    for items in kept.values():
-        items.sort(key=lambda item: order[id(item)])
-    return as_sections(kept)
+    kept.sort(key=itemgetter(1))
+    return as_sections({n: [item for name, _, item in kept if name == n] for n in SECTION_NAMES})
 
 
-def _in_order_of_need(
-    queues: dict[SectionName, list[Item]],
-) -> Iterator[tuple[SectionName, Item]]:
-    """Items, those first that stay wherever they can: rules, tasks, facts, states; then a few of
-    each section in turn, so that none crowds out the others."""
-    left: dict[SectionName, list[Item]] = {}
-    for name in (*MUST_STAY, "FACTS", *_TURNS):
-        if name not in left:
-            left[name] = [item for item in queues[name] if not must_stay(name, item)]
-            for item in queues[name]:
-                if must_stay(name, item):
-                    yield name, item
-    while any(left.values()):
-        for name, turn in _TURNS.items():
-            for item in left[name][:turn]:
-                yield name, item
-            del left[name][:turn]
+def _need_of(
+    stays: Callable[[SectionName, Item], bool],
+) -> Callable[[_Told], tuple[bool, bool, int, int]]:
+    def need(told: _Told) -> tuple[bool, bool, int, int]:
+        name, place, item = told
+        is_wanted = must_stay(name, item)
+        turn = name not in _FIRST if is_wanted else place // _AT_ONCE.get(name, 1)
+        return (not stays(name, item), not is_wanted, turn, _BY_NEED.index(name))
+
+    return need
 
 
 def fit_or_first(sections: DigestSections, limit: int, count: CountTokens) -> DigestSections:
@@ -118,11 +84,13 @@ def join(first: DigestSections, second: DigestSections) -> DigestSections:
     """Two drafts' items by section, each thing said once: where it must stay, if anywhere."""
     found: dict[SectionName, list[Item]] = {}
     seen: set[str] = set()
-    for name in (*MUST_STAY, *SECTION_NAMES):
-        for item in (*dict(first).get(name, ()), *dict(second).get(name, ())):
-            if key_of(item) not in seen:
-                seen.add(key_of(item))
-                found.setdefault(name, []).append(item)
+    told: list[tuple[SectionName, Item]] = [
+        (name, item) for name, items in (*first, *second) for item in items
+    ]
+    for name, item in sorted(told, key=lambda one: not must_stay(*one)):
+        if key_of(item) not in seen:
+            seen.add(key_of(item))
+            found.setdefault(name, []).append(item)
     return as_sections(found)
 
 

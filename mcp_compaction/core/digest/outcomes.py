@@ -22,7 +22,6 @@ from mcp_compaction.core.log.endings import (
 from mcp_compaction.core.log.findings import used_lines
 from mcp_compaction.core.log.ledger import CHANGED, CallEntry, Failure, FileState, Ledger
 from mcp_compaction.core.log.tasks import read_tasks
-from mcp_compaction.core.text.all_languages import part_in_all
 from mcp_compaction.core.text.injection import is_planted
 from mcp_compaction.core.text.rules import find_rules
 from mcp_compaction.core.text.words import first_line, fold
@@ -112,7 +111,7 @@ def _file_items(reading: Reading) -> Iterator[Item]:
             refs=tuple(dict.fromkeys(state.known_at for state in unknown)),
             value=AccountValue(kind="file", status="unknown", more=first.note, since=(first.ref,)),
         )
-    yield from (_file_item(s) for s in later if s.word != "unknown" and s.has_ended)
+    yield from (_file_item(state) for state in later if state.word != "unknown")
 
 
 def _file_item(state: FileState) -> Item:
@@ -124,11 +123,11 @@ def error_items(reading: Reading) -> list[Item]:
     """What failed in the span and was not done again since, the newest first: each command line
     and each file by itself."""
     found = [one for one in reading.ledger.failures if reading.is_in_span(one.entry.ref)]
-    return [failure_item(one, reading) for one in found[:MOST_LINES]]
+    return [failure_item(one) for one in found[:MOST_LINES]]
 
 
-def failure_item(failure: Failure, reading: Reading) -> Item:
-    """A failure as a line tells it, with its cause: of its result, and as the agent said next."""
+def failure_item(failure: Failure) -> Item:
+    """A failure as a line tells it, with its cause."""
     entry = failure.entry
     is_run = entry.action.kind == "run"
     target = entry.action.target
@@ -136,32 +135,21 @@ def failure_item(failure: Failure, reading: Reading) -> Item:
         command_line_of(target, 50) if is_run else f"{entry.call.name} {first_line(target)}".strip()
     )
     found = causes_of(entry.result) if entry.result is not None and entry.ending == "failed" else ()
-    cause, refs = _cause_said(entry, reading)
     value = AccountValue(
         kind="failure",
         status=entry.ending,
-        more="; ".join(dict.fromkeys(filter(None, (short("; ".join(found)), cause)))),
+        more=short("; ".join(found)),
         times=failure.times,
         key=entry.form,
     )
-    return Item(text=what, refs=(*_refs_of(entry), *refs), value=value)
-
-
-def _cause_said(entry: CallEntry, reading: Reading) -> tuple[str, tuple[str, ...]]:
-    """The sentence in which the agent's next words name the cause of a failure, with its ref."""
-    after = (one for one in reading.said if one.message.seq > int(entry.result_ref[1:]))
-    one = next((one for one in after if one.message.role == "assistant"), None)
-    for sentence in one.sentences if one is not None else ():
-        if one is not None and part_in_all("tells_cause").match(sentence.bare):
-            return short(sentence.text), (one.message.ref,)
-    return "", ()
+    return Item(text=what, refs=_refs_of(entry), value=value)
 
 
 def fact_items(reading: Reading) -> list[Item]:
-    """The lines of results that were used most and most lately, and what was not found."""
+    """The lines of results that were used most lately, and what was not found."""
     lines = used_lines(reading.window)
     told = {fold(line.text): line for line in lines if reading.is_in_span(line.ref)}
-    ranked = sorted(told.values(), key=lambda one: (-one.uses, -one.last_use))
+    ranked = sorted(told.values(), key=lambda one: -one.last_use)
     # A tool's words bind nobody.
     unbound = (line for line in ranked if not is_planted(line.text) and not find_rules(line.text))
     found = (Item(text=one.text, refs=(one.ref,)) for one in unbound)

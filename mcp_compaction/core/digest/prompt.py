@@ -17,7 +17,6 @@ from mcp_compaction.core.digest.render import render_item
 from mcp_compaction.core.limits import LONGEST_LINE
 from mcp_compaction.core.log.content import text_of
 from mcp_compaction.core.log.conversation import conversation_of
-from mcp_compaction.core.log.steps import steps
 from mcp_compaction.core.text.patterns import pattern_of
 from mcp_compaction.core.text.secrets import redact
 from mcp_compaction.core.text.words import one_line
@@ -149,21 +148,19 @@ def _make_prompt(
 
 
 def _must_keep(request: SummaryRequest, room: int, count: CountTokens) -> Iterator[str]:
-    """The lines that are kept anyway, as far as they fit; the others are counted, not hidden."""
-    kept = [one_line(render_item(item)) for _, items in request.must_keep for item in items]
-    shown: list[str] = []
-    for line in kept:
+    """The lines that are kept anyway, as far as they fit."""
+    if request.must_keep:
+        yield "MUST KEEP"
+    for item in (item for _, items in request.must_keep for item in items):
+        line = one_line(render_item(item))
         room -= count(line) + 1
-        shown += [line] if room >= 0 else []
-    if kept:
-        yield from ("MUST KEEP", *shown)
-    if shown != kept:
-        yield f"({len(kept) - len(shown)} more, which do not fit here)"
+        if room >= 0:
+            yield line
     yield ""
 
 
-def _shown(message: Message, piece: str = "", text: str | None = None) -> str:
-    return f"[{message.ref} {message.role}{piece}]\n{text or _text_of_message(message)}"
+def _shown(message: Message, text: str | None = None) -> str:
+    return f"[{message.ref} {message.role}]\n{text or _text_of_message(message)}"
 
 
 def _text_of_message(message: Message) -> str:
@@ -186,33 +183,20 @@ def _text_of_part(part: Part) -> str:
 
 
 def _pack(messages: Sequence[Message], room: int, count: CountTokens) -> Iterator[str]:
-    """Texts that fill the room one after another, cut where steps meet if at all possible."""
+    """Texts that fill the room one after another, cut where messages meet if at all possible."""
     held: list[str] = []
     used = 0
-    for piece in _pieces(messages, room, count):
-        tokens = count(piece) + 2
-        if held and used + tokens > room:
-            yield "\n\n".join(held)
-            held, used = [], 0
-        held.append(piece)
-        used += tokens
+    for message in messages:
+        within = room - count(_shown(message, "\n")) - 2
+        for text in _split(_text_of_message(message), within, count):
+            piece = _shown(message, text)
+            tokens = count(piece) + 2
+            if held and used + tokens > room:
+                yield "\n\n".join(held)
+                held, used = [], 0
+            held.append(piece)
+            used += tokens
     yield "\n\n".join(held)
-
-
-def _pieces(messages: Sequence[Message], room: int, count: CountTokens) -> Iterator[str]:
-    """The steps of a span as texts; a message of one that is too large for the room whole or in
-    numbered pieces, which together are all of it."""
-    for step in steps(messages):
-        together = "\n\n".join(map(_shown, step.messages))
-        if count(together) + 2 <= room:
-            yield together
-            continue
-        for message in step.messages:
-            head = _shown(message, ", piece 9999 of 9999", "\n")
-            texts = [*_split(_text_of_message(message), room - count(head) - 2, count)]
-            for number, text in enumerate(texts, start=1):
-                piece = f", piece {number} of {len(texts)}" if len(texts) > 1 else ""
-                yield _shown(message, piece, text)
 
 
 def _split(text: str, room: int, count: CountTokens) -> Iterator[str]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from itertools import islice
 
 from mcp_compaction.core.digest.outcomes import failure_item
 from mcp_compaction.core.digest.reading import MOST_LINES, Reading, Speech, is_asking, short
@@ -14,7 +13,6 @@ from mcp_compaction.core.log.identifiers import find_identifiers
 from mcp_compaction.core.log.ledger import CallEntry
 from mcp_compaction.core.log.used_names import is_of_library
 from mcp_compaction.core.text import remarks
-from mcp_compaction.core.text.all_languages import part_in_all
 from mcp_compaction.core.text.patterns import without_examples
 from mcp_compaction.core.text.rules import find_rules
 from mcp_compaction.core.text.sentences import Sentence, is_speech, split_sentences
@@ -33,8 +31,7 @@ def goal_items(reading: Reading) -> Iterator[Item]:
         return
     last = reading.request.last
     later = any(one.message.seq > last for one in reading.requests)
-    open_ones = (one for one in reading.requests if not _is_settled(one, reading))
-    in_span = (one for one in open_ones if reading.request.first <= one.message.seq <= last)
+    in_span = (one for one in reading.requests if reading.is_in_span(one.message.ref))
     for place, one in enumerate(_newest_first(in_span)[:MOST_LINES]):
         if place or later:
             yield _request_item(one, "before")
@@ -55,12 +52,6 @@ def _is_work(reading: Reading) -> bool:
     """Whether requests lead to work; in plain talk excerpts say more than what was asked."""
     requests = sum(message.is_request for message in reading.messages)
     return requests <= _MOST_OF_NO_TALK or any(message.calls for message in reading.messages)
-
-
-def _is_settled(one: Speech, reading: Reading) -> bool:
-    """Whether a question was answered, and in words: the answer says more than what was asked."""
-    is_answered = one.message.seq in reading.answered_in_words
-    return is_answered and _main_sentence(one).endswith(remarks.QUESTION_MARKS)
 
 
 def _request_item(one: Speech, status: str) -> Item:
@@ -93,15 +84,14 @@ def rejected_items(reading: Reading) -> list[Item]:
 
 def _refused_calls(reading: Reading) -> Iterator[Item]:
     """The calls that were refused and not done since, each with what the user said then."""
-    ended = [e for e in reading.ledger.entries if e.ending == "done"]
-    done = {_line_of(entry): int(entry.ref[1:]) for entry in ended}
-    times: dict[str, list[CallEntry]] = {}
-    for entry in reading.entries:
-        line = _line_of(entry)
-        if entry.ending in _REFUSED and int(entry.ref[1:]) > done.get(line, 0):
-            times.setdefault(line, []).append(entry)
+    refused: dict[str, list[CallEntry]] = {}
+    for entry in reading.ledger.entries:
+        if entry.ending == "done":
+            refused.pop(_line_of(entry), None)
+        elif entry.ending in _REFUSED and reading.is_in_span(entry.ref):
+            refused.setdefault(_line_of(entry), []).append(entry)
     users = {m.seq: m.text for m in reading.window if m.is_request}
-    for line, entries in times.items():
+    for line, entries in refused.items():
         last = entries[-1]
         after = int(last.result_ref[1:]) + 1
         words = short(users.get(after, ""))
@@ -130,10 +120,8 @@ def _is_rejection(sentence: Sentence) -> bool:
 
 
 def next_items(reading: Reading) -> Iterator[Item]:
-    """What the agent said it will do next; and what is left of the newest request of the window
-    that closing words have not ended: the files that it names and no call touched since, and what
-    failed last."""
-    yield from islice(_announced(reading), 1)
+    """What is left of the newest request of the window that closing words have not ended: the files
+    that it names and no call touched since, and what failed last."""
     asked = next(iter(_newest_first(reading.requests)), None)
     after = [m for m in reading.window if asked is not None and m.seq > asked.message.seq]
     is_over = any(m.role == "assistant" and m.text and not m.calls for m in after)
@@ -143,20 +131,7 @@ def next_items(reading: Reading) -> Iterator[Item]:
         value = AccountValue(kind="label", status="untouched")
         yield Item(text=", ".join(left[:MOST_LINES]), refs=(asked.message.ref,), value=value)
     refs = {message.ref for message in after}
-    yield from (
-        failure_item(f, reading) for f in reading.ledger.failures[:1] if f.entry.ref in refs
-    )
-
-
-def _announced(reading: Reading) -> Iterator[Item]:
-    """The next steps that the agent named, the newest first; a call since has begun the work."""
-    called = max((m.seq for m in reading.window if m.calls), default=0)
-    for one in reversed(reading.said):
-        if one.message.seq <= called:
-            return
-        for sentence in reversed(one.sentences) if one.message.role == "assistant" else ():
-            if part_in_all("announces").match(sentence.bare):
-                yield Item(text=short(sentence.text), refs=(one.message.ref,))
+    yield from (failure_item(f) for f in reading.ledger.failures[:1] if f.entry.ref in refs)
 
 
 def _untouched_files(asked: Speech, after: Iterable[Message]) -> Iterator[str]:

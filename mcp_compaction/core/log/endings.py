@@ -8,13 +8,7 @@ from functools import cache
 from typing import Literal
 
 from mcp_compaction.core.limits import LONGEST_ANSWER, LONGEST_LINE, MOST_TRIED
-from mcp_compaction.core.log.identifiers import (
-    COUNT,
-    COUNT_END,
-    error_lines,
-    exit_code,
-    outcome_of,
-)
+from mcp_compaction.core.log.identifiers import error_lines
 from mcp_compaction.core.text.patterns import pattern_of
 from mcp_compaction.core.text.words import one_line
 from mcp_compaction.lexicon.tools import Ending, EndingSign, known_endings
@@ -89,22 +83,39 @@ _SUMMARY = pattern_of(
     r"|Compilation (?:failed|succeeded).*|ok  ?\t?\S+\t[\d.(]+.*|FAIL\t\S+.*|\d+ tests? (?:passed"
     r"|failed|completed).*|no tests ran\b.*)[ \t=]*$",
 )
-_COUNTED = pattern_of(rf"{COUNT}(?:passed|failed|errors?){COUNT_END}")
-_COUNTS_TESTS = pattern_of(rf"{COUNT}(?:passed|failed){COUNT_END}")
+# Counts of tests: no port, as in "0.0.0.0:8080 failed", no "Aug 12 error.log", as a listing has it,
+# no "6 failed password attempts".
+_COUNTS_TESTS = pattern_of(
+    r"(?<![.:])\b\d+ (?:passed|failed|errors?)\b(?![./_-]\w)"
+    r"(?! +(?!in [\d.<~]|(?:and|with|of|out of) \d|(?:in total|in the same|total|skipped|found"
+    r"|(?:test|check|spec|suite|case|example|assertion|scenario|warning)s?"
+    r"|generated|detected|during collection)\b)[^\W\d])"
+)
+_EXIT_CODE = pattern_of(
+    r"(?:\b(?:exit(?:ed)?(?: with)?(?: code| status)?|returncode)[ :=]{1,3}|<returncode>)"
+    r"(\d{1,3})\b"
+)
+
+
+def exit_code(result: ToolResult) -> int | None:
+    """The exit code a shell's result names, where it does."""
+    for part in (result.text[-400:].lower(), result.text[:200].lower()):
+        if ("exit" in part or "returncode" in part) and (found := _EXIT_CODE.search(part)):
+            return int(found.group(1))
+    return None
 
 
 def ending_of(result: ToolResult) -> str:
     """How a command ended: its exit code, and the line that sums up a test run or a build."""
-    how = outcome_of(result)
-    if _COUNTED.search(how):
-        return how
+    code = exit_code(result)
+    how = f"exit {code}" if code is not None else "failed" if result.is_error else ""
     summary = one_line(_summary_in(result.text).strip(" \t="))[:LONGEST_LINE]
-    return ", ".join(part for part in (how, summary) if part)
+    return ", ".join(filter(None, (how, summary)))
 
 
 def is_run_of_tests(result: ToolResult) -> bool:
     """Whether a result sums up a run of tests, checks or a build."""
-    return bool(_COUNTED.search(outcome_of(result)) or _summary_in(result.text))
+    return bool(_summary_in(result.text))
 
 
 def _summary_in(text: str) -> str:
@@ -114,7 +125,7 @@ def _summary_in(text: str) -> str:
 
 
 def _sums_up(line: str) -> bool:
-    if ("passed" in line or "failed" in line) and _COUNTS_TESTS.search(line):
+    if any(word in line for word in ("passed", "failed", "error")) and _COUNTS_TESTS.search(line):
         return True
     return bool(_SUMMARY.match(line))
 

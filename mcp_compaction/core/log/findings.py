@@ -29,11 +29,10 @@ _END = ".,:;)"
 
 
 class UsedLine(NamedTuple):
-    """A line of a tool's result of which something was used later, and how often."""
+    """A line of a tool's result of which something was used later, and when it was last."""
 
     text: str
     ref: str
-    uses: int
     last_use: int
 
 
@@ -44,17 +43,14 @@ def used_lines(messages: Sequence[Message]) -> tuple[UsedLine, ...]:
     answers = _current_answers(ledger_of(messages))
     found: list[UsedLine] = []
     typed = [(m, exact_words("\n".join((m.text, *map(words_of, m.calls))))) for m in messages]
-    uses: dict[str, list[int]] = {}
-    for message, words in typed:
-        for word in words if message.role == "assistant" else ():
-            uses.setdefault(word, []).append(message.seq)
+    last = {word: m.seq for m, words in typed if m.role == "assistant" for word in words}
     known: set[str] = set()
     for message, words in typed:
         for result in message.results:
             told = exact_words(result.text)
-            new = {w for w in told - known if uses.get(w, [0])[-1] > message.seq}
+            new = {word for word in told - known if last.get(word, 0) > message.seq}
             if new and (message.ref, result.call) in answers:
-                found += _lines_used(result.text, message, uses, new)
+                found += _lines_used(result.text, message, last, new)
             known |= told
         known |= words
     return tuple(found)
@@ -64,17 +60,14 @@ def _current_answers(ledger: Ledger) -> set[tuple[str, str]]:
     """The results of calls that were done and name no file which was changed by them or since, by
     message and call."""
     changed = {
-        state.path.rpartition("/")[2]: int(state.ref[1:])
-        for state in ledger.files.values()
-        if state.word != "read"
+        path.rpartition("/")[2]: s.ref for path, s in ledger.files.items() if s.word != "read"
     }
     found: set[tuple[str, str]] = set()
     for entry in ledger.entries:
         words = entry.action.target.split("\n", 1)[0].split()
         names = (word.strip("\"',").rpartition("/")[2] for word in words)
-        since = max((changed.get(name, -1) for name in names), default=-1)
-        is_told = entry.ending in ("done", "failed") and entry.action.kind not in ("edit", "write")
-        if is_told and since <= int(entry.ref[1:]):
+        since = max((int(changed[name][1:]) for name in names if name in changed), default=0)
+        if entry.ending in ("done", "failed") and since < int(entry.ref[1:]):
             found.add((entry.result_ref, entry.call.id))
     return found
 
@@ -88,7 +81,7 @@ def exact_words(text: str) -> frozenset[str]:
 
 
 def _lines_used(
-    text: str, message: Message, uses: dict[str, list[int]], new: set[str]
+    text: str, message: Message, last: dict[str, int], new: set[str]
 ) -> Iterator[UsedLine]:
     """The lines of a result that first say one of the new words, which were used later, and tell
     something that lasts: no code, no error, which later runs tell of."""
@@ -100,6 +93,5 @@ def _lines_used(
             continue
         told = new & exact_words(said)
         if told and not (_NO_FACT.search(said) or any(error_lines(said))):
-            later = {n for word in told for n in uses[word] if n > message.seq}
-            yield UsedLine(said, message.ref, len(later), max(later))
+            yield UsedLine(said, message.ref, max(last[word] for word in told))
             new -= told

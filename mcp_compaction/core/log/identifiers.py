@@ -54,20 +54,6 @@ _ERROR_WORD = pattern_of(
     r"|error(?:[\[:]| [A-Z]+\d+:)|fatal:"
 )
 _ERROR_SIGNS = ("rror:", "Exception:", "Failure:", "FAILED", "FATAL", "panic", "error", "fatal:")
-_RULED = pattern_of(r"(?<!=)={6,}+ .{1,300} ={6,}$")  # a heading of a report
-_EXIT_CODE = pattern_of(
-    r"(?:\b(?:exit(?:ed)?(?: with)?(?: code| status)?|returncode)[ :=]{1,3}|<returncode>)"
-    r"(\d{1,3})\b"
-)
-# What a count of tests begins with: no port, as in "0.0.0.0:8080 failed".
-COUNT = r"(?<![.:])\b\d+ "
-# What it ends with: no "Aug 12 error.log", as a listing has it, no "6 failed password attempts".
-COUNT_END = (
-    r"\b(?![./_-]\w)(?! +(?!in [\d.<~]|(?:and|with|of|out of) \d|(?:in total|in the same|total"
-    r"|(?:test|check|spec|suite|case|example|assertion|scenario|warning)s?|skipped"
-    r"|found|generated|detected|during collection)\b)[^\W\d])"
-)
-_PASSED_FAILED = pattern_of(rf"{COUNT}(?:passed|failed|errors?){COUNT_END}[^\n]{{0,80}}")
 
 
 class Finding(NamedTuple):
@@ -131,9 +117,7 @@ def error_lines(text: str) -> Iterable[str]:
         start = text.rfind("\n", 0, match.start()) + 1
         end = text.find("\n", match.end())
         done = end if end >= 0 else len(text)
-        line = text[start:done].strip()[:300]
-        if not _RULED.search(line):
-            yield line
+        yield text[start:done].strip()[:300]
 
 
 def identifiers_by_message(messages: Sequence[Message]) -> dict[int, tuple[Finding, ...]]:
@@ -162,19 +146,3 @@ def identifiers_of_parts(parts: Sequence[Part]) -> tuple[Finding, ...]:
         if action is not None and action.kind == "run" and action.target:
             found[Finding(kind="command", text=action.line)] = None
     return tuple(found)
-
-
-def exit_code(result: ToolResult) -> int | None:
-    """The exit code a shell's result names, where it does."""
-    for part in (result.text[-400:].lower(), result.text[:200].lower()):
-        if ("exit" in part or "returncode" in part) and (found := _EXIT_CODE.search(part)):
-            return int(found.group(1))
-    return None
-
-
-def outcome_of(result: ToolResult) -> str:
-    """How a command ended, in a word or two."""
-    code = exit_code(result)
-    tests = _PASSED_FAILED.search(result.text[-600:])
-    words = [f"exit {code}"] if code is not None else (["failed"] if result.is_error else [])
-    return ", ".join([*words, *([tests.group().strip(" =")] if tests else [])])

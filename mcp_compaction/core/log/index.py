@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import NamedTuple
 
-from mcp_compaction.core.log.identifiers import Finding, outcome_of
+from mcp_compaction.core.log.endings import ending_of
+from mcp_compaction.core.log.identifiers import Finding
 from mcp_compaction.core.log.ledger import CHANGED, CallEntry, Ledger, ledger_of
 from mcp_compaction.core.text.patterns import pattern_of
 from mcp_compaction.model import IndexItem, IndexKind, Message
@@ -23,12 +23,7 @@ _RANKS: dict[IndexKind, int] = {
 _FAILED = pattern_of(r"exit|\d failed|timed out|refused|interrupted")
 
 
-class IndexNote(NamedTuple):
-    """What became of a thing, and the ref of the call that did it; blank where any mention will
-    do."""
-
-    text: str
-    ref: str = ""
+_Thing = tuple[IndexKind, str]
 
 
 def index_of(
@@ -38,9 +33,9 @@ def index_of(
 ) -> tuple[IndexItem, ...]:
     """The mechanical list of a span: each thing once, with what was done to it and where; how
     files stand is told by what came later too."""
-    notes = notes_of(ledger_of((*messages, *later)))
-    refs: dict[tuple[IndexKind, str], list[str]] = {}
-    said: Counter[tuple[IndexKind, str]] = Counter()
+    notes = _notes_of(ledger_of((*messages, *later)))
+    refs: dict[_Thing, list[str]] = {}
+    said: Counter[_Thing] = Counter()
     for message in messages:
         ref, of_message = message.ref, found.get(message.seq, ())
         for finding in of_message:
@@ -48,7 +43,7 @@ def index_of(
         if not message.results:
             said.update(of_message)
     items = (
-        _item_of(thing, where, _note_of(thing, notes))
+        _item_of(thing, where, notes)
         for thing, where in refs.items()
         if said[thing] or not thing[1].isdecimal()  # of bare numbers data are full
     )
@@ -61,29 +56,32 @@ def index_of(
     )
 
 
-def _note_of(
-    thing: tuple[IndexKind, str], notes: dict[tuple[IndexKind, str], IndexNote]
-) -> IndexNote:
+def _item_of(thing: _Thing, refs: Sequence[str], notes: dict[_Thing, tuple[str, str]]) -> IndexItem:
+    """A thing with what became of it, the ref where it was first met, and last the one that its
+    note is of, or else the newest."""
     kind, text = thing
-    return notes.get(thing) or notes.get((kind, text.removeprefix("./"))) or IndexNote("")
+    note, noted = notes.get(thing) or notes.get((kind, text.removeprefix("./"))) or ("", "")
+    where = tuple(dict.fromkeys((refs[0], noted or refs[-1])))
+    return IndexItem(kind=kind, text=text, note=note, refs=where)
 
 
-def notes_of(ledger: Ledger) -> dict[tuple[IndexKind, str], IndexNote]:
-    """What was done last to each file, and how each command ended."""
-    notes: dict[tuple[IndexKind, str], IndexNote] = {
-        ("file", path): IndexNote(state.text, state.ref if state.word != "read" else "")
+def _notes_of(ledger: Ledger) -> dict[_Thing, tuple[str, str]]:
+    """What was done last to each file, and how each command ended, with the ref of that; of what
+    was only read any mention will do."""
+    notes: dict[_Thing, tuple[str, str]] = {
+        ("file", path): (state.text, state.ref if state.word != "read" else "")
         for path, state in ledger.files.items()
     }
     for entry in ledger.entries:
         if entry.action.kind == "run":
-            notes["command", entry.action.line] = IndexNote(_how_it_ended(entry), entry.ref)
+            notes["command", entry.action.line] = (_how_it_ended(entry), entry.ref)
     return notes
 
 
 def _how_it_ended(entry: CallEntry) -> str:
     if entry.ending in ("refused", "interrupted", "timed out"):
         return entry.ending
-    how = outcome_of(entry.result) if entry.result and entry.ending != "running" else ""
+    how = ending_of(entry.result) if entry.result and entry.ending != "running" else ""
     return how or ("failed" if entry.ending == "failed" else "")
 
 
@@ -101,18 +99,3 @@ def usefulness_of(item: IndexItem) -> int:
 def is_changed_file(item: IndexItem) -> bool:
     """Whether an item is a file and tells how it was changed."""
     return item.kind == "file" and item.note.partition(" ")[0] in CHANGED
-
-
-def _item_of(thing: tuple[IndexKind, str], refs: Sequence[str], note: IndexNote) -> IndexItem:
-    kind, text = thing
-    return IndexItem(kind=kind, text=text, note=note.text, refs=_choose_refs(refs, note.ref))
-
-
-def _choose_refs(refs: Sequence[str], noted: str) -> tuple[str, ...]:
-    """The first ref, which shows where a thing began, and the newest, which says most; last the
-    one that its note is of."""
-    chosen = dict.fromkeys((refs[0], *refs[-2:]))
-    if noted:
-        chosen.pop(noted, None)
-        chosen[noted] = None
-    return tuple(chosen)

@@ -183,7 +183,7 @@ def test_open_tasks_are_those_of_the_plan_and_those_said_in_words() -> None:
         ]
     )
     said = Item(text="Remember to rotate the staging key.", refs=("m3",), provenance="verbatim")
-    assert open_tasks(messages) == (Item(text="ship", refs=("m1",)), said)
+    assert open_tasks(messages) == (task_item("ship", "blocked", "m1"), said)
     ((section, items),) = must_keep(messages, "m1")
     assert (section, items) == ("OPEN", (task_item("ship", "blocked", "m1"), said))
 
@@ -251,15 +251,6 @@ def test_a_rule_that_settles_something_stands_among_the_rules_alone() -> None:
     draft = drafted([user(rule), assistant("I will.")])
 
     assert [item.text for item in draft.items("DECISIONS")] == []
-
-
-def test_what_the_agent_left_open_counts_until_its_next_closing_words() -> None:
-    left = "The default path still needs to be tested."
-    asked = [user("Test the library."), *ran("c1", "pytest", "3 passed"), assistant(left)]
-    went_on = [user("Rename the module."), *ran("c2", "mv a.py b.py", ""), assistant("Renamed.")]
-
-    assert texts(drafted(asked), "OPEN") == [left]
-    assert texts(drafted([*asked, *went_on]), "OPEN") == []
 
 
 def test_a_bare_number_that_only_a_result_has_is_not_listed() -> None:

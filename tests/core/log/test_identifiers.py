@@ -7,14 +7,13 @@ from typing import Any
 
 import pytest
 
+from mcp_compaction.core.log.endings import ending_of, exit_code
 from mcp_compaction.core.log.identifiers import (
     Finding,
     error_lines,
-    exit_code,
     find_identifiers,
     identifiers_by_message,
     identifiers_of_parts,
-    outcome_of,
 )
 from mcp_compaction.core.log.index import index_of, usefulness_of
 from mcp_compaction.model import IndexItem, Thinking, ToolCall, ToolResult
@@ -204,8 +203,8 @@ def test_an_exit_code_is_read_where_a_shell_says_it(text: str, code: int | None)
     ],
 )
 def test_the_outcome_of_a_command_is_a_word_or_two(result: ToolResult, words: str) -> None:
-    assert words in outcome_of(result)
-    assert outcome_of(result).startswith("exit 1") == ("exit code 1" in result.text)
+    assert words in ending_of(result)
+    assert ending_of(result).startswith("exit 1") == ("exit code 1" in result.text)
 
 
 def test_an_index_says_what_was_done_and_where_most_useful_first() -> None:
@@ -223,7 +222,7 @@ def test_an_index_says_what_was_done_and_where_most_useful_first() -> None:
         ]
     )
     assert index_of(messages, identifiers_by_message(messages)) == (
-        IndexItem(kind="file", text="src/a.py", note="edited", refs=("m1", "m7", "m4")),
+        IndexItem(kind="file", text="src/a.py", note="edited", refs=("m1", "m4")),
         IndexItem(kind="file", text="src/new.py", note="written", refs=("m8",)),
         IndexItem(kind="command", text="pytest", note="exit 1, 1 failed", refs=("m10",)),
         IndexItem(kind="file", text="src/b.py", note="read", refs=("m6",)),
