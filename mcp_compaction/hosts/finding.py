@@ -21,13 +21,14 @@ from mcp_compaction.hosts.transcripts.files import (
 from mcp_compaction.hosts.transcripts.opencode import DatabaseTranscript
 from mcp_compaction.hosts.transcripts.pieces import Chat, Transcript
 
-_LINE_FORMATS: Final[Mapping[str, LineFormat]] = {
+LINE_FORMATS: Final[Mapping[str, LineFormat]] = {
     "a Claude Code transcript": claude_code,
     "a Codex rollout": codex,
     "a Gemini chat file": gemini,
     "an export of mcp-compaction": own_export,
 }
-_BY_HOST: Final = {form.NAME: form for form in _LINE_FORMATS.values()}
+"""The formats of JSON lines, by the names that `formats.foreign` gives their files."""
+_BY_HOST: Final = {form.NAME: form for form in LINE_FORMATS.values()}
 
 
 def transcripts_at(path: Path, environ: Mapping[str, str]) -> list[Transcript]:
@@ -145,7 +146,7 @@ def _in_file(path: Path, environ: Mapping[str, str]) -> Iterator[Transcript]:
         for session in opencode.sessions_in(path):
             yield DatabaseTranscript(path, is_hosts_word=False, session=session)
         return
-    form = _LINE_FORMATS.get(name_foreign(first_object_of(path)) or "")
+    form = LINE_FORMATS.get(name_foreign(first_object_of(path)) or "")
     if form is not None:
         yield FileTranscript(form, path, is_hosts_word=False)
 

@@ -27,7 +27,7 @@ _HEADLESS = "CONTEXT_BUDGET_HEADLESS_PROMPT"
 _WHAT_TAKES_MORE = (CompactionError, sqlite3.Error, OSError, ValueError)
 
 
-class ListedSession(NamedTuple):
+class SessionLine(NamedTuple):
     """A session as a line shows it."""
 
     name: str
@@ -38,7 +38,7 @@ class ListedSession(NamedTuple):
     paid: str  # what a gateway has told of it
 
 
-class ListedPin(NamedTuple):
+class PinLine(NamedTuple):
     """A pin as a line shows it."""
 
     number: int
@@ -60,7 +60,7 @@ class _Place(NamedTuple):
     session: int | None = None
 
 
-def list_sessions(home: Path, project: str | None, limit: int) -> list[ListedSession] | None:
+def list_sessions(home: Path, project: str | None, limit: int) -> list[SessionLine] | None:
     """The sessions of a project, or of all, the newest first; None where it takes more to tell."""
     try:
         with closing(_open(home)) as store:
@@ -70,7 +70,7 @@ def list_sessions(home: Path, project: str | None, limit: int) -> list[ListedSes
         return None
 
 
-def list_pins(home: Path, project: str, name: str | None, most: int) -> list[ListedPin] | None:
+def list_pins(home: Path, project: str, name: str | None, most: int) -> list[PinLine] | None:
     """The pins in force in one session, or in the newest ones; None where it takes more to tell."""
     try:
         with closing(_open(home)) as store:
@@ -146,12 +146,12 @@ def _open(home: Path) -> sqlite3.Connection:
     return store
 
 
-def _session_of(row: sqlite3.Row, store: sqlite3.Connection) -> ListedSession:
+def _session_of(row: sqlite3.Row, store: sqlite3.Connection) -> SessionLine:
     told = store.execute(
         "SELECT detail FROM event WHERE session = ? AND name = ? ORDER BY id DESC LIMIT 1",
         (row["id"], _PAID),
     ).fetchone()
-    return ListedSession(
+    return SessionLine(
         name=row["name"],
         project=row["project"],
         messages=row["last_seq"],
@@ -161,8 +161,8 @@ def _session_of(row: sqlite3.Row, store: sqlite3.Connection) -> ListedSession:
     )
 
 
-def _pin_of(row: sqlite3.Row) -> ListedPin:
-    return ListedPin(
+def _pin_of(row: sqlite3.Row) -> PinLine:
+    return PinLine(
         number=row["number"],
         text=row["text"],
         kind=row["kind"],

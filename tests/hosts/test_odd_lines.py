@@ -12,11 +12,13 @@ from typing import Any
 import pytest
 
 from mcp_compaction.errors import MalformedMessage
-from mcp_compaction.hosts.transcripts import claude_code, codex, gemini, own_export
+from mcp_compaction.formats.foreign import FOREIGN
+from mcp_compaction.hosts import finding
+from mcp_compaction.hosts.transcripts import own_export
 from mcp_compaction.hosts.transcripts.files import LineFormat
 from tests.hosts.given_hosts import REAL
 
-FORMATS: tuple[LineFormat, ...] = (claude_code, codex, gemini, own_export)
+FORMATS: tuple[LineFormat, ...] = tuple(finding.LINE_FORMATS.values())
 CHAT = Path("/chats/5a1c.jsonl")
 ODD: tuple[Any, ...] = (None, True, -1, 1e300, "", "x", "user", [], [[{}]], {}, {"type": []})
 
@@ -35,6 +37,10 @@ def places_in(value: Any) -> Iterator[tuple[Any, Any]]:
         yield value, key
         if isinstance(value[key], dict | list):
             yield from places_in(value[key])
+
+
+def test_every_format_goes_by_the_name_that_a_file_of_it_is_given() -> None:
+    assert finding.LINE_FORMATS.keys() <= {foreign.name for foreign in FOREIGN}
 
 
 @pytest.mark.thorough
@@ -56,4 +62,4 @@ def test_an_odd_value_at_any_place_breaks_nothing(form: LineFormat) -> None:
                     assert all(message.host_id for message in told.messages)
                 form.chat_of(iter([odd_line]), CHAT)
             holder[key] = kept
-    assert len(shapes) > 50
+    assert shapes

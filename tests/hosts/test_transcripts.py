@@ -12,6 +12,7 @@ import pytest
 
 from mcp_compaction.compactor import HOST_COMPACTED
 from mcp_compaction.hosts.finding import own_transcript, subagents_of
+from mcp_compaction.hosts.folders import known_hosts
 from mcp_compaction.hosts.transcripts import claude_code, codex
 from mcp_compaction.model import JsonObject
 from mcp_compaction.ports import SessionKey
@@ -163,6 +164,10 @@ def compactions_in(folder: Path, session: int) -> list[str]:
             "SELECT detail FROM event WHERE session = ? AND name = ?", (session, HOST_COMPACTED)
         )
         return [detail for (detail,) in found]
+
+
+def test_of_every_host_it_is_known_what_its_transcripts_say() -> None:
+    assert EXPECTED.keys() == {host.name for host in known_hosts()}
 
 
 @pytest.mark.parametrize("host", EXPECTED)

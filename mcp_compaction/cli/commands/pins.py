@@ -13,7 +13,7 @@ from mcp_compaction.cli.console.looking import MOST_SESSIONS, plain_place
 from mcp_compaction.cli.console.wording import describe_moment
 from mcp_compaction.core.log.pinned import WAYS, pinned_block, shown_text
 from mcp_compaction.projects import git_top_of
-from mcp_compaction.store.listing import ListedPin, list_pins
+from mcp_compaction.store.listing import PinLine, list_pins
 
 if TYPE_CHECKING:
     from mcp_compaction.model import Pin
@@ -95,8 +95,8 @@ async def run(call: Invocation) -> int:
     return 0
 
 
-def _listed(pin: Pin, is_headless: bool) -> ListedPin:
-    return ListedPin(
+def _listed(pin: Pin, is_headless: bool) -> PinLine:
+    return PinLine(
         number=pin.number,
         text=pin.text,
         kind=pin.kind,
@@ -112,7 +112,7 @@ def _listed(pin: Pin, is_headless: bool) -> ListedPin:
     )
 
 
-def _print_pins(call: Invocation, pins: Iterable[ListedPin]) -> None:
+def _print_pins(call: Invocation, pins: Iterable[PinLine]) -> None:
     for pin in pins:
         call.screen.say(f"{call.screen.bold(f'p{pin.number}')} {shown_text(pin.text)}")
         call.screen.say(f"   {call.screen.dim(_describe_pin(pin))}")
@@ -150,7 +150,7 @@ async def _print_for_host(call: Invocation, hook: HookInput) -> int:
     return 0
 
 
-def _describe_pin(pin: ListedPin) -> str:
+def _describe_pin(pin: PinLine) -> str:
     place = f"session {pin.session}" if pin.scope == "session" else pin.scope
     source = f", said in {pin.source} of {pin.session}" if pin.source else ""
     source += ", headless" if pin.is_headless else ""

@@ -12,7 +12,7 @@ from mcp_compaction.cli.console.looking import plain_place
 from mcp_compaction.cli.console.screen import Screen
 from mcp_compaction.cli.console.wording import align_columns, describe_moment
 from mcp_compaction.core.wording import plural
-from mcp_compaction.store.listing import ListedSession, list_sessions
+from mcp_compaction.store.listing import SessionLine, list_sessions
 
 if TYPE_CHECKING:
     from mcp_compaction.model import SessionInfo
@@ -76,12 +76,12 @@ async def run(call: Invocation) -> int:
     return 0
 
 
-def _listed(info: SessionInfo, paid: str) -> ListedSession:
+def _listed(info: SessionInfo, paid: str) -> SessionLine:
     origin = (info.host, info.agent, info.traits.model or "")
-    return ListedSession(info.name, info.project, info.messages, info.updated, origin, paid)
+    return SessionLine(info.name, info.project, info.messages, info.updated, origin, paid)
 
 
-def _print_rows(found: Sequence[ListedSession], screen: Screen, with_project: bool) -> None:
+def _print_rows(found: Sequence[SessionLine], screen: Screen, with_project: bool) -> None:
     rows = [_row_of(session, with_project) for session in found]
     for session, line in zip(found, align_columns(rows), strict=True):
         screen.say(screen.bold(session.name) + line.removeprefix(session.name))
@@ -90,7 +90,7 @@ def _print_rows(found: Sequence[ListedSession], screen: Screen, with_project: bo
             screen.say(f"  {told.strip()}")
 
 
-def _row_of(session: ListedSession, with_project: bool) -> list[str]:
+def _row_of(session: SessionLine, with_project: bool) -> list[str]:
     row = [
         session.name,
         plural(session.messages, "message"),

@@ -6,8 +6,11 @@ from collections.abc import Callable, Sequence
 from pkgutil import iter_modules
 from typing import Any
 
+import pytest
+
 from mcp_compaction.core.compaction import ladder
 from mcp_compaction.core.compaction.blocks import (
+    DigestBlock,
     MergeBlock,
     SpanBlock,
     StepBlock,
@@ -15,7 +18,7 @@ from mcp_compaction.core.compaction.blocks import (
     blocks_of,
     cuts_of,
 )
-from mcp_compaction.core.compaction.ladder import LADDER
+from mcp_compaction.core.compaction.ladder import LADDER, Rung
 from mcp_compaction.core.compaction.ladder.deduplicate import deduplicate
 from mcp_compaction.core.compaction.ladder.merge import merge
 from mcp_compaction.core.compaction.ladder.shrink import shrink
@@ -488,6 +491,32 @@ def test_requests_and_open_steps_are_not_truncated_and_small_results_stay() -> N
     batch = [calls(("1", "f", {}), ("2", "f", {})), results(("1", LARGE))]
     window = climbed(truncate, [*used("0", "f", "small"), user(LARGE), *batch])
     assert cut_texts(window) == {}
+
+
+def covered_by(window: WindowPlan) -> set[int]:
+    """The messages that a window shows, or that stand under a digest of it."""
+    found = {entry.seq for entry in window.head}
+    for block in window.blocks:
+        match block:
+            case StepBlock(entries=entries):
+                found |= {entry.seq for entry in entries}
+            case SpanBlock(steps=steps):
+                found |= {message.seq for step in steps for message in step.messages}
+            case DigestBlock(digest=digest):
+                found |= {*range(digest.first, digest.last + 1)}
+            case MergeBlock(digests=digests):
+                found |= {n for one in digests for n in range(one.first, one.last + 1)}
+    return found
+
+
+@pytest.mark.parametrize("rung", LADDER, ids=lambda rung: rung.name)
+def test_no_rung_loses_a_message(rung: Rung) -> None:
+    silent = [*used("a", "rm -rf build-old", ""), *used("b", "cat f", "")]
+    long = [*used("c", "cat f", LARGE), *used("d", "cat f", LARGE), *used("e", "f", PROSE)]
+    originals = [*silent, *long, assistant(""), *chatter(9)]
+    before = blocks_of(session_of([user("go"), *originals, *TAIL]), BARE)
+    assert covered_by(before) == {*range(1, len(originals) + len(TAIL) + 2)}
+    assert covered_by(rung.run(before, 0, BARE, estimate)) == covered_by(before)
 
 
 def test_every_file_of_the_ladder_is_a_rung_of_the_table_under_its_own_name() -> None:

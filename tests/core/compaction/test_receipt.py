@@ -45,6 +45,19 @@ def fill(tokens: int, ratio: float = 1.0) -> Fill:
     )
 
 
+def test_a_receipt_is_stored_with_the_fields_that_every_version_knows() -> None:
+    stored = set(receipt().model_dump())
+    new = stored - FIELDS_OF_A_STORED_RECEIPT
+    assert not new, f"an older server could not read the store: use exclude_if for {new}"
+
+
+FIELDS_OF_A_STORED_RECEIPT = {
+    *("compaction", "kind", "reason", "at", "strategy", "before", "after", "window", "precision"),
+    *("freed", "replaced", "pins", "tallies", "target", "shortfall", "author", "checked", "notes"),
+    "offer",
+}
+
+
 def receipt(**fields: Any) -> Receipt:
     known: dict[str, Any] = {
         "compaction": 4,
