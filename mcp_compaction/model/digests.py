@@ -36,7 +36,7 @@ class Item(Value):
     refs: tuple[str, ...] = ()
     provenance: Provenance = "extracted"
     superseded: bool = False
-    newer: str = ""  # only older stores have it
+    newer: str = ""  # the ref of what users said later on the same matter
     must_stay: bool = False  # no search would give it back
     by: Writer = ""
     doubt: str = ""  # why it may not be so: nothing shows it, or which rule it is against

@@ -10,7 +10,7 @@ from mcp_compaction.core.compaction.receipt.notes import notes_of_check
 from mcp_compaction.core.digest.check.draft import Stripped, check_draft, strip_unsupported
 from mcp_compaction.core.digest.check.source import knowledge_of_author, rules_in_force
 from mcp_compaction.core.digest.extract import extract, memory_lines, must_keep
-from mcp_compaction.core.digest.fit import DigestSections, join
+from mcp_compaction.core.digest.fit import DigestSections, join, mark_older
 from mcp_compaction.core.digest.parse import parse_digest
 from mcp_compaction.core.digest.render import item_to_wait
 from mcp_compaction.core.log.conversation import has_conversation
@@ -40,7 +40,7 @@ def request_for(
         last=messages[-1].seq,
         messages=messages,
         must_keep=join(
-            must_keep(messages, inputs.plan_ref),
+            mark_older(must_keep(messages, inputs.plan_ref), inputs.overtaken),
             join(memory_lines(memory), _WAIT if is_newest and waits else ()),
         ),
         index=index_of(messages, inputs.found, later),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from itertools import combinations, islice
+from itertools import combinations, islice, zip_longest
 from typing import NamedTuple
 
 from mcp_compaction.core.digest.fit import DigestSections, as_sections
@@ -12,7 +12,7 @@ from mcp_compaction.core.digest.reading import MOST_LINES, Reading, Speech, shor
 from mcp_compaction.core.digest.requests import goal_items, next_items, rejected_items
 from mcp_compaction.core.limits import LONGEST_LINE
 from mcp_compaction.core.log.content import is_of_others
-from mcp_compaction.core.log.conversation import conversation_of
+from mcp_compaction.core.log.conversation import Conversation, conversation_of
 from mcp_compaction.core.log.decisions import decisions_among
 from mcp_compaction.core.log.spoken_rules import whole_rules
 from mcp_compaction.core.log.tasks import TaskList, read_tasks, spoken_tasks
@@ -164,6 +164,17 @@ def _doubts(reading: Reading) -> Iterable[Item]:
     return islice(doubts, MOST_LINES)
 
 
+def _left_by_agent(reading: Reading) -> Iterable[Item]:
+    """What the agent left to do in the closing words of its last turn, and did not say is done;
+    before that it goes on to do it, and what was left earlier the user has passed over."""
+    follows = zip_longest(reading.window, reading.window[1:])
+    closing = [m for m, after in follows if m and (after is None or after.is_request)]
+    last = next((m for m in reversed(closing) if reading.is_in_span(m.ref)), None)
+    since = Conversation(m for m in reading.window if last is not None and m.seq >= last.seq)
+    left = spoken_tasks(since, "assistant")
+    return [item for item in left if last is not None and item.refs[0] == last.ref]
+
+
 def _steps_in_short(reading: Reading) -> list[Item]:
     """What a span did last, or else said last, where nothing in it is worth a line of its own."""
     calls = {f"{e.call.name} {first_line(e.action.target)}".strip(): e.ref for e in reading.entries}
@@ -194,6 +205,7 @@ FAMILIES: dict[str, Family] = {
     "errors": Family("ERRORS", error_items, "failed calls and why, until they pass"),
     "facts": Family("FACTS", fact_items, "what tools found and the agent used"),
     "doubts": Family("UNCERTAIN", _doubts, "doubts are kept by default", is_of_work=True),
+    "left": Family("OPEN", _left_by_agent, "what the agent put off", is_of_work=True),
     "next": Family("NEXT", next_items, "pairs of names", is_of_now=True, is_of_work=True),
 }
 """The families of rules that fill a digest beside what must be kept."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from operator import itemgetter
 
 from mcp_compaction.core.digest.render import (
@@ -28,6 +28,16 @@ _BY_NEED: tuple[SectionName, ...] = (
 _FIRST: tuple[SectionName, ...] = (*MUST_STAY, "FACTS")  # of what must stay
 _AT_ONCE: dict[SectionName, int] = {"REJECTED": 2, "DONE": 3}  # lines before the others get a turn
 _Told = tuple[SectionName, int, Item]  # an item, and its place in its section
+
+
+def mark_older(sections: DigestSections, newer: Mapping[str, str]) -> DigestSections:
+    """The sections, a user's words marked with the ref of what users said later on the same."""
+    return tuple((name, tuple(_with_newer(i, newer) for i in items)) for name, items in sections)
+
+
+def _with_newer(item: Item, newer: Mapping[str, str]) -> Item:
+    ref = newer.get(fold(item.text), "") if newer and item.provenance == "verbatim" else ""
+    return item.model_copy(update={"newer": ref}) if ref else item
 
 
 def as_sections(found: dict[SectionName, list[Item]]) -> DigestSections:

@@ -22,6 +22,7 @@ from mcp_compaction.core.log.endings import (
 from mcp_compaction.core.log.findings import used_lines
 from mcp_compaction.core.log.ledger import CHANGED, CallEntry, Failure, FileState, Ledger
 from mcp_compaction.core.log.tasks import read_tasks
+from mcp_compaction.core.text.all_languages import part_in_all
 from mcp_compaction.core.text.injection import is_planted
 from mcp_compaction.core.text.rules import find_rules
 from mcp_compaction.core.text.words import first_line, fold
@@ -123,11 +124,11 @@ def error_items(reading: Reading) -> list[Item]:
     """What failed in the span and was not done again since, the newest first: each command line
     and each file by itself."""
     found = [one for one in reading.ledger.failures if reading.is_in_span(one.entry.ref)]
-    return [failure_item(one) for one in found[:MOST_LINES]]
+    return [failure_item(one, reading) for one in found[:MOST_LINES]]
 
 
-def failure_item(failure: Failure) -> Item:
-    """A failure as a line tells it, with its cause."""
+def failure_item(failure: Failure, reading: Reading) -> Item:
+    """A failure as a line tells it, with its cause: of its result, and as the agent said next."""
     entry = failure.entry
     is_run = entry.action.kind == "run"
     target = entry.action.target
@@ -135,14 +136,25 @@ def failure_item(failure: Failure) -> Item:
         command_line_of(target, 50) if is_run else f"{entry.call.name} {first_line(target)}".strip()
     )
     found = causes_of(entry.result) if entry.result is not None and entry.ending == "failed" else ()
+    cause, refs = _cause_said(entry, reading)
     value = AccountValue(
         kind="failure",
         status=entry.ending,
-        more=short("; ".join(found)),
+        more="; ".join(dict.fromkeys(filter(None, (short("; ".join(found)), cause)))),
         times=failure.times,
         key=entry.form,
     )
-    return Item(text=what, refs=_refs_of(entry), value=value)
+    return Item(text=what, refs=(*_refs_of(entry), *refs), value=value)
+
+
+def _cause_said(entry: CallEntry, reading: Reading) -> tuple[str, tuple[str, ...]]:
+    """The sentence in which the agent's next words name the cause of a failure, with its ref."""
+    after = (one for one in reading.said if one.message.seq > int(entry.result_ref[1:]))
+    one = next((one for one in after if one.message.role == "assistant"), None)
+    for sentence in one.sentences if one is not None else ():
+        if one is not None and part_in_all("tells_cause").match(sentence.bare):
+            return short(sentence.text), (one.message.ref,)
+    return "", ()
 
 
 def fact_items(reading: Reading) -> list[Item]:

@@ -68,9 +68,31 @@ class Reading:
 
     @cached_property
     def requests(self) -> tuple[Speech, ...]:
-        """The messages of the window in which a user says more than yes or thanks."""
+        """The messages of the window in which a user asks for something, led to a call or was not
+        answered; all in which one says something, where none is seen to ask, as in a language that
+        has no lexicon."""
         said = _speeches(m for m in self.window if m.is_request)
-        return tuple(one for one in said if one.says_something)
+        telling = [one for one in said if one.says_something]
+        asking = {one.message.seq for one in telling if any(map(is_asking, one.sentences))}
+        unanswered = {o.message.seq for o in telling} - self.answered_in_words
+        if not asking and not any(seq < self.window[-1].seq for seq in unanswered):
+            return tuple(telling)
+        return tuple(one for one in telling if one.message.seq in asking | unanswered)
+
+    @cached_property
+    def answered_in_words(self) -> frozenset[int]:
+        """The numbers of the users' messages that an assistant answered without any call."""
+        found: set[int] = set()
+        asked = 0
+        for message in self.window:
+            if message.is_request:
+                asked = message.seq
+            elif message.calls:
+                found.discard(asked)
+                asked = 0
+            elif message.role == "assistant" and asked:
+                found.add(asked)
+        return frozenset(found)
 
     @cached_property
     def ledger(self) -> Ledger:

@@ -67,7 +67,8 @@ def render_item(item: Item) -> str:
     quoted = defuse(words_of_item(item))
     text = f'"{quoted}"' if item.provenance == "verbatim" else quoted
     refs = f" ({', '.join(item.refs)})" if item.refs else ""
-    return f"- {text}{refs}{' [superseded]' if item.superseded else ''}{mark_of(item)}"
+    older = f" (older; see {item.newer})" if item.newer else ""
+    return f"- {text}{refs}{older}{' [superseded]' if item.superseded else ''}{mark_of(item)}"
 
 
 def words_of_item(item: Item) -> str:

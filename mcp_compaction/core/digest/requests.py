@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from itertools import islice
 
 from mcp_compaction.core.digest.outcomes import failure_item
 from mcp_compaction.core.digest.reading import MOST_LINES, Reading, Speech, is_asking, short
@@ -13,6 +14,7 @@ from mcp_compaction.core.log.identifiers import find_identifiers
 from mcp_compaction.core.log.ledger import CallEntry
 from mcp_compaction.core.log.used_names import is_of_library
 from mcp_compaction.core.text import remarks
+from mcp_compaction.core.text.all_languages import part_in_all
 from mcp_compaction.core.text.patterns import without_examples
 from mcp_compaction.core.text.rules import find_rules
 from mcp_compaction.core.text.sentences import Sentence, is_speech, split_sentences
@@ -31,7 +33,8 @@ def goal_items(reading: Reading) -> Iterator[Item]:
         return
     last = reading.request.last
     later = any(one.message.seq > last for one in reading.requests)
-    in_span = (one for one in reading.requests if reading.is_in_span(one.message.ref))
+    open_ones = (one for one in reading.requests if not _is_settled(one, reading))
+    in_span = (one for one in open_ones if reading.request.first <= one.message.seq <= last)
     for place, one in enumerate(_newest_first(in_span)[:MOST_LINES]):
         if place or later:
             yield _request_item(one, "before")
@@ -52,6 +55,12 @@ def _is_work(reading: Reading) -> bool:
     """Whether requests lead to work; in plain talk excerpts say more than what was asked."""
     requests = sum(message.is_request for message in reading.messages)
     return requests <= _MOST_OF_NO_TALK or any(message.calls for message in reading.messages)
+
+
+def _is_settled(one: Speech, reading: Reading) -> bool:
+    """Whether a question was answered, and in words: the answer says more than what was asked."""
+    is_answered = one.message.seq in reading.answered_in_words
+    return is_answered and _main_sentence(one).endswith(remarks.QUESTION_MARKS)
 
 
 def _request_item(one: Speech, status: str) -> Item:
@@ -120,8 +129,10 @@ def _is_rejection(sentence: Sentence) -> bool:
 
 
 def next_items(reading: Reading) -> Iterator[Item]:
-    """What is left of the newest request of the window that closing words have not ended: the files
-    that it names and no call touched since, and what failed last."""
+    """What the agent said it will do next; and what is left of the newest request of the window
+    that closing words have not ended: the files that it names and no call touched since, and what
+    failed last."""
+    yield from islice(_announced(reading), 1)
     asked = next(iter(_newest_first(reading.requests)), None)
     after = [m for m in reading.window if asked is not None and m.seq > asked.message.seq]
     is_over = any(m.role == "assistant" and m.text and not m.calls for m in after)
@@ -131,7 +142,20 @@ def next_items(reading: Reading) -> Iterator[Item]:
         value = AccountValue(kind="label", status="untouched")
         yield Item(text=", ".join(left[:MOST_LINES]), refs=(asked.message.ref,), value=value)
     refs = {message.ref for message in after}
-    yield from (failure_item(f) for f in reading.ledger.failures[:1] if f.entry.ref in refs)
+    yield from (
+        failure_item(f, reading) for f in reading.ledger.failures[:1] if f.entry.ref in refs
+    )
+
+
+def _announced(reading: Reading) -> Iterator[Item]:
+    """The next steps that the agent named, the newest first; a call since has begun the work."""
+    called = max((m.seq for m in reading.window if m.calls), default=0)
+    for one in reversed(reading.said):
+        if one.message.seq <= called:
+            return
+        for sentence in reversed(one.sentences) if one.message.role == "assistant" else ():
+            if part_in_all("announces").match(sentence.bare):
+                yield Item(text=short(sentence.text), refs=(one.message.ref,))
 
 
 def _untouched_files(asked: Speech, after: Iterable[Message]) -> Iterator[str]:

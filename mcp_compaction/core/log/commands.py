@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 
+from mcp_compaction.core.limits import LONGEST_ANSWER
 from mcp_compaction.core.text.words import one_line, shorten
 from mcp_compaction.shell import Command, commands_of, programs, subcommand_of
 
@@ -53,6 +54,8 @@ def command_line_of(command: str, most: int = 100) -> str:
     begins = (one.start for one in commands_of(command) or () if one.name not in _PREPARES)
     work = command[next(begins, 0) :].strip()
     line = one_line(work.split("\n", 1)[0])
+    if line.endswith((' "', " '")):  # the code of `python -c` begins on the next line
+        line = one_line(work[:LONGEST_ANSWER])
     short = shorten(line, most)
     # A long path says more cut in the middle than not at all.
     return short if len(short) > most // 2 or len(line) <= most else f"{line[:most]}…"

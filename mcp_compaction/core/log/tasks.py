@@ -30,7 +30,7 @@ from mcp_compaction.core.text.sentences import Sentence, spoken_sentences
 from mcp_compaction.core.text.signs import find_sign
 from mcp_compaction.core.text.words import lower_words, stem, stop_words
 from mcp_compaction.lexicon.languages import read_lexicon
-from mcp_compaction.model import Item, Message, ToolCall, Value
+from mcp_compaction.model import Item, Message, Role, ToolCall, Value
 
 
 class TaskEntry(Value):
@@ -99,15 +99,17 @@ def leaves_open(sentence: Sentence) -> bool:
     return not is_question and find_sign("task", sentence) is not None
 
 
-def spoken_tasks(messages: Sequence[Message]) -> tuple[Item, ...]:
-    """The sentences in which users leave something to do, unless it was closed since."""
+def spoken_tasks(messages: Sequence[Message], by: Role = "user") -> tuple[Item, ...]:
+    """The sentences in which users, or the agent, leave something to do, unless it was closed
+    since."""
     found: dict[str, Item] = {}
     said = conversation_of(messages)
-    for message in () if is_of_others(said) else said:
-        closed = set(_closed_in(message)) if found else ()
+    for message in () if by == "user" and is_of_others(said) else said:
+        closed = set(_closed_in(message, by)) if found else ()
         found = {text: item for text, item in found.items() if _matter_of(text) not in closed}
-        for text in _tasks_in(message.text) if message.role == "user" else ():
-            found[text] = Item(text=text, refs=(message.ref,), provenance="verbatim")
+        for text in _tasks_in(message.text) if message.role == by else ():
+            how = "verbatim" if by == "user" else "extracted"
+            found[text] = Item(text=text, refs=(message.ref,), provenance=how)
     return tuple(found.values())
 
 
@@ -120,15 +122,25 @@ def _tasks_in(text: str) -> tuple[str, ...]:
 
 
 def unfinished_tasks(items: Sequence[Item], later: Sequence[Message]) -> tuple[Item, ...]:
-    """The open tasks that no later plan and no later word of a user closes: by the number that a
-    tool gave them, or by the same words."""
+    """The open tasks that no later plan and no later word of a user, or of the agent whose they
+    are, closes: by the number that a tool gave them, or by the same words."""
     changes = (task_change_of(call) for m in later for call in m.calls if is_task(call))
     numbers = {c.id: c.state in CLOSED for c in changes if c.id and c.state is not None}
     said = conversation_of(later) if items else ()
-    closed = {words for message in said for words in _closed_in(message)}
+    closed = {by: {words for m in said for words in _closed_in(m, by)} for by in _SPEAKERS}
     return tuple(
-        item for item in items if not numbers.get(_number_of(item), _matter_of(item.text) in closed)
+        item
+        for item in items
+        if not numbers.get(_number_of(item), _matter_of(item.text) in closed[_author_of(item)])
     )
+
+
+_SPEAKERS: tuple[Role, ...] = ("user", "assistant")
+
+
+def _author_of(item: Item) -> Role:
+    """Who left a task: the agent, where its words are quoted and no tool keeps it."""
+    return "assistant" if item.provenance == "extracted" and item.value is None else "user"
 
 
 def _number_of(item: Item) -> str:
@@ -136,14 +148,14 @@ def _number_of(item: Item) -> str:
     return item.value.key if item.value is not None and item.value.kind == "task" else ""
 
 
-def _closed_in(message: Message) -> Iterator[frozenset[str]]:
+def _closed_in(message: Message, by: Role) -> Iterator[frozenset[str]]:
     """The words of each thing that a message closes: an entry of a plan, what a user says is
-    done."""
+    done, or the agent of its own tasks."""
     for call in message.calls:
         for task in tasks_of(call) if is_plan(call) else ():
             if task.is_closed:
                 yield _matter_of(task.text)
-    if message.role == "user":
+    if message.role in ("user", by):
         yield from _done_in(message.text)
 
 

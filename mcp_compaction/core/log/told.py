@@ -1,14 +1,19 @@
-"""Finds what users tell as a fact or a state, by a label before it.
+"""Finds what users tell as a fact or a state, by a label before it, and which of it is older.
 
 Nothing that users said is dropped for a later word of theirs: both stand, with their refs.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
+from mcp_compaction.core.log.conversation import conversation_of
 from mcp_compaction.core.text.patterns import pattern_of
 from mcp_compaction.core.text.reading import read_once
 from mcp_compaction.core.text.sentences import Sentence, spoken_sentences
+from mcp_compaction.core.text.words import fold
 from mcp_compaction.lexicon.languages import words_in_all
+from mcp_compaction.model import Digest, Message
 
 _FACTS, _STATES = "fact_labels", "state_labels"  # lists of the lexicon
 _LABEL = pattern_of(r"^((?:[^\W\d_][\w'-]*+ ?){1,3}+)[:：–—] ?\S")
@@ -38,7 +43,8 @@ def _told_under(labels: str, text: str) -> tuple[str, ...]:
     end = 0  # of the last line that has one
     for one in spoken_sentences(text):
         if one.start >= end and _has_label(labels, one):
-            end = text.find("\n", one.start) % (len(text) + 1)
+            line_end = text.find("\n", one.start)
+            end = line_end if line_end >= 0 else len(text)
         if one.start < end:
             found.append(text[one.start : one.end])
     return tuple(found)
@@ -50,3 +56,33 @@ def _has_label(labels: str, sentence: Sentence) -> bool:
     if label is None:
         return False
     return not words_in_all(labels).isdisjoint((label[1].lower(), *label[1].lower().split()))
+
+
+def older_words(messages: Iterable[Message], digests: Iterable[Digest] = ()) -> dict[str, str]:
+    """The facts and states that users told, folded, which they told again with another last word,
+    each with the ref of that; digests tell the oldest. Rules are never among them, nor does an
+    agent's word for it make anything older."""
+    earlier = [
+        (item.text, item.refs[0] if item.refs else "")
+        for digest in digests
+        for name in ("STATE", "FACTS")
+        for item in digest.items(name)
+        if item.must_stay
+    ]
+    said = [
+        (told, message.ref)
+        for message in conversation_of(messages)
+        if message.is_request and message.via == "host"
+        for told in (*labelled_facts(message.text), *labelled_states(message.text))
+    ]
+    newest = {_all_but_the_end(told): (fold(told), ref) for told, ref in (*earlier, *said)}
+    return {
+        fold(told): ref
+        for told, _ in (*earlier, *said)
+        for words, ref in [newest[_all_but_the_end(told)]]
+        if words != fold(told) and ref
+    }
+
+
+def _all_but_the_end(told: str) -> str:
+    return fold(told).rpartition(" ")[0]

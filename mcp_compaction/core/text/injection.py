@@ -74,7 +74,7 @@ _VOICE = any_of(
 _SHAPE = any_of(
     _LEAD + "((?:" + "|".join(SECTION_NAMES) + r")[\s:*_#]*$)",
     r"^\s*[-*•]\s+((?!\|)\S.*\([mdp]\d+(?:(?:,\s?|\.\.)[mdp]?\d+)*\)\s*"
-    r"(?:\[superseded\]\s*)?$)",
+    r"(?:\(older; see \w+\)\s*)?(?:\[superseded\]\s*)?$)",
 )
 
 

@@ -283,13 +283,13 @@ def test_a_rule_stands_beside_a_later_one_on_the_same_matter(older: str, newer: 
     assert "rules 2/2 in view" in receipt_text(outcome.receipt)
 
 
-def test_a_fact_that_is_told_again_with_another_value_stands_beside_it() -> None:
+def test_a_fact_that_is_told_again_with_another_value_stands_marked() -> None:
     policy = Policy(window_tokens=6_000)
     told = [user("Go."), user("FACT: The quota is 10%."), *work(6), user("FACT: The quota is 20%.")]
     session = session_of([*told, *work(6), user("On.")])
     later = next(m.ref for m in session.messages if "20%" in m.text)
     lines = lines_of(after(session, compress(session, policy, target_percent=30.0)), policy)
-    assert '- "FACT: The quota is 10%." (m2)' in lines
+    assert f'- "FACT: The quota is 10%." (m2) (older; see {later})' in lines
     assert f'- "FACT: The quota is 20%." ({later})' in lines
 
 

@@ -253,6 +253,15 @@ def test_a_rule_that_settles_something_stands_among_the_rules_alone() -> None:
     assert [item.text for item in draft.items("DECISIONS")] == []
 
 
+def test_what_the_agent_left_open_counts_until_its_next_closing_words() -> None:
+    left = "The default path still needs to be tested."
+    asked = [user("Test the library."), *ran("c1", "pytest", "3 passed"), assistant(left)]
+    went_on = [user("Rename the module."), *ran("c2", "mv a.py b.py", ""), assistant("Renamed.")]
+
+    assert texts(drafted(asked), "OPEN") == [left]
+    assert texts(drafted([*asked, *went_on]), "OPEN") == []
+
+
 def test_a_bare_number_that_only_a_result_has_is_not_listed() -> None:
     rows = "47183,554644\n46588,360019"
     messages = messages_of([user("Fit the peaks of run 884213."), *ran("c1", "cat g.dat", rows)])

@@ -19,6 +19,24 @@ def test_a_request_before_is_told_by_a_sentence_that_is_no_rule() -> None:
     assert texts(draft, "GOAL") == ["before: Please rename the flag."]
 
 
+@pytest.mark.parametrize(
+    "talk",
+    [
+        "I am the champion of detours! Half a day went into the setup.",
+        "Ich bin der König der Umwege! Wir haben den halben Tag verloren.",
+        "Je suis le roi des détours ! Nous avons perdu la journée.",
+    ],
+)
+def test_talk_that_asks_for_nothing_and_led_to_no_call_is_not_the_goal(talk: str) -> None:
+    work = [user("Rename the flag of the importer."), *ran("1", "sed -i x", "ok")]
+    chat = [user(talk), assistant("It was worth the time.")]
+    assert texts(drafted([*work, assistant("Renamed."), *chat]), "GOAL") == [
+        "Rename the flag of the importer."
+    ]
+    told = texts(drafted([*work, assistant("Renamed.")], chat), "GOAL")
+    assert told == ["Rename the flag of the importer."]
+
+
 def test_words_that_led_to_calls_or_wait_for_an_answer_are_a_request() -> None:
     report = user("The importer still drops the last row.")
     for after in ([], ran("1", "cat importer.py", "x")):
@@ -48,6 +66,14 @@ def test_where_nothing_is_seen_to_ask_all_that_says_something_is_the_goal(asked:
     assert texts(drafted([user(asked), answer]), "GOAL") == [asked]
     both = drafted([user(asked), answer, user(f"2. {asked}")])
     assert texts(both, "GOAL") == [f"2. {asked}", f"before: {asked}"]
+
+
+@pytest.mark.parametrize("order", ["Draft", "Proofread", "Outline", "Brainstorm"])
+def test_an_order_of_a_writer_is_seen_to_ask(order: str) -> None:
+    asked = f"{order} a letter to the neighbors."
+    later = [user("Is the second part of it too long?"), assistant("No.")]
+    draft = drafted([user(asked), assistant("Here it is."), *later])
+    assert texts(draft, "GOAL") == [asked]
 
 
 def test_a_request_that_begins_with_a_yes_is_one_all_the_same() -> None:
@@ -99,6 +125,12 @@ def test_a_refused_call_that_was_done_later_is_no_longer_rejected() -> None:
     assert texts(draft, "DONE") == ["src/new.py written"]
 
 
+def test_a_pasted_shell_is_no_request() -> None:
+    paste = "kim@host-3 /srv % ls -la\ntotal 0\ndrwx------ 2 kim staff 64 Nov 14 2020 ."
+    draft = drafted([user("Find out who owns the folder."), user(paste), assistant("It is Kim.")])
+    assert texts(draft, "GOAL") == ["Find out who owns the folder."]
+
+
 @pytest.mark.parametrize(
     "thanks",
     [
@@ -121,6 +153,12 @@ def test_the_goal_is_the_newest_request_in_the_users_words() -> None:
         ("Mend the login page.", "extracted"),
     ]
     assert texts(draft, "GOAL")[1] == "before: Mend the login page."
+
+
+def test_a_question_that_was_answered_in_words_is_no_goal() -> None:
+    asked = user("When does Maria Lopez come in?")
+    assert texts(drafted([asked, assistant("On 12 March.")]), "GOAL") == []
+    assert texts(drafted([asked]), "GOAL") == ["When does Maria Lopez come in?"]
 
 
 # What comes next
@@ -158,6 +196,24 @@ def test_where_much_is_asked_and_nothing_called_the_answers_take_the_room_of_wha
     later = [user("Show me her references."), assistant("Two, from Brightline.")]
     assert texts(drafted(talk, later), "GOAL") == []
     assert len(texts(drafted([*talk, *ran("1", "ls cvs", "aiko.pdf")], later), "GOAL")) == 4
+
+
+@pytest.mark.parametrize(
+    "said", ["Next I will write 0042_copy.sql.", "Als nächstes werde ich 0042_copy.sql schreiben."]
+)
+def test_what_the_agent_said_it_will_do_next_is_next_until_other_work_is_begun(said: str) -> None:
+    work = [user("Make the importer faster."), *ran("1", "ls", "a"), assistant(f"Read. {said}")]
+    assert texts(drafted([*work, user("Good.")]), "NEXT") == [said]
+    other = [user("Rename the flag first."), *ran("2", "sed -i x", "ok")]
+    assert texts(drafted([*work, *other]), "NEXT") == []
+
+
+def test_what_the_agent_left_to_do_is_open_until_it_says_that_it_is_done() -> None:
+    work = [user("Make the importer faster."), *ran("1", "ls", "a")]
+    work += [assistant("TODO: add the index on orders.")]
+    assert texts(drafted(work), "OPEN") == ["TODO: add the index on orders."]
+    assert texts(drafted([*work, assistant("Added the index on orders.")]), "OPEN") == []
+    assert texts(drafted(work, [assistant("Added the index on orders.")]), "OPEN") == []
 
 
 def test_a_file_within_a_command_of_a_request_shows_how_to_type_and_is_nothing_to_do() -> None:
