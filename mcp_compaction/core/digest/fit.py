@@ -26,7 +26,11 @@ _BY_NEED: tuple[SectionName, ...] = (
     *("FACTS", "NAMES", "UNCERTAIN", "LEARNED", "PROGRESS", "ARTIFACTS"),
 )
 _FIRST: tuple[SectionName, ...] = (*MUST_STAY, "FACTS")  # of what must stay
-_AT_ONCE: dict[SectionName, int] = {"REJECTED": 2, "DONE": 3}  # lines before the others get a turn
+_AT_ONCE: dict[SectionName, int] = {
+    "REJECTED": 2,
+    "DONE": 3,
+    "ERRORS": 2,
+}  # lines before the others get a turn
 _Told = tuple[SectionName, int, Item]  # an item, and its place in its section
 
 
