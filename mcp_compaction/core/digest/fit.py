@@ -26,11 +26,8 @@ _BY_NEED: tuple[SectionName, ...] = (
     *("FACTS", "NAMES", "UNCERTAIN", "LEARNED", "PROGRESS", "ARTIFACTS"),
 )
 _FIRST: tuple[SectionName, ...] = (*MUST_STAY, "FACTS")  # of what must stay
-_AT_ONCE: dict[SectionName, int] = {
-    "REJECTED": 2,
-    "DONE": 3,
-    "ERRORS": 2,
-}  # lines before the others get a turn
+# Lines of a section before the others get a turn, where these are more than one.
+_AT_ONCE: dict[SectionName, int] = {"REJECTED": 2, "DONE": 3, "ERRORS": 2}
 _Told = tuple[SectionName, int, Item]  # an item, and its place in its section
 
 
