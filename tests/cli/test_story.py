@@ -414,7 +414,7 @@ def test_a_refusal_names_the_options_of_the_command(shell: Shell) -> None:
     shell.done("record", "--session", "s", "--window", "50000", stdin=CHAT)
     ran = shell("compress", "--min-gain-percent", "90")
     assert ran.code == 1
-    assert "Go on until more steps are done, or pass --force." in ran.out
+    assert "pass --target-percent below 49 for more, or pass --force." in ran.out
 
 
 def test_stats_says_what_was_recalled(recorded: Shell) -> None:

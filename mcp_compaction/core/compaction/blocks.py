@@ -127,6 +127,15 @@ class WindowPlan(Value):
         """Whether a digest is planned, so that the projection is only an upper bound."""
         return any(isinstance(block, SpanBlock | MergeBlock) for block in self.blocks)
 
+    def shorten_index(self, rung: str, goal: int, least: int) -> WindowPlan:
+        """The window whose index gives way to what stands beside it, down to its least: it tells
+        where things are, and a digest or a step tells what they are."""
+        over = self.tokens - goal
+        if over <= 0 or self.index <= least:
+            return self
+        most = max(least, self.index - over)
+        return self.after(rung, index=most, index_most=most)
+
     def trimmed(
         self, rung: str, cuts: Mapping[int, dict[int, list[Cut]]], count: CountTokens
     ) -> WindowPlan:

@@ -171,18 +171,20 @@ def projection(plan: Plan, ask: Ask, policy: Policy, fill: Fill) -> Projection:
 
 def nothing_to_do(plan: Plan, fill: Fill) -> NothingToDo:
     """The outcome of a plan that frees nothing."""
-    shortfall = plan.shortfall(fill.counted)
+    held, shortfall = plan.held, plan.shortfall(fill.counted)
     if shortfall is None:
         reason = f"{kilo(fill.tokens)} of {kilo(fill.window)} tokens is all recent or needed"
         next_step = "Go on; a target_percent below that, or a span, takes in recent steps too."
     else:
-        reason, next_step = describe_shortfall(shortfall, fill), "Go on."
-        if plan.held.older_steps and not shortfall.is_fixed:
-            older = kilo(fill.scaled(plan.held.older_steps))
+        reason = describe_shortfall(shortfall, fill)
+        less = ["pin less"] * bool(held.pins) + ["shorten the fixed sections"] * bool(held.system)
+        if held.older_steps and not shortfall.is_fixed:
+            older = kilo(fill.scaled(held.older_steps))
             reason += f". A digest of the older {older} would free too little"
+        next_step = f"Go on, or {' and '.join(less)}." if less else "Go on."
     return NothingToDo(
         reason="all_needed",
-        held_by=plan.held.tokens_by_holder(fill),
+        held_by=held.tokens_by_holder(fill),
         text=f"nothing to do: {reason}. {next_step}",
     )
 
@@ -190,15 +192,21 @@ def nothing_to_do(plan: Plan, fill: Fill) -> NothingToDo:
 def too_little_gain(plan: Plan, fill: Fill, policy: Policy) -> Refusal:
     """The outcome of a plan that frees less than it must."""
     least = round(fill.window * policy.min_gain_percent / 100)
+    goal = f"{100 * (plan.goal or 0) / policy.window_tokens:.3g}"
     shortfall = plan.shortfall()
-    left = f"the rest is held by {describe_held(plan.held, fill)}"
-    if shortfall is not None:
-        left = describe_shortfall(shortfall, fill)
+    if shortfall is None:
+        doing = f"getting down to {goal} %"
+        left = f"the rest is held by {describe_held(plan.held, fill)}"
+    else:
+        doing, left = "it", describe_shortfall(shortfall, fill)
+    # Where a target was asked for and is out of reach, a lower one does not help.
+    is_lowest = shortfall is not None and plan.goes_on
+    lower = "" if is_lowest else f"pass target_percent below {goal} for more, "
     return Refusal(
         reason="too_little_gain",
         held_by=plan.held.tokens_by_holder(fill),
-        text=f"not compressed: it would free about {kilo(fill.scaled(plan.gain))} of "
+        text=f"not compressed: {doing} would free about {kilo(fill.scaled(plan.gain))} of "
         f"{kilo(fill.window)} tokens, less than {policy.min_gain_percent:.3g} % ({kilo(least)}), "
         f"from which on it is worth it; the fill is {fill.percent:.0f} %, {left}. "
-        "Go on until more steps are done, or pass force=true.",
+        f"Go on until more steps are done, {lower}or pass force=true.",
     )

@@ -21,7 +21,7 @@ from mcp_compaction.core.compaction.budget import (
 )
 from mcp_compaction.core.compaction.ladder import LADDER, Rung
 from mcp_compaction.core.compaction.ladder.drop_excerpts import drop_excerpts
-from mcp_compaction.core.compaction.ladder.merge import merge
+from mcp_compaction.core.compaction.ladder.merge import merge_all
 from mcp_compaction.core.compaction.ladder.shrink import shrink_newest
 from mcp_compaction.core.compaction.ladder.shrink_request import shrink_request
 from mcp_compaction.core.compaction.ladder.summarize import summarize_all
@@ -131,6 +131,7 @@ def _make_room(
     """All old steps in one digest, whatever the goal needs: the rest is for what users said and
     for the newest steps."""
     goal = budget.target
+    window = window.shorten_index("summarize", goal, budget.index)
     if window.tokens > goal:
         window = shrink_request(window, goal, policy, count)
         digests = sum(block.tokens for block in window.blocks if isinstance(block, DigestBlock))
@@ -143,7 +144,7 @@ def _make_room(
     if window.tokens > goal or has_digests:
         window = summarize_all(window, tight, _steps_outside_tail(window))
     if not window.has_new_digests:
-        window = merge(window, goal, tight, count)
+        window = merge_all(window, tight, count)
     return _climb(window, _DIGESTING, goal, tight, count)
 
 
@@ -177,7 +178,7 @@ def _digest_oldest_share(
     # Where nothing new was said there is no share, or each call would take another one.
     share = _steps_outside_tail(window) if session.said_since else []
     if not share:
-        return merge(window, goal, policy, count) if window.tokens > goal else window
+        return merge_all(window, policy, count) if window.tokens > goal else window
     planned = summarize_all(window, policy, share)
     if window.tokens - planned.tokens >= policy.min_gain_tokens:
         return planned

@@ -180,8 +180,30 @@ def test_too_little_gain_is_refused_with_numbers_and_the_next_step() -> None:
     assert "of 2.0k tokens, less than 90 % (1.8k), from which on it is worth it" in outcome.text
     assert "the fill is 90 %, " in outcome.text
     assert "held by the first request 6, recent steps 360" in outcome.text
-    assert outcome.text.endswith("Go on until more steps are done, or pass force=true.")
+    assert outcome.text.endswith(
+        "Go on until more steps are done, pass target_percent below 60 for more, or pass "
+        "force=true."
+    )
     assert not outside.summaries
+
+
+def test_too_little_gain_says_how_far_down_it_would_go() -> None:
+    session = session_of([user("go"), *used("1", "f", LARGE), *used("2", "f", LARGE), *chatter(20)])
+    tokens = measure(session, SMALL, estimate).tokens
+    policy = Policy(window_tokens=round(tokens / 0.9), min_gain_percent=90)
+    outcome = compress(session, policy)
+    assert isinstance(outcome, Refusal)
+    assert outcome.text.startswith("not compressed: getting down to 60 % would free about ")
+    assert "pass target_percent below 60 for more, " in outcome.text
+
+
+def test_a_lower_target_is_not_offered_where_one_is_out_of_reach() -> None:
+    policy = SMALL.model_copy(update={"min_gain_percent": 90})
+    session = session_of([user("go"), *chatter(20)], section_tokens=600)
+    outcome = compress(session, policy, target_percent=20)
+    assert isinstance(outcome, Refusal)
+    assert outcome.text.startswith("not compressed: it would free about ")
+    assert outcome.text.endswith("Go on until more steps are done, or pass force=true.")
 
 
 def test_the_least_gain_is_its_share_of_the_window_whatever_the_scale() -> None:
@@ -245,12 +267,18 @@ def test_a_shortfall_is_named_with_what_holds_the_window() -> None:
     ("sections", "rules", "held", "advice"),
     [
         (0, 0, "held by the first request 6", "recent steps 6. Go on."),
-        (900, 0, "held by system and tools 900", "the tools or the pins. Go on."),
-        (0, 1, "held by pins ", "the tools or the pins. Go on."),
-        (900, 1, "held by system and tools 900, pins ", "the tools or the pins. Go on."),
+        (900, 0, "held by system and tools 900", "Go on, or shorten the fixed sections."),
+        (0, 1, "held by pins ", "the tools or the pins. Go on, or pin less."),
+        (
+            900,
+            1,
+            "held by system and tools 900, pins ",
+            "shorten the system prompt, the tools or the pins. Go on, or pin less and shorten the "
+            "fixed sections.",
+        ),
     ],
 )
-def test_what_nothing_gives_way_to_is_named(
+def test_only_what_there_is_is_to_be_shortened(
     sections: int, rules: int, held: str, advice: str
 ) -> None:
     pins = [pin(1, "Never push. " + "word " * 60)] * rules

@@ -444,9 +444,12 @@ def test_a_merged_digest_keeps_its_limit_however_many_rules_must_stay() -> None:
     assert max(sizes) <= policy.digest_limit
 
 
-def test_one_digest_is_not_merged() -> None:
+def test_one_digest_or_small_ones_are_not_merged() -> None:
     for window in (digests_and_steps(1, TAIL), digests_and_steps(0, TAIL)):
         assert merge(window, 0, BARE, estimate) is window
+    roomy = BARE.model_copy(update={"digest_max_tokens": 5_000})
+    small = digests_and_steps(2, TAIL, roomy)
+    assert merge(small, 0, roomy, estimate) is small
 
 
 def test_digests_with_a_step_between_them_are_not_merged() -> None:

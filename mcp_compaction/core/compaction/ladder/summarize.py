@@ -55,8 +55,10 @@ def _plan_digests(window: WindowPlan, chosen: Sequence[int], policy: Policy) -> 
     wanted = set(chosen)
 
     def joins_digest(following: Block | None) -> bool:
-        # A request that no digest took in would keep those on either side of it apart for good.
-        return any(isinstance(b, DigestBlock) for b in (following, *blocks[-1:]))
+        beside = [isinstance(b, DigestBlock) for b in (following, *blocks[-1:])]
+        # An explicit target merges all neighbors afterwards; a request that no digest took in
+        # would keep those on either side of it apart for good.
+        return any(beside) if window.tail_most is not None else sum(beside) == 2
 
     for number, block in enumerate(window.blocks):
         if number in wanted and isinstance(block, StepBlock):

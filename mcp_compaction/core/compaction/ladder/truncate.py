@@ -20,7 +20,6 @@ def truncate(window: WindowPlan, goal: int, policy: Policy, count: CountTokens) 
         blocks[number] = fit_step(block, 0, count)
         over -= block.tokens - blocks[number].tokens
     window = window.after("truncate", blocks=tuple(blocks))
-    index = max(0, window.index - max(0, window.tokens - goal))
-    window = window.after("truncate", index=index, index_most=index)
+    window = window.shorten_index("truncate", goal, 0)
     left = goal - window.tokens + unread_tokens(window, count)
     return cut_unread(window, left, count)
