@@ -50,7 +50,7 @@ BAD_ARGUMENTS = [
     (["stats", "--session", "half \ud800"], "pass --session with one of: tax-2026."),
     (["recall", "--refs", "m9999"], "search by words instead."),
     (["recall", "--refs", "what"], "d1, p2 or the id of a tool call."),
-    (["recall", "--refs", "m1, d9"], "there are: d1, d2."),
+    (["recall", "--refs", "m1, d9"], "there are: d1."),
     (["recall", "--refs", "p9"], "in force are: p1."),
     (["recall", "--refs", "d1", "--raw"], "or write --refs m42."),
     (["recall", "staging", "--around", "-1"], "pass --around 2."),
