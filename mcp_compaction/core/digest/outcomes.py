@@ -112,7 +112,7 @@ def _file_items(reading: Reading) -> Iterator[Item]:
             refs=tuple(dict.fromkeys(state.known_at for state in unknown)),
             value=AccountValue(kind="file", status="unknown", more=first.note, since=(first.ref,)),
         )
-    yield from (_file_item(state) for state in later if state.word != "unknown")
+    yield from (_file_item(s) for s in later if s.word != "unknown" and s.has_ended)
 
 
 def _file_item(state: FileState) -> Item:

@@ -33,6 +33,7 @@ _SAYS_CREATED = pattern_of(r"\b(?:[Cc]reated|[Nn]ew file)\b")
 _SAYS_UNCHANGED = pattern_of(r"\(No changes\)|No replacement was performed|No changes to make")
 _MAKES_COMMITS = pattern_of(r"commit|revert|cherry-pick")
 _COMMIT = pattern_of(r"^\s*\[(?P<on>[^\]\n]{1,80}) (?P<id>[0-9a-f]{7,40})\] (?P<subject>.+)$")
+_NO_RESULT = "no result seen"
 _CHANGES = ("write", "edit")
 
 
@@ -42,7 +43,7 @@ class FileState(NamedTuple):
     path: str
     word: FileWord
     ref: str
-    note: str = ""  # where it was moved, what made it unknown
+    note: str = ""  # where it was moved, what made it unknown, that no result was seen
     known_at: str = ""  # of an unknown one, where it was last known
 
     @property
@@ -50,6 +51,11 @@ class FileState(NamedTuple):
         """The state in words: `moved to b.py`, `unknown (git stash)`."""
         note = f"({self.note})" if self.note and self.word == "unknown" else self.note
         return f"{self.word} {note}".strip()
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether the result of the call was seen that did it."""
+        return _NO_RESULT not in self.note
 
 
 class CallEntry(NamedTuple):
@@ -172,8 +178,7 @@ class _Files:
         return dict(self._states)
 
     def note(self, entry: CallEntry) -> None:
-        """Take down what a call did; what was refused or failed did nothing, and of what has no
-        result nobody knows."""
+        """Take down what a call did; what was refused or failed did nothing."""
         match entry.action.kind:
             case "read" | "write" | "edit":
                 self._note_file_tool(entry)
@@ -185,17 +190,17 @@ class _Files:
 
     def _note_file_tool(self, entry: CallEntry) -> None:
         action, result = entry.action, entry.result
-        if not action.target or result is None or entry.ending != "done":
+        if not action.target or entry.ending not in ("done", "running"):
             return
         word: FileWord = "read"
         if action.kind != "read":
-            text = result.text[:LONGEST_ANSWER].lstrip()
-            if _SAYS_UNCHANGED.match(text):
+            text = result.text[:LONGEST_ANSWER] if result else ""
+            if _SAYS_UNCHANGED.match(text.lstrip()):
                 return
-            opening = text.split("\n", 1)[0]
+            opening = text.lstrip().split("\n", 1)[0]
             is_new = _SAYS_CREATED.search(opening) or _is_create(entry.call)
             word = ("created" if is_new else "written") if action.kind == "write" else "edited"
-        elif self._key_of(action.target) in self._states:
+        elif entry.ending == "running" or self._is_known(action.target):
             return
         self._set(action.target, word, entry)
 
@@ -206,7 +211,7 @@ class _Files:
         is_opened = effect.does == "write" and effect.is_first
         if entry.ending == "failed" and effect.is_only:
             return
-        is_sure = entry.ending == "done" or is_opened
+        is_sure = entry.ending in ("done", "running") or is_opened
         if is_sure and effect.does != "unknown" and not effect.is_glob:
             self._do(effect, entry)
             return
@@ -245,12 +250,17 @@ class _Files:
 
     def _set(self, path: str, word: FileWord, entry: CallEntry, note: str = "") -> None:
         key = self._key_of(path)
+        if entry.ending == "running":
+            note = f"{note}, {_NO_RESULT}" if note else f"({_NO_RESULT})"
         old = self._states.pop(key, None)
         if word in ("edited", "written") and old and old.word == "created":
             word = "created"
         if key not in self._by_name.setdefault(_name_of(key), []):
             self._by_name[_name_of(key)].append(key)
         self._states[key] = FileState(key, word, entry.ref, note)
+
+    def _is_known(self, path: str) -> bool:
+        return self._key_of(path) in self._states
 
     def _key_of(self, path: str) -> str:
         """The path by which a file is known already: a longer or shorter way to write the same."""

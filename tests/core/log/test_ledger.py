@@ -93,6 +93,10 @@ def test_a_refused_removal_leaves_the_file_as_it_was() -> None:
     assert states(write("1", "a.py"), ran("2", "rm a.py", REFUSED)) == {"a.py": "written"}
 
 
+def test_a_call_without_a_result_says_so() -> None:
+    assert states([call("1", "Edit", file_path="a.py")]) == {"a.py": "edited (no result seen)"}
+
+
 @pytest.mark.parametrize(
     ("command", "by"),
     [
