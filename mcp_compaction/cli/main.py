@@ -27,7 +27,8 @@ STORE_UNUSABLE = 3
 UNEXPECTED = 4
 INTERRUPTED = 130
 
-_ONLY_LOOK = frozenset({"pins", "recall", "sessions", "stats"})
+# They end at once: their store is closed when they return.
+_SHORT = frozenset({"pins", "recall", "sessions", "stats"})
 _ALLOCATIONS_BETWEEN_COLLECTIONS = 100_000
 
 
@@ -147,7 +148,7 @@ def run() -> None:
     left = leave_out_repository(os.environ, Path.cwd())
     if left and sys.stderr:
         sys.stderr.write(f"mcp-compaction: {', '.join(left)} of the project's settings: left out\n")
-    is_short = sys.argv[1:2] and sys.argv[1] in _ONLY_LOOK
+    is_short = sys.argv[1:2] and sys.argv[1] in _SHORT
     if is_short:
         gc.set_threshold(_ALLOCATIONS_BETWEEN_COLLECTIONS)
         # Plugins of pydantic would be looked for in the metadata of every installed package.

@@ -49,6 +49,7 @@ async def run(call: Invocation) -> int:
     """List the sessions of the project, or of all."""
     from mcp_compaction.cli.console import opening
 
+    check_count("--limit", call.args.limit)
     settings = opening.settings_of(call)
     opening.check_home(settings.home)
     found: tuple[SessionInfo, ...] = ()

@@ -51,7 +51,7 @@ def _trim_parts(
     shorten: _Shorten,
     count: CountTokens,
 ) -> StepBlock:
-    """A step with its results, or the longest arguments of its calls, shown shorter."""
+    """A step with its results, or the arguments of its calls, shown shorter."""
     cuts: dict[int, list[Cut]] = {}
     for message, entry in zip(block.step.messages, block.entries, strict=True):
         known = {cut.part: cut for cut in cuts_of(entry)}
@@ -72,8 +72,7 @@ def _shorten_part(part: Part, now: Part, ref: str, shorten: _Shorten) -> Part:
         return part.model_copy(update={"text": shorten(part.text, now.text, ref)})
     if isinstance(part, ToolCall) and isinstance(now, ToolCall):
         named, shown = (dict(string_arguments(one.arguments)) for one in (part, now))
-        name = max(named, key=lambda one: len(named[one]), default="")
-        if name:
-            text = shorten(named[name], shown[name], ref)
-            return part.model_copy(update={"arguments": {**part.arguments, name: text}})
+        longest_first = sorted(named, key=lambda one: -len(named[one]))
+        texts = {name: shorten(named[name], shown[name], ref) for name in longest_first}
+        return part.model_copy(update={"arguments": {**part.arguments, **texts}})
     return part

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from operator import itemgetter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import count as counting
+from operator import attrgetter
+from typing import NamedTuple
 
 from mcp_compaction.core.digest.render import (
     MUST_STAY,
@@ -28,7 +30,17 @@ _BY_NEED: tuple[SectionName, ...] = (
 _FIRST: tuple[SectionName, ...] = (*MUST_STAY, "FACTS")  # of what must stay
 # Lines of a section before the others get a turn, where these are more than one.
 _AT_ONCE: dict[SectionName, int] = {"REJECTED": 2, "DONE": 3, "ERRORS": 2}
-_Told = tuple[SectionName, int, Item]  # an item, and its place in its section
+
+
+class _Told(NamedTuple):
+    """An item of a section, in the order in which items are missed."""
+
+    gives_way: bool
+    turn: int
+    need: int  # of its section
+    place: int  # in its section
+    name: SectionName
+    item: Item
 
 
 def mark_older(sections: DigestSections, newer: Mapping[str, str]) -> DigestSections:
@@ -52,34 +64,31 @@ def fit(
     count: CountTokens,
     stays: Callable[[SectionName, Item], bool] = must_stay,
 ) -> DigestSections:
-    """As many items as a limit holds: what stays, then what stays wherever it can, then one of each
-    section in turn, so that none crowds out the others."""
-    told: list[_Told] = [
-        (name, n, item) for name, items in sections for n, item in enumerate(items)
-    ]
+    """As many items as a limit holds: what stays, then what stays wherever it can, then a few of
+    each section in turn, so that none crowds out the others."""
     kept: list[_Told] = []
     begun: set[SectionName] = set()
     used = 0
-    for name, place, item in sorted(told, key=_need_of(stays)):
-        cost = _cost_of(item, count) + (0 if name in begun else _cost_of_heading(name, count))
-        if stays(name, item) or used + cost <= limit:
-            kept.append((name, place, item))
-            begun.add(name)
+    for one in sorted(
+        _told_in(sections), key=lambda told: (not stays(told.name, told.item), *told)
+    ):
+        heading = 0 if one.name in begun else _cost_of_heading(one.name, count)
+        cost = _cost_of(one.item, count) + heading
+        if stays(one.name, one.item) or used + cost <= limit:
+            kept.append(one)
+            begun.add(one.name)
             used += cost
-    kept.sort(key=itemgetter(1))
-    return as_sections({n: [item for name, _, item in kept if name == n] for n in SECTION_NAMES})
+    kept.sort(key=attrgetter("place"))
+    return as_sections({n: [one.item for one in kept if one.name == n] for n in SECTION_NAMES})
 
 
-def _need_of(
-    stays: Callable[[SectionName, Item], bool],
-) -> Callable[[_Told], tuple[bool, bool, int, int]]:
-    def need(told: _Told) -> tuple[bool, bool, int, int]:
-        name, place, item = told
-        is_wanted = must_stay(name, item)
-        turn = name not in _FIRST if is_wanted else place // _AT_ONCE.get(name, 1)
-        return (not stays(name, item), not is_wanted, turn, _BY_NEED.index(name))
-
-    return need
+def _told_in(sections: DigestSections) -> Iterator[_Told]:
+    for name, items in sections:
+        others = counting()
+        for place, item in enumerate(items):
+            is_wanted = must_stay(name, item)
+            turn = int(name not in _FIRST) if is_wanted else next(others) // _AT_ONCE.get(name, 1)
+            yield _Told(not is_wanted, turn, _BY_NEED.index(name), place, name, item)
 
 
 def fit_or_first(sections: DigestSections, limit: int, count: CountTokens) -> DigestSections:

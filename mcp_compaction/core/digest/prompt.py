@@ -148,15 +148,16 @@ def _make_prompt(
 
 
 def _must_keep(request: SummaryRequest, room: int, count: CountTokens) -> Iterator[str]:
-    """The lines that are kept anyway, as far as they fit."""
-    if request.must_keep:
-        yield "MUST KEEP"
-    for item in (item for _, items in request.must_keep for item in items):
-        line = one_line(render_item(item))
+    """The lines that are kept anyway, as far as they fit; the others are counted, not hidden."""
+    kept = [one_line(render_item(item)) for _, items in request.must_keep for item in items]
+    left = len(kept)
+    yield from ["MUST KEEP"] * bool(kept)
+    for line in kept:
         room -= count(line) + 1
         if room >= 0:
+            left -= 1
             yield line
-    yield ""
+    yield f"({left} more, which do not fit here)\n" if left else ""
 
 
 def _shown(message: Message, text: str | None = None) -> str:

@@ -21,7 +21,7 @@ from mcp_compaction.core.text.all_languages import part_in_all
 from mcp_compaction.core.text.injection import defuse, is_forged, is_order
 from mcp_compaction.core.text.patterns import cuts_at, pattern_of
 from mcp_compaction.core.text.reading import read_once
-from mcp_compaction.core.text.remarks import is_pleasantry, marker_groups
+from mcp_compaction.core.text.remarks import QUESTION_MARKS, is_pleasantry, marker_groups
 from mcp_compaction.core.text.sentences import is_speech
 from mcp_compaction.core.text.words import (
     fold,
@@ -212,7 +212,13 @@ def _cut_speech(text: str, message: Message, talk: bool) -> Iterator[tuple[By, s
     else:
         decided = deciding_sentences(text)
         for sentence in _sentences_of(text):
-            yield "decision" if any(one in sentence for one in decided) else "agent", sentence
+            yield "decision" if _is_among(decided, sentence) else "agent", sentence
+
+
+def _is_among(decided: Iterable[str], sentence: str) -> bool:
+    """Whether a piece is one of the sentences that decide, or begins one that is cut here."""
+    is_said = is_speech(sentence) and not sentence.endswith(QUESTION_MARKS)
+    return is_said and any(one in sentence or one.startswith(sentence) for one in decided)
 
 
 @read_once

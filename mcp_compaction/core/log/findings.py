@@ -67,7 +67,8 @@ def _current_answers(ledger: Ledger) -> set[tuple[str, str]]:
         words = entry.action.target.split("\n", 1)[0].split()
         names = (word.strip("\"',").rpartition("/")[2] for word in words)
         since = max((int(changed[name][1:]) for name in names if name in changed), default=0)
-        if entry.ending in ("done", "failed") and since < int(entry.ref[1:]):
+        is_told = entry.ending in ("done", "failed") and entry.action.kind not in ("edit", "write")
+        if is_told and since < int(entry.ref[1:]):
             found.add((entry.result_ref, entry.call.id))
     return found
 

@@ -233,6 +233,13 @@ def test_large_arguments_of_a_write_are_previewed() -> None:
     assert "recall_archived refs m2" in arguments["content"]
 
 
+def test_both_large_arguments_of_an_edit_are_previewed() -> None:
+    edit = used("1", "Edit", "ok", file_path="a.py", old_string=LARGE, new_string=PROSE)
+    arguments = cut_calls(climbed(shrink, [*edit, *TAIL]))[2]
+    assert "recall_archived refs m2" in arguments["old_string"]
+    assert "recall_archived refs m2" in arguments["new_string"]
+
+
 def test_shrinking_stops_at_the_goal_oldest_first() -> None:
     session = [*used("1", "f", LARGE), *used("2", "f", LARGE + "."), *TAIL]
     whole = climbed(shrink, session, goal=10**9)

@@ -150,6 +150,15 @@ def test_a_window_too_small_for_any_of_it_gives_no_prompt() -> None:
     assert prompts_for(request_of(user("word " * 3_000)), 700, estimate) == ()
 
 
+def test_lines_beside_the_span_that_do_not_fit_are_counted() -> None:
+    many = tuple(Item(text=f"rule {n}: never touch table number {n}") for n in range(300))
+    request = request_of(user("go"), must_keep=(("CONSTRAINTS", many),))
+    prompt = only(prompts_for(request, 4_000, estimate))
+    told = len(re.findall(r"^- rule", prompt.user, re.M))
+    assert 0 < told < 300
+    assert f"({300 - told} more, which do not fit here)" in prompt.user
+
+
 def test_parts_are_merged_by_section_each_with_its_share_the_newest_first() -> None:
     def part(name: str) -> Draft:
         items = tuple(Item(text=f"{name}{n} was done") for n in range(40))

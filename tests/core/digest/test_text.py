@@ -211,6 +211,15 @@ def test_where_even_rules_must_give_way_they_do_so_last_and_told_facts_before_th
         assert fit(sections, room, estimate, nothing_stays) == kept
 
 
+def test_what_must_stay_takes_no_turn_of_what_stands_beside_it() -> None:
+    told = tuple(Item(text=f"Fact {n}.", must_stay=True) for n in range(5))
+    plain = lines("The port is 8080.")
+    done = lines(*(f"file{n}.py edited" for n in range(30)))
+    kept = dict(fit((("DONE", done), ("FACTS", (*told, *plain))), 100, estimate))
+    assert kept["FACTS"] == (*told, *plain)
+    assert 0 < len(kept["DONE"]) < 30
+
+
 def test_a_small_line_is_kept_after_one_that_does_not_fit() -> None:
     sections: DigestSections = (("FACTS", lines("word " * 100, "small")),)
     assert fit(sections, 12, estimate) == (("FACTS", lines("small")),)

@@ -392,3 +392,20 @@ def test_the_beginning_and_the_end_of_a_long_result_are_read() -> None:
     assert found[0] == "Collecting package-0"
     assert found[-2:] == ["Building wheels failed", "See the log"]
     assert len(found) < 900
+
+
+@pytest.mark.parametrize(
+    ("text", "decisions"),
+    [
+        ("We chose Postgres (cf. the spec) for the store.", ["We chose Postgres (cf."]),
+        (
+            "We go with Postgres vs. the old MySQL of the shop here.",
+            ["We go with Postgres vs."],
+        ),
+        ("We'll use tabs. Is it right that We'll use tabs or spaces here?", ["We'll use tabs."]),
+        ("We go with Redis.\n\n> We go with Redis.", ["We go with Redis."]),
+    ],
+)
+def test_a_piece_is_a_decision_where_its_message_decides(text: str, decisions: list[str]) -> None:
+    pieces = said([user("Choose."), *WORK, assistant(text)])
+    assert [piece for by, piece in pieces if by == "decision"] == decisions
