@@ -16,7 +16,7 @@ from typing import NamedTuple, NoReturn
 
 from mcp_compaction.errors import CompactionError, StoreError
 from mcp_compaction.store.columns import encodable, moment
-from mcp_compaction.store.connect import SCHEMA_VERSION, connect, pragma, store_path
+from mcp_compaction.store.connect import SCHEMA_VERSION, connect, pragma, refuse_remote, store_path
 from mcp_compaction.store.scope import Condition, Within, pins_in, sessions_in
 
 _PATIENCE = 0.5  # seconds
@@ -138,7 +138,9 @@ def _checksum_of(text: str) -> str:
 
 
 def _open(home: Path) -> sqlite3.Connection:
-    store = connect(store_path(home), deadline=_PATIENCE, readonly=True)
+    path = store_path(home)
+    refuse_remote(path)
+    store = connect(path, deadline=_PATIENCE, readonly=True)
     if pragma(store, "user_version") != SCHEMA_VERSION:
         store.close()
         _refuse("a store to be migrated")
