@@ -52,7 +52,6 @@ class PinLine(NamedTuple):
     expires: datetime | None
     channel: str
     checks: str
-    is_headless: bool = False
 
 
 class _Place(NamedTuple):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from argparse import ArgumentParser
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import TYPE_CHECKING
 
 from mcp_compaction.cli.console.arguments import add_place, add_session
@@ -91,31 +91,16 @@ async def run(call: Invocation) -> int:
         return 0
     if not pins:
         call.screen.say(call.complete("no pins in force; add one: mcp-compaction pin TEXT"))
-    _print_pins(call, (_listed(pin, pin.number in headless) for pin in pins))
+    _print_pins(call, pins, headless)
     return 0
 
 
-def _listed(pin: Pin, is_headless: bool) -> PinLine:
-    return PinLine(
-        number=pin.number,
-        text=pin.text,
-        kind=pin.kind,
-        scope=pin.scope,
-        author=pin.author,
-        session=pin.session,
-        at=pin.at,
-        source=pin.source or "",
-        expires=pin.expires,
-        channel=pin.channel,
-        checks=pin.checks,
-        is_headless=is_headless,
-    )
-
-
-def _print_pins(call: Invocation, pins: Iterable[PinLine]) -> None:
+def _print_pins(
+    call: Invocation, pins: Iterable[Pin | PinLine], headless: Collection[int] = ()
+) -> None:
     for pin in pins:
         call.screen.say(f"{call.screen.bold(f'p{pin.number}')} {shown_text(pin.text)}")
-        call.screen.say(f"   {call.screen.dim(_describe_pin(pin))}")
+        call.screen.say(f"   {call.screen.dim(_describe_pin(pin, pin.number in headless))}")
         for line in pin.checks.splitlines():
             call.screen.say(f"   check: {line}")
 
@@ -150,10 +135,10 @@ async def _print_for_host(call: Invocation, hook: HookInput) -> int:
     return 0
 
 
-def _describe_pin(pin: PinLine) -> str:
+def _describe_pin(pin: Pin | PinLine, is_headless: bool) -> str:
     place = f"session {pin.session}" if pin.scope == "session" else pin.scope
     source = f", said in {pin.source} of {pin.session}" if pin.source else ""
-    source += ", headless" if pin.is_headless else ""
+    source += ", headless" if is_headless else ""
     way = "" if pin.channel == "message" else f" {WAYS[pin.channel]}"
     until = f", until {describe_moment(pin.expires)}" if pin.expires else ""
     kind = pin.kind.replace("_", " ")
