@@ -25,6 +25,7 @@ from mcp_compaction.errors import (
     StoreReadOnly,
 )
 from mcp_compaction.store.identity import (
+    RESTORE,
     advice,
     emptied_error,
     has_mark,
@@ -254,6 +255,13 @@ def pragma(connection: sqlite3.Connection, name: str) -> int | str | None:
     """The present value of a PRAGMA."""
     row = connection.execute(f"PRAGMA {name}").fetchone()
     return None if row is None else row[0]
+
+
+def check_pages(connection: sqlite3.Connection, by: str = "integrity_check") -> None:
+    """Refuse a database in which SQLite finds a fault."""
+    (found,) = connection.execute(f"PRAGMA {by}(1)").fetchone()
+    if found != "ok":
+        raise StoreDamaged(f"The store is damaged ({found}). Put a backup in its place: {RESTORE}")
 
 
 def refuse_remote(path: Path, mounts: Path = Path("/proc/self/mounts")) -> None:

@@ -19,12 +19,18 @@ from mcp_compaction.store.database import Database, shield, take
 from mcp_compaction.store.identity import (
     Change,
     Identity,
+    Mark,
     change_since,
+    damaged_error,
+    describe_files,
     identity_of,
+    log_path,
     mark_of,
+    read_mark,
+    size_of,
     words_for,
 )
-from mcp_compaction.store.lockfile import LockFile
+from mcp_compaction.store.lockfile import LockFile, Users
 from mcp_compaction.store.schema import SCHEMA_VERSION, open_migrated
 
 _BUSY_MILLISECONDS = 250  # the lock file has done the waiting; this is for foreign programs
@@ -45,6 +51,11 @@ class Connections:
         self._why_read_only: StoreReadOnly | None = None
         self._is_closed = False
         self._reopening = asyncio.Lock()
+        self._users = Users()
+        self._expected = ""  # the newest rows that were acknowledged before it was opened
+        self._is_in_doubt = False
+        self.doubt: str | None = None  # why the store is, or was, looked over before a write
+        self.damage: tuple[str, ...] = ()
 
     @property
     def writing(self) -> Database:
@@ -85,6 +96,9 @@ class Connections:
 
     async def open_locked(self) -> None:
         """Open the file while the caller holds the lock file."""
+        self._is_in_doubt = True
+        found = read_mark(self.path) or Mark()
+        was_left = describe_files(self.path) if size_of(self.path) else None
         try:
             self._writing = Database(self.path, self._connect_to_write)
             await self._writing.open()
@@ -94,12 +108,54 @@ class Connections:
             self._identity = identity_of(self.path)
             if self._identity != first:
                 raise StoreMoved(words_for("replaced", self.path))
-            with suppress(OSError):  # a full disk keeps nobody from reading
-                self.lock_file.mark(mark_of(self._identity))
+            with suppress(OSError):
+                self._users.join(log_path(self.path))
+            self._decide_on_trust(found, was_left)
         except BaseException:
             with shield():
                 await self.close()
             raise
+
+    def _decide_on_trust(self, found: Mark, was_left: str | None) -> None:
+        """Note whether the store has to be looked over before anything is written to it."""
+        now = mark_of(identity_of(self.path), "open")
+        self.damage = ()
+        if was_left is None:
+            self.doubt = None
+        elif found.database not in (0, now.database):
+            self.doubt = "another file lies in its place than the one last used"
+        elif found.state == "open" and found.log == now.log and not self._users.is_only_one():
+            self.doubt = None
+        elif found.state in ("", "open", "doubted"):
+            self.doubt = "it was not closed by its last user"
+        else:
+            is_same = found.state == was_left
+            self.doubt = None if is_same else "its files were changed since its last user left"
+        self._is_in_doubt = self.doubt is not None
+        self._expected = found.newest if found.database == now.database else ""
+        self._mark("doubted" if self._is_in_doubt else "open", self._expected)
+
+    def _mark(self, state: str, newest: str = "") -> None:
+        if self._identity is not None:
+            with suppress(OSError):  # a full disk keeps nobody from reading
+                self.lock_file.mark(mark_of(self._identity, state, newest).to_bytes())
+
+    def suspect(self) -> None:
+        """Have the store looked over before the next write, since it could not be read; once."""
+        if self.doubt is None:
+            self.doubt, self._is_in_doubt = "a read failed", True
+
+    def forgive_loss(self) -> None:
+        """Go on without the rows that were acknowledged and are missing."""
+        self._expected, self.damage = "", ()
+
+    def expect_fewer_rows(self) -> None:
+        """Miss no row from now on: some are about to be forgotten."""
+        self._mark("open")
+
+    def acknowledge(self, connection: sqlite3.Connection) -> None:
+        """Note which rows are the newest, so that their loss would be noticed."""
+        self._mark("open", newest_rows(connection))
 
     async def open_read_only(self, why: StoreReadOnly) -> None:
         """Open the file to be read alone."""
@@ -128,11 +184,24 @@ class Connections:
             self._why_read_only = None
             await self.open()
 
-    def check(self) -> None:
-        """Refuse to write where the files are no longer those that were opened."""
+    def check(self, connection: sqlite3.Connection) -> None:
+        """Refuse to write where the files are no longer those that were opened, or are damaged."""
         change = self._find_change()
         if change is not None:
             raise StoreMoved(words_for(change, self.path))
+        if self._is_in_doubt:
+            self._look_over(connection)
+
+    def _look_over(self, connection: sqlite3.Connection) -> None:
+        """Take the doubt away, or refuse to write for good."""
+        from mcp_compaction.store.health import find_damage, find_missing_rows
+
+        if not self.damage:
+            missing = find_missing_rows(self._expected, newest_rows(connection))
+            self.damage = *find_damage(connection, self.path), *missing
+        if self.damage:
+            raise damaged_error(self.path, self.damage)
+        self._is_in_doubt = False
 
     def check_to_read(self) -> None:
         """Refuse to read where other files lie in the place of those that were opened."""
@@ -156,12 +225,17 @@ class Connections:
         if keeps_log is None:
             keeps_log = not self._may_empty_log()
         writing, reading = self._writing, self._reading
+        is_known = writing is not None and not self._is_in_doubt and self._find_change() is None
         self._writing = self._reading = None
         # A connection that only reads never empties the log: of files that were replaced, an old
         # log would spoil the new database.
         for database in (writing, reading) if keeps_log else (reading, writing):
             if database is not None:
                 await database.close()
+        if is_known and self.lock_file.held and self._users.is_only_one():
+            self._identity = identity_of(self.path)
+            self._mark(describe_files(self.path))
+        self._users.leave()
 
     async def close_reading(self) -> None:
         """Wait for the reads under way, so that nobody has to wait for them under the lock."""
@@ -171,7 +245,7 @@ class Connections:
             self._reading = None
 
     def _may_empty_log(self) -> bool:
-        return self._find_change() in (None, "log removed")
+        return not self._is_in_doubt and self._find_change() in (None, "log removed")
 
     def _require(self, database: Database | None) -> Database:
         if database is not None:
@@ -192,6 +266,13 @@ class Connections:
 
     def _connect_to_read(self) -> sqlite3.Connection:
         return connect(self.path, deadline=self._deadline, newest=SCHEMA_VERSION, readonly=True)
+
+
+def newest_rows(connection: sqlite3.Connection) -> str:
+    """The numbers of the newest message, pin and event, none of which goes but by a forget."""
+    columns = (("message", "id"), ("pin", "number"), ("event", "id"))
+    numbers = ", ".join(f"(SELECT coalesce(max({key}), 0) FROM {name})" for name, key in columns)
+    return "/".join(map(str, connection.execute(f"SELECT {numbers}").fetchone()))
 
 
 def _save_log(connection: sqlite3.Connection) -> None:

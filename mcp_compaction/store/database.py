@@ -118,12 +118,7 @@ def shield() -> AbstractContextManager[object]:
     return CancelScope(shield=True)
 
 
-def _check_nothing() -> None: ...
-
-
-def read_transaction(
-    connection: sqlite3.Connection, work: Work[T], check: Callable[[], None] = _check_nothing
-) -> T:
+def read_transaction(connection: sqlite3.Connection, work: Work[T], check: Callable[[], None]) -> T:
     """The result of a function that reads all from one moment; `check` refuses replaced files."""
     connection.execute("BEGIN")
     try:
@@ -174,25 +169,31 @@ def stop_early(connection: sqlite3.Connection, stop: Stop) -> Generator[None]:
         connection.set_progress_handler(None, 0)
 
 
+def _do_nothing(_connection: sqlite3.Connection) -> None: ...
+
+
 def write_transaction(
     connection: sqlite3.Connection,
     work: Work[T],
     stop: Stop,
-    check: Callable[[], None] = _check_nothing,
+    check: Work[None],
+    note: Work[None],
 ) -> T:
     """The result of a function in one transaction, committed whole or not at all.
 
     `check` refuses files that were replaced: before the work, so that nothing is written to them,
-    and after the commit, so that nothing is acknowledged that went to them after all.
+    and after the commit, so that nothing is acknowledged that went to them after all. `note` is
+    called last, with what is acknowledged.
     """
     try:
         with stop_early(connection, stop):
             connection.execute("BEGIN IMMEDIATE")
-            check()
+            check(connection)
             result = work(connection)
             stop.commit_or_raise()
             connection.execute("COMMIT")
-        check()
+        check(connection)
+        note(connection)
         return result
     except BaseException:
         if connection.in_transaction:
@@ -208,12 +209,13 @@ class Writer:
         database: Callable[[], Database],
         lock_file: LockFile,
         deadline: float,
-        check: Callable[[], None] = _check_nothing,
+        check: Work[None] = _do_nothing,
+        note: Work[None] = _do_nothing,
     ) -> None:
         self._database = database
         self._lock_file = lock_file
         self._deadline = deadline
-        self._check = check
+        self._checks = check, note
         self._turn = asyncio.Lock()
 
     async def transaction(self, work: Work[T]) -> T:
@@ -222,7 +224,7 @@ class Writer:
         self._database()  # asked before the lock, which a store that is only read does not have
         async with self.hold_writes():
             database = self._database()
-            running = database.begin(lambda c: write_transaction(c, work, stop, self._check))
+            running = database.begin(lambda c: write_transaction(c, work, stop, *self._checks))
             return await wait_to_end(running, stop.wish)
 
     @asynccontextmanager

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final, Literal, NamedTuple
 
@@ -80,13 +81,48 @@ def size_of(path: Path) -> int | None:
 # What the lock file remembers between two starts
 
 
-def mark_of(opened: Identity) -> bytes:
+class Mark(NamedTuple):
+    """What the lock file says of a store: its files, its newest rows, and how it was left."""
+
+    database: int = 0  # inodes
+    log: int = 0
+    newest: str = ""  # the numbers of the newest rows that were acknowledged since it was opened
+    state: str = ""  # the files as the last user left them; "open" or "doubted" before that
+
+    def to_bytes(self) -> bytes:
+        """The text for the lock file."""
+        return (
+            f"A store was made here: database {self.database}, log {self.log}, "
+            f"rows {self.newest or '-'}, {self.state}.\n"
+        ).encode()
+
+
+_MARK = re.compile(rb"database (\d+), log (\d+)(?:, rows (\S+), ([^.]*))?")
+
+
+def mark_of(opened: Identity, state: str, newest: str = "") -> Mark:
     """The mark for the lock file: a store was made here, from these files."""
-    inodes = [0 if file is None else file[1] for file in (opened.database, opened.log)]
-    return b"A store was made here: database %d, log %d.\n" % tuple(inodes)
+    database, log = (0 if file is None else file[1] for file in (opened.database, opened.log))
+    return Mark(database, log, newest, state)
 
 
-_MARK = re.compile(rb"database (\d+), log (\d+)")
+def read_mark(path: Path) -> Mark | None:
+    """The mark of the last user of a store; None where there was none."""
+    try:
+        found = _MARK.search(lock_path(path).read_bytes())
+    except OSError:
+        return None
+    if found is None:
+        return None
+    newest, state = ((group or b"").decode() for group in found.group(3, 4))
+    return Mark(int(found[1]), int(found[2]), newest.strip("-"), state)
+
+
+def describe_files(path: Path) -> str:
+    """The sizes and times of a store's file and its log, which change with every write."""
+    found = (file.stat() if size_of(file) else None for file in (path, log_path(path)))
+    times = " ".join(f"{file.st_size}/{file.st_mtime_ns}" if file else "0/0" for file in found)
+    return f"left at {times}"
 
 
 def has_mark(path: Path) -> bool:
@@ -110,10 +146,35 @@ def refuse_leftovers(path: Path) -> None:
         )
 
 
+def _is_beside_another_log(path: Path) -> bool:
+    """Whether the log or the database is the one that was marked, but the other one is not."""
+    marked, now = read_mark(path), mark_of(identity_of(path), "")
+    if marked is None or not now.database:
+        return False
+    # Where the whole folder was copied both are others.
+    if marked.database != now.database:
+        return marked.log == now.log
+    if marked.log and marked.log != now.log:
+        return True
+    # A log that came after the last user had left; one that a power cut brought back is older.
+    left_at = re.match(r"left at \d+/(\d+) 0/0", marked.state)
+    return left_at is not None and log_path(path).stat().st_mtime_ns > int(left_at[1])
+
+
 def emptied_error(path: Path) -> StoreDamaged:
     """The error for an empty store where there was one with something in it."""
     return StoreDamaged(
         f"{path} is empty or gone, but there was a store here; nothing was changed. {advice(path)}"
+    )
+
+
+def damaged_error(path: Path, problems: Sequence[str]) -> StoreDamaged:
+    """The error for a write to a store whose pages or rows are not what was written."""
+    more = f" and {len(problems) - 1} more" if len(problems) > 1 else ""
+    return StoreDamaged(
+        f"{path} is damaged ({problems[0]}{more}); nothing was changed, and what is whole can be "
+        "read. See all of it with mcp-compaction doctor, save what can be read with "
+        f"mcp-compaction export, then put a backup in its place: {RESTORE}"
     )
 
 
@@ -123,19 +184,6 @@ def advice(path: Path) -> str:
         f"Put a backup in its place: {RESTORE} "
         f"(or, to start anew, move all files named {path.name}* away)"
     )
-
-
-def _is_beside_another_log(path: Path) -> bool:
-    """Whether the log is still the one that was marked, but the database is another."""
-    try:
-        marked = _MARK.search(lock_path(path).read_bytes())
-    except OSError:
-        return False
-    now = identity_of(path)
-    if marked is None or now.database is None or now.log is None:
-        return False
-    # Where the whole folder was copied the log is another one, too.
-    return int(marked[2]) == now.log[1] and int(marked[1]) != now.database[1]
 
 
 _WORDS: dict[Change, str] = {

@@ -84,7 +84,7 @@ def list_pins(home: Path, project: str, name: str | None, most: int) -> list[Pin
                 for session in sessions
                 for row in pin_rows(store, _Place(project, session["id"]), now)
             }
-            if any(_checksum_of(row["text"]) != row["checksum"] for row in rows.values()):
+            if any(checksum_of(row["text"]) != row["checksum"] for row in rows.values()):
                 _refuse("a pin that was changed")
             if store.execute("SELECT 1 FROM event WHERE name = ?", (_HEADLESS,)).fetchone():
                 _refuse("which pin came from a headless run")
@@ -132,7 +132,8 @@ def pin_rows(
     ).fetchall()
 
 
-def _checksum_of(text: str) -> str:
+def checksum_of(text: str) -> str:
+    """The checksum that is kept beside a pin's text."""
     return "sha256:" + sha256(text.encode()).hexdigest()
 
 

@@ -168,6 +168,42 @@ class LockFile:
 _CLOEXEC = getattr(os, "O_CLOEXEC", 0)
 
 
+class Users:
+    """A lock on a store's log that all its users share: the kernel frees that of one who died.
+
+    SQLite has no locks of its own on that file. Where locks cannot be shared, as on Windows, every
+    user counts as the only one.
+    """
+
+    def __init__(self) -> None:
+        self._fd: int | None = None
+
+    def join(self, log: Path) -> None:
+        """Be one of the users from now on."""
+        self.leave()
+        if sys.platform != "win32":
+            self._fd = os.open(log, os.O_RDONLY | _CLOEXEC)
+            fcntl.flock(self._fd, fcntl.LOCK_SH)
+
+    def is_only_one(self) -> bool:
+        """Whether nobody else uses the store; the caller holds the lock file, so none can come."""
+        if sys.platform == "win32" or self._fd is None:
+            return True
+        try:
+            fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        finally:
+            fcntl.flock(self._fd, fcntl.LOCK_SH)
+        return True
+
+    def leave(self) -> None:
+        """Be none of the users any more."""
+        if self._fd is not None:
+            os.close(self._fd)
+            self._fd = None
+
+
 def busy_error(lock: Path, deadline: float) -> StoreBusy:
     """The error for a lock that did not come free in time."""
     return StoreBusy(

@@ -15,16 +15,23 @@ from datetime import datetime
 from pathlib import Path
 from typing import NamedTuple
 
-from mcp_compaction.errors import InputError, StoreBusy, StoreDamaged, StoreError, StoreNewer
+from mcp_compaction.errors import InputError, StoreBusy, StoreError, StoreNewer
 from mcp_compaction.store.connect import (
     SCHEMA_VERSION,
     check_origin,
+    check_pages,
     make_folder,
     open_as,
     open_file,
     store_errors,
 )
-from mcp_compaction.store.identity import log_path, size_of
+from mcp_compaction.store.identity import (
+    describe_files,
+    identity_of,
+    log_path,
+    mark_of,
+    size_of,
+)
 from mcp_compaction.store.lockfile import LockFile
 
 _DEADLINE = 10.0
@@ -53,7 +60,7 @@ def check_backup(path: Path, store: Path) -> Backup:
         with store_errors(path):
             check_origin(path, _DEADLINE, SCHEMA_VERSION, mode)
             with closing(open_as(path, mode, _DEADLINE)) as connection:
-                _check_pages(connection)
+                check_pages(connection)
                 sessions, messages = (
                     connection.execute(f"SELECT count(*) FROM {table}").fetchone()[0]
                     for table in ("session", "message")
@@ -66,12 +73,6 @@ def check_backup(path: Path, store: Path) -> Backup:
             "Pass another one."
         ) from error
     return Backup(path, mode, sessions, messages)
-
-
-def _check_pages(connection: sqlite3.Connection) -> None:
-    (found,) = connection.execute("PRAGMA integrity_check(1)").fetchone()
-    if found != "ok":
-        raise StoreDamaged(str(found))
 
 
 def restore_backup(
@@ -88,7 +89,9 @@ def restore_backup(
         try:
             with lock_file.hold(deadline), _keep_unused(real):
                 copy = _copy_beside(backup, real)
-                return _exchange(copy, real, f"{now:%Y%m%d-%H%M%S}")
+                kept = _exchange(copy, real, f"{now:%Y%m%d-%H%M%S}")
+                lock_file.mark(mark_of(identity_of(store), describe_files(store)).to_bytes())
+                return kept
         finally:
             lock_file.close()
 
@@ -103,7 +106,7 @@ def _copy_beside(backup: Backup, real: Path) -> Path:
             closing(sqlite3.connect(copy, isolation_level=None)) as target,
         ):
             source.backup(target)
-            _check_pages(target)
+            check_pages(target)
         _sync(copy)
     except BaseException:
         copy.unlink()

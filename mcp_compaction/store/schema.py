@@ -11,10 +11,12 @@ from mcp_compaction.errors import StoreEarly
 from mcp_compaction.store.connect import (
     APPLICATION_ID,
     SCHEMA_VERSION,
+    check_pages,
     connect,
     pragma,
     store_errors,
 )
+from mcp_compaction.store.identity import identity_of, mark_of
 from mcp_compaction.store.lockfile import LockFile
 from mcp_compaction.store.marks import mark_all
 
@@ -347,6 +349,8 @@ def open_migrated(
             version = pragma(connection, "user_version")
             if version != len(migrations):
                 _refuse_early(connection, path, migrations[: int(str(version))])
+                if version:
+                    _prepare_upgrade(connection, path, lock)
                 _migrate_locked(connection, path, deadline, lock, migrations)
     except BaseException:
         connection.close()
@@ -366,6 +370,13 @@ def _refuse_early(connection: sqlite3.Connection, path: Path, taken: Sequence[Mi
                 "was changed. Move the file away, and a new store is begun; the transcripts of "
                 "your hosts can be read again: mcp-compaction import"
             )
+
+
+def _prepare_upgrade(connection: sqlite3.Connection, path: Path, lock: LockFile | None) -> None:
+    """Refuse a store with bad pages; what a step that is killed leaves in the log is its own."""
+    check_pages(connection, "quick_check")
+    if lock is not None:
+        lock.mark(mark_of(identity_of(path), "open").to_bytes())
 
 
 def _columns_of(connection: sqlite3.Connection) -> dict[str, list[str]]:

@@ -16,7 +16,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from mcp_compaction.core.text.paths import without_surrogates
-from mcp_compaction.errors import InputError, StoreBusy, StoreError, StoreMoved, StoreReadOnly
+from mcp_compaction.errors import (
+    InputError,
+    StoreBusy,
+    StoreDamaged,
+    StoreError,
+    StoreMoved,
+    StoreReadOnly,
+)
 from mcp_compaction.store import calls as model_calls
 from mcp_compaction.store import passages, pins, sessions, thinking, transcripts, views
 from mcp_compaction.store.claim import hold_claim, is_claimed
@@ -77,7 +84,8 @@ async def open_store(path: Path, deadline: float = 30.0) -> SqliteStore:
     store = SqliteStore(connections, deadline)
     try:
         await connections.open()
-        await store.finish_purge()
+        with suppress(StoreDamaged):  # it is told to who writes; the rest can be read
+            await store.finish_purge()
     except BaseException:
         await store.close()
         raise
@@ -100,7 +108,11 @@ class SqliteStore:
         self.path = connections.path
         self._connections = connections
         self._writer = Writer(
-            lambda: connections.writing, connections.lock_file, deadline, connections.check
+            lambda: connections.writing,
+            connections.lock_file,
+            deadline,
+            connections.check,
+            connections.acknowledge,
         )
         self._closing = asyncio.Lock()
         self._is_open = True
@@ -370,10 +382,12 @@ class SqliteStore:
         """Remove messages, or without any a session or a project, so that no byte is left."""
         from mcp_compaction.store import forget
 
+        def work(connection: sqlite3.Connection) -> Forgotten:
+            self._connections.expect_fewer_rows()
+            return self._tell_hooks(connection, forget.forget(connection, scope, seqs, now))
+
         async with self._recover_if_moved():
-            forgotten = await self._writer.transaction(
-                lambda c: self._tell_hooks(c, forget.forget(c, scope, seqs, now))
-            )
+            forgotten = await self._writer.transaction(work)
         if not await self._purge(tries=8):
             raise StoreBusy(
                 f"All of it is forgotten, but another program keeps old bytes in {self.path}-wal; "
@@ -421,18 +435,23 @@ class SqliteStore:
         await self._write_pins(lambda c: row_tables.write_loose_rows(c, rows))
 
     async def repair(self) -> None:
-        """Build the search index anew from its texts."""
+        """Build the search index anew from its texts; rows that a lost log held are given up."""
+        self._connections.forgive_loss()
         await self._write(passages.rebuild)
 
     async def health(self) -> Health:
         """Look the store over without changing it."""
         from mcp_compaction.store.health import health
 
-        why = self._connections.why_read_only
-        if why is not None:
-            return await self._read(lambda c: health(c, self.path, why))
-        # The check of the search index is an INSERT, so it needs the writing connection.
-        return await self._write(lambda c: health(c, self.path))
+        why, doubt = self._connections.why_read_only, self._connections.doubt
+        if why is None:
+            try:
+                # The check of the search index is an INSERT, so it needs the writing connection.
+                return await self._write(lambda c: health(c, self.path, notes=[doubt]))
+            except StoreDamaged:
+                damage = self._connections.damage
+                return await self._read(lambda c: health(c, self.path, damage, [doubt]))
+        return await self._read(lambda c: health(c, self.path, notes=[why]))
 
     async def close(self) -> None:
         """Let go of the file; a second call does nothing."""
@@ -495,6 +514,9 @@ class SqliteStore:
             if self._connections.may_be_written_again:
                 await self._connections.reopen()
             raise
+        except StoreDamaged:
+            self._connections.suspect()
+            raise
         except StoreMoved:
             if self._connections.why_read_only is not None:
                 await self._connections.reopen()
@@ -519,7 +541,7 @@ class SqliteStore:
 
     async def _purge_once(self, stop: Stop) -> bool:
         def work(connection: sqlite3.Connection) -> bool:
-            self._connections.check()
+            self._connections.check(connection)
             return purge(connection, stop)
 
         async with self._writer.hold_writes():
