@@ -319,10 +319,16 @@ class Compactor:
 
     async def stats(self, info: SessionInfo) -> Stats:
         """Fill, pressure, what compressing would free, pins and what happened so far."""
-        return await self.stats_of(await self.load(info))
+        return await self.stats_of(await self.load_newest(info))
+
+    async def load_newest(self, info: SessionInfo) -> Session:
+        """The session with as many of its messages as its statistics need."""
+        from mcp_compaction.compactor import stats
+
+        return await stats.load_newest(self._work, info)
 
     async def stats_of(self, session: Session) -> Stats:
-        """The statistics of a loaded session; they cost a plan of its whole window."""
+        """The statistics of a session so loaded; they cost a plan of its window."""
         from mcp_compaction.compactor import stats
 
         return await stats.stats_of(self._work, session)

@@ -26,6 +26,7 @@ class Stats(Value):
     would_free: Outcome
     pins: tuple[Pin, ...]
     shown: int = 0  # messages in the window
+    unread: int = 0  # of these; only where they are more than a window holds
     digests: int
     events: tuple[tuple[str, int], ...]
     last: Receipt | None

@@ -23,15 +23,40 @@ from mcp_compaction.compactor.statistics import Regret, Stats
 from mcp_compaction.compactor.workspace import Workspace
 from mcp_compaction.core.excerpts.paging import wanted_excerpts
 from mcp_compaction.core.window.fill import pressure
-from mcp_compaction.model import Ask, Event, Session
+from mcp_compaction.model import Ask, Event, Session, SessionInfo
 
 _NOT_COUNTED = (FACT_TOLD, HEADLESS, MASKED, REGRET, RECORDING)
 _MOST_SUGGESTED = 5  # rules to pin
+# Of a window that holds more than it can.
+_WINDOWS_READ = 1.1
+_MOST_READ = 2_000  # messages, though fewer would fill it
+_FIRST_READ = 100  # in which most rules are said
+
+
+async def load_newest(work: Workspace, info: SessionInfo) -> Session:
+    """The session with as many of its messages as statistics need: where they are more than its
+    window can hold, the first and the newest, which fill it."""
+    reading = await work.read_window(info)
+    fill, view, last = reading.fill, reading.session.view, reading.session.info.messages
+    share = _WINDOWS_READ * fill.window / max(1, fill.tokens)
+    most = max(_MOST_READ, int(share * reading.messages))
+    while view.upto + _FIRST_READ < last - most:
+        shown = await work.store.view(info.id, view.version)
+        between = (view.upto + _FIRST_READ + 1, last - most)
+        session = await work.load(info, shown.model_copy(update={"gone": (*shown.gone, between)}))
+        part = await work.threads.run(work.fill_of, session)
+        if part.tokens > min(fill.tokens, fill.window):
+            return session
+        most *= 2
+    return await work.load(info)
 
 
 async def stats_of(work: Workspace, session: Session) -> Stats:
-    """The statistics of a loaded session; they cost a plan of its whole window."""
-    fill = await work.threads.run(work.fill_of, session)
+    """The statistics of a session that was loaded with its messages, or the newest of them; they
+    cost a plan of these."""
+    reading = await work.read_window(session.info)
+    unread = max(0, reading.messages - len(session.messages))
+    fill = reading.fill if unread else await work.threads.run(work.fill_of, session)
     events = await work.store.events(session.info.id)
     counts = Counter(event.name for event in events if event.name not in _NOT_COUNTED)
     dry_run = Ask(reason="stats", dry_run=True)
@@ -41,12 +66,13 @@ async def stats_of(work: Workspace, session: Session) -> Stats:
         pressure=pressure(fill, work.policy_for(session)),
         would_free=await drive(work, session, dry_run, ignore_progress, []),
         pins=session.pins,
-        shown=len(session.messages),
+        shown=reading.messages,
+        unread=unread,
         digests=len(session.digests),
         events=tuple(sorted(counts.items())),
         last=session.last_compaction,
-        offer=await suggest(work, session, _MOST_SUGGESTED),
-        regret=_regret_of(session, events),
+        offer=await suggest(work, _with_fewer_messages(session), _MOST_SUGGESTED),
+        regret=await _regret_of(work, session, reading.messages, events),
         system=await work.store.spent(session.info.id),
         last_fall=next((e.detail for e in reversed(events) if e.name == FALLBACK), ""),
         paid=paid_in(events),
@@ -55,12 +81,23 @@ async def stats_of(work: Workspace, session: Session) -> Stats:
     )
 
 
-def _regret_of(session: Session, events: Sequence[Event]) -> Regret:
+def _with_fewer_messages(session: Session) -> Session:
+    """The session with the first and the newest of its messages, where it has many."""
+    messages = session.messages
+    if len(messages) <= _FIRST_READ + _MOST_READ:
+        return session
+    kept = (*messages[:_FIRST_READ], *messages[-_MOST_READ:])
+    return session.model_copy(update={"messages": kept})
+
+
+async def _regret_of(
+    work: Workspace, session: Session, shown: int, events: Sequence[Event]
+) -> Regret:
     seqs = {*count_recalls(events)}
-    shown = {message.seq for message in session.messages}
-    shown |= {one.seq for one in wanted_excerpts(session.view.promoted)}
+    again = seqs - {*await work.store.not_shown(session.info.id, sorted(seqs))}
+    put_back = {one.seq for one in wanted_excerpts(session.view.promoted)}
     return Regret(
         recalls=sum(event.name == REGRET for event in events),
         recalled=len(seqs),
-        dropped=session.info.messages - len(shown - seqs),
+        dropped=session.info.messages - shown - len(put_back) + len(again),
     )

@@ -229,6 +229,8 @@ def stats_text(
         lines.append(_describe_regret(found.regret))
     lines.append(_describe_window(info, mode, by_agent))
     lines += [f"m{p.first}..m{p.last} {p.about}, {kilo(fill.scaled(p.tokens))}" for p in passages]
+    if passages and found.unread:
+        lines.append(f"{found.unread:,} messages between the first and the newest are not outlined")
     return "\n".join(lines)
 
 

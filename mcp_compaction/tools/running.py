@@ -116,7 +116,7 @@ async def _recall(session: OpenSession, asked: RecallArchived) -> ToolAnswer:
 
 
 async def _stats(session: OpenSession, asked: ContextStats) -> ToolAnswer:
-    loaded = await session.store.compactor.load(session.info)
+    loaded = await session.store.compactor.load_newest(session.info)
     found = await session.store.compactor.stats_of(loaded)
     passages = outline_of(loaded.messages) if asked.detail == "full" else ()
     cues = find_boundary_cues(loaded.messages)

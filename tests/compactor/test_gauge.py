@@ -12,14 +12,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mcp_compaction.compactor import Collaborators, Compactor
+from mcp_compaction.compactor import Collaborators, Compactor, stats
 from mcp_compaction.core.log.quotes import saying_of
 from mcp_compaction.core.policy import Policy
 from mcp_compaction.core.window.fill import Fill
 from mcp_compaction.counters.estimate import EstimateCounter
 from mcp_compaction.errors import PinRefused
 from mcp_compaction.formats import read_incoming
-from mcp_compaction.model import Ask, SessionInfo
+from mcp_compaction.model import Ask, Projection, SessionInfo
 from mcp_compaction.ports import Scope, SessionKey, Store
 from mcp_compaction.store.sqlite import SqliteStore, open_store
 from mcp_compaction.summarizers.extractive import ExtractiveSummarizer
@@ -192,6 +192,46 @@ async def test_no_call_loads_the_session_for_what_it_says_of_the_window(
         await compactor.record(info, read_incoming(list(coding_session(10, 100))))
         monkeypatch.setattr(store, "load", refuse)
         await call(compactor, info)
+
+
+async def test_statistics_read_no_more_of_a_window_that_holds_twice_as_much(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(stats, "_MOST_READ", 40)
+    monkeypatch.setattr(stats, "_FIRST_READ", 10)
+    read: list[int] = []
+    for steps in (200, 400):
+        async with open_session() as (_, compactor, info):
+            said = [*coding_session(steps, 100), {"role": "user", "content": "And the rest?"}]
+            await compactor.record(info, read_incoming(said))
+            whole = await compactor.load(info)
+            session = await compactor.load_newest(info)
+            found = await compactor.stats_of(session)
+            assert found.fill == await compactor.fill(info)
+            assert (found.shown, found.unread) == (
+                len(whole.messages),
+                len(whole.messages) - len(session.messages),
+            )
+            assert session.messages[:10] == whole.messages[:10]
+            assert session.messages[-40:] == whole.messages[-40:]
+            assert isinstance(found.would_free, Projection)
+            assert any("Never push to main" in one.text for one in found.offer.candidates)
+            read.append(len(session.messages))
+    assert read[1] <= 1.1 * read[0] < 0.5 * len(whole.messages)
+
+
+async def test_statistics_count_what_left_the_window_and_came_back() -> None:
+    async with open_session() as (_, compactor, info):
+        await compactor.record(info, read_incoming(list(coding_session(40, 300))))
+        await compactor.compress(info, Ask(reason="done", force=True))
+        whole = await compactor.load(info)
+        out = [n for n in range(1, 41) if n not in {m.seq for m in whole.messages}][:2]
+        await compactor.recall_refs(info, f"m{out[0]}")
+        left = whole.info.messages - len(whole.messages)
+        regret = (await compactor.stats(info)).regret
+        assert (regret.recalled, regret.dropped) == (1, left)
+        await compactor.page_in(info, f"m{out[0]}")
+        assert (await compactor.stats(info)).regret.dropped == left
 
 
 words = st.sampled_from(

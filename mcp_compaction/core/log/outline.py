@@ -16,7 +16,8 @@ from mcp_compaction.core.text.sentences import split_sentences
 from mcp_compaction.core.text.words import first_line
 from mcp_compaction.model import Message, Value
 
-_RECENT = 3
+_RECENT = 3  # steps
+_MOST_LOOKED_AT = 200  # messages, in which these are found
 # A bare OK says nothing of tests: unittest, PHPUnit and Go name them beside it.
 _PASSED = pattern_of(
     r"\b[1-9]\d* passed\b|\bRan [1-9]\d* tests?\b[^\n]*\s+OK\b|\bOK \([1-9]\d* tests?\b"
@@ -61,7 +62,7 @@ def find_boundary_cues(messages: Sequence[Message]) -> tuple[str, ...]:
     There is none while a call is open, after a command that failed, or while the agent doubts
     what it just said.
     """
-    recent = steps(conversation_of(messages))[-_RECENT:]
+    recent = steps(conversation_of(messages[-_MOST_LOOKED_AT:]))[-_RECENT:]
     if not recent or recent[-1].is_open or _is_in_doubt(recent[-1].messages[-1]):
         return ()
     cues: dict[str, None] = {}

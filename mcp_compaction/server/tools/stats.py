@@ -28,7 +28,7 @@ async def context_stats(
         if session is not None:
             raise
         return await reply_without_session(ctx, str(nothing))
-    loaded = await compactor.load(info)
+    loaded = await compactor.load_newest(info)
     found = await compactor.stats_of(loaded)
     passages = await state.threads.run(outline_of, loaded.messages) if detail == "full" else ()
     cues = await state.threads.run(find_boundary_cues, loaded.messages)
