@@ -34,6 +34,7 @@ from mcp_compaction.store.lockfile import LockFile, Users
 from mcp_compaction.store.schema import SCHEMA_VERSION, open_migrated
 
 _BUSY_MILLISECONDS = 250  # the lock file has done the waiting; this is for foreign programs
+_UNREAD = "the store was looked over, since something could not be read"
 # What a reader need not mind: it still sees all there was, and nobody has come since.
 _READABLE: frozenset[Change] = frozenset({"removed", "log removed"})
 
@@ -97,7 +98,7 @@ class Connections:
     async def open_locked(self) -> None:
         """Open the file while the caller holds the lock file."""
         self._is_in_doubt = True
-        found = read_mark(self.path) or Mark()
+        found = read_mark(self.lock_file.read()) or Mark()
         was_left = describe_files(self.path) if size_of(self.path) else None
         try:
             self._writing = Database(self.path, self._connect_to_write)
@@ -123,14 +124,16 @@ class Connections:
         if was_left is None:
             self.doubt = None
         elif found.database not in (0, now.database):
-            self.doubt = "another file lies in its place than the one last used"
+            self.doubt = (
+                "the store was looked over: another file lies in its place than the one last used"
+            )
         elif found.state == "open" and found.log == now.log and not self._users.is_only_one():
             self.doubt = None
         elif found.state in ("", "open", "doubted"):
-            self.doubt = "it was not closed by its last user"
+            self.doubt = "the store was looked over, since it was not closed by its last user"
         else:
-            is_same = found.state == was_left
-            self.doubt = None if is_same else "its files were changed since its last user left"
+            changed = "the store was looked over: its files were changed since its last user left"
+            self.doubt = None if found.state == was_left else changed
         self._is_in_doubt = self.doubt is not None
         self._expected = found.newest if found.database == now.database else ""
         self._mark("doubted" if self._is_in_doubt else "open", self._expected)
@@ -142,8 +145,8 @@ class Connections:
 
     def suspect(self) -> None:
         """Have the store looked over before the next write, since it could not be read; once."""
-        if self.doubt is None:
-            self.doubt, self._is_in_doubt = "a read failed", True
+        if self.doubt != _UNREAD:
+            self.doubt, self._is_in_doubt = _UNREAD, True
 
     def forgive_loss(self) -> None:
         """Go on without the rows that were acknowledged and are missing."""

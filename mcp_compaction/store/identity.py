@@ -106,12 +106,9 @@ def mark_of(opened: Identity, state: str, newest: str = "") -> Mark:
     return Mark(database, log, newest, state)
 
 
-def read_mark(path: Path) -> Mark | None:
-    """The mark of the last user of a store; None where there was none."""
-    try:
-        found = _MARK.search(lock_path(path).read_bytes())
-    except OSError:
-        return None
+def read_mark(text: bytes) -> Mark | None:
+    """The mark in the text of a lock file; None where there is none."""
+    found = _MARK.search(text)
     if found is None:
         return None
     newest, state = ((group or b"").decode() for group in found.group(3, 4))
@@ -148,7 +145,11 @@ def refuse_leftovers(path: Path) -> None:
 
 def _is_beside_another_log(path: Path) -> bool:
     """Whether the log or the database is the one that was marked, but the other one is not."""
-    marked, now = read_mark(path), mark_of(identity_of(path), "")
+    try:
+        marked = read_mark(lock_path(path).read_bytes())
+    except OSError:
+        return False
+    now = mark_of(identity_of(path), "")
     if marked is None or not now.database:
         return False
     # Where the whole folder was copied both are others.

@@ -37,6 +37,7 @@ else:
 
 _FIRST_PAUSE = 0.004
 _SHORTEST_PAUSE = 0.001
+_LONGEST_MARK = 1_000  # bytes
 
 
 def pauses() -> Iterator[float]:
@@ -105,6 +106,12 @@ class LockFile:
         os.lseek(fd, 0, os.SEEK_SET)
         os.write(fd, text)
         os.ftruncate(fd, len(text))
+
+    def read(self) -> bytes:
+        """The text in the file; on Windows only who holds the lock can read it."""
+        fd = self._open()
+        os.lseek(fd, 0, os.SEEK_SET)
+        return os.read(fd, _LONGEST_MARK)
 
     def touch(self) -> None:
         """Note on the file that its owner is at work; the caller holds the lock."""
