@@ -6,9 +6,6 @@ import json
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, TypeVar
 
-from mcp_compaction.errors import StoreDamaged
-from mcp_compaction.store.identity import RESTORE
-
 if TYPE_CHECKING:
     from mcp_compaction.model import Value
 
@@ -54,15 +51,5 @@ def to_json(value: Value) -> str:
 
 
 def from_json(kind: type[V], text: str) -> V:
-    """The value of such a JSON; a text that is none is damage."""
-    from pydantic_core import ValidationError
-
-    try:
-        return kind.model_validate_json(text)
-    except ValidationError as error:
-        if error.errors()[0]["type"] != "json_invalid":
-            raise
-        raise StoreDamaged(
-            f"A {kind.__name__.lower()} in the store is not what was written; save what can be "
-            f"read with mcp-compaction export, then put a backup in its place: {RESTORE}"
-        ) from error
+    """The value of such a JSON."""
+    return kind.model_validate_json(text)

@@ -34,7 +34,7 @@ from mcp_compaction.store.lockfile import LockFile, Users
 from mcp_compaction.store.schema import SCHEMA_VERSION, open_migrated
 
 _BUSY_MILLISECONDS = 250  # the lock file has done the waiting; this is for foreign programs
-_UNREAD = "the store was looked over, since something could not be read"
+_UNREAD = "something could not be read"
 # What a reader need not mind: it still sees all there was, and nobody has come since.
 _READABLE: frozenset[Change] = frozenset({"removed", "log removed"})
 
@@ -53,7 +53,7 @@ class Connections:
         self._is_closed = False
         self._reopening = asyncio.Lock()
         self._users = Users()
-        self._expected = ""  # the newest rows that were acknowledged before it was opened
+        self._misses_rows = True  # where they were acknowledged
         self._is_in_doubt = False
         self.doubt: str | None = None  # why the store is, or was, looked over before a write
         self.damage: tuple[str, ...] = ()
@@ -121,22 +121,19 @@ class Connections:
         """Note whether the store has to be looked over before anything is written to it."""
         now = mark_of(identity_of(self.path), "open")
         self.damage = ()
-        if was_left is None:
+        if was_left in (None, found.state):
             self.doubt = None
         elif found.database not in (0, now.database):
-            self.doubt = (
-                "the store was looked over: another file lies in its place than the one last used"
-            )
-        elif found.state == "open" and found.log == now.log and not self._users.is_only_one():
+            self.doubt = "another file lies in its place than the one last used"
+        elif found.state.startswith("left"):
+            self.doubt = "its files were changed since its last user left"
+        elif (found.state, found.log) == ("open", now.log) and not self._users.is_only_one():
             self.doubt = None
-        elif found.state in ("", "open", "doubted"):
-            self.doubt = "the store was looked over, since it was not closed by its last user"
         else:
-            changed = "the store was looked over: its files were changed since its last user left"
-            self.doubt = None if found.state == was_left else changed
+            self.doubt = "its last user did not close it"
         self._is_in_doubt = self.doubt is not None
-        self._expected = found.newest if found.database == now.database else ""
-        self._mark("doubted" if self._is_in_doubt else "open", self._expected)
+        newest = found.newest if found.database == now.database else ""
+        self._mark("doubted" if self._is_in_doubt else "open", newest)
 
     def _mark(self, state: str, newest: str = "") -> None:
         if self._identity is not None:
@@ -150,7 +147,7 @@ class Connections:
 
     def forgive_loss(self) -> None:
         """Go on without the rows that were acknowledged and are missing."""
-        self._expected, self.damage = "", ()
+        self._misses_rows, self.damage = False, ()
 
     def expect_fewer_rows(self) -> None:
         """Miss no row from now on: some are about to be forgotten."""
@@ -200,8 +197,10 @@ class Connections:
         from mcp_compaction.store.health import find_damage, find_missing_rows
 
         if not self.damage:
-            missing = find_missing_rows(self._expected, newest_rows(connection))
-            self.damage = *find_damage(connection, self.path), *missing
+            self.damage = tuple(find_damage(connection, self.path))
+            marked = read_mark(self.lock_file.read())
+            if not self.damage and marked is not None and self._misses_rows:
+                self.damage = tuple(find_missing_rows(marked.newest, newest_rows(connection)))
         if self.damage:
             raise damaged_error(self.path, self.damage)
         self._is_in_doubt = False

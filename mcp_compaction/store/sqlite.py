@@ -444,6 +444,7 @@ class SqliteStore:
         from mcp_compaction.store.health import health
 
         why, doubt = self._connections.why_read_only, self._connections.doubt
+        doubt = doubt and f"the store was looked over: {doubt}"
         if why is None:
             try:
                 # The check of the search index is an INSERT, so it needs the writing connection.

@@ -28,7 +28,6 @@ from mcp_compaction.cli.console.wording import align_columns
 from mcp_compaction.core.policy import PRESETS, Policy
 from mcp_compaction.core.text.secrets import counts_by_kind
 from mcp_compaction.core.wording import plural
-from mcp_compaction.errors import StoreDamaged
 from mcp_compaction.model import Value
 from mcp_compaction.ports import Health
 from mcp_compaction.program import as_typed, lasting_command
@@ -86,8 +85,9 @@ async def run(call: Invocation) -> int:
     project = project_of(call, settings)
     if not call.args.json:
         _say_settings(call.screen, listed, project)
-    health, problems = await _read_health(call, settings)
+    health = await _read_health(call, settings)
     notes = list(health.notes) if health else []
+    problems = list(health.problems) if health else list(_explain_unwritable(settings.home))
     checks = () if call.args.no_server else await _try_server(call.environ)
     problems += _faults_of(checks)
     notes += _notes_on_slowness(checks)
@@ -168,16 +168,11 @@ def _advice_on(settings: Settings) -> Iterator[str]:
         yield "sampling asks the host's model, which only a host can try out"
 
 
-async def _read_health(call: Invocation, settings: Settings) -> tuple[Health | None, list[str]]:
-    """The state of the store, where it can be opened, and its problems."""
+async def _read_health(call: Invocation, settings: Settings) -> Health | None:
     if not has_store(settings):
-        return None, list(_explain_unwritable(settings.home))
-    try:
-        async with open_place(call) as place:
-            health = await place.compactor.health(repair=call.args.fix)
-    except StoreDamaged as error:
-        return None, [str(error)]
-    return health, list(health.problems)
+        return None
+    async with open_place(call) as place:
+        return await place.compactor.health(repair=call.args.fix)
 
 
 def _explain_unwritable(home: Path) -> Iterator[str]:
@@ -246,8 +241,7 @@ def _say_store(screen: Screen, settings: Settings, health: Health | None) -> Non
     screen.say(f"{screen.bold('token counter')} {counter.id}: {_COUNTERS[counter.precision]}")
     screen.say(screen.bold("store"))
     if health is None:
-        none = f"none yet in {settings.home}; the first record makes it"
-        screen.say(f"  {'damaged' if has_store(settings) else none}")
+        screen.say(f"  none yet in {settings.home}; the first record makes it")
         return
     screen.say(f"  {health.place}: {health.size_bytes:,} bytes")
     if settings.store is None:
