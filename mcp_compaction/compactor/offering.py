@@ -6,16 +6,11 @@ from collections.abc import Iterable, Sequence
 from datetime import timedelta
 
 from mcp_compaction.compactor import pinning
-from mcp_compaction.compactor.driving import summarize
-from mcp_compaction.compactor.events import FACT_DECLINED, FACT_TOLD
+from mcp_compaction.compactor.events import FACT_DECLINED
 from mcp_compaction.compactor.results import Pinned, PinWish
 from mcp_compaction.compactor.workspace import Workspace, scope_of
-from mcp_compaction.core.compaction.receipt.notes import notes_of_check
-from mcp_compaction.core.digest.check.draft import Refused, check_draft
-from mcp_compaction.core.digest.check.source import knowledge_of_author, rules_in_force
 from mcp_compaction.core.pins import suggest_pins
 from mcp_compaction.core.project_facts import facts_told, is_used, offer_facts
-from mcp_compaction.errors import NothingRecorded
 from mcp_compaction.model import (
     Channel,
     Digest,
@@ -26,17 +21,10 @@ from mcp_compaction.model import (
     Pin,
     Session,
     SessionInfo,
-    SummaryRequest,
 )
 
 _MOST_FACTS = 2  # offered beside rules
 _MOST_MESSAGES = 3_000  # the newest of a session, in which facts are looked for
-_MOST_TOLD = 500  # tokens, in which a model tells what outlasts a session
-_LASTING = (
-    "only what later sessions of this project will need: under DECISIONS what was chosen and why, "
-    "under FACTS how things work here, what was found out, which command works, where things are; "
-    "no other headings, and nothing that holds for this session alone"
-)
 _DAY = timedelta(days=1)  # a use is noted once a day
 
 
@@ -51,7 +39,7 @@ async def suggest(
         suggest_pins, session.messages, session.digests, known, most, earlier
     )
     declined = await _declined_facts(work, session.info)
-    told = (*facts_told((*session.digests, *digests)), *await _told_facts(work, session.info))
+    told = facts_told((*session.digests, *digests))
     facts = await work.threads.run(offer_facts, session.messages, known, declined, told)
     return offer.model_copy(update={"facts": facts[:_MOST_FACTS]})
 
@@ -77,39 +65,8 @@ class ProjectFacts:
         known = await _known_pins(work, info)
         await _renew(work, await work.pins(info), messages)
         declined = await _declined_facts(work, info)
-        told = (
-            *facts_told(await work.store.digests(info.id)),
-            *await _told_facts(work, info),
-        )
+        told = facts_told(await work.store.digests(info.id))
         return await work.threads.run(offer_facts, messages, known, declined, told)
-
-    async def ask(self, info: SessionInfo) -> tuple[str, ...]:
-        """Have the summarizer tell what of the window outlasts its session; gives what was wrong
-        with it. What passes the check of a draft is offered from now on."""
-        work = self._work
-        session = await work.load(info, to_digest=True)
-        messages = session.messages
-        if not messages:
-            raise NothingRecorded(f"nothing is recorded in {info.name}; record messages first.")
-        request = SummaryRequest(
-            first=messages[0].seq,
-            last=messages[-1].seq,
-            messages=messages,
-            max_tokens=_MOST_TOLD,
-            focus=_LASTING,
-        )
-        draft = await summarize(work, info, request)
-        if draft.author == "extractive":
-            return (draft.note or "no model is named: set summarizer_model (docs/summarizers.md)",)
-        beside = knowledge_of_author(session)
-        rules, count = rules_in_force(session), work.counter.count
-        checked = await work.threads.run(check_draft, draft, request, count, rules, beside)
-        if isinstance(checked, Refused):
-            return notes_of_check(checked)
-        for offer in facts_told([checked.draft]):
-            told = Event(name=FACT_TOLD, at=work.now(), detail=offer.model_dump_json())
-            await work.store.add_event(info.id, told)
-        return notes_of_check(checked)
 
     async def keep(self, info: SessionInfo, offer: FactOffer, channel: Channel) -> Pinned:
         """Keep an offered fact for the project, in the name of the user who agreed to it."""
@@ -136,12 +93,6 @@ async def _known_pins(work: Workspace, info: SessionInfo) -> list[Pin]:
 async def _declined_facts(work: Workspace, info: SessionInfo) -> tuple[str, ...]:
     events = await work.store.events(info.id)
     return tuple(event.detail for event in events if event.name == FACT_DECLINED)
-
-
-async def _told_facts(work: Workspace, info: SessionInfo) -> tuple[FactOffer, ...]:
-    """What a model told when it was asked, but for what came of messages that were forgotten."""
-    details = [event.detail for event in await work.store.events(info.id, FACT_TOLD)]
-    return tuple(FactOffer.model_validate_json(told) for told in details if told.startswith("{"))
 
 
 async def _renew(work: Workspace, pins: Iterable[Pin], messages: Sequence[Message]) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Generator
 from typing import Any
 
 import pytest
@@ -13,7 +12,6 @@ from mcp_compaction.core.log.pinned import pinned_block
 from mcp_compaction.model import Pin
 from mcp_compaction.store.pin_lines import read_pin_lines
 from tests.cli.conftest import Shell
-from tests.models.server import Endpoint, endpoint
 
 PLACE = "The settings of production are in deploy/prod.toml."
 CHOICE = "We chose SQLite over Postgres because one file is enough."
@@ -98,89 +96,3 @@ def test_an_unknown_id_and_a_missing_one_are_refused_with_the_next_step(taught: 
 def test_without_a_store_there_are_no_facts_and_none_is_made(shell: Shell) -> None:
     assert shell.done("facts").startswith("no facts are kept")
     assert not shell.home.exists()
-
-
-FINDING = "The importer needs Python 3.12, since it uses tarfile filters."
-TOLD = f"""\
-FACTS
-- {FINDING} (m1, m2)
-- The importer was moved to lib/intake.py. (m2)
-DECISIONS
-- We chose SQLite over Postgres because one file is enough. (m3)
-NEXT
-- Look at the importer. (m2)
-"""
-
-
-@pytest.fixture
-def model() -> Generator[Endpoint]:
-    """A Messages API on loopback, whose model tells one thing that is so and one that is not."""
-    with endpoint() as served:
-        served.answer = lambda _: TOLD
-        yield served
-
-
-@pytest.fixture
-def asking(shell: Shell, model: Endpoint) -> Shell:
-    """A shell with a named model and a session about an importer."""
-    said = [
-        {"role": "user", "content": "Why does the importer fail on this machine?"},
-        {"role": "assistant", "content": f"I looked into it. {FINDING} This one has 3.11."},
-        {"role": "user", "content": CHOICE},
-        *({"role": role, "content": f"More on {n}. " * 30} for n, role in enumerate(ROLES)),
-    ]
-    shell = shell.with_environ(
-        {
-            "MCP_COMPACTION_SUMMARIZER_MODEL": "model-x",
-            "MCP_COMPACTION_SUMMARIZER_BASE_URL": model.url,
-            "MCP_COMPACTION_SUMMARIZER_WINDOW_TOKENS": "50000",
-        }
-    )
-    shell.done("record", "-", "--session", "monday", stdin=json.dumps(said).encode())
-    return shell
-
-
-ROLES = ("assistant", "user") * 3
-
-
-def test_a_named_model_tells_what_outlasts_a_session_and_is_checked(
-    asking: Shell, model: Endpoint
-) -> None:
-    assert FINDING not in asking.done("facts")
-    assert model.asked == []
-    shown = asking.done("facts", "ask")
-    assert f" {FINDING}\n   finding as a model tells it, in m2 of monday\n" in shown
-    assert shown.count(CHOICE) == 1
-    assert "lib/intake.py" not in shown.split("offered", 1)[1]
-    assert "note: 1 line of the draft" in shown
-    (asked,) = model.asked
-    assert "what later sessions of this project will need" in asked.prompt[1]
-    assert asking.done("facts").count(FINDING) == 1
-    assert len(model.asked) == 1
-
-
-def test_what_a_model_told_is_kept_by_the_user_and_gone_with_its_message(
-    asking: Shell,
-) -> None:
-    asking.done("facts", "ask")
-    (finding,) = [one for one in facts(asking)["offered"] if one["by"] == "model"]
-    user = asking.as_user()
-    user.done("forget", "monday", "m1", "--yes")
-    assert FINDING not in asking.done("facts")
-    asking.done("facts", "ask")
-    user.done("facts", "accept", finding["id"])
-    assert [fact["text"] for fact in facts(asking)["facts"]] == [FINDING]
-
-
-def test_without_a_named_model_asking_says_what_to_set(taught: Shell) -> None:
-    shown = taught.done("facts", "ask")
-    assert shown.startswith("note: no model is named: set summarizer_model")
-    assert PLACE in shown
-
-
-def test_a_model_that_fails_is_told_of_and_the_offers_stay(asking: Shell, model: Endpoint) -> None:
-    model.script = ["401"]
-    shown = asking.done("facts", "ask")
-    assert "note: " in shown
-    assert "refused the key (HTTP 401)" in shown
-    assert CHOICE in shown

@@ -39,8 +39,8 @@ if TYPE_CHECKING:
 
 DESCRIPTION = """\
 Look over the store, the token counter, the settings and the hosts that this is plugged into, start
-the server as a host would, and say in words what is wrong. With --summarizer: make a few real
-calls to the model that is to write digests, and say what works.
+the server as a host would, and say in words what is wrong. With --summarizer: make a real
+call to the model that is to write digests, and say what works.
 Changes: nothing without --fix; ends with code 1 when a problem is found."""
 EXAMPLES = (
     "doctor",

@@ -17,17 +17,15 @@ from mcp_compaction.model import FactOffer, Pin, SessionInfo
 
 DESCRIPTION = """\
 List what the sessions of a project taught that later ones may need: decisions that stand, commands
-that work here, where things are. ask has your summarizer tell what else outlasts its session; what
-is true to the record is offered, too. Each is only offered. What you accept is told to every later
+that work here, where things are. Each is only offered. What you accept is told to every later
 session of the project, as a fact with its day and session, until you drop it or no session has
 used it for 90 days (setting fact_days). What you drop is not offered again.
-Changes: list notes which facts the newest sessions used; ask keeps what the summarizer told;
-accept keeps a fact; drop ends one, or declines an offer. The last two speak for the user, and so
-need a terminal: no agent can accept a fact."""
+Changes: list notes which facts the newest sessions used; accept keeps a fact; drop ends one, or
+declines an offer. The last two speak for the user, and so need a terminal: no agent can accept a
+fact."""
 EXAMPLES = (
     "facts",
     "facts --session tax-2026",
-    "facts ask --session tax-2026",
     "facts accept f3a9c1 f77b02",
     "facts drop f3a9c1",
     "facts drop p7",
@@ -35,7 +33,6 @@ EXAMPLES = (
 
 _MOST_SESSIONS = 5  # the newest, whose facts are offered
 _MOST_SHOWN = 10
-_WITHOUT_IDS = ("list", "ask")
 
 
 class _Offered(NamedTuple):
@@ -50,10 +47,9 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "action",
         nargs="?",
-        choices=("list", "ask", "accept", "drop"),
+        choices=("list", "accept", "drop"),
         default="list",
-        help="list: show facts and offers (default); ask: have your summarizer look for more in "
-        "the newest session; accept: keep offers; drop: end or decline",
+        help="list: show facts and offers (default); accept: keep offers; drop: end or decline",
     )
     parser.add_argument(
         "ids", nargs="*", metavar="ID", help="offers as f3a9c1; with drop also facts as p7"
@@ -66,19 +62,18 @@ async def run(call: Invocation) -> int:
     """List, accept or drop facts."""
     action: str = call.args.action
     ids: list[str] = call.args.ids
-    if (action in _WITHOUT_IDS) == bool(ids):
+    if (action == "list") == bool(ids):
         raise InputError(f"{action} takes {'no ids' if ids else 'the ids that facts lists'}.")
-    if action not in _WITHOUT_IDS and speaker_of(call) != "user":
+    if action != "list" and speaker_of(call) != "user":
         raise refusal_of("facts are kept and dropped by the user")
     if action == "list" and not has_store(settings_of(call)):
         return _show(call, (), ())
     async with open_place(call) as place:
         sessions = await _sessions_of(place)
-        notes = await _ask(place) if action == "ask" else ()
         offered = await _offers_of(place, sessions)
         kept = await _facts_of(place)
-        if action in _WITHOUT_IDS:
-            return _show(call, kept, offered, notes)
+        if action == "list":
+            return _show(call, kept, offered)
         done = [await _change(place, action, one, offered, kept) for one in dict.fromkeys(ids)]
     if call.args.json:
         call.screen.write_json(done)
@@ -93,10 +88,6 @@ async def _sessions_of(place: OpenedPlace) -> tuple[SessionInfo, ...]:
         return (await place.session(),)
     newest = await place.compactor.sessions(place.project, _MOST_SESSIONS)
     return tuple(info for info in newest if info.parent is None)
-
-
-async def _ask(place: OpenedPlace) -> tuple[str, ...]:
-    return await place.compactor.facts.ask(await place.session_or_newest())
 
 
 async def _facts_of(place: OpenedPlace) -> tuple[Pin, ...]:
@@ -141,12 +132,7 @@ def _kind_of(offer: FactOffer) -> str:
     return f"{offer.kind} as a {offer.by} tells it" if offer.by else offer.kind
 
 
-def _show(
-    call: Invocation,
-    kept: Sequence[Pin],
-    offered: Sequence[_Offered],
-    notes: Sequence[str] = (),
-) -> int:
+def _show(call: Invocation, kept: Sequence[Pin], offered: Sequence[_Offered]) -> int:
     if call.args.json:
         call.screen.write_json(
             {
@@ -155,13 +141,10 @@ def _show(
                     {"id": one.offer.id, "session": one.by[0].name, **one.offer.model_dump()}
                     for one in offered
                 ],
-                "notes": notes,
             }
         )
         return 0
     say = call.screen.say
-    for note in notes:
-        say(f"note: {note}")
     if not kept and not offered:
         say("no facts are kept for this project, and its newest sessions offer none")
         return 0

@@ -1,45 +1,27 @@
-"""Asks the summarizers that the settings name, and finds out what each of them can do."""
+"""Asks the summarizers that the settings name for a small digest each."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-import anyio
-import anyio.to_thread
-
 from mcp_compaction.cli.console.waiting import Tell
 from mcp_compaction.core.compaction.receipt.notes import notes_of_check
 from mcp_compaction.core.digest.check.draft import Stripped, check_draft
 from mcp_compaction.core.digest.extract import must_keep
-from mcp_compaction.core.digest.prompt import Prompt, answer_room
 from mcp_compaction.core.tokens import CountTokens
 from mcp_compaction.errors import SummarizerError
 from mcp_compaction.model import Message, SummaryRequest, Text, Value
 from mcp_compaction.settings import Settings
 from mcp_compaction.summarizers.calling import (
-    HARDLY_LESS,
     Backend,
     CallFailed,
     CallingSummarizer,
-    ModelAnswer,
     Terms,
-    tokens_per_count,
 )
 from mcp_compaction.summarizers.endpoint import Endpoint
 from mcp_compaction.summarizers.price import SummaryPrice
 from mcp_compaction.wiring import backend_of, terms_of
-
-_ANSWER = 64  # tokens that naming the codes takes
-_BESIDE = answer_room(_ANSWER) + 32  # what a window holds beside a prompt
-_MOST_HALVINGS = 2
-
-_DEPTHS = (0.02, 0.25, 0.5, 0.75, 0.98)
-_CODES = ("KESTREL-4183", "LAGOON-7052", "MARBLE-2967", "NUTMEG-8341", "ORCHID-5718")
-_QUESTION = (
-    "Somewhere in the log that follows, some lines name a code. Answer with all the codes that are"
-    " named in it, one on each line, and with nothing else."
-)
 
 _TALK = (
     ("user", "The limiter in src/limiter.py lets bursts through. Find out why and mend it."),
@@ -60,17 +42,6 @@ _TALK = (
 )  # fmt: skip
 
 
-class ModelWindow(Value):
-    """The window of a model: how much of a long prompt it really reads."""
-
-    configured: int
-    largest: int  # the largest prompt that was tried, by our count
-    reads: int | None = None  # None: all of it, as far as can be told
-    found: tuple[str, ...] = ()  # which codes of the largest prompt it named
-    is_counted: bool = False  # the server says how much it read
-    problem: str = ""
-
-
 class Checkup(Value):
     """The result of checking one summarizer."""
 
@@ -83,7 +54,6 @@ class Checkup(Value):
     seconds: float | None = None  # of the small call
     is_usable: bool = False  # it answered with a digest that parsed and verified
     left_out: tuple[str, ...] = ()  # what of its lines was not believed
-    window: ModelWindow | None = None
     problems: tuple[str, ...] = ()
 
 
@@ -94,22 +64,6 @@ class CheckedModel:
     backend: Backend
     terms: Terms
     count: CountTokens
-
-
-@dataclass(frozen=True, slots=True)
-class _Reading:
-    """The answer to one long prompt."""
-
-    sent: int
-    reported: int  # 0: the server does not say
-    found: tuple[str, ...]
-
-    @property
-    def is_cut(self) -> bool:
-        """Whether the server left out a part without a word."""
-        if self.reported:
-            return self.reported < HARDLY_LESS * self.sent
-        return _CODES[0] not in self.found and _CODES[-1] in self.found
 
 
 async def check_summarizers(
@@ -140,12 +94,7 @@ async def _check_endpoint(endpoint: Endpoint, subject: CheckedModel, tell: Tell)
     if problem:
         return found
     tell(f"{name}: a small digest")
-    found = await _try_digest(found, subject)
-    if found.seconds is None:
-        return found  # nobody is there, or nobody lets us in: a longer prompt would not help
-    window = await measure_window(subject, tell)
-    problems = (*found.problems, *((window.problem,) if window.problem else ()))
-    return found.model_copy(update={"window": window, "problems": problems})
+    return await _try_digest(found, subject)
 
 
 def _source_of_key(endpoint: Endpoint, name: str) -> tuple[str, str]:
@@ -210,96 +159,6 @@ def _make_request(count: CountTokens) -> SummaryRequest:
     )
 
 
-# Its true window
-
-
-async def measure_window(subject: CheckedModel, tell: Tell) -> ModelWindow:
-    """The window a model really reads: tried by a quarter of it, all of it, then in between."""
-    configured = subject.terms.window_tokens
-    most = int((configured - _BESIDE) / tokens_per_count(subject.backend.model))
-    whole, reading, problem = 0, None, ""
-    for size in (most // 4, most):
-        reading, problem = await _read(subject, size, tell)
-        if reading is None or reading.is_cut:
-            break
-        whole = size
-    if whole == most:
-        found, is_counted = (reading.found, reading.reported > 0) if reading else ((), False)
-        return ModelWindow(configured=configured, largest=most, found=found, is_counted=is_counted)
-    if reading is not None and reading.reported:
-        reads = reading.reported
-    else:
-        whole = await _search_between(subject, whole, most, tell)
-        # A window that keeps the summarizer's prompts as small as the one that was read.
-        reads = int(whole * tokens_per_count(subject.backend.model)) + _BESIDE if whole else 0
-    return ModelWindow(
-        configured=configured,
-        largest=reading.sent if reading else most,
-        reads=reads,
-        found=reading.found if reading else (),
-        problem=_explain_limit(reads, problem),
-    )
-
-
-async def _search_between(subject: CheckedModel, whole: int, cut: int, tell: Tell) -> int:
-    """The largest prompt read whole that a few more calls find."""
-    for _ in range(_MOST_HALVINGS if whole else 0):
-        size = (whole + cut) // 2
-        reading, _problem = await _read(subject, size, tell)
-        if reading is None or reading.is_cut:
-            cut = size
-        else:
-            whole = size
-    return whole
-
-
-def _explain_limit(reads: int, problem: str) -> str:
-    if not reads:
-        return problem or "even a short prompt was cut silently: give the model a larger window"
-    how = f"a longer prompt failed: {problem}" if problem else "a longer prompt was cut silently"
-    return f"reads {reads:,} tokens; {how}: set summarizer_window_tokens = {reads}"
-
-
-async def _read(subject: CheckedModel, size: int, tell: Tell) -> tuple[_Reading | None, str]:
-    """The codes a model finds in a prompt of that size, or why it did not answer."""
-    prompt = _make_haystack(size, subject.count)
-    tell(f"{subject.backend.name}: a prompt of {prompt.tokens:,} tokens")
-    try:
-        answer = await _ask(subject, prompt)
-    except CallFailed as failed:
-        return None, failed.reason
-    found = tuple(code for code in _CODES if code.lower() in answer.text.lower())
-    return _Reading(prompt.tokens, answer.input_tokens, found), ""
-
-
-async def _ask(subject: CheckedModel, prompt: Prompt) -> ModelAnswer:
-    await anyio.to_thread.run_sync(subject.backend.load)
-    try:
-        with anyio.fail_after(subject.terms.timeout_seconds):
-            return await subject.backend.ask(prompt)
-    except TimeoutError:
-        reason = f"no answer within {subject.terms.timeout_seconds:g} s"
-        raise CallFailed(reason) from None
-
-
-def _make_haystack(size: int, count: CountTokens) -> Prompt:
-    """A log of that many tokens in which five lines, from its start to its end, name a code."""
-    per_line = count(_log_line_of(10_000)) + 1
-    lines = [
-        _log_line_of(10_000 + n) for n in range(max(10, (size - count(_QUESTION)) // per_line))
-    ]
-    for depth, code in zip(_DEPTHS, _CODES, strict=True):
-        at = int(depth * len(lines))
-        lines[at] = f"{lines[at].partition(' ')[0]} the code is {code}"
-    user = "\n".join(lines)
-    tokens = count(_QUESTION) + count(user)
-    return Prompt(system=_QUESTION, user=user, limit=_ANSWER, tokens=tokens)
-
-
-def _log_line_of(number: int) -> str:
-    return f"{number} the night job copied one batch and found nothing new in it"
-
-
 # In words
 
 
@@ -324,8 +183,6 @@ def rows_of_checkup(found: Checkup) -> Sequence[tuple[str, str]]:
     ]
     if found.seconds is not None:
         rows.append(("small call", f"{1000 * found.seconds:,.0f} ms; {_describe_digest(found)}"))
-    if found.window is not None:
-        rows.append(("window", _describe_window(found.window)))
     return rows
 
 
@@ -344,23 +201,3 @@ def _describe_digest(found: Checkup) -> str:
         return "the answer was no digest"
     less = f", but {'; '.join(found.left_out)}" if found.left_out else ""
     return f"the answer parsed and verified{less}"
-
-
-def _describe_window(window: ModelWindow) -> str:
-    if window.problem:
-        return f"not the {window.configured:,} tokens that are set, see below"
-    if not window.found:
-        counted = "counted it whole" if window.is_counted else "counts nothing"
-        return (
-            f"of a prompt of {window.largest:,} tokens the model named none of {len(_CODES)} codes;"
-            f" the server {counted}"
-        )
-    said = f"a prompt of {window.largest:,} tokens was read whole, as {window.configured:,} promise"
-    missed = [
-        f"{100 * depth:.0f} %"
-        for depth, code in zip(_DEPTHS, _CODES, strict=True)
-        if code not in window.found
-    ]
-    if missed:
-        said += f"; it overlooked what stands at {', '.join(missed)} of it"
-    return said
