@@ -9,6 +9,7 @@ import json
 import os
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -43,7 +44,7 @@ def put_program(folder: Path, name: str, script: str) -> None:
     path.chmod(0o755)
 
 
-def start(plugin: Path) -> tuple[dict[str, Any], str]:
+def start(plugin: Path, folder: Path | None = None, **environ: str) -> tuple[dict[str, Any], str]:
     """What a host reads of a server that could not start, and what stands on stderr."""
     own = {"PATH": str(plugin.parent / "bin"), "HOME": str(plugin.parent)}
     ran = subprocess.run(
@@ -51,7 +52,8 @@ def start(plugin: Path) -> tuple[dict[str, Any], str]:
         input=json.dumps(FIRST) + "\n",
         capture_output=True,
         text=True,
-        env=own,
+        env=own | environ,
+        cwd=folder,
         check=False,
     )
     assert ran.returncode == 1
@@ -73,11 +75,62 @@ def test_a_python_that_is_too_old_is_as_good_as_none(plugin: Path) -> None:
 
 def test_a_machine_without_a_network_is_told_and_nothing_half_made_stays(plugin: Path) -> None:
     (plugin.parent / "false").symlink_to(shutil.which("false") or "")
-    makes_one = f'mkdir -p "$3/bin"; ln -s {plugin.parent}/false "$3/bin/python"'
-    put_program(plugin.parent / "bin", "python3", f'[ "$1" = -c ] || {{ {makes_one}; }}')
+    makes_one = f'mkdir -p "$4/bin"; ln -s {plugin.parent}/false "$4/bin/python"'
+    put_program(plugin.parent / "bin", "python3", f'[ "$2" = -c ] || {{ {makes_one}; }}')
     said, _ = start(plugin)
     assert "is there a network?" in said["error"]["message"]
     assert sorted(one.name for one in plugin.iterdir()) == ["start", "wheel"]
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Path:
+    """A stranger's repository, in which every file that a start could run notes that it was run."""
+    folder = tmp_path / "repository"
+    noting = f"open({str(tmp_path / 'ran')!r}, 'a').write(__file__ + chr(10))\n"
+    for name in (*HOSTILE, "encodings/__init__"):
+        path = folder / f"{name}.py"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(noting, encoding="utf-8")
+    (folder / "bin").mkdir()
+    for name in ("python3.14", "uv", "mcp-compaction"):
+        put_program(folder / "bin", name, f'echo "$0" >>{tmp_path}/ran; exit 1')
+    return folder
+
+
+HOSTILE = ("ensurepip", "pip", "venv", "json", "subprocess", "sitecustomize", "usercustomize")
+
+
+@pytest.mark.parametrize(
+    "environ",
+    [
+        {},
+        {
+            "PYTHONPATH": ":.",
+            "PYTHONHOME": ".",
+            "PYTHONSTARTUP": "json.py",
+            "COMPACTION_PLUGIN_DATA": "${CLAUDE_PLUGIN_DATA}",  # of a host that does not know it
+        },
+    ],
+    ids=["bare", "with its variables"],
+)
+def test_nothing_of_the_folder_that_a_host_works_in_is_run(
+    plugin: Path, repository: Path, environ: dict[str, str]
+) -> None:
+    python = Path(sys.executable).resolve()
+    (plugin.parent / "bin" / "python3").symlink_to(python)
+    theirs = repository / "${CLAUDE_PLUGIN_DATA}" / "needy-1.0-py3-none-any"
+    theirs.mkdir(parents=True)
+    (theirs / "bin").symlink_to(repository / "bin")
+    path = f"bin:{plugin.parent}/bin"
+    said, complaint = start(plugin, repository, PATH=path, **environ)
+    assert "packages that are needed" in said["error"]["message"], complaint
+    assert not (plugin.parent / "ran").exists()
+
+
+def test_uv_is_run_where_no_repository_says_what_it_fetches(plugin: Path, repository: Path) -> None:
+    put_program(plugin.parent / "bin", "uv", f'echo "$PWD" >>{plugin.parent}/ran')
+    start(plugin, repository)
+    assert set((plugin.parent / "ran").read_text().splitlines()) == {str(plugin)}
 
 
 def test_a_program_that_is_installed_already_is_started(plugin: Path) -> None:
