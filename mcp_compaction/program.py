@@ -52,8 +52,12 @@ def installed_command() -> tuple[str, ...]:
         # A relative one could be anybody's: it is looked for in the working directory.
         if script.stem == PROGRAM and script.is_absolute() and script.is_file():
             return (str(script),)
-    # -P: nothing is imported from the working directory.
-    return (sys.executable, "-P", "-c", "from mcp_compaction.cli.entry import run; run()")
+    return start_python("from mcp_compaction.cli.entry import run; run()")
+
+
+def start_python(code: str) -> tuple[str, ...]:
+    """The words that run a line of ours: with -P, nothing of the working directory is imported."""
+    return (sys.executable, "-P", "-c", code)
 
 
 def lasting_command() -> tuple[str, ...]:

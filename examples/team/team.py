@@ -24,7 +24,9 @@ from itertools import cycle
 from pathlib import Path
 from tempfile import mkdtemp
 
-PROGRAM = (sys.executable, "-P", "-c", "from mcp_compaction.cli.main import run; run()")
+from mcp_compaction.program import start_python
+
+PROGRAM = start_python("from mcp_compaction.cli.entry import run; run()")
 OWNER, SERVER = "compaction_owner", "compaction_server"  # who has the tables, who serves them
 
 

@@ -35,8 +35,6 @@ _COMPACTED = b"<state_snapshot>"  # begins what Gemini CLI writes in place of wh
 _STARTS = ("SessionStart", "BeforeAgent")
 _RESTS = ("AfterAgent", "SessionEnd")
 _CALL = "BeforeTool"
-# Not with -m, and with -P: nothing of the working directory is imported.
-_APART = (sys.executable, "-P", "-c", "from mcp_compaction.cli.hook import record_apart as r; r()")
 _LABEL = "[pinned: rules, open tasks and facts in force, word for word]"
 
 
@@ -147,8 +145,10 @@ def _record_apart(argv: Sequence[str], told: dict[str, Any], environ: Mapping[st
     """Record in another process: the host reads nothing of it, and so need not wait."""
     from subprocess import DEVNULL, PIPE, Popen  # which other events do without
 
+    from mcp_compaction.program import start_python
+
     with Popen(
-        (*_APART, *argv),
+        (*start_python("from mcp_compaction.cli.hook import record_apart as r; r()"), *argv),
         stdin=PIPE,
         stdout=DEVNULL,
         stderr=DEVNULL,

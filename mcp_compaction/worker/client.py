@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import pickle
-import sys
 from asyncio.subprocess import PIPE, Process
 from collections import Counter
 from contextlib import suppress
@@ -18,6 +17,7 @@ import anyio
 
 from mcp_compaction.compactor import Compactor, Progress, ignore_progress
 from mcp_compaction.model import Ask, Compaction, Failed, Outcome, SessionInfo
+from mcp_compaction.program import start_python
 from mcp_compaction.settings import Settings
 from mcp_compaction.worker.process import SIZE_BYTES, Job, Kind
 
@@ -33,8 +33,7 @@ counts = Counter[str]()
 """What processes of their own have done for this one: `compactions` that they saved."""
 
 LARGE = 40_000  # tokens of a window that takes longer than a process to start
-# Not with -m, and with -P: nothing of the working directory is imported.
-_COMMAND = (sys.executable, "-P", "-c", "from mcp_compaction.worker.process import main; main()")
+_COMMAND = start_python("from mcp_compaction.worker.process import main; main()")
 
 
 async def compress(
