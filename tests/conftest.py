@@ -1,4 +1,4 @@
-"""What holds for every test: no home directory, no network, no waiting on Hypothesis' clock."""
+"""What holds for every test: no home directory, no network, an end, no clock of Hypothesis."""
 
 from __future__ import annotations
 
@@ -15,10 +15,17 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.ending import ends_within, heed_signals
+
 # Hundreds of processes are started: without bytecode each would compile the package anew, and each
 # worker the tests.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
+
+heed_signals()
+
+# A test without an end is failed after this many seconds, long after a busy machine has done it.
+_SECONDS, _OF_MARKS = 600, {"slow": 7200, "thorough": 1800, "real_model": 1800}
 
 TEAM = ("MCP_COMPACTION_STORE", "MCP_COMPACTION_OWNER")
 
@@ -35,6 +42,14 @@ def pytest_collection_finish() -> None:
     """What is loaded by now stays: the collector need not look through it again and again."""
     gc.collect()
     gc.freeze()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
+    """No test waits for ever, whatever it waits for."""
+    marked = [_OF_MARKS[mark.name] for mark in item.iter_markers() if mark.name in _OF_MARKS]
+    with ends_within(max(marked, default=_SECONDS)):
+        return (yield)
 
 
 @pytest.fixture(scope="session")

@@ -6,7 +6,6 @@ import asyncio
 import signal
 import sys
 import threading
-from collections.abc import Generator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
@@ -134,15 +133,6 @@ def _is_waiting(frame: FrameType | None) -> bool:
     return names[:3] == ["wait", "result", "_wait_for"]
 
 
-@pytest.fixture
-def heeds_ctrl_c() -> Generator[None]:
-    """A job in the background of a shell starts with Ctrl-C ignored; its tests would hang."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, before)
-
-
-@pytest.mark.usefixtures("heeds_ctrl_c")
 def test_what_is_interrupted_by_ctrl_c_does_not_go_on(tmp_path: Path) -> None:
     endless = EndlessCompactor()
     settings = load_settings({"HOME": str(tmp_path)})
