@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Generator
+from contextlib import contextmanager
 from pathlib import Path
 
 from mcp_compaction.core.text.paths import path_of, readable_path
@@ -12,11 +14,12 @@ from mcp_compaction.errors import InputError
 def find_project(asked: str | None) -> str:
     """The project as it was named, else the git top of the working directory."""
     if asked:
-        folder = Path(asked).expanduser()
-        if os.name != "nt" and not folder.exists():
-            # As it was shown: its name may stand for bytes that are no text.
-            folder = Path(path_of(str(folder)))
-        return _readable_folder(os.path.realpath(folder))
+        with _refusing(asked):
+            folder = Path(asked).expanduser()
+            if os.name != "nt" and not folder.exists():
+                # As it was shown: its name may stand for bytes that are no text.
+                folder = Path(path_of(str(folder)))
+            return _readable_folder(os.path.realpath(folder))
     try:
         here = Path.cwd()
     except FileNotFoundError:
@@ -29,8 +32,22 @@ def find_project(asked: str | None) -> str:
 def git_top_of(folder: str) -> str:
     """The real path of the repository a folder lies in, else of the folder."""
     here = Path(folder)
-    top = next((near for near in (here, *here.parents) if (near / ".git").exists()), here)
-    return os.path.realpath(top)
+    with _refusing(folder):
+        top = next((near for near in (here, *here.parents) if (near / ".git").exists()), here)
+        return os.path.realpath(top)
+
+
+@contextmanager
+def _refusing(folder: str) -> Generator[None]:
+    """Refuse what no folder can be called: too long, with a NUL, below a user who is none."""
+    try:
+        yield
+    except (OSError, RuntimeError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise InputError(
+            f"no folder is called {folder[:80]!r}: {reason}; in Python pass project=PATH, else "
+            "pass --project PATH."
+        ) from None
 
 
 def _readable_folder(folder: str) -> str:

@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from itertools import count
 
 from mcp_compaction.compactor import Compactor
-from mcp_compaction.errors import UnknownSession
+from mcp_compaction.errors import InputError, UnknownSession
 from mcp_compaction.formats import Incoming, IncomingMessage
 from mcp_compaction.hosts.transcripts import claude_code
 from mcp_compaction.hosts.transcripts.files import address_of
@@ -85,7 +85,10 @@ def project_of_chat(transcript: Transcript, chat: Chat) -> str | None:
         return None
     # Claude Code names the folder it was started in as the project, others name none.
     is_told = transcript.host == claude_code.NAME
-    return find_project(chat.folder if is_told else git_top_of(chat.folder))
+    try:
+        return find_project(chat.folder if is_told else git_top_of(chat.folder))
+    except InputError as error:
+        raise InputError(f"{str(transcript.path)!r} is not taken in: {error}") from None
 
 
 class _Recording:

@@ -61,8 +61,8 @@ async def take_in(
     for transcript in transcripts:
 
         def project_of(chat: Chat, transcript: Transcript = transcript) -> str:
-            told = project_of_chat(transcript, chat) if transcript.is_hosts_word else None
-            return place.project if is_named or told is None else told
+            is_told = transcript.is_hosts_word and not is_named
+            return (project_of_chat(transcript, chat) if is_told else None) or place.project
 
         try:
             taken = await record_new(

@@ -10,6 +10,7 @@ import sqlite3
 from collections.abc import Generator, Iterator
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -84,7 +85,7 @@ class DatabaseTranscript:
             row = connection.execute(
                 "SELECT parent_id, directory FROM session WHERE id = ?", (self.session,)
             ).fetchone()
-        parent, folder = row or (None, None)
+        parent, folder = (text if isinstance(text, str) else None for text in row or (None, None))
         return Chat(session=self.session, parent=parent, folder=folder)
 
     def read(self, mark: Mark | None) -> TranscriptPart:
@@ -102,6 +103,7 @@ class DatabaseTranscript:
                     break
                 piece.position, piece.tail = row.created, row.id
                 size += row.size
+                piece.skipped += (row.message, *row.parts).count({})
                 try:
                     piece.add(_read_row(row))
                 except MalformedMessage:
@@ -120,7 +122,7 @@ def sessions_in(path: Path) -> list[str]:
     """The sessions in a file of opencode, those that started others first."""
     with _open(path) as connection:
         rows = connection.execute("SELECT id FROM session ORDER BY parent_id, time_created, id")
-        return [session for (session,) in rows]
+        return [session for (session,) in rows if isinstance(session, str)]
 
 
 def messages_in(info: JsonObject, parts: list[JsonObject]) -> tuple[IncomingMessage, ...]:
@@ -143,6 +145,7 @@ def _open(path: Path) -> Generator[sqlite3.Connection]:
     try:
         address = f"{path.as_uri()}?mode=ro"
         with closing(sqlite3.connect(address, uri=True, timeout=_PATIENCE_SECONDS)) as connection:
+            connection.text_factory = partial(str, encoding="utf-8", errors="replace")
             yield connection
     except sqlite3.Error as error:
         raise InputError(
@@ -154,17 +157,21 @@ def _rows_after(
     connection: sqlite3.Connection, session: str, piece: TranscriptPart
 ) -> Iterator[_Row]:
     after = (session, piece.position, piece.tail)
-    (newest,) = connection.execute(
-        "SELECT max(id) FROM message WHERE session_id = ?1 AND time_created ="
-        " (SELECT max(time_created) FROM message WHERE session_id = ?1)",
+    newest = connection.execute(
+        "SELECT id FROM message WHERE session_id = ? AND typeof(time_created) = 'integer'"
+        " ORDER BY time_created DESC, id DESC LIMIT 1",
         (session,),
     ).fetchone()
     found = connection.execute(
         "SELECT id, time_created, data FROM message WHERE session_id = ?"
-        " AND (time_created, id) > (?, ?) ORDER BY time_created, id",
+        " AND ((time_created, id) > (?, ?) OR typeof(time_created) <> 'integer')"
+        " ORDER BY time_created, id",
         after,
     )
     for number, created, data in found:
+        if not (isinstance(number, str) and isinstance(created, int)):
+            piece.skipped += 1
+            continue
         parts = [
             text
             for (text,) in connection.execute(
@@ -177,14 +184,15 @@ def _rows_after(
             _object_in(data),
             [_object_in(text) for text in parts],
             size=sum(map(len, parts)),
-            is_newest=number == newest,
+            is_newest=(number,) == newest,
         )
 
 
 def _object_in(text: str) -> JsonObject:
+    """What a row holds; nothing where it is damaged."""
     try:
         return parse_object(text, "the row")
-    except MalformedMessage:
+    except (MalformedMessage, TypeError):
         return {}
 
 
