@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from html import escape
 
 from mcp_compaction.audit.report import (
     HOW,
@@ -15,6 +14,7 @@ from mcp_compaction.audit.report import (
     table_of,
 )
 from mcp_compaction.audit.results import Audit, Audited, Count, total_of
+from mcp_compaction.core.wording import escape
 
 _STYLE = """
 :root { color-scheme: light dark; --paper: #fbfaf7; --card: #fff; --ink: #1d2430; --soft: #5d6675;

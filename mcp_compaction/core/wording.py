@@ -1,6 +1,32 @@
-"""How numbers and names are written for a reader."""
+"""How numbers, names and the words of others are written for a reader."""
 
 from __future__ import annotations
+
+import re
+from typing import Final
+
+UNSEEN_SIGNS: Final = re.compile(
+    r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u202a-\u202e\u2060-\u206f\ufeff"
+    r"\ufff9-\ufffb\U000e0000-\U000e007f]"
+)
+"""Signs that no reader sees: they steer a terminal, or turn the direction in which words stand."""
+
+
+def show_unseen(text: str) -> str:
+    """A text of whoever, for a screen or a page: the unseen signs in it are written out."""
+    return UNSEEN_SIGNS.sub(_write_out, text)
+
+
+def _write_out(found: re.Match[str]) -> str:
+    code = ord(found.group())
+    return chr(0x2400 + code) if code < 0x20 else f"\\u{{{code:x}}}"
+
+
+def escape(text: str) -> str:
+    """A text of whoever, for a page of HTML."""
+    from html import escape as escape_markup  # a hook does without
+
+    return escape_markup(show_unseen(text))
 
 
 def kilo(tokens: int) -> str:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from html import escape
 from typing import NamedTuple
+
+from mcp_compaction.core.wording import escape
 
 _ROW = 26
 _LABEL = 166

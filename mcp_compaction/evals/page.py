@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from html import escape
 
+from mcp_compaction.core.wording import escape
 from mcp_compaction.evals.charts import Bar, Curve, draw_curves, draw_kinds, draw_strategies
 from mcp_compaction.evals.drift import REST
 from mcp_compaction.evals.handover.tables import headlines_of

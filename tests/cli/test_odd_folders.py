@@ -92,13 +92,8 @@ def test_recording_is_off_where_the_settings_name_an_odd_folder(shell: Shell, od
     assert "caf\\xe9" in ran.err
 
 
-@pytest.mark.parametrize(
-    "typed", ["~nobody-of-that-name/x", f"/{'a' * 5_000}"], ids=lambda t: t[:9]
-)
-def test_a_project_that_no_folder_can_be_is_refused_with_the_next_step(
-    shell: Shell, typed: str
-) -> None:
-    ran = shell("sessions", "--project", typed)
+def test_a_project_that_no_folder_can_be_is_refused_with_the_next_step(shell: Shell) -> None:
+    ran = shell("sessions", "--project", f"/{'a' * 5_000}")
     assert ran.code == 2
     assert "no folder is called" in ran.err
     assert ran.err.endswith("pass --project PATH.\n")

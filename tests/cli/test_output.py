@@ -103,13 +103,17 @@ def test_a_terminal_can_be_without_color(variable: tuple[str, str], recorded: Sh
 
 @pytest.mark.parametrize("is_terminal", [True, False])
 def test_recorded_text_cannot_steer_the_terminal(is_terminal: bool, shell: Shell) -> None:
-    text = "evil \x1b]0;title\x07 \x1b[31mred \x9b2J zebra"
+    text = "evil \x1b]0;title\x07 \x1b[31mred \x9b2J \u202e\u2066hsup reven\u2069 zebra"
     message = json.dumps({"role": "user", "content": text}).encode()
     shell.done("record", "--session", "s", stdin=message)
     reader = shell.at_terminal() if is_terminal else shell
     out = reader.done("recall", "zebra") + reader.done("recall", "--refs", "m1")
     assert "␛]0;title␇ ␛[31mred" in out
-    assert not {"\x9b", "\x07"}.intersection(out)
+    assert r"\u{202e}\u{2066}hsup reven\u{2069}" in out
+    assert not set("\x9b\x07\u202e\u2066\u2069").intersection(out)
+    found = reader("recall", "zebra", "--json")
+    assert not set("\x9b\x07\u202e\u2066\u2069").intersection(found.out)
+    assert "\u202e\u2066hsup reven\u2069" in json.dumps(found.json(), ensure_ascii=False)
     assert reader.done("recall", "--refs", "m1", "--raw") == message.decode() + "\n"
 
 

@@ -7,10 +7,10 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import TextIO
 
+from mcp_compaction.core.wording import UNSEEN_SIGNS, show_unseen
+
 _BOLD, _DIM, _PLAIN = "\x1b[1m", "\x1b[2m", "\x1b[0m"
-# Recorded text must not steer the terminal it is shown on; only our own styles pass.
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
-_UNSTYLED_CONTROL = re.compile(r"(?!\x1b\[[012]m)[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+_STYLE = re.compile(r"(\x1b\[[012]m)")
 _BAR_WIDTH = 24
 _ENDINGS = "e|s|es|ed|d|ing|er|ers|ly"
 _ENDING = re.compile(rf"(?:{_ENDINGS})$", re.IGNORECASE)
@@ -28,9 +28,10 @@ class Screen:
         )
 
     def say(self, text: str = "") -> None:
-        """Write a text and end the line; control signs in it become visible."""
-        pattern = _UNSTYLED_CONTROL if self.has_color else _CONTROL
-        safe = pattern.sub(_picture_of, text)
+        """Write a text and end the line; only our own styles steer the terminal."""
+        parts = _STYLE.split(text) if self.has_color else [text]
+        parts[::2] = map(show_unseen, parts[::2])  # between them stand the styles
+        safe = "".join(parts)
         encoding = self._stream.encoding or "utf-8"
         self._stream.write(safe.encode(encoding, "replace").decode(encoding) + "\n")
 
@@ -48,6 +49,7 @@ class Screen:
         """Write one JSON document in UTF-8."""
         indent = 2 if self.is_terminal else None
         text = json.dumps(value, ensure_ascii=False, indent=indent)
+        text = UNSEEN_SIGNS.sub(lambda found: json.dumps(found.group())[1:-1], text)
         self.write_bytes(text.encode("utf-8", "backslashreplace") + b"\n")
 
     def bold(self, text: str) -> str:
@@ -82,8 +84,3 @@ def _pattern_of(term: str) -> str:
     stem = _ENDING.sub("", term) if len(term) > _SHORT else term
     endings = rf"(?:{_ENDINGS})?" if stem.isalpha() else ""
     return rf"(?<!\w){re.escape(stem)}{endings}(?!\w)"
-
-
-def _picture_of(found: re.Match[str]) -> str:
-    code = ord(found.group())
-    return chr(0x2400 + code) if code < 0x20 else "␡" if code == 0x7F else "\ufffd"

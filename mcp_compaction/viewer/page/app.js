@@ -12,7 +12,10 @@ const PAGE = 500; // messages that are asked for at once
 let chosen = null;
 let shown = '';
 
-const say = (text) => { document.getElementById('state').textContent = text; };
+// Signs that no reader sees are written out, as core/wording.py does.
+const seen = (text) => text.replace(/[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u202a-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\u{e0000}-\u{e007f}]/gu, (sign) => { const code = sign.codePointAt(0); return code < 32 ? String.fromCharCode(0x2400 + code) : `\\u{${code.toString(16)}}`; });
+
+const say = (text) => { document.getElementById('state').textContent = seen(text); };
 
 const make = (tag, given = {}, ...children) => {
   const element = document.createElement(tag);
@@ -20,7 +23,7 @@ const make = (tag, given = {}, ...children) => {
     if (name.startsWith('on')) element.addEventListener(name.slice(2), value);
     else if (value !== false) element.setAttribute(name, value);
   }
-  element.append(...children); // texts become text nodes
+  element.append(...children.map((child) => (typeof child === 'string' ? seen(child) : child))); // texts become text nodes
   return element;
 };
 
@@ -63,7 +66,7 @@ const whole = async (place, number) => {
   if (place.dataset.whole) return;
   place.dataset.whole = 'yes';
   const told = await ask(`session/${chosen}/message/${number}`);
-  if (told) place.querySelector('pre').textContent = told.text;
+  if (told) place.querySelector('pre').textContent = seen(told.text);
 };
 
 const messageOf = (one) => {
