@@ -1,4 +1,5 @@
-"""How much the core decides by: its lines, its numbers, its regexes, the lexicon's signs.
+"""How much the core decides by: its lines, its numbers, its regexes, the lexicon's signs; and the
+lines of every room of the package, which may not grow: it exits with 1 where a limit is passed.
 
     python benchmarks/count_rules.py
     python benchmarks/count_rules.py --list named     which they are, with where they stand
@@ -13,7 +14,9 @@ from __future__ import annotations
 
 import argparse
 import ast
+import sys
 import tomllib
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, islice
 from pathlib import Path
@@ -23,6 +26,34 @@ from mcp_compaction.lexicon.languages import read_lexicons
 
 PACKAGE = Path(__file__).parents[1] / "mcp_compaction"
 MOST_LINES, MOST_NAMED, MOST_KINDS, MOST_SIGNS = 12_000, 100, 12, 300
+# The lines of Python that each room may have: its top folder, and "." for the modules beside them.
+MOST_BY_ROOM = {
+    ".": 2_107,
+    "adapters": 2_703,
+    "api": 571,
+    "audit": 920,
+    "checks": 1_776,
+    "cli": 7_071,
+    "compactor": 5_321,
+    "core": 14_695,
+    "counters": 235,
+    "demo": 421,
+    "evals": 4_079,
+    "formats": 2_853,
+    "gateway": 3_681,
+    "hosts": 5_643,
+    "lexicon": 751,
+    "model": 1_195,
+    "sending": 546,
+    "server": 5_089,
+    "store": 10_698,
+    "summarizers": 788,
+    "tools": 1_241,
+    "view_service": 271,
+    "viewer": 381,
+    "worker": 251,
+}
+MOST_IN_ALL = 73_287
 _NO_DECISION = (0, 1, 2, 100)
 _MAKERS = ("pattern_of", "compile", "cuts_at")  # of regexes
 _SETTINGS, _PRESETS = "Policy", "PRESETS"
@@ -39,8 +70,8 @@ class Counted(NamedTuple):
     name: str
 
 
-def main(argv: Sequence[str] | None = None) -> None:
-    """Print how many there are of each."""
+def main(argv: Sequence[str] | None = None) -> int:
+    """Print how many there are of each; 1 where the package has grown beyond a limit."""
     parser = argparse.ArgumentParser(description="Counts what the core decides by.")
     parser.add_argument(
         "--list", metavar="WHAT", help="named, settings, compared, summed, data or regexes"
@@ -51,7 +82,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         for one in found:
             if one.what == options.list:
                 print(f"{one.place}  {one.name}")
-        return
+        return 0
     lines = sum(len(_read(path).splitlines()) for path in (PACKAGE / "core").rglob("*.py"))
     of = {what: sum(one.what == what for one in found) for what in _WHAT}
     signs = [sign.kind for lexicon in read_lexicons() for sign in lexicon.sign]
@@ -65,6 +96,37 @@ def main(argv: Sequence[str] | None = None) -> None:
     print(f"kinds of signs                    {len(set(signs)):>7,}   (at most {MOST_KINDS})")
     print(f"signs                             {len(signs):>7,}")
     print(f"signs that are not of rules       {_count_others(signs):>7,}   (at most {MOST_SIGNS})")
+    rooms = count_rooms(PACKAGE)
+    for room, lines in sorted(rooms.items()):
+        print(f"lines of {room:<24} {lines:>7,}   (at most {MOST_BY_ROOM.get(room, 0):,})")
+    print(f"lines in all                      {rooms.total():>7,}   (at most {MOST_IN_ALL:,})")
+    grown = find_grown(rooms)
+    for line in grown:
+        print(line)
+    return 1 if grown else 0
+
+
+def count_rooms(package: Path) -> Counter[str]:
+    """The lines of Python in each room of a package."""
+    rooms: Counter[str] = Counter()
+    for path in package.rglob("*.py"):
+        above = path.relative_to(package).parts[:-1]
+        rooms[above[0] if above else "."] += len(_read(path).splitlines())
+    return rooms
+
+
+def find_grown(rooms: Counter[str]) -> list[str]:
+    """What is said of each room that has more lines than it may have, and of all together."""
+    most = {**dict.fromkeys(rooms, 0), **MOST_BY_ROOM}
+    sizes = [
+        *((room, rooms[room], most[room]) for room in sorted(most)),
+        ("all", rooms.total(), MOST_IN_ALL),
+    ]
+    return [
+        f"{room} has {lines - limit:,} lines too many: say something once that it says twice"
+        for room, lines, limit in sizes
+        if lines > limit
+    ]
 
 
 _WHAT = ("named", "settings", "compared", "summed", "data", "regexes")
@@ -194,4 +256,4 @@ def _numbers_under(value: object, name: str) -> Iterator[str]:
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -13,21 +13,8 @@ from typing import Final
 
 PROGRAM: Final = "mcp-compaction"
 
-_WITH_SESSION = frozenset(
-    [
-        "record",
-        "stats",
-        "show",
-        "compress",
-        "restore",
-        "recall",
-        "pin",
-        "unpin",
-        "pins",
-        "export",
-        "set",
-    ]
-)
+_OF_WINDOW = frozenset({"stats", "show", "compress", "restore", "pin", "unpin", "pins"})
+_WITH_SESSION = _OF_WINDOW | {"record", "recall", "export", "set"}
 _WITH_PROJECT = _WITH_SESSION | {"sessions", "doctor", "forget"}
 _WITH_HOME = _WITH_PROJECT | {"backup", "restore-backup", "install", "uninstall"}
 # The options that say where a command works, and the commands that take them.
@@ -71,8 +58,7 @@ def lasting_command() -> tuple[str, ...]:
 def host_entry() -> dict[str, object]:
     """The entry for hosts that are set up by a JSON file."""
     program, *rest = lasting_command()
-    server: dict[str, object] = {"command": program, **({"args": rest} if rest else {})}
-    return {"mcpServers": {"compaction": server}}
+    return {"mcpServers": {"compaction": {"command": program, **({"args": rest} if rest else {})}}}
 
 
 def typed_command(path: str | None) -> str:
@@ -119,10 +105,8 @@ def _find_source() -> str | None:
         written = distribution(PROGRAM).read_text("direct_url.json")
     except PackageNotFoundError:
         return None
-    return None if written is None else _parse_source(written)
-
-
-def _parse_source(written: str) -> str | None:
+    if written is None:
+        return None
     import json
     from urllib.parse import urlparse
     from urllib.request import url2pathname

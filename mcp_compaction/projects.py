@@ -10,6 +10,8 @@ from pathlib import Path
 from mcp_compaction.core.text.paths import path_of, readable_path
 from mcp_compaction.errors import InputError
 
+_NEXT = "in Python pass project=PATH, else pass --project PATH."
+
 
 def find_project(asked: str | None) -> str:
     """The project as it was named, else the git top of the working directory."""
@@ -21,12 +23,9 @@ def find_project(asked: str | None) -> str:
                 folder = Path(path_of(str(folder)))
             return _readable_folder(os.path.realpath(folder))
     try:
-        here = Path.cwd()
+        return _readable_folder(git_top_of(str(Path.cwd())))
     except FileNotFoundError:
-        raise InputError(
-            "the working directory is gone; in Python pass project=PATH, else pass --project PATH."
-        ) from None
-    return _readable_folder(git_top_of(str(here)))
+        raise InputError(f"the working directory is gone; {_NEXT}") from None
 
 
 def git_top_of(folder: str) -> str:
@@ -44,10 +43,7 @@ def _refusing(folder: str) -> Generator[None]:
         yield
     except (OSError, RuntimeError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else error
-        raise InputError(
-            f"no folder is called {folder[:80]!r}: {reason}; in Python pass project=PATH, else "
-            "pass --project PATH."
-        ) from None
+        raise InputError(f"no folder is called {folder[:80]!r}: {reason}; {_NEXT}") from None
 
 
 def _readable_folder(folder: str) -> str:

@@ -102,8 +102,7 @@ class Settings(Value):
         default=45, description="The longest wait for a user who is asked; then the agent decides."
     )
     checks_fail: Literal["go", "ask"] = Field(
-        default="go",
-        description="What becomes of a call where the checks of pins cannot be read.",
+        default="go", description="What becomes of a call where the checks of pins cannot be read."
     )
     checks_dialog: bool = Field(
         default=False,

@@ -14,12 +14,10 @@ UNSEEN_SIGNS: Final = re.compile(
 
 def show_unseen(text: str) -> str:
     """A text of whoever, for a screen or a page: the unseen signs in it are written out."""
-    return UNSEEN_SIGNS.sub(_write_out, text)
-
-
-def _write_out(found: re.Match[str]) -> str:
-    code = ord(found.group())
-    return chr(0x2400 + code) if code < 0x20 else f"\\u{{{code:x}}}"
+    codes = {sign: ord(sign) for sign in UNSEEN_SIGNS.findall(text)}
+    for sign, code in codes.items():
+        text = text.replace(sign, chr(0x2400 + code) if code < 0x20 else f"\\u{{{code:x}}}")
+    return text
 
 
 def escape(text: str) -> str:

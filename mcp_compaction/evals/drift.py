@@ -92,12 +92,7 @@ def _lines_of(span: Span) -> list[PlainLine]:
 def _make_round(strategy: str, number: int, group: str, of: tuple[int, int], tokens: int) -> Round:
     asked, survived = of
     return Round(
-        strategy=strategy,
-        number=number,
-        group=group,
-        asked=asked,
-        survived=survived,
-        tokens=tokens,
+        strategy=strategy, number=number, group=group, asked=asked, survived=survived, tokens=tokens
     )
 
 

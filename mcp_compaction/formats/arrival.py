@@ -290,9 +290,7 @@ def parse_moment(value: JsonValue) -> datetime | None:
     try:
         if isinstance(value, str):
             moment = datetime.fromisoformat(value)
-            moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
-            moment.astimezone(UTC)  # else it is before or after all that can be stored
-            return moment
+            return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).astimezone(UTC)
         if isinstance(value, int | float) and not isinstance(value, bool):
             # Seconds stay below this until the year 5138; milliseconds passed it in 1973.
             return datetime.fromtimestamp(value / 1000 if value > 1e11 else value, tz=UTC)

@@ -175,11 +175,7 @@ class _Recording:
         )
         is_users = self._transcript.is_hosts_word and not await self._is_subagent(info)
         done = await self._compactor.record_transcript(
-            info,
-            came,
-            via="host" if is_users else "tool",
-            mark=mark,
-            events=tuple(told.events),
+            info, came, via="host" if is_users else "tool", mark=mark, events=tuple(told.events)
         )
         self._taken.new += done.new
         self._taken.masked += Counter(done.masked)

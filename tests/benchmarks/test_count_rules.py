@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections import Counter
+from pathlib import Path
 
 import pytest
 
@@ -40,3 +41,36 @@ def test_the_count_is_printed_with_its_limits_and_can_be_listed(
     assert "(at most 12,000)" in said
     count_rules.main(["--list", "settings"])
     assert "core/policy.py" in capsys.readouterr().out
+
+
+def test_no_room_of_the_package_has_grown_beyond_its_limit() -> None:
+    assert count_rules.find_grown(count_rules.count_rooms(count_rules.PACKAGE)) == []
+
+
+def test_rooms_are_counted_by_their_top_folder(tmp_path: Path) -> None:
+    (tmp_path / "store/deep").mkdir(parents=True)
+    (tmp_path / "one.py").write_text("a = 1\n\nb = 2\n", encoding="utf-8")
+    (tmp_path / "store/deep/two.py").write_text("a = 1\n", encoding="utf-8")
+    (tmp_path / "store/deep/not_python.toml").write_text("a = 1\n", encoding="utf-8")
+    assert count_rules.count_rooms(tmp_path) == {".": 3, "store": 1}
+
+
+@pytest.mark.parametrize("room", ["core", "a room without a limit"])
+def test_a_room_that_has_grown_is_named_and_the_program_fails(
+    room: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    sizes = Counter({"core": 0, room: count_rules.MOST_BY_ROOM.get(room, 0) + 3})
+
+    def count(_: Path) -> Counter[str]:
+        return sizes
+
+    monkeypatch.setattr(count_rules, "count_rooms", count)
+    assert count_rules.main([]) == 1
+    assert f"{room} has 3 lines too many" in capsys.readouterr().out
+
+
+def test_all_together_have_a_limit_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(count_rules, "MOST_IN_ALL", 99)
+    assert count_rules.find_grown(Counter({"core": 60, "cli": 39})) == []
+    (said,) = count_rules.find_grown(Counter({"core": 60, "cli": 40}))
+    assert said.startswith("all has 1 lines too many")

@@ -12,14 +12,7 @@ from mcp_compaction.core.log.conversation import conversation_of
 from mcp_compaction.core.log.tool_calls import action_of
 from mcp_compaction.core.text.patterns import cut_words, pattern_of
 from mcp_compaction.core.text.reading import read_once
-from mcp_compaction.model import (
-    IndexKind,
-    Message,
-    Part,
-    Text,
-    ToolCall,
-    ToolResult,
-)
+from mcp_compaction.model import IndexKind, Message, Part, Text, ToolCall, ToolResult
 
 # A text is cut into words, and each different word is looked at once: a window repeats itself so
 # much that this is many times faster than one pattern run over all of it.

@@ -19,16 +19,8 @@ class _Late:
             raise AttributeError(name)
         compiled = re.compile(self.pattern, self.flags)
         # From now on its methods are found without a detour: they are called for every sentence.
-        for method in (
-            "search",
-            "match",
-            "fullmatch",
-            "finditer",
-            "findall",
-            "split",
-            "sub",
-            "subn",
-        ):
+        methods = ("search", "match", "fullmatch", "finditer", "findall", "split", "sub", "subn")
+        for method in methods:
             setattr(self, method, getattr(compiled, method))
         return getattr(compiled, name)
 

@@ -10,13 +10,7 @@ from typing import NamedTuple
 from mcp_compaction.core.text.language import ENGLISH, languages_of, words_of
 from mcp_compaction.core.text.patterns import any_of
 from mcp_compaction.core.text.sentences import Sentence
-from mcp_compaction.lexicon.languages import (
-    STRENGTHS,
-    Kind,
-    Lexicon,
-    Sign,
-    read_lexicon,
-)
+from mcp_compaction.lexicon.languages import STRENGTHS, Kind, Lexicon, Sign, read_lexicon
 
 
 class FoundSign(NamedTuple):

@@ -33,9 +33,7 @@ def chat_of(lines: Iterator[JsonObject], path: Path) -> Chat:
         if line.get("type") == "session_meta":
             meta = object_at(line, "payload")
             return Chat(
-                session=text_at(meta, "id"),
-                parent=_parent_in(meta),
-                folder=text_at(meta, "cwd"),
+                session=text_at(meta, "id"), parent=_parent_in(meta), folder=text_at(meta, "cwd")
             )
     return Chat()
 

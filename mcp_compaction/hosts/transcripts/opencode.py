@@ -156,7 +156,6 @@ def _open(path: Path) -> Generator[sqlite3.Connection]:
 def _rows_after(
     connection: sqlite3.Connection, session: str, piece: TranscriptPart
 ) -> Iterator[_Row]:
-    after = (session, piece.position, piece.tail)
     newest = connection.execute(
         "SELECT id FROM message WHERE session_id = ? AND typeof(time_created) = 'integer'"
         " ORDER BY time_created DESC, id DESC LIMIT 1",
@@ -166,18 +165,14 @@ def _rows_after(
         "SELECT id, time_created, data FROM message WHERE session_id = ?"
         " AND ((time_created, id) > (?, ?) OR typeof(time_created) <> 'integer')"
         " ORDER BY time_created, id",
-        after,
+        (session, piece.position, piece.tail),
     )
     for number, created, data in found:
         if not (isinstance(number, str) and isinstance(created, int)):
             piece.skipped += 1
             continue
-        parts = [
-            text
-            for (text,) in connection.execute(
-                "SELECT data FROM part WHERE message_id = ? ORDER BY id", (number,)
-            )
-        ]
+        asked = "SELECT data FROM part WHERE message_id = ? ORDER BY id"
+        parts = [text for (text,) in connection.execute(asked, (number,))]
         yield _Row(
             number,
             created,
