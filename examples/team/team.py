@@ -24,9 +24,7 @@ from itertools import cycle
 from pathlib import Path
 from tempfile import mkdtemp
 
-from mcp_compaction.program import start_python
-
-PROGRAM = start_python("from mcp_compaction.cli.entry import run; run()")
+PROGRAM = (str(Path(sys.executable).with_name("mcp-compaction")),)
 OWNER, SERVER = "compaction_owner", "compaction_server"  # who has the tables, who serves them
 
 
