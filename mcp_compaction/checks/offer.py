@@ -9,27 +9,22 @@ from functools import cache
 from itertools import product
 from typing import Any, NamedTuple
 
-from mcp_compaction.checks.check import PinCheck
+from mcp_compaction.checks.check import RUNS, PinCheck
+from mcp_compaction.checks.match import Call, find_match
 from mcp_compaction.shell import read_table
 
 _SPAN = re.compile(r"`([^`\n]+)`|[\"“«]([^\"”»\n]{2,60})[\"”»]")
 _PATH = re.compile(r"(?:~|\.{0,2})/?[\w.*@+-]*(?:/[\w.*@+-]+)*/?")
-_BARE_PATH = re.compile(
-    r"(?<![\w/`.-])(?:~/[\w./*-]+|\.{1,2}/[\w./*-]+|\.[a-z][\w.-]*\*?(?![\w/])|\.?[\w-]+/\*\*?"
-    r"|\*\.\w{1,5}\b|(?:[\w.-]+/)+(?![\w])|(?:[\w.-]+/)+[\w-]+\.[a-z]\w{0,7}\b|(?:[\w.-]+/){2,}[\w.-]*\w"
-    r"|(?=[\w/]*[-_.\d])[\w.-]+/[\w.-]*\w"
-    r"|(?:(?<=under )|(?<=in )|(?<=inside )|(?<=within )|(?<=dans )|(?<=en )|(?<=unter )|(?<=em ))"
-    r"[\w.-]+/[\w.-]*\w"
-    r"|[\w-]+\.(?:json|ya?ml|toml|md|lock|env|ini|cfg|sql|py|tsx?|jsx?|sh|rb|go|rs|java|kt|php|css|html|xml|tf)\b)"
-)
 _AT_ROOT = re.compile(  # `/src` is the project's
     r"^(?:\./|/(?!(?:etc|usr|var|home|tmp|opt|root|bin|lib|dev|proc|sys|mnt|srv|Users|Library)\b))"
 )
 _HOST = re.compile(r"(?=.*[-.\d])[\w-]+(?:\.[\w-]+)*")
 _BARE_HOST = re.compile(r"(?=[\w.-]*\d|[\w-]+\.[a-z])[A-Za-z]\w*(?:[-.]\w+)+")
 _OPTION = re.compile(r"--?[A-Za-z][\w-]*")
+_PUT_BEHIND = re.compile(r"(?<=[\w*/])[.,;:!?]+$")  # by whoever wrote the sentence, not the name
 _UNSPACED = re.compile(r"[\u3040-\u30ff\u4e00-\u9fff\uac00-\ud7af]")  # scripts
 _MOST = 12
+_NOWHERE = "/-"  # the folder in which a check is tried
 
 
 class _Words(NamedTuple):
@@ -44,7 +39,8 @@ class _Words(NamedTuple):
     names: tuple[str, ...]  # of branches
     lone_acts: frozenset[str]
     options_of: dict[str, str]
-    ending: re.Pattern[str]  # of a file
+    path: re.Pattern[str]  # one that stands without signs
+    file: re.Pattern[str]  # the name of one
     line: re.Pattern[str]  # a command that stands without signs
     name: re.Pattern[str]  # what a call could be known by
     item: re.Pattern[str]  # the same, behind a comma
@@ -62,7 +58,16 @@ def _words() -> _Words:
         map(re.escape, sorted({*read_table("tools.toml")["programs"]["with_subcommand"]} - {"git"}))
     )
     word = rf"(?:{option}|(?!(?:{'|'.join(table['ends'])})(?![\w-]))[a-z][a-z0-9:_-]*(?!\w))"
-    name = rf"[`\"“«]|(?<![\w/]){option}|(?<![\w-])(?:{programs})(?![\w-])|{_BARE_PATH.pattern}"
+    endings, files = "|".join(table["endings"]), "|".join(table["files"])
+    path = (
+        r"(?<![\w/`.-])(?:~/[\w./*-]+|\.{1,2}/[\w./*-]+|\.(?=\w*[a-z])[A-Za-z][\w.-]*\*?(?![\w/])"
+        r"|\.?(?:[\w-]+/)+\*[\w.*/-]*|\*\.\w{1,5}\b|(?:[\w.-]+/)+(?![\w])"
+        r"|(?:[\w.-]+/)+[\w-]+\.[a-z]\w{0,7}\b|(?:[\w.-]+/){2,}[\w.-]*\w"
+        r"|(?=[\w/]*[-_.\d])[\w.-]+/[\w.-]*\w"
+        r"|(?:(?<=under )|(?<=in )|(?<=inside )|(?<=within )|(?<=dans )|(?<=en )|(?<=unter )"
+        rf"|(?<=em ))[\w.-]+/[\w.-]*\w|[\w-]+\.(?:{endings})\b|(?:{files})(?![\w-]))"
+    )
+    name = rf"[`\"“«]|(?<![\w/]){option}|(?<![\w-])(?:{programs})(?![\w-])|{path}"
     return _Words(
         _patterns(table["sign"]),
         _patterns(table["act"]),
@@ -76,12 +81,13 @@ def _words() -> _Words:
         tuple(table["branches"]),
         frozenset(table["lone_acts"]),
         table["options_of"],
-        re.compile(rf"[\w*-]\.(?:{'|'.join(table['endings'])})$"),
+        re.compile(path),
+        re.compile(rf"(?:.*[\w*-]\.(?:{endings})|{files})"),
         re.compile(
             rf"(?<![A-Za-z0-9_./-])(git\s+(?:{subcommands})(?:\s+{option})?|(?:npx|npm\s+run|"
             rf"pnpm\s+run|yarn\s+run|uv\s+run)\s+[\w:-]+(?:\s+(?:sync|install|update|deploy|publish))?|"
-            rf"(?=(?:{programs})(?![\w-]))(?:{with_sub})(?:\s+{word}){{0,2}}|"
-            rf"(?:{programs})(?:\s+(?:{option}|\w+:\w+|(?:{actions})(?![\w-])(?:\s+{word})?))?)(?![A-Za-z0-9_-])"
+            rf"(?=(?:{programs})(?![\w-]))(?:{with_sub})(?:\s+{word}){{0,2}}(?:\s+{option})*|"
+            rf"(?:{programs})(?:\s+(?:{option}|\d+|\w+:\w+|(?:{actions})(?![\w-])(?:\s+{word})?))?)(?![A-Za-z0-9_-])"
             rf"(?!\s+(?:repo|files?|hooks?|history|log)\b)"
             rf"(?P<more>(?:\s*(?:,|{texts['joins']})\s+(?:(?:{actions})(?![\w-])|\w+:\w+))*)"
             rf"(?:\s+{texts['having']}\s+(?P<option>{option}))?(?!\s+{texts['having']}\s+\w)"
@@ -109,7 +115,35 @@ def offer_checks(rule: str) -> tuple[PinCheck, ...]:
         for check in _offers_of(clause, before):
             found.setdefault(check)
         before = clause
-    return tuple(found)[:_MOST]
+    return tuple(check for check in found if _does_as_told(check, rule))[:_MOST]
+
+
+def _does_as_told(check: PinCheck, rule: str) -> bool:
+    """Whether a check holds the plainest breach of its rule, and lets any other call pass."""
+    tried = [check, *([PinCheck("ask", ("Bash",), check.run)] if check.run else [])]
+    return all(
+        find_match(one, _call_of(one, _breach_of(one.glob, rule)))
+        and not find_match(one, _call_of(one, "other"))
+        for one in tried
+        if one.glob not in RUNS
+    )
+
+
+def _breach_of(glob: str, rule: str) -> str:
+    """What breaks a rule most plainly: its own words, where they are no code without what belongs
+    to the sentence around them."""
+    words = (
+        word
+        if f"`{word}" in rule or f"{word}`" in rule
+        else _PUT_BEHIND.sub("", _UNSPACED.sub("", word))
+        for word in glob.split()
+    )
+    return " ".join(words).replace("*", "a")
+
+
+def _call_of(check: PinCheck, what: str) -> Call:
+    key = {"Bash": "command", "WebFetch": "url"}.get(check.tools[0], "file_path")
+    return Call(check.tools[0], {key: what}, _NOWHERE, _NOWHERE)
 
 
 def _offers_of(clause: str, before: str) -> Iterator[PinCheck]:
@@ -230,7 +264,8 @@ def _forbidden(clause: str, start: int, before: str, verdict: str) -> Iterator[P
         yield from hosts
         return
     is_short = re.match(r"\s*[`\w./-]+\W*$", whole) is not None  # `…, nicht npm`
-    commands = list(_commands(whole, verdict, needs_verb=not is_short))
+    has_verb = not _is_english(clause) and said["runs_it"].search(clause)  # which may come first
+    commands = list(_commands(whole, verdict, needs_verb=not is_short and not has_verb))
     yield from commands
     if not commands:
         yield from _forbidden_acts(clause, start, verdict)
@@ -326,33 +361,36 @@ def _stands_first(
 
 
 def _spans(text: str) -> list[str]:
-    return [(found[1] or found[2]).strip() for found in _SPAN.finditer(text)]
+    return [_span_of(found) for found in _SPAN.finditer(text)]
+
+
+def _span_of(found: re.Match[str]) -> str:
+    """What stands in signs; a sentence may end inside of quotation marks, and in no code."""
+    return (found[1] or _PUT_BEHIND.sub("", found[2].strip())).strip()
 
 
 def _paths_in(text: str) -> Iterator[str]:
     words = _words().signs["folder_words"].pattern
     for found in _SPAN.finditer(text):
-        span = (found[1] or found[2]).strip().replace("\\", "/")
+        span = _span_of(found).replace("\\", "/")
         if _is_path(span):
             yield _AT_ROOT.sub("", span)
         elif re.fullmatch(r"[\w.-]+", span) and re.match(rf"\s+{words}\b", text[found.end() :]):
             yield f"{span}/"
-    bare = _SPAN.sub(lambda found: " " * len(found[0]), text)
-    for found in _BARE_PATH.finditer(bare):
-        yield found[0].removeprefix("./")
+    bare = _UNSPACED.sub(" ", _SPAN.sub(lambda found: " " * len(found[0]), text))
+    for found in _words().path.finditer(bare):
+        yield found[0].removeprefix("./").rstrip(".")
     for found in _words().signs["named_folder"].finditer(bare):
         name = next(filter(None, found.groups()))
-        if not _BARE_PATH.search(name):
+        if not _words().path.search(name):
             yield f"{name}/"
 
 
 def _is_path(span: str) -> bool:
     if not _PATH.fullmatch(span) or not re.search(r"\w", span) or span.endswith("()"):
         return False
-    looks = (
-        "/" in span or span.startswith((".", "~", "*")) or _words().ending.search(span) is not None
-    )
-    return looks and not _OPTION.fullmatch(span)
+    looks = "/" in span or span.startswith((".", "~", "*")) or _words().file.fullmatch(span)
+    return bool(looks) and not _OPTION.fullmatch(span)
 
 
 def _is_command(span: str, *, is_run: bool) -> bool:

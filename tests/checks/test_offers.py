@@ -2,7 +2,8 @@
 
 `rules.tsv`, and `later_rules.tsv`, found in lots once those before were read well: a rule as a
 public CLAUDE.md or AGENTS.md states it, the calls that it means, and calls that it does not mean;
-nothing where it names no thing that a call could be known by.
+nothing where it names no thing that a call could be known by. `plain_rules.tsv`: short rules in ten
+languages, as people end their sentences.
 """
 
 import re
@@ -12,16 +13,18 @@ from typing import Any
 
 import pytest
 
+from mcp_compaction.checks import offer
 from mcp_compaction.checks.judge import Rule, judge
 from mcp_compaction.checks.match import Call
 from mcp_compaction.checks.offer import offer_checks
 from mcp_compaction.shell import read_table
 
-RULES = [
-    line
-    for name in ("rules.tsv", "later_rules.tsv")
-    for line in Path(__file__).with_name(name).read_text(encoding="utf-8").splitlines()
-]
+
+def lines_of(name: str) -> list[str]:
+    return Path(__file__).with_name(name).read_text(encoding="utf-8").splitlines()
+
+
+RULES = [*lines_of("rules.tsv"), *lines_of("later_rules.tsv")]
 
 
 def is_held(rule: Rule, said: str, folder: Path) -> bool:
@@ -46,11 +49,10 @@ def outcome(line: str, folder: Path) -> str:
 
 
 TABLE: dict[str, Any] = read_table("offers.toml")
+ENTRIES = [(k, n) for k in ("sign", "act", "run") for n in TABLE[k]]
 
 
-@pytest.mark.parametrize(
-    ("kind", "name"), [(k, n) for k in ("sign", "act", "run") for n in TABLE[k]]
-)
+@pytest.mark.parametrize(("kind", "name"), ENTRIES)
 def test_each_sign_is_seen_in_its_examples_and_in_no_near_miss(kind: str, name: str) -> None:
     entry: dict[str, Any] = TABLE[kind][name]
     yes: list[str] = entry["yes"]
@@ -60,6 +62,36 @@ def test_each_sign_is_seen_in_its_examples_and_in_no_near_miss(kind: str, name: 
     assert yes
     assert all(is_seen(text) for text in yes)
     assert not any(is_seen(text) for text in no)
+
+
+@pytest.mark.parametrize(("kind", "name"), ENTRIES)
+def test_an_entry_gives_a_rule_its_check_and_without_it_none(
+    kind: str, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    entry: dict[str, Any] = TABLE[kind][name]
+    example = "\t".join(entry["offer"])
+    wanted = "right" if entry["offer"][1] else "none"
+    assert outcome(example, tmp_path) == wanted
+    before = offer_checks(entry["offer"][0])
+
+    monkeypatch.setitem(entry, "pattern", "(?!)")
+    offer._words.cache_clear()  # pyright: ignore[reportPrivateUsage]
+    try:
+        assert offer_checks(entry["offer"][0]) != before
+    finally:
+        offer._words.cache_clear()  # pyright: ignore[reportPrivateUsage]
+
+
+@pytest.mark.parametrize("line", lines_of("plain_rules.tsv"))
+def test_what_is_offered_for_a_plain_rule_holds_it_and_nothing_else(
+    line: str, tmp_path: Path
+) -> None:
+    assert outcome(line, tmp_path) == ("right" if line.split("\t")[1] else "none")
+
+
+def test_a_check_that_does_not_hold_its_own_rule_is_not_offered() -> None:
+    assert offer_checks("Never run `cat a | sort > b`") == ()
+    assert offer_checks('Never run `git commit -m "wip"`') == ()
 
 
 def test_four_of_five_rules_that_name_a_thing_are_offered_the_right_check(tmp_path: Path) -> None:
