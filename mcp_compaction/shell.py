@@ -8,11 +8,11 @@ it tells no quoted `;` from one that ends a command.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from functools import cache, lru_cache
 from pathlib import Path
 from posixpath import join, normpath
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 UNKNOWN = "$@"
 """The word for operands that only the run will know, as those of `xargs`."""
@@ -48,11 +48,57 @@ class Command(NamedTuple):
     start: int = 0
     wrappers: tuple[str, ...] = ()
     taken: tuple[str, ...] = ()
+    joined: str = ""  # by which sign to what stands before it
 
     @property
     def name(self) -> str:
         """The program without its folder."""
         return self.words[0].rpartition("/")[2] if self.words else ""
+
+
+class FileChange(NamedTuple):
+    """What a program does to the files that it names; the heads of `tools.toml` and `checks.toml`
+    explain each."""
+
+    name: str
+    does: str = "write"
+    takes: str = "all"
+    needs: str = ""
+    unless: str = ""
+    script: frozenset[str] = frozenset()
+    writes: frozenset[str] = frozenset()
+    into: frozenset[str] = frozenset()
+    valued: frozenset[str] = frozenset()
+    bundles: bool = False
+
+    def is_done(self, words: Sequence[str]) -> bool:
+        """Whether it has the option that it needs to change files, and none that spares them."""
+        spelled = self._spell(words)
+        has_option = not self.needs or any(re.fullmatch(self.needs, word) for word in spelled)
+        return has_option and not (self.unless and self.unless in words)
+
+    def files_in(self, words: Sequence[str]) -> list[str]:
+        """The files that it changes when it is run with these words."""
+        valued = self.script | self.writes | self.into | self.valued
+        plain, options = read_options(self._spell(words), valued)
+        found = [value for option, value in options if option in self.writes]
+        folder = next((value for option, value in options if option in self.into), "")
+        match self.takes:
+            case "none":
+                return found
+            case "last":
+                return [*found, folder] if folder else [*found, *plain[-1:]]
+            case "rest":
+                is_given = any(option in self.script for option, _ in options)
+                return [*found, *plain[0 if is_given else 1 :]]
+            case "into":
+                return [*found, folder or ".", *(join(folder, one) for one in plain)]
+            case _:
+                return [*found, *plain]
+
+    def _spell(self, words: Sequence[str]) -> Sequence[str]:
+        is_bare = self.bundles and words and not words[0].startswith("-")
+        return (f"-{words[0]}", *words[1:]) if is_bare else words
 
 
 class Programs(NamedTuple):
@@ -121,6 +167,44 @@ def commands_of(line: str) -> tuple[Command, ...] | None:
         return None
 
 
+def changes_in(entries: Sequence[dict[str, Any]]) -> dict[str, list[FileChange]]:
+    """What programs do to files, by their names, as a table has it."""
+    found: dict[str, list[FileChange]] = {}
+    for entry in entries:
+        known = {key: one for key, one in entry.items() if key in FileChange._fields}
+        given = {
+            key: _as_sets(cast("list[str]", one)) if isinstance(one, list) else one
+            for key, one in known.items()
+        }
+        for name in entry.get("names", [entry.get("name")]):
+            found.setdefault(name, []).append(FileChange(**{**given, "name": name}))
+    return found
+
+
+def read_options(
+    words: Sequence[str], valued: Collection[str]
+) -> tuple[list[str], list[tuple[str, str]]]:
+    """The operands among words, and those options that take a word, each with its word."""
+    plain: list[str] = []
+    options: list[tuple[str, str]] = []
+    rest = iter(words)
+    for word in rest:
+        name, sign, value = word.partition("=")
+        if f"{name}=" in valued or (name in valued and len(name) > 1):
+            options.append(
+                (name if name in valued else f"{name}=", value if sign else next(rest, ""))
+            )
+        elif word == "--":
+            plain += rest
+        elif not word.startswith("-"):
+            plain += [word] if word else []
+        elif not word.startswith("--"):  # letters, of which one may take what follows
+            place = next((n for n, one in enumerate(word) if n and f"-{one}" in valued), 0)
+            if place:
+                options.append((f"-{word[place]}", word[place + 1 :] or next(rest, "")))
+    return plain, options
+
+
 def subcommand_of(name: str, words: tuple[str, ...]) -> tuple[str, ...]:
     """The subcommand of a program and the words behind it; none where it has none."""
     if name not in programs().with_subcommand:
@@ -145,6 +229,7 @@ class _Reader:
         self._folders = [folder]  # one more for each bracket that is open
         self._found: list[Command] = []
         self._after_documents = 0  # the place behind the here-documents of this line
+        self._joined = ""
         self._begin()
 
     def _begin(self) -> None:
@@ -229,6 +314,7 @@ class _Reader:
         if (said == "(" and self._words) or said.startswith(";;"):
             raise _UnreadableError  # a function, an array, a case
         self._end()
+        self._joined = self._joined if said == "(" else said
         if said == "(":
             self._folders.append(self._folders[-1])
         elif said == ")":
@@ -248,8 +334,10 @@ class _Reader:
             raise _UnreadableError
         if words[:1] == ["cd"]:
             self._folders[-1] = normpath(join(folder, words[1])) if len(words) > 1 else ""
-        elif (words and words[0] != "for") or written:
-            command = Command(tuple(words), written, folder, given, start, taken=taken)
+        elif (words and words[0] != "for") or written or taken:
+            command = Command(
+                tuple(words), written, folder, given, start, taken=taken, joined=self._joined
+            )
             self._found += self._unwrap(command)
 
     def _unwrap(self, command: Command, depth: int = 0) -> Iterator[Command]:
@@ -274,7 +362,7 @@ class _Reader:
                 yield command._replace(words=(), given="")
             return
         yield command
-        run = _run_with_found(words) if name in known.searches else ()
+        run = run_with_found(words) if name in known.searches else ()
         if run:
             yield from self._unwrap(command._replace(words=run, written=()), depth + 1)
 
@@ -333,7 +421,7 @@ def _text_for_shell(command: Command) -> str:
     return "" if is_file else command.given
 
 
-def _run_with_found(words: Sequence[str]) -> tuple[str, ...]:
+def run_with_found(words: Sequence[str]) -> tuple[str, ...]:
     """The command that a search runs with what it finds."""
     marks = programs().does_with_found
     start = next((n + 1 for n, word in enumerate(words) if word in marks), len(words))

@@ -33,7 +33,7 @@ def words_of(line: str) -> list[str]:
         ("echo a#b http://x/#y", ["echo a#b http://x/#y"]),
         ("if [ -f a ]; then rm a; else touch b; fi", ["[ -f a ]", "rm a", "touch b"]),
         ("for f in a b; do rm $f; done", ["rm $f"]),
-        ("while read l; do rm $l; done < list.txt", ["read l", "rm $l"]),
+        ("while read l; do rm $l; done < list.txt", ["read l", "rm $l", ""]),
         ('git commit -m "a \\"b\\" \\$c"', ['git commit -m a "b" $c']),
         ("a=$((1+2)); echo $a", ["echo $a"]),
     ],
@@ -70,8 +70,8 @@ def test_a_here_document_belongs_to_the_command_that_opens_it() -> None:
     line = "cat <<'EOF' > f.py | tee g\nrm x; 'open\nEOF\nls"
     assert commands_of(line) == (
         Command(("cat",), ("f.py",), given="rm x; 'open\n"),
-        Command(("tee", "g"), start=line.index("tee")),
-        Command(("ls",), start=line.index("ls")),
+        Command(("tee", "g"), start=line.index("tee"), joined="|"),
+        Command(("ls",), start=line.index("ls"), joined="\n"),
     )
 
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from posixpath import join, normpath
 from typing import Any, NamedTuple, cast
 
 from mcp_compaction.checks.tables import tables
-from mcp_compaction.shell import commands_of, programs, subcommand_of
+from mcp_compaction.git_folders import branch_of, git_top_of
+from mcp_compaction.shell import commands_of, programs, read_options, subcommand_of
 
 _DEEPEST = 3  # a script that runs a script
 _LARGEST = 2**16  # bytes of a script
@@ -20,6 +21,7 @@ _ASSIGNS = re.compile(
 )
 _ANSI = re.compile(r"\$'((?:[^'\\]|\\.)*)'", re.S)
 _BRACES = re.compile(r"(?<![\w$\\'\"])\{([\w./-]*(?:,[\w./-]*)+)\}(?![\w'\"])")
+_DEFAULT = re.compile(r"\$\{(\w+):?[-=+]([^{}$]*)\}")  # of a name that the line does not assign
 _SCRIPTS = frozenset(("source", "."))
 _ECHOES = frozenset(("echo", "printf", "cat"))
 _MANAGERS = frozenset(("npm", "pnpm", "yarn", "bun"))
@@ -39,6 +41,8 @@ class RunCommand(NamedTuple):
     written: tuple[str, ...] = ()
     text: str = ""  # what is given to it, as to an interpreter
     taken: tuple[str, ...] = ()  # the files that it is given
+    joined: str = ""  # by which sign to what stands before it
+    branch: str = ""  # that the line has gone to before it
 
     @property
     def name(self) -> str:
@@ -50,8 +54,47 @@ def runs_of(line: str, folder: str, read: ReadLines) -> tuple[RunCommand, ...]:
     """The commands that a line runs in a folder; one without words for each text that cannot be
     read. Every check of a call asks: what was read for it is kept in `read`."""
     if (line, folder) not in read:
-        read[line, folder] = tuple(_runs_of(line, folder, 0))
+        read[line, folder] = tuple(_follow_branches(_runs_of(line, folder, 0)))
     return read[line, folder]
+
+
+def _follow_branches(runs: Iterable[RunCommand]) -> Iterator[RunCommand]:
+    """The commands of a line, those of git with the branch that it has gone to before them."""
+    gone: dict[str, str] = {}  # by the folder of the repository
+    before = gone  # the last of them
+    for run in runs:
+        branch = _branch_gone_to(run) if run.name == "git" else ""
+        top = git_top_of(_git_folder(run)) if branch or (gone and run.name == "git") else ""
+        at = (before if run.joined == "||" else gone).get(top, "")
+        yield run._replace(branch=at) if at else run
+        if branch:
+            before, gone = gone, {**gone, top: branch}
+
+
+def _branch_gone_to(run: RunCommand) -> str:
+    """The branch that a command of git changes to; blank where it does not, or none can tell."""
+    name, *words = subcommand_of("git", run.words[1:]) or ("",)
+    makes = tables().switches.get(f"git {name}")
+    if makes is None or "--" in words:
+        return ""
+    plain, made = read_options(words, makes)
+    if not made and (len(plain) != 1 or Path(_git_folder(run), plain[0]).exists()):
+        return ""  # a file
+    branch = made[0][1] if made else plain[0]
+    if not {"-t", "--track"}.isdisjoint(words) and not made:
+        branch = branch.partition("/")[2]
+    return "" if UNREAD.search(branch) else branch
+
+
+def branch_at(run: RunCommand) -> str:
+    """The branch that a command of git works on."""
+    return run.branch or branch_of(_git_folder(run))
+
+
+def _git_folder(run: RunCommand) -> str:
+    words = run.words
+    place = words.index("-C") if "-C" in words[:-1] else -1
+    return normpath(join(run.folder, words[place + 1])) if place > 0 else run.folder
 
 
 def _runs_of(line: str, folder: str, depth: int) -> Iterator[RunCommand]:
@@ -75,7 +118,8 @@ def _runs_of(line: str, folder: str, depth: int) -> Iterator[RunCommand]:
             said = command.given or " ".join(words[1:]) if command.name in _ECHOES else ""
             line_files[normpath(join(where, path))] = said
         alias = _with_git_alias(words)
-        run = RunCommand(alias, where, command.written, command.given, command.taken)
+        more = (command.written, command.given, command.taken, command.joined)
+        run = RunCommand(alias, where, *more)
         yield run
         yield from (run._replace(words=(name, *run.words)) for name in command.wrappers)
         if depth < _DEEPEST:
@@ -177,12 +221,16 @@ def spell_out(line: str) -> str:
     line = line.replace('$"', '"')
     line = re.sub(r"\$\{?IFS\}?", " ", line)
     line = _BRACES.sub(lambda found: found[1].replace(",", " "), line)
+    assigned = {found["name"] for found in _ASSIGNS.finditer(line)}
+    line = _DEFAULT.sub(lambda found: found[0] if found[1] in assigned else found[2], line)
     for found in list(_ASSIGNS.finditer(line))[:20]:
         value = found["value"].strip("'\"")
         name = re.escape(found["name"])
         head, tail = line[: found.end()], line[found.end() :]
         line = head + re.sub(
-            rf"\$(?:{name}\b|\{{{name}\}})", lambda _, said=value: cast("str", said), tail
+            rf"\$(?:{name}\b|\{{{name}(?::?[-=?][^}}]*)?\}})",
+            lambda _, said=value: cast("str", said),
+            tail,
         )
     return line
 

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
+from functools import lru_cache
 from glob import iglob
-from itertools import islice, pairwise, takewhile
-from pathlib import Path
+from itertools import islice, pairwise, product, takewhile
 from posixpath import isabs, join, normpath
 from typing import Any, NamedTuple, cast
 
 from mcp_compaction.checks.check import PinCheck
 from mcp_compaction.checks.globs import is_path_in, is_text_like, own_words
-from mcp_compaction.checks.lines import UNREAD, ReadLines, RunCommand, runs_of
+from mcp_compaction.checks.lines import UNREAD, ReadLines, RunCommand, branch_at, runs_of
 from mcp_compaction.checks.tables import kind_of, tables
-from mcp_compaction.shell import programs, subcommand_of
+from mcp_compaction.shell import programs, read_options, run_with_found, subcommand_of
 
 _PATHS = (
     *("file_path", "path", "filePath", "notebook_path", "filename", "file", "target_file"),
@@ -26,7 +26,9 @@ _PATCHED = re.compile(r"^\*\*\* (?:Add|Update|Delete) File: (.+)$|^\*\*\* Move t
 _GLOBBED = re.compile(r"[*?\[]")
 _MOST_FILES = 200
 _LETTERS = re.compile(r"-[A-Za-z]+")
-_ON_BRANCH = frozenset(("push", "commit", "merge", "rebase", "reset", "revert", "cherry-pick"))
+_ON_BRANCH = frozenset(
+    f"git {one}" for one in ("commit", "merge", "rebase", "reset", "revert", "cherry-pick")
+)
 _QUOTES = re.compile(r"['\"\\]|\$(?=['\"])")
 
 
@@ -153,6 +155,10 @@ def _find_path(
         if _GLOBBED.search(path):
             start = path if isabs(path) else join(folder or ".", path)
             found += islice(iglob(start), _MOST_FILES)  # noqa: PTH207  # of any root
+        if "**" in path:  # a search, which may find the very file that is meant
+            near = call.root if "/" in check.glob else join(folder, path.partition("**")[0])
+            meant = join(near, check.glob)
+            found += [meant] if is_path_in(normpath(join(folder, path)), meant, folder) else []
         for one in found:
             excepted = any(is_path_in(glob, one, folder, call.root) for glob in check.excepted)
             if is_path_in(check.glob, one, folder, call.root) and not excepted:
@@ -162,63 +168,62 @@ def _find_path(
 
 def _find_in_line(check: PinCheck, line: str, call: Call, *, reads: bool) -> MatchedPart | None:
     """The file of a glob that a line changes, or reads."""
+    doubt: MatchedPart | None = None
     for run in runs_of(line, call.folder, {} if call.read is None else call.read):
-        if not run.words and not run.written:
-            if _has_own_words(check.glob, run.text):
-                return MatchedPart(run.text[:200], is_sure=False)
-            continue
         paths = [*run.written, *_changed_by(run), *(_read_by(run) if reads else ())]
         if found := _find_path(check, paths, run.folder, call):
             return found
         code = "\n".join((*run.words[1:], run.text))
         is_code = run.name.rstrip("0123456789.") in programs().interpreters
-        does = reads or tables().changes_files.search(code)
-        if is_code and does and _has_own_words(check.glob, code):
-            return MatchedPart(code[:200], is_sure=False)
-    return None
+        does = is_code and (reads or tables().changes_files.search(code))
+        if any(map(UNREAD.search, paths)):
+            does, code = True, line
+        is_unread = not (run.words or paths)
+        if not doubt and (does or is_unread) and _has_own_words(check.glob, code):
+            doubt = MatchedPart(code[:200], is_sure=False)
+    return doubt
 
 
-def _changed_by(run: RunCommand) -> Iterator[str]:
+@lru_cache(maxsize=256)  # each check of a call asks
+def _changed_by(run: RunCommand) -> tuple[str, ...]:
+    return tuple(_list_changed(run))
+
+
+def _list_changed(run: RunCommand) -> Iterator[str]:
     """The files that a command changes, as its table says."""
     name, rest = run.name, run.words[1:]
     if name == "apply_patch":
         yield from paths_of(Call("", {"patch": "\n".join((*rest, run.text))}))
-        return
-    if name == "git" and (found := subcommand_of(name, rest)):
+    elif name == "find":
+        yield from _found_by(run, _list_changed)
+    elif name == "git" and (found := subcommand_of(name, rest)):
         name, rest = f"git {found[0]}", found[1:]
-    files = [word for word in rest if word and not word.startswith("-")]
-    if name == "find":
-        yield from _changed_by_find(run, list(rest))
-    if known := tables().deeds.get(name):
-        needs, unless = known.get("needs", ""), known.get("unless", "")
-        does = not needs or any(word.startswith(needs) for word in rest)
-        if does and (not unless or unless not in rest) and known["does"] != "forget":
-            yield from files[{"last": -1, "rest": 1}.get(known.get("takes", ""), 0) :]
-            if known.get("takes") == "last" and name == "cp" and len(files) > 1:
-                yield from (join(files[-1], one.rpartition("/")[2]) for one in files[:-1])
-    elif takes := tables().changes.get(name):
-        if takes.endswith("="):
-            yield from (word.removeprefix(takes) for word in rest if word.startswith(takes))
-        elif takes.startswith("-"):
-            yield from (word for option, word in pairwise(rest) if option == takes)
-        else:
-            yield from files[-1:] if takes == "last" else files
+    for known in tables().changes.get(name, ()):
+        if known.does != "forget" and known.is_done(rest):
+            files = known.files_in(rest)
+            yield from files
+            if known.takes == "last" and files:  # which may be a folder
+                yield from (join(files[-1], word.rpartition("/")[2]) for word in rest)
 
 
-def _changed_by_find(run: RunCommand, words: list[str]) -> Iterator[str]:
-    """The folders in which a search changes what it finds."""
-    places = list(takewhile(lambda word: not word.startswith(("-", "(", "!")), words))
-    command = next((n for n, word in enumerate(words) if word.startswith(("-exec", "-ok"))), None)
-    does = "-delete" in words
-    if command is not None:
-        does = does or any(_changed_by(run._replace(words=tuple(words[command + 1 :]))))
-    yield from places if does else ()
+def _found_by(run: RunCommand, done: Callable[[RunCommand], Iterator[str]]) -> Iterator[str]:
+    """What a search finds, where something is done to it: by its names, else where it looks."""
+    words = run.words[1:]
+    inner = run._replace(words=run_with_found(words), written=(), taken=())
+    if any(done(inner)) or (done is _list_changed and "-delete" in words):
+        places = list(takewhile(lambda word: not word.startswith(("-", "(", "!")), words)) or ["."]
+        names = [name for option, name in pairwise(words) if option in tables().finds]
+        for place, name in product(places, names or [""]):
+            inside = join(place, "**", name) if name else place
+            yield name.replace("*", "**") if "/" in name else inside
 
 
 def _read_by(run: RunCommand) -> Iterator[str]:
     yield from run.taken
-    if run.name not in tables().looks_past:
-        plain = [word for word in run.words[1:] if word and not word.startswith("-")]
+    if run.name == "find":
+        yield from _found_by(run, _read_by)
+    elif run.words and run.name not in tables().looks_past:
+        plain, _ = read_options(run.words[1:], tables().valued.get(run.name, ()))
         is_search = run.name in programs().searches - programs().compares
         is_search = is_search and "-e" not in run.words
         yield from plain[1:] if is_search else plain  # the first is what is looked for
@@ -310,20 +315,27 @@ def _may_be(run: RunCommand, glob: str, line: str) -> bool:
 def _has_word(wanted: str, operands: Sequence[str], name: str, run: RunCommand) -> bool:
     if wanted.startswith("-"):
         return _has_option(wanted, operands, name)
+    if name == "git push":
+        return _is_pushed(wanted, operands, run)
     if any(fnmatchcase(one, wanted) for word in operands for one in _pieces(word)):
         return True
     if ("/" in wanted or "." in wanted) and wanted.strip("./"):
         named = (word for word in operands if not word.startswith("-"))
         if any(is_path_in(wanted, word, run.folder) for word in named):
             return True
-    program, _, sub = name.partition(" ")
-    if program != "git" or sub not in _ON_BRANCH:
-        return False
-    plain = [word for word in operands if not word.startswith("-")]
-    is_here = any("HEAD" in word or word == "@" or UNREAD.search(word) for word in plain)
-    if sub == "push" and len(plain) > 1 and not is_here:
-        return False
-    return fnmatchcase(branch_of(_git_folder(run)), wanted)
+    return name in _ON_BRANCH and fnmatchcase(branch_at(run), wanted)
+
+
+def _is_pushed(wanted: str, operands: Sequence[str], run: RunCommand) -> bool:
+    """Whether a push goes to a remote, or to a branch: of `main:topic` that is the second."""
+    if not tables().pushes_all.isdisjoint(operands):
+        return True
+    plain, _ = read_options(operands, tables().valued["git push"])
+    goals = [word.strip("+:").rpartition(":")[2].removeprefix("refs/heads/") for word in plain[1:]]
+    told = [*plain[1:], *goals, *(one for word in plain[:1] for one in _pieces(word))]
+    is_here = not goals or any(goal in ("HEAD", "@") or UNREAD.search(goal) for goal in goals)
+    told += [branch_at(run)] if is_here else []
+    return any(fnmatchcase(one, wanted) for one in told)
 
 
 def _has_option(wanted: str, operands: Sequence[str], name: str) -> bool:
@@ -360,25 +372,3 @@ def _pieces(word: str) -> Iterator[str]:
         if part:
             yield part.removeprefix("refs/heads/")
             yield part.rstrip("/")
-
-
-def _git_folder(run: RunCommand) -> str:
-    words = run.words
-    place = words.index("-C") if "-C" in words[:-1] else -1
-    return normpath(join(run.folder, words[place + 1])) if place > 0 else run.folder
-
-
-def branch_of(folder: str) -> str:
-    """The branch that a folder is on; nothing where it is in no repository."""
-    here = Path(folder or ".").absolute()
-    for place in (here, *here.parents):
-        git = place / ".git"
-        try:
-            if git.is_file():
-                git = Path(place, git.read_text(encoding="utf-8").partition("gitdir: ")[2].strip())
-            if (git / "HEAD").is_file():
-                head = (git / "HEAD").read_text(encoding="utf-8").strip()
-                return head.partition("refs/heads/")[2]
-        except (OSError, ValueError):
-            return ""
-    return ""

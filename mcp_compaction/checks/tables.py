@@ -6,20 +6,23 @@ import re
 from functools import cache
 from typing import NamedTuple
 
-from mcp_compaction.shell import read_table
+from mcp_compaction.shell import FileChange, changes_in, read_table
 
 
 class Tables(NamedTuple):
     """What is known of calls; the heads of both files explain each."""
 
     kinds: dict[str, str]  # of tools, by their names
-    deeds: dict[str, dict[str, str]]  # of commands that change files
+    changes: dict[str, list[FileChange]]  # of files, by programs
     changes_files: re.Pattern[str]
     starts: re.Pattern[str]
     is_red: re.Pattern[str]
     runs_rest: frozenset[str]
     looks_past: frozenset[str]
-    changes: dict[str, str]
+    finds: frozenset[str]
+    pushes_all: frozenset[str]
+    valued: dict[str, list[str]]
+    switches: dict[str, list[str]]
     runs: dict[str, list[str]]
     same_options: dict[str, dict[str, str]]
 
@@ -34,13 +37,16 @@ def tables() -> Tables:
         kinds |= dict.fromkeys(checks[name], kind)
     return Tables(
         kinds,
-        {one["name"]: one for one in tools["command"]},
+        changes_in([*tools["command"], *checks["change"]]),
         re.compile(tools["changes_files"]),
         re.compile(checks["starts"]),
         re.compile(checks["is_red"]),
         frozenset(checks["runs_rest"]),
         frozenset(checks["looks_past"]),
-        checks["changes"],
+        frozenset(checks["finds"]),
+        frozenset(checks["pushes_all"]),
+        checks["valued"],
+        checks["switches"],
         checks["runs"],
         checks["same_options"],
     )

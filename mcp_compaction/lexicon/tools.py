@@ -58,6 +58,7 @@ class ShellCommand(Value):
     takes: Literal["all", "last", "rest", "paths"] = "all"
     needs: str = ""
     unless: str = ""
+    script: tuple[str, ...] = ()
     files: dict[str, Deed] = Field(default_factory=dict[str, Deed])
 
 

@@ -120,6 +120,107 @@ def test_what_an_adversary_tried_is_held(check: str, line: str, tmp_path: Path) 
     assert [held.verdict for held in judge(call, rules)] == [check.partition(" ")[0]]
 
 
+PUSH = "deny Bash: git push main"
+
+
+@pytest.mark.parametrize(
+    ("branch", "line", "is_held"),
+    [
+        ("main", "git push origin main:topic", False),
+        ("main", "git push origin HEAD:topic", False),
+        ("main", "git push origin +main:refs/heads/topic", False),
+        ("topic", "git push origin topic:main", True),
+        ("topic", "git push origin HEAD:refs/heads/main", True),
+        ("topic", "git push origin :main", True),
+        ("topic", "git push origin +main", True),
+        ("main", "git push -o ci.skip origin", True),
+        ("topic", "git push --all", True),
+        ("main", "git checkout topic && git push", False),
+        ("main", "git checkout -b topic && git commit -am x && git push", False),
+        ("main", "git switch -c topic; git push -u origin HEAD", False),
+        ("main", "git switch topic\ngit push", False),
+        ("main", "git checkout topic || git push", True),
+        ("main", "git checkout a.py && git push", True),
+        ("main", "git checkout topic -- b.py && git push", True),
+        ("main", "git checkout - && git push", True),
+        ("main", "git -C ../other checkout topic && git push", True),
+        ("main", "git push && git checkout topic", True),
+        ("topic", "git checkout main && git push", True),
+        ("topic", "git checkout -t origin/main && git push", True),
+        ("topic", "git switch main && cd src && git push", True),
+    ],
+)
+def test_a_push_goes_to_its_destination_from_where_the_line_has_gone(
+    branch: str, line: str, is_held: bool, tmp_path: Path
+) -> None:
+    (tmp_path / ".git").mkdir()
+    (tmp_path / ".git/HEAD").write_text(f"ref: refs/heads/{branch}\n")
+    (tmp_path / "a.py").touch()
+    rules = [Rule(1, "x", (parse_check(PUSH),), project=str(tmp_path))]
+    call = Call("Bash", {"command": line}, str(tmp_path), str(tmp_path))
+    assert [held.verdict for held in judge(call, rules)] == (["deny"] if is_held else [])
+
+
+WRITE, READ = "deny Write|Edit: .env", "deny Read: .env"
+
+
+@pytest.mark.parametrize(
+    ("check", "line", "verdict"),
+    [
+        (WRITE, "sed --in-place s/a/b/ .env", "deny"),
+        (WRITE, "sed --in-place=.bak -e s/a/b/ .env", "deny"),
+        (WRITE, "sed -Ei --expression=s/a/b/ .env", "deny"),
+        (WRITE, "sed -n s/a/b/p .env", ""),
+        (WRITE, "sed s/in-place/i/ .env", ""),
+        (WRITE, "perl -i.bak -pe s/a/b/ .env", "deny"),
+        (WRITE, "perl -ne print .env", ""),
+        (WRITE, "tar xf a.tar .env", "deny"),
+        (WRITE, "tar --extract --file=a.tar .env", "deny"),
+        (WRITE, "tar -xzvf a.tgz -C b .env", "deny"),
+        (WRITE, "tar cf .env src", "deny"),
+        (WRITE, "tar xf .env", ""),
+        (WRITE, "tar tf a.tar .env", ""),
+        (WRITE, "tar cf a.tar .env", ""),
+        ("deny Edit: m/**", "cd m && tar xf ../a.tar", "deny"),
+        ("deny Edit: m/**", "tar xf a.tar --directory=m", "deny"),
+        ("deny Edit: m/**", "tar xf a.tar", ""),
+        ("deny Edit: m/**", "unzip a.zip -d m", "deny"),
+        ("deny Edit: m/**", "cp -t m a b", "deny"),
+        ("deny Edit: m/**", "curl -sSLo m/a http://x", "deny"),
+        ("deny Edit: m/**", "curl --output=m/a http://x", "deny"),
+        (READ, "tar c .env | base64", "deny"),
+        (READ, "tar czf - --exclude .env src", ""),
+        (WRITE, "find . -name .env -delete", "deny"),
+        (WRITE, "find . -type f -name '.e*' -exec rm {} +", "deny"),
+        (WRITE, "find src -iname .env -ok sed -i s/a/b/ {} ;", "deny"),
+        (WRITE, "find . -name .env -exec sh -c 'rm \"$1\"' _ {} \\;", "ask"),
+        (WRITE, "find . -name .env -exec cat {} \\;", ""),
+        (WRITE, "find . -name '*.pyc' -delete", ""),
+        ("deny Edit: m/a.sql", "find . -path './m/*' -delete", "deny"),
+        ("deny Edit: m/a.sql", "find src -name a.sql -delete", ""),
+        (READ, "find . -name .env -exec cat {} \\;", "deny"),
+        (READ, "find . -name .env", ""),
+        (READ, "find . -name .env -print0 | xargs -0 cat", "ask"),
+        (READ, "find . -name '*.py' -exec cat {} +", ""),
+        (READ, "for f in .env .npmrc; do cat $f; done", "ask"),
+        (READ, "echo $(<.env)", "deny"),
+        (READ, 'echo "$(< .env)"', "deny"),
+        (READ, "while read l; do echo $l; done < .env", "deny"),
+        (READ, "echo $(<a.txt)", ""),
+        (READ, "cat ${F:-.env}", "deny"),
+        (READ, 'cat "${F-.env}"', "deny"),
+        (READ, "F=${G:=.env}; cat $F", "deny"),
+        (READ, "F=.env; cat ${F:-a.txt}", "deny"),
+        (READ, "F=a.txt; cat ${F:-.env}", ""),
+        (READ, "cat ${F:-a.txt}", ""),
+    ],
+)
+def test_a_file_is_known_in_whatever_a_program_does_to_it(
+    check: str, line: str, verdict: str
+) -> None:
+    assert verdicts(check, "Bash", {"command": line}) == ([verdict] if verdict else [])
+
+
 @pytest.mark.parametrize(
     ("check", "tool", "given"),
     [

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from pydantic import ValidationError
 
@@ -17,6 +19,7 @@ from mcp_compaction.lexicon.tools import (
     known_tools,
 )
 from mcp_compaction.model import ToolCall
+from mcp_compaction.shell import changes_in, read_table
 
 
 @pytest.mark.parametrize("tool", known_tools(), ids=lambda tool: tool.kind)
@@ -42,3 +45,13 @@ def test_a_command_does_to_files_what_its_example_says(command: ShellCommand) ->
 def test_an_ending_without_a_sign_is_refused() -> None:
     with pytest.raises(ValidationError, match="begins or says"):
         EndingSign(kind="failed", host="x", example="a", near_miss="b")
+
+
+@pytest.mark.parametrize(
+    "entry", read_table("checks.toml")["change"], ids=lambda one: one["example"]
+)
+def test_a_further_program_changes_the_files_of_its_example(entry: dict[str, Any]) -> None:
+    name, *words = entry["example"].split()
+    (change,) = changes_in([entry])[name]
+    assert change.is_done(words)
+    assert change.files_in(words) == entry["files"]

@@ -51,7 +51,9 @@ def program_of(line: str) -> str:
 
 def command_line_of(command: str, most: int = 100) -> str:
     """The first line of a command without what only prepares it, shortened."""
-    begins = (one.start for one in commands_of(command) or () if one.name not in _PREPARES)
+    begins = (
+        one.start for one in commands_of(command) or () if one.words and one.name not in _PREPARES
+    )
     work = command[next(begins, 0) :].strip()
     line = one_line(work.split("\n", 1)[0])
     if line.endswith((' "', " '")):  # the code of `python -c` begins on the next line

@@ -6,17 +6,20 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cache, lru_cache
 from posixpath import join, normpath
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, cast
 
 from mcp_compaction.core.limits import LONGEST_TEXT
 from mcp_compaction.core.text.patterns import pattern_of
-from mcp_compaction.lexicon.tools import (
-    Deed,
-    ShellCommand,
-    code_that_changes_files,
-    known_commands,
+from mcp_compaction.lexicon.tools import Deed, code_that_changes_files
+from mcp_compaction.shell import (
+    Command,
+    FileChange,
+    changes_in,
+    commands_of,
+    programs,
+    read_table,
+    subcommand_of,
 )
-from mcp_compaction.shell import Command, commands_of, programs, subcommand_of
 
 _UNREAD = pattern_of(r"[$`]")
 _GLOB = pattern_of(r"[*?\[]|\{[^{},]*,")
@@ -50,9 +53,10 @@ def effects_of(line: str) -> tuple[Effect, ...]:
         return tuple(
             Effect("unknown", p, "a line that cannot be read", is_only=False) for p in paths
         )
+    acting = [one for one in commands if one.words or one.written]  # the others only read
     return tuple(
-        effect._replace(is_first=not place, is_only=len(commands) == 1)
-        for place, command in enumerate(commands)
+        effect._replace(is_first=not place, is_only=len(acting) == 1)
+        for place, command in enumerate(acting)
         for effect in _effects_of_command(command)
     )
 
@@ -64,20 +68,12 @@ def _effects_of_command(command: Command) -> Iterator[Effect]:
     if name == "git" and (found := subcommand_of(name, rest)):
         name, rest = f"git {found[0]}", found[1:]
     known = _commands().get(name)
-    if known is not None and _does_it(known, rest):
+    if known is not None and known.is_done(rest):
         yield from _effects_of_known(known, rest, command)
     elif name.rstrip("0123456789.") in programs().interpreters:
         code = "\n".join((*rest, command.given))[:LONGEST_TEXT]
         if _changes_files().search(code):
             yield from (Effect("unknown", path, name) for path in _paths_in(code))
-
-
-def _does_it(known: ShellCommand, words: Sequence[str]) -> bool:
-    """Whether a command has the option that it needs to change files, and none that spares them."""
-    needs, unless = known.needs, known.unless
-    return (not needs or any(w.startswith(needs) for w in words)) and (
-        not unless or unless not in words
-    )
 
 
 @cache
@@ -90,13 +86,12 @@ def _paths_in(code: str) -> Iterable[str]:
 
 
 @cache
-def _commands() -> dict[str, ShellCommand]:
-    return {command.name: command for command in known_commands()}
+def _commands() -> dict[str, FileChange]:
+    known = changes_in(read_table("tools.toml")["command"])
+    return {name: one for name, (one, *_) in known.items()}
 
 
-def _effects_of_known(
-    known: ShellCommand, rest: Sequence[str], command: Command
-) -> Iterator[Effect]:
+def _effects_of_known(known: FileChange, rest: Sequence[str], command: Command) -> Iterator[Effect]:
     by, files = known.name, _operands(known, rest)
     if known.does == "forget" or (known.takes == "paths" and not files):
         yield Effect("unknown", "", by)
@@ -111,16 +106,16 @@ def _effects_of_known(
         for path in files:
             is_read = not _UNREAD.search(path)
             does, of = (known.does, _placed(path, command)) if is_read else ("unknown", "")
-            yield Effect(does, of, by)
+            yield Effect(cast("Deed", does), of, by)
 
 
-def _operands(known: ShellCommand, rest: Sequence[str]) -> list[str]:
+def _operands(known: FileChange, rest: Sequence[str]) -> list[str]:
     if known.takes == "paths" and "--" in rest:
         return list(rest[rest.index("--") + 1 :])
-    files = [word for word in rest if word and not word.startswith("-")]
-    if known.takes == "paths":
-        return [word for word in files if _LOOKS_LIKE_FILE.match(word)]
-    return files[{"last": -1, "rest": 1}.get(known.takes, 0) :]
+    files = known.files_in(rest)
+    return (
+        [one for one in files if _LOOKS_LIKE_FILE.match(one)] if known.takes == "paths" else files
+    )
 
 
 def _placed(path: str, command: Command) -> str:

@@ -1,0 +1,68 @@
+"""Reads what git keeps in folders, without starting it: the top of a repository, its branch, and
+which repository a worktree belongs to. Standard library only, so that hooks may use it.
+"""
+
+from __future__ import annotations
+
+from os.path import realpath, relpath
+from pathlib import Path
+
+_MOST_READ = 4_096  # characters of a file that names another
+
+
+def git_top_of(folder: str) -> str:
+    """The nearest folder, itself or above, that git keeps something in; blank: there is none."""
+    here = Path(folder or ".").absolute()
+    return str(next((near for near in (here, *here.parents) if (near / ".git").exists()), ""))
+
+
+def branch_of(folder: str) -> str:
+    """The branch that a folder is on; blank where it is in no repository."""
+    top = git_top_of(folder)
+    head = _line_in(_git_folder_of(Path(top)) / "HEAD") if top else ""
+    return head.partition("refs/heads/")[2]
+
+
+def home_of(path: str) -> str:
+    """A path inside of a worktree as it is called in the repository; any other as it is."""
+    top = git_top_of(path)
+    home = _repository_of(Path(top)) if top and Path(top, ".git").is_file() else ""
+    return str(Path(home, relpath(realpath(path), realpath(top)))) if home else path
+
+
+def paths_of(project: str) -> list[str]:
+    """All that a project is called by: its repository's path, and those of its worktrees."""
+    home = home_of(project)
+    top = git_top_of(home)
+    kept = (_git_folder_of(Path(top)) if top else Path(home)) / "worktrees"
+    try:
+        backs = [Path(one, _line_in(one / "gitdir")) for one in sorted(kept.iterdir())]
+    except OSError:
+        backs = []
+    inside = relpath(home, top) if top else "."
+    named = [realpath(back.parent / inside) for back in backs]
+    return list(dict.fromkeys((home, project, *(one for one in named if home_of(one) == home))))
+
+
+def _repository_of(worktree: Path) -> str:
+    """The repository of a worktree; blank where it is none. Whoever wrote the `.git` file is not
+    believed alone: the repository has to keep the worktree, and to name it in its turn."""
+    kept = Path(realpath(_git_folder_of(worktree)))
+    common = Path(realpath(kept / (_line_in(kept / "commondir") or "-")))
+    back = realpath(kept / (_line_in(kept / "gitdir") or "-"))
+    if kept.parent != common / "worktrees" or back != realpath(worktree / ".git"):
+        return ""
+    return str(common.parent if common.name == ".git" else common)  # one that has no files
+
+
+def _git_folder_of(top: Path) -> Path:
+    git = top / ".git"
+    return top / _line_in(git).removeprefix("gitdir:").strip() if git.is_file() else git
+
+
+def _line_in(path: Path) -> str:
+    try:
+        with path.open(encoding="utf-8", errors="surrogateescape") as file:
+            return file.read(_MOST_READ).strip()
+    except (OSError, ValueError):
+        return ""
