@@ -20,6 +20,7 @@ from mcp_compaction.checks.file import (
     UnreadableRulesError,
     note_held,
     read_rules,
+    refuse_unread,
     rules_for,
     take_once,
 )
@@ -52,19 +53,24 @@ class CallGuard:
         self._home, self._project = Path(home), os.path.realpath(project)
         self._session, self._ask = session, ask
         self._deeds: list[Deed] = []
-        self.failures = 0  # calls that were not checked, since the checks could not be read
+        self.failures = (
+            0  # calls that were not checked as a whole, since some checks could not be read
+        )
 
     def hold(self, tool: str, arguments: Mapping[str, Any], call: str = "") -> str | None:
         """What to answer in place of a result; None: the tool may run."""
         try:
             rules = rules_for(read_rules(self._home), [self._project], self._session)
+            made = Call(tool, arguments, self._project, self._project)
+            found = judge(made, rules, lambda: reversed(self._deeds))
+            if not found:
+                refuse_unread(rules)
         except UnreadableRulesError as error:
             if not self.failures:
-                logger.warning("the checks of pins cannot be read; calls go on: %s", error)
+                logger.warning("not all checks of pins can be read; calls go on: %s", error)
             self.failures += 1
             return None
-        made = Call(tool, arguments, self._project, self._project)
-        for held in judge(made, rules, lambda: reversed(self._deeds)):
+        for held in found:
             if held.verdict == "remind":
                 continue
             is_past = take_once(self._home, held.rule.pin) or (

@@ -16,6 +16,7 @@ from mcp_compaction.checks.file import (
     notes_of,
     one_at_a_time,
     read_rules,
+    refuse_unread,
     rules_for,
     take_once,
 )
@@ -96,6 +97,7 @@ def bite(host: str, told: Mapping[str, Any], home: Path, root: str = "", way: st
         held = [one for one in held if (one.verdict == "remind") == is_after]
     call_id = str(told.get("tool_use_id") or told.get("call_id") or "")
     if not held:
+        refuse_unread(rules)
         return ""
     with one_at_a_time(home):
         first = _first_in_force(held, home, HookCall(host, session, call_id, way))

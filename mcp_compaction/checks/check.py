@@ -8,6 +8,7 @@ must tests before Bash: git commit
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from typing import Final, NamedTuple
 
 VERDICTS: Final = ("remind", "ask", "deny")
@@ -80,6 +81,18 @@ def parse_check(line: str) -> PinCheck:
         unless.strip(),
         run.strip('"').strip(),
     )
+
+
+def read_checks(lines: Iterable[str]) -> tuple[tuple[PinCheck, ...], tuple[str, ...]]:
+    """The checks of lines that were kept, and those lines that are none: they lift no other."""
+    checks: list[PinCheck] = []
+    unread: list[str] = []
+    for line in lines:
+        try:
+            checks.append(parse_check(line))
+        except (NoCheckError, AttributeError):
+            unread.append(str(line))
+    return tuple(checks), tuple(unread)
 
 
 def parse_checks(text: str) -> tuple[PinCheck, ...]:

@@ -12,9 +12,9 @@ import time
 from collections.abc import Generator, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Final, NamedTuple, cast
+from typing import Any, Final, NamedTuple
 
-from mcp_compaction.checks.check import NoCheckError, parse_check
+from mcp_compaction.checks.check import read_checks
 from mcp_compaction.checks.globs import is_below
 from mcp_compaction.checks.judge import HeldCall, Rule
 from mcp_compaction.shell import read_table, stamp_of, take_table
@@ -29,7 +29,7 @@ _TABLES = ("tools.toml", "checks.toml")  # which go with the rules
 
 
 class UnreadableRulesError(Exception):
-    """The rules are there and cannot be read."""
+    """The rules are there, and they, or some of them, cannot be read."""
 
 
 class HeldNote(NamedTuple):
@@ -52,7 +52,9 @@ def rules_path(home: Path) -> Path:
 
 def write_rules(home: Path, rules: Iterable[Rule]) -> None:
     """Write the rules anew; whoever reads them finds them whole."""
-    told = [{**rule._asdict(), "checks": [str(one) for one in rule.checks]} for rule in rules]
+    told = [{**rule._asdict(), "checks": [*map(str, rule.checks), *rule.unread]} for rule in rules]
+    for one in told:
+        del one["unread"]  # which is read from the lines again
     path = rules_path(home)
     if not told:
         path.unlink(missing_ok=True)
@@ -67,7 +69,8 @@ def write_rules(home: Path, rules: Iterable[Rule]) -> None:
 
 
 def read_rules(home: Path) -> list[Rule]:
-    """The rules with checks; none where there is no file."""
+    """The rules with checks; none where there is no file. What is no rule or no check stands in
+    `unread`, and the others hold."""
     try:
         text = rules_path(home).read_text(encoding="utf-8")
     except FileNotFoundError:
@@ -79,18 +82,24 @@ def read_rules(home: Path) -> list[Rule]:
         for name, (stamp, table) in told.get("tables", {}).items():
             if name in _TABLES and stamp == stamp_of(name):
                 take_table(name, table)
-        return [_rule_of(cast("dict[str, Any]", one)) for one in told["rules"]]
-    except (ValueError, TypeError, KeyError) as error:
+        return [_rule_of(one) for one in told["rules"]]
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise UnreadableRulesError(str(error)) from error
 
 
-def _rule_of(told: dict[str, Any]) -> Rule:
+def _rule_of(told: Any) -> Rule:
     try:
-        checks = tuple(parse_check(line) for line in told["checks"])
-    except NoCheckError as error:
-        raise ValueError(str(error)) from error
-    others: dict[str, Any] = {name: one for name, one in told.items() if name != "checks"}
-    return Rule(checks=checks, **others)
+        checks, unread = read_checks(told["checks"])
+        others: dict[str, Any] = {name: told[name] for name in Rule._fields if name in told}
+        return Rule(**others)._replace(checks=checks, unread=unread)
+    except (TypeError, KeyError):
+        return Rule(0, "", (), scope="global", unread=(json.dumps(told)[:80],))
+
+
+def refuse_unread(rules: Iterable[Rule]) -> None:
+    """Say which lines are no checks, where there are any."""
+    if lines := [f"{rule.ref}: {line}" for rule in rules for line in rule.unread]:
+        raise UnreadableRulesError(f"no check is {'; '.join(lines)}")
 
 
 def rules_for(rules: Iterable[Rule], folders: Iterable[str], session: str) -> list[Rule]:

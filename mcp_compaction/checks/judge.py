@@ -37,6 +37,7 @@ class Rule(NamedTuple):
     project: str = ""
     session: str = ""  # the host's own id of it
     expires: str = ""
+    unread: tuple[str, ...] = ()  # lines beside it that are no checks
 
     @property
     def ref(self) -> str:

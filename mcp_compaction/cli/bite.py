@@ -84,14 +84,14 @@ def _answer_failure(
     what = f"a call of chat {told.get('session_id')} was not checked"
     is_said = any(one.what.startswith(what) for one in read_trouble(environ))
     note_trouble(environ, host, event, f"{what}: {why}")
-    text = f"The checks of pins cannot be read: {why}."
+    text = f"Not all checks of pins can be read: {why}."
     if is_asked:
         verdict = "ask" if shape.asks else "deny"
     elif is_said:
         return ""
     else:
         verdict = "remind"
-        text += " Calls go on unchecked until that is mended; tell the user."
+        text += " What cannot be read holds no call until that is mended; tell the user."
     return json.dumps(shape.answer(shape.event, verdict, text)) + "\n"
 
 

@@ -101,7 +101,7 @@ def set_checks(connection: sqlite3.Connection, scope: Scope, number: int, checks
 
 def rules_with_checks(connection: sqlite3.Connection) -> list[Rule]:
     """All pins in force that have checks, of every project, as hooks read them."""
-    from mcp_compaction.checks.check import parse_checks
+    from mcp_compaction.checks.check import read_checks
     from mcp_compaction.checks.judge import Rule
 
     rows = connection.execute(
@@ -109,18 +109,20 @@ def rules_with_checks(connection: sqlite3.Connection) -> list[Rule]:
         " FROM pin LEFT JOIN session ON session.id = pin.session"
         " WHERE pin.released IS NULL AND pin.checks != '' ORDER BY pin.number"
     )
+    kept = ((row, *read_checks(filter(str.strip, row["checks"].splitlines()))) for row in rows)
     return [
         Rule(
             pin=row["number"],
             text=row["text"],
-            checks=parse_checks(row["checks"]),
+            checks=checks,
             author=row["author"],
             scope=row["scope"],
             project=row["project"] or "",
             session=row["host_session"],
             expires=row["expires"] or "",
+            unread=unread,
         )
-        for row in rows
+        for row, checks, unread in kept
     ]
 
 

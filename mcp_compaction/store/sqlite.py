@@ -494,12 +494,11 @@ class SqliteStore:
     def _tell_hooks(self, connection: sqlite3.Connection, result: T) -> T:
         """Write down the checks in force, for hooks: while the store is locked, so that the file is
         never older than the store."""
-        from mcp_compaction.checks.check import NoCheckError
         from mcp_compaction.checks.file import write_rules
 
         try:
             write_rules(self.path.parent, pins.rules_with_checks(connection))
-        except (OSError, NoCheckError) as error:
+        except OSError as error:
             logger.warning("the checks of pins were not written for hooks: %s", error)
         return result
 

@@ -106,15 +106,45 @@ def test_doctor_says_which_checks_are_in_force_and_which_hosts_cannot_hold(pinne
     assert "the checks of pins cannot be read" in pinned("doctor", "--no-server").out
 
 
-def ask_hook(shell: Shell, host: str, chat: str = "s1", **more: str) -> dict[str, Any]:
-    """What the command of a host's hook answers to a push."""
+def ask_hook(
+    shell: Shell, host: str, chat: str = "s1", command: str = PUSH, **more: str
+) -> dict[str, Any]:
+    """What the command of a host's hook answers to a line, as to a push."""
     project = str(shell.folder / "project")
     given = {"cwd": project, "session_id": chat, "tool_name": "Bash", **more}
-    told = json.dumps({**given, "tool_input": {"command": PUSH}, "tool_use_id": "c9"})
+    told = json.dumps({**given, "tool_input": {"command": command}, "tool_use_id": "c9"})
     out = StringIO()
     argv = [host, "PreToolUse", "--home", str(shell.home)]
     assert bite.run(argv, out, StringIO(told), shell.environ) == 0
     return json.loads(out.getvalue() or "{}")
+
+
+@pytest.mark.parametrize("place", ["file", "store"])
+def test_a_line_that_is_no_check_lifts_no_other_and_is_told(pinned: Shell, place: str) -> None:
+    user = pinned.as_user()
+    user.done("pin", "Never use npm.")
+    for ref in ("p1", "p2"):
+        user.done("pins", "check", ref, "--accept")
+    if place == "file":
+        path = pinned.home / "checks/rules.json"
+        told = json.loads(path.read_text())
+        told["rules"][1]["checks"] = ["forbid Bash: npm"]
+        told["rules"].append("no rule")
+        path.write_text(json.dumps(told))
+    else:
+        with closing(sqlite3.connect(pinned.home / "store.db", isolation_level=None)) as store:
+            store.execute("UPDATE pin SET checks = 'forbid Bash: npm' WHERE number = 2")
+        user.done("pin", "Never use yarn.")  # which writes the file anew
+        assert "holding nothing: forbid Bash: npm" in user.done("pins", "check", "p2")
+
+    said = ask_hook(pinned, "claude-code")["hookSpecificOutput"]
+    assert said["permissionDecision"] == "deny"
+    out = pinned("doctor", "--no-server").out
+    assert f": {CHECK}" in out
+    assert "p2 has a line that is no check and holds nothing: forbid Bash: npm" in out
+    said = ask_hook(pinned, "claude-code", command="ls")["hookSpecificOutput"]
+    assert "Not all checks of pins can be read: no check is p2: forbid" in said["additionalContext"]
+    assert ask_hook(pinned, "claude-code", command="ls") == {}
 
 
 def test_where_the_checks_cannot_be_read_the_call_goes_on_and_that_is_said_once_in_a_chat(
@@ -124,7 +154,7 @@ def test_where_the_checks_cannot_be_read_the_call_goes_on_and_that_is_said_once_
     (pinned.home / "checks/rules.json").write_text("{")
     for host, more in (("codex", {}), ("gemini", {"hook_event_name": "AfterTool"})):
         said = ask_hook(pinned, host, host, **more)["hookSpecificOutput"]
-        assert "Calls go on unchecked until that is mended" in said["additionalContext"]
+        assert "What cannot be read holds no call until" in said["additionalContext"]
         assert "permissionDecision" not in said
         assert ask_hook(pinned, host, host, **more) == {}
     counted = [one.what for one in read_trouble(pinned.environ)]

@@ -132,6 +132,9 @@ def checks_in_force(home: Path) -> Iterator[str]:
         where = f"one chat of {where}" if rule.scope == "session" else where
         for check in rule.checks:
             yield f"{rule.ref} holds in {where}: {check}"
+        for line in rule.unread:
+            way = f"write it anew: mcp-compaction pins check {rule.ref} --set"
+            yield f"{rule.ref} has a line that is no check and holds nothing: {line}; {way}"
     if rules:
         able = {host.name: host.title for host in known_setups() if host.name in SHAPES}
         others = [host.title for host in known_setups() if host.name not in SHAPES]
