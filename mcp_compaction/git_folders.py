@@ -4,10 +4,14 @@ which repository a worktree belongs to. Standard library only, so that hooks may
 
 from __future__ import annotations
 
+import re
 from os.path import realpath, relpath
 from pathlib import Path
 
+WORKTREES_OF_CLAUDE = "/.claude/worktrees/"
+"""Where Claude Code makes worktrees in a repository; it removes them itself."""
 _MOST_READ = 4_096  # characters of a file that names another
+_GONE = re.compile(rf"(?P<worktree>(?P<top>.*){WORKTREES_OF_CLAUDE}[^/]+)(?P<inside>/.*)?", re.S)
 
 
 def git_top_of(folder: str) -> str:
@@ -25,22 +29,30 @@ def branch_of(folder: str) -> str:
 
 def home_of(path: str) -> str:
     """A path inside of a worktree as it is called in the repository; any other as it is."""
+    if not Path(path).is_absolute():
+        return path  # a name, as a team's server has it
     top = git_top_of(path)
-    home = _repository_of(Path(top)) if top and Path(top, ".git").is_file() else ""
-    return str(Path(home, relpath(realpath(path), realpath(top)))) if home else path
+    if top and Path(top, ".git").is_file():
+        home = _repository_of(Path(top))
+        return str(Path(home, relpath(realpath(path), realpath(top)))) if home else path
+    gone = _GONE.fullmatch(path)  # which its host removes with its chat
+    if gone and gone["top"] == top and not Path(gone["worktree"]).exists():
+        return top + (gone["inside"] or "")
+    return path
 
 
 def paths_of(project: str) -> list[str]:
-    """All that a project is called by: its repository's path, and those of its worktrees."""
+    """All that a project is called by: its repository's path first, and those of its worktrees."""
     home = home_of(project)
+    if not Path(home).is_absolute():
+        return [home]
     top = git_top_of(home)
     kept = (_git_folder_of(Path(top)) if top else Path(home)) / "worktrees"
     try:
         backs = [Path(one, _line_in(one / "gitdir")) for one in sorted(kept.iterdir())]
     except OSError:
         backs = []
-    inside = relpath(home, top) if top else "."
-    named = [realpath(back.parent / inside) for back in backs]
+    named = (realpath(back.parent / (relpath(home, top) if top else ".")) for back in backs)
     return list(dict.fromkeys((home, project, *(one for one in named if home_of(one) == home))))
 
 

@@ -9,31 +9,36 @@ from pathlib import Path
 
 from mcp_compaction.core.text.paths import path_of, readable_path
 from mcp_compaction.errors import InputError
+from mcp_compaction.git_folders import git_top_of, home_of
 
 _NEXT = "in Python pass project=PATH, else pass --project PATH."
 
 
-def find_project(asked: str | None) -> str:
-    """The project as it was named, else the git top of the working directory."""
+def find_project(asked: str | None, folder: str | None = None) -> str:
+    """The project as it was named, else the git top of a folder, or of the working directory; a
+    worktree's is its repository."""
+    return _readable(home_of(_find_place(asked, folder)))
+
+
+def find_folder(asked: str | None) -> str:
+    """The folder of the project that one works in, which may be a worktree."""
+    return _readable(_find_place(asked, None))
+
+
+def _find_place(asked: str | None, folder: str | None) -> str:
     if asked:
         with _refusing(asked):
-            folder = Path(asked).expanduser()
-            if os.name != "nt" and not folder.exists():
+            named = Path(asked).expanduser()
+            if os.name != "nt" and not named.exists():
                 # As it was shown: its name may stand for bytes that are no text.
-                folder = Path(path_of(str(folder)))
-            return _readable_folder(os.path.realpath(folder))
+                named = Path(path_of(str(named)))
+            return os.path.realpath(named)
     try:
-        return _readable_folder(git_top_of(str(Path.cwd())))
+        here = folder or str(Path.cwd())
     except FileNotFoundError:
         raise InputError(f"the working directory is gone; {_NEXT}") from None
-
-
-def git_top_of(folder: str) -> str:
-    """The real path of the repository a folder lies in, else of the folder."""
-    here = Path(folder)
-    with _refusing(folder):
-        top = next((near for near in (here, *here.parents) if (near / ".git").exists()), here)
-        return os.path.realpath(top)
+    with _refusing(here):
+        return os.path.realpath(git_top_of(here) or here)
 
 
 @contextmanager
@@ -46,6 +51,6 @@ def _refusing(folder: str) -> Generator[None]:
         raise InputError(f"no folder is called {folder[:80]!r}: {reason}; {_NEXT}") from None
 
 
-def _readable_folder(folder: str) -> str:
+def _readable(folder: str) -> str:
     # Windows has no such names, and there a backslash parts folders.
     return folder if os.name == "nt" else readable_path(folder)

@@ -17,6 +17,7 @@ from typing import Any, Final, NamedTuple
 from mcp_compaction.checks.check import read_checks
 from mcp_compaction.checks.globs import is_below
 from mcp_compaction.checks.judge import HeldCall, Rule
+from mcp_compaction.git_folders import home_of
 from mcp_compaction.shell import read_table, stamp_of, take_table
 
 FOLDER: Final = "checks"
@@ -103,19 +104,23 @@ def refuse_unread(rules: Iterable[Rule]) -> None:
 
 
 def rules_for(rules: Iterable[Rule], folders: Iterable[str], session: str) -> list[Rule]:
-    """The rules that hold in a chat: everywhere, in its project, or in it alone."""
+    """The rules that hold in a chat: everywhere, in its project, or in it alone. A worktree is its
+    repository's, whichever of the two a rule was made in."""
     now = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime())
-    real = [os.path.realpath(folder) for folder in folders if folder]
-    return [
-        rule
-        for rule in rules
-        if (not rule.expires or rule.expires > now)
-        and (
-            rule.scope == "global"
-            or (rule.scope == "project" and any(is_below(one, rule.project) for one in real))
-            or (rule.scope == "session" and rule.session and rule.session == session)
-        )
-    ]
+    real = [home_of(os.path.realpath(folder)) for folder in folders if folder]
+    known = {"": ""}
+    found: list[Rule] = []
+    for rule in rules:
+        if rule.project not in known:
+            known[rule.project] = home_of(rule.project)
+        home = known[rule.project]
+        is_here = rule.scope == "project" and any(is_below(one, home) for one in real)
+        is_of_chat = rule.scope == "session" and rule.session and rule.session == session
+        if not (rule.expires and rule.expires <= now) and (
+            rule.scope == "global" or is_here or is_of_chat
+        ):
+            found.append(rule._replace(project=home))
+    return found
 
 
 def note_held(

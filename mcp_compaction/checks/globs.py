@@ -9,6 +9,8 @@ from os.path import commonpath, realpath, relpath
 from pathlib import Path
 from posixpath import isabs, join, normpath
 
+from mcp_compaction.git_folders import home_of
+
 _GLOB_SIGN = re.compile(r"\*\*/?|\*|\?|\[[^\]]*\]|.", re.S)
 
 
@@ -39,12 +41,12 @@ def is_path_in(glob: str, path: str, folder: str, root: str = "") -> bool:
     """Whether a path, seen from a folder, is one that a glob means; one with a folder in it
     begins at the root, and a name alone means such a file anywhere."""
     glob, path = at_home(glob), at_home(path)
-    root = realpath(root or folder or "/")
+    root = _places_of(root or folder or "/")[-1]
     if glob.startswith("../"):
         glob = normpath(join(root, glob))
     said = normpath(join(folder or root, path))
     pattern, is_name = _pattern_of(glob), "/" not in glob.rstrip("/")
-    for found in dict.fromkeys((said, realpath(said))):
+    for found in _places_of(said):
         if isabs(glob):
             seen = found
         elif is_below(found, root):
@@ -56,6 +58,19 @@ def is_path_in(glob: str, path: str, folder: str, root: str = "") -> bool:
         if pattern.fullmatch(seen):
             return True
     return False
+
+
+@lru_cache(maxsize=512)
+def _places_of(path: str) -> tuple[str, ...]:
+    """A path as it is said, as the system has it, and as the repository calls it whose worktree
+    it lies in."""
+    real = realpath(path)
+    return tuple(dict.fromkeys((path, real, home_of(real))))
+
+
+def look_anew() -> None:
+    """Look at the folders again: another call may find a link, or a worktree, in its way."""
+    _places_of.cache_clear()
 
 
 def at_home(path: str) -> str:

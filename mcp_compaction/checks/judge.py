@@ -8,6 +8,7 @@ from itertools import product
 from typing import Any, NamedTuple
 
 from mcp_compaction.checks.check import RUNS, VERDICTS, PinCheck
+from mcp_compaction.checks.globs import look_anew
 from mcp_compaction.checks.match import (
     Call,
     MatchedPart,
@@ -85,6 +86,7 @@ def judge(
     """What the rules say of a call, the strictest first; `deeds`: the calls before it, the newest
     first."""
     held: list[HeldCall] = []
+    look_anew()
     call = call._replace(read={})
     for rule in rules:
         for check in rule.checks:

@@ -15,6 +15,7 @@ from mcp_compaction.checks.check import PinCheck
 from mcp_compaction.checks.globs import is_path_in, is_text_like, own_words
 from mcp_compaction.checks.lines import UNREAD, ReadLines, RunCommand, branch_at, runs_of
 from mcp_compaction.checks.tables import kind_of, tables
+from mcp_compaction.git_folders import home_of
 from mcp_compaction.shell import programs, read_options, run_with_found, subcommand_of
 
 _PATHS = (
@@ -158,7 +159,9 @@ def _find_path(
         if "**" in path:  # a search, which may find the very file that is meant
             near = call.root if "/" in check.glob else join(folder, path.partition("**")[0])
             meant = join(near, check.glob)
-            found += [meant] if is_path_in(normpath(join(folder, path)), meant, folder) else []
+            found += (
+                [meant] if is_path_in(normpath(join(home_of(folder), path)), meant, folder) else []
+            )
         for one in found:
             excepted = any(is_path_in(glob, one, folder, call.root) for glob in check.excepted)
             if is_path_in(check.glob, one, folder, call.root) and not excepted:

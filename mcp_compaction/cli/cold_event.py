@@ -11,7 +11,7 @@ from mcp_compaction.hosts.folders import trusted_environ
 from mcp_compaction.hosts.gateways import is_through_gateway
 from mcp_compaction.hosts.handling import EventHandler, HostEvent
 from mcp_compaction.hosts.trouble import note_trouble
-from mcp_compaction.projects import find_project, git_top_of
+from mcp_compaction.projects import find_project
 from mcp_compaction.settings import load_settings
 from mcp_compaction.wiring import open_compactor
 
@@ -25,8 +25,8 @@ def handle(host: str, event: str, told: dict[str, Any], environ: Mapping[str, st
 
 async def _handle(host: str, event: str, told: dict[str, Any], environ: Mapping[str, str]) -> str:
     settings = load_settings(environ)
-    folder = environ.get(_PROJECT_OF_HOST) or git_top_of(str(told.get("cwd", "")))
-    project = find_project(settings.project or folder)
+    named = settings.project or environ.get(_PROJECT_OF_HOST)
+    project = find_project(named, str(told.get("cwd", "")))
     handler = EventHandler(
         project,
         trusted_environ(environ, settings.home),

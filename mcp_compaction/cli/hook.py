@@ -18,7 +18,7 @@ from typing import IO, Any, Protocol, TextIO, cast
 from mcp_compaction.cli.console.screen import Screen
 from mcp_compaction.hosts.hook_runs import HOOK_SECONDS, RunNotes, seconds_allowed
 from mcp_compaction.hosts.trouble import note_trouble
-from mcp_compaction.projects import git_top_of
+from mcp_compaction.projects import find_project
 from mcp_compaction.settings_file import TOKEN
 from mcp_compaction.store.connect import default_home
 from mcp_compaction.store.pin_lines import read_pin_lines
@@ -177,8 +177,8 @@ def _show_pins(event: str, told: dict[str, Any], environ: Mapping[str, str]) -> 
     if event not in _STARTS:
         return ""
     chat = _read_chat(str(told.get("transcript_path", "")))
-    folder = environ.get("CLAUDE_PROJECT_DIR") or git_top_of(str(told.get("cwd", "")))
-    lines = read_pin_lines(default_home(environ), os.path.realpath(folder))
+    project = find_project(environ.get("CLAUDE_PROJECT_DIR"), str(told.get("cwd", "")))
+    lines = read_pin_lines(default_home(environ), project)
     missing = [line for line in lines if _as_written(line) not in chat]
     context = "\n".join([_LABEL, *lines])
     if not missing or len(context) > _MOST_ANSWER:

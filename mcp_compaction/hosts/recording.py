@@ -16,7 +16,7 @@ from mcp_compaction.hosts.transcripts.files import address_of
 from mcp_compaction.hosts.transcripts.pieces import Chat, Told, Transcript, TranscriptPart
 from mcp_compaction.model import SessionInfo, Traits
 from mcp_compaction.ports import Mark, SessionKey
-from mcp_compaction.projects import find_project, git_top_of
+from mcp_compaction.projects import find_project
 from mcp_compaction.threads import Threads
 
 FindProject = Callable[[Chat], str | None]
@@ -86,7 +86,7 @@ def project_of_chat(transcript: Transcript, chat: Chat) -> str | None:
     # Claude Code names the folder it was started in as the project, others name none.
     is_told = transcript.host == claude_code.NAME
     try:
-        return find_project(chat.folder if is_told else git_top_of(chat.folder))
+        return find_project(chat.folder if is_told else None, chat.folder)
     except InputError as error:
         raise InputError(f"{str(transcript.path)!r} is not taken in: {error}") from None
 

@@ -22,7 +22,7 @@ from mcp_compaction.store.cleaning import (
     remove_lines,
 )
 from mcp_compaction.store.columns import from_json, stamp, to_json
-from mcp_compaction.store.scope import one_session, sessions_in
+from mcp_compaction.store.scope import of_project, one_session, sessions_in
 from mcp_compaction.store.sessions import session_row
 from mcp_compaction.store.stub import FORGOTTEN, stub
 
@@ -192,13 +192,13 @@ def _forget_project(connection: sqlite3.Connection, scope: Scope, now: str) -> F
     condition = sessions_in(scope)
     rows = connection.execute(f"SELECT id FROM session WHERE {condition.sql}", condition.parameters)
     sessions = [number for (number,) in rows]
-    project = scope.project or ""
-    shared = _delete_pins(connection, "project = ? AND scope = 'project'", project)
+    sql, paths = of_project("project", scope.project or "")
+    shared = _delete_pins(connection, f"{sql} AND scope = 'project'", *paths)
     forgotten = _forget_sessions(connection, sessions, now)
     # A global pin belongs to every project; only its origin is forgotten.
-    connection.execute("UPDATE pin SET project = NULL WHERE project = ?", (project,))
-    connection.execute("UPDATE passage SET project = NULL WHERE project = ?", (project,))
-    connection.execute("DELETE FROM announced WHERE project = ?", (project,))
+    connection.execute(f"UPDATE pin SET project = NULL WHERE {sql}", paths)
+    connection.execute(f"UPDATE passage SET project = NULL WHERE {sql}", paths)
+    connection.execute(f"DELETE FROM announced WHERE {sql}", paths)
     return forgotten.model_copy(update={"pins": forgotten.pins + shared})
 
 
@@ -226,8 +226,8 @@ def _forget_sessions(
     return Forgotten(messages=messages, sessions=len(sessions), pins=pins, kept_pins=tuple(kept))
 
 
-def _delete_pins(connection: sqlite3.Connection, condition: str, parameter: str | int) -> int:
-    rows = connection.execute(f"SELECT number FROM pin WHERE {condition}", (parameter,))
+def _delete_pins(connection: sqlite3.Connection, condition: str, *parameters: str | int) -> int:
+    rows = connection.execute(f"SELECT number FROM pin WHERE {condition}", parameters)
     numbers = [number for (number,) in rows]
     for number in numbers:
         passages.delete(connection, "kind = 'p' AND number = ?", (number,))

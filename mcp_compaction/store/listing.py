@@ -17,7 +17,7 @@ from typing import NamedTuple, NoReturn
 from mcp_compaction.errors import CompactionError, StoreError
 from mcp_compaction.store.columns import encodable, moment
 from mcp_compaction.store.connect import SCHEMA_VERSION, connect, pragma, refuse_remote, store_path
-from mcp_compaction.store.scope import Condition, Within, pins_in, sessions_in
+from mcp_compaction.store.scope import Condition, Within, pins_in, project_of, sessions_in
 
 _PATIENCE = 0.5  # seconds
 _NOW = "SELECT strftime('%Y-%m-%dT%H:%M:%f', 'now')"
@@ -155,7 +155,7 @@ def _session_of(row: sqlite3.Row, store: sqlite3.Connection) -> SessionLine:
     ).fetchone()
     return SessionLine(
         name=row["name"],
-        project=row["project"],
+        project=project_of(row["project"]),
         messages=row["last_seq"],
         updated=moment(row["updated"]),
         origin=(row["host"], row["agent"], json.loads(row["traits"]).get("model") or ""),

@@ -22,6 +22,7 @@ from mcp_compaction.errors import InputError, StoreError
 from mcp_compaction.store.columns import stamp
 from mcp_compaction.store.connect import connect, make_folder, open_file, store_path
 from mcp_compaction.store.lockfile import LockFile
+from mcp_compaction.store.scope import Condition, of_project
 
 MOST_WAITING: Final = 50_000_000
 """Bytes of messages over which what waits is told as a problem; nothing of it is dropped."""
@@ -232,11 +233,12 @@ class Outbox:
             return Waiting(0, 0)
         sent = self.sent(target.server)
         known = [note.number for note in self.sent_pins(target.server)]
+        everywhere = Condition("TRUE", ())
+        here = of_project("project", target.project) if target.project else everywhere
         messages = size = 0
         with closing(connect(self._store, deadline=_PATIENCE, readonly=True)) as store:
             for session, created, newest in store.execute(
-                "SELECT id, created, last_seq FROM session WHERE ?1 IS NULL OR project = ?1",
-                (target.project,),
+                f"SELECT id, created, last_seq FROM session WHERE {here.sql}", here.parameters
             ).fetchall():
                 after = sent.get(source_of(target, session, created), 0)
                 if newest > after:
@@ -248,10 +250,9 @@ class Outbox:
                     messages, size = messages + count, size + length
             (pins,) = store.execute(
                 "SELECT count(*) FROM pin WHERE released IS NULL AND session IS NOT NULL"
-                " AND (expires IS NULL OR expires > ?1) AND channel != 'team' AND used IS NULL"
-                " AND (?2 IS NULL OR project = ?2)"
-                " AND number NOT IN (SELECT value FROM json_each(?3))",
-                (stamp(now), target.project, json.dumps(known)),
+                " AND (expires IS NULL OR expires > ?) AND channel != 'team' AND used IS NULL"
+                f" AND number NOT IN (SELECT value FROM json_each(?)) AND {here.sql}",
+                (stamp(now), json.dumps(known), *here.parameters),
             ).fetchone()
         return Waiting(messages, size, pins)
 

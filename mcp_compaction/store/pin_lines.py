@@ -10,6 +10,7 @@ from contextlib import closing
 from pathlib import Path
 
 from mcp_compaction.store.connect import connect, store_path
+from mcp_compaction.store.scope import of_project
 
 _PATIENCE = 0.5  # seconds
 CONTINUATION = "  | "  # before each further line of a pin, as in core.log.pinned
@@ -19,7 +20,7 @@ _PINS = (
     " FROM pin LEFT JOIN session ON session.id = pin.session"
     " WHERE kind != 'note' AND released IS NULL"
     " AND (expires IS NULL OR expires > strftime('%Y-%m-%dT%H:%M:%f', 'now'))"
-    " AND (scope = 'global' OR (scope = 'project' AND pin.project = ?)) ORDER BY number"
+    " AND (scope = 'global' OR (scope = 'project' AND {})) ORDER BY number"
 )
 
 
@@ -29,7 +30,8 @@ def read_pin_lines(home: Path, project: str) -> list[str]:
     if not path.exists():
         return []
     with closing(connect(path, deadline=_PATIENCE, readonly=True)) as store:
-        rows = store.execute(_PINS, (project,)).fetchall()
+        here = of_project("pin.project", project)
+        rows = store.execute(_PINS.format(here.sql), here.parameters).fetchall()
     return [_line_of(row) for row in rows]
 
 

@@ -7,9 +7,11 @@ project can slip through a forgotten WHERE.
 from __future__ import annotations
 
 import sqlite3
+from functools import lru_cache
 from typing import NamedTuple, Protocol
 
 from mcp_compaction.errors import InputError, UnknownSession
+from mcp_compaction.git_folders import WORKTREES_OF_CLAUDE, home_of, paths_of
 
 
 class Within(Protocol):
@@ -33,6 +35,21 @@ class Condition(NamedTuple):
     parameters: tuple[str | int, ...]
 
 
+@lru_cache(maxsize=256)
+def project_of(path: str) -> str:
+    """The project of a row, by the path that it was recorded under."""
+    return home_of(path)
+
+
+def of_project(column: str, project: str) -> Condition:
+    """The condition for the rows of a project, by whichever of its paths they were recorded: a
+    worktree's are its repository's, also those of one that Claude Code made and removed."""
+    paths = paths_of(project)
+    gone = f"{paths[0]}{WORKTREES_OF_CLAUDE}"
+    sql = f"({column} IN ({', '.join('?' * len(paths))}) OR ({column} > ? AND {column} < ?))"
+    return Condition(sql, (*paths, gone, f"{gone[:-1]}0"))  # behind `/` comes `0`
+
+
 def rows_in(scope: Within, table: str) -> Condition:
     """The condition for a scope's rows of a table with the columns `project` and `session`."""
     return _within(scope, f"{table}.project", f"{table}.session")
@@ -52,8 +69,8 @@ def pins_in(scope: Within) -> Condition:
         shared = "pin.project = (SELECT project FROM session WHERE id = ?)"
         parameters = (*own.parameters, *((scope.session,) if scope.session is not None else ()))
     else:
-        shared = "pin.project = ?"
-        parameters = (*own.parameters, scope.project)
+        shared, mine = of_project("pin.project", scope.project)
+        parameters = (*own.parameters, *mine)
     sql = f"(({own.sql}) OR (pin.scope = 'project' AND {shared}) OR pin.scope = 'global')"
     return Condition(sql, parameters)
 
@@ -82,8 +99,9 @@ def _within(scope: Within, project: str, session: str) -> Condition:
     parts: list[str] = []
     parameters: list[str | int] = []
     if scope.project is not None:
-        parts.append(f"{project} = ?")
-        parameters.append(scope.project)
+        sql, mine = of_project(project, scope.project)
+        parts.append(sql)
+        parameters += mine
     if scope.session is not None:
         parts.append(f"{session} = ?")
         parameters.append(scope.session)

@@ -21,6 +21,7 @@ from mcp_compaction.store.scope import (
     Condition,
     check_session,
     one_session,
+    project_of,
     rows_in,
     sessions_in,
 )
@@ -129,7 +130,7 @@ def _hit_of(columns: Iterable[Any], worth: Worth | None = None) -> Hit:
     name, project, ref, role, at, text, ordinal, has_tool, is_told = columns
     return Hit(
         session=name or "",
-        project=project or "",
+        project=project_of(project or ""),
         ref=ref,
         role=role,
         at=moment(at),

@@ -14,7 +14,7 @@ from mcp_compaction.model import Event, SessionInfo, Traits
 from mcp_compaction.ports import Scope, SessionKey
 from mcp_compaction.store.columns import encodable, from_json, stamp, to_json
 from mcp_compaction.store.listing import session_named, session_rows
-from mcp_compaction.store.scope import sessions_in
+from mcp_compaction.store.scope import of_project, project_of, sessions_in
 
 
 def open_session(
@@ -105,10 +105,11 @@ def find_host_session(
     connection: sqlite3.Connection, project: str, host_session: str, host: str | None = None
 ) -> SessionInfo | None:
     """The session that a host knows by this id of its own; its main agent's before others."""
+    here = of_project("project", encodable(project))
     row = connection.execute(
-        "SELECT * FROM session WHERE project = ? AND host_session = ? AND (? IS NULL OR host = ?)"
+        f"SELECT * FROM session WHERE {here.sql} AND host_session = ? AND (? IS NULL OR host = ?)"
         " ORDER BY agent = '' DESC, updated DESC LIMIT 1",
-        (encodable(project), encodable(host_session), host, host),
+        (*here.parameters, encodable(host_session), host, host),
     ).fetchone()
     return None if row is None else info_of(row)
 
@@ -175,18 +176,22 @@ def session_info(connection: sqlite3.Connection, session: int) -> SessionInfo:
 def _find_by_host(connection: sqlite3.Connection, key: SessionKey) -> sqlite3.Row | None:
     if key.host_session is None:
         return None
+    here = of_project("project", encodable(key.project))
+    names = tuple(encodable(text) for text in (key.host, key.host_session, key.agent))
     return connection.execute(
-        "SELECT * FROM session WHERE project = ? AND host = ? AND host_session = ? AND agent = ?",
-        tuple(encodable(text) for text in (key.project, key.host, key.host_session, key.agent)),
+        f"SELECT * FROM session WHERE {here.sql} AND host = ? AND host_session = ? AND agent = ?"
+        " ORDER BY updated DESC",
+        (*here.parameters, *names),
     ).fetchone()
 
 
 def _find_by_name(connection: sqlite3.Connection, key: SessionKey) -> sqlite3.Row | None:
     if key.name is None:
         return None
+    here = of_project("project", encodable(key.project))
     return connection.execute(
-        "SELECT * FROM session WHERE project = ? AND name = ?",
-        (encodable(key.project), encodable(key.name)),
+        f"SELECT * FROM session WHERE {here.sql} AND name = ? ORDER BY updated DESC",
+        (*here.parameters, encodable(key.name)),
     ).fetchone()
 
 
@@ -219,7 +224,7 @@ def info_of(row: sqlite3.Row | Mapping[str, Any]) -> SessionInfo:
     return SessionInfo(
         id=row["id"],
         name=row["name"],
-        project=row["project"],
+        project=project_of(row["project"]),
         agent=row["agent"],
         host=row["host"],
         host_session=row["host_session"],

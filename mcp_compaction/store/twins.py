@@ -14,7 +14,7 @@ from mcp_compaction.core.text.words import one_line
 from mcp_compaction.errors import UnknownRef
 from mcp_compaction.model import Part, Shape, ToolCall
 from mcp_compaction.ports import Scope, Twin, Twins
-from mcp_compaction.store.scope import one_session, sessions_in
+from mcp_compaction.store.scope import one_session, project_of, sessions_in
 from mcp_compaction.store.stub import FORGOTTEN
 
 LEAST_CHARS = 8  # "yes" stands everywhere
@@ -43,7 +43,7 @@ def twins(connection: sqlite3.Connection, scope: Scope, seq: int, within: Scope)
         (*condition.parameters, row["id"], rarest_run(wanted), session),
     )
     found = [
-        Twin(project=project, session=name, ref=f"m{number}")
+        Twin(project=project_of(project), session=name, ref=f"m{number}")
         for number, shape, raw, name, project in rows
         if wanted in words_of(shape, raw)
     ]

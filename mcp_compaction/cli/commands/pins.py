@@ -12,7 +12,7 @@ from mcp_compaction.cli.console.invocation import Invocation
 from mcp_compaction.cli.console.looking import MOST_SESSIONS, plain_place
 from mcp_compaction.cli.console.wording import describe_moment
 from mcp_compaction.core.log.pinned import WAYS, pinned_block, shown_text
-from mcp_compaction.projects import git_top_of
+from mcp_compaction.projects import find_project
 from mcp_compaction.store.listing import PinLine, list_pins
 
 if TYPE_CHECKING:
@@ -118,7 +118,7 @@ async def _print_for_host(call: Invocation, hook: HookInput) -> int:
     if not has_store(settings):
         return 0
     if not call.args.project and not settings.project:
-        call.args.project = project_of_host(call.environ) or git_top_of(hook.folder)
+        call.args.project = find_project(project_of_host(call.environ), hook.folder)
     async with open_place(call) as place:
         info = await place.compactor.find_of_host(place.project, hook.session)
         if info is None:

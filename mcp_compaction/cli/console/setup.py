@@ -14,7 +14,7 @@ from mcp_compaction.errors import InputError
 from mcp_compaction.hosts.setup.files import Change
 from mcp_compaction.hosts.setup.hosts import HostSetup, Scope, find_host, known_setups
 from mcp_compaction.hosts.setup.installing import Installed, SetupFolders
-from mcp_compaction.projects import find_project
+from mcp_compaction.projects import find_folder
 from mcp_compaction.store.outbox import Outbox
 
 
@@ -55,7 +55,7 @@ def place_of(call: Invocation) -> SetupFolders:
     named = call.args.home is not None or bool(call.environ.get("MCP_COMPACTION_HOME"))
     return SetupFolders(
         environ=call.environ,
-        project=Path(find_project(typed or None)),
+        project=Path(find_folder(typed or None)),
         home=settings.home,
         named_home=str(settings.home.absolute()) if named else "",
         server="" if target is None else target.server,
