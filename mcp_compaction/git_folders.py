@@ -5,7 +5,8 @@ which repository a worktree belongs to. Standard library only, so that hooks may
 from __future__ import annotations
 
 import re
-from os.path import realpath, relpath
+from os import F_OK, access
+from os.path import realpath, relpath, split
 from pathlib import Path
 
 WORKTREES_OF_CLAUDE = "/.claude/worktrees/"
@@ -16,8 +17,12 @@ _GONE = re.compile(rf"(?P<worktree>(?P<top>.*){WORKTREES_OF_CLAUDE}[^/]+)(?P<ins
 
 def git_top_of(folder: str) -> str:
     """The nearest folder, itself or above, that git keeps something in; blank: there is none."""
-    here = Path(folder or ".").absolute()
-    return str(next((near for near in (here, *here.parents) if (near / ".git").exists()), ""))
+    here = folder.rstrip("/") if folder.startswith("/") else str(Path(folder or ".").absolute())
+    while not access(f"{here}/.git", F_OK):  # a hook has no time for a path each
+        here, last = split(here)
+        if not last:
+            return ""
+    return here
 
 
 def branch_of(folder: str) -> str:

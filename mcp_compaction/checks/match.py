@@ -158,10 +158,8 @@ def _find_path(
             found += islice(iglob(start), _MOST_FILES)  # noqa: PTH207  # of any root
         if "**" in path:  # a search, which may find the very file that is meant
             near = call.root if "/" in check.glob else join(folder, path.partition("**")[0])
-            meant = join(near, check.glob)
-            found += (
-                [meant] if is_path_in(normpath(join(home_of(folder), path)), meant, folder) else []
-            )
+            meant, sought = join(near, check.glob), normpath(join(home_of(folder), path))
+            found += [meant] if is_path_in(sought, meant, folder) else []
         for one in found:
             excepted = any(is_path_in(glob, one, folder, call.root) for glob in check.excepted)
             if is_path_in(check.glob, one, folder, call.root) and not excepted:

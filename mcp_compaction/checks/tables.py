@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from functools import cache
+from functools import cache, lru_cache
 from typing import NamedTuple
 
 from mcp_compaction.shell import FileChange, changes_in, read_table
@@ -52,6 +52,7 @@ def tables() -> Tables:
     )
 
 
+@lru_cache(maxsize=64)
 def kind_of(tool: str) -> str:
     """What a tool does: read, write, edit, run, fetch …; nothing where it is not known."""
     last = tool.rpartition("__")[2]
