@@ -22,6 +22,7 @@ from pydantic_core import ErrorDetails
 
 from mcp_compaction.core.policy import PRESETS, Count, Policy, Positive
 from mcp_compaction.errors import SettingsError
+from mcp_compaction.git_folders import paths_of
 from mcp_compaction.lexicon.prices import find_listed_price
 from mcp_compaction.model import Value
 from mcp_compaction.settings_file import CONFIG, NO_SETTINGS, PREFIX, at_home, settings_path
@@ -196,8 +197,10 @@ class Settings(Value):
         return tuple(name.strip() for name in self.summarizer.split(",") if name.strip())
 
     def records(self, project: str) -> bool:
-        """Whether messages of that project, or of the folder it lies in, are recorded."""
-        folders = {project, *map(str, PurePath(project).parents)}
+        """Whether messages of that project, or of the folder it lies in, are recorded: none where
+        that is not wanted of one of its worktrees."""
+        paths = map(PurePath, paths_of(project))
+        folders = {str(one) for path in paths for one in (path, *path.parents)}
         return self.record and folders.isdisjoint(self.unrecorded)
 
 

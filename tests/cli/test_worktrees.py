@@ -19,6 +19,7 @@ from mcp_compaction.checks.match import Call
 from mcp_compaction.cli import bite
 from mcp_compaction.git_folders import branch_of, home_of, paths_of
 from mcp_compaction.projects import find_folder, find_project
+from mcp_compaction.settings import load_settings
 from tests.cli.conftest import Shell
 
 
@@ -181,3 +182,13 @@ def test_a_hook_in_a_worktree_holds_what_was_pinned_in_the_repository(
 
 def test_a_name_of_a_project_on_a_teams_server_is_no_folder() -> None:
     assert (home_of("name"), paths_of("name")) == ("name", ["name"])
+
+
+def test_a_worktree_that_is_not_to_be_recorded_keeps_its_repository_out_of_the_store(
+    repository: Path, worktree: Path
+) -> None:
+    settings = load_settings({})
+    assert settings.records(str(repository))
+    for folder in (worktree, repository):
+        quiet = settings.model_copy(update={"unrecorded": frozenset({str(folder)})})
+        assert not quiet.records(find_project(str(worktree)))
