@@ -49,6 +49,7 @@ class Command(NamedTuple):
     wrappers: tuple[str, ...] = ()
     taken: tuple[str, ...] = ()
     joined: str = ""  # by which sign to what stands before it
+    branch: str = ""  # that the line has gone to before it, where that was followed
 
     @property
     def name(self) -> str:

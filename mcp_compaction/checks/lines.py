@@ -7,11 +7,11 @@ import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from posixpath import join, normpath
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
 from mcp_compaction.checks.tables import tables
 from mcp_compaction.git_folders import branch_of, git_top_of
-from mcp_compaction.shell import commands_of, programs, read_options, subcommand_of
+from mcp_compaction.shell import Command, commands_of, programs, read_options, subcommand_of
 
 _DEEPEST = 3  # a script that runs a script
 _LARGEST = 2**16  # bytes of a script
@@ -29,28 +29,11 @@ UNREAD = re.compile(r"[$`]")
 """The signs of a word that only the run will know."""
 
 
-ReadLines = dict[tuple[str, str], "tuple[RunCommand, ...]"]
+ReadLines = dict[tuple[str, str], tuple[Command, ...]]
 """Lines that were read for one call, with their folders: a script may say another thing later."""
 
 
-class RunCommand(NamedTuple):
-    """One command that a line runs; without words: a text that may run anything."""
-
-    words: tuple[str, ...]
-    folder: str
-    written: tuple[str, ...] = ()
-    text: str = ""  # what is given to it, as to an interpreter
-    taken: tuple[str, ...] = ()  # the files that it is given
-    joined: str = ""  # by which sign to what stands before it
-    branch: str = ""  # that the line has gone to before it
-
-    @property
-    def name(self) -> str:
-        """The program without its folder."""
-        return self.words[0].rpartition("/")[2] if self.words else ""
-
-
-def runs_of(line: str, folder: str, read: ReadLines) -> tuple[RunCommand, ...]:
+def runs_of(line: str, folder: str, read: ReadLines) -> tuple[Command, ...]:
     """The commands that a line runs in a folder; one without words for each text that cannot be
     read. Every check of a call asks: what was read for it is kept in `read`."""
     if (line, folder) not in read:
@@ -58,7 +41,7 @@ def runs_of(line: str, folder: str, read: ReadLines) -> tuple[RunCommand, ...]:
     return read[line, folder]
 
 
-def _follow_branches(runs: Iterable[RunCommand]) -> Iterator[RunCommand]:
+def _follow_branches(runs: Iterable[Command]) -> Iterator[Command]:
     """The commands of a line, those of git with the branch that it has gone to before them."""
     gone: dict[str, str] = {}  # by the folder of the repository
     before = gone  # the last of them
@@ -71,7 +54,7 @@ def _follow_branches(runs: Iterable[RunCommand]) -> Iterator[RunCommand]:
             before, gone = gone, {**gone, top: branch}
 
 
-def _branch_gone_to(run: RunCommand) -> str:
+def _branch_gone_to(run: Command) -> str:
     """The branch that a command of git changes to; blank where it does not, or none can tell."""
     name, *words = subcommand_of("git", run.words[1:]) or ("",)
     makes = tables().switches.get(f"git {name}")
@@ -86,23 +69,23 @@ def _branch_gone_to(run: RunCommand) -> str:
     return "" if UNREAD.search(branch) else branch
 
 
-def branch_at(run: RunCommand) -> str:
+def branch_at(run: Command) -> str:
     """The branch that a command of git works on."""
     return run.branch or branch_of(_git_folder(run))
 
 
-def _git_folder(run: RunCommand) -> str:
+def _git_folder(run: Command) -> str:
     words = run.words
     place = words.index("-C") if "-C" in words[:-1] else -1
     return normpath(join(run.folder, words[place + 1])) if place > 0 else run.folder
 
 
-def _runs_of(line: str, folder: str, depth: int) -> Iterator[RunCommand]:
+def _runs_of(line: str, folder: str, depth: int) -> Iterator[Command]:
     commands = commands_of(spell_out(line))
     if commands is None:
         # Of a line, all of it; of a script, which is much longer, each of its lines.
         texts = [line] if not depth else line.splitlines()
-        yield from (RunCommand((), folder, text=text) for text in texts)
+        yield from (Command((), folder=folder, given=text) for text in texts)
         return
     line_files: dict[str, str] = {}
     aliases: dict[str, tuple[str, ...]] = {}
@@ -118,8 +101,7 @@ def _runs_of(line: str, folder: str, depth: int) -> Iterator[RunCommand]:
             said = command.given or " ".join(words[1:]) if command.name in _ECHOES else ""
             line_files[normpath(join(where, path))] = said
         alias = _with_git_alias(words)
-        more = (command.written, command.given, command.taken, command.joined)
-        run = RunCommand(alias, where, *more)
+        run = command._replace(words=alias, folder=where)
         yield run
         yield from (run._replace(words=(name, *run.words)) for name in command.wrappers)
         if depth < _DEEPEST:
@@ -127,8 +109,8 @@ def _runs_of(line: str, folder: str, depth: int) -> Iterator[RunCommand]:
 
 
 def _runs_behind(
-    run: RunCommand, line: str, line_files: dict[str, str], depth: int
-) -> Iterator[RunCommand]:
+    run: Command, line: str, line_files: dict[str, str], depth: int
+) -> Iterator[Command]:
     """What a command runs in its turn."""
     name, words, folder = run.name, run.words, run.folder
     if name in programs().interpreters and "-m" in words[:-1]:
@@ -138,7 +120,7 @@ def _runs_behind(
             if " " in word or "\n" in word:
                 yield from _runs_of(word, folder, depth + 1)
             elif not word.startswith("-"):
-                yield run._replace(words=words[place:], written=(), text="")
+                yield run._replace(words=words[place:], written=(), given="")
     if words and " " in words[0].strip():  # the line of `env -S`
         yield from _runs_of(" ".join(words), folder, depth + 1)
     if name in _MANAGERS:
@@ -147,8 +129,8 @@ def _runs_behind(
 
 
 def _runs_of_script(
-    run: RunCommand, line: str, line_files: dict[str, str], depth: int
-) -> Iterator[RunCommand]:
+    run: Command, line: str, line_files: dict[str, str], depth: int
+) -> Iterator[Command]:
     """What a script of the shell runs, or a shell that is given its lines by another command."""
     name, words, folder = run.name, run.words, run.folder
     is_shell = name in programs().shells
@@ -158,15 +140,15 @@ def _runs_of_script(
     plain = [word for word in words[0 if is_path else 1 :] if not word.startswith("-")]
     if is_shell and not plain:
         plain = list(run.taken)
-    if not plain and is_shell and not run.text:
-        yield RunCommand((), folder, text=line)
+    if not plain and is_shell and not run.given:
+        yield Command((), folder=folder, given=line)
     elif plain:
         text = _script_at(normpath(join(folder, plain[0])), line_files, is_path)
         if text:
             yield from _runs_of(text, folder, depth + 1)
 
 
-def _runs_of_package(run: RunCommand, depth: int) -> Iterator[RunCommand]:
+def _runs_of_package(run: Command, depth: int) -> Iterator[Command]:
     """What a script of `package.json` runs."""
     found = subcommand_of(run.name, run.words[1:])
     script = found[1] if found[:1] in (("run",), ("run-script",)) and found[1:] else ""

@@ -13,10 +13,10 @@ from typing import Any, NamedTuple, cast
 
 from mcp_compaction.checks.check import PinCheck
 from mcp_compaction.checks.globs import is_path_in, is_text_like, own_words
-from mcp_compaction.checks.lines import UNREAD, ReadLines, RunCommand, branch_at, runs_of
+from mcp_compaction.checks.lines import UNREAD, ReadLines, branch_at, runs_of
 from mcp_compaction.checks.tables import kind_of, tables
 from mcp_compaction.git_folders import home_of
-from mcp_compaction.shell import programs, read_options, run_with_found, subcommand_of
+from mcp_compaction.shell import Command, programs, read_options, run_with_found, subcommand_of
 
 _PATHS = (
     *("file_path", "path", "filePath", "notebook_path", "filename", "file", "target_file"),
@@ -174,7 +174,7 @@ def _find_in_line(check: PinCheck, line: str, call: Call, *, reads: bool) -> Mat
         paths = [*run.written, *_changed_by(run), *(_read_by(run) if reads else ())]
         if found := _find_path(check, paths, run.folder, call):
             return found
-        code = "\n".join((*run.words[1:], run.text))
+        code = "\n".join((*run.words[1:], run.given))
         is_code = run.name.rstrip("0123456789.") in programs().interpreters
         does = is_code and (reads or tables().changes_files.search(code))
         if any(map(UNREAD.search, paths)):
@@ -186,15 +186,15 @@ def _find_in_line(check: PinCheck, line: str, call: Call, *, reads: bool) -> Mat
 
 
 @lru_cache(maxsize=256)  # each check of a call asks
-def _changed_by(run: RunCommand) -> tuple[str, ...]:
+def _changed_by(run: Command) -> tuple[str, ...]:
     return tuple(_list_changed(run))
 
 
-def _list_changed(run: RunCommand) -> Iterator[str]:
+def _list_changed(run: Command) -> Iterator[str]:
     """The files that a command changes, as its table says."""
     name, rest = run.name, run.words[1:]
     if name == "apply_patch":
-        yield from paths_of(Call("", {"patch": "\n".join((*rest, run.text))}))
+        yield from paths_of(Call("", {"patch": "\n".join((*rest, run.given))}))
     elif name == "find":
         yield from _found_by(run, _list_changed)
     elif name == "git" and (found := subcommand_of(name, rest)):
@@ -207,7 +207,7 @@ def _list_changed(run: RunCommand) -> Iterator[str]:
                 yield from (join(files[-1], word.rpartition("/")[2]) for word in rest)
 
 
-def _found_by(run: RunCommand, done: Callable[[RunCommand], Iterator[str]]) -> Iterator[str]:
+def _found_by(run: Command, done: Callable[[Command], Iterator[str]]) -> Iterator[str]:
     """What a search finds, where something is done to it: by its names, else where it looks."""
     words = run.words[1:]
     inner = run._replace(words=run_with_found(words), written=(), taken=())
@@ -219,7 +219,7 @@ def _found_by(run: RunCommand, done: Callable[[RunCommand], Iterator[str]]) -> I
             yield name.replace("*", "**") if "/" in name else inside
 
 
-def _read_by(run: RunCommand) -> Iterator[str]:
+def _read_by(run: Command) -> Iterator[str]:
     yield from run.taken
     if run.name == "find":
         yield from _found_by(run, _read_by)
@@ -239,8 +239,8 @@ def find_run(glob: str, line: str, call: Call, unless: str = "") -> MatchedPart 
     doubt: MatchedPart | None = None
     for run in runs_of(line, call.folder, {} if call.read is None else call.read):
         if not run.words:
-            if run.text and _has_own_words(glob, run.text):
-                doubt = doubt or MatchedPart(run.text[:200], is_sure=False)
+            if run.given and _has_own_words(glob, run.given):
+                doubt = doubt or MatchedPart(run.given[:200], is_sure=False)
             continue
         found = _match_words(globs, run, line)
         excepted = (_match_words(words, run, line) for words in others) if found else ()
@@ -259,7 +259,7 @@ def _has_own_words(glob: str, text: str) -> bool:
     return bool(words) and all(word in plain for word in words)
 
 
-def _match_words(globs: Sequence[str], run: RunCommand, line: str) -> MatchedPart | None:
+def _match_words(globs: Sequence[str], run: Command, line: str) -> MatchedPart | None:
     """Whether a command is one that the words of a glob mean: the program, its subcommand, and the
     others among its words, wherever they stand."""
     glob, first = " ".join(globs), globs[0]
@@ -270,7 +270,7 @@ def _match_words(globs: Sequence[str], run: RunCommand, line: str) -> MatchedPar
         if _only_names(run):
             return None
         is_data = run.name in programs().beside  # what is printed into a file
-        told = (*run.words, *run.written, *(() if is_data else run.text.splitlines()))
+        told = (*run.words, *run.written, *(() if is_data else run.given.splitlines()))
         said = any(fnmatchcase(one, first) for word in told for one in _pieces(word))
         rest, operands = globs[1:], list(told)
         if not said:
@@ -294,7 +294,7 @@ def _match_words(globs: Sequence[str], run: RunCommand, line: str) -> MatchedPar
     return doubt if is_unread and said else None
 
 
-def _only_names(run: RunCommand) -> bool:
+def _only_names(run: Command) -> bool:
     """Whether a command only looks for a word, or prints it: it does nothing to what that names."""
     if run.name != "git":
         return run.name in programs().searches | programs().beside and not run.written
@@ -302,18 +302,18 @@ def _only_names(run: RunCommand) -> bool:
     return not found or found[0] not in ("push", "pull", "fetch", "clone", "remote", "merge")
 
 
-def _may_be(run: RunCommand, glob: str, line: str) -> bool:
+def _may_be(run: Command, glob: str, line: str) -> bool:
     """Whether a command that looks like another may be the one: its name is only known at the run,
     or it is code that starts programs."""
     if UNREAD.search(run.words[0]):
         return _has_own_words(glob, line)
     if run.name.rstrip("0123456789.") not in programs().interpreters:
         return False
-    code = "\n".join((*run.words[1:], run.text))
+    code = "\n".join((*run.words[1:], run.given))
     return _has_own_words(glob, code) and tables().starts.search(code) is not None
 
 
-def _has_word(wanted: str, operands: Sequence[str], name: str, run: RunCommand) -> bool:
+def _has_word(wanted: str, operands: Sequence[str], name: str, run: Command) -> bool:
     if wanted.startswith("-"):
         return _has_option(wanted, operands, name)
     if name == "git push":
@@ -327,7 +327,7 @@ def _has_word(wanted: str, operands: Sequence[str], name: str, run: RunCommand) 
     return name in _ON_BRANCH and fnmatchcase(branch_at(run), wanted)
 
 
-def _is_pushed(wanted: str, operands: Sequence[str], run: RunCommand) -> bool:
+def _is_pushed(wanted: str, operands: Sequence[str], run: Command) -> bool:
     """Whether a push goes to a remote, or to a branch: of `main:topic` that is the second."""
     if not tables().pushes_all.isdisjoint(operands):
         return True

@@ -168,16 +168,12 @@ def _offers_of(clause: str, before: str) -> Iterator[PinCheck]:
         yield from (PinCheck("ask", ("Bash",), act) for act in _acts_in(clause[must.end() :]))
     elif asks and asks[0].lower().startswith("only"):
         yield from _forbidden_acts(clause, asks.start() + len("only"), "ask")
-    elif instead:
-        is_behind = not _UNSPACED.search(instead[0])
-        text = clause[instead.end() :] if is_behind else clause[: instead.start()]
-        text = _until_next_thought(text)
-        yield from _commands(text, verdict, needs_verb=False)
-    elif (found_not := said["not_but"].search(clause)) and not said["unless"].search(clause):
-        is_behind = not found_not[0].startswith(("ではなく", "말고", "아니라"))
-        text = clause[found_not.end() :] if is_behind else clause[: found_not.start()]
-        text = _until_next_thought(text)
-        yield from _commands(text, verdict, needs_verb=False)
+    elif found_not := instead or (
+        not said["unless"].search(clause) and said["not_but"].search(clause)
+    ):
+        is_ahead = _UNSPACED.search(found_not[0]) and not found_not[0].startswith(("而", "不"))
+        text = clause[: found_not.start()] if is_ahead else clause[found_not.end() :]
+        yield from _commands(_until_next_thought(text), verdict, needs_verb=False)
 
 
 # What must be run before
@@ -219,15 +215,6 @@ def _runs_in(texts: Sequence[str]) -> Iterator[str]:
             line = re.search(r"\brun\s+(?=(\S+))((?:\S+)(?:\s+(?!and\b|or\b)[\w:-]+){0,2})", bare)
             if line and line[1] in _words().programs:
                 yield line[2]
-
-
-def _acts_in(text: str) -> Iterator[str]:
-    """The commands that verbs mean; a forced push is no plain one."""
-    rest = text
-    for act, pattern in _words().acts.items():
-        if pattern.search(rest):
-            yield act
-            rest = pattern.sub(" ", rest)
 
 
 # What is forbidden
@@ -328,6 +315,10 @@ def _hosts_in(text: str, verdict: str) -> Iterator[PinCheck]:
                 yield PinCheck(verdict, ("Bash",), f"* {span}")
                 if span.count(".") > 1:
                     yield PinCheck(verdict, ("WebFetch",), f"*{span}*")
+
+
+def _acts_in(text: str) -> Iterator[str]:
+    return (act for act, _ in _acts(text))
 
 
 def _acts(text: str) -> list[tuple[str, re.Match[str]]]:

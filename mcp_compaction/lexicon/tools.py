@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cache
 from typing import Literal
 
-from pydantic import Field, JsonValue, model_validator
+from pydantic import JsonValue, model_validator
 
 from mcp_compaction.lexicon import read_source
 from mcp_compaction.model import Value
@@ -49,19 +49,6 @@ class EndingSign(Value):
         return self
 
 
-class ShellCommand(Value):
-    """What one shell command does to files."""
-
-    name: str
-    does: Deed
-    example: str
-    takes: Literal["all", "last", "rest", "paths"] = "all"
-    needs: str = ""
-    unless: str = ""
-    script: tuple[str, ...] = ()
-    files: dict[str, Deed] = Field(default_factory=dict[str, Deed])
-
-
 class _File(Value):
     changes_files: str
     found_nothing: str
@@ -69,7 +56,7 @@ class _File(Value):
     programs: dict[str, JsonValue]  # which `shell.py` reads alone
     tool: tuple[ToolNames, ...]
     ending: tuple[EndingSign, ...]
-    command: tuple[ShellCommand, ...]
+    command: tuple[dict[str, JsonValue], ...]  # the same
 
 
 def known_tools() -> tuple[ToolNames, ...]:
@@ -85,11 +72,6 @@ def known_task_states() -> dict[TaskState, tuple[str, ...]]:
 def known_endings() -> tuple[EndingSign, ...]:
     """The ways in which results say that a call was not done, in the order they are tried."""
     return _read_file().ending
-
-
-def known_commands() -> tuple[ShellCommand, ...]:
-    """The shell commands that change files."""
-    return _read_file().command
 
 
 def code_that_changes_files() -> str:

@@ -12,14 +12,12 @@ from mcp_compaction.core.log.endings import is_said
 from mcp_compaction.core.log.tool_calls import action_of
 from mcp_compaction.lexicon.tools import (
     EndingSign,
-    ShellCommand,
     ToolNames,
-    known_commands,
     known_endings,
     known_tools,
 )
 from mcp_compaction.model import ToolCall
-from mcp_compaction.shell import changes_in, read_table
+from mcp_compaction.shell import FileChange, changes_in, read_table
 
 
 @pytest.mark.parametrize("tool", known_tools(), ids=lambda tool: tool.kind)
@@ -35,11 +33,12 @@ def test_an_ending_is_known_by_its_example_and_not_by_its_near_miss(sign: Ending
     assert not any(is_said(other, sign.near_miss) for other in known_endings())
 
 
-@pytest.mark.parametrize("command", known_commands(), ids=lambda command: command.name)
-def test_a_command_does_to_files_what_its_example_says(command: ShellCommand) -> None:
-    done = {effect.path: effect.does for effect in effects_of(command.example)}
-    done |= {effect.to: "write" for effect in effects_of(command.example) if effect.to}
-    assert done == (dict(command.files) or {"": "unknown"})
+@pytest.mark.parametrize("entry", read_table("tools.toml")["command"], ids=lambda one: one["name"])
+def test_a_command_does_to_files_what_its_example_says(entry: dict[str, Any]) -> None:
+    assert {*entry} <= {*FileChange._fields, "example", "files"}
+    done = {effect.path: effect.does for effect in effects_of(entry["example"])}
+    done |= {effect.to: "write" for effect in effects_of(entry["example"]) if effect.to}
+    assert done == (entry.get("files") or {"": "unknown"})
 
 
 def test_an_ending_without_a_sign_is_refused() -> None:
