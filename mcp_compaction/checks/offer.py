@@ -119,7 +119,7 @@ def offer_checks(rule: str) -> tuple[PinCheck, ...]:
 
 
 def _does_as_told(check: PinCheck, rule: str) -> bool:
-    """Whether a check holds the plainest breach of its rule, and lets any other call pass."""
+    """Whether a check holds the plainest breach of its rule, and no call that has nothing of it."""
     tried = [check, *([PinCheck("ask", ("Bash",), check.run)] if check.run else [])]
     return all(
         find_match(one, _call_of(one, _breach_of(one.glob, rule)))
