@@ -38,6 +38,7 @@ def _find_place(asked: str | None, folder: str | None) -> str:
     except FileNotFoundError:
         raise InputError(f"the working directory is gone; {_NEXT}") from None
     with _refusing(here):
+        Path(here).exists()  # raises where no folder can be called so
         return os.path.realpath(git_top_of(here) or here)
 
 
