@@ -54,8 +54,7 @@ class OpenStore:
         agent_profile: AgentProfile | None = None,
     ) -> OpenSession:
         """The session of that name, made where it is new; what is named here is set for it."""
-        if not isinstance(name, str) or not (name.strip() and name.isprintable()):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise InputError(f"{name!r} is no name for a session; write one as tax-2026.")
+        _check_text("name", name)
         _check_choice("complexity", complexity, Complexity)
         _check_choice("agent_profile", agent_profile, AgentProfile)
         is_size = isinstance(window_tokens, int) and window_tokens > 0

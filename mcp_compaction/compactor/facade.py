@@ -94,9 +94,7 @@ class Compactor:
     ) -> tuple[SessionInfo, bool]:
         """The session of that key, made where it is not there yet, and whether it is new;
         `started`: when a chat that is recorded later began."""
-        now = self._work.now()
-        began = now if started is None else min(started, now)
-        return await self._store.open_session(key, traits or Traits(), began)
+        return await sessions.open_session(self._work, key, traits or Traits(), started)
 
     async def find(self, project: str, name: str | None) -> SessionInfo:
         """The session of that name, or the only one there is."""
@@ -104,7 +102,7 @@ class Compactor:
 
     async def find_anywhere(self, name: str) -> SessionInfo | None:
         """The session of that name in whatever project, for one who asks across projects."""
-        return await self._store.find_session(Scope(project=None), name)
+        return await sessions.find_named(self._work, None, name)
 
     async def find_of_host(
         self, project: str, host_session: str, host: str | None = None

@@ -1,28 +1,64 @@
-"""Finds the sessions of a project, and notes how their windows are kept."""
+"""Finds and opens the sessions of a project by the one rule for their names."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from datetime import datetime
 from difflib import get_close_matches
 
 from mcp_compaction.compactor.workspace import Workspace
-from mcp_compaction.errors import UnknownSession
+from mcp_compaction.errors import InputError, UnknownSession
 from mcp_compaction.model import SessionInfo, Traits
-from mcp_compaction.ports import Scope
+from mcp_compaction.ports import Scope, SessionKey
 
 _MOST_LISTED = 1_000
 _MOST_NAMED = 5
 _MOST_COMPARED = 100  # the newest: to compare names takes time on the event loop
+_MOST_NAME = 80
+
+
+def read_name(name: str, most: int = _MOST_NAME) -> str:
+    """A name as a session may have it; InputError where it is long, blank, a flag, a secret or
+    a line of ours."""
+    from mcp_compaction.core.text.injection import has_label  # most commands name no session
+    from mcp_compaction.core.text.secrets import redact
+
+    tidy = name.strip()
+    is_name = tidy.isprintable() and 0 < len(tidy) <= most and not tidy.startswith("-")
+    if not is_name or has_label(tidy) or redact(tidy).counts:
+        raise InputError(f"{name!r} is no name for a session; write one such as tax-2026.")
+    return tidy
+
+
+async def open_session(
+    work: Workspace, key: SessionKey, traits: Traits, started: datetime | None
+) -> tuple[SessionInfo, bool]:
+    """The session of a key, made where it is not there yet, and whether it is new."""
+    now = work.now()
+    if key.name is not None:
+        known = await find_named(work, key.project, key.name)
+        # A subagent's name stands behind that of the session it works for.
+        most = 2 * _MOST_NAME if key.agent else _MOST_NAME
+        name = known.name if known is not None else read_name(key.name, most)
+        key = key.model_copy(update={"name": name})
+    return await work.store.open_session(key, traits, min(started or now, now))
+
+
+async def find_named(work: Workspace, project: str | None, name: str) -> SessionInfo | None:
+    """The session of that name, in one project or in any; as it was written before it is tidied,
+    since older sessions have names that the rule would refuse now."""
+    scope = Scope(project=project)
+    found = await work.store.find_session(scope, name)
+    return found or await work.store.find_session(scope, name.strip())
 
 
 async def find(work: Workspace, project: str, name: str | None) -> SessionInfo:
     """The session of that name, or the only one there is."""
-    scope = Scope(project=project)
     if name is not None:
-        found = await work.store.find_session(scope, name)
+        found = await find_named(work, project, name)
         if found is not None:
             return found
-    known = await work.store.sessions(scope, _MOST_LISTED)
+    known = await work.store.sessions(Scope(project=project), _MOST_LISTED)
     if name is None and len(known) == 1:
         return known[0]
     if not known:

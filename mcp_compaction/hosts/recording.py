@@ -9,6 +9,7 @@ from datetime import datetime, timedelta
 from itertools import count
 
 from mcp_compaction.compactor import Compactor
+from mcp_compaction.compactor.sessions import read_name
 from mcp_compaction.errors import InputError, UnknownSession
 from mcp_compaction.formats import Incoming, IncomingMessage
 from mcp_compaction.hosts.transcripts import claude_code
@@ -252,9 +253,11 @@ class _Recording:
         if chat.name is None:
             return None
         try:
-            await self._compactor.find(project, chat.name)
+            await self._compactor.find(project, read_name(chat.name))
         except UnknownSession:
             return chat.name
+        except InputError:
+            pass  # no session may be called so
         return None
 
     async def _open_subagent(self, info: SessionInfo, agent: str, told: Told) -> SessionInfo:

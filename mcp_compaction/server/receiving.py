@@ -7,6 +7,7 @@ from contextlib import suppress
 from pydantic import ValidationError
 
 from mcp_compaction.compactor import Compactor
+from mcp_compaction.compactor.sessions import read_name
 from mcp_compaction.errors import InputError, UnknownRef, UnknownSession
 from mcp_compaction.model import SessionInfo, Traits
 from mcp_compaction.ports import SessionKey
@@ -103,10 +104,13 @@ async def _find(compactor: Compactor, parcel: Parcel, source: str) -> SessionInf
 
 
 async def _is_taken(compactor: Compactor, project: str, name: str) -> bool:
+    """Whether a name is another session's, or none."""
     try:
-        await compactor.find(project, name)
+        await compactor.find(project, read_name(name))
     except UnknownSession:
         return False
+    except InputError:
+        pass  # no session may be called so
     return True
 
 

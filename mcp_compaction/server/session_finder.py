@@ -7,8 +7,6 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from mcp_compaction.compactor import Compactor
-from mcp_compaction.core.text.injection import has_label
-from mcp_compaction.core.text.secrets import redact
 from mcp_compaction.errors import InputError, NothingRecorded, UnknownSession
 from mcp_compaction.hosts.folders import known_hosts
 from mcp_compaction.model import SessionInfo, Traits
@@ -17,7 +15,6 @@ from mcp_compaction.ports import SessionKey
 Purpose = Literal["make", "look"]
 
 _CLAUDE_CODE = "CLAUDE_CODE_SESSION_ID"
-_MOST_NAME = 80
 # How clients begin their names that keep their window to themselves: no answer of ours can replace
 # it. The first four were observed, the others are as documented.
 _CLOSED_CLIENTS = (
@@ -115,18 +112,14 @@ class SessionFinder:
     async def _find_named(
         self, compactor: Compactor, name: str, purpose: Purpose
     ) -> tuple[SessionInfo, bool]:
-        tidy = name.strip()
-        is_name = tidy.isprintable() and len(tidy) <= _MOST_NAME and not tidy.startswith("-")
-        if not tidy or not is_name or has_label(tidy) or redact(tidy).counts:
-            raise InputError(f"{name!r} is no name for a session; write one such as tax-2026.")
         try:
-            found = await compactor.find(self.project, tidy)
+            found = await compactor.find(self.project, name)
             return self._remember(found, False) if purpose == "make" else (found, False)
         except UnknownSession as unknown:
-            await self._refuse_if_elsewhere(compactor, tidy)
+            await self._refuse_if_elsewhere(compactor, name)
             if purpose == "look":
                 raise unknown
-        key = SessionKey(project=self.project, name=tidy)
+        key = SessionKey(project=self.project, name=name)
         return self._remember(*await compactor.open(key, Traits(owns_window=False)))
 
     async def _refuse_if_elsewhere(self, compactor: Compactor, name: str) -> None:
@@ -134,9 +127,9 @@ class SessionFinder:
         elsewhere = None if self.must_name else await compactor.find_anywhere(name)
         if elsewhere is not None:
             raise UnknownSession(
-                f'"{name}" is a session of another project, {elsewhere.project}; recall_archived '
-                f'with session="{name}" and scope="all" reads it from here. For a session of this '
-                "project pass another name."
+                f'"{elsewhere.name}" is a session of another project, {elsewhere.project}; '
+                f'recall_archived with session="{elsewhere.name}" and scope="all" reads it from '
+                "here. For a session of this project pass another name."
             )
 
     async def _find_of_host(

@@ -270,7 +270,7 @@ async def test_a_call_that_cannot_be_carried_out_says_the_next_step(
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        ({"name": "\n"}, "write one as tax-2026."),
+        ({"name": "\n"}, "write one such as tax-2026."),
         ({"name": "work", "window_tokens": 0}, "pass its size in tokens, as 200000."),
         ({"name": "work", "complexity": "hard"}, "use simple, medium, complex or epic."),
         ({"name": "work", "agent_profile": "shy"}, "use plain, verbose or deliberative."),

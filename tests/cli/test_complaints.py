@@ -106,7 +106,7 @@ BAD_ARGUMENTS = [
     (["recall", "--refs", "d1", "--max-tokens", "100"], "shown whole: leave them out."),
     (["recall", "--refs", "m5..m2"], "ends before it begins; write m2..m5."),
     (["compress", "--span", "m5..m2"], "ends before it begins; write m2..m5."),
-    (["record", "--session", " ", "-"], "write one as tax-2026."),
+    (["record", "--session", " ", "-"], "write one such as tax-2026."),
     (["record", "--after", "m9999", "-"], "."),
     (["record", "--after", "m1", "--session", "new", "-"], "one of: tax-2026."),
 ]

@@ -56,8 +56,6 @@ class OpenedPlace:
 
     async def open_session(self, traits: Traits | None = None) -> tuple[SessionInfo, bool]:
         """The session of that name, made where it is new; and whether it is."""
-        if self.name is not None and not (self.name.strip() and self.name.isprintable()):
-            raise InputError(f"{self.name!r} is no name for a session; write one as tax-2026.")
         return await self.compactor.open(SessionKey(project=self.project, name=self.name), traits)
 
     async def session_or_newest(self) -> SessionInfo:
