@@ -92,7 +92,7 @@ class OpenSession:
 
         `after`: the ref of the known message that these follow, as m41.
         """
-        self._check_recorded()
+        check_records(self.store)
         came = read_incoming([*messages] if isinstance(messages, tuple) else messages)
         recorded = await self._compactor.record(self.info, came, after)
         traits = came.traits_over(self.info.traits)
@@ -136,7 +136,7 @@ class OpenSession:
         In the Messages API's dialect a text of ours stands in the user's message beside it, so
         that roles take turns: `shape` says "anthropic" where no `system` or tool of a body does.
         """
-        self._check_recorded()
+        check_records(self.store)
         body = cast("dict[str, Any]", request) if isinstance(request, dict) else {}
         options = FitOptions(
             relieve,
@@ -155,7 +155,7 @@ class OpenSession:
         `answer`: the response of the Messages API, of chat completions or of the Responses API, as
         a dict or as the object of an SDK.
         """
-        self._check_recorded()
+        check_records(self.store)
         return await self._compactor.record_answer(self.info, plain_of(answer))
 
     async def prepare(self) -> Prepared | Outcome:
@@ -188,7 +188,7 @@ class OpenSession:
         """
         _check_choice("strategy", strategy, Strategy)
         if digest is not None:
-            self._check_recorded()
+            check_records(self.store)
         ask = make_ask(
             reason=reason,
             digest=digest,
@@ -230,7 +230,7 @@ class OpenSession:
         user said in a message; anything else raises NeedsUser. `supersedes`: the pin that this
         one replaces, as p2.
         """
-        self._check_recorded()
+        check_records(self.store)
         _check_text("text", text)
         _check_choice("by", by, Author)
         _check_choice("kind", kind, PinKind)
@@ -300,12 +300,14 @@ class OpenSession:
         """
         return await self._compactor.stats(self.info)
 
-    def _check_recorded(self) -> None:
-        if not self.store.settings.records(self.store.project):
-            raise InputError(
-                f"recording is off for {self.store.project}; nothing was kept. Set `record` to "
-                "true for it, or open the store with another project."
-            )
+
+def check_records(store: OpenStore) -> None:
+    """Refuse to keep what the user asked not to have kept."""
+    if not store.settings.records(store.project):
+        raise InputError(
+            f"recording is off for {store.project}; nothing was kept. Set `record` to "
+            "true for it, or open the store with another project."
+        )
 
 
 def _check_text(name: str, value: object) -> None:

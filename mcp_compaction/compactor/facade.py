@@ -45,15 +45,12 @@ if TYPE_CHECKING:
     from mcp_compaction.model import (
         Ask,
         Author,
-        Channel,
         Compaction,
         Digest,
         Event,
         JsonObject,
         Outcome,
         Pin,
-        PinKind,
-        PinScope,
         Receipt,
         Session,
         SessionInfo,
@@ -451,24 +448,15 @@ class Compactor:
         """The pins that every session of a project starts with: rules, open tasks and facts."""
         return await self._work.project_pins(project)
 
-    async def pin(
-        self,
-        info: SessionInfo,
-        text: str,
-        *,
-        by: Author,
-        kind: PinKind = "constraint",
-        scope: PinScope | None = None,
-        supersedes: str | None = None,
-        expires: datetime | None = None,
-        channel: Channel | None = None,
-    ) -> Pinned:
-        """Keep a text word for word; NeedsUser where an agent would change a user's pin."""
+    async def pin(self, info: SessionInfo, text: str, **wish: Any) -> Pinned:
+        """Keep a text word for word; NeedsUser where an agent would change a user's pin.
+
+        `wish`: whose it is (`by`), and the other parts of a `PinWish`.
+        """
         from mcp_compaction.compactor import pinning
         from mcp_compaction.compactor.results import PinWish
 
-        wish = PinWish(text, by, kind, scope, supersedes, expires, channel)
-        return await pinning.pin(self._work, info, wish)
+        return await pinning.pin(self._work, info, PinWish(text, **wish))
 
     async def is_headless(self, info: SessionInfo, pin: Pin) -> bool:
         """Whether the words of a pin are those of a prompt that a headless run was given."""

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Awaitable, Callable, Generator, Mapping
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial, wraps
 from typing import Any, ParamSpec, TypeVar
@@ -27,7 +26,6 @@ from mcp_compaction.server.claude_mod import ClaudeMod
 from mcp_compaction.server.relieving import Relieving
 from mcp_compaction.server.session_finder import Caller, Purpose, SessionFinder, host_of
 from mcp_compaction.settings import Settings
-from mcp_compaction.store.connect import default_home
 from mcp_compaction.threads import Threads
 from mcp_compaction.tools import answers
 from mcp_compaction.view_service.views import ServedViews
@@ -233,28 +231,6 @@ class State:
     def _check_settings(self) -> None:
         if self.fault:
             raise SettingsError(f"{self.fault} {_MENDED}")
-
-    @contextmanager
-    def asking_user(self, info: SessionInfo | None) -> Generator[None]:
-        """Have what only the user may run work in the user's terminal, in whatever folder."""
-        try:
-            yield
-        except NeedsUser as error:
-            raise NeedsUser(self.complete_commands(str(error), info)) from error
-
-    def complete_commands(self, text: str, info: SessionInfo | None) -> str:
-        """The text with its commands as the user can run them, in whatever folder."""
-        return complete(text, typed_command(self.environ.get("PATH")), self._place(info))
-
-    def _place(self, info: SessionInfo | None) -> dict[str, str]:
-        """The options with which a command means this session, or this project without one."""
-        place = {"--project": self.project}
-        if info is not None:
-            place = {"--project": info.project, "--session": info.name}
-        unset = {name: v for name, v in self.environ.items() if name != "MCP_COMPACTION_HOME"}
-        if self.settings.home == default_home(unset):
-            return place
-        return {"--home": str(self.settings.home), **place}
 
     async def close(self) -> None:
         """End what runs beside the calls, and let go of the store."""

@@ -8,13 +8,12 @@ from typing import Any, NamedTuple
 
 from pydantic import ValidationError
 
-from mcp_compaction.api.handles import OpenSession
-from mcp_compaction.core.compaction.receipt.text import outcome_text
-from mcp_compaction.core.log.outline import find_boundary_cues, outline_of
-from mcp_compaction.errors import CompactionError, InputError
-from mcp_compaction.model import Compaction, Outcome
-from mcp_compaction.program import complete, typed_command
-from mcp_compaction.tools import answers, recall_answers
+from mcp_compaction.api.handles import OpenSession, check_records
+from mcp_compaction.compactor import Compactor
+from mcp_compaction.errors import CompactionError, NeedsUser
+from mcp_compaction.model import Compaction, SessionInfo
+from mcp_compaction.threads import Threads
+from mcp_compaction.tools.answers import fill_line
 from mcp_compaction.tools.arguments import (
     Arguments,
     CompressContext,
@@ -25,8 +24,12 @@ from mcp_compaction.tools.arguments import (
     UnpinConstraint,
     name_of,
 )
-from mcp_compaction.tools.reading import page_size, parse_cursor, parse_time
+from mcp_compaction.tools.compressing import compress_context, restore_context
+from mcp_compaction.tools.pinning import pin_constraint, unpin_constraint
+from mcp_compaction.tools.place import Answer, Place, Purpose
+from mcp_compaction.tools.recalling import recall_archived
 from mcp_compaction.tools.schemas import complain_of_faults, complain_of_unknown
+from mcp_compaction.tools.stats import context_stats
 from mcp_compaction.tools.system_answers import SYSTEM_COMPACTS
 
 
@@ -38,9 +41,34 @@ class ToolAnswer(NamedTuple):
     changes_view: bool = False
 
 
+class LoopPlace(Place):
+    """The call of a loop in this process, whose session is open."""
+
+    def __init__(self, session: OpenSession) -> None:
+        self._session = session
+        self.settings, self.project = session.store.settings, session.store.project
+        self.environ, self.threads = os.environ, Threads()
+
+    async def compactor(self) -> Compactor:
+        """The compactor of the store that is open."""
+        return self._session.store.compactor
+
+    async def session(self, purpose: Purpose) -> tuple[SessionInfo, bool]:
+        """The session that is open."""
+        return self._session.info, False
+
+    def check_records(self) -> None:
+        """Refuse to keep what the user asked not to have kept."""
+        check_records(self._session.store)
+
+    async def hear_words(self, info: SessionInfo, text: str) -> None:
+        """Nothing: the loop has recorded them before it asked its model."""
+
+
 async def run_tool(session: OpenSession, name: str, given: Mapping[str, Any]) -> ToolAnswer:
     """Answer one call of a tool; whatever was wrong with it is an answer with the next step."""
-    if name == name_of(CompressContext) and not _is_by_agent(session):
+    place = LoopPlace(session)
+    if name == name_of(CompressContext) and not place.by_agent:
         return ToolAnswer(SYSTEM_COMPACTS, is_error=True)
     known = _TOOLS.get(name)
     if known is None:
@@ -50,94 +78,29 @@ async def run_tool(session: OpenSession, name: str, given: Mapping[str, Any]) ->
     if complaint is not None:
         return ToolAnswer(complaint, is_error=True)
     try:
-        done = await answer(session, taken.model_validate(given))
+        text, _, done, *_ = await answer(place, taken.model_validate(given))
     except ValidationError as error:
         faults = ((str(f["loc"][0]), f["msg"], f["type"]) for f in error.errors())
         return ToolAnswer(complain_of_faults(faults), is_error=True)
+    except NeedsUser as error:  # its command is complete
+        return ToolAnswer(str(error), is_error=True)
     except CompactionError as error:
-        place = {"--project": session.info.project, "--session": session.name}
-        text = complete(str(error), typed_command(os.environ.get("PATH")), place)
-        return ToolAnswer(text, is_error=True)
+        return ToolAnswer(place.complete_commands(str(error), session.info), is_error=True)
     fill = await session.store.compactor.fill_shown(session.info)
-    return done if fill is None else done._replace(text=f"{done.text}\n{answers.fill_line(fill)}")
+    changes_view = isinstance(done, Compaction) and done.receipt.kind != "digest"
+    text = text if fill is None else f"{text}\n{fill_line(fill)}"
+    return ToolAnswer(text, changes_view=changes_view)
 
 
-async def _compress(session: OpenSession, asked: CompressContext) -> ToolAnswer:
-    return _answer_with(await session.compress(**dict(asked)), session)
-
-
-async def _restore(session: OpenSession, asked: RestoreContext) -> ToolAnswer:
-    return _answer_with(await session.restore(asked.ref, force=asked.force), session)
-
-
-def _answer_with(outcome: Outcome, session: OpenSession) -> ToolAnswer:
-    is_done = isinstance(outcome, Compaction) and outcome.receipt.kind != "digest"
-    return ToolAnswer(outcome_text(outcome, "own", session.name), changes_view=is_done)
-
-
-async def _pin(session: OpenSession, asked: PinConstraint) -> ToolAnswer:
-    done = await session.pin(
-        asked.text,
-        kind=asked.kind,
-        scope=asked.scope,
-        supersedes=asked.supersedes,
-        expires=parse_time(asked.expires),
-    )
-    return ToolAnswer(answers.pin_text(done, "own"))
-
-
-async def _unpin(session: OpenSession, asked: UnpinConstraint) -> ToolAnswer:
-    return ToolAnswer(answers.release_text(await session.unpin(asked.ref)))
-
-
-async def _recall(session: OpenSession, asked: RecallArchived) -> ToolAnswer:
-    compactor, info, project = session.store.compactor, session.info, session.store.project
-    nonce, skip = recall_answers.new_nonce(), parse_cursor(asked.cursor)
-    if asked.query is not None and asked.refs is not None:
-        raise InputError("pass query to look for words, or refs to read what they name; not both.")
-    if asked.keep and asked.refs is None:
-        raise InputError('keep puts messages back by their refs; pass them too, as refs="m42".')
-    if asked.query is not None:
-        hits = await session.recall(
-            asked.query, scope=asked.scope, max_tokens=asked.max_tokens, skip=skip
-        )
-        place = recall_answers.AnswerPlace(project, info.name, info.updated.year)
-        return ToolAnswer(recall_answers.recall_text(hits, place, asked.query, nonce, skip))
-    if asked.refs is not None:
-        kept = await session.page_in(asked.refs) if asked.keep and not skip else None
-        if isinstance(kept, Compaction):
-            return _answer_with(kept, session)
-        # Who turns a page recalls nothing new.
-        found = await (compactor.quote if skip else compactor.recall_refs)(info, asked.refs)
-        size = page_size(found, asked.max_tokens, skip)
-        text = recall_answers.quote_text(found, info, project, nonce, size, skip)
-        return ToolAnswer(text if kept is None else f"{outcome_text(kept)}\n{text}")
-    return ToolAnswer(recall_answers.brief_text(await compactor.brief(info), nonce, project))
-
-
-async def _stats(session: OpenSession, asked: ContextStats) -> ToolAnswer:
-    loaded = await session.store.compactor.load_newest(session.info)
-    found = await session.store.compactor.stats_of(loaded)
-    passages = outline_of(loaded.messages) if asked.detail == "full" else ()
-    cues = find_boundary_cues(loaded.messages)
-    by_agent = _is_by_agent(session)
-    return ToolAnswer(answers.stats_text(found, "own", cues, passages, by_agent=by_agent))
-
-
-def _is_by_agent(session: OpenSession) -> bool:
-    return session.store.settings.policy.agent_controlled
-
-
-_Answering = Callable[[OpenSession, Any], Awaitable[ToolAnswer]]
-_TOOLS: dict[str, tuple[type[Arguments], _Answering]] = {
+_TOOLS: dict[str, tuple[type[Arguments], Callable[[Place, Any], Awaitable[Answer]]]] = {
     name_of(arguments): (arguments, answer)
     for arguments, answer in (
-        (CompressContext, _compress),
-        (PinConstraint, _pin),
-        (RecallArchived, _recall),
-        (ContextStats, _stats),
-        (UnpinConstraint, _unpin),
-        (RestoreContext, _restore),
+        (CompressContext, compress_context),
+        (PinConstraint, pin_constraint),
+        (RecallArchived, recall_archived),
+        (ContextStats, context_stats),
+        (UnpinConstraint, unpin_constraint),
+        (RestoreContext, restore_context),
     )
 }
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Annotated, cast
 
-from mcp.server.mcpserver.exceptions import ToolError
 from mcp.types import CallToolResult
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -15,42 +15,39 @@ from mcp_compaction.formats.show import objects_of
 from mcp_compaction.formats.thinking import is_row
 from mcp_compaction.model import Compaction, JsonObject, SessionInfo, Shape, ShownMessage
 from mcp_compaction.ports import Recorded
-from mcp_compaction.server.state import State, errors_as, state_of
-from mcp_compaction.server.tools.compressing import run_compaction
-from mcp_compaction.server.tools.replying import Ctx, directive_of, reply
-from mcp_compaction.tools import answers, arguments
+from mcp_compaction.server.state import State
+from mcp_compaction.server.tools.calling import HostMustAnswerError, ServerPlace, takes
+from mcp_compaction.server.tools.replying import directive_of
+from mcp_compaction.tools import answers
+from mcp_compaction.tools.arguments import RecordMessages
 from mcp_compaction.tools.overflow import plan_after_overflow
+from mcp_compaction.tools.place import Answer
 from mcp_compaction.tools.system_answers import compacting_elsewhere_line, compacting_line
 from mcp_compaction.worker import client as worker
 
 
-@errors_as(ToolError)
-async def record_messages(
-    ctx: Ctx,
-    messages: arguments.Messages,
-    after: arguments.After = None,
-    session: arguments.Session = None,
-) -> CallToolResult:
+@takes(RecordMessages)
+async def record_messages(place: ServerPlace, asked: RecordMessages) -> CallToolResult:
     """Answer a call of the tool: record, and give the refs in order."""
-    state = state_of(ctx)
+    state, messages = place.state, asked.messages
     state.check_records()
     if isinstance(messages, dict) and isinstance(wish := messages.get("record"), bool):
-        info, _ = await state.session(ctx, session, "make")
+        info, _ = await place.session("make")
         await (await state.compactor()).switch_recording(info, wish)
         told = answers.RECORDING_ON if wish else answers.RECORDING_OFF
-        return await reply(ctx, info, told, asked=session)
+        return await place.reply(Answer(told, info))
     loop = _read_loop(messages)
     came = await state.threads.run(read_incoming, messages)
     if loop is not None and loop.reported_tokens is not None:
         came = came.model_copy(update={"reported": loop.reported_tokens})
     compactor = await state.compactor()
-    info, is_new = await state.session(ctx, session, "make")
-    if not info.traits.owns_window and not state.host(ctx).is_closed:
+    info, is_new = await place.session("make")
+    if not info.traits.owns_window and not state.host(place.ctx).is_closed:
         info = await compactor.own_window(info)
-    done = await compactor.record(info, came, after, via="tool")
+    done = await compactor.record(info, came, asked.after, via="tool")
     meta: JsonObject = {"refs": [f"m{seq}" for seq in done.seqs]}
     if loop is not None:
-        meta |= await _answer_loop(ctx, info, done, loop)
+        meta |= await _answer_loop(place, info, done, loop)
     refs = answers.refs_text(done.seqs) or "none"
     lines = [f"recorded {done.new} new of {len(done.seqs)} messages: {refs}"]
     if done.diverged is not None:
@@ -58,11 +55,10 @@ async def record_messages(
     if done.masked:
         lines.append(masked_line(done.masked))
     if is_new:
-        lines.append(await state.describe_new_session(ctx, info))
-        session = info.name
-    if state.mode(ctx, info) == "own" and (loop is None or loop.relieve is None):
+        lines.append(await state.describe_new_session(place.ctx, info))
+    if place.mode(info) == "own" and (loop is None or loop.relieve is None):
         lines += await _relieve(state, info)
-    return await reply(ctx, info, "\n".join(lines), meta, asked=session)
+    return await place.reply(Answer("\n".join(lines), info, done, is_new), meta)
 
 
 class _Overflow(BaseModel):
@@ -96,10 +92,11 @@ def _read_loop(sent: object) -> _Loop | None:
     return None if said is None else _Loop.model_validate(said)
 
 
-async def _answer_loop(ctx: Ctx, info: SessionInfo, done: Recorded, loop: _Loop) -> JsonObject:
+async def _answer_loop(
+    place: ServerPlace, info: SessionInfo, done: Recorded, loop: _Loop
+) -> JsonObject:
     """What a loop is told beside the text: places and fill, and the view where it has another."""
-    state = state_of(ctx)
-    compactor = await state.compactor()
+    state, compactor = place.state, await place.compactor()
     # Not the newest of now: what others wrote meanwhile is then told by the next answer.
     newest_of_log = info.messages + done.new
     meta: JsonObject = {"ours": [*done.ours], "cut": [*done.cut], "log": newest_of_log}
@@ -108,12 +105,14 @@ async def _answer_loop(ctx: Ctx, info: SessionInfo, done: Recorded, loop: _Loop)
     if loop.view is None:
         meta |= {"thinking": {**await compactor.thinking(info)}, "model": info.traits.model}
     await compactor.show_pins(info)
-    relieves = bool(loop.relieve) and state.mode(ctx, info) == "own"
+    relieves = bool(loop.relieve) and place.mode(info) == "own"
     over = loop.offload_over_tokens if done.new else None
     await compactor.shorten(info, info.messages, FitOptions(relieves, over, loop.microcompact))
     if loop.overflow is not None:
         info, ask = await plan_after_overflow(compactor, info, loop.overflow.limit)
-        meta["compressed"] = isinstance(await run_compaction(ctx, info, ask), Compaction)
+        meta["compressed"] = False
+        with suppress(HostMustAnswerError):
+            meta["compressed"] = isinstance(await place.compress(info, ask), Compaction)
     if relieves:
         await _relieve(state, info)
         await state.relieving.wait(info)

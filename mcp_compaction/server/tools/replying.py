@@ -1,4 +1,4 @@
-"""Parts that the tools share: the session a call means, and the lines around an answer."""
+"""Parts that the tools share: the lines around an answer, and the directive for a program."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from mcp.types import CallToolResult, TextContent
 from mcp_compaction.compactor import Compactor
 from mcp_compaction.core.log.pinned import pinned_block
 from mcp_compaction.core.wording import kilo
-from mcp_compaction.errors import InputError
 from mcp_compaction.formats.thinking import may_be_bound
 from mcp_compaction.model import Compaction, JsonObject, Mode, Session, SessionInfo
 from mcp_compaction.server.state import State, state_of
@@ -25,14 +24,6 @@ from mcp_compaction.tools.hooked_answers import HookedChat
 from mcp_compaction.tools.system_answers import relief_text
 
 Ctx = Context[State]
-
-
-async def session_if_any(ctx: Ctx, name: str | None) -> SessionInfo | None:
-    """The session a call means, if it is there already."""
-    try:
-        return (await state_of(ctx).session(ctx, name, "look"))[0]
-    except InputError:
-        return None
 
 
 async def reply(

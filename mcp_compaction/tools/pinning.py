@@ -1,0 +1,111 @@
+"""The tools that pin and release, and the questions that only the user may answer."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from mcp_compaction.compactor import PinWish
+from mcp_compaction.core.log.pinned import shown_text
+from mcp_compaction.core.pins import check_question
+from mcp_compaction.model import Author, Channel
+from mcp_compaction.tools import answers
+from mcp_compaction.tools.arguments import PinConstraint, UnpinConstraint
+from mcp_compaction.tools.place import Answer, Place
+from mcp_compaction.tools.reading import parse_time
+
+UserWord = Literal["yes", "no", "unanswered", "unasked"]
+
+
+def wish_of(asked: PinConstraint, by: Author = "agent", channel: Channel | None = None) -> PinWish:
+    """The wish for a pin that a tool's arguments are."""
+    given: dict[str, Any] = {**dict(asked), "expires": parse_time(asked.expires)}
+    return PinWish(by=by, channel=channel, **given)
+
+
+async def question_for_pin(place: Place, asked: PinConstraint) -> str | None:
+    """The question whether an agent may bind other sessions or change a user's pin."""
+    wish, info = wish_of(asked), await place.session_if_any()
+    compactor = await place.compactor()
+    if info is not None:
+        await place.hear_words(info, asked.text)
+    question = await compactor.pin_question(place.project, info, wish)
+    return None if question is None else question.text
+
+
+async def question_for_check(place: Place, asked: PinConstraint, allowed: UserWord) -> str | None:
+    """The question whether the check offered for a rule shall hold calls; once for each rule, and
+    not where the pin itself was refused."""
+    if not place.settings.checks_dialog or asked.kind != "constraint":
+        return None  # a dialog amid a turn stops the agent's work
+    wish, info = wish_of(asked, _author_of(allowed)), await place.session_if_any()
+    compactor = await place.compactor()
+    if await compactor.pin_question(place.project, info, wish) is not None:
+        return None
+    if info is not None and asked.text in {pin.text for pin in await compactor.pins(info)}:
+        return None
+    return await compactor.checks.question_for(info, place.project, asked.text)
+
+
+async def pin_constraint(
+    place: Place,
+    asked: PinConstraint,
+    allowed: UserWord = "unasked",
+    checked: UserWord = "unasked",
+) -> Answer:
+    """Pin, and say where the pin will be seen.
+
+    `allowed`: the user's word on what an agent may not do alone. `checked`: on the check that is
+    offered for a rule.
+    """
+    place.check_records()
+    by = _author_of(allowed)
+    wish = wish_of(asked, by, "dialog" if by == "user" else None)
+    compactor = await place.compactor()
+    wider = asked.scope if allowed == "unanswered" else None
+    if wider is not None:
+        wish = wish._replace(scope=None)
+    if by == "agent" and await place.session_if_any() is None:
+        with place.asking_user(None):  # what is refused begins no session
+            check_question(await compactor.pin_question(place.project, None, wish))
+    info, is_new = await place.session("make")
+    if by == "agent":
+        await place.hear_words(info, asked.text)
+    with place.asking_user(info):
+        done = await compactor.pin(info, **wish._asdict())
+    said = answers.pin_text(done, place.mode(info), info.traits.pins_put_back)
+    if wider is not None:
+        told = answers.unanswered_line(done.pin, wider)
+        said = f"{said}\n{place.complete_commands(told, info)}"
+    if checked == "yes":
+        checks = await compactor.checks.accept_offer(info, done.pin)
+        said = f"{said}\nits check, which the user took: {'; '.join(map(str, checks))}"
+    elif checked != "no" and (offered := await compactor.checks.describe_offer(info, done.pin)):
+        said = f"{said}\n{place.complete_commands(offered, info)}"
+    return Answer(said, info, done, is_new)
+
+
+async def question_for_release(place: Place, asked: UnpinConstraint) -> str | None:
+    """The question whether an agent may release a user's pin."""
+    info = await place.session_if_any()
+    if info is None:
+        return None
+    compactor = await place.compactor()
+    pin = next((pin for pin in await compactor.pins(info) if pin.ref == asked.ref), None)
+    if pin is None or await compactor.owner_of(info, pin) != "user":
+        return None
+    return f"The agent wants to release your pin {pin.ref}: {shown_text(pin.text)}"
+
+
+async def unpin_constraint(
+    place: Place, asked: UnpinConstraint, allowed: UserWord = "unasked"
+) -> Answer:
+    """Release a pin, where the caller may."""
+    compactor = await place.compactor()
+    info, _ = await place.session("look")
+    with place.asking_user(info):
+        pin = await compactor.unpin(info, asked.ref, by=_author_of(allowed))
+    return Answer(answers.release_text(pin), info, pin)
+
+
+def _author_of(word: UserWord) -> Author:
+    return "user" if word == "yes" else "agent"

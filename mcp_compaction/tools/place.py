@@ -1,0 +1,114 @@
+"""Where a tool is called: the session that is meant, and all that differs between callers."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
+from typing import Any, Literal, NamedTuple
+
+from mcp_compaction.compactor import Compactor
+from mcp_compaction.errors import InputError, NeedsUser
+from mcp_compaction.model import Ask, Mode, Outcome, SessionInfo
+from mcp_compaction.program import complete, typed_command
+from mcp_compaction.settings import Settings
+from mcp_compaction.store.connect import default_home
+from mcp_compaction.threads import Threads
+from mcp_compaction.tools.hooked_answers import HookedChat
+
+Purpose = Literal["make", "look"]
+
+
+class Answer(NamedTuple):
+    """What a tool answers, of which session, and the value that came of it."""
+
+    text: str
+    info: SessionInfo | None
+    done: Any = None
+    is_new: bool = False  # the session was made just now
+    shows_pins: bool = False  # where the window is not the caller's own, pins come first
+
+
+class Place(ABC):
+    """The place of one call; where a method has a body, a loop in this process does so."""
+
+    settings: Settings
+    project: str
+    environ: Mapping[str, str]
+    threads: Threads
+    is_named = True  # the caller has said which session is meant
+    must_name = False  # nobody's session is the default, and no other project's is read
+
+    @abstractmethod
+    async def compactor(self) -> Compactor:
+        """The compactor; where it cannot be opened, the call fails."""
+
+    @abstractmethod
+    async def session(self, purpose: Purpose) -> tuple[SessionInfo, bool]:
+        """The session that is meant, and whether it was made just now."""
+
+    @abstractmethod
+    def check_records(self) -> None:
+        """Refuse to keep what the user asked not to have kept."""
+
+    @abstractmethod
+    async def hear_words(self, info: SessionInfo, text: str) -> None:
+        """Wait a moment until the user's words are recorded that an agent pins at once."""
+
+    async def session_if_any(self) -> SessionInfo | None:
+        """The session that is meant, if it is there already."""
+        try:
+            return (await self.session("look"))[0]
+        except InputError:
+            return None
+
+    async def find(self, scope: str) -> SessionInfo:
+        """The session that a recall means."""
+        return (await self.session("look"))[0]
+
+    async def find_to_resume(self, scope: str) -> SessionInfo:
+        """The session that a brief is wanted of."""
+        return await self.find(scope)
+
+    def mode(self, info: SessionInfo) -> Mode:
+        """Who can make the session's window smaller, and what becomes of pins."""
+        return "own"
+
+    @property
+    def by_agent(self) -> bool:
+        """Whether the agent decides when to compress; else the system does."""
+        return self.settings.policy.agent_controlled
+
+    def is_prepared(self, info: SessionInfo) -> bool:
+        """Whether hooks put back what is prepared, once the host has compacted by itself."""
+        return False
+
+    def is_of_another_chat(self, info: SessionInfo) -> bool:
+        """Whether a host says which chat is calling, and it is not that session's."""
+        return False
+
+    async def hooked(self, info: SessionInfo, tokens: int) -> HookedChat | None:
+        """What is known of a chat of which its host tells; None where no host does."""
+        return None
+
+    async def compress(self, info: SessionInfo, ask: Ask) -> Outcome:
+        """Compact the session as asked."""
+        return await (await self.compactor()).compress(info, ask)
+
+    @contextmanager
+    def asking_user(self, info: SessionInfo | None) -> Generator[None]:
+        """Have what only the user may run work in the user's terminal, in whatever folder."""
+        try:
+            yield
+        except NeedsUser as error:
+            raise NeedsUser(self.complete_commands(str(error), info)) from error
+
+    def complete_commands(self, text: str, info: SessionInfo | None) -> str:
+        """The text with its commands as the user can run them, in whatever folder."""
+        options = {"--project": self.project}
+        if info is not None:
+            options = {"--project": info.project, "--session": info.name}
+        unset = {name: v for name, v in self.environ.items() if name != "MCP_COMPACTION_HOME"}
+        if self.settings.home != default_home(unset):
+            options = {"--home": str(self.settings.home), **options}
+        return complete(text, typed_command(self.environ.get("PATH")), options)

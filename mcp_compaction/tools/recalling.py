@@ -1,0 +1,82 @@
+"""The tool that gives back what left the window: recall_archived."""
+
+from __future__ import annotations
+
+from mcp_compaction.core.compaction.receipt.text import outcome_text
+from mcp_compaction.errors import InputError
+from mcp_compaction.model import Compaction, Outcome, Refusal, SessionInfo
+from mcp_compaction.tools import answers
+from mcp_compaction.tools.arguments import RecallArchived
+from mcp_compaction.tools.place import Answer, Place
+from mcp_compaction.tools.reading import page_size, parse_cursor
+from mcp_compaction.tools.recall_answers import (
+    AnswerPlace,
+    brief_text,
+    new_nonce,
+    quote_text,
+    recall_text,
+)
+
+
+async def recall_archived(place: Place, asked: RecallArchived) -> Answer:
+    """Passages, originals, or the brief of a session."""
+    skip = parse_cursor(asked.cursor)
+    if asked.scope == "all" and place.must_name:
+        raise InputError('scope="all" is for the user of this machine; pass scope="project".')
+    if asked.query is not None and asked.refs is not None:
+        raise InputError("pass query to look for words, or refs to read what they name; not both.")
+    if asked.keep and asked.refs is None:
+        raise InputError('keep puts messages back by their refs; pass them too, as refs="m42".')
+    if asked.query is not None:
+        return await _search(place, asked, asked.query, skip)
+    if asked.refs is not None:
+        return await _read(place, asked, asked.refs, skip)
+    info = await place.find_to_resume(asked.scope)
+    brief = await (await place.compactor()).brief(info)
+    is_elsewhere = place.is_of_another_chat(info)
+    return Answer(brief_text(brief, new_nonce(), place.project, must_name=is_elsewhere), info)
+
+
+async def _search(place: Place, asked: RecallArchived, query: str, skip: int) -> Answer:
+    """The passages for a query; beyond one session none has to be named."""
+    must_find = asked.scope == "session" or place.is_named
+    info = await (place.find(asked.scope) if must_find else place.session_if_any())
+    has_view = info is not None and place.mode(info) == "own"
+    found = await (await place.compactor()).recall(
+        info,
+        query,
+        scope=asked.scope,
+        project=place.project,
+        max_tokens=asked.max_tokens,
+        skip=skip,
+        has_view=has_view,
+        asks_in_chat=has_view or not place.is_named,
+    )
+    here = AnswerPlace(place.project)
+    if info is not None:
+        name = info.name if info.project == place.project else ""
+        here = AnswerPlace(place.project, name, info.updated.year)
+    text = recall_text(found, here, query, new_nonce(), skip)
+    return Answer(text, info, found, shows_pins=not skip)
+
+
+async def _read(place: Place, asked: RecallArchived, refs: str, skip: int) -> Answer:
+    """The originals that refs name, a page at a time; with `keep` they are shown again."""
+    compactor, info = await place.compactor(), await place.find(asked.scope)
+    kept = await _page_in(place, info, refs) if asked.keep and not skip else None
+    if isinstance(kept, Compaction):
+        return Answer(outcome_text(kept), info, kept)
+    # Who turns a page recalls nothing new, and who looks into another project leaves no trace.
+    is_new = not skip and info.project == place.project
+    found = await (compactor.recall_refs if is_new else compactor.quote)(info, refs)
+    size = page_size(found, asked.max_tokens, skip)
+    text = quote_text(found, info, place.project, new_nonce(), size, skip)
+    text = text if kept is None else f"{outcome_text(kept)}\n{text}"
+    return Answer(text, info, found, shows_pins=not skip)
+
+
+async def _page_in(place: Place, info: SessionInfo, refs: str) -> Outcome:
+    """Show messages again in the window, where that is the caller's own."""
+    if info.project != place.project or place.mode(info) != "own":
+        return Refusal(reason="window_of_host", text=answers.NOT_KEPT)
+    return await (await place.compactor()).page_in(info, refs)

@@ -1,0 +1,24 @@
+"""The tool that tells how full the window is: context_stats."""
+
+from __future__ import annotations
+
+from mcp_compaction.core.log.outline import find_boundary_cues, outline_of
+from mcp_compaction.tools import answers
+from mcp_compaction.tools.arguments import ContextStats
+from mcp_compaction.tools.place import Answer, Place
+
+
+async def context_stats(place: Place, asked: ContextStats) -> Answer:
+    """The fill, the pins, and what compressing would free."""
+    compactor = await place.compactor()
+    info, _ = await place.session("look")
+    loaded = await compactor.load_newest(info)
+    found = await compactor.stats_of(loaded)
+    is_full = asked.detail == "full"
+    passages = await place.threads.run(outline_of, loaded.messages) if is_full else ()
+    cues = await place.threads.run(find_boundary_cues, loaded.messages)
+    hooked = await place.hooked(info, found.fill.tokens)
+    text = answers.stats_text(
+        found, place.mode(info), cues, passages, by_agent=place.by_agent, hooked=hooked
+    )
+    return Answer(text, info, found)
