@@ -10,7 +10,7 @@ from mcp_compaction.compactor.results import FitOptions
 from mcp_compaction.formats.thinking import sending_of
 from mcp_compaction.model import JsonObject, Shape
 from mcp_compaction.tools.answers import budget_line
-from mcp_compaction.tools.overflow import plan_after_overflow
+from mcp_compaction.tools.compressing import plan_after_overflow
 from mcp_compaction.tools.running import ToolAnswer, run_tool
 
 

@@ -1,4 +1,4 @@
-"""The arguments of the tools, each described once; the server's tools are annotated by them."""
+"""The arguments of the tools, each said once; the server and the kit publish them from here."""
 
 from __future__ import annotations
 
@@ -8,40 +8,11 @@ from typing import Annotated, Any, Literal, NamedTuple, cast
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
+from mcp_compaction.compactor.results import SearchScope
 from mcp_compaction.model import JsonObject, PinKind, PinScope, Strategy
 from mcp_compaction.tools.schemas import slim
 
 Session = Annotated[str | None, Field(description="Session name, if not the current chat's.")]
-
-Reason = Annotated[str, Field(description="Why now, e.g. task done.")]
-OwnDigest = Annotated[
-    str | None,
-    Field(
-        description="Your own summary: lines under GOAL, STATE, DONE, DECISIONS, ERRORS, "
-        "FACTS, CONSTRAINTS, OPEN, NEXT. Needed where the host records nothing."
-    ),
-]
-Focus = Annotated[str | None, Field(description="What matters next.")]
-How = Annotated[Strategy, Field(description="archive: refs and index only, no prose.")]
-PreserveMarkers = Annotated[bool, Field(description="Keep stated doubts.")]
-Span = Annotated[str | None, Field(description='Only these, e.g. "m12..m40".')]
-TargetPercent = Annotated[float | None, Field(description="Fill to reach, below 100.")]
-DryRun = Annotated[bool, Field(description="Only say what would happen.")]
-Force = Annotated[bool, Field(description="Even if it hardly pays.")]
-
-PinText = Annotated[str, Field(description="Word for word, as the user said it.")]
-Kind = Annotated[PinKind, Field(description="note: searchable, not shown.")]
-Reach = Annotated[
-    PinScope | None, Field(description="Default: project for a user's words, else session.")
-]
-Supersedes = Annotated[str | None, Field(description="Pin this replaces or finishes, e.g. p2.")]
-Expires = Annotated[str | None, Field(description="ISO time.")]
-PinRef = Annotated[str, Field(description="The pin, e.g. p2.")]
-
-Query = Annotated[
-    str | None,
-    Field(description="Words and identifiers; also role:user tool:Bash since:2026-11-01."),
-]
 
 
 def _join_refs(given: object) -> object:
@@ -50,32 +21,6 @@ def _join_refs(given: object) -> object:
         return given
     refs = cast("list[object]", given)
     return " ".join(map(str, refs)) if all(isinstance(ref, str) for ref in refs) else refs
-
-
-Refs = Annotated[
-    str | None,
-    BeforeValidator(_join_refs),  # a list is taken, too; to say so would cost every turn
-    Field(description="m42, m42~3 with neighbors, m12..m40, d1, p2, call id."),
-]
-SearchIn = Annotated[Literal["session", "project", "all"], Field(description="Where to look.")]
-MaxTokens = Annotated[int, Field(description="Answer size.", ge=50, le=20000)]
-Cursor = Annotated[str | None, Field(description="From the answer before.")]
-
-Keep = Annotated[bool, Field(description="Refs stay in view.")]
-
-Detail = Annotated[Literal["brief", "full"], Field(description="full: outline.")]
-
-CompactionRef = Annotated[str, Field(description="The compaction, e.g. c4.")]
-ForceRestore = Annotated[bool, Field(description="Even if too large.")]
-
-Messages = Annotated[
-    list[Any] | dict[str, Any],
-    Field(
-        description="Messages, or a body {system, tools, task, memory, messages}; "
-        "{record: false}: keep no more."
-    ),
-]
-After = Annotated[str | None, Field(description="Ref they follow.")]
 
 
 class Arguments(BaseModel):
@@ -90,25 +35,31 @@ class CompressContext(Arguments):
     Good at a task boundary, before a large input, after key findings. The receipt has undo.
     """
 
-    reason: Reason
-    digest: OwnDigest = None
-    focus: Focus = None
-    strategy: How = "summarize"
-    preserve_markers: PreserveMarkers = True
-    span: Span = None
-    target_percent: TargetPercent = None
-    dry_run: DryRun = False
-    force: Force = False
+    reason: str = Field(description="Why now, e.g. task done.")
+    digest: str | None = Field(
+        None,
+        description="Your own summary: lines under GOAL, STATE, DONE, DECISIONS, ERRORS, "
+        "FACTS, CONSTRAINTS, OPEN, NEXT. Needed where the host records nothing.",
+    )
+    focus: str | None = Field(None, description="What matters next.")
+    strategy: Strategy = Field("summarize", description="archive: refs and index only, no prose.")
+    preserve_markers: bool = Field(True, description="Keep stated doubts.")
+    span: str | None = Field(None, description='Only these, e.g. "m12..m40".')
+    target_percent: float | None = Field(None, description="Fill to reach, below 100.")
+    dry_run: bool = Field(False, description="Only say what would happen.")
+    force: bool = Field(False, description="Even if it hardly pays.")
 
 
 class PinConstraint(Arguments):
     """Keep a rule, task or fact word for word; these tools show it until released."""
 
-    text: PinText
-    kind: Kind = "constraint"
-    scope: Reach = None
-    supersedes: Supersedes = None
-    expires: Expires = None
+    text: str = Field(description="Word for word, as the user said it.")
+    kind: PinKind = Field("constraint", description="note: searchable, not shown.")
+    scope: PinScope | None = Field(
+        None, description="Default: project for a user's words, else session."
+    )
+    supersedes: str | None = Field(None, description="Pin this replaces or finishes, e.g. p2.")
+    expires: str | None = Field(None, description="ISO time.")
 
 
 class RecallArchived(Arguments):
@@ -117,38 +68,47 @@ class RecallArchived(Arguments):
     Without query and refs: the brief to resume.
     """
 
-    query: Query = None
-    refs: Refs = None
-    scope: SearchIn = "session"
-    max_tokens: MaxTokens = 1000
-    cursor: Cursor = None
-    keep: Keep = False
+    query: str | None = Field(
+        None, description="Words and identifiers; also role:user tool:Bash since:2026-11-01."
+    )
+    refs: Annotated[
+        str | None,
+        BeforeValidator(_join_refs),  # a list is taken, too; to say so would cost every turn
+        Field(description="m42, m42~3 with neighbors, m12..m40, d1, p2, call id."),
+    ] = None
+    scope: SearchScope = Field("session", description="Where to look.")
+    max_tokens: int = Field(1000, description="Answer size.", ge=50, le=20000)
+    cursor: str | None = Field(None, description="From the answer before.")
+    keep: bool = Field(False, description="Refs stay in view.")
 
 
 class ContextStats(Arguments):
     """Fill of the window, room left, what compressing would free, pins, good moments."""
 
-    detail: Detail = "brief"
+    detail: Literal["brief", "full"] = Field("brief", description="full: outline.")
 
 
 class UnpinConstraint(Arguments):
     """Release a pin; a user's needs the user."""
 
-    ref: PinRef
+    ref: str = Field(description="The pin, e.g. p2.")
 
 
 class RestoreContext(Arguments):
     """Undo a compaction and all after it; later words stay."""
 
-    ref: CompactionRef
-    force: ForceRestore = False
+    ref: str = Field(description="The compaction, e.g. c4.")
+    force: bool = Field(False, description="Even if too large.")
 
 
 class RecordMessages(Arguments):
     """Append messages to the log, for loops without hooks; returns refs."""
 
-    messages: Messages
-    after: After = None
+    messages: list[Any] | dict[str, Any] = Field(
+        description="Messages, or a body {system, tools, task, memory, messages}; "
+        "{record: false}: keep no more."
+    )
+    after: str | None = Field(None, description="Ref they follow.")
 
 
 class Definition(NamedTuple):

@@ -1,14 +1,18 @@
-"""The tools that change a window: compress_context and its undo, restore_context."""
+"""The tools that change a window, and the compaction that a provider's refusal calls for."""
 
 from __future__ import annotations
 
 from mcp_compaction.compactor import Compactor, Prepared
 from mcp_compaction.compactor.asking import make_ask
 from mcp_compaction.core.compaction.receipt.text import outcome_text
-from mcp_compaction.model import Ask, Compaction, NothingToDo, SessionInfo
+from mcp_compaction.model import Ask, Compaction, NothingToDo, SessionInfo, Traits
 from mcp_compaction.tools.arguments import CompressContext, RestoreContext
 from mcp_compaction.tools.hooked_answers import ALREADY_PREPARED, prepared_text
 from mcp_compaction.tools.place import Answer, Place
+
+_SHARE = 0.6  # of the fill that was too much, or of the whole window where that is less
+_LEAST_WINDOW = 1_000  # tokens; a provider that names fewer means something else
+_REASON = "the provider refused the request: too large for the window"
 
 
 async def compress_context(place: Place, asked: CompressContext) -> Answer:
@@ -52,3 +56,18 @@ async def restore_context(place: Place, asked: RestoreContext) -> Answer:
     info, _ = await place.session("look")
     outcome = await compactor.restore(info, asked.ref, asked.force)
     return Answer(outcome_text(outcome, place.mode(info), info.name), info, outcome)
+
+
+async def plan_after_overflow(
+    compactor: Compactor, info: SessionInfo, limit: int | None
+) -> tuple[SessionInfo, Ask]:
+    """The compaction after an overflow; a window that is smaller than we took it for is learned.
+
+    `limit`: the tokens that the provider said are allowed.
+    """
+    fill = await compactor.fill(info)
+    if limit is not None and _LEAST_WINDOW <= limit < fill.window:
+        info = await compactor.set_traits(info, Traits(window_tokens=limit))
+        fill = await compactor.fill(info)
+    target = _SHARE * min(100.0, fill.percent)
+    return info, Ask(reason=_REASON, target_percent=max(0.1, target), force=True)

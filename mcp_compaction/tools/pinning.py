@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import Any, Literal
 
 from mcp_compaction.compactor import PinWish
 from mcp_compaction.core.log.pinned import shown_text
 from mcp_compaction.core.pins import check_question
+from mcp_compaction.errors import InputError
 from mcp_compaction.model import Author, Channel
 from mcp_compaction.tools import answers
 from mcp_compaction.tools.arguments import PinConstraint, UnpinConstraint
 from mcp_compaction.tools.place import Answer, Place
-from mcp_compaction.tools.reading import parse_time
 
 UserWord = Literal["yes", "no", "unanswered", "unasked"]
 
@@ -109,3 +110,13 @@ async def unpin_constraint(
 
 def _author_of(word: UserWord) -> Author:
     return "user" if word == "yes" else "agent"
+
+
+def parse_time(text: str | None) -> datetime | None:
+    """The moment that an ISO time names, in UTC; without a zone it is the local time."""
+    if text is None:
+        return None
+    try:
+        return datetime.fromisoformat(text).astimezone(UTC)
+    except (ValueError, OverflowError):  # the year 1 has no local time, nor 9999 all of UTC
+        raise InputError(f"{text!r} is no time; write it as 2026-11-30T18:00.") from None

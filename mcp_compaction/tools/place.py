@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+import os
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from typing import Any, Literal, NamedTuple
 
+from mcp_compaction.api.handles import OpenSession, check_records
 from mcp_compaction.compactor import Compactor
 from mcp_compaction.errors import InputError, NeedsUser
 from mcp_compaction.model import Ask, Mode, Outcome, SessionInfo
 from mcp_compaction.program import complete, typed_command
-from mcp_compaction.settings import Settings
 from mcp_compaction.store.connect import default_home
 from mcp_compaction.threads import Threads
 from mcp_compaction.tools.hooked_answers import HookedChat
@@ -29,31 +29,25 @@ class Answer(NamedTuple):
     shows_pins: bool = False  # where the window is not the caller's own, pins come first
 
 
-class Place(ABC):
-    """The place of one call; where a method has a body, a loop in this process does so."""
+class Place:
+    """The call of a loop in this process, whose session is open; that of a server differs."""
 
-    settings: Settings
-    project: str
-    environ: Mapping[str, str]
-    threads: Threads
     is_named = True  # the caller has said which session is meant
     must_name = False  # nobody's session is the default, and no other project's is read
+    environ: Mapping[str, str] = os.environ
 
-    @abstractmethod
+    def __init__(self, session: OpenSession) -> None:
+        self._session = session
+        self.settings, self.project = session.store.settings, session.store.project
+        self.threads = Threads()
+
     async def compactor(self) -> Compactor:
         """The compactor; where it cannot be opened, the call fails."""
+        return self._session.store.compactor
 
-    @abstractmethod
     async def session(self, purpose: Purpose) -> tuple[SessionInfo, bool]:
         """The session that is meant, and whether it was made just now."""
-
-    @abstractmethod
-    def check_records(self) -> None:
-        """Refuse to keep what the user asked not to have kept."""
-
-    @abstractmethod
-    async def hear_words(self, info: SessionInfo, text: str) -> None:
-        """Wait a moment until the user's words are recorded that an agent pins at once."""
+        return self._session.info, False
 
     async def session_if_any(self) -> SessionInfo | None:
         """The session that is meant, if it is there already."""
@@ -67,8 +61,12 @@ class Place(ABC):
         return (await self.session("look"))[0]
 
     async def find_to_resume(self, scope: str) -> SessionInfo:
-        """The session that a brief is wanted of."""
+        """The session of which a brief is wanted."""
         return await self.find(scope)
+
+    def check_records(self) -> None:
+        """Refuse to keep what the user asked not to have kept."""
+        check_records(self._session.store)
 
     def mode(self, info: SessionInfo) -> Mode:
         """Who can make the session's window smaller, and what becomes of pins."""
@@ -90,6 +88,9 @@ class Place(ABC):
     async def hooked(self, info: SessionInfo, tokens: int) -> HookedChat | None:
         """What is known of a chat of which its host tells; None where no host does."""
         return None
+
+    async def hear_words(self, info: SessionInfo, text: str) -> None:
+        """Wait a moment until the user's words are recorded that an agent pins at once."""
 
     async def compress(self, info: SessionInfo, ask: Ask) -> Outcome:
         """Compact the session as asked."""

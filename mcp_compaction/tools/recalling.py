@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from mcp_compaction.compactor import Quote
 from mcp_compaction.core.compaction.receipt.text import outcome_text
+from mcp_compaction.core.recall.pages import cut_page
+from mcp_compaction.core.tokens import estimate
 from mcp_compaction.errors import InputError
 from mcp_compaction.model import Compaction, Outcome, Refusal, SessionInfo
 from mcp_compaction.tools import answers
 from mcp_compaction.tools.arguments import RecallArchived
 from mcp_compaction.tools.place import Answer, Place
-from mcp_compaction.tools.reading import page_size, parse_cursor
 from mcp_compaction.tools.recall_answers import (
     AnswerPlace,
     brief_text,
@@ -16,6 +20,11 @@ from mcp_compaction.tools.recall_answers import (
     quote_text,
     recall_text,
 )
+
+_CHARS_PER_TOKEN = 4
+_MOST_DIGITS = 18  # of a cursor
+_PER_PAGE, _PER_QUOTE = 110, 34  # tokens of the lines around a page, and around each text on it
+_LEAST_TOKENS, _LEAST_CHARS = 20, 20  # a page always brings something
 
 
 async def recall_archived(place: Place, asked: RecallArchived) -> Answer:
@@ -80,3 +89,25 @@ async def _page_in(place: Place, info: SessionInfo, refs: str) -> Outcome:
     if info.project != place.project or place.mode(info) != "own":
         return Refusal(reason="window_of_host", text=answers.NOT_KEPT)
     return await (await place.compactor()).page_in(info, refs)
+
+
+def page_size(found: Sequence[Quote], max_tokens: int, skip: int) -> int:
+    """The characters of a page that takes no more tokens than wanted."""
+    texts = [quote.text for quote in found]
+    room = max(_LEAST_TOKENS, max_tokens - _PER_PAGE)
+    most = room * _CHARS_PER_TOKEN
+    while True:
+        pieces = cut_page(texts, skip, most).pieces
+        tokens = sum(estimate(text) + _PER_QUOTE for _, text in pieces)
+        if tokens <= room or most <= _LEAST_CHARS:
+            return most
+        most = max(_LEAST_CHARS, min(most - 1, most * room // tokens))
+
+
+def parse_cursor(cursor: str | None) -> int:
+    """The number of passages or characters that a cursor leaves out."""
+    if cursor is None:
+        return 0
+    if not cursor.isdecimal() or len(cursor) > _MOST_DIGITS:
+        raise InputError(f"{cursor!r} is no cursor; pass the one from the answer before.")
+    return int(cursor)

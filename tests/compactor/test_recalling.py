@@ -13,7 +13,7 @@ from mcp_compaction.errors import InputError, UnknownRef
 from mcp_compaction.formats import read_incoming
 from mcp_compaction.model import Ask, Compaction, Shape
 from mcp_compaction.ports import SessionKey
-from mcp_compaction.tools.reading import page_size
+from mcp_compaction.tools.recalling import page_size
 from tests.compactor.small_session import (
     assistant,
     called,

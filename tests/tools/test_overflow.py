@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from mcp_compaction.tools.overflow import plan_after_overflow
+from mcp_compaction.tools.compressing import plan_after_overflow
 from tests.compactor.small_session import SMALL, open_session
 
 pytestmark = pytest.mark.anyio

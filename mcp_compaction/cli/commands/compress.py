@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from argparse import ArgumentParser, BooleanOptionalAction, Namespace
-from typing import get_args
+from argparse import ArgumentParser, Namespace
 
 from mcp_compaction.cli.console.arguments import add_place, add_session
 from mcp_compaction.cli.console.invocation import Invocation
@@ -11,9 +10,11 @@ from mcp_compaction.cli.console.opening import OpenedPlace, open_place
 from mcp_compaction.cli.console.outcome import tell_outcome
 from mcp_compaction.cli.console.policy_flags import add_policy
 from mcp_compaction.cli.console.reading import read_text
-from mcp_compaction.core.text.refs import parse_span
+from mcp_compaction.cli.console.tool_arguments import add_tool, typed_as
+from mcp_compaction.compactor.asking import make_ask
 from mcp_compaction.errors import InputError
-from mcp_compaction.model import Ask, SessionInfo, Strategy
+from mcp_compaction.model import Ask, SessionInfo
+from mcp_compaction.tools.arguments import CompressContext
 
 DESCRIPTION = """\
 Make what the model sees smaller: old steps become checked digests, nothing is lost.
@@ -27,38 +28,23 @@ EXAMPLES = (
 
 def add_arguments(parser: ArgumentParser) -> None:
     """Declare the arguments."""
-    parser.add_argument(
-        "--reason",
-        metavar="TEXT",
-        default="asked by the user",
-        help='why now, for the receipt (default: "asked by the user")',
-    )
-    parser.add_argument("--focus", metavar="TEXT", help="what the digest should say most about")
-    parser.add_argument(
-        "--strategy",
-        choices=get_args(Strategy),
-        default="summarize",
-        help="summarize: digests with prose (default); archive: index and refs only",
-    )
-    parser.add_argument(
-        "--preserve-markers",
-        action=BooleanOptionalAction,
-        default=True,
-        help="keep messages with stated doubts word for word (default); --no-… does not",
-    )
-    parser.add_argument("--span", metavar="M..M", help="only these messages, as m12..m40")
-    parser.add_argument(
-        "--target-percent",
-        metavar="P",
-        type=float,
-        help="how far down to go, in percent of the window: 1 to below 100",
-    )
-    parser.add_argument(
-        "--digest", metavar="FILE", help="a digest of your own, under its headings; - for stdin"
-    )
-    parser.add_argument("--dry-run", action="store_true", help="say what it would do, and stop")
-    parser.add_argument(
-        "--force", action="store_true", help="even where it hardly pays; checks stay on"
+    reason, percent = "asked by the user", "percent of the window: 1 to below 100"
+    add_tool(
+        parser,
+        CompressContext,
+        reason={"default": reason, "help": f'why now, for the receipt (default: "{reason}")'},
+        digest={
+            "metavar": "FILE",
+            "help": "a digest of your own, under its headings; - for stdin",
+        },
+        focus={"help": "what the digest should say most about"},
+        strategy={"help": "summarize: digests with prose (default); archive: index and refs only"},
+        preserve_markers={
+            "help": "keep messages with stated doubts word for word (default); --no-… does not"
+        },
+        span={"metavar": "M..M"},
+        target_percent={"metavar": "P", "help": f"how far down to go, in {percent}"},
+        force={"help": "even where it hardly pays; checks stay on"},
     )
     add_session(parser)
     add_place(parser)
@@ -84,22 +70,13 @@ def _ask(args: Namespace, call: Invocation) -> Ask:
         is_target = 1 <= float(meant) < 100
         advice = f"did you mean --target-percent {meant}?" if is_target else "pass 1 or more."
         raise InputError(f"{percent:g} is less than one percent of the window; {advice}")
-    return Ask(
-        reason=args.reason,
-        digest=None if args.digest is None else read_text(args.digest, call.stdin),
-        focus=args.focus,
-        strategy=args.strategy,
-        preserve_markers=args.preserve_markers,
-        span=None if args.span is None else parse_span(args.span),
-        target_percent=percent,
-        dry_run=args.dry_run,
-        force=args.force,
-    )
+    digest = None if args.digest is None else read_text(args.digest, call.stdin)
+    return make_ask(**dict(typed_as(CompressContext, args, digest=digest)))
 
 
 def _may_begin(ask: Ask) -> bool:
-    """Whether a session may begin with it: with a digest that will not be refused as blank."""
-    return bool(ask.digest and ask.digest.strip() and ask.reason.strip() and not ask.dry_run)
+    """Whether a session may begin with it: with a digest that is to be kept."""
+    return ask.digest is not None and not ask.dry_run
 
 
 async def _find_or_open(place: OpenedPlace, ask: Ask) -> tuple[SessionInfo, bool]:

@@ -28,7 +28,7 @@ from mcp_compaction.program import as_typed
 from mcp_compaction.settings import Settings
 from mcp_compaction.store.outbox import Outbox
 from mcp_compaction.tools.answers import start_of
-from mcp_compaction.tools.reading import parse_time
+from mcp_compaction.tools.pinning import parse_time
 from mcp_compaction.wiring import team_address
 
 _PAGE = 500  # messages read at a time

@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import re
 from argparse import ArgumentParser
-from datetime import UTC, datetime, timedelta
-from typing import get_args
+from datetime import datetime, timedelta
 
 from mcp_compaction.cli.console.arguments import add_place, add_session
 from mcp_compaction.cli.console.invocation import Invocation
 from mcp_compaction.cli.console.opening import OpenedPlace, open_place
 from mcp_compaction.cli.console.speaker import WHO, refusal_of, refuse_for_agents, speaker_of
+from mcp_compaction.cli.console.tool_arguments import add_tool, typed_as
 from mcp_compaction.cli.console.wording import describe_moment
+from mcp_compaction.compactor import PinWish
 from mcp_compaction.compactor.checking import checks_for, trial_text
 from mcp_compaction.core.pins import check_expiry, check_text
 from mcp_compaction.core.wording import plural
 from mcp_compaction.errors import InputError
-from mcp_compaction.model import Pin, PinKind, PinScope, SessionInfo
+from mcp_compaction.model import Pin, PinScope, SessionInfo
+from mcp_compaction.tools.arguments import PinConstraint
+from mcp_compaction.tools.pinning import parse_time, wish_of
 from mcp_compaction.wiring import SystemClock
 
 DESCRIPTION = f"""\
@@ -36,21 +39,13 @@ _FROM_NOW = re.compile(r"(\d{1,5})([mhdw])")
 
 def add_arguments(parser: ArgumentParser) -> None:
     """Declare the arguments."""
-    parser.add_argument("text", metavar="TEXT", help="the words to keep, exactly")
-    parser.add_argument(
-        "--kind",
-        choices=get_args(PinKind),
-        default="constraint",
-        help="what it is (default: constraint); a note is searchable but not shown",
-    )
-    parser.add_argument(
-        "--scope",
-        choices=get_args(PinScope),
-        help="where it holds (default: project; for an agent: session)",
-    )
-    parser.add_argument("--supersedes", metavar="REF", help="the pin it replaces, as p2")
-    parser.add_argument(
-        "--expires", metavar="WHEN", help="until when, as 2026-11-30 or in 30m, 3h, 2d, 1w"
+    add_tool(
+        parser,
+        PinConstraint,
+        text={"metavar": "TEXT", "help": "the words to keep, exactly"},
+        scope={"help": "where it holds (default: project; for an agent: session)"},
+        supersedes={"metavar": "REF"},
+        expires={"metavar": "WHEN", "help": "until when, as 2026-11-30 or in 30m, 3h, 2d, 1w"},
     )
     add_session(parser, "the only one; for a whole project the newest")
     add_place(parser)
@@ -60,24 +55,17 @@ async def run(call: Invocation) -> int:
     """Keep the pin, and say what the block of them costs."""
     args = call.args
     now = SystemClock().now()
-    expires = None if args.expires is None else _parse_moment(args.expires, now)
+    expires, scope = _find_moment(args.expires, now), _scope_of(call)
+    asked = typed_as(PinConstraint, args, expires=expires, scope=scope)
+    by = speaker_of(call)
+    wish = wish_of(asked, by, "terminal" if by == "user" else "command")
     # Checked before a session is made for it, so that a refused pin leaves none behind.
-    check_text(args.text)
-    check_expiry(expires, now)
-    scope = _scope_of(call)
+    check_text(wish.text)
+    check_expiry(wish.expires, now)
     async with open_place(call, makes_store=args.supersedes is None) as place:
-        info, is_new = await _find_or_open(place, args.supersedes, scope)
+        info, is_new = await _find_or_open(place, wish)
         with refuse_for_agents(f"{args.supersedes or 'this'} is the user's"):
-            pinned = await place.compactor.pin(
-                info,
-                args.text,
-                by=speaker_of(call),
-                kind=args.kind,
-                scope=scope,
-                supersedes=args.supersedes,
-                expires=expires,
-                channel="terminal" if speaker_of(call) == "user" else "command",
-            )
+            pinned = await place.compactor.pin(info, **wish._asdict())
         offered = [] if args.json else await _offer(call, place, pinned.pin)
     if args.json:
         call.screen.write_json({**pinned.model_dump(mode="json"), "is_new_session": is_new})
@@ -117,25 +105,22 @@ def _scope_of(call: Invocation) -> PinScope | None:
     return "session"
 
 
-async def _find_or_open(
-    place: OpenedPlace, supersedes: str | None, scope: PinScope | None
-) -> tuple[SessionInfo, bool]:
+async def _find_or_open(place: OpenedPlace, wish: PinWish) -> tuple[SessionInfo, bool]:
     """The session the pin is set in; one is made where the project has none, unless the pin
     supersedes another. A name that is not known among others is rather a slip."""
-    if supersedes is None and not await place.compactor.sessions(place.project, 1):
+    if wish.supersedes is None and not await place.compactor.sessions(place.project, 1):
         return await place.open_session()
-    if scope == "session":
+    if wish.scope == "session":
         return await place.session(), False
     return await place.session_or_newest(), False
 
 
-def _parse_moment(text: str, now: datetime) -> datetime:
-    if span := _FROM_NOW.fullmatch(text.strip()):
-        return now + timedelta(**{_UNITS[span[2]]: int(span[1])})
+def _find_moment(text: str | None, now: datetime) -> str | None:
+    """The ISO time of a moment, which may be typed as a span from now."""
+    if text is not None and (span := _FROM_NOW.fullmatch(text.strip())):
+        return (now + timedelta(**{_UNITS[span[2]]: int(span[1])})).isoformat()
     try:
-        describe_moment = datetime.fromisoformat(text)
-    except ValueError:
+        parse_time(text)
+    except InputError:
         raise InputError(f"{text!r} is no moment; write 2026-11-30, 3h or 2d.") from None
-    return (describe_moment if describe_moment.tzinfo else describe_moment.astimezone()).astimezone(
-        UTC
-    )
+    return text

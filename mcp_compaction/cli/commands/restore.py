@@ -8,6 +8,8 @@ from mcp_compaction.cli.console.arguments import add_place, add_session
 from mcp_compaction.cli.console.invocation import Invocation
 from mcp_compaction.cli.console.opening import open_place
 from mcp_compaction.cli.console.outcome import tell_outcome
+from mcp_compaction.cli.console.tool_arguments import add_tool
+from mcp_compaction.tools.arguments import RestoreContext
 
 DESCRIPTION = """\
 Undo a compaction: the view before it comes back, with everything said since.
@@ -17,8 +19,9 @@ EXAMPLES = ("restore c4", "restore c4 --session tax-2026", "restore c1 --force -
 
 def add_arguments(parser: ArgumentParser) -> None:
     """Declare the arguments."""
-    parser.add_argument("ref", metavar="REF", help="the compaction to undo, as c4")
-    parser.add_argument("--force", action="store_true", help="even where the window overflows")
+    add_tool(
+        parser, RestoreContext, ref={"metavar": "REF", "help": "the compaction to undo, as c4"}
+    )
     add_session(parser)
     add_place(parser)
 

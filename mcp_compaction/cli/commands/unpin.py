@@ -9,8 +9,10 @@ from mcp_compaction.cli.console.invocation import Invocation
 from mcp_compaction.cli.console.opening import open_place
 from mcp_compaction.cli.console.pins_in_force import pins_in_force
 from mcp_compaction.cli.console.speaker import WHO, refuse_for_agents, speaker_of
+from mcp_compaction.cli.console.tool_arguments import add_tool
 from mcp_compaction.core.log.pinned import shown_text
 from mcp_compaction.core.text.refs import number_of
+from mcp_compaction.tools.arguments import UnpinConstraint
 
 DESCRIPTION = f"""\
 Release a pin: it leaves the model's sight.
@@ -21,7 +23,7 @@ EXAMPLES = ("unpin p2", "unpin p2 --session tax-2026")
 
 def add_arguments(parser: ArgumentParser) -> None:
     """Declare the arguments."""
-    parser.add_argument("ref", metavar="REF", help="the pin to release, as p2")
+    add_tool(parser, UnpinConstraint, ref={"metavar": "REF", "help": "the pin to release, as p2"})
     add_session(parser, "whichever of the project has that pin")
     add_place(parser)
 

@@ -1,4 +1,4 @@
-"""The seven tools and the one for hooks; each calls the compactor and answers with text."""
+"""The seven tools and the one for hooks, as they are published; `tools/` has their bodies."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from functools import cache
 from typing import Any, NamedTuple
 
 from mcp.server.mcpserver.tools import Tool as PublishedTool
-from mcp.types import ToolAnnotations
+from mcp.types import CallToolResult, InputRequiredResult, ToolAnnotations
 
-from mcp_compaction.server.tools.compressing import compress_context, restore_context
+from mcp_compaction.server.tools.calling import ServerPlace, takes
 from mcp_compaction.server.tools.host_events import ToldByHook, host_event
 from mcp_compaction.server.tools.pinning import pin_constraint, unpin_constraint
-from mcp_compaction.server.tools.recalling import recall_archived
 from mcp_compaction.server.tools.recording import record_messages
-from mcp_compaction.server.tools.stats import context_stats
+from mcp_compaction.server.tools.replying import Body, answer_call
 from mcp_compaction.server.window_app import URI
+from mcp_compaction.tools import compressing, recalling, stats
 from mcp_compaction.tools.arguments import (
     Arguments,
     CompressContext,
@@ -27,6 +27,7 @@ from mcp_compaction.tools.arguments import (
     RestoreContext,
     UnpinConstraint,
     description_of,
+    name_of,
 )
 from mcp_compaction.tools.system_answers import SYSTEM_COMPACTS
 
@@ -58,19 +59,40 @@ class Tool(NamedTuple):
         }
 
 
+def _serve(model: type[Arguments], body: Body) -> Callable[..., Awaitable[Any]]:
+    """The function of a tool of which the server adds nothing to what its body does."""
+
+    async def call(place: ServerPlace, asked: Arguments) -> CallToolResult | InputRequiredResult:
+        return await answer_call(place, body, asked)
+
+    call.__name__ = name_of(model)
+    return takes(model)(call)
+
+
 _ALL = (
-    Tool(compress_context, CompressContext, "Compress context", is_core=True),
+    Tool(
+        _serve(CompressContext, compressing.compress_context),
+        CompressContext,
+        "Compress context",
+        is_core=True,
+    ),
     Tool(pin_constraint, PinConstraint, "Pin a constraint", is_core=True),
     Tool(
-        recall_archived,
+        _serve(RecallArchived, recalling.recall_archived),
         RecallArchived,
         "Recall from the archive",
         is_core=True,
         is_read_only=True,
     ),
-    Tool(context_stats, ContextStats, "Context statistics", is_core=True, is_read_only=True),
+    Tool(
+        _serve(ContextStats, stats.context_stats),
+        ContextStats,
+        "Context statistics",
+        is_core=True,
+        is_read_only=True,
+    ),
     Tool(unpin_constraint, UnpinConstraint, "Release a pin", is_destructive=True),
-    Tool(restore_context, RestoreContext, "Undo a compaction"),
+    Tool(_serve(RestoreContext, compressing.restore_context), RestoreContext, "Undo a compaction"),
     Tool(record_messages, RecordMessages, "Record messages", is_idempotent=True),
     Tool(host_event, ToldByHook, "Host event", is_core=True, is_listed=False),
 )
@@ -78,19 +100,19 @@ _ALL = (
 
 def list_tools(only_core: bool = False, by_agent: bool = True) -> tuple[Tool, ...]:
     """The tools: the four core ones, or all seven; compress_context where the agent decides."""
-    tools = _ALL if by_agent else tuple(t for t in _ALL if t.function is not compress_context)
+    tools = _ALL if by_agent else tuple(t for t in _ALL if t.described_by is not CompressContext)
     return tuple(tool for tool in tools if tool.is_core or not only_core)
 
 
 def list_withheld(by_agent: bool) -> dict[str, str]:
     """The tools that are not offered, each with the answer to one who calls it all the same."""
-    return {} if by_agent else {compress_context.__name__: SYSTEM_COMPACTS}
+    return {} if by_agent else {name_of(CompressContext): SYSTEM_COMPACTS}
 
 
 def _meta_of(tool: Tool) -> dict[str, Any] | None:
     """What hosts are told of a tool beside its description."""
     meta: dict[str, Any] = {"anthropic/alwaysLoad": True} if tool.is_core and tool.is_listed else {}
-    if tool.function is context_stats:
+    if tool.described_by is ContextStats:
         meta["ui"] = {"resourceUri": URI}
     return meta or None
 

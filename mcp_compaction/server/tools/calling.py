@@ -6,23 +6,25 @@ import inspect
 from collections.abc import Awaitable, Callable
 from functools import wraps
 from inspect import Parameter
-from typing import Any, TypeVar, get_type_hints
+from typing import Annotated, Any, TypeVar, get_type_hints
 
+from mcp.server.mcpserver import Context
 from mcp.server.mcpserver.exceptions import ToolError
-from mcp.types import CallToolResult, InputRequiredResult
+from mcp.types import InputRequiredResult
 
 from mcp_compaction.compactor import Compactor, Progress
+from mcp_compaction.core.wording import kilo
 from mcp_compaction.errors import InputError, NothingRecorded, UnknownSession
 from mcp_compaction.model import Ask, Mode, Outcome, SessionInfo
 from mcp_compaction.server.sampling import compactor_asking_host
-from mcp_compaction.server.state import errors_as, state_of
-from mcp_compaction.server.tools.replying import Ctx, hooked_chat, reply
+from mcp_compaction.server.state import State, errors_as, state_of
 from mcp_compaction.tools.answers import sessions_text
 from mcp_compaction.tools.arguments import Arguments, Session
 from mcp_compaction.tools.hooked_answers import HookedChat
 from mcp_compaction.tools.place import Answer, Place, Purpose
 from mcp_compaction.worker import client as worker
 
+Ctx = Context[State]
 T = TypeVar("T")
 
 
@@ -31,9 +33,12 @@ def takes(
 ) -> Callable[[Callable[..., Awaitable[T]]], Callable[..., Awaitable[T]]]:
     """Decorate a function of a place and a model: the SDK sees it take the model's arguments, the
     name of a session, and whatever else the function has the SDK resolve."""
-    hints = get_type_hints(model, include_extras=True)
     given = [
-        _parameter(name, hints[name], Parameter.empty if field.is_required() else field.default)
+        _parameter(
+            name,
+            Annotated[field.annotation, field],
+            Parameter.empty if field.is_required() else field.default,
+        )
         for name, field in model.model_fields.items()
     ]
 
@@ -61,20 +66,17 @@ def _parameter(name: str, kind: Any, default: Any = Parameter.empty) -> Paramete
     return Parameter(name, Parameter.KEYWORD_ONLY, default=default, annotation=kind)
 
 
-class HostMustAnswerError(Exception):
-    """Raised where a compaction needs an answer of the host first, which then calls again."""
+class EndedError(Exception):
+    """Raised with what is answered where a tool cannot go on: a question for the host, or words
+    for one who wants a brief and means no session."""
 
-    def __init__(self, question: InputRequiredResult) -> None:
+    def __init__(self, answer: InputRequiredResult | Answer) -> None:
         super().__init__()
-        self.question = question
-
-
-class NoSessionMeantError(Exception):
-    """Raised with what is answered where a brief is wanted and it is not clear of which session."""
+        self.answer = answer
 
 
 class ServerPlace(Place):
-    """The call of a host or a loop at this server."""
+    """The call of a host or a loop at this server; `name`: of the session, as the caller says."""
 
     def __init__(self, ctx: Ctx, name: str | None) -> None:
         self.ctx, self.name, self.state = ctx, name, state_of(ctx)
@@ -84,21 +86,19 @@ class ServerPlace(Place):
         self.is_named = name is not None or self.must_name
 
     async def compactor(self) -> Compactor:
-        """The compactor of this process."""
         return await self.state.compactor()
 
     async def session(self, purpose: Purpose) -> tuple[SessionInfo, bool]:
-        """The session by its name or by the host's word."""
         return await self.state.session(self.ctx, self.name, purpose)
 
     async def find(self, scope: str) -> SessionInfo:
-        """The session a recall means; across projects only when that was asked for."""
+        """The session that a recall means; across projects only when that was asked for."""
         try:
             return (await self.session("look"))[0]
         except UnknownSession:
-            found = None
-            if scope == "all" and self.name is not None:
-                found = await (await self.compactor()).find_anywhere(self.name)
+            if scope != "all" or self.name is None:
+                raise
+            found = await (await self.compactor()).find_anywhere(self.name)
             if found is None:
                 raise
             return found
@@ -109,75 +109,62 @@ class ServerPlace(Place):
         has_session = self.state.host(self.ctx).has_session
         if not self.is_named and not has_session and len(finder.known) != 1:
             if found := await compactor.sessions(self.project, 5):
-                raise NoSessionMeantError(sessions_text(found))
-            raise InputError(
-                f"nothing is kept for this project yet; {finder.ways_to_start} starts it."
-            )
+                raise EndedError(Answer(sessions_text(found), None, shows_pins=True))
+            start = f"{finder.ways_to_start} starts it."
+            raise InputError(f"nothing is kept for this project yet; {start}")
         try:
             info = await self.find(scope)
         except NothingRecorded as nothing:
             if await compactor.project_pins(self.project):
-                raise NoSessionMeantError(str(nothing)) from None
+                raise EndedError(Answer(str(nothing), None, shows_pins=True)) from None
             raise
         finder.remember(info)
         return info
 
     def check_records(self) -> None:
-        """Refuse to keep what the user asked not to have kept."""
         self.state.check_records()
 
     def mode(self, info: SessionInfo) -> Mode:
-        """Whether this caller can replace the window of that session, and who puts pins back."""
         return self.state.mode(self.ctx, info)
 
     def is_prepared(self, info: SessionInfo) -> bool:
-        """Whether hooks of the host tell of this chat, and no module of ours is at work there."""
         is_hooked = self.state.events.has_heard_of(info.host_session)
         return is_hooked and not self.state.mod.is_at_work(info.host_session)
 
     def is_of_another_chat(self, info: SessionInfo) -> bool:
-        """Whether the host says which chat is calling, and it is not that session's."""
         return self.state.is_of_another_chat(self.ctx, info)
 
     async def hooked(self, info: SessionInfo, tokens: int) -> HookedChat | None:
-        """What is known of a chat of which its host tells; None where no host does."""
-        return await hooked_chat(self.state, await self.compactor(), info, tokens)
+        state, compactor = self.state, await self.compactor()
+        is_reported = (await compactor.load_window(info)).calibration.reported > 0
+        served = state.mod.limit_of(info.host_session)
+        if served is not None:
+            where = f"at {kilo(served)} the host compacts on its own"
+            return HookedChat(info.host, is_reported, served, where)
+        if not state.events.has_heard_of(info.host_session):
+            return None
+        limit = await state.events.find_limit(compactor, info, tokens)
+        if limit is None:
+            return HookedChat(info.host, is_reported, None)
+        return HookedChat(info.host, is_reported, limit.tokens, limit.describe())
 
     async def hear_words(self, info: SessionInfo, text: str) -> None:
-        """Wait a moment until a host or a gateway has told of these words."""
         await self.state.hear_words(info, text)
 
     async def compress(self, info: SessionInfo, ask: Ask) -> Outcome:
-        """Compact once what already runs has ended, with the host's model where it is to be asked,
+        """Compact once what already runs has ended: by the host's model where it is to be asked,
         else in a process of its own where the window is large."""
-        state, compactor = self.state, await self.compactor()
+        compactor, relieving = await self.compactor(), self.state.relieving
         asking = await compactor_asking_host(self.ctx, self.settings, compactor, info, ask)
         if isinstance(asking, InputRequiredResult):
-            raise HostMustAnswerError(asking)
+            raise EndedError(asking)
         report = _progress_of(self.ctx)
-        if state.relieving.is_running(info):
+        if relieving.is_running(info):
             await report("waiting for the compaction that is under way")
-            await state.relieving.wait(info)
+            await relieving.wait(info)
         if asking is compactor:
             return await worker.compress(self.settings, compactor, info, ask, report)
         return await asking.compress(info, ask, report)
-
-    async def reply(
-        self,
-        answer: Answer,
-        meta: dict[str, Any] | None = None,
-        facts: dict[str, Any] | None = None,
-    ) -> CallToolResult:
-        """What a tool answered, with what belongs around it."""
-        return await reply(
-            self.ctx,
-            answer.info,
-            answer.text,
-            meta,
-            asked=answer.info.name if answer.is_new and answer.info is not None else self.name,
-            shows_pins=answer.shows_pins,
-            facts=facts,
-        )
 
 
 def _progress_of(ctx: Ctx) -> Progress:

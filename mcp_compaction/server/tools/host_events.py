@@ -18,7 +18,7 @@ from mcp_compaction.hosts.handling import HookAnswer, HostEvent
 from mcp_compaction.hosts.hook_runs import seconds_allowed
 from mcp_compaction.hosts.transcripts.claude_code import NAME as CLAUDE_CODE
 from mcp_compaction.server.state import State, state_of
-from mcp_compaction.server.tools.replying import Ctx
+from mcp_compaction.server.tools.calling import Ctx
 from mcp_compaction.tools.arguments import Arguments
 
 T = TypeVar("T")

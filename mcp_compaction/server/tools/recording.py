@@ -16,11 +16,11 @@ from mcp_compaction.formats.thinking import is_row
 from mcp_compaction.model import Compaction, JsonObject, SessionInfo, Shape, ShownMessage
 from mcp_compaction.ports import Recorded
 from mcp_compaction.server.state import State
-from mcp_compaction.server.tools.calling import HostMustAnswerError, ServerPlace, takes
-from mcp_compaction.server.tools.replying import directive_of
+from mcp_compaction.server.tools.calling import EndedError, ServerPlace, takes
+from mcp_compaction.server.tools.replying import directive_of, reply
 from mcp_compaction.tools import answers
 from mcp_compaction.tools.arguments import RecordMessages
-from mcp_compaction.tools.overflow import plan_after_overflow
+from mcp_compaction.tools.compressing import plan_after_overflow
 from mcp_compaction.tools.place import Answer
 from mcp_compaction.tools.system_answers import compacting_elsewhere_line, compacting_line
 from mcp_compaction.worker import client as worker
@@ -35,7 +35,7 @@ async def record_messages(place: ServerPlace, asked: RecordMessages) -> CallTool
         info, _ = await place.session("make")
         await (await state.compactor()).switch_recording(info, wish)
         told = answers.RECORDING_ON if wish else answers.RECORDING_OFF
-        return await place.reply(Answer(told, info))
+        return await reply(place, Answer(told, info))
     loop = _read_loop(messages)
     came = await state.threads.run(read_incoming, messages)
     if loop is not None and loop.reported_tokens is not None:
@@ -54,11 +54,9 @@ async def record_messages(place: ServerPlace, asked: RecordMessages) -> CallTool
         lines.append(f"what was sent differs from m{done.diverged}, which stays as it was said")
     if done.masked:
         lines.append(masked_line(done.masked))
-    if is_new:
-        lines.append(await state.describe_new_session(place.ctx, info))
     if place.mode(info) == "own" and (loop is None or loop.relieve is None):
         lines += await _relieve(state, info)
-    return await place.reply(Answer("\n".join(lines), info, done, is_new), meta)
+    return await reply(place, Answer("\n".join(lines), info, done, is_new), meta)
 
 
 class _Overflow(BaseModel):
@@ -111,7 +109,7 @@ async def _answer_loop(
     if loop.overflow is not None:
         info, ask = await plan_after_overflow(compactor, info, loop.overflow.limit)
         meta["compressed"] = False
-        with suppress(HostMustAnswerError):
+        with suppress(EndedError):
             meta["compressed"] = isinstance(await place.compress(info, ask), Compaction)
     if relieves:
         await _relieve(state, info)
@@ -124,7 +122,7 @@ async def _answer_loop(
     if loop.wants:
         meta["objects"] = await _objects_for(state, info, loop)
     if now.view.version != loop.view or tuple(pin.number for pin in now.pins) != loop.pins:
-        meta |= await directive_of(state, info, None)
+        meta |= await directive_of(place, info, None)
     return meta
 
 
