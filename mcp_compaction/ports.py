@@ -384,10 +384,6 @@ class PinPort(Protocol):
         """The pins in force in the scope: its own, its project's and the global ones."""
         ...
 
-    async def add_pin(self, session: int, pin: NewPin, now: datetime) -> Pin:
-        """Keep a pin, releasing the one it supersedes."""
-        ...
-
     async def change_pins(
         self, session: int, decide: Callable[[tuple[Pin, ...]], PinChange], now: datetime
     ) -> Pin | None:

@@ -34,7 +34,6 @@ if TYPE_CHECKING:
         Prepared,
         Quote,
         Recalled,
-        SearchScope,
     )
     from mcp_compaction.compactor.statistics import Stats
     from mcp_compaction.core.pins import UserQuestion
@@ -515,37 +514,14 @@ class Compactor:
 
     # Recall
 
-    async def recall(
-        self,
-        info: SessionInfo | None,
-        query: str,
-        *,
-        scope: SearchScope = "session",
-        project: str | None = None,
-        max_tokens: int | None = None,
-        skip: int = 0,
-        has_view: bool = False,
-        asks_in_chat: bool = False,
-    ) -> Recalled:
+    async def recall(self, info: SessionInfo | None, query: str, **how: Any) -> Recalled:
         """The passages of the archive that answer a query best; across sessions none need be named.
 
-        What a caller looks up beyond its own project leaves no trace there. `has_view`: the caller
-        may see the session's view, so that what it shows whole has a note of that.
-        `asks_in_chat`: the question stands at the end of the session itself, and is no answer.
+        `how`: as `recalling.recall` takes it.
         """
         from mcp_compaction.compactor import recalling
 
-        return await recalling.recall(
-            self._work,
-            info,
-            query,
-            scope=scope,
-            project=project,
-            max_tokens=max_tokens,
-            skip=skip,
-            has_view=has_view,
-            asks_in_chat=asks_in_chat,
-        )
+        return await recalling.recall(self._work, info, query, **how)
 
     async def originals(self, info: SessionInfo, refs: str) -> tuple[Original, ...]:
         """Messages, byte for byte: `m42`, `m42~3`, `m12..m40`, or by the id of a tool call."""

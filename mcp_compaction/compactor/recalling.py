@@ -37,12 +37,12 @@ async def recall(
     info: SessionInfo | None,
     query: str,
     *,
-    scope: SearchScope,
-    project: str | None,
-    max_tokens: int | None,
-    skip: int,
-    has_view: bool,
-    asks_in_chat: bool,
+    scope: SearchScope = "session",
+    project: str | None = None,
+    max_tokens: int | None = None,
+    skip: int = 0,
+    has_view: bool = False,
+    asks_in_chat: bool = False,
 ) -> Recalled:
     """The passages of the archive that answer a query best; across sessions none need be named.
 

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any
 
 from mcp_compaction.compactor import Compactor
 from mcp_compaction.errors import InputError, NothingRecorded, UnknownSession
 from mcp_compaction.hosts.folders import known_hosts
 from mcp_compaction.model import SessionInfo, Traits
 from mcp_compaction.ports import SessionKey
-
-Purpose = Literal["make", "look"]
+from mcp_compaction.tools.place import Purpose
 
 _CLAUDE_CODE = "CLAUDE_CODE_SESSION_ID"
 # How clients begin their names that keep their window to themselves: no answer of ours can replace

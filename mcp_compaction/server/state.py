@@ -24,10 +24,11 @@ from mcp_compaction.model import Mode, Pin, SessionInfo
 from mcp_compaction.program import complete, typed_command
 from mcp_compaction.server.claude_mod import ClaudeMod
 from mcp_compaction.server.relieving import Relieving
-from mcp_compaction.server.session_finder import Caller, Purpose, SessionFinder, host_of
+from mcp_compaction.server.session_finder import Caller, SessionFinder, host_of
 from mcp_compaction.settings import Settings
 from mcp_compaction.threads import Threads
 from mcp_compaction.tools import answers
+from mcp_compaction.tools.place import Purpose
 from mcp_compaction.view_service.views import ServedViews
 from mcp_compaction.wiring import open_compactor
 

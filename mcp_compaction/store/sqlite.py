@@ -59,7 +59,6 @@ if TYPE_CHECKING:
         Forgotten,
         Health,
         KnownTranscript,
-        NewPin,
         Original,
         PinChange,
         Recorded,
@@ -303,10 +302,6 @@ class SqliteStore:
     async def pins(self, scope: Scope, now: datetime, released: bool = False) -> tuple[Pin, ...]:
         """The pins in force in the scope: its own, its project's and the global ones."""
         return await self._read(lambda c: pins.pins(c, scope, now, released))
-
-    async def add_pin(self, session: int, pin: NewPin, now: datetime) -> Pin:
-        """Keep a pin, releasing the one it supersedes."""
-        return await self._write_pins(lambda c: pins.add_pin(c, session, pin, now))
 
     async def change_pins(
         self, session: int, decide: Callable[[tuple[Pin, ...]], PinChange], now: datetime

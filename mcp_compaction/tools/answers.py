@@ -226,7 +226,7 @@ def stats_text(
     if found.is_pressed:
         lines.append("a limit on model calls is near: the trigger is lower, one recent turn less")
     if found.regret.recalls:
-        lines.append(_describe_regret(found.regret))
+        lines.append(regret_line(found.regret))
     lines.append(_describe_window(info, mode, by_agent))
     lines += [f"m{p.first}..m{p.last} {p.about}, {kilo(fill.scaled(p.tokens))}" for p in passages]
     if passages and found.unread:
@@ -268,9 +268,10 @@ def _advice_on(pressure: Pressure, fill: Fill, by_agent: bool) -> list[str]:
     return [f"{fill.percent:.0f} % full, {acts}: compress {when}"]
 
 
-def _describe_regret(regret: Regret) -> str:
-    gone = "message" if regret.dropped == 1 else "messages"
-    return f"recalled: {regret.recalled} of {regret.dropped} {gone} that had left the window"
+def regret_line(regret: Regret) -> str:
+    """How many of the messages that had left the window were recalled."""
+    gone = plural(regret.dropped, "message")
+    return f"recalled: {regret.recalled} of {gone} that had left the window"
 
 
 def _describe_gain(outcome: Outcome, by_agent: bool) -> str:

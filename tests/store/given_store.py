@@ -24,6 +24,7 @@ from mcp_compaction.model import (
     JsonObject,
     Kept,
     NewMessage,
+    Pin,
     Receipt,
     Role,
     SearchQuery,
@@ -35,7 +36,7 @@ from mcp_compaction.model import (
     Trimmed,
     View,
 )
-from mcp_compaction.ports import Batch, Scope, SessionKey, Store
+from mcp_compaction.ports import Batch, NewPin, PinChange, Scope, SessionKey, Store
 from mcp_compaction.store.connect import connect
 from mcp_compaction.store.health import health
 from mcp_compaction.store.sqlite import SqliteStore, open_store
@@ -173,6 +174,13 @@ async def new_session(store: Store, key: SessionKey = KEY) -> int:
     """The id of the session of a key."""
     info, _ = await store.open_session(key, Traits(), NOW)
     return info.id
+
+
+async def add_pin(store: Store, session: int, pin: NewPin, now: datetime) -> Pin:
+    """Keep a pin, whichever there are."""
+    kept = await store.change_pins(session, lambda _: PinChange(new=pin), now)
+    assert kept is not None
+    return kept
 
 
 def here(session: int | None = None) -> Scope:

@@ -21,6 +21,7 @@ from typing import NamedTuple
 
 from given_store import (
     NOW,
+    add_pin,
     batch,
     compaction,
     damage,
@@ -87,7 +88,7 @@ async def write(store: SqliteStore) -> None:
             told(f"SELECT count(*) FROM receipt WHERE number = {base + 1}", "1")
         if turn % 5 == 4:
             pin = NewPin(text=f"rule {turn}", kind="note", scope="session", author="agent")
-            added = await store.add_pin(session, pin, NOW)
+            added = await add_pin(store, session, pin, NOW)
             told(f"SELECT text FROM pin WHERE number = {added.number}", pin.text)
     Path(os.environ["PROMISES"]).write_text(json.dumps(promises))
 

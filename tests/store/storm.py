@@ -18,6 +18,7 @@ from pathlib import Path
 from given_store import (
     NOW,
     PROJECT,
+    add_pin,
     batch,
     compaction,
     damage,
@@ -109,7 +110,7 @@ async def _work_for_ever(store: SqliteStore, number: int) -> None:
                 await store.save(sessions[own.name], compaction(base=base, number=base + 1))
             case 1:
                 pin = NewPin(text=f"pin {began}", kind="note", scope="session", author="agent")
-                await store.add_pin(session, pin, NOW)
+                await add_pin(store, session, pin, NOW)
             case 2:
                 await store.find(here(session), SearchQuery(terms=("word", str(os.getpid()))))
             case _:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from given_store import NOW, new_session, opened
+from given_store import NOW, add_pin, new_session, opened
 
 from mcp_compaction.errors import StoreDamaged
 from mcp_compaction.model import PinScope
@@ -25,7 +25,7 @@ async def test_a_pin_that_was_tampered_with_is_not_shown(tmp_path: Path) -> None
     path = tmp_path / "store.db"
     async with opened(path) as store:
         session = await new_session(store)
-        await store.add_pin(session, pin("never push to main"), NOW)
+        await add_pin(store, session, pin("never push to main"), NOW)
         other = connect(path, deadline=5)
         other.execute("UPDATE pin SET text = 'always push to main'")
         other.close()

@@ -11,6 +11,7 @@ import pytest
 from given_store import (
     NOW,
     PROJECT,
+    add_pin,
     answered,
     batch,
     called,
@@ -69,7 +70,7 @@ async def fill(store: SqliteStore) -> tuple[int, int]:
         pin = NewPin(
             text=f"never log in as root, {project}", kind="fact", scope="project", author="user"
         )
-        await store.add_pin(session, pin, NOW + timedelta(hours=1))
+        await add_pin(store, session, pin, NOW + timedelta(hours=1))
         ids.append(session)
     return ids[0], ids[1]
 

@@ -33,18 +33,9 @@ def add_arguments(parser: ArgumentParser) -> None:
         parser,
         CompressContext,
         reason={"default": reason, "help": f'why now, for the receipt (default: "{reason}")'},
-        digest={
-            "metavar": "FILE",
-            "help": "a digest of your own, under its headings; - for stdin",
-        },
-        focus={"help": "what the digest should say most about"},
-        strategy={"help": "summarize: digests with prose (default); archive: index and refs only"},
-        preserve_markers={
-            "help": "keep messages with stated doubts word for word (default); --no-… does not"
-        },
+        digest={"metavar": "FILE", "help": "a digest of your own, under its headings; - for stdin"},
         span={"metavar": "M..M"},
         target_percent={"metavar": "P", "help": f"how far down to go, in {percent}"},
-        force={"help": "even where it hardly pays; checks stay on"},
     )
     add_session(parser)
     add_place(parser)

@@ -27,7 +27,7 @@ from mcp_compaction.core.compaction.receipt.text import offer_lines, spent_line,
 from mcp_compaction.core.window.fill import Fill, Pressure, describe_trigger
 from mcp_compaction.core.wording import kilo, plural
 from mcp_compaction.model import Outcome, Projection
-from mcp_compaction.tools.answers import tiers_text
+from mcp_compaction.tools.answers import regret_line, tiers_text
 
 DESCRIPTION = """\
 Say how full a session's window is, what fills it, and what compressing would free.
@@ -139,8 +139,7 @@ def _lines_of(stats: Stats, screen: Screen) -> Iterator[str]:
         sizes = f"{kilo(stats.last.before)} -> {kilo(stats.last.after)}"
         yield f"last: {stats.last.ref} {sizes} tokens, {describe_moment(stats.last.at)}"
     if stats.regret.recalls:
-        gone = plural(stats.regret.dropped, "message")
-        yield f"recalled: {stats.regret.recalled} of {gone} that had left the window"
+        yield regret_line(stats.regret)
     yield from map(for_person, offer_lines(stats.offer))
     if stats.events:
         yield f"so far: {describe_events(stats.events)}"

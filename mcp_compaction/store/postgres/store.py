@@ -37,7 +37,6 @@ from mcp_compaction.ports import (
     Forgotten,
     Health,
     KnownTranscript,
-    NewPin,
     Original,
     PinChange,
     Recorded,
@@ -241,10 +240,6 @@ class PostgresStore:
     async def pins(self, scope: Scope, now: datetime, released: bool = False) -> tuple[Pin, ...]:
         """The pins in force in the scope: its own, its project's and the global ones."""
         return await self._read(lambda tx: pins.pins(tx, scope, now, released))
-
-    async def add_pin(self, session: int, pin: NewPin, now: datetime) -> Pin:
-        """Keep a pin, releasing the one it supersedes."""
-        return await self._write(lambda tx: pins.add_pin(tx, session, pin, now))
 
     async def change_pins(
         self, session: int, decide: Callable[[tuple[Pin, ...]], PinChange], now: datetime

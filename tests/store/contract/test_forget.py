@@ -24,6 +24,7 @@ from tests.store.given_store import (
     CANARY,
     NOW,
     PROJECT,
+    add_pin,
     answered,
     batch,
     called,
@@ -71,7 +72,7 @@ async def test_a_forgotten_message_leaves_no_byte(place: Place) -> None:
         session = await new_session(store)
         await fill(store, session)
         pin = NewPin(text="p", kind="fact", scope="session", author="user", source="m3")
-        kept = await store.add_pin(session, pin, NOW)
+        kept = await add_pin(store, session, pin, NOW)
         found = await store.forget(here(session), (3,), NOW)
         assert (found.messages, found.digest_lines, found.kept_pins) == (1, 3, (kept.ref,))
         assert await matching(store, here(), CANARY) == ()
@@ -145,9 +146,9 @@ async def test_a_forgotten_session_leaves_no_byte(place: Place) -> None:
         given = batch(said("x")).model_copy(update={"sections": Sections(system=CANARY)})
         await store.append(goes, given, NOW)
         own = NewPin(text=f"own {CANARY}", kind="fact", scope="session", author="agent")
-        await store.add_pin(goes, own, NOW)
+        await add_pin(store, goes, own, NOW)
         shared = NewPin(text="shared", kind="fact", scope="project", author="user", supersedes=1)
-        await store.add_pin(goes, shared, NOW)
+        await add_pin(store, goes, shared, NOW)
         found = await store.forget(here(goes), (), NOW)
         assert (found.sessions, found.messages, found.pins) == (1, 7, 1)
         assert found.kept_pins == ("p2",)
@@ -169,9 +170,9 @@ async def test_a_forgotten_project_leaves_no_byte(place: Place) -> None:
             await fill(store, session, number)
         for scope in ("session", "project"):
             pin = {"text": CANARY, "kind": "fact", "scope": scope, "author": "user"}
-            await store.add_pin(session, NewPin.model_validate(pin), NOW)
+            await add_pin(store, session, NewPin.model_validate(pin), NOW)
         rule = NewPin(text="for all", kind="fact", scope="global", author="user")
-        await store.add_pin(session, rule, NOW)
+        await add_pin(store, session, rule, NOW)
         found = await store.forget(Scope(project=project), (), NOW)
         assert (found.sessions, found.messages, found.pins) == (3, 18, 2)
         assert found.kept_pins == ("p3",)

@@ -10,7 +10,7 @@ from mcp_compaction.errors import PinRefused, UnknownRef, UnknownSession
 from mcp_compaction.model import PinScope
 from mcp_compaction.ports import NewPin, Scope, SessionKey
 from tests.store.contract.places import Place
-from tests.store.given_store import NOW, here, matching, new_session
+from tests.store.given_store import NOW, add_pin, here, matching, new_session
 
 pytestmark = pytest.mark.anyio
 
@@ -28,7 +28,7 @@ def pin(text: str, scope: PinScope = "session", **more: object) -> NewPin:
 async def test_a_pin_comes_back_byte_for_byte(place: Place, text: str) -> None:
     async with place.opened() as store:
         session = await new_session(store)
-        kept = await store.add_pin(session, pin(text, source="m1"), NOW)
+        kept = await add_pin(store, session, pin(text, source="m1"), NOW)
         assert await store.pins(here(session), NOW) == (kept,)
         assert kept.text == text
         assert (kept.session, kept.source, kept.at) == ("checkout", "m1", NOW)
@@ -39,7 +39,7 @@ async def test_the_checks_of_a_pin_are_kept_beside_it_until_they_are_taken_away(
 ) -> None:
     async with place.opened() as store:
         session = await new_session(store)
-        await store.add_pin(session, pin("never force a push"), NOW)
+        await add_pin(store, session, pin("never force a push"), NOW)
         for checks in ("deny Bash: git push --force\nask Bash: git push", ""):
             await store.set_checks(here(session), 1, checks)
             assert [found.checks for found in await store.pins(here(session), NOW)] == [checks]
@@ -51,7 +51,7 @@ async def test_half_a_character_is_refused(place: Place) -> None:
     async with place.opened() as store:
         session = await new_session(store)
         with pytest.raises(PinRefused, match="send it again"):
-            await store.add_pin(session, pin("broken \ud83d"), NOW)
+            await add_pin(store, session, pin("broken \ud83d"), NOW)
         assert await store.pins(here(session), NOW) == ()
 
 
@@ -61,7 +61,7 @@ async def test_a_pin_is_seen_where_its_scope_says(place: Place) -> None:
         two = await new_session(store, SessionKey(project=here().project or "", name="two"))
         far = await new_session(store, SessionKey(project="/other", name="far"))
         for scope in ("session", "project", "global"):
-            await store.add_pin(one, pin(f"of {scope}", scope), NOW)
+            await add_pin(store, one, pin(f"of {scope}", scope), NOW)
 
         async def seen(scope: Scope) -> list[str]:
             return [found.text for found in await store.pins(scope, NOW)]
@@ -81,10 +81,10 @@ async def test_a_pin_is_seen_where_its_scope_says(place: Place) -> None:
 async def test_a_pin_ends_by_release_supersession_or_time(place: Place) -> None:
     async with place.opened() as store:
         session = await new_session(store)
-        first = await store.add_pin(session, pin("zebra one"), NOW)
-        second = await store.add_pin(session, pin("zebra two", supersedes=first.number), NOW)
-        brief = await store.add_pin(
-            session, pin("zebra brief", expires=NOW + timedelta(hours=1)), NOW
+        first = await add_pin(store, session, pin("zebra one"), NOW)
+        second = await add_pin(store, session, pin("zebra two", supersedes=first.number), NOW)
+        brief = await add_pin(
+            store, session, pin("zebra brief", expires=NOW + timedelta(hours=1)), NOW
         )
         assert await store.pins(here(session), NOW) == (second, brief)
         assert await store.pins(here(session), NOW + timedelta(hours=2)) == (second,)
@@ -92,7 +92,7 @@ async def test_a_pin_ends_by_release_supersession_or_time(place: Place) -> None:
         with pytest.raises(UnknownRef, match="p2"):
             await store.release_pin(here(session), second.number, NOW)
         with pytest.raises(UnknownRef):
-            await store.add_pin(session, pin("zebra", supersedes=99), NOW)
+            await add_pin(store, session, pin("zebra", supersedes=99), NOW)
         with pytest.raises(UnknownRef):
             await store.release_pin(Scope(project="/other"), brief.number, NOW)
         assert len(await store.pins(here(session), NOW, released=True)) == 3
@@ -103,6 +103,6 @@ async def test_a_pin_ends_by_release_supersession_or_time(place: Place) -> None:
 async def test_notes_are_kept_but_not_in_force(place: Place) -> None:
     async with place.opened() as store:
         session = await new_session(store)
-        await store.add_pin(session, pin("a note", kind="note"), NOW)
+        await add_pin(store, session, pin("a note", kind="note"), NOW)
         assert (await store.load(session, NOW)).pins == ()
         assert len(await store.pins(here(session), NOW)) == 1

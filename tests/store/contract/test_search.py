@@ -11,7 +11,17 @@ from mcp_compaction.errors import UnknownSession
 from mcp_compaction.model import Hit, SearchQuery, Spoken
 from mcp_compaction.ports import NewPin, Scope, SessionKey, Store
 from tests.store.contract.places import Place
-from tests.store.given_store import KEY, NOW, answered, batch, called, here, new_session, said
+from tests.store.given_store import (
+    KEY,
+    NOW,
+    add_pin,
+    answered,
+    batch,
+    called,
+    here,
+    new_session,
+    said,
+)
 
 pytestmark = pytest.mark.anyio
 
@@ -33,7 +43,7 @@ async def fill(store: Store) -> tuple[int, int]:
         )
         text = f"never log in as root, {project}"
         pin = NewPin(text=text, kind="fact", scope="project", author="user")
-        await store.add_pin(session, pin, NOW + timedelta(hours=1))
+        await add_pin(store, session, pin, NOW + timedelta(hours=1))
         ids.append(session)
     return ids[0], ids[1]
 

@@ -16,7 +16,7 @@ from mcp_compaction.store.postgres import database as databases
 from mcp_compaction.store.postgres.database import PoolLimits, TeamDatabase
 from mcp_compaction.store.postgres.schema import TABLES
 from mcp_compaction.store.postgres.store import PostgresStore
-from tests.store.given_store import NOW, batch, compaction, history, matching, new_session
+from tests.store.given_store import NOW, add_pin, batch, compaction, history, matching, new_session
 from tests.store.postgres_server import Server
 
 pytestmark = [pytest.mark.anyio, pytest.mark.thorough]
@@ -38,7 +38,7 @@ async def filled(database: TeamDatabase) -> list[tuple[PostgresStore, str]]:
         await store.append(session, batch(*history(*texts)), NOW)
         assert await store.save(session, compaction())
         pin = NewPin(text=f"never say {word}", kind="fact", scope="global", author="user")
-        await store.add_pin(session, pin, NOW)
+        await add_pin(store, session, pin, NOW)
         found.append((store, word))
     return found
 

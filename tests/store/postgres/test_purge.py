@@ -13,7 +13,7 @@ import pytest
 from mcp_compaction.ports import NewPin
 from mcp_compaction.store.postgres.database import migrate
 from mcp_compaction.store.postgres.store import open_store
-from tests.store.given_store import CANARY, KEY, NOW, PROJECT, batch, history, new_session
+from tests.store.given_store import CANARY, KEY, NOW, PROJECT, add_pin, batch, history, new_session
 from tests.store.postgres_server import WHY_NOT, Server, find_programs, running_server
 
 pytestmark = [pytest.mark.anyio, pytest.mark.thorough]
@@ -48,7 +48,7 @@ async def test_forget_with_purge_leaves_nothing_in_the_tables_files(tmp_path: Pa
         session = await new_session(store)
         await store.append(session, batch(*history("one", f"it is {CANARY}", "three")), NOW)
         pin = NewPin(text=f"keep {CANARY}", kind="fact", scope="session", author="user")
-        await store.add_pin(session, pin, NOW)
+        await add_pin(store, session, pin, NOW)
         await store.close()
         refused = forget(server.address_of("no_owner"), str(KEY.name), "--purge")
         assert "Nothing was forgotten" in refused.stderr
