@@ -35,7 +35,7 @@ METHODS: dict[type[Arguments], tuple[Callable[..., Any], ...]] = {
     arguments.RestoreContext: (OpenSession.restore,),
     arguments.RecordMessages: (OpenSession.record,),
 }
-COMMANDS = {
+COMMANDS: dict[type[Arguments], str] = {
     arguments.CompressContext: "compress",
     arguments.PinConstraint: "pin",
     arguments.RecallArchived: "recall",
@@ -44,15 +44,20 @@ COMMANDS = {
     arguments.RestoreContext: "restore",
     arguments.RecordMessages: "record",
 }
-OTHERWISE = {
+OTHERWISE: dict[tuple[type[Arguments], str], str | None] = {
     (arguments.RecallArchived, "cursor"): "skip",
     (arguments.RecallArchived, "keep"): None,  # a method of its own, page_in
     (arguments.ContextStats, "detail"): None,
 }
-TYPED_OTHERWISE = {**OTHERWISE, (arguments.RecordMessages, "messages"): "file"}
+TYPED_OTHERWISE: dict[tuple[type[Arguments], str], str | None] = {
+    **OTHERWISE,
+    (arguments.RecordMessages, "messages"): "file",
+}
 
 
-def expected(model: type[Arguments], otherwise: dict[Any, str | None]) -> set[str]:
+def expected(
+    model: type[Arguments], otherwise: dict[tuple[type[Arguments], str], str | None]
+) -> set[str]:
     names = (otherwise.get((model, name), name) for name in model.model_fields)
     return {name for name in names if name is not None}
 
