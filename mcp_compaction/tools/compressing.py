@@ -8,14 +8,14 @@ from mcp_compaction.core.compaction.receipt.text import outcome_text
 from mcp_compaction.model import Ask, Compaction, NothingToDo, SessionInfo, Traits
 from mcp_compaction.tools.arguments import CompressContext, RestoreContext
 from mcp_compaction.tools.hooked_answers import ALREADY_PREPARED, prepared_text
-from mcp_compaction.tools.place import Answer, Place
+from mcp_compaction.tools.place import CallAnswer, CallPlace
 
 _SHARE = 0.6  # of the fill that was too much, or of the whole window where that is less
 _LEAST_WINDOW = 1_000  # tokens; a provider that names fewer means something else
 _REASON = "the provider refused the request: too large for the window"
 
 
-async def compress_context(place: Place, asked: CompressContext) -> Answer:
+async def compress_context(place: CallPlace, asked: CompressContext) -> CallAnswer:
     """Compact, and give the receipt."""
     ask = make_ask(**dict(asked))
     if ask.digest is not None:
@@ -24,12 +24,12 @@ async def compress_context(place: Place, asked: CompressContext) -> Answer:
     info, _ = await place.session("make" if makes else "look")
     compactor = await place.compactor()
     if _is_plain(ask) and place.is_prepared(info):
-        return Answer(await _prepare(compactor, info), info)
+        return CallAnswer(await _prepare(compactor, info), info)
     outcome = await place.compress(info, ask)
     lines = [outcome_text(outcome, place.mode(info), info.name)]
     if isinstance(outcome, Compaction):
         lines += map(str, await compactor.checks.held(info))
-    return Answer("\n".join(lines), info, outcome)
+    return CallAnswer("\n".join(lines), info, outcome)
 
 
 def _is_plain(ask: Ask) -> bool:
@@ -50,12 +50,12 @@ async def _prepare(compactor: Compactor, info: SessionInfo) -> str:
     return outcome_text(done, "hooks", info.name)
 
 
-async def restore_context(place: Place, asked: RestoreContext) -> Answer:
+async def restore_context(place: CallPlace, asked: RestoreContext) -> CallAnswer:
     """Show the view before a compaction."""
     compactor = await place.compactor()
     info, _ = await place.session("look")
     outcome = await compactor.restore(info, asked.ref, asked.force)
-    return Answer(outcome_text(outcome, place.mode(info), info.name), info, outcome)
+    return CallAnswer(outcome_text(outcome, place.mode(info), info.name), info, outcome)
 
 
 async def plan_after_overflow(

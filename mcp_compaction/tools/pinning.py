@@ -12,7 +12,7 @@ from mcp_compaction.errors import InputError
 from mcp_compaction.model import Author, Channel
 from mcp_compaction.tools import answers
 from mcp_compaction.tools.arguments import PinConstraint, UnpinConstraint
-from mcp_compaction.tools.place import Answer, Place
+from mcp_compaction.tools.place import CallAnswer, CallPlace
 
 UserWord = Literal["yes", "no", "unanswered", "unasked"]
 
@@ -23,7 +23,7 @@ def wish_of(asked: PinConstraint, by: Author = "agent", channel: Channel | None 
     return PinWish(by=by, channel=channel, **given)
 
 
-async def question_for_pin(place: Place, asked: PinConstraint) -> str | None:
+async def question_for_pin(place: CallPlace, asked: PinConstraint) -> str | None:
     """The question whether an agent may bind other sessions or change a user's pin."""
     wish, info = wish_of(asked), await place.session_if_any()
     compactor = await place.compactor()
@@ -33,7 +33,9 @@ async def question_for_pin(place: Place, asked: PinConstraint) -> str | None:
     return None if question is None else question.text
 
 
-async def question_for_check(place: Place, asked: PinConstraint, allowed: UserWord) -> str | None:
+async def question_for_check(
+    place: CallPlace, asked: PinConstraint, allowed: UserWord
+) -> str | None:
     """The question whether the check offered for a rule shall hold calls; once for each rule, and
     not where the pin itself was refused."""
     if not place.settings.checks_dialog or asked.kind != "constraint":
@@ -48,11 +50,11 @@ async def question_for_check(place: Place, asked: PinConstraint, allowed: UserWo
 
 
 async def pin_constraint(
-    place: Place,
+    place: CallPlace,
     asked: PinConstraint,
     allowed: UserWord = "unasked",
     checked: UserWord = "unasked",
-) -> Answer:
+) -> CallAnswer:
     """Pin, and say where the pin will be seen.
 
     `allowed`: the user's word on what an agent may not do alone. `checked`: on the check that is
@@ -82,10 +84,10 @@ async def pin_constraint(
         said = f"{said}\nits check, which the user took: {'; '.join(map(str, checks))}"
     elif checked != "no" and (offered := await compactor.checks.describe_offer(info, done.pin)):
         said = f"{said}\n{place.complete_commands(offered, info)}"
-    return Answer(said, info, done, is_new)
+    return CallAnswer(said, info, done, is_new)
 
 
-async def question_for_release(place: Place, asked: UnpinConstraint) -> str | None:
+async def question_for_release(place: CallPlace, asked: UnpinConstraint) -> str | None:
     """The question whether an agent may release a user's pin."""
     info = await place.session_if_any()
     if info is None:
@@ -98,14 +100,14 @@ async def question_for_release(place: Place, asked: UnpinConstraint) -> str | No
 
 
 async def unpin_constraint(
-    place: Place, asked: UnpinConstraint, allowed: UserWord = "unasked"
-) -> Answer:
+    place: CallPlace, asked: UnpinConstraint, allowed: UserWord = "unasked"
+) -> CallAnswer:
     """Release a pin, where the caller may."""
     compactor = await place.compactor()
     info, _ = await place.session("look")
     with place.asking_user(info):
         pin = await compactor.unpin(info, asked.ref, by=_author_of(allowed))
-    return Answer(answers.release_text(pin), info, pin)
+    return CallAnswer(answers.release_text(pin), info, pin)
 
 
 def _author_of(word: UserWord) -> Author:

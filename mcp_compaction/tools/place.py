@@ -19,7 +19,7 @@ from mcp_compaction.tools.hooked_answers import HookedChat
 Purpose = Literal["make", "look"]
 
 
-class Answer(NamedTuple):
+class CallAnswer(NamedTuple):
     """What a tool answers, of which session, and the value that came of it."""
 
     text: str
@@ -29,7 +29,7 @@ class Answer(NamedTuple):
     shows_pins: bool = False  # where the window is not the caller's own, pins come first
 
 
-class Place:
+class CallPlace:
     """The call of a loop in this process, whose session is open; that of a server differs."""
 
     is_named = True  # the caller has said which session is meant

@@ -12,7 +12,7 @@ from mcp_compaction.errors import InputError
 from mcp_compaction.model import Compaction, Outcome, Refusal, SessionInfo
 from mcp_compaction.tools import answers
 from mcp_compaction.tools.arguments import RecallArchived
-from mcp_compaction.tools.place import Answer, Place
+from mcp_compaction.tools.place import CallAnswer, CallPlace
 from mcp_compaction.tools.recall_answers import (
     AnswerPlace,
     brief_text,
@@ -27,7 +27,7 @@ _PER_PAGE, _PER_QUOTE = 110, 34  # tokens of the lines around a page, and around
 _LEAST_TOKENS, _LEAST_CHARS = 20, 20  # a page always brings something
 
 
-async def recall_archived(place: Place, asked: RecallArchived) -> Answer:
+async def recall_archived(place: CallPlace, asked: RecallArchived) -> CallAnswer:
     """Passages, originals, or the brief of a session."""
     skip = parse_cursor(asked.cursor)
     if asked.scope == "all" and place.must_name:
@@ -43,10 +43,10 @@ async def recall_archived(place: Place, asked: RecallArchived) -> Answer:
     info = await place.find_to_resume(asked.scope)
     brief = await (await place.compactor()).brief(info)
     is_elsewhere = place.is_of_another_chat(info)
-    return Answer(brief_text(brief, new_nonce(), place.project, must_name=is_elsewhere), info)
+    return CallAnswer(brief_text(brief, new_nonce(), place.project, must_name=is_elsewhere), info)
 
 
-async def _search(place: Place, asked: RecallArchived, query: str, skip: int) -> Answer:
+async def _search(place: CallPlace, asked: RecallArchived, query: str, skip: int) -> CallAnswer:
     """The passages for a query; beyond one session none has to be named."""
     must_find = asked.scope == "session" or place.is_named
     info = await (place.find(asked.scope) if must_find else place.session_if_any())
@@ -66,25 +66,25 @@ async def _search(place: Place, asked: RecallArchived, query: str, skip: int) ->
         name = info.name if info.project == place.project else ""
         here = AnswerPlace(place.project, name, info.updated.year)
     text = recall_text(found, here, query, new_nonce(), skip)
-    return Answer(text, info, found, shows_pins=not skip)
+    return CallAnswer(text, info, found, shows_pins=not skip)
 
 
-async def _read(place: Place, asked: RecallArchived, refs: str, skip: int) -> Answer:
+async def _read(place: CallPlace, asked: RecallArchived, refs: str, skip: int) -> CallAnswer:
     """The originals that refs name, a page at a time; with `keep` they are shown again."""
     compactor, info = await place.compactor(), await place.find(asked.scope)
     kept = await _page_in(place, info, refs) if asked.keep and not skip else None
     if isinstance(kept, Compaction):
-        return Answer(outcome_text(kept), info, kept)
+        return CallAnswer(outcome_text(kept), info, kept)
     # Who turns a page recalls nothing new, and who looks into another project leaves no trace.
     is_new = not skip and info.project == place.project
     found = await (compactor.recall_refs if is_new else compactor.quote)(info, refs)
     size = page_size(found, asked.max_tokens, skip)
     text = quote_text(found, info, place.project, new_nonce(), size, skip)
     text = text if kept is None else f"{outcome_text(kept)}\n{text}"
-    return Answer(text, info, found, shows_pins=not skip)
+    return CallAnswer(text, info, found, shows_pins=not skip)
 
 
-async def _page_in(place: Place, info: SessionInfo, refs: str) -> Outcome:
+async def _page_in(place: CallPlace, info: SessionInfo, refs: str) -> Outcome:
     """Show messages again in the window, where that is the caller's own."""
     if info.project != place.project or place.mode(info) != "own":
         return Refusal(reason="window_of_host", text=answers.NOT_KEPT)

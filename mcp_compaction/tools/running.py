@@ -13,7 +13,7 @@ from mcp_compaction.model import Compaction
 from mcp_compaction.tools import arguments, compressing, pinning, recalling, stats
 from mcp_compaction.tools.answers import fill_line
 from mcp_compaction.tools.arguments import Arguments, CompressContext, name_of
-from mcp_compaction.tools.place import Answer, Place
+from mcp_compaction.tools.place import CallAnswer, CallPlace
 from mcp_compaction.tools.schemas import complain_of_faults, complain_of_unknown
 from mcp_compaction.tools.system_answers import SYSTEM_COMPACTS
 
@@ -26,7 +26,7 @@ class ToolAnswer(NamedTuple):
     changes_view: bool = False
 
 
-_TOOLS: dict[type[Arguments], Callable[[Place, Any], Awaitable[Answer]]] = {
+_TOOLS: dict[type[Arguments], Callable[[CallPlace, Any], Awaitable[CallAnswer]]] = {
     CompressContext: compressing.compress_context,
     arguments.PinConstraint: pinning.pin_constraint,
     arguments.RecallArchived: recalling.recall_archived,
@@ -38,7 +38,7 @@ _TOOLS: dict[type[Arguments], Callable[[Place, Any], Awaitable[Answer]]] = {
 
 async def run_tool(session: OpenSession, name: str, given: Mapping[str, Any]) -> ToolAnswer:
     """Answer one call of a tool; whatever was wrong with it is an answer with the next step."""
-    place, known = Place(session), {name_of(tool): tool for tool in _TOOLS}
+    place, known = CallPlace(session), {name_of(tool): tool for tool in _TOOLS}
     if name == name_of(CompressContext) and not place.by_agent:
         return ToolAnswer(SYSTEM_COMPACTS, is_error=True)
     tool = known.get(name)

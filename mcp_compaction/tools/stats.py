@@ -5,10 +5,10 @@ from __future__ import annotations
 from mcp_compaction.core.log.outline import find_boundary_cues, outline_of
 from mcp_compaction.tools import answers
 from mcp_compaction.tools.arguments import ContextStats
-from mcp_compaction.tools.place import Answer, Place
+from mcp_compaction.tools.place import CallAnswer, CallPlace
 
 
-async def context_stats(place: Place, asked: ContextStats) -> Answer:
+async def context_stats(place: CallPlace, asked: ContextStats) -> CallAnswer:
     """The fill, the pins, and what compressing would free."""
     compactor = await place.compactor()
     info, _ = await place.session("look")
@@ -21,4 +21,4 @@ async def context_stats(place: Place, asked: ContextStats) -> Answer:
     text = answers.stats_text(
         found, place.mode(info), cues, passages, by_agent=place.by_agent, hooked=hooked
     )
-    return Answer(text, info, found)
+    return CallAnswer(text, info, found)

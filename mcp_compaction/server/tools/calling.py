@@ -21,7 +21,7 @@ from mcp_compaction.server.state import State, errors_as, state_of
 from mcp_compaction.tools.answers import sessions_text
 from mcp_compaction.tools.arguments import Arguments, Session
 from mcp_compaction.tools.hooked_answers import HookedChat
-from mcp_compaction.tools.place import Answer, Place, Purpose
+from mcp_compaction.tools.place import CallAnswer, CallPlace, Purpose
 from mcp_compaction.worker import client as worker
 
 Ctx = Context[State]
@@ -70,12 +70,12 @@ class EndedError(Exception):
     """Raised with what is answered where a tool cannot go on: a question for the host, or words
     for one who wants a brief and means no session."""
 
-    def __init__(self, answer: InputRequiredResult | Answer) -> None:
+    def __init__(self, answer: InputRequiredResult | CallAnswer) -> None:
         super().__init__()
         self.answer = answer
 
 
-class ServerPlace(Place):
+class ServerPlace(CallPlace):
     """The call of a host or a loop at this server; `name`: of the session, as the caller says."""
 
     def __init__(self, ctx: Ctx, name: str | None) -> None:
@@ -109,14 +109,14 @@ class ServerPlace(Place):
         has_session = self.state.host(self.ctx).has_session
         if not self.is_named and not has_session and len(finder.known) != 1:
             if found := await compactor.sessions(self.project, 5):
-                raise EndedError(Answer(sessions_text(found), None, shows_pins=True))
+                raise EndedError(CallAnswer(sessions_text(found), None, shows_pins=True))
             start = f"{finder.ways_to_start} starts it."
             raise InputError(f"nothing is kept for this project yet; {start}")
         try:
             info = await self.find(scope)
         except NothingRecorded as nothing:
             if await compactor.project_pins(self.project):
-                raise EndedError(Answer(str(nothing), None, shows_pins=True)) from None
+                raise EndedError(CallAnswer(str(nothing), None, shows_pins=True)) from None
             raise
         finder.remember(info)
         return info

@@ -21,7 +21,7 @@ from mcp_compaction.server.tools.replying import directive_of, reply
 from mcp_compaction.tools import answers
 from mcp_compaction.tools.arguments import RecordMessages
 from mcp_compaction.tools.compressing import plan_after_overflow
-from mcp_compaction.tools.place import Answer
+from mcp_compaction.tools.place import CallAnswer
 from mcp_compaction.tools.system_answers import compacting_elsewhere_line, compacting_line
 from mcp_compaction.worker import client as worker
 
@@ -35,7 +35,7 @@ async def record_messages(place: ServerPlace, asked: RecordMessages) -> CallTool
         info, _ = await place.session("make")
         await (await state.compactor()).switch_recording(info, wish)
         told = answers.RECORDING_ON if wish else answers.RECORDING_OFF
-        return await reply(place, Answer(told, info))
+        return await reply(place, CallAnswer(told, info))
     loop = _read_loop(messages)
     came = await state.threads.run(read_incoming, messages)
     if loop is not None and loop.reported_tokens is not None:
@@ -56,7 +56,7 @@ async def record_messages(place: ServerPlace, asked: RecordMessages) -> CallTool
         lines.append(masked_line(done.masked))
     if place.mode(info) == "own" and (loop is None or loop.relieve is None):
         lines += await _relieve(state, info)
-    return await reply(place, Answer("\n".join(lines), info, done, is_new), meta)
+    return await reply(place, CallAnswer("\n".join(lines), info, done, is_new), meta)
 
 
 class _Overflow(BaseModel):

@@ -23,10 +23,10 @@ from mcp_compaction.tools.directive import (
     without_thinking_of,
     words_of_layout,
 )
-from mcp_compaction.tools.place import Answer
+from mcp_compaction.tools.place import CallAnswer
 from mcp_compaction.tools.system_answers import relief_text
 
-Body = Callable[[Any, Any], Awaitable[Answer]]
+Body = Callable[[Any, Any], Awaitable[CallAnswer]]
 
 
 async def answer_call(
@@ -43,7 +43,7 @@ async def answer_call(
     except (NothingRecorded, UnknownSession) as nothing:
         if place.name is not None or not isinstance(asked, ContextStats):
             raise
-        answer = Answer(str(nothing), None, shows_pins=True)
+        answer = CallAnswer(str(nothing), None, shows_pins=True)
     meta: JsonObject = {}
     preserves_markers = True
     if isinstance(answer.done, Stats):
@@ -59,7 +59,7 @@ async def answer_call(
 
 
 async def reply(
-    place: ServerPlace, answer: Answer, meta: JsonObject | None = None
+    place: ServerPlace, answer: CallAnswer, meta: JsonObject | None = None
 ) -> CallToolResult:
     """An answer with what belongs around it; its last line the fill where that is known.
 
