@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Awaitable, Callable
 from functools import cache
 from typing import Any, NamedTuple
@@ -52,11 +51,7 @@ class Tool(NamedTuple):
     @property
     def arguments(self) -> frozenset[str]:
         """The names of the arguments that a caller may pass."""
-        return frozenset(inspect.signature(self.function).parameters) - {
-            "ctx",
-            "allowed",
-            "checked",
-        }
+        return frozenset(publish(self).parameters["properties"])
 
 
 def _serve(model: type[Arguments], body: Body) -> Callable[..., Awaitable[Any]]:
