@@ -19,7 +19,7 @@ from mcp_compaction.store.database import Database, shield, take
 from mcp_compaction.store.identity import (
     Change,
     Identity,
-    Mark,
+    StoreMark,
     change_since,
     damaged_error,
     describe_files,
@@ -98,7 +98,7 @@ class Connections:
     async def open_locked(self) -> None:
         """Open the file while the caller holds the lock file."""
         self._is_in_doubt = True
-        found = read_mark(self.lock_file.read()) or Mark()
+        found = read_mark(self.lock_file.read()) or StoreMark()
         was_left = describe_files(self.path) if size_of(self.path) else None
         try:
             self._writing = Database(self.path, self._connect_to_write)
@@ -117,7 +117,7 @@ class Connections:
                 await self.close()
             raise
 
-    def _decide_on_trust(self, found: Mark, was_left: str | None) -> None:
+    def _decide_on_trust(self, found: StoreMark, was_left: str | None) -> None:
         """Note whether the store has to be looked over before anything is written to it."""
         now = mark_of(identity_of(self.path), "open")
         self.damage = ()

@@ -81,7 +81,7 @@ def size_of(path: Path) -> int | None:
 # What the lock file remembers between two starts
 
 
-class Mark(NamedTuple):
+class StoreMark(NamedTuple):
     """What the lock file says of a store: its files, its newest rows, and how it was left."""
 
     database: int = 0  # inodes
@@ -100,19 +100,19 @@ class Mark(NamedTuple):
 _MARK = re.compile(rb"database (\d+), log (\d+)(?:, rows (\S+), ([^.]*))?")
 
 
-def mark_of(opened: Identity, state: str, newest: str = "") -> Mark:
+def mark_of(opened: Identity, state: str, newest: str = "") -> StoreMark:
     """The mark for the lock file: a store was made here, from these files."""
     database, log = (0 if file is None else file[1] for file in (opened.database, opened.log))
-    return Mark(database, log, newest, state)
+    return StoreMark(database, log, newest, state)
 
 
-def read_mark(text: bytes) -> Mark | None:
+def read_mark(text: bytes) -> StoreMark | None:
     """The mark in the text of a lock file; None where there is none."""
     found = _MARK.search(text)
     if found is None:
         return None
     newest, state = ((group or b"").decode() for group in found.group(3, 4))
-    return Mark(int(found[1]), int(found[2]), newest.strip("-"), state)
+    return StoreMark(int(found[1]), int(found[2]), newest.strip("-"), state)
 
 
 def describe_files(path: Path) -> str:
