@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal, cast, get_args
 from pydantic import BeforeValidator, Field, ValidationError
 
 from mcp_compaction.errors import InputError
-from mcp_compaction.lexicon import Words, read_source
+from mcp_compaction.lexicon import read_source
 from mcp_compaction.model import Value
 
 Kind = Literal[
@@ -35,6 +35,10 @@ Strength = Literal["firm", "weak", "hint"]  # the strongest first; a hint is onl
 STRENGTHS: tuple[Strength, ...] = get_args(Strength)
 
 
+def _split_words(value: object) -> object:
+    return value.split() if isinstance(value, str) else value
+
+
 def _list_one(value: object) -> object:
     return (value,) if isinstance(value, str) else value
 
@@ -52,6 +56,7 @@ def _split_pairs(value: object) -> object:
     return value
 
 
+Words = Annotated[tuple[str, ...], BeforeValidator(_split_words)]
 Texts = Annotated[tuple[str, ...], BeforeValidator(_list_one)]
 Table = Annotated[dict[str, str], BeforeValidator(_split_pairs)]
 

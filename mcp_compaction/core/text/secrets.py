@@ -9,14 +9,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-
-from pydantic import Field
+from dataclasses import dataclass, field
 
 from mcp_compaction.core.text.named_secrets import find_named_secrets
 from mcp_compaction.core.text.patterns import pattern_of
 from mcp_compaction.core.text.secret_pattern import build_secret_pattern
 from mcp_compaction.lexicon import known_secrets, naming_of_secrets
-from mcp_compaction.model import Value
 
 _PRIVATE_KEY = "private-key"
 # A key is whole, or cut short: then its long lines count.
@@ -29,13 +27,14 @@ _KEY = pattern_of(
 _UNFILLED = "xxxxxxxx"  # a token that nobody filled in
 
 
-class Redacted(Value):
+@dataclass(frozen=True, slots=True)
+class Redacted:
     """A text without its secrets, and how many of each kind were in it."""
 
     text: str
     counts: dict[str, int]
     # The values that only what stood before them told to be secrets, each with its kind.
-    named: tuple[tuple[str, str], ...] = Field(default=(), repr=False)
+    named: tuple[tuple[str, str], ...] = field(default=(), repr=False)
 
 
 def redact(text: str) -> Redacted:
