@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from mcp_compaction.errors import SettingsError
+from mcp_compaction.home import xdg_folder
 
 PREFIX: Final = "MCP_COMPACTION_"
 CONFIG: Final = "MCP_COMPACTION_CONFIG"
@@ -31,10 +32,7 @@ def settings_path(environ: Mapping[str, str], config_dir: Path | None = None) ->
             raise SettingsError(f"{CONFIG} is {named!r}: write the whole path, from / on.")
         return path
     if config_dir is None:
-        base = environ.get("XDG_CONFIG_HOME", "")
-        # The XDG specification asks for relative paths to be ignored.
-        folder = Path(base) if base.startswith("/") else at_home("~/.config", environ)
-        config_dir = folder / "mcp-compaction"
+        config_dir = xdg_folder(environ, "XDG_CONFIG_HOME", ".config")
     return config_dir / "config.toml"
 
 

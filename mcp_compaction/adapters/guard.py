@@ -80,9 +80,7 @@ class CallGuard:
             note = held._replace(verdict=verdict)
             note_held(self._home, note, "program", self._session, call)
             if not is_past:
-                ref = held.rule.ref
-                way = f"mcp-compaction pins check {ref} --once"
-                return f"{held.text}\nOnly the user can lift it, for one call: {way}"
+                return f"{held.text}\n{held.way_past}"
         return None
 
     def note(

@@ -15,6 +15,7 @@ from mcp_compaction.audit.report import (
 )
 from mcp_compaction.audit.results import Audit, Audited, Count, total_of
 from mcp_compaction.core.wording import escape
+from mcp_compaction.home import mask
 
 _STYLE = """
 :root { color-scheme: light dark; --paper: #fbfaf7; --card: #fff; --ink: #1d2430; --soft: #5d6675;
@@ -51,7 +52,7 @@ def make_page(audit: Audit) -> str:
             f"<h1>{escape(headline_of(audit))}</h1>",
             *_bars(counts),
             *_table(table_of(counts)),
-            *(f"<p>{escape(line)}</p>" for line in lines_of(audit) if line),
+            *(f"<p>{escape(mask(line))}</p>" for line in lines_of(audit) if line),
             "<h2>Each compaction</h2>",
             *(part for one in audit.findings for part in _one(one)),
             "<h2>How it is counted</h2>",
@@ -114,5 +115,5 @@ def _one(finding: Audited) -> Iterator[str]:
     yield f"<details><summary>{escape(name)}</summary>"
     yield from _table(table_of(finding.counts))
     yield "<ul>"
-    yield from (f"<li>{escape(line)}</li>" for line in full_lines(finding))
+    yield from (f"<li>{escape(mask(line))}</li>" for line in full_lines(finding))
     yield "</ul></details>"

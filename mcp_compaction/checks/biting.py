@@ -18,12 +18,17 @@ from mcp_compaction.checks.file import (
     read_rules,
     refuse_unread,
     rules_for,
+    rules_path,
     take_once,
 )
 from mcp_compaction.checks.judge import Deed, HeldCall, is_green, judge
 from mcp_compaction.checks.match import Call
 from mcp_compaction.checks.record import deeds_in
 
+_STUCK = (
+    "\nAnother process of mcp-compaction holds {path} and does not go on; the check holds all the "
+    "same. Tell the user to end it: `fuser {path}` names it."
+)
 Answer = Callable[[str, str, str], dict[str, Any]]
 
 
@@ -99,11 +104,13 @@ def bite(host: str, told: Mapping[str, Any], home: Path, root: str = "", way: st
     if not held:
         refuse_unread(rules)
         return ""
-    with one_at_a_time(home):
+    with one_at_a_time(home) as is_alone:
         first = _first_in_force(held, home, HookCall(host, session, call_id, way))
     if first is None:
         return ""
     verdict, text = first.verdict, _text_of(first, held, asks=shape.asks)
+    if not is_alone:
+        text += _STUCK.format(path=rules_path(home))
     if verdict == "ask" and not shape.asks:
         verdict = "deny"
     return json.dumps(shape.answer(shape.event, verdict, text))
@@ -139,7 +146,4 @@ def _text_of(first: HeldCall, held: list[HeldCall], *, asks: bool) -> str:
     text = "\n".join(one.text for one in dict.fromkeys((first, *held)))
     if first.verdict == "remind" or (asks and first.verdict == "ask"):
         return text
-    ref = first.rule.ref
-    return (
-        f"{text}\nOnly the user can lift it, for one call: mcp-compaction pins check {ref} --once"
-    )
+    return f"{text}\n{first.way_past}"

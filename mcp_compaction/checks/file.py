@@ -10,22 +10,21 @@ import json
 import os
 import time
 from collections.abc import Generator, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, BinaryIO, NamedTuple
 
 from mcp_compaction.checks.check import read_checks
 from mcp_compaction.checks.globs import is_below
 from mcp_compaction.checks.judge import HeldCall, Rule
 from mcp_compaction.git_folders import home_of
+from mcp_compaction.home import HELD, ONCE, RULES
 from mcp_compaction.shell import read_table, stamp_of, take_table
 
-FOLDER: Final = "checks"
-RULES: Final = "rules.json"
-_MOST_BYTES = 2**18  # of notes; then the older half goes
 _ONCE_SECONDS = 600.0
 _SAME_SECONDS = 5.0
-_MOST_PART = 80  # characters
+_PATIENCE = 0.5  # seconds for another hook
+_PAUSE = 0.01  # seconds
 _TABLES = ("tools.toml", "checks.toml")  # which go with the rules
 
 
@@ -42,13 +41,12 @@ class HeldNote(NamedTuple):
     host: str
     session: str  # the host's own id
     call: str  # the host's id of the call
-    part: str
     way: str = ""  # by which of two hooks
 
 
 def rules_path(home: Path) -> Path:
     """The file of the rules."""
-    return home / FOLDER / RULES
+    return RULES.path(home)
 
 
 def write_rules(home: Path, rules: Iterable[Rule]) -> None:
@@ -56,17 +54,12 @@ def write_rules(home: Path, rules: Iterable[Rule]) -> None:
     told = [{**rule._asdict(), "checks": [*map(str, rule.checks), *rule.unread]} for rule in rules]
     for one in told:
         del one["unread"]  # which is read from the lines again
-    path = rules_path(home)
     if not told:
-        path.unlink(missing_ok=True)
+        rules_path(home).unlink(missing_ok=True)
         return
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    fresh = path.with_name(f"{RULES}.{os.getpid()}")
-    descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-        tables = {name: [stamp_of(name), read_table(name)] for name in _TABLES}
-        json.dump({"version": 1, "rules": told, "tables": tables}, file, ensure_ascii=False)
-    fresh.replace(path)
+    tables = {name: [stamp_of(name), read_table(name)] for name in _TABLES}
+    text = json.dumps({"version": 1, "rules": told, "tables": tables}, ensure_ascii=False)
+    RULES.write(home, text)
 
 
 def read_rules(home: Path) -> list[Rule]:
@@ -126,35 +119,15 @@ def rules_for(rules: Iterable[Rule], folders: Iterable[str], session: str) -> li
 def note_held(
     home: Path, held: HeldCall, host: str, session: str, call: str, way: str = ""
 ) -> None:
-    """Note that a call was held; never fails."""
-    at, part = round(time.time(), 3), held.part[:_MOST_PART]
-    note = HeldNote(at, held.rule.pin, held.verdict, host, session, call, part, way)
-    line = json.dumps(note._asdict()).encode() + b"\n"
-    path = home / FOLDER / "held.jsonl"
-    try:
-        if path.exists() and path.stat().st_size > _MOST_BYTES:
-            kept = path.read_bytes()[-_MOST_BYTES // 2 :].partition(b"\n")[2]
-            path.write_bytes(kept)
-        descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
-        try:
-            os.write(descriptor, line)
-        finally:
-            os.close(descriptor)
-    except OSError:
-        pass  # a hook never stops its host
+    """Note that a call was held, and nothing of what it was to do; never fails."""
+    note = HeldNote(round(time.time(), 3), held.rule.pin, held.verdict, host, session, call, way)
+    with suppress(OSError):  # a hook never stops its host
+        HELD.add(home, note._asdict())
 
 
 def read_held(home: Path) -> Iterator[HeldNote]:
     """What was held, the oldest first."""
-    try:
-        lines = (home / FOLDER / "held.jsonl").read_bytes().split(b"\n")
-    except OSError:
-        return
-    for line in lines:
-        try:
-            yield HeldNote(**json.loads(line))
-        except (ValueError, TypeError):
-            continue
+    yield from HELD.read(home, HeldNote)
 
 
 def notes_of(home: Path, session: str, call: str, way: str) -> list[HeldNote]:
@@ -169,29 +142,36 @@ def notes_of(home: Path, session: str, call: str, way: str) -> list[HeldNote]:
 
 
 @contextmanager
-def one_at_a_time(home: Path) -> Generator[None]:
-    """Have the hooks of one call answer one after another, where the system can."""
+def one_at_a_time(home: Path) -> Generator[bool]:
+    """Have the hooks of one call answer one after another, where the system can; False: another one
+    does not go on, and is not waited for any longer."""
+    end = time.monotonic() + _PATIENCE
+    with rules_path(home).open("rb") as file:
+        while not (is_ours := _try_to_lock(file)) and time.monotonic() < end:
+            time.sleep(_PAUSE)
+        yield is_ours
+
+
+def _try_to_lock(file: BinaryIO) -> bool:
     try:
         import fcntl
+
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
     except ImportError:  # Windows
-        yield
-        return
-    with (home / FOLDER / RULES).open("rb") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        yield
+        pass
+    return True
 
 
 def allow_once(home: Path, pin: int) -> None:
     """Let the next call past a pin, within ten minutes."""
-    path = home / FOLDER / f"once-p{pin}"
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    os.close(descriptor)
+    ONCE.write(home, "", str(pin))
 
 
 def take_once(home: Path, pin: int) -> bool:
     """Whether the user lets this call past a pin; it counts for one."""
-    path = home / FOLDER / f"once-p{pin}"
+    path = ONCE.path(home, str(pin))
     try:
         is_fresh = time.time() - path.stat().st_mtime < _ONCE_SECONDS
         path.unlink()

@@ -18,6 +18,7 @@ from mcp_compaction.checks.match import (
     paths_of,
 )
 from mcp_compaction.checks.tables import kind_of, tables
+from mcp_compaction.home import mask
 
 _WRITES = PinCheck("ask", ("Write", "Edit"), "**")
 _WRITES_CODE = _WRITES._replace(unless="*.md|*.mdx|*.rst|*.adoc|docs/**")
@@ -65,8 +66,8 @@ class HeldCall(NamedTuple):
 
     @property
     def text(self) -> str:
-        """What the model, or the user, is told."""
-        rule, part = self.rule, " ".join(self.part.split())
+        """What the model, or the user, is told; a script may hold secrets that neither has seen."""
+        rule, part = self.rule, " ".join(mask(self.part).split())
         lines = [f"pin {rule.ref}, by {rule.author}: {rule.text}"]
         if part:
             lines.append(f"It means: {part}")
@@ -78,6 +79,12 @@ class HeldCall(NamedTuple):
         elif not self.is_sure:
             lines.append("The line cannot be read as far as that; write it plainly.")
         return "\n".join(lines)
+
+    @property
+    def way_past(self) -> str:
+        """How the user lets a call past the pin."""
+        way = f"mcp-compaction pins check {self.rule.ref} --once"
+        return f"Only the user can lift it, for one call: {way}"
 
 
 def judge(

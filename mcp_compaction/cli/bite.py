@@ -16,7 +16,10 @@ from threading import Timer
 from typing import Any, NoReturn, TextIO
 
 from mcp_compaction.cli.console.repositories import leave_out_repository
-from mcp_compaction.hosts.trouble import note_trouble, read_trouble, user_folder
+from mcp_compaction.errors import SettingsError
+from mcp_compaction.home import RULES, default_home, mask
+from mcp_compaction.hosts.trouble import note_trouble, read_trouble
+from mcp_compaction.settings_file import settings_path
 
 _MOST_SECONDS = 2.0
 _MOST_CHARS = 2**24
@@ -32,8 +35,9 @@ def run(argv: Sequence[str], stdout: TextIO, stdin: TextIO, environ: Mapping[str
     """Answer one call."""
     host, event, *place = argv
     settings = _read_settings(environ)
-    home = Path(place[-1]) if place else _home_of(environ, settings)
-    if not (home / "checks" / "rules.json").exists():
+    named = place[-1] if place else environ.get("MCP_COMPACTION_HOME") or settings.get("home")
+    home = default_home({**environ, "MCP_COMPACTION_HOME": str(named or "")})
+    if not RULES.path(home).exists():
         return 0
     from mcp_compaction.checks.biting import bite  # not before: mostly there are none
 
@@ -84,7 +88,7 @@ def _answer_failure(
     what = f"a call of chat {told.get('session_id')} was not checked"
     is_said = any(one.what.startswith(what) for one in read_trouble(environ))
     note_trouble(environ, host, event, f"{what}: {why}")
-    text = f"Not all checks of pins can be read: {why}."
+    text = f"Not all checks of pins can be read: {mask(why)}."
     if is_asked:
         verdict = "ask" if shape.asks else "deny"
     elif is_said:
@@ -97,26 +101,12 @@ def _answer_failure(
 
 def _read_settings(environ: Mapping[str, str]) -> dict[str, Any]:
     """The user's own settings file; it may say where the store is."""
-    base = environ.get("XDG_CONFIG_HOME", "")
-    folder = Path(base) if base.startswith("/") else user_folder(environ) / ".config"
-    path = Path(environ.get("MCP_COMPACTION_CONFIG") or folder / "mcp-compaction/config.toml")
-    if not path.exists():
-        return {}
-    import tomllib
-
     try:
+        path = settings_path(environ)
+        if not path.exists():
+            return {}
+        import tomllib
+
         return tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+    except (OSError, ValueError, SettingsError):
         return {}
-
-
-def _home_of(environ: Mapping[str, str], settings: Mapping[str, Any]) -> Path:
-    """The folder of the store, as `store.connect` finds it without loading SQLite."""
-    if named := environ.get("MCP_COMPACTION_HOME") or settings.get("home"):
-        return Path(str(named)).expanduser()
-    if sys.platform == "win32":
-        local = environ.get("LOCALAPPDATA")
-        return (Path(local) if local else user_folder(environ) / "AppData/Local") / "mcp-compaction"
-    data = environ.get("XDG_DATA_HOME", "")
-    base = Path(data) if data.startswith("/") else user_folder(environ) / ".local" / "share"
-    return base / "mcp-compaction"

@@ -16,11 +16,11 @@ from threading import Timer
 from typing import IO, Any, Protocol, TextIO, cast
 
 from mcp_compaction.cli.console.screen import Screen
-from mcp_compaction.hosts.hook_runs import HOOK_SECONDS, RunNotes, seconds_allowed
+from mcp_compaction.home import default_home
+from mcp_compaction.hosts.hook_runs import RunNotes, seconds_allowed
 from mcp_compaction.hosts.trouble import note_trouble
 from mcp_compaction.projects import find_project
-from mcp_compaction.settings_file import TOKEN
-from mcp_compaction.store.connect import default_home
+from mcp_compaction.settings_file import PREFIX, has_settings
 from mcp_compaction.store.pin_lines import read_pin_lines
 
 _MOST_SECONDS = 1.8  # since the host has started the process
@@ -29,7 +29,6 @@ _USUAL_AGE = 0.1  # seconds
 _MOST_SECONDS_APART = 60.0
 _MOST_CHARS = 2**22
 _MOST_ANSWER = 9500  # characters that a host takes whole
-_HARMLESS = frozenset({"MCP_COMPACTION_HOME", "MCP_COMPACTION_DEBUG", HOOK_SECONDS, TOKEN})
 _MOST_READ = 2**23  # bytes, more than a window holds
 _COMPACTED = b"<state_snapshot>"  # begins what Gemini CLI writes in place of what it leaves out
 _STARTS = ("SessionStart", "BeforeAgent")
@@ -121,10 +120,12 @@ def _answers(
     if event in _RESTS:
         _record_apart((host, event), told, environ)
         return
-    text = "" if _has_settings(environ) else _show_pins(event, told, environ)
+    # A settings file may say where the store is, or that nothing is recorded.
+    is_set = has_settings(environ) or bool(environ.get(f"{PREFIX}PROJECT"))
+    text = "" if is_set else _show_pins(event, told, environ)
     if text:
         yield text
-    if is_claude and event == "SessionStart" and not _has_settings(environ):
+    if is_claude and event == "SessionStart" and not is_set:
         return  # the running server records
     cold = cast("_ColdEvent", import_module("mcp_compaction.cli.cold_event"))
     later = cold.handle(host, event, told, environ)
@@ -198,12 +199,3 @@ def _read_chat(path: str) -> bytes:
 
 def _as_written(text: str) -> bytes:
     return json.dumps(text, ensure_ascii=False)[1:-1].encode()
-
-
-def _has_settings(environ: Mapping[str, str]) -> bool:
-    """Whether a settings file may say where the store is, or that nothing is recorded."""
-    base = environ.get("XDG_CONFIG_HOME", "")
-    user = Path(environ["HOME"]) if environ.get("HOME") else Path.home()
-    folder = Path(base) if base.startswith("/") else user / ".config"
-    is_named = any(name.startswith("MCP_COMPACTION_") for name in environ.keys() - _HARMLESS)
-    return is_named or (folder / "mcp-compaction").exists()

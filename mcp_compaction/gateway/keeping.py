@@ -16,9 +16,9 @@ from pathlib import Path
 
 from pydantic import TypeAdapter, ValidationError
 
-from mcp_compaction.core.text.secrets import redact
 from mcp_compaction.formats.thinking import Bindings
 from mcp_compaction.gateway.substitutes import Substitute
+from mcp_compaction.home import SUBSTITUTE, make_folder, mask, write_whole
 from mcp_compaction.model import JsonObject, Value
 
 _MOST_SUBSTITUTES = 8  # of earlier views, for a host that goes back
@@ -93,17 +93,7 @@ class KeptThinking:
 def path_of_substitute(home: Path, *names: str) -> Path:
     """The file for the conversation of those names."""
     name = sha256("\0".join(names).encode("utf-8", "replace")).hexdigest()[:32]
-    return _folder_of(home) / f"{name}.json"
-
-
-def forget_substitutes(home: Path) -> None:
-    """Remove all files: what is to be forgotten may stand in any."""
-    for path in _folder_of(home).glob("*"):
-        path.unlink(missing_ok=True)
-
-
-def _folder_of(home: Path) -> Path:
-    return home / "gateway/substitutes"
+    return SUBSTITUTE.path(home, name)
 
 
 def _read(path: Path) -> Substitute | None:
@@ -123,7 +113,7 @@ def _read_rows(path: Path) -> dict[str, str]:
 
 def _write(path: Path, one: Substitute, *, masks_secrets: bool) -> None:
     layout = [
-        json.loads(redact(json.dumps(entry)).text)
+        json.loads(mask(json.dumps(entry)))
         if masks_secrets and not isinstance(entry, int)
         else entry
         for entry in one.layout
@@ -132,12 +122,9 @@ def _write(path: Path, one: Substitute, *, masks_secrets: bool) -> None:
 
 
 def _replace(path: Path, text: str) -> None:
-    """Write a file whole or not at all, for this user alone; the oldest ones go."""
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    fresh = path.with_suffix(f"{path.suffix}.new")
-    fresh.touch(mode=0o600)
-    fresh.write_text(text, encoding="utf-8")
-    fresh.replace(path)
+    """Write a file, and have the oldest ones go."""
+    make_folder(path.parent)
+    write_whole(path, text)
     same = path.parent.glob(f"*{path.suffix}")
     files = sorted(same, key=lambda file: file.stat().st_mtime)
     for old in files[:-_MOST_FILES]:

@@ -9,7 +9,6 @@ the base URL is in no command line, which every user of the machine may read.
 from __future__ import annotations
 
 import json
-import os
 import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -17,6 +16,7 @@ from typing import Any, NamedTuple, cast
 
 from mcp_compaction.errors import InputError
 from mcp_compaction.gateway.door import HEADER, Door
+from mcp_compaction.home import user_folder, write_whole
 from mcp_compaction.hosts.setup import json_text
 
 Json = dict[str, Any]
@@ -120,7 +120,7 @@ def _refuse_others(own: Mapping[str, str], named: Iterator[Named]) -> None:
 
 def _folders_of_project(asked: HostToStart) -> tuple[Path, ...]:
     """The working directory and those above it, up to the repository's; never the user's own."""
-    home, found = _home_of(asked), list[Path]()
+    home, found = user_folder(asked.environ), list[Path]()
     for folder in (asked.folder, *asked.folder.parents):
         if folder != home:
             found.append(folder)
@@ -133,7 +133,7 @@ def _folders_of_project(asked: HostToStart) -> tuple[Path, ...]:
 
 
 def _start_claude(asked: HostToStart) -> Start:
-    home = Path(asked.environ.get("CLAUDE_CONFIG_DIR") or _home_of(asked) / ".claude")
+    home = Path(asked.environ.get("CLAUDE_CONFIG_DIR") or user_folder(asked.environ) / ".claude")
     own, of_project = _read_settings_of_claude(home, asked)
     settings = own | {name: value for found in of_project.values() for name, value in found.items()}
     known = {**asked.environ, **settings}
@@ -177,7 +177,7 @@ def _read_settings_of_claude(
     """The environment that the user's own settings set, and that of each file of the project."""
     own = _environ_in(home / "settings.json")
     files = [asked.folder / f".claude/{name}" for name in ("settings.json", "settings.local.json")]
-    if asked.folder == _home_of(asked):
+    if asked.folder == user_folder(asked.environ):
         for path in files:
             own |= _environ_in(path)
         return own, {}
@@ -191,7 +191,7 @@ def _environ_in(path: Path) -> dict[str, str]:
 
 
 def _has_server_in_claude(asked: HostToStart) -> bool:
-    config = _read_json(_home_of(asked) / ".claude.json")
+    config = _read_json(user_folder(asked.environ) / ".claude.json")
     projects = config.get("projects")
     of_project: object = {}
     if isinstance(projects, dict):
@@ -206,7 +206,7 @@ def _has_server_in_claude(asked: HostToStart) -> bool:
 
 
 def _start_codex(asked: HostToStart) -> Start:
-    home = Path(asked.environ.get("CODEX_HOME") or _home_of(asked) / ".codex")
+    home = Path(asked.environ.get("CODEX_HOME") or user_folder(asked.environ) / ".codex")
     config = _read_toml(home / "config.toml")
     known = _table_in(config, "model_providers")
     name = str(config.get("model_provider") or "openai")
@@ -315,7 +315,7 @@ def _start_opencode(asked: HostToStart) -> Start:
 
 def _read_configs_of_opencode(asked: HostToStart) -> tuple[Json, dict[Path, Json]]:
     """The user's own settings, and those of each file of the project."""
-    home = _home_of(asked)
+    home = user_folder(asked.environ)
     base = Path(asked.environ.get("XDG_CONFIG_HOME") or home / ".config")
     named = asked.environ.get("OPENCODE_CONFIG")
     further = asked.environ.get("OPENCODE_CONFIG_DIR")
@@ -348,7 +348,7 @@ def _upstreams_of_opencode(
             "opencode may have several providers: name the one, as in "
             f"--upstream anthropic={asked.upstreams['']}"
         )
-    base = asked.environ.get("XDG_DATA_HOME") or _home_of(asked) / ".local/share"
+    base = asked.environ.get("XDG_DATA_HOME") or user_folder(asked.environ) / ".local/share"
     logged_in = _read_json(Path(base) / "opencode/auth.json")
     found = dict(_urls_in(own))
     mentioned = {name for one in (own, *of_project.values()) for name in _table_in(one, "provider")}
@@ -377,16 +377,10 @@ def _urls_in(config: Json) -> Iterator[tuple[str, str]]:
 # What all of them need
 
 
-def _home_of(asked: HostToStart) -> Path:
-    return Path(asked.environ.get("HOME") or Path.home())
-
-
 def _write_private(asked: HostToStart, name: str, settings: Json) -> Path:
     """Write a file of settings that only its owner reads."""
     path = asked.private / name
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-        json.dump(settings, file)
+    write_whole(path, json.dumps(settings))
     return path
 
 

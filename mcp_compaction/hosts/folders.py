@@ -14,10 +14,8 @@ from fnmatch import fnmatchcase
 from functools import cache
 from pathlib import Path, PurePath
 
+from mcp_compaction.home import HOST_FOLDERS, default_home, home_of_account, user_folder
 from mcp_compaction.model import Value
-from mcp_compaction.store.connect import default_home
-
-_NOTED = "host-folders.json"  # in the store's folder
 
 
 class HostFolder(Value):
@@ -35,8 +33,7 @@ class HostFolder(Value):
         """The real path of the host's base folder."""
         if self.is_moved_in(environ):
             return Path(os.path.realpath(environ[self.variable]))
-        home = Path(environ["HOME"]) if environ.get("HOME") else Path.home()
-        return Path(os.path.realpath(home / self.base))
+        return Path(os.path.realpath(user_folder(environ) / self.base))
 
     def is_moved_in(self, environ: Mapping[str, str]) -> bool:
         """Whether the host's own variable moves its base folder."""
@@ -110,7 +107,7 @@ def trusted_environ(environ: Mapping[str, str], store: Path) -> Mapping[str, str
     is_counted = is_stores or _home_in(environ) in noted
     moved = (host for host in known_hosts() if str(host.base_in(environ)) in noted)
     named = {host.variable: environ[host.variable] for host in moved if host.is_moved_in(environ)}
-    return {**(home if is_counted else {"HOME": _home_of_account()}), **named}
+    return {**(home if is_counted else {"HOME": home_of_account()}), **named}
 
 
 def note_folders(environ: Mapping[str, str], store: Path) -> None:
@@ -118,32 +115,19 @@ def note_folders(environ: Mapping[str, str], store: Path) -> None:
     at a terminal names."""
     moved = {str(host.base_in(environ)) for host in known_hosts() if host.is_moved_in(environ)}
     if any(host.is_in(environ) for host in known_hosts()):
-        moved |= {_home_in(environ)} - {"", _real(Path(_home_of_account()))}
+        moved |= {_home_in(environ)} - {"", _real(Path(home_of_account()))}
     noted = _read_noted(store)
     if moved <= noted:
         return
-    store.mkdir(mode=0o700, parents=True, exist_ok=True)
-    fresh = store / f"{_NOTED}.{os.getpid()}"
-    fresh.touch(mode=0o600)
-    fresh.write_text(json.dumps(sorted(moved | noted)), encoding="utf-8")
-    fresh.replace(store / _NOTED)
+    HOST_FOLDERS.write(store, json.dumps(sorted(moved | noted)))
 
 
 def _read_noted(store: Path) -> frozenset[str]:
     try:
-        told: object = json.loads((store / _NOTED).read_text(encoding="utf-8"))
+        told: object = json.loads(HOST_FOLDERS.path(store).read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return frozenset()
     return frozenset(map(str, told)) if isinstance(told, list) else frozenset()  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
-
-
-def _home_of_account() -> str:
-    try:
-        import pwd
-
-        return pwd.getpwuid(os.getuid()).pw_dir
-    except (ImportError, KeyError):
-        return str(Path.home())
 
 
 def _home_in(environ: Mapping[str, str]) -> str:

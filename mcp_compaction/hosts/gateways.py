@@ -12,7 +12,9 @@ import sys
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Final, NamedTuple, cast
+from typing import Final, NamedTuple
+
+from mcp_compaction.home import GATEWAY
 
 PROCESS: Final = "COMPACTION_GATEWAY"
 """The environment variable with the process of the gateway that a host talks through."""
@@ -38,28 +40,20 @@ class RunningGateway(NamedTuple):
 
 def note_gateway(home: Path, gateway: RunningGateway) -> None:
     """Write the file of a gateway anew; whoever reads it finds it whole."""
-    folder = home / "gateway"
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    path = folder / f"{gateway.process}.json"
-    fresh = path.with_suffix(".new")
-    fresh.write_text(json.dumps(gateway._asdict()), encoding="utf-8")
-    fresh.replace(path)
+    GATEWAY.write(home, json.dumps(gateway._asdict()), str(gateway.process))
 
 
 def forget_gateway(home: Path, process: int) -> None:
     """Remove the file of a gateway that ends."""
     with suppress(OSError):
-        (home / "gateway" / f"{process}.json").unlink()
+        GATEWAY.path(home, str(process)).unlink()
 
 
 def running_gateways(home: Path) -> tuple[RunningGateway, ...]:
     """The gateways that are there: their processes run, and their ports are taken."""
-    try:
-        files = sorted((home / "gateway").glob("*.json"))
-    except OSError:
-        return ()
-    found = (_read(path) for path in files)
-    return tuple(one for one in found if one is not None and _is_there(one))
+    names = sorted(path.stem for path in home.glob(GATEWAY.name))
+    found = (one for name in names for one in GATEWAY.read(home, RunningGateway, name))
+    return tuple(one for one in found if _is_there(one))
 
 
 def gateway_of_chat(home: Path, chat: str | None) -> RunningGateway | None:
@@ -83,14 +77,6 @@ def is_through_gateway(home: Path, environ: Mapping[str, str], chat: str) -> boo
     """Whether a chat goes through a gateway, or will: its first request may not have come yet."""
     around = gateway_around(home, environ)
     return around is not None or gateway_of_chat(home, chat) is not None
-
-
-def _read(path: Path) -> RunningGateway | None:
-    try:
-        told: object = json.loads(path.read_text(encoding="utf-8"))
-        return RunningGateway(**cast("dict[str, Any]", told))
-    except (OSError, ValueError, TypeError):
-        return None
 
 
 def _is_there(gateway: RunningGateway) -> bool:

@@ -9,10 +9,9 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from contextlib import suppress
-from pathlib import Path
 from typing import Final, NamedTuple
 
-from mcp_compaction.hosts.trouble import state_folder
+from mcp_compaction.home import HOOK_RUN, state_folder
 
 HOOK_SECONDS: Final = "MCP_COMPACTION_HOOK_SECONDS"
 _EVERY = 3600.0  # seconds after which one process notes it again
@@ -38,10 +37,8 @@ class RunNotes:
         if now - self._noted.get(host, -_EVERY) < _EVERY:
             return
         self._noted[host] = now
-        path = _path_of(self._environ, host)
-        with suppress(OSError):
-            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            path.write_text(" ".join(event.split())[:80], encoding="utf-8", errors="replace")
+        with suppress(OSError, UnicodeError):
+            HOOK_RUN.write(state_folder(self._environ), " ".join(event.split())[:80], host)
 
 
 def seconds_allowed(environ: Mapping[str, str]) -> float | None:
@@ -54,7 +51,7 @@ def seconds_allowed(environ: Mapping[str, str]) -> float | None:
 
 def read_run(environ: Mapping[str, str], host: str) -> Run | None:
     """The newest run of a hook of a host since it was installed."""
-    path = _path_of(environ, host)
+    path = HOOK_RUN.path(state_folder(environ), host)
     try:
         return Run(path.stat().st_mtime, path.read_text(encoding="utf-8", errors="replace"))
     except OSError:
@@ -64,8 +61,4 @@ def read_run(environ: Mapping[str, str], host: str) -> Run | None:
 def forget_run(environ: Mapping[str, str], host: str) -> None:
     """Count no run from before: hooks were written or taken out."""
     with suppress(OSError):
-        _path_of(environ, host).unlink(missing_ok=True)
-
-
-def _path_of(environ: Mapping[str, str], host: str) -> Path:
-    return state_folder(environ) / f"ran-{Path(host).name}"
+        HOOK_RUN.path(state_folder(environ), host).unlink(missing_ok=True)

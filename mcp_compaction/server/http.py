@@ -47,9 +47,10 @@ from mcp_compaction.connections import (
     may_stay,
 )
 from mcp_compaction.errors import InputError, SettingsError
+from mcp_compaction.home import TOKEN, make_folder, write_whole
 from mcp_compaction.server.app import build_server
 from mcp_compaction.settings import Settings
-from mcp_compaction.store.connect import make_folder, store_errors
+from mcp_compaction.store.connect import store_errors
 
 PATH = "/mcp"
 MOST_BODY = 4 * 2**20
@@ -231,7 +232,7 @@ async def _refuse_long(ctx: ServerRequestContext[Any, Any], call_next: CallNext)
 
 def token_path(home: Path) -> Path:
     """The file of the token, which only its owner may read."""
-    return home / "token"
+    return TOKEN.path(home)
 
 
 def ensure_token(home: Path) -> str:
@@ -240,25 +241,10 @@ def ensure_token(home: Path) -> str:
     with store_errors(path):
         make_folder(home)
         if not os.path.lexists(path):
-            _make_token(path)
+            write_whole(path, secrets.token_urlsafe(32) + "\n", replaces=False)
         token = _read_token(path)
     _check_token(token, path)
     return token
-
-
-def _make_token(path: Path) -> None:
-    # Written under another name, then linked: whoever finds the file finds it whole.
-    fresh = path.with_name(f"{path.name}.new-{os.getpid()}-{secrets.token_hex(4)}")
-    descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    try:
-        with os.fdopen(descriptor, "w", encoding="ascii") as file:
-            if sys.platform != "win32":
-                os.fchmod(descriptor, 0o600)
-            file.write(secrets.token_urlsafe(32) + "\n")
-        with suppress(FileExistsError):
-            os.link(fresh, path)
-    finally:
-        fresh.unlink()
 
 
 def _read_token(path: Path) -> str:

@@ -11,7 +11,7 @@ import os
 import sqlite3
 import sys
 import time
-from collections.abc import Generator, Mapping
+from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
@@ -24,6 +24,7 @@ from mcp_compaction.errors import (
     StoreNewer,
     StoreReadOnly,
 )
+from mcp_compaction.home import STORE, make_folder, open_new
 from mcp_compaction.store.identity import (
     RESTORE,
     advice,
@@ -55,23 +56,9 @@ _REMOTE: Final = frozenset(
 )
 
 
-def default_home(environ: Mapping[str, str], platform: str = sys.platform) -> Path:
-    """The folder the store lives in unless a setting says otherwise."""
-    if home := environ.get("MCP_COMPACTION_HOME"):
-        return Path(home).expanduser()
-    user = Path(environ["HOME"]) if environ.get("HOME") else Path.home()
-    if platform == "win32":
-        local = environ.get("LOCALAPPDATA")
-        return (Path(local) if local else user / "AppData" / "Local") / "mcp-compaction"
-    data = environ.get("XDG_DATA_HOME", "")
-    # The XDG specification asks for relative paths to be ignored.
-    base = Path(data) if data.startswith("/") else user / ".local" / "share"
-    return base / "mcp-compaction"
-
-
 def store_path(home: Path) -> Path:
     """The store's file in its folder."""
-    return home / "store.db"
+    return STORE.path(home)
 
 
 def connect(
@@ -107,16 +94,6 @@ def connect(
     return connection
 
 
-def open_file(path: Path) -> None:
-    """Make a new empty file that only its owner may read, whatever the umask."""
-    fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
-    try:
-        if sys.platform != "win32":
-            os.fchmod(fd, 0o600)
-    finally:
-        os.close(fd)
-
-
 def _make_ready(path: Path, deadline: float, lock: LockFile | None) -> None:
     if path.exists():
         return
@@ -127,20 +104,8 @@ def _make_ready(path: Path, deadline: float, lock: LockFile | None) -> None:
             # Made under another name: no descriptor of the live file is ever ours to close.
             fresh = path.with_name(f"{path.name}.new-{os.getpid()}")
             fresh.unlink(missing_ok=True)
-            open_file(fresh)
+            open_new(fresh).close()
             fresh.rename(path)
-
-
-def make_folder(folder: Path) -> None:
-    """Make a folder, with those above it, that only its owner may enter."""
-    if folder.is_dir():
-        return
-    make_folder(folder.parent)
-    try:
-        folder.mkdir(mode=0o700)
-    except FileExistsError:
-        return
-    folder.chmod(0o700)
 
 
 @contextmanager

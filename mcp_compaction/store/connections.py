@@ -14,7 +14,8 @@ from contextlib import suppress
 from pathlib import Path
 
 from mcp_compaction.errors import StoreError, StoreMoved, StoreReadOnly
-from mcp_compaction.store.connect import connect, make_folder, store_errors
+from mcp_compaction.home import make_folder
+from mcp_compaction.store.connect import connect, store_errors
 from mcp_compaction.store.database import Database, shield, take
 from mcp_compaction.store.identity import (
     Change,

@@ -49,6 +49,18 @@ def forget(
     return forgotten
 
 
+def list_chats(connection: sqlite3.Connection) -> set[str]:
+    """All chats that are known, by the ids of their hosts."""
+    rows = connection.execute("SELECT DISTINCT host_session FROM session")
+    return {chat for (chat,) in rows if chat}
+
+
+def list_calls(connection: sqlite3.Connection, scope: Scope, seqs: Sequence[int]) -> set[str]:
+    """The calls that messages make or answer."""
+    asked = "SELECT call FROM call_message WHERE session = ? AND seq = ?"
+    return {call for seq in seqs for (call,) in connection.execute(asked, (scope.session, seq))}
+
+
 # Some messages
 
 

@@ -1,11 +1,9 @@
-"""Look the store over: its pages, references, search index, chains, modes and SQLite itself."""
+"""Look the store over: its pages, references, search index, chains and SQLite itself."""
 
 from __future__ import annotations
 
-import os
 import re
 import sqlite3
-import stat
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
@@ -71,7 +69,6 @@ def _find_problems(connection: sqlite3.Connection, path: Path, *, is_sound: bool
     yield from _find_changed_pins(connection)
     if is_sound:
         yield from _find_index_problems(connection)
-    yield from _find_mode_problems(path)
     with suppress(sqlite3.DatabaseError):
         if is_purge_due(connection):
             yield (
@@ -219,15 +216,6 @@ def _count_rows(connection: sqlite3.Connection, table: str) -> int:
     with suppress(sqlite3.DatabaseError):
         return connection.execute(f"SELECT count(*) FROM {table}").fetchone()[0]
     return 0
-
-
-def _find_mode_problems(path: Path) -> Iterator[str]:
-    if os.name == "nt":
-        return
-    for file in (path.parent, *_list_files(path)):
-        mode = stat.S_IMODE(file.stat().st_mode)
-        if mode & 0o077:
-            yield f"{file} can be read by others (mode {mode:o}); run: chmod go-rwx '{file}'"
 
 
 def _count_masks(connection: sqlite3.Connection) -> dict[str, int]:

@@ -19,8 +19,9 @@ from typing import Final, NamedTuple
 from urllib.parse import urlsplit
 
 from mcp_compaction.errors import InputError, StoreError
+from mcp_compaction.home import OUTBOX, make_folder, mask, open_new
 from mcp_compaction.store.columns import stamp
-from mcp_compaction.store.connect import connect, make_folder, open_file, store_path
+from mcp_compaction.store.connect import connect, store_path
 from mcp_compaction.store.lockfile import LockFile
 from mcp_compaction.store.scope import Condition, of_project
 
@@ -102,7 +103,7 @@ class Outbox:
 
     def __init__(self, home: Path) -> None:
         self._store = store_path(home)
-        self.path = home / "outbox.db"
+        self.path = OUTBOX.path(home)
 
     @property
     def lock(self) -> LockFile:
@@ -174,13 +175,19 @@ class Outbox:
     def note_trouble(self, why: str) -> None:
         """Note why nothing arrives; empty: all is well."""
         with self._opened() as file:
-            file.execute("UPDATE target SET trouble = ?1 WHERE trouble != ?1", (why[:500],))
+            file.execute("UPDATE target SET trouble = ?1 WHERE trouble != ?1", (mask(why)[:500],))
 
     def note_refused(self, lines: Iterable[str]) -> None:
         """Note what alone is not taken, and why."""
-        text = "\n".join(" ".join(line.split())[:500] for line in lines)
+        text = "\n".join(" ".join(mask(line).split())[:500] for line in lines)
         with self._opened() as file:
             file.execute("UPDATE target SET refused = ?1 WHERE refused != ?1", (text,))
+
+    def forget_words(self) -> None:
+        """Remove what was noted in words, which may quote a message; the next pass tells anew."""
+        if self.path.exists():
+            with self._opened() as file:
+                file.execute("UPDATE target SET trouble = '', refused = ''")
 
     def sent_pins(self, server: str) -> tuple[SentPinNote, ...]:
         """The pins of this store that the server has in force."""
@@ -261,8 +268,9 @@ class Outbox:
         try:
             make_folder(self.path.parent)
             with suppress(FileExistsError):
-                open_file(self.path)
+                open_new(self.path).close()
             with closing(sqlite3.connect(self.path, timeout=_PATIENCE)) as file, file:
+                file.execute("PRAGMA secure_delete = 1")
                 file.executescript(_TABLES)
                 yield file
         except (sqlite3.Error, OSError) as error:

@@ -16,13 +16,12 @@ from pathlib import Path
 from typing import NamedTuple
 
 from mcp_compaction.errors import InputError, StoreBusy, StoreError, StoreNewer
+from mcp_compaction.home import make_folder, new_file
 from mcp_compaction.store.connect import (
     SCHEMA_VERSION,
     check_origin,
     check_pages,
-    make_folder,
     open_as,
-    open_file,
     store_errors,
 )
 from mcp_compaction.store.identity import (
@@ -99,8 +98,7 @@ def restore_backup(
 def _copy_beside(backup: Backup, real: Path) -> Path:
     copy = real.with_name(f"{real.name}.restoring-{os.getpid()}")
     copy.unlink(missing_ok=True)
-    open_file(copy)
-    try:
+    with new_file(copy):
         with (
             closing(open_as(backup.path, backup.mode, _DEADLINE)) as source,
             closing(sqlite3.connect(copy, isolation_level=None)) as target,
@@ -108,9 +106,6 @@ def _copy_beside(backup: Backup, real: Path) -> Path:
             source.backup(target)
             check_pages(target)
         _sync(copy)
-    except BaseException:
-        copy.unlink()
-        raise
     return copy
 
 

@@ -10,7 +10,7 @@ import asyncio
 import logging
 import sqlite3
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, closing, suppress
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
@@ -24,10 +24,11 @@ from mcp_compaction.errors import (
     StoreMoved,
     StoreReadOnly,
 )
+from mcp_compaction.home import forget_files, new_file
 from mcp_compaction.store import calls as model_calls
 from mcp_compaction.store import passages, pins, sessions, thinking, transcripts, views
 from mcp_compaction.store.claim import hold_claim, is_claimed
-from mcp_compaction.store.connect import open_file, store_errors
+from mcp_compaction.store.connect import store_errors
 from mcp_compaction.store.connections import Connections
 from mcp_compaction.store.database import Stop, Writer, read_transaction, shield, wait_to_end
 from mcp_compaction.store.lockfile import LockFile
@@ -376,6 +377,9 @@ class SqliteStore:
     async def forget(self, scope: Scope, seqs: Sequence[int], now: datetime) -> Forgotten:
         """Remove messages, or without any a session or a project, so that no byte is left."""
         from mcp_compaction.store import forget
+        from mcp_compaction.store.outbox import Outbox
+
+        calls = await self._read(lambda c: forget.list_calls(c, scope, seqs))
 
         def work(connection: sqlite3.Connection) -> Forgotten:
             self._connections.expect_fewer_rows()
@@ -383,6 +387,9 @@ class SqliteStore:
 
         async with self._recover_if_moved():
             forgotten = await self._writer.transaction(work)
+        chats = await self._read(forget.list_chats)
+        await asyncio.to_thread(forget_files, self.path.parent, chats, calls)
+        await asyncio.to_thread(Outbox(self.path.parent).forget_words)
         if not await self._purge(tries=8):
             raise StoreBusy(
                 f"All of it is forgotten, but another program keeps old bytes in {self.path}-wal; "
@@ -546,15 +553,7 @@ class SqliteStore:
 def _back_up(connection: sqlite3.Connection, target: Path) -> None:
     with store_errors(target):
         try:
-            open_file(target)
+            with new_file(target), closing(sqlite3.connect(target, isolation_level=None)) as copy:
+                connection.backup(copy)
         except FileExistsError:
             raise InputError(f"{target} is already there; choose a new file.") from None
-    try:
-        copy = sqlite3.connect(target, isolation_level=None)
-        try:
-            connection.backup(copy)
-        finally:
-            copy.close()
-    except BaseException:
-        target.unlink()
-        raise

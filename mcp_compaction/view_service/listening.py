@@ -18,6 +18,8 @@ from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from mcp_compaction.home import write_whole
+
 logger = logging.getLogger(__name__)
 
 _MOST_HEAD = 2**14
@@ -54,7 +56,8 @@ async def serve_views(place: Path, answer: Answer, limit: float) -> AsyncGenerat
     try:
         server = await asyncio.start_server(converse, "127.0.0.1", 0, limit=_MOST_HEAD)
         url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
-        _write(place, {"url": url, "token": token, "limit_ms": round(limit * 1000)})
+        told = {"url": url, "token": token, "limit_ms": round(limit * 1000)}
+        write_whole(place, json.dumps(told))
     except OSError as error:  # a disk that is full, say: all but the views is served
         logger.warning("no views are served: %s", error)
     try:
@@ -74,14 +77,6 @@ def _is_private(folder: Path) -> bool:
     if not stat.S_ISDIR(found.st_mode):
         return False
     return not hasattr(os, "getuid") or (found.st_uid == os.getuid() and not found.st_mode & 0o077)
-
-
-def _write(place: Path, told: dict[str, Any]) -> None:
-    fresh = place.with_name(f"{place.name}.{secrets.token_hex(4)}")
-    descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with os.fdopen(descriptor, "w", encoding="ascii") as file:
-        json.dump(told, file)
-    fresh.replace(place)  # whoever finds it finds it whole
 
 
 async def _converse(

@@ -4,9 +4,16 @@ from __future__ import annotations
 
 import json
 import shlex
+import sqlite3
+from contextlib import closing
+from typing import Any
 
 import pytest
 
+from mcp_compaction.checks.check import parse_check
+from mcp_compaction.checks.file import note_held, read_held
+from mcp_compaction.checks.judge import Rule, judge
+from mcp_compaction.checks.match import Call
 from tests.cli.conftest import CHAT, Shell, json_lines
 
 
@@ -223,3 +230,36 @@ def test_what_picks_no_message_forgets_none(
     assert ran.code == 2
     assert said in ran.err
     assert recorded.done("sessions").startswith("tax-2026")
+
+
+def call_of(name: str, line: str) -> dict[str, Any]:
+    """A call of a shell."""
+    return {"type": "tool_use", "id": name, "name": "Bash", "input": {"command": line}}
+
+
+@pytest.mark.parametrize(
+    ("words", "left"),
+    [
+        (("tax-2026", "m2"), ["c1", "c3"]),
+        (("tax-2026", "--matching", "plumtree"), ["c1", "c3"]),
+        (("tax-2026",), ["c3"]),
+        (("--project",), []),
+    ],
+)
+def test_what_was_held_is_forgotten_with_the_call_the_chat_and_the_project(
+    shell: Shell, words: tuple[str, ...], left: list[str]
+) -> None:
+    calls = {"c1": "git push origin main", "c2": "git push plumtree main"}
+    said: list[dict[str, Any]] = [
+        {"role": "assistant", "content": [call_of(name, line)]} for name, line in calls.items()
+    ]
+    shell.done("record", "--session", "tax-2026", stdin=json_lines(said))
+    shell.done("record", "--session", "other", stdin=json_lines([{"role": "user", "content": "x"}]))
+    with closing(sqlite3.connect(shell.home / "store.db")) as store, store:
+        store.execute("UPDATE session SET host_session = 's' || id")
+    rule = Rule(1, "Never push.", (parse_check("deny Bash: git push"),))
+    (held,) = judge(Call("Bash", {"command": "git push"}, "/p", "/p"), [rule])
+    for chat, call in (("s1", "c1"), ("s1", "c2"), ("s2", "c3"), ("a chat nobody recorded", "c4")):
+        note_held(shell.home, held, "claude-code", chat, call)
+    shell.done("forget", *words, "--yes")
+    assert [note.call for note in read_held(shell.home)] == left

@@ -16,9 +16,10 @@ import pytest
 
 from mcp_compaction.cli import cold_event
 from mcp_compaction.core.log.pinned import pinned_block, shown_text
+from mcp_compaction.home import TROUBLE, state_folder
 from mcp_compaction.hosts.folders import note_folders
 from mcp_compaction.hosts.hook_runs import read_run
-from mcp_compaction.hosts.trouble import note_trouble, read_trouble, trouble_path
+from mcp_compaction.hosts.trouble import note_trouble, read_trouble
 from mcp_compaction.model import Pin
 from mcp_compaction.ports import SessionKey
 from mcp_compaction.settings import load_settings
@@ -259,7 +260,7 @@ def test_notes_of_trouble_are_bounded_and_what_is_broken_in_them_is_left_out(
     tmp_path: Path,
 ) -> None:
     environ = {"XDG_STATE_HOME": str(tmp_path)}
-    path = trouble_path(environ)
+    path = TROUBLE.path(state_folder(environ))
     path.parent.mkdir()
     path.write_bytes(b'{"at": 1, "host": "x"}\n[]\n{"torn\n' + b"x" * 2**18 + b"\n")
     note_trouble(environ, "gemini", "AfterAgent", "y" * 5000)

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
+from mcp_compaction.home import state_folder
 from mcp_compaction.hosts.claude_code import surroundings
 from mcp_compaction.hosts.claude_code.surroundings import RUN, WITHOUT, Surroundings, look_around
 from mcp_compaction.hosts.hook_runs import RunNotes
-from mcp_compaction.hosts.trouble import state_folder
 from tests.cli.conftest import Shell
 from tests.hosts.given_hosts import claude_line, write_chat
 

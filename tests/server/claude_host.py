@@ -12,7 +12,7 @@ from uuid import UUID
 
 from mcp.types import Implementation
 
-from mcp_compaction.store.connect import default_home
+from mcp_compaction.home import default_home
 from tests.server.talking import Talk, talk
 from tests.view_service.test_listening import ask
 

@@ -15,12 +15,12 @@ import pytest
 from mcp.types import CallToolResult, Implementation
 
 from mcp_compaction.core.log.pinned import PINNED_LABEL
+from mcp_compaction.home import default_home
 from mcp_compaction.hosts import handling
 from mcp_compaction.hosts.events import TOOL, hooked_hosts
 from mcp_compaction.hosts.hook_runs import HOOK_SECONDS
 from mcp_compaction.hosts.trouble import read_trouble
 from mcp_compaction.server.tools import host_events
-from mcp_compaction.store.connect import default_home
 from tests.hosts.given_hosts import claude_line, write_chat
 from tests.server.talking import Talk, talk, text_of
 

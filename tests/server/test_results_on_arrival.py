@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 from mcp.types import Implementation
 
+from mcp_compaction.home import default_home
 from mcp_compaction.hosts import handling
 from mcp_compaction.hosts.events import TOOL
 from mcp_compaction.hosts.results import has_call
 from mcp_compaction.model import Session
-from mcp_compaction.store.connect import default_home
 from tests.hosts.given_hosts import claude_line, write_chat
 from tests.server.talking import Talk, talk
 

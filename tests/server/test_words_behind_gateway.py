@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from mcp_compaction.compactor.results import FitOptions
+from mcp_compaction.home import default_home
 from mcp_compaction.hosts.gateways import RunningGateway, note_gateway
 from mcp_compaction.model import Traits
 from mcp_compaction.ports import SessionKey
 from mcp_compaction.settings import load_settings
-from mcp_compaction.store.connect import default_home
 from mcp_compaction.wiring import open_compactor
 from tests.hosts.given_hosts import claude_line
 from tests.server.test_host_event import CHAT, claude_code

@@ -35,10 +35,10 @@ from mcp_compaction.errors import (
     StoreNewer,
     StoreReadOnly,
 )
+from mcp_compaction.home import default_home
 from mcp_compaction.model import SearchQuery
 from mcp_compaction.store.connect import (
     connect,
-    default_home,
     pragma,
     refuse_remote,
     store_error,
@@ -116,7 +116,8 @@ def test_every_setting_is_made(tmp_path: Path) -> None:
 def test_a_hook_needs_the_standard_library_only(tmp_path: Path) -> None:
     code = (
         "import sys, pathlib, os\n"
-        "from mcp_compaction.store.connect import connect, default_home, store_path, LockFile\n"
+        "from mcp_compaction.store.connect import connect, store_path, LockFile\n"
+        "from mcp_compaction.home import default_home\n"
         "from mcp_compaction.store.schema import open_migrated\n"
         "path = store_path(default_home(os.environ))\n"
         "lock = LockFile(path)\n"

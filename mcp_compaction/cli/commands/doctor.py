@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import stat
 from argparse import ArgumentParser
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
@@ -28,6 +27,7 @@ from mcp_compaction.cli.console.wording import align_columns
 from mcp_compaction.core.policy import PRESETS, Policy
 from mcp_compaction.core.text.secrets import counts_by_kind
 from mcp_compaction.core.wording import plural
+from mcp_compaction.home import mode_problems, state_folder
 from mcp_compaction.model import Value
 from mcp_compaction.ports import Health
 from mcp_compaction.program import as_typed, lasting_command
@@ -88,6 +88,8 @@ async def run(call: Invocation) -> int:
     health = await _read_health(call, settings)
     notes = list(health.notes) if health else []
     problems = list(health.problems) if health else list(_explain_unwritable(settings.home))
+    for folder in (settings.home, state_folder(call.environ)):
+        problems += mode_problems(folder)
     checks = () if call.args.no_server else await _try_server(call.environ)
     problems += _faults_of(checks)
     notes += _notes_on_slowness(checks)
@@ -244,10 +246,7 @@ def _say_store(screen: Screen, settings: Settings, health: Health | None) -> Non
         screen.say(f"  none yet in {settings.home}; the first record makes it")
         return
     screen.say(f"  {health.place}: {health.size_bytes:,} bytes")
-    if settings.store is None:
-        path = Path(health.place)
-        screen.say(f"  modes: folder {_mode_of(path.parent)}, file {_mode_of(path)}")
-    else:
+    if settings.store is not None:
         screen.say(f"  the rows of {settings.owner}, in bytes of messages")
     screen.say(f"  schema {health.schema_version}, {health.engine}")
     sessions, messages = plural(health.sessions, "session"), plural(health.messages, "message")
@@ -263,10 +262,6 @@ def _say_verdict(screen: Screen, problems: list[str], notes: list[str]) -> None:
         screen.say(screen.bold(f"problem: {problem}"))
     if not problems:
         screen.say(screen.bold("no problems found"))
-
-
-def _mode_of(path: Path) -> str:
-    return f"{stat.S_IMODE(path.stat().st_mode):o}"
 
 
 def _list_settings(call: Invocation, settings: Settings) -> Iterator[Setting]:

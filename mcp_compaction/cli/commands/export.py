@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import os
 from argparse import ArgumentParser
 from collections.abc import Callable
 from pathlib import Path
-from typing import BinaryIO
 
 from mcp_compaction.cli.console.arguments import add_place, add_session
 from mcp_compaction.cli.console.invocation import Invocation
@@ -14,6 +12,7 @@ from mcp_compaction.cli.console.opening import OpenedPlace, open_place
 from mcp_compaction.compactor import Compactor
 from mcp_compaction.core.wording import plural
 from mcp_compaction.errors import InputError
+from mcp_compaction.home import new_file
 from mcp_compaction.model import SessionInfo
 
 DESCRIPTION = """\
@@ -50,22 +49,11 @@ async def run(call: Invocation) -> int:
 
 async def _write_file(place: OpenedPlace, info: SessionInfo, target: Path) -> int:
     try:
-        file = _new_file(target)
+        with new_file(target) as file:
+            return await _write(place.compactor, info, file.write)
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else str(error)
         raise InputError(f"cannot write {str(target)!r}: {reason}; choose a new file.") from None
-    try:
-        with file:
-            return await _write(place.compactor, info, file.write)
-    except BaseException:
-        target.unlink(missing_ok=True)
-        raise
-
-
-def _new_file(target: Path) -> BinaryIO:
-    """An open file that was not there before and that only its owner may read."""
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
-    return os.fdopen(os.open(target, flags, 0o600), "wb")
 
 
 async def _write(compactor: Compactor, info: SessionInfo, write: Callable[[bytes], object]) -> int:

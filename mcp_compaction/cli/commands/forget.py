@@ -21,7 +21,7 @@ from mcp_compaction.core.log.content import words_of
 from mcp_compaction.core.text.words import fold, one_line
 from mcp_compaction.core.wording import plural
 from mcp_compaction.errors import InputError, UnknownRef, UnknownSession
-from mcp_compaction.gateway.keeping import forget_substitutes
+from mcp_compaction.home import REPLACED, forget_files, state_folder
 from mcp_compaction.model import Message, SessionInfo
 from mcp_compaction.ports import Forgotten, Scope, Twins
 from mcp_compaction.program import as_typed
@@ -87,7 +87,12 @@ async def run(call: Invocation) -> int:
         if is_picked:
             args.refs = await _pick(call, place)
         code = await _forget(call, place)
+    if code == 0:
+        forget_files(state_folder(call.environ))
+        for path in () if args.json else sorted(REPLACED.find(settings.home)):
+            call.screen.say(f"{path} is an older copy of the store and keeps it: remove that file")
     if code == 0 and settings.store is not None:
+        forget_files(settings.home)  # the store of a team does not know this folder
         await _tell_bytes(call, settings)
     target = Outbox(settings.home).read() if settings.store is None else None
     if code == 0 and target is not None and not args.json:
@@ -105,7 +110,6 @@ async def _forget(call: Invocation, place: OpenedPlace) -> int:
         call.screen.say("nothing was forgotten")
         return 1
     forgotten = await place.compactor.forget(scope, *args.refs)
-    forget_substitutes(place.settings.home)
     if forgotten == Forgotten():
         raise InputError(
             f"there was nothing of {what}; see what is recorded: mcp-compaction sessions --all"

@@ -152,8 +152,8 @@ def _has_pins(call: Invocation) -> bool:
     import sqlite3
 
     from mcp_compaction.errors import CompactionError
+    from mcp_compaction.home import default_home
     from mcp_compaction.projects import find_project
-    from mcp_compaction.store.connect import default_home
     from mcp_compaction.store.pin_lines import read_pin_lines
 
     asked = call.args.project or call.environ.get(f"{PREFIX}PROJECT")

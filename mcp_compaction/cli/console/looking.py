@@ -6,9 +6,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 from mcp_compaction.cli.console.invocation import Invocation
+from mcp_compaction.home import default_home
 from mcp_compaction.projects import find_project
 from mcp_compaction.settings_file import PREFIX, has_settings
-from mcp_compaction.store.connect import default_home, store_path
+from mcp_compaction.store.connect import store_path
 
 MOST_SESSIONS = 200  # whose pins are listed together
 

@@ -7,10 +7,11 @@ Standard library only: a host waits for our hooks.
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import MutableMapping
 from pathlib import Path
 from typing import cast
+
+from mcp_compaction.home import home_of_account
 
 _FILES = (".claude/settings.json", ".claude/settings.local.json")
 _OURS = "MCP_COMPACTION_"
@@ -27,7 +28,7 @@ def leave_out_repository(environ: MutableMapping[str, str], folder: Path) -> lis
     """Take out of an environment what settings of the project have put there; gives the names."""
     if not any(sign in environ for sign in _SIGNS):
         return []
-    account = _home_of_account()
+    account = home_of_account()
     left: list[str] = []
     for place in {Path(environ.get("CLAUDE_PROJECT_DIR") or folder), folder}:
         said = {name: value for path in _FILES for name, value in _environ_in(place / path).items()}
@@ -53,12 +54,3 @@ def _environ_in(path: Path) -> dict[str, str]:
     environ = settings.get("env")
     found = cast("dict[str, object]", environ) if isinstance(environ, dict) else {}
     return {name: str(value) for name, value in found.items()}
-
-
-def _home_of_account() -> str:
-    try:
-        import pwd
-
-        return pwd.getpwuid(os.getuid()).pw_dir
-    except (ImportError, KeyError):  # Windows, or a user that nobody knows
-        return str(Path.home())

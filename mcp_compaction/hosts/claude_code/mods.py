@@ -6,15 +6,12 @@ By them hooks in other processes and `doctor` know of it. They hold nothing that
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Final, NamedTuple, cast
+from typing import NamedTuple
 
+from mcp_compaction.home import SERVED
 from mcp_compaction.hosts.gateways import is_alive
-
-FOLDER: Final = "claude-code-mod"
-"""In the store's folder: a file for each chat, named by the host's id for it."""
 
 
 class ServedChat(NamedTuple):
@@ -36,34 +33,16 @@ class ServedChat(NamedTuple):
 
 def note_chat(home: Path, chat: ServedChat) -> None:
     """Write the file of a chat anew; whoever reads it finds it whole."""
-    folder = home / FOLDER
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    path = _path_of(home, chat.session)
-    fresh = path.with_suffix(".new")
-    fresh.write_text(json.dumps(chat._asdict()), encoding="utf-8")
-    fresh.replace(path)
+    SERVED.write(home, json.dumps(chat._replace(why="")._asdict()), chat.session)
 
 
 def forget_chat(home: Path, session: str) -> None:
     """Remove the file of a chat that is over."""
     with suppress(OSError):
-        _path_of(home, session).unlink()
+        SERVED.path(home, session).unlink()
 
 
 def find_served_chat(home: Path, session: str) -> ServedChat | None:
     """The chat of that id, where the module serves it now."""
-    found = _read(_path_of(home, session))
+    found = next(SERVED.read(home, ServedChat, session), None)
     return found if found is not None and found.is_there else None
-
-
-def _path_of(home: Path, session: str) -> Path:
-    name = "".join(sign for sign in session if sign.isalnum() or sign in "-_")
-    return home / FOLDER / f"{name or 'none'}.json"
-
-
-def _read(path: Path) -> ServedChat | None:
-    try:
-        told: object = json.loads(path.read_text(encoding="utf-8"))
-        return ServedChat(**cast("Mapping[str, Any]", told))
-    except (OSError, ValueError, TypeError):
-        return None

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import stat
-import tempfile
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -13,6 +12,7 @@ from hashlib import sha256
 from pathlib import Path
 
 from mcp_compaction.errors import InputError
+from mcp_compaction.home import make_folder, write_whole
 
 _FOLDER = "installed"
 
@@ -76,14 +76,8 @@ def back_up(home: Path, host: str, change: Change) -> None:
     if change.before is None:
         copy.unlink(missing_ok=True)
         return
-    make_private(home, copy.parent)
-    _write(copy, change.before)
-
-
-def make_private(home: Path, folder: Path) -> None:
-    """Make a folder in that of the store, for the user alone."""
-    home.mkdir(mode=0o700, parents=True, exist_ok=True)
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    make_folder(copy.parent)
+    write_whole(copy, change.before)
 
 
 def write_changes(changes: Iterable[Change]) -> None:
@@ -95,6 +89,8 @@ def write_changes(changes: Iterable[Change]) -> None:
                 raise InputError(
                     f"{change.path} was changed meanwhile; nothing was done: run again"
                 )
+            if change.is_copy:
+                make_folder(change.path.parent)
             _put(change.path, change.after)
             done.append(change)
     except (InputError, OSError) as error:
@@ -111,20 +107,5 @@ def _put(path: Path, text: str | None) -> None:
         path.unlink(missing_ok=True)
         return
     path.parent.mkdir(parents=True, exist_ok=True)
-    _write(Path(os.path.realpath(path)), text)  # a link to it stays one
-
-
-def _write(path: Path, text: str) -> None:
-    """Write a file whole or not at all, with the mode that it has."""
     mode = stat.S_IMODE(path.stat().st_mode) if path.exists() else 0o600
-    number, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(number, "wb") as file:
-            file.write(text.encode("utf-8"))
-            file.flush()
-            os.fsync(file.fileno())
-        Path(name).chmod(mode)
-        Path(name).replace(path)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
+    write_whole(Path(os.path.realpath(path)), text, mode)  # a link to it stays one

@@ -14,6 +14,7 @@ from typing import Any, Literal
 from pydantic import Field
 
 from mcp_compaction.errors import InputError
+from mcp_compaction.home import user_folder
 from mcp_compaction.model import Value
 
 Scope = Literal["user", "project"]
@@ -79,8 +80,7 @@ def _find_of_user(file: SetupFile | PluginNote, environ: Mapping[str, str]) -> P
     folder = environ.get(file.moved_by, "") if file.moved_by else ""
     if Path(folder).is_absolute():
         return Path(folder, file.moved)
-    home = Path(environ["HOME"]) if environ.get("HOME") else Path.home()
-    return home / file.path
+    return user_folder(environ) / file.path
 
 
 class HostSetup(Value):

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from mcp_compaction.errors import InputError
+from mcp_compaction.home import make_folder
 from mcp_compaction.hosts.setup.edits import parse_file, put_in, take_out
 from mcp_compaction.hosts.setup.entries import (
     MARKETPLACE,
@@ -23,7 +24,6 @@ from mcp_compaction.hosts.setup.files import (
     Change,
     back_up,
     backup_path,
-    make_private,
     plugin_folder,
     read_file,
     short_name,
@@ -148,7 +148,7 @@ def install(host: HostSetup, scope: Scope, place: SetupFolders, changes: list[Ch
         if change.is_one and not find_ours(host, told, data):
             back_up(place.home, host.name, change)
     if host.plugin:
-        make_private(place.home, _plugin_folder(host, scope, place))
+        make_folder(_plugin_folder(host, scope, place))
     # The copy first: a host that is running may read its files at any moment.
     wanted = [change for change in changes if change.is_one]
     write_changes(sorted(wanted, key=lambda change: not change.is_copy))

@@ -180,11 +180,6 @@ def _one_line(error: psycopg.Error) -> str:
     return " ".join(str(error.diag.message_primary or type(error).__name__).split())
 
 
-def is_address(text: str) -> bool:
-    """Whether a text names a PostgreSQL."""
-    return text.startswith(("postgresql://", "postgres://"))
-
-
 def shown_address(address: str) -> str:
     """An address without its password, fit to be shown."""
     parts = urlsplit(address)
