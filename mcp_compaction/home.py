@@ -27,7 +27,6 @@ removes all files of the kind, or the lines of the chat; keeps what holds nothin
 keeps a copy that is the user's to remove, and names it. Where words of a chat may stand, secrets in
 them are masked. `backup` copies, and `export` reads, the store alone."""
 
-_FRESH = ".new-"  # in the name of a file that is being written
 _MOST_BYTES = 2**18  # of notes; then the older half goes
 
 
@@ -226,7 +225,7 @@ def new_file(path: Path, mode: int = 0o600) -> Generator[BinaryIO]:
 
 def write_whole(path: Path, text: str | bytes, mode: int = 0o600, *, replaces: bool = True) -> None:
     """Write a file whole or not at all; `replaces`: False, and one that is there stays."""
-    fresh = path.with_name(f"{path.name}{_FRESH}{os.getpid()}-{os.urandom(4).hex()}")
+    fresh = path.with_name(f"{path.name}.new-{os.getpid()}-{os.urandom(4).hex()}")
     with new_file(fresh, mode) as file:
         file.write(text.encode() if isinstance(text, str) else text)
         file.flush()

@@ -157,10 +157,8 @@ def _try_to_lock(file: BinaryIO) -> bool:
         import fcntl
 
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    except ImportError:  # Windows
-        pass
+    except (BlockingIOError, ImportError) as error:
+        return isinstance(error, ImportError)  # Windows has none, and nobody waits there
     return True
 
 

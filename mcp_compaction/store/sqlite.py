@@ -379,12 +379,11 @@ class SqliteStore:
         from mcp_compaction.store import forget
         from mcp_compaction.store.outbox import Outbox
 
-        calls = await self._read(lambda c: forget.list_calls(c, scope, seqs))
-
         def work(connection: sqlite3.Connection) -> Forgotten:
             self._connections.expect_fewer_rows()
             return self._tell_hooks(connection, forget.forget(connection, scope, seqs, now))
 
+        calls = await self._read(lambda c: forget.list_calls(c, scope, seqs))
         async with self._recover_if_moved():
             forgotten = await self._writer.transaction(work)
         chats = await self._read(forget.list_chats)
