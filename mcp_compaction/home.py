@@ -129,13 +129,15 @@ def xdg_folder(environ: Mapping[str, str], variable: str, below: str) -> Path:
 
 
 def home_of_account() -> str:
-    """The user's own folder as the system knows it, whatever a variable says."""
+    """The user's own folder as the system knows it; one that cannot be where it knows of none."""
     try:
         import pwd
-
-        return pwd.getpwuid(os.getuid()).pw_dir
-    except (ImportError, KeyError):  # Windows, or a user that nobody knows
+    except ImportError:  # Windows
         return str(Path.home())
+    try:
+        return pwd.getpwuid(os.getuid()).pw_dir
+    except KeyError:  # a variable would tell, which any process can set
+        return os.devnull
 
 
 def default_home(environ: Mapping[str, str], platform: str = sys.platform) -> Path:

@@ -6,7 +6,6 @@ folder counts once the user has named it at a terminal; it is noted beside the s
 
 from __future__ import annotations
 
-import json
 import os
 import stat
 from collections.abc import Iterator, Mapping
@@ -16,6 +15,7 @@ from pathlib import Path, PurePath
 
 from mcp_compaction.home import HOST_FOLDERS, default_home, home_of_account, user_folder
 from mcp_compaction.model import Value
+from mcp_compaction.store.noted import has_one_name, read_noted, real_folder, write_noted
 
 
 class HostFolder(Value):
@@ -98,36 +98,40 @@ def known_hosts() -> tuple[HostFolder, ...]:
 def trusted_environ(environ: Mapping[str, str], store: Path) -> Mapping[str, str]:
     """What an environment may say of hosts' folders where nobody sits at a terminal.
 
-    Counted are the account's own home, or one that the store itself lies in by default, and the
-    homes and moved folders that the user has named at a terminal. `store`: the folder of the store.
+    Counted are the account's own home, the one in which the store's file really lies by default,
+    and the homes and moved folders that the user has named at a terminal. A home that only links
+    to the store is anybody's. `store`: the folder of the store.
     """
-    home = {"HOME": environ.get("HOME", "")}
-    noted = _read_noted(store)
-    is_stores = home["HOME"] != "" and _real(default_home(home)) == _real(store)
-    is_counted = is_stores or _home_in(environ) in noted
-    moved = (host for host in known_hosts() if str(host.base_in(environ)) in noted)
-    named = {host.variable: environ[host.variable] for host in moved if host.is_moved_in(environ)}
-    return {**(home if is_counted else {"HOME": home_of_account()}), **named}
+    home, noted = _home_in(environ), read_noted(store, HOST_FOLDERS)
+    is_counted = home != "" and (f"HOME={home}" in noted or _is_home_of(home, store))
+    named = {
+        host.variable: environ[host.variable]
+        for host in known_hosts()
+        if host.is_moved_in(environ) and _moved(host, environ) in noted
+    }
+    return {"HOME": home if is_counted else home_of_account(), **named}
 
 
 def note_folders(environ: Mapping[str, str], store: Path) -> None:
     """Note the home, where a host is at home, and the moved folders that the environment of a user
     at a terminal names."""
-    moved = {str(host.base_in(environ)) for host in known_hosts() if host.is_moved_in(environ)}
+    moved = {_moved(host, environ) for host in known_hosts() if host.is_moved_in(environ)}
     if any(host.is_in(environ) for host in known_hosts()):
-        moved |= {_home_in(environ)} - {"", _real(Path(home_of_account()))}
-    noted = _read_noted(store)
-    if moved <= noted:
-        return
-    HOST_FOLDERS.write(store, json.dumps(sorted(moved | noted)))
+        homes = {_home_in(environ)} - {"", _real(Path(home_of_account()))}
+        moved |= {f"HOME={home}" for home in homes}
+    noted = read_noted(store, HOST_FOLDERS)
+    if not moved <= noted:
+        write_noted(store, HOST_FOLDERS, moved | noted)
 
 
-def _read_noted(store: Path) -> frozenset[str]:
-    try:
-        told: object = json.loads(HOST_FOLDERS.path(store).read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return frozenset()
-    return frozenset(map(str, told)) if isinstance(told, list) else frozenset()  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
+def _moved(host: HostFolder, environ: Mapping[str, str]) -> str:
+    """How it is noted where a variable moves a host's folder: it counts for that variable alone."""
+    return f"{host.variable}={host.base_in(environ)}"
+
+
+def _is_home_of(home: str, store: Path) -> bool:
+    """Whether a store's file lies in a home by default, without a link on the way."""
+    return default_home({"HOME": home}) == real_folder(store) and has_one_name(store)
 
 
 def _home_in(environ: Mapping[str, str]) -> str:

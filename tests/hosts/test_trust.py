@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path, PurePath
 
 import pytest
 
 from mcp_compaction.errors import InputError
 from mcp_compaction.hosts.finding import own_transcript, transcripts_at
-from mcp_compaction.hosts.folders import HostFolder, known_hosts
+from mcp_compaction.hosts.folders import (
+    HostFolder,
+    host_of_file,
+    known_hosts,
+    note_folders,
+    trusted_environ,
+)
+from mcp_compaction.store.connect import default_home
 from tests.hosts.given_hosts import (
     CHATS,
     claude_line,
@@ -145,3 +153,120 @@ async def test_a_rule_is_the_users_only_in_the_hosts_own_file(
         )
         assert done.pin.author == ("user" if is_users else "agent")
         assert done.pin.scope == ("project" if is_users else "session")
+
+
+# Whose home it is: decided by where the store really is, never by a home that leads to it
+
+
+FORGED = "forged/.claude/projects/-home-ann-shop/5a1c.jsonl"
+
+
+def is_word(path: Path, environ: Mapping[str, str], store: Path) -> bool:
+    """Whether a file counts as a host's word where nobody sits at a terminal."""
+    return own_transcript(path, trusted_environ(environ, store)) is not None
+
+
+def given_store(home: Path) -> Path:
+    """The folder of a store where it is by default in a home; its file is there."""
+    store = home / ".local/share/mcp-compaction"
+    store.mkdir(parents=True)
+    (store / "store.db").touch()
+    return store
+
+
+def link_folder(store: Path, forged: Path) -> None:
+    """The folder of the store is a link."""
+    (forged / ".local/share").mkdir(parents=True)
+    (forged / ".local/share/mcp-compaction").symlink_to(store)
+
+
+def link_parent(store: Path, forged: Path) -> None:
+    """A folder above that of the store is a link."""
+    forged.mkdir(exist_ok=True)
+    (forged / ".local").symlink_to(store.parents[1])
+
+
+def link_by_dots(store: Path, forged: Path) -> None:
+    """The folder of the store is a link that goes up and down again."""
+    (forged / ".local/share").mkdir(parents=True)
+    where = os.path.relpath(store, forged / ".local/share")
+    (forged / ".local/share/mcp-compaction").symlink_to(where)
+
+
+def link_file(store: Path, forged: Path) -> None:
+    """The file of the store is a link, beside a note of what the user would have named."""
+    folder = forged / ".local/share/mcp-compaction"
+    folder.mkdir(parents=True)
+    (folder / "store.db").symlink_to(store / "store.db")
+    (folder / "host-folders.json").write_text(json.dumps([f"HOME={forged}"]))
+
+
+def name_file_twice(store: Path, forged: Path) -> None:
+    """The file of the store has a second name, beside such a note."""
+    folder = forged / ".local/share/mcp-compaction"
+    folder.mkdir(parents=True)
+    (folder / "store.db").hardlink_to(store / "store.db")
+    (folder / "host-folders.json").write_text(json.dumps([f"HOME={forged}"]))
+
+
+LINKS = [link_folder, link_parent, link_by_dots, link_file, name_file_twice]
+
+
+@pytest.mark.parametrize("named", ["{}", "{}/", "{}/../forged", "forged", "./forged/."])
+@pytest.mark.parametrize("link", LINKS)
+def test_a_home_that_only_leads_to_the_store_is_not_its_users(
+    link: Callable[[Path, Path], None],
+    named: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    store = given_store(tmp_path / "home")
+    path = tmp_path / FORGED
+    path.parent.mkdir(parents=True)
+    path.write_text(LINE, encoding="utf-8")
+    link(store, tmp_path / "forged")
+    environ = {"HOME": named.format(tmp_path / "forged")}
+    for opened in (store, default_home(environ)):  # named outright, or as that home has it
+        assert not is_word(path, environ, opened)
+        assert "forged" not in trusted_environ(environ, opened)["HOME"]
+
+
+def test_the_home_that_the_store_really_lies_in_is_its_users_by_whatever_name(
+    tmp_path: Path,
+) -> None:
+    store = given_store(tmp_path / "home")
+    path = write_chat({"HOME": str(tmp_path / "home")}, [LINE.strip()])
+    (tmp_path / "short").symlink_to(tmp_path / "home")
+    for home in ("home", "home/", "short", "short/../home"):
+        environ = {"HOME": f"{tmp_path}/{home}"}
+        assert is_word(path, environ, store)
+        assert is_word(path, environ, default_home(environ))
+
+
+@pytest.mark.parametrize("host", known_hosts(), ids=lambda host: host.name)
+def test_a_variable_that_moves_a_hosts_folder_counts_once_it_was_named_at_a_terminal(
+    host: HostFolder, tmp_path: Path
+) -> None:
+    store = given_store(tmp_path / "home")
+    environ = {"HOME": str(tmp_path / "home"), host.variable: str(tmp_path / "moved")}
+    assert host.variable not in trusted_environ(environ, store)
+    (tmp_path / "link").symlink_to(tmp_path / "moved")
+    note_folders({**environ, host.variable: str(tmp_path / "link")}, store)
+    assert trusted_environ(environ, store)[host.variable] == environ[host.variable]
+    others = {one.variable: environ[host.variable] for one in known_hosts() if one != host}
+    told = trusted_environ({"HOME": str(tmp_path / "moved"), **others}, store)
+    assert not told.keys() & others.keys()  # what was named for one counts for no other
+    assert told["HOME"] != str(tmp_path / "moved")
+
+
+def test_an_account_without_a_home_has_none_by_a_variable(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path / "forged"))
+    monkeypatch.setattr(os, "getuid", lambda: 2**31 - 7)
+    store = tmp_path / "store"
+    path = write_chat({"HOME": str(tmp_path / "forged")}, [LINE.strip()])
+    for environ in ({}, {"HOME": ""}, {"HOME": str(tmp_path / "forged")}):
+        assert host_of_file(path, trusted_environ(environ, store)) is None
+        assert "forged" not in trusted_environ(environ, store)["HOME"]
