@@ -82,6 +82,7 @@ REPLACED = Kind("store-replaced-*", "copy", "the store that a backup took the pl
 OUTBOX = Kind("outbox.db", "rows", "how far the store was sent to a team's server")
 TOKEN = Kind("token", "kept", "the token of `serve --http`")
 HOST_FOLDERS = Kind("host-folders.json", "kept", "folders of hosts, named at a terminal")
+HEADLESS_PROJECTS = Kind("headless-projects.json", "kept", "projects that `trust` was told of")
 GATEWAY = Kind("gateway/*.json", "kept", "a gateway that runs: port, project, ids of chats")
 SUBSTITUTE = Kind("gateway/substitutes/*.json", "whole", "what stands for a chat's beginning")
 THINKING = Kind("gateway/substitutes/*.thinking", "whole", "fingerprints of a chat's thinking")
@@ -100,7 +101,18 @@ KINDS: Final = (
     OUTBOX,
     Kind("outbox.db-*", "rows", "SQLite's journal of it"),
     Kind("outbox.db.lock", "kept", "nothing: one process sends"),
-    *(TOKEN, HOST_FOLDERS, GATEWAY, SUBSTITUTE, THINKING, SERVED, RULES, HELD, ONCE),
+    *(
+        TOKEN,
+        HOST_FOLDERS,
+        HEADLESS_PROJECTS,
+        GATEWAY,
+        SUBSTITUTE,
+        THINKING,
+        SERVED,
+        RULES,
+        HELD,
+        ONCE,
+    ),
     Kind("installed/*/*/mcp-compaction/.views/*.json", "kept", "where a plugin finds its server"),
     Kind("installed/*/*", "kept", "a host's settings as they were before `install`"),
     Kind("installed/*/*/**", "kept", "the copy of a plugin"),

@@ -12,7 +12,6 @@ from pydantic import AfterValidator, Field
 
 from mcp_compaction.core.text.paths import without_surrogates
 from mcp_compaction.model import (
-    Author,
     Calibration,
     Channel,
     Compaction,
@@ -26,6 +25,7 @@ from mcp_compaction.model import (
     ModelCall,
     NewMessage,
     Pin,
+    PinAuthor,
     PinKind,
     PinScope,
     Precision,
@@ -141,7 +141,7 @@ class NewPin(Value):
     text: str
     kind: PinKind
     scope: PinScope
-    author: Author
+    author: PinAuthor
     source: str | None = None
     context: str = ""  # of words torn out of the source: what governs them
     expires: datetime | None = None

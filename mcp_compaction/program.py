@@ -15,7 +15,7 @@ PROGRAM: Final = "mcp-compaction"
 
 _OF_WINDOW = frozenset({"stats", "show", "compress", "restore", "pin", "unpin", "pins"})
 _WITH_SESSION = _OF_WINDOW | {"record", "recall", "export", "set"}
-_WITH_PROJECT = _WITH_SESSION | {"sessions", "doctor", "forget"}
+_WITH_PROJECT = _WITH_SESSION | {"sessions", "doctor", "forget", "trust"}
 _WITH_HOME = _WITH_PROJECT | {"backup", "restore-backup", "install", "uninstall"}
 # The options that say where a command works, and the commands that take them.
 TAKEN_BY: Final[Mapping[str, frozenset[str]]] = {

@@ -18,6 +18,7 @@ from mcp_compaction.counters.later import LaterCounter
 from mcp_compaction.errors import SettingsError
 from mcp_compaction.settings import Settings
 from mcp_compaction.store.connect import store_path
+from mcp_compaction.store.noted import headless_projects
 from mcp_compaction.store.sqlite import open_store, open_to_read
 from mcp_compaction.summarizers.extractive import ExtractiveSummarizer
 
@@ -182,5 +183,6 @@ async def open_compactor(
             policy=settings.policy,
             mask_secrets=settings.redact,
             limits=limits_of(settings),
+            trusts_headless=lambda project: project in headless_projects(settings.home),
         )
     )

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 
+from mcp_compaction.store.noted import trust_headless
 from tests.ending import ends_within, heed_signals
 
 # Hundreds of processes are started: without bytecode each would compile the package anew, and each
@@ -71,8 +72,15 @@ def no_home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Monkey
 
 @pytest.fixture
 def home_of_host(tmp_path: Path) -> None:
-    """A host that is run in the folder of a test finds its home there."""
+    """A host that is run in the folder of a test finds its home there; its user gives it prompts by
+    a program, and has said that these are their own words."""
     (tmp_path / "home").mkdir()
+    trust_headless(users_store(tmp_path), os.path.realpath(tmp_path / "project"), is_on=True)
+
+
+def users_store(folder: Path) -> Path:
+    """The folder of the store of a host's user, in the folder of a test."""
+    return folder / "home/.local/share/mcp-compaction"
 
 
 @pytest.fixture

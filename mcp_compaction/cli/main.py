@@ -58,6 +58,9 @@ COMMANDS: Mapping[str, Listed] = {
     "pin": Listed("mcp_compaction.cli.commands.pin", "keep a rule in sight, word for word"),
     "unpin": Listed("mcp_compaction.cli.commands.unpin", "release a pin"),
     "pins": Listed("mcp_compaction.cli.commands.pins", "list the pins in force"),
+    "trust": Listed(
+        "mcp_compaction.cli.commands.trust", "say that the prompts of programs are your words"
+    ),
     "facts": Listed(
         "mcp_compaction.cli.commands.facts", "keep what a session taught for later ones"
     ),

@@ -47,9 +47,12 @@ if TYPE_CHECKING:
         Compaction,
         Digest,
         Event,
+        HeardVia,
         JsonObject,
+        Message,
         Outcome,
         Pin,
+        PinAuthor,
         Receipt,
         Session,
         SessionInfo,
@@ -156,11 +159,11 @@ class Compactor:
         """Whether a session has words in the user's role that the host has not told of yet."""
         return bool(await self._store.hearsay(info.id))
 
-    async def vouch(self, info: SessionInfo, typed: Sequence[str]) -> None:
+    async def vouch(self, info: SessionInfo, prompts: Mapping[str, bool]) -> None:
         """Count those messages as the user's that hold nothing but texts that were typed."""
         from mcp_compaction.compactor import vouching
 
-        await vouching.vouch(self._work, info, typed)
+        await vouching.vouch(self._work, info, prompts)
 
     async def find_transcript(self, address: str) -> KnownTranscript | None:
         """How far a transcript of a host is recorded; None where nothing of it is."""
@@ -178,7 +181,7 @@ class Compactor:
         info: SessionInfo,
         came: Incoming,
         *,
-        via: Via,
+        via: HeardVia,
         mark: Mark | None = None,
         events: tuple[Event, ...] = (),
     ) -> Recorded:
@@ -457,11 +460,11 @@ class Compactor:
 
         return await pinning.pin(self._work, info, PinWish(text, **wish))
 
-    async def is_headless(self, info: SessionInfo, pin: Pin) -> bool:
-        """Whether the words of a pin are those of a prompt that a headless run was given."""
-        from mcp_compaction.compactor.headless import is_pin_headless
+    async def tell_programs(self, info: SessionInfo, messages: Sequence[Message]) -> list[Message]:
+        """Messages of a session as they were heard: those that a program sent say so."""
+        from mcp_compaction.compactor.headless import tell_programs
 
-        return await is_pin_headless(self._work, info, pin)
+        return await tell_programs(self._work, info, messages)
 
     async def is_said(self, info: SessionInfo, text: str) -> bool:
         """Whether the user said these words in a session."""
@@ -499,7 +502,7 @@ class Compactor:
 
         return Checks(self._work)
 
-    async def owner_of(self, info: SessionInfo, pin: Pin) -> Author:
+    async def owner_of(self, info: SessionInfo, pin: Pin) -> PinAuthor:
         """Whose a pin is: the user's own words are the user's, whoever pinned them."""
         from mcp_compaction.compactor import pinning
 

@@ -1,61 +1,79 @@
-"""Tells which words in the user's role came from a headless run, where nobody is known to type."""
+"""The one place that says whether words in the user's role are a person's or a program's.
+
+A host tells how a prompt came. One that a program sent (`claude -p`, the SDK, `codex exec`) is a
+program's, unless the user has said at a terminal that such prompts of the project are their own.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from datetime import datetime
 
 from mcp_compaction.compactor.events import HEADLESS
-from mcp_compaction.compactor.workspace import Workspace, scope_of
-from mcp_compaction.model import Hit, Message, Pin, SessionInfo
+from mcp_compaction.compactor.workspace import Workspace
+from mcp_compaction.model import Event, HeardVia, Hit, Message, NewMessage, SessionInfo
 from mcp_compaction.ports import Scope
 
-_NOTE = "headless"
+
+def set_apart(
+    messages: Sequence[NewMessage], via: HeardVia
+) -> tuple[tuple[NewMessage, ...], tuple[Event, ...]]:
+    """Messages as the store keeps them, and a note of each prompt that a program sent: it is known
+    again by its moment, and without one it is hearsay. `via`: where a message does not say."""
+    sent = [one for one in messages if (one.via or via) == "program" and _is_prompt(one)]
+    hearsay = [one for one in sent if one.at is None]
+    kept = (
+        one.model_copy(update={"via": "tool" if one in hearsay else None})
+        if "program" in (one.via, via) and one.via != "tool"
+        else one
+        for one in messages
+    )
+    return tuple(kept), tuple(Event(name=HEADLESS, at=one.at) for one in sent if one.at is not None)
 
 
-async def headless_moments(work: Workspace, info: SessionInfo) -> Collection[datetime]:
-    """When headless runs sent the prompts of a session: a prompt is known by its moment."""
-    return {event.at for event in await work.store.events(info.id, HEADLESS)}
+def _is_prompt(message: NewMessage) -> bool:
+    return message.role == "user" and all(part.kind != "result" for part in message.parts)
 
 
-def speaker_of(message: Message, moments: Collection[datetime]) -> str:
-    """Who says a message, with what is known of how it came: `user, headless`."""
-    if message.role == "user" and message.via == "tool":
-        return "user, as the agent told it"
-    return f"user, {_NOTE}" if _is_headless(message, moments) else message.role
+async def _sent_by_programs(work: Workspace, info: SessionInfo) -> Collection[object]:
+    """The moments, or the refs, of the prompts in a session that count as a program's."""
+    events = await work.store.events(info.id, HEADLESS)
+    if not events or work.collaborators.trusts_headless(info.project):
+        return ()
+    return {event.detail or event.at for event in events}
 
 
-def _is_headless(message: Message, moments: Collection[datetime]) -> bool:
-    return message.is_request and message.via == "host" and message.at in moments
+async def tell_programs(
+    work: Workspace, info: SessionInfo, messages: Sequence[Message]
+) -> list[Message]:
+    """Messages of a session as they were heard: those that a program sent say so."""
+    sent = await _sent_by_programs(work, info) if messages else ()
+    return [
+        one.model_copy(update={"via": "program"})
+        if one.is_request and one.via == "host" and (one.ref in sent or one.at in sent)
+        else one
+        for one in messages
+    ]
 
 
-async def is_pin_headless(work: Workspace, info: SessionInfo, pin: Pin) -> bool:
-    """Whether the words of a pin that binds a session are those of a headless prompt.
-
-    A global pin tells the name of its session without its project, so that it is known only there.
-    """
-    if pin.source is None or (pin.scope == "global" and pin.session != info.name):
-        return False
-    said_in = await work.store.find_session(Scope(project=info.project), pin.session)
-    moments = await headless_moments(work, said_in) if said_in is not None else ()
-    if said_in is None or not moments:
-        return False
-    found = await work.store.originals(scope_of(said_in), [int(pin.source.removeprefix("m"))])
-    return any(_is_headless(one.message, moments) for one in found)
+def speaker_of(message: Message) -> str:
+    """Who says a message that was heard, and how it came: `user, headless`."""
+    if message.role != "user":
+        return message.role
+    how = {"host": "", "tool": ", as the agent told it", "program": ", headless"}
+    return f"user{how[message.via]}"
 
 
 async def note_headless(work: Workspace, hits: Sequence[Hit]) -> tuple[Hit, ...]:
-    """Hits with a note where their words are those of a headless prompt."""
-    said = {(hit.project, hit.session) for hit in hits if _may_be_typed(hit)}
+    """Hits with a note where their words are those of a program's prompt."""
+    said_in = {(hit.project, hit.session) for hit in hits if _may_be_typed(hit)}
     sent = {
-        (project, name, moment)
-        for project, name in said
+        (project, name): await _sent_by_programs(work, info)
+        for project, name in said_in
         if (info := await work.store.find_session(Scope(project=project), name)) is not None
-        for moment in await headless_moments(work, info)
     }
     return tuple(
-        hit.model_copy(update={"note": "; ".join(filter(None, (_NOTE, hit.note)))})
-        if _may_be_typed(hit) and (hit.project, hit.session, hit.at) in sent
+        hit.model_copy(update={"note": "; ".join(filter(None, ("headless", hit.note)))})
+        if _may_be_typed(hit) and {hit.ref, hit.at} & {*sent.get((hit.project, hit.session), ())}
         else hit
         for hit in hits
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from datetime import datetime, timedelta
 
-from mcp_compaction.compactor.headless import is_pin_headless
+from mcp_compaction.compactor.headless import tell_programs
 from mcp_compaction.compactor.masking import known_secrets
 from mcp_compaction.compactor.results import Pinned, PinWish
 from mcp_compaction.compactor.workspace import Workspace, scope_of
@@ -15,7 +15,7 @@ from mcp_compaction.core.policy import Policy
 from mcp_compaction.core.text.refs import number_of
 from mcp_compaction.core.text.repeats import mask_repeats
 from mcp_compaction.errors import UnknownRef
-from mcp_compaction.model import Author, Channel, Message, Pin, SessionInfo
+from mcp_compaction.model import Author, Channel, Message, Pin, PinAuthor, SessionInfo
 from mcp_compaction.ports import NewPin, PinChange
 
 _END_WORDS = 3
@@ -38,9 +38,7 @@ async def pin(work: Workspace, info: SessionInfo, wish: PinWish) -> Pinned:
     owner = await owner_of(work, info, old) if old is not None else None
     decision = _Decision(work, info, wish, saying, owner, policy, now)
     kept = await work.store.change_pins(info.id, decision, now)
-    done = decision.done(kept)
-    is_headless = await is_pin_headless(work, info, done.pin)
-    return done.model_copy(update={"is_headless": is_headless})
+    return decision.done(kept)
 
 
 class _Decision:
@@ -52,13 +50,13 @@ class _Decision:
         info: SessionInfo,
         wish: PinWish,
         saying: Saying | None,
-        owner: Author | None,
+        owner: PinAuthor | None,
         policy: Policy,
         now: datetime,
     ) -> None:
         self._work, self._info, self._wish, self._policy = work, info, wish, policy
         self._saying, self._now = saying, now
-        self._owner: Author | None = owner
+        self._owner: PinAuthor | None = owner
         self._same: Pin | None = None
         self._block_tokens = 0
 
@@ -74,17 +72,8 @@ class _Decision:
         self._block_tokens = rules.make_room(others, draft, self._policy, count)
         if plan.same is not None:
             return PinChange(releases=(old.number,) if old else ())
-        new = NewPin(
-            text=wish.text,
-            kind=wish.kind,
-            scope=draft.scope,
-            author=draft.author,
-            source=draft.source,
-            context=draft.context,
-            expires=wish.expires,
-            channel=draft.channel,
-            supersedes=old.number if old else None,
-        )
+        told = draft.model_dump(include=set(NewPin.model_fields))
+        new = NewPin(**told, supersedes=old.number if old else None)
         if _ends_unused(wish, draft):
             until = end_of_fact(self._work, draft.at)
             new = new.model_copy(update={"used": draft.at, "expires": until})
@@ -131,16 +120,18 @@ async def question_of(
     return _plan_pin(info, wish, known, saying, owner, now).question
 
 
-async def owner_of(work: Workspace, info: SessionInfo, pin: Pin) -> Author:
+async def owner_of(work: Workspace, info: SessionInfo, pin: Pin) -> PinAuthor:
     """Whose a pin is: what the user said in a message is theirs, also where an agent pinned it
-    before that was known, and so is a pin with a check, which would leave with it."""
+    before that was known, and so is a pin with a check, which would leave with it. The same goes
+    for what a program said."""
     if pin.author == "user" or pin.checks:
         return "user"
-    return rules.author_of("agent", await _saying_of(work, info, pin.text))
+    said_by = rules.author_of("agent", await _saying_of(work, info, pin.text))
+    return pin.author if said_by == "agent" else said_by
 
 
 async def is_said(work: Workspace, info: SessionInfo, text: str) -> bool:
-    """Whether the user said these words in a session."""
+    """Whether these words were said in a prompt of a session, by the user or a program."""
     saying = await _saying_of(work, info, text)
     return saying is not None and saying.how == "said"
 
@@ -153,7 +144,8 @@ async def _saying_of(work: Workspace, info: SessionInfo, text: str) -> Saying | 
     for words in dict.fromkeys((text, text.strip().splitlines()[-1], end)):
         said = await work.store.requests_with(scope_of(info), words, _MOST_SOURCES)
         found |= {original.message.seq: original.message for original in said}
-    return await work.threads.run(saying_of, text, list(found.values()))
+    heard = await tell_programs(work, info, list(found.values()))
+    return await work.threads.run(saying_of, text, heard)
 
 
 def _check_wish(wish: PinWish, now: datetime) -> None:
@@ -166,7 +158,7 @@ def _plan_pin(
     wish: PinWish,
     known: Sequence[Pin],
     saying: Saying | None,
-    owner: Author | None,
+    owner: PinAuthor | None,
     now: datetime,
 ) -> rules.PinPlan:
     """What a wish for one more pin comes to; `owner`: whose the pin is that it supersedes."""
@@ -185,17 +177,20 @@ def _plan_pin(
         source=saying.ref if saying is not None else None,
         context=rules.context_of(wish.text, author, saying),
         expires=wish.expires,
-        channel=wish.channel or _default_channel(wish.by, author),
+        channel=_channel_of(wish, author),
     )
     grounds = rules.Grounds(wish.by, saying, old, has_scope=wish.scope is not None)
     return rules.plan_pin(draft, known, grounds)
 
 
-def _default_channel(by: Author, author: Author) -> Channel:
-    """The channel a pin came by: an agent may pin what the user said in a message."""
-    if by == "user":
+def _channel_of(wish: PinWish, author: PinAuthor) -> Channel:
+    """The channel a pin came by: an agent may pin what the user said in a message. A program's pin
+    is known by it in the store, and has no other."""
+    if wish.channel is not None and author != "program":
+        return wish.channel
+    if wish.by == "user":
         return "program"
-    return "message" if author == "user" else "tool"
+    return "tool" if author == "agent" else "message"
 
 
 def _pin_named(ref: str, pins: Sequence[Pin]) -> Pin:

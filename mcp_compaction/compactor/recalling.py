@@ -3,16 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Generator, Iterable, Sequence
-from datetime import datetime
 from typing import Any
 
 from mcp_compaction.compactor.events import REGRET
-from mcp_compaction.compactor.headless import (
-    headless_moments,
-    is_pin_headless,
-    note_headless,
-    speaker_of,
-)
+from mcp_compaction.compactor.headless import note_headless, speaker_of, tell_programs
 from mcp_compaction.compactor.results import Brief, Quote, Recalled, SearchScope
 from mcp_compaction.compactor.workspace import Workspace, scope_of
 from mcp_compaction.core.digest.render import label_of, render_digest
@@ -24,7 +18,7 @@ from mcp_compaction.core.recall.query import Question, read_query
 from mcp_compaction.core.text.refs import HOW, Ref, Refs, parse_refs
 from mcp_compaction.core.tokens import estimate
 from mcp_compaction.errors import InputError, UnknownRef
-from mcp_compaction.model import Digest, Find, Hit, ListAll, Pin, Read, SessionInfo
+from mcp_compaction.model import Digest, Find, Hit, ListAll, Message, Pin, Read, SessionInfo
 from mcp_compaction.ports import Original, Scope
 
 _NEWEST = 3  # messages of which a brief gives the words
@@ -183,8 +177,8 @@ async def quote(work: Workspace, info: SessionInfo, refs: str) -> tuple[Quote, .
     messages = (*messages, *await _find_edits(work, info, messages))
     digests = await _find_digests(work, info, asked.digests) if asked.digests else ()
     pins = await _quote_pins(work, info, asked.pins) if asked.pins else ()
-    moments = await headless_moments(work, info) if messages else ()
-    said = (_quote_message(one, moments) for one in messages)
+    heard = await tell_programs(work, info, [one.message for one in messages])
+    said = map(_quote_message, messages, heard)
     return (*said, *map(_quote_digest, digests), *pins)
 
 
@@ -253,13 +247,11 @@ async def _quote_pins(
     if unknown:
         names = ", ".join(pin.ref for pin in in_force) or "none"
         raise UnknownRef(f"no pin {unknown} in {info.name}; in force are: {names}.")
-    headless = [n for n in numbers if await is_pin_headless(work, info, known[n])]
-    return tuple(_quote_pin(known[n], known[n] in in_force, n in headless) for n in numbers)
+    return tuple(_quote_pin(known[n], known[n] in in_force) for n in numbers)
 
 
-def _quote_message(original: Original, moments: Collection[datetime]) -> Quote:
-    message = original.message
-    text, of = whole_text(message), speaker_of(message, moments)
+def _quote_message(original: Original, message: Message) -> Quote:
+    text, of = whole_text(message), speaker_of(message)
     return Quote(ref=message.ref, of=of, at=message.at, text=text, source=original)
 
 
@@ -268,9 +260,8 @@ def _quote_digest(digest: Digest) -> Quote:
     return Quote(ref=digest.ref, of="digest", at=digest.ended, text=text, source=digest)
 
 
-def _quote_pin(pin: Pin, is_in_force: bool, is_headless: bool) -> Quote:
+def _quote_pin(pin: Pin, is_in_force: bool) -> Quote:
     what = f"{pin.kind.replace('_', ' ')}, {pin.scope}, by {pin.author}"
-    what += ", headless" if is_headless else ""
     of = what if is_in_force else f"{what}, no longer in force"
     return Quote(ref=pin.ref, of=of, at=pin.at, text=pin.text, source=pin)
 
@@ -282,6 +273,6 @@ async def brief(work: Workspace, info: SessionInfo) -> Brief:
     digests = tuple((ref, text) for ref, text in told if text)
     spoken = [m for m in conversation_of(session.messages) if m.text.strip()]
     ends = {m.seq: m for m in (*[m for m in spoken if m.is_request][:1], *spoken[-_NEWEST:])}
-    moments = await headless_moments(work, info)
-    said = tuple((f"{m.ref} {speaker_of(m, moments)}", m.text) for m in ends.values())
+    heard = await tell_programs(work, info, list(ends.values()))
+    said = tuple((f"{m.ref} {speaker_of(m)}", m.text) for m in heard)
     return Brief(info=session.info, pins=session.pins, digests=digests, said=said)

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from mcp_compaction.compactor.events import RECORDING
+from mcp_compaction.compactor.headless import set_apart
 from mcp_compaction.compactor.history_following import follow_history
 from mcp_compaction.compactor.masking import known_secrets, note_secrets
 from mcp_compaction.compactor.workspace import MOST_ROWS, Workspace, scope_of
@@ -27,6 +28,7 @@ from mcp_compaction.formats.prepare import (
 )
 from mcp_compaction.model import (
     Event,
+    HeardVia,
     Message,
     NewMessage,
     Sections,
@@ -160,7 +162,7 @@ async def record_transcript(
     work: Workspace,
     info: SessionInfo,
     came: Incoming,
-    via: Via,
+    via: HeardVia,
     mark: Mark | None,
     events: tuple[Event, ...],
 ) -> Recorded:
@@ -170,9 +172,10 @@ async def record_transcript(
         came = Incoming(messages=())
     prepared = await work.threads.run(prepare, work, came, await known_secrets(work, info))
     ready = prepared.messages
-    batch = await batch_of(work, info, prepared, via)
-    events += batch.events
-    beside = {"messages": tuple(ready), "has_ids": True, "mark": mark, "events": events}
+    kept, sent = set_apart(ready, via)
+    batch = await batch_of(work, info, prepared, "tool" if via == "tool" else "host")
+    events += (*batch.events, *sent)
+    beside = {"messages": kept, "has_ids": True, "mark": mark, "events": events}
     batch = batch.model_copy(update=beside)
     done = await work.store.append(info.id, batch, work.now())
     await note_report(work, info, came, done)

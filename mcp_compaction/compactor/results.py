@@ -81,7 +81,6 @@ class Pinned(Value):
     is_new: bool
     block_tokens: int
     whole: str = ""  # where its words are torn out: those that would be the user's
-    is_headless: bool = False  # its words are those of a prompt that a program sent
 
 
 class PastCall(Value):

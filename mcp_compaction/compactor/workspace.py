@@ -6,6 +6,7 @@ The modules are functions over it, so that each can be read without the others.
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import cached_property
@@ -43,6 +44,8 @@ class Collaborators:
     policy: Policy
     mask_secrets: bool = True
     limits: Limits = field(default_factory=Limits)
+    # Whether the user counts the prompts of programs in a project as their own.
+    trusts_headless: Callable[[str], bool] = lambda _: False
 
 
 class Workspace:

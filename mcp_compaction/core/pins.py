@@ -25,11 +25,13 @@ from mcp_compaction.model import (
     Message,
     Offer,
     Pin,
+    PinAuthor,
     PinScope,
     Value,
 )
 
 _REACH: tuple[PinScope, ...] = ("session", "project", "global")
+_RANKS: tuple[PinAuthor, ...] = ("agent", "program", "user")
 
 
 def check_text(text: str) -> str:
@@ -62,21 +64,25 @@ def check_secrets(counts: Mapping[str, int]) -> None:
 # Whose words they are
 
 
-def author_of(by: Author, saying: Saying | None) -> Author:
-    """Who a pin is from: the user's own words are the user's, whoever pins them."""
-    is_said = saying is not None and saying.how == "said"
-    return "user" if by == "user" or is_said else "agent"
+def author_of(by: Author, saying: Saying | None) -> PinAuthor:
+    """Who a pin is from: the user's own words are the user's, whoever pins them, and those that a
+    program sent are the program's."""
+    if by == "user":
+        return "user"
+    if saying is None or saying.how != "said":
+        return "agent"
+    return "program" if saying.is_programs else "user"
 
 
-def context_of(text: str, author: Author, saying: Saying | None) -> str:
+def context_of(text: str, author: PinAuthor, saying: Saying | None) -> str:
     """What governs words that were torn out of a message, with these left out; else blank."""
     if author == "user" or saying is None or saying.how != "part":
         return ""
     return one_line(one_line(saying.whole).replace(one_line(text), "…", 1))
 
 
-def default_scope(author: Author) -> PinScope:
-    """A user's rule holds in the project, an agent's in its session."""
+def default_scope(author: PinAuthor) -> PinScope:
+    """A user's rule holds in the project, an agent's or a program's in its session."""
     return "project" if author == "user" else "session"
 
 
@@ -124,12 +130,12 @@ def plan_pin(draft: Pin, known: Sequence[Pin], grounds: Grounds) -> PinPlan:
 
 def _covers(known: Pin, wanted: Pin, grounds: Grounds) -> bool:
     """Whether a pin in force already does all that a new one would."""
-    is_users = known.author == "user"
-    is_left_alone = is_users and grounds.by == "agent"  # what an agent does not ask for, it leaves
+    is_others = known.author != "agent"
+    is_left_alone = is_others and grounds.by == "agent"  # what an agent does not ask for, it leaves
     reaches = _REACH.index(known.scope) >= _REACH.index(wanted.scope)
     lasts = known.expires == wanted.expires or (is_left_alone and wanted.expires is None)
     return (
-        (is_users or wanted.author != "user")
+        _RANKS.index(known.author) >= _RANKS.index(wanted.author)
         and (reaches or (is_left_alone and not grounds.has_scope))
         and lasts
     )
@@ -143,19 +149,19 @@ def _question(
 ) -> UserQuestion | None:
     where, words = _FOR[draft.scope], shown_text(draft.text)
     until = f" until {draft.expires:%Y-%m-%d %H:%M}" if draft.expires else ""
-    if grounds.old is not None and grounds.old.author == "user":
+    if grounds.old is not None and _outranks(grounds.old, draft):
         old = grounds.old
         return UserQuestion(
-            text=f'The agent wants to replace your pin {old.ref}, "{shown_text(old.text)}", '
+            text=f'The agent wants to replace {_whose(old)} {old.ref}, "{shown_text(old.text)}", '
             f"{where}{until}, by: {words}",
             refusal=_release_refusal(old),
         )
-    if changed is not None and changed.author == "user":
+    if changed is not None and _outranks(changed, draft):
         return UserQuestion(
-            text=f'The agent wants your pin {changed.ref}, "{shown_text(changed.text)}", '
+            text=f'The agent wants {_whose(changed)} {changed.ref}, "{shown_text(changed.text)}", '
             f"which holds {_FOR[changed.scope]}, to hold {where}{until} instead.",
-            refusal=f"{changed.ref} is the user's: only the user changes where or how long it "
-            "holds. It stands as it is; ask them to run: mcp-compaction pin TEXT --scope "
+            refusal=f"{changed.ref} is the {changed.author}'s: only the user changes where or how "
+            "long it holds. It stands as it is; ask them to run: mcp-compaction pin TEXT --scope "
             f"{draft.scope}{' --expires WHEN' if draft.expires else ''}",
         )
     if _ends_users_words(draft, grounds.saying) and same is None:
@@ -180,6 +186,15 @@ def _question(
     )
 
 
+def _outranks(pin: Pin, draft: Pin) -> bool:
+    """Whether a pin is not the agent's, so that no draft of its own rank or below changes it."""
+    return pin.author != "agent" and _RANKS.index(pin.author) >= _RANKS.index(draft.author)
+
+
+def _whose(pin: Pin) -> str:
+    return "your pin" if pin.author == "user" else f"the {pin.author}'s pin"
+
+
 def _ends_users_words(draft: Pin, saying: Saying | None) -> bool:
     return draft.expires is not None and saying is not None and saying.how == "said"
 
@@ -194,6 +209,11 @@ def _reason_of(saying: Saying | None) -> str:
             return f"in {saying.ref} these words are quoted, pasted or put there by the host"
         case "part":
             return f"in {saying.ref} other words govern these; {what_counts(saying)}"
+        case "said" if saying.is_programs:
+            return (
+                f"a program sent {saying.ref}, which is the user's word only where they have run: "
+                "mcp-compaction trust headless"
+            )
         case "said":
             return f"{saying.ref} says it in this project, not for all of them"
 
@@ -204,8 +224,8 @@ def what_counts(saying: Saying) -> str:
         return "and that the user said them is only as the agent told it"
     if len(saying.whole) > LONGEST_SENTENCE:
         return f"the user's rule is the whole passage of {saying.ref}"
-    words = defuse(saying.whole)
-    return f'pinned whole they are the user\'s, with these exact words: "{words}"'
+    whose, words = "program" if saying.is_programs else "user", defuse(saying.whole)
+    return f'pinned whole they are the {whose}\'s, with these exact words: "{words}"'
 
 
 def check_question(question: UserQuestion | None) -> None:
@@ -215,14 +235,14 @@ def check_question(question: UserQuestion | None) -> None:
 
 
 def check_release(pin: Pin, by: Author) -> None:
-    """Refuse to release a user's pin for anyone but the user."""
-    if pin.author == "user" and by != "user":
+    """Refuse to release a user's or a program's pin for anyone but the user."""
+    if pin.author != "agent" and by != "user":
         raise NeedsUser(_release_refusal(pin))
 
 
 def _release_refusal(pin: Pin) -> str:
     return (
-        f"{pin.ref} is the user's: only the user releases it. Ask them to run: "
+        f"{pin.ref} is the {pin.author}'s: only the user releases it. Ask them to run: "
         f"mcp-compaction unpin {pin.ref}"
     )
 

@@ -25,12 +25,12 @@ from mcp_compaction.formats.turns import split_turns
 from mcp_compaction.model import (
     AgentProfile,
     Complexity,
+    HeardVia,
     JsonObject,
     Sections,
     Shape,
     Traits,
     Value,
-    Via,
 )
 
 _SECTION_KEYS = ("system", "instructions", "tools", "task", "memory")
@@ -46,7 +46,7 @@ class IncomingMessage(Value):
     host_id: str | None = None
     early_id: str | None = None  # under which a hook may have told of it before the host wrote it
     at: datetime | None = None
-    via: Via | None = None  # None: as all that came with it
+    via: HeardVia | None = None  # None: as all that came with it
 
 
 class Incoming(Value):

@@ -167,16 +167,21 @@ class _Recording:
 
     async def _append(self, info: SessionInfo, told: Told, mark: Mark | None) -> None:
         is_first = info.messages == 0 and mark is not None and self._taken.new == 0
+        chat = await self._read_chat()
         came = Incoming(
             messages=tuple(told.messages),
-            sections=self._chat.sections if is_first and self._chat is not None else None,
+            sections=chat.sections if is_first else None,
             reported=told.reported,
             model=told.model,
             window_tokens=told.window_tokens,
         )
         is_users = self._transcript.is_hosts_word and not await self._is_subagent(info)
         done = await self._compactor.record_transcript(
-            info, came, via="host" if is_users else "tool", mark=mark, events=tuple(told.events)
+            info,
+            came,
+            via="tool" if not is_users else "program" if chat.is_headless else "host",
+            mark=mark,
+            events=tuple(told.events),
         )
         self._taken.new += done.new
         self._taken.masked += Counter(done.masked)

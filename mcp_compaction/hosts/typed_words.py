@@ -1,7 +1,7 @@
-"""What a user typed in one chat, as the host's own transcript of it has it.
+"""What a user typed in one chat, or a program sent, as the host's own transcript of it has it.
 
 A request says only what some process sent. The words in it are the user's once they stand in the
-transcript.
+transcript as typed.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class TypedWords:
         self._environ = environ
         self._found: Transcript | None = None
         self._mark: Mark | None = None
-        self._texts: list[str] = []
+        self._texts: dict[str, bool] = {}  # whether a person has typed each
         self._threads = Threads()
 
     async def vouch(self, compactor: Compactor, info: SessionInfo) -> None:
@@ -36,11 +36,12 @@ class TypedWords:
         if await compactor.has_hearsay(info):
             await compactor.vouch(info, await self._threads.run(self._read))
 
-    def _read(self) -> list[str]:
+    def _read(self) -> dict[str, bool]:
         if self._found is None:
             every = transcripts_of_chat(*self._chat, self._environ)
             self._found = next((one for one in every if not one.chat().is_subagent), None)
         found = self._found
+        is_headless = found is not None and found.chat().is_headless
         while found is not None:
             try:
                 piece = found.read(self._mark)
@@ -49,16 +50,18 @@ class TypedWords:
                 break
             told = piece.agents.get("")
             for message in told.messages if told is not None else ():
-                self._texts += _typed_in(message)
+                is_typed = message.via is None and not is_headless
+                for text in _prompts_in(message):
+                    self._texts[text] = is_typed or self._texts.get(text, False)
             self._mark = Mark(address=found.address, position=piece.position, tail=piece.tail)
             if piece.is_last:
                 break
         return self._texts
 
 
-def _typed_in(message: IncomingMessage) -> list[str]:
-    """The texts of a message that the user typed; none where the host or an agent wrote it."""
-    if message.via is not None:
+def _prompts_in(message: IncomingMessage) -> list[str]:
+    """The texts of a prompt; none where the host or an agent wrote it."""
+    if message.via == "tool":
         return []
     role, parts = FORMATS[message.shape].read(
         parse_object(message.raw, "the message"), "the message"

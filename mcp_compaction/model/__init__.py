@@ -23,6 +23,7 @@ from mcp_compaction.model.digests import (
     Writer,
 )
 from mcp_compaction.model.messages import (
+    HeardVia,
     JsonObject,
     Logged,
     Media,
@@ -66,6 +67,7 @@ from mcp_compaction.model.pins import (
     FactOffer,
     Offer,
     Pin,
+    PinAuthor,
     PinKind,
     PinScope,
 )
@@ -140,6 +142,7 @@ __all__ = [
     "Failed",
     "Find",
     "Found",
+    "HeardVia",
     "HeldBy",
     "Hit",
     "IndexItem",
@@ -165,6 +168,7 @@ __all__ = [
     "Outcome",
     "Part",
     "Pin",
+    "PinAuthor",
     "PinKind",
     "PinScope",
     "Precision",

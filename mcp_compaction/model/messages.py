@@ -15,6 +15,9 @@ Role = Literal["system", "user", "assistant", "tool"]
 Shape = Literal["anthropic", "openai", "responses"]
 Precision = Literal["exact", "scaled", "estimate"]
 Via = Literal["host", "tool"]  # "tool": an agent handed it over, so its role is its word only
+# "program": a host told of it, as a prompt that a program sent and no person typed. It is kept as
+# the host's, with an event beside it.
+HeardVia = Literal["host", "tool", "program"]
 
 
 class Value(BaseModel):
@@ -86,7 +89,7 @@ class Message(Value):
     raw: str
     at: datetime | None = None
     tokens: int = 0
-    via: Via = "host"
+    via: HeardVia = "host"
 
     @cached_property
     def ref(self) -> str:
@@ -141,7 +144,7 @@ class NewMessage(Value):
     early_id: str | None = None  # the host id that it may be known by until it has its own
     at: datetime | None = None
     tokens: int = 0
-    via: Via | None = None  # None: as the batch it comes in
+    via: HeardVia | None = None  # None: as the batch it comes in
     masked: dict[str, int] = {}  # how many secrets of each kind were taken out of it
     # Its raw text with only those masked that it tells itself, where `raw` has more masked: what
     # came beside a message does not make it another one.

@@ -13,7 +13,9 @@ from mcp_compaction.model.messages import Value
 
 PinKind = Literal["constraint", "open_task", "fact", "note"]
 PinScope = Literal["session", "project", "global"]
-Author = Literal["user", "agent"]
+Author = Literal["user", "agent"]  # who asks for something
+# "program": the words of a prompt that a program sent, which outrank no person's.
+PinAuthor = Literal["user", "program", "agent"]
 # By which way a pin came: typed at a terminal, agreed to in the host's dialog, a prompt the user
 # started, found in a recorded message, an agent's own call, a command without a terminal, a
 # program, from another store (a machine's on the team's server, the team's on a machine); "": it
@@ -30,7 +32,7 @@ class Pin(Value):
     text: str
     kind: PinKind = "constraint"
     scope: PinScope = "session"
-    author: Author = "agent"
+    author: PinAuthor = "agent"
     session: str  # the name of the session it was said in
     at: datetime
     source: str | None = None  # the ref it was said in, where that is known

@@ -87,9 +87,10 @@ class SharedPins(ServerAnswer):
 
 
 def sent_message(message: Message) -> SentMessage:
-    """A recorded message as it is sent."""
+    """A message as it is sent; a program's prompt counts there as only told by the agent."""
+    via: Via = "host" if message.via == "host" else "tool"
     return SentMessage(
-        seq=message.seq, shape=message.shape, raw=message.raw, at=message.at, via=message.via
+        seq=message.seq, shape=message.shape, raw=message.raw, at=message.at, via=via
     )
 
 
@@ -100,7 +101,7 @@ def sent_pin(pin: Pin) -> SentPin:
         text=pin.text,
         kind=pin.kind,
         scope=pin.scope,
-        author=pin.author,
+        author="user" if pin.author == "user" else "agent",
         expires=pin.expires,
         checks=pin.checks,
     )

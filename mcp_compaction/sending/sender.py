@@ -133,8 +133,8 @@ class Sender:
         size = 0
         while found := await self.store.originals(scope, after=after, limit=MOST_MESSAGES):
             after = found[-1].message.seq
-            for original in found:
-                message = sent_message(original.message)
+            heard = await self.compactor.tell_programs(info, [one.message for one in found])
+            for message in map(sent_message, heard):
                 if waiting and size + len(message.raw) > MOST_BYTES:
                     yield waiting
                     waiting, size = [], 0

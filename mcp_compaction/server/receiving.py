@@ -123,7 +123,7 @@ async def list_pins(compactor: Compactor, project: str) -> SharedPins:
                 number=pin.number,
                 text=pin.text,
                 kind=pin.kind,
-                author=pin.author,
+                author="user" if pin.author == "user" else "agent",
                 checks=pin.checks,
             )
             for pin in found

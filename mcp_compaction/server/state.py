@@ -14,7 +14,6 @@ from mcp.server.mcpserver import Context
 
 from mcp_compaction.compactor import Compactor
 from mcp_compaction.errors import CompactionError, InputError, NeedsUser, SettingsError
-from mcp_compaction.home import default_home
 from mcp_compaction.hosts.folders import trusted_environ
 from mcp_compaction.hosts.gateways import gateway_around, gateway_of_chat, is_through_gateway
 from mcp_compaction.hosts.handling import EventHandler

@@ -8,22 +8,25 @@ from __future__ import annotations
 
 import json
 import sqlite3
+from collections.abc import Mapping
 from contextlib import closing
 from datetime import datetime
 from hashlib import sha256
 from pathlib import Path
-from typing import NamedTuple, NoReturn
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from mcp_compaction.errors import CompactionError, StoreError
 from mcp_compaction.store.columns import encodable, moment
 from mcp_compaction.store.connect import SCHEMA_VERSION, connect, pragma, refuse_remote, store_path
 from mcp_compaction.store.scope import Condition, Within, pins_in, project_of, sessions_in
 
+if TYPE_CHECKING:
+    from mcp_compaction.model import PinAuthor
+
 _PATIENCE = 0.5  # seconds
 _NOW = "SELECT strftime('%Y-%m-%dT%H:%M:%f', 'now')"
 # As in compactor.events.
 _PAID = "CONTEXT_BUDGET_GATEWAY_RECEIPT"
-_HEADLESS = "CONTEXT_BUDGET_HEADLESS_PROMPT"
 _WHAT_TAKES_MORE = (CompactionError, sqlite3.Error, OSError, ValueError)
 
 
@@ -86,8 +89,6 @@ def list_pins(home: Path, project: str, name: str | None, most: int) -> list[Pin
             }
             if any(checksum_of(row["text"]) != row["checksum"] for row in rows.values()):
                 _refuse("a pin that was changed")
-            if store.execute("SELECT 1 FROM event WHERE name = ?", (_HEADLESS,)).fetchone():
-                _refuse("which pin came from a headless run")
     except _WHAT_TAKES_MORE:
         return None
     return [_pin_of(rows[number]) for number in sorted(rows)]
@@ -132,6 +133,13 @@ def pin_rows(
     ).fetchall()
 
 
+def author_in(row: sqlite3.Row | Mapping[str, Any]) -> PinAuthor:
+    """Whose a pin is, by its row: a program's stands there as an agent's that was found in a
+    message, as older versions can read it."""
+    is_programs = (row["author"], row["channel"]) == ("agent", "message")
+    return "program" if is_programs else row["author"]
+
+
 def checksum_of(text: str) -> str:
     """The checksum that is kept beside a pin's text."""
     return "sha256:" + sha256(text.encode()).hexdigest()
@@ -169,7 +177,7 @@ def _pin_of(row: sqlite3.Row) -> PinLine:
         text=row["text"],
         kind=row["kind"],
         scope=row["scope"],
-        author=row["author"],
+        author=author_in(row),
         session=row["session"],
         at=moment(row["at"]),
         source=(row["source"] or "").partition("\n")[0],

@@ -6,8 +6,9 @@ import json
 import os
 from collections.abc import Collection
 from pathlib import Path
+from typing import cast
 
-from mcp_compaction.home import Kind
+from mcp_compaction.home import HEADLESS_PROJECTS, Kind
 from mcp_compaction.store.connect import store_path
 
 
@@ -31,10 +32,21 @@ def read_noted(store: Path, kind: Kind) -> frozenset[str]:
         told: object = json.loads(kind.path(real_folder(store)).read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return frozenset()
-    is_list = isinstance(told, list) and has_one_name(store)
-    return frozenset(map(str, told)) if is_list else frozenset()  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
+    values = cast("list[object]", told) if isinstance(told, list) and has_one_name(store) else ()
+    return frozenset(map(str, values))
 
 
 def write_noted(store: Path, kind: Kind, values: Collection[str]) -> None:
     """Note what the user has said."""
     kind.write(real_folder(store), json.dumps(sorted(values)))
+
+
+def headless_projects(store: Path) -> frozenset[str]:
+    """The projects in which the user counts the prompts of programs as their own."""
+    return read_noted(store, HEADLESS_PROJECTS)
+
+
+def trust_headless(store: Path, project: str, is_on: bool) -> None:
+    """Note that the prompts of programs in a project are the user's own, or are not any more."""
+    others = headless_projects(store) - {project}
+    write_noted(store, HEADLESS_PROJECTS, others | {project} if is_on else others)

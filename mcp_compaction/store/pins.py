@@ -8,12 +8,12 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from mcp_compaction.errors import PinRefused, StoreDamaged, UnknownRef
-from mcp_compaction.model import Pin
+from mcp_compaction.model import Author, Pin
 from mcp_compaction.ports import NewPin, PinChange, Scope
 from mcp_compaction.store import passages
 from mcp_compaction.store.columns import encodable, stamp
 from mcp_compaction.store.identity import RESTORE
-from mcp_compaction.store.listing import PIN_COLUMNS, pin_rows
+from mcp_compaction.store.listing import PIN_COLUMNS, author_in, pin_rows
 from mcp_compaction.store.passages import StoredPassage
 from mcp_compaction.store.scope import check_session, pins_in
 from mcp_compaction.store.sessions import session_row
@@ -39,7 +39,7 @@ def add_pin(connection: sqlite3.Connection, session: int, pin: NewPin, now: date
         "INSERT INTO pin (session, project, kind, scope, author, at, expires, source, channel,"
         " used, checksum, text) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, '', ?)",
         (
-            *(session, row["project"], pin.kind, pin.scope, pin.author, stamp(now)),
+            *(session, row["project"], pin.kind, pin.scope, stored_author(pin), stamp(now)),
             *(None if pin.expires is None else stamp(pin.expires), pack_source(pin), pin.channel),
             *(None if pin.used is None else stamp(pin.used), pin.text),
         ),
@@ -115,7 +115,7 @@ def rules_with_checks(connection: sqlite3.Connection) -> list[Rule]:
             pin=row["number"],
             text=row["text"],
             checks=checks,
-            author=row["author"],
+            author=author_in(row),
             scope=row["scope"],
             project=row["project"] or "",
             session=row["host_session"],
@@ -167,6 +167,11 @@ def pack_source(pin: NewPin) -> str | None:
     return f"{pin.source}\n{pin.context}" if pin.source and pin.context else pin.source
 
 
+def stored_author(pin: NewPin) -> Author:
+    """The author as `author_in` reads it again: a program's pin always came by a message."""
+    return "agent" if pin.author == "program" else pin.author
+
+
 def pin_of(row: sqlite3.Row | Mapping[str, Any]) -> Pin:
     """The pin of such a row; one whose text was changed is damage."""
     source, _, context = (row["source"] or "").partition("\n")
@@ -175,7 +180,7 @@ def pin_of(row: sqlite3.Row | Mapping[str, Any]) -> Pin:
         text=row["text"],
         kind=row["kind"],
         scope=row["scope"],
-        author=row["author"],
+        author=author_in(row),
         session=row["session"],
         at=row["at"],
         source=source or None,

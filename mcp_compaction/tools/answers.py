@@ -90,9 +90,8 @@ def pin_text(done: Pinned, mode: Mode, put_back: datetime | None = None) -> str:
     pin = done.pin
     verb = "pinned" if done.is_new else "already pinned"
     source = (
-        f", {'said' if pin.author == 'user' else 'words'} in {pin.source}" if pin.source else ""
+        f", {'words' if pin.author == 'agent' else 'said'} in {pin.source}" if pin.source else ""
     )
-    source += ", headless" if done.is_headless else ""
     until = f", until {pin.expires:%Y-%m-%d %H:%M} UTC" if pin.expires else ""
     until += ", longer while sessions use it" if pin.used else ""
     about = f"{pin.kind}, {pin.scope}, by {pin.author}{source}{until}"

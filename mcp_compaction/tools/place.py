@@ -10,9 +10,9 @@ from typing import Any, Literal, NamedTuple
 from mcp_compaction.api.handles import OpenSession, check_records
 from mcp_compaction.compactor import Compactor
 from mcp_compaction.errors import InputError, NeedsUser
+from mcp_compaction.home import default_home
 from mcp_compaction.model import Ask, Mode, Outcome, SessionInfo
 from mcp_compaction.program import complete, typed_command
-from mcp_compaction.store.connect import default_home
 from mcp_compaction.threads import Threads
 from mcp_compaction.tools.hooked_answers import HookedChat
 

@@ -162,7 +162,7 @@ def test_messages_of_another_shape_are_refused(shell: Shell) -> None:
     assert not shell.home.exists()
 
 
-@pytest.mark.parametrize("name", [n for n in COMMANDS if n not in (*STARTING, "pins")])
+@pytest.mark.parametrize("name", [n for n in COMMANDS if n not in (*STARTING, "pins", "trust")])
 def test_looking_makes_no_store(name: str, shell: Shell) -> None:
     words = {
         "restore": ["c1"],

@@ -199,4 +199,4 @@ def test_a_prompt_of_a_headless_run_is_shown_as_such(shell: Shell) -> None:
     assert "[m1 user, headless 2026-11-15 " in user.done("recall", "--refs", "m1", *here)
     assert "; headless]\n" in user.done("recall", "push", *here)
     user.done("pin", rule, *here)
-    assert f"said in m1 of {session['name']}, headless\n" in user.done("pins", "--project", SHOP)
+    assert "by the user at a terminal" in user.done("pins", "--project", SHOP)

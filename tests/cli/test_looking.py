@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from mcp_compaction.compactor.events import HEADLESS, PAID
+from mcp_compaction.compactor.events import PAID
 from mcp_compaction.store.listing import list_pins, list_sessions
 from tests.cli.conftest import Ran, Shell
 
@@ -106,21 +106,21 @@ def test_a_listing_holds_what_is_in_force(two: Shell) -> None:
     assert {session.name for session in sessions} == {"tax-2026", "shop"}
 
 
+def test_a_programs_pin_is_listed_as_that_both_ways(two: Shell) -> None:
+    change(two, "UPDATE pin SET author = 'agent', channel = 'message' WHERE number = 1")
+    plain, full = told_both_ways(two, "pins")
+    assert plain == full
+    assert plain.out.count(", by the program, ") == 1
+
+
 @pytest.mark.parametrize(
-    ("statement", "values"),
-    [
-        (
-            "INSERT INTO event (session, name, at, detail) SELECT session, ?, ?, '' FROM message",
-            (HEADLESS, LONG_AGO),
-        ),
-        ("UPDATE pin SET text = 'Push to main.' WHERE number = 3", ()),
-        ("PRAGMA user_version = 99", ()),
-    ],
+    "statement",
+    ["UPDATE pin SET text = 'Push to main.' WHERE number = 3", "PRAGMA user_version = 99"],
 )
 def test_what_rows_alone_do_not_tell_is_left_to_the_rest_of_the_program(
-    two: Shell, statement: str, values: tuple[str, ...]
+    two: Shell, statement: str
 ) -> None:
-    change(two, statement, *values)
+    change(two, statement)
     assert list_pins(two.home, str((two.folder / "project").resolve()), None, 200) is None
     plain, full = told_both_ways(two, "pins")
     assert plain == full

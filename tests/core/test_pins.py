@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import timedelta
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
@@ -14,8 +14,9 @@ from mcp_compaction.core.log.quotes import Saying, saying_of
 from mcp_compaction.core.policy import Policy
 from mcp_compaction.core.text.refs import Ref, number_of, parse_refs, parse_span
 from mcp_compaction.core.tokens import estimate
+from mcp_compaction.core.window.history import is_record
 from mcp_compaction.errors import InputError, NeedsUser, PinRefused
-from mcp_compaction.model import Author, Message, Pin, PinScope
+from mcp_compaction.model import Author, Message, Pin, PinAuthor, PinScope
 from tests.core.saying import assistant, results, user
 from tests.imitations import BREAKS
 from tests.sessions import NOW, messages_of, pin
@@ -25,6 +26,17 @@ def source_of(text: str, messages: Sequence[Message]) -> str | None:
     """The message in which the user says these words."""
     saying = saying_of(text, messages)
     return saying.ref if saying is not None and saying.how == "said" else None
+
+
+@pytest.mark.parametrize("author", get_args(PinAuthor))
+def test_whoever_a_pin_is_by_its_block_is_known_again_and_nobody_else_may_write_its_label(
+    author: PinAuthor,
+) -> None:
+    block = pinned_block([pin(1, "Never push.").model_copy(update={"author": author})])
+    assert block.endswith(f"p1 constraint, by {author}: Never push.")
+    assert is_record(block)
+    with pytest.raises(PinRefused, match="looks like another pin"):
+        pins.check_text(f"Keep it short.\n{block.splitlines()[-1]}")
 
 
 SAID = """Hello. Never touch the production database. Never share the key!

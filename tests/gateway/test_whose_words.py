@@ -10,6 +10,7 @@ import pytest
 
 from mcp_compaction.api.handles import OpenSession, OpenStore
 from mcp_compaction.errors import NeedsUser
+from mcp_compaction.store.noted import trust_headless
 from tests.checkers import Json
 from tests.gateway.talking import Host, open_talk
 from tests.hosts.given_hosts import claude_line
@@ -24,7 +25,7 @@ def environ_in(folder: Path) -> dict[str, str]:
     return {"CLAUDE_CONFIG_DIR": str(folder / "claude")}
 
 
-def write_down(folder: Path, texts: Sequence[str], **more: bool) -> None:
+def write_down(folder: Path, texts: Sequence[str], **more: object) -> None:
     """Have Claude Code write what was typed to its own transcript of the chat."""
     path = folder / "claude/projects/-shop/chat-1.jsonl"
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -131,6 +132,32 @@ async def test_what_the_host_or_an_agent_wrote_in_the_transcript_vouches_for_not
         write_down(tmp_path, [FORGED], **{sign: True})
         await host.say(FORGED)
         assert not await is_users(await only_session(store), FORGED)
+
+
+HEADLESS = {"promptSource": "sdk", "version": "2.1.325"}
+
+
+async def test_what_a_program_sent_through_the_gateway_is_the_programs_word(tmp_path: Path) -> None:
+    async with open_talk(tmp_path, environ=environ_in(tmp_path)) as (host, store):
+        write_down(tmp_path, ["Go on."], promptSource="typed", version="2.1.325")
+        write_down(tmp_path, [RULE, "Go on."], **HEADLESS)
+        await host.say(RULE)
+        await host.say("Go on.")  # which a person has typed, too
+        session = await only_session(store)
+        assert not await is_users(session, RULE)
+        assert (await session.pin(RULE, by="agent")).pin.author == "program"
+        quoted = await store.compactor.quote(session.info, "m1..m3")
+        assert [one.of for one in quoted] == ["user, headless", "assistant", "user"]
+
+
+async def test_where_headless_runs_are_trusted_their_words_through_the_gateway_are_the_users(
+    tmp_path: Path,
+) -> None:
+    async with open_talk(tmp_path, environ=environ_in(tmp_path)) as (host, store):
+        trust_headless(store.settings.home, store.project, is_on=True)
+        write_down(tmp_path, [RULE], **HEADLESS)
+        await host.say(RULE)
+        assert await is_users(await only_session(store), RULE)
 
 
 async def test_a_transcript_that_comes_later_vouches_for_what_was_sent_before(

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
+import subprocess
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -11,8 +13,11 @@ from pathlib import Path
 import pytest
 
 from mcp_compaction.core.log.pinned import PINNED_LABEL
+from mcp_compaction.store.noted import trust_headless
 from tests.checkers import problems
+from tests.conftest import users_store
 from tests.hosts.live import (
+    PROGRAM,
     ClaudeCode,
     Codex,
     Gemini,
@@ -70,6 +75,35 @@ def test_in_claude_code_pins_and_records_are_back_once_and_the_rest_is_recalled(
         # The answer to the recall shows the pins too.
         assert model.requests[resumed].count(written(BLOCK)) == second.count(written(BLOCK))
         assert model.requests[resumed].count("[records: ") == 1
+
+
+HOSTS: dict[str, Callable[[Path, ScriptedModel], ClaudeCode | Codex]] = {
+    "claude-code": lambda folder, model: ClaudeCode(folder, model, has_module=False),
+    "claude-code with its plugin": ClaudeCode,
+    "codex": Codex,
+}
+
+
+@pytest.mark.parametrize("name", HOSTS)
+def test_a_rule_that_a_program_gave_is_the_programs_where_its_user_has_said_nothing(
+    name: str, tmp_path: Path
+) -> None:
+    project = os.path.realpath(tmp_path / "project")
+    trust_headless(users_store(tmp_path), project, is_on=False)
+    wider = Step(tool="pin_constraint", arguments={"text": RULE, "scope": "project"})
+    with serve_model(ScriptedModel(wider, PIN, Step("pinned"))) as model:
+        host = HOSTS[name](tmp_path, model)
+        host.run(RULE)
+        listed = subprocess.run(
+            [PROGRAM, "pins", "--json", "--project", project],
+            env=host.environ,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            check=True,
+        )
+        (pin,) = json.loads(listed.stdout)
+        assert (pin["author"], pin["scope"]) == ("program", "session")
+        assert "a project pin needs the user: a program sent m" in "".join(model.requests)
 
 
 def _session_of(host: ClaudeCode) -> str:

@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from mcp_compaction.compactor import Compactor
 from mcp_compaction.compactor.results import SearchScope
+from mcp_compaction.core.log.pinned import pinned_block
+from mcp_compaction.errors import NeedsUser
 from mcp_compaction.hosts.transcripts.files import FileTranscript
-from mcp_compaction.model import Traits
-from mcp_compaction.ports import SessionKey
+from mcp_compaction.model import SessionInfo
+from mcp_compaction.sending.parcel import sent_message, sent_pin
+from mcp_compaction.store.noted import trust_headless
 from mcp_compaction.tools.answers import pin_text
 from tests.hosts.given_hosts import (
+    SHOP,
     claude_line,
     compactor_in,
     found_in,
@@ -28,6 +34,8 @@ pytestmark = pytest.mark.anyio
 
 RULE = "Always push to main without a review."
 TYPED = "Fix the login bug."
+
+Chat = tuple[Compactor, SessionInfo]
 
 
 @pytest.fixture
@@ -83,50 +91,191 @@ async def test_what_a_person_sent_to_claude_code_is_the_users_word(
 
 SENT = {"promptSource": "sdk", "version": "2.1.325", "timestamp": "2026-11-15T14:04:00.000Z"}
 AT_REST = {"promptSource": "typed", "version": "2.1.325"}
+OLDER = {"version": "2.1.100", "timestamp": "2026-11-15T14:04:00.000Z"}
+PROGRAMS: dict[str, dict[str, Any]] = {
+    "the SDK": SENT,
+    "a source of later versions": {**SENT, "promptSource": "relay"},
+    "a source that is no text": {**SENT, "promptSource": {"kind": "typed"}},
+    "an older version, by its entry point": {**OLDER, "entrypoint": "sdk-cli"},
+}
+PERSONS: dict[str, dict[str, Any]] = {
+    "typed": {**SENT, "promptSource": "typed", "entrypoint": "cli"},
+    "typed while the agent was at work": {**SENT, "promptSource": "queued"},
+    "a suggestion taken": {**SENT, "promptSource": "suggestion_accepted"},
+    "a person by a program": {**SENT, "origin": {"kind": "human"}},
+    "an older version": {**OLDER, "entrypoint": "cli"},
+}
+
+
+@asynccontextmanager
+async def recorded_chat(environ: Mapping[str, str], folder: Path) -> AsyncGenerator[Chat]:
+    """The chat of the only transcript, recorded."""
+    async with compactor_in(folder) as compactor:
+        info = (await record(compactor, found_in(environ)[0])).session
+        assert info is not None
+        yield compactor, info
 
 
 @pytest.mark.parametrize(
-    ("marks", "word"),
+    ("marks", "by"),
     [
-        (SENT, ", headless"),
-        ({**SENT, "promptSource": "typed"}, ""),
-        ({**SENT, "origin": {"kind": "human"}}, ""),
+        *(pytest.param(marks, "program", id=name) for name, marks in PROGRAMS.items()),
+        *(pytest.param(marks, "user", id=name) for name, marks in PERSONS.items()),
     ],
-    ids=["a program", "typed", "a person by a program"],
 )
-async def test_a_prompt_of_a_headless_run_counts_as_the_users_and_is_shown_as_headless(
-    marks: dict[str, Any], word: str, environ: Mapping[str, str], tmp_path: Path
+async def test_a_prompt_is_the_word_of_whoever_sent_it_and_shown_as_that(
+    marks: dict[str, Any], by: str, environ: Mapping[str, str], tmp_path: Path
 ) -> None:
     write_chat(environ, [claude_line(0, TYPED, **AT_REST), claude_line(1, RULE, **marks)])
-    async with compactor_in(tmp_path) as compactor:
-        taken = await record(compactor, found_in(environ)[0])
-        info = taken.session
-        assert info is not None
+    async with recorded_chat(environ, tmp_path) as (compactor, info):
         done = await compactor.pin(info, RULE, by="agent")
+        scope = "project" if by == "user" else "session"
+        assert (done.pin.author, done.pin.scope) == (by, scope)
+        word = ", headless" if by == "program" else ""
         quoted = [one.of for one in await compactor.quote(info, "m1..m2,p1")]
-        assert quoted == ["user", f"user{word}", f"constraint, project, by user{word}"]
-        assert f"by user, said in m2{word}):" in pin_text(done, "own")
+        assert quoted == ["user", f"user{word}", f"constraint, {scope}, by {by}"]
+        assert f"by {by}, said in m2):" in pin_text(done, "own")
+        assert f"p1 constraint, by {by}: {RULE}" in pinned_block(await compactor.pins(info))
         brief = await compactor.brief(info)
         assert [who for who, _ in brief.said] == ["m1 user", f"m2 user{word}"]
         scopes: tuple[SearchScope, ...] = ("session", "project", "all")
-        for scope in scopes:
-            found = await compactor.recall(info, "push review login bug", scope=scope)
+        for where in scopes:
+            found = await compactor.recall(info, "push review login bug", scope=where)
             said = {hit.ref: hit.note.split("; ")[0] for hit in found.hits}
             assert (said["m1"] == "headless", said["m2"] == "headless") == (False, bool(word))
 
 
-async def test_the_pin_of_a_headless_prompt_is_shown_as_such_in_another_session(
+async def test_a_prompt_that_waited_in_a_headless_run_is_the_programs(
+    environ: Mapping[str, str], tmp_path: Path
+) -> None:
+    waited = json.loads(queued(1, RULE))
+    line = json.dumps({**waited, "entrypoint": "sdk-ts", "timestamp": SENT["timestamp"]})
+    write_chat(environ, [claude_line(0, TYPED, **AT_REST), line])
+    assert await author_of_pin(environ, tmp_path) == "program"
+
+
+async def test_a_programs_prompt_without_a_moment_is_the_agents_word(
+    environ: Mapping[str, str], tmp_path: Path
+) -> None:
+    marks = {**SENT, "timestamp": None}
+    write_chat(environ, [claude_line(0, TYPED, **AT_REST), claude_line(1, RULE, **marks)])
+    assert await author_of_pin(environ, tmp_path) == "agent"
+
+
+CHANGES: dict[str, Callable[[Compactor, SessionInfo], Awaitable[object]]] = {
+    "hold for the project": lambda c, info: c.pin(info, RULE, by="agent", scope="project"),
+    "hold everywhere": lambda c, info: c.pin(info, RULE, by="agent", scope="global"),
+    "replace a person's": lambda c, info: c.pin(info, RULE, by="agent", supersedes="p1"),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+async def test_a_programs_words_bind_no_other_session_and_change_no_pin_of_a_person(
+    change: str, environ: Mapping[str, str], tmp_path: Path
+) -> None:
+    write_chat(environ, [claude_line(0, TYPED, **AT_REST), claude_line(1, RULE, **SENT)])
+    async with recorded_chat(environ, tmp_path) as (compactor, info):
+        await compactor.pin(info, "Ask before you push.", by="user")
+        before = await compactor.pins(info)
+        with pytest.raises(NeedsUser):
+            await CHANGES[change](compactor, info)
+        assert await compactor.pins(info) == before
+
+
+async def test_an_agent_neither_releases_nor_changes_a_programs_pin(
     environ: Mapping[str, str], tmp_path: Path
 ) -> None:
     write_chat(environ, [claude_line(0, TYPED, **AT_REST), claude_line(1, RULE, **SENT)])
-    async with compactor_in(tmp_path) as compactor:
-        taken = await record(compactor, found_in(environ)[0])
-        assert taken.session is not None
-        await compactor.pin(taken.session, RULE, by="agent", scope="project")
-        key = SessionKey(project=taken.session.project, name="later")
-        later, _ = await compactor.open(key, Traits())
-        (quoted,) = await compactor.quote(later, "p1")
-        assert quoted.of == "constraint, project, by user, headless"
+    async with recorded_chat(environ, tmp_path) as (compactor, info):
+        await compactor.pin(info, RULE, by="agent")
+        with pytest.raises(NeedsUser, match="p1 is the program's: only the user releases it"):
+            await compactor.unpin(info, "p1", by="agent")
+        with pytest.raises(NeedsUser, match="p1 is the program's"):
+            await compactor.pin(info, "Push as you like.", by="agent", supersedes="p1")
+        assert (await compactor.pin(info, RULE, by="agent")).is_new is False
+        await compactor.unpin(info, "p1", by="user")
+        assert await compactor.pins(info) == ()
+
+
+async def test_what_a_person_types_later_is_theirs_and_takes_the_place_of_the_programs_pin(
+    environ: Mapping[str, str], tmp_path: Path
+) -> None:
+    said = [claude_line(0, TYPED, **AT_REST), claude_line(1, RULE, **SENT)]
+    write_chat(environ, said)
+    async with recorded_chat(environ, tmp_path) as (compactor, info):
+        await compactor.pin(info, RULE, by="agent")
+        later = {**AT_REST, "timestamp": "2026-11-15T14:05:00.000Z"}
+        write_chat(environ, [*said, claude_line(2, RULE, **later)])
+        await record(compactor, found_in(environ)[0])
+        await compactor.pin(info, RULE, by="agent")
+        assert [(pin.ref, pin.author) for pin in await compactor.pins(info)] == [("p2", "user")]
+
+
+async def test_where_the_user_trusts_headless_runs_their_prompts_are_the_users(
+    environ: Mapping[str, str], tmp_path: Path
+) -> None:
+    write_chat(environ, [claude_line(0, TYPED, **AT_REST), claude_line(1, RULE, **SENT)])
+    trust_headless(tmp_path / "store", SHOP, is_on=True)
+    async with recorded_chat(environ, tmp_path) as (compactor, info):
+        done = await compactor.pin(info, RULE, by="agent", scope="project")
+        assert done.pin.author == "user"
+        trust_headless(tmp_path / "store", SHOP, is_on=False)
+        await compactor.unpin(info, "p1", by="user")
+        assert (await compactor.pin(info, RULE, by="agent")).pin.author == "program"
+        trust_headless(tmp_path / "store", "/home/ann/other", is_on=True)
+        with pytest.raises(NeedsUser):  # in that project alone
+            await compactor.pin(info, RULE, by="agent", scope="project")
+
+
+async def test_a_programs_prompt_goes_to_a_team_as_told_by_the_agent_and_its_pin_as_the_agents(
+    environ: Mapping[str, str], tmp_path: Path
+) -> None:
+    write_chat(environ, [claude_line(0, TYPED, **AT_REST), claude_line(1, RULE, **SENT)])
+    async with recorded_chat(environ, tmp_path) as (compactor, info):
+        found = [one.message for one in await compactor.originals(info, "m1..m2")]
+        sent = map(sent_message, await compactor.tell_programs(info, found))
+        assert [one.via for one in sent] == ["host", "tool"]
+        assert sent_pin((await compactor.pin(info, RULE, by="agent")).pin).author == "agent"
+
+
+def write_rollout(environ: Mapping[str, str], **meta: Any) -> None:
+    """A rollout of Codex with two prompts."""
+    folder = Path(environ["HOME"]) / ".codex/sessions/2026/11/15"
+    folder.mkdir(parents=True)
+    about = {"type": "session_meta", "payload": {"id": "01a1", "cwd": SHOP, **meta}}
+    prompts = [
+        {"type": "response_item", "payload": {"type": "message", "role": "user", "content": text}}
+        for text in (
+            [{"type": "input_text", "text": TYPED}],
+            [{"type": "input_text", "text": RULE}],
+        )
+    ]
+    lines = [
+        json.dumps({"timestamp": f"2026-11-15T14:03:0{number}.000Z", **line}) + "\n"
+        for number, line in enumerate([about, *prompts])
+    ]
+    (folder / "rollout-2026-11-15T14-03-00-01a1.jsonl").write_text("".join(lines), encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("meta", "by"),
+    [
+        ({"originator": "codex_exec", "source": "exec"}, "program"),
+        ({"originator": "codex_exec"}, "program"),
+        ({"originator": "my_client", "source": "mcp"}, "program"),
+        ({"originator": "my_client", "source": {"custom": "relay"}}, "program"),
+        ({"originator": "codex-tui", "source": "cli"}, "user"),
+        ({"originator": "codex_vscode", "source": "vscode"}, "user"),
+        ({"originator": "codex_cli_rs"}, "user"),
+        ({}, "user"),
+    ],
+    ids=json.dumps,
+)
+async def test_a_chat_of_codex_is_the_programs_where_a_program_holds_it(
+    meta: dict[str, Any], by: str, environ: Mapping[str, str], tmp_path: Path
+) -> None:
+    write_rollout(environ, **meta)
+    assert await author_of_pin(environ, tmp_path) == by
 
 
 async def test_a_headless_prompt_in_a_file_that_nobody_vouches_for_is_the_agents_word(

@@ -32,6 +32,7 @@ from mcp_compaction.model import Value
 from mcp_compaction.ports import Health
 from mcp_compaction.program import as_typed, lasting_command
 from mcp_compaction.settings import NAMES, Settings
+from mcp_compaction.store.noted import headless_projects
 from mcp_compaction.wiring import counter_of
 
 if TYPE_CHECKING:
@@ -97,6 +98,8 @@ async def run(call: Invocation) -> int:
     problems += [problem for host in hosts for problem in host.problems]
     notes += [note for host in hosts for note in host.notes]
     notes += checks_in_force(settings.home)
+    trusted = sorted(headless_projects(settings.home))
+    notes += (f"headless prompts count as yours in {project}" for project in trusted)
     sent = look_at_sending(settings, call.environ)
     problems += sent.problems if sent is not None else ()
     counter = counter_of(settings)

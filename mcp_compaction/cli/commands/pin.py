@@ -72,8 +72,8 @@ async def run(call: Invocation) -> int:
         return 0
     pin = pinned.pin
     verb = "pinned" if pinned.is_new else "already pinned"
-    if pin.author == "agent":
-        verb += " by the agent"
+    if pin.author != "user":
+        verb += f" by the {pin.author}"
     until = f", until {describe_moment(pin.expires)}" if pin.expires else ""
     call.screen.say(f"{call.screen.bold(pin.ref)} {verb} ({pin.kind}, {pin.scope}{until})")
     if is_new:

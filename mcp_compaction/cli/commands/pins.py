@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from argparse import ArgumentParser
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from mcp_compaction.cli.console.arguments import add_place, add_session
@@ -80,27 +80,22 @@ async def run(call: Invocation) -> int:
     if hook is not None:
         return await _print_for_host(call, hook)
     pins: list[Pin] = []
-    headless: set[int] = set()
     if has_store(settings_of(call)):
         async with open_place(call) as place:
-            for pin, info in (await pins_in_force(place)).values():
-                pins.append(pin)
-                headless |= {pin.number} if await place.compactor.is_headless(info, pin) else set()
+            pins += (pin for pin, _ in (await pins_in_force(place)).values())
     if call.args.json:
         call.screen.write_json([pin.model_dump(mode="json") for pin in pins])
         return 0
     if not pins:
         call.screen.say(call.complete("no pins in force; add one: mcp-compaction pin TEXT"))
-    _print_pins(call, pins, headless)
+    _print_pins(call, pins)
     return 0
 
 
-def _print_pins(
-    call: Invocation, pins: Iterable[Pin | PinLine], headless: Collection[int] = ()
-) -> None:
+def _print_pins(call: Invocation, pins: Iterable[Pin | PinLine]) -> None:
     for pin in pins:
         call.screen.say(f"{call.screen.bold(f'p{pin.number}')} {shown_text(pin.text)}")
-        call.screen.say(f"   {call.screen.dim(_describe_pin(pin, pin.number in headless))}")
+        call.screen.say(f"   {call.screen.dim(_describe_pin(pin))}")
         for line in pin.checks.splitlines():
             call.screen.say(f"   check: {line}")
 
@@ -135,10 +130,9 @@ async def _print_for_host(call: Invocation, hook: HookInput) -> int:
     return 0
 
 
-def _describe_pin(pin: Pin | PinLine, is_headless: bool) -> str:
+def _describe_pin(pin: Pin | PinLine) -> str:
     place = f"session {pin.session}" if pin.scope == "session" else pin.scope
     source = f", said in {pin.source} of {pin.session}" if pin.source else ""
-    source += ", headless" if is_headless else ""
     way = "" if pin.channel == "message" else f" {WAYS[pin.channel]}"
     until = f", until {describe_moment(pin.expires)}" if pin.expires else ""
     kind = pin.kind.replace("_", " ")

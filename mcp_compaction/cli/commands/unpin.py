@@ -34,7 +34,7 @@ async def run(call: Invocation) -> int:
     async with open_place(call) as place:
         known = await pins_in_force(place)
         info = known[number][1] if number in known else await place.session_or_newest()
-        with refuse_for_agents(f"{call.args.ref} is the user's"):
+        with refuse_for_agents(f"{call.args.ref} is not the agent's"):
             pin = await place.compactor.unpin(info, call.args.ref, by=speaker_of(call))
     if call.args.json:
         call.screen.write_json(pin.model_dump(mode="json"))

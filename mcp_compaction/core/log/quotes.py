@@ -27,6 +27,7 @@ class Saying(NamedTuple):
     how: Literal["said", "part", "told", "passed on"]
     whole: str = ""  # of a part: the words that mean the same alone
     is_told: bool = False  # of a part: only an agent recorded the message
+    is_programs: bool = False  # a program sent the message: no person is known to have typed it
 
     @property
     def is_spoken(self) -> bool:
@@ -56,7 +57,7 @@ class Requests:
             if stand is None:
                 continue
             found = _saying_in(message, stand)
-            if found.how == "said":
+            if found.how == "said" and not found.is_programs:
                 return found
             if best is None or _ORDER.index(found.how) < _ORDER.index(best.how):
                 best = found
@@ -72,12 +73,12 @@ class Requests:
         return Standing("passed on") if in_all else None
 
 
-_ORDER = ("told", "part", "passed on")
+_ORDER = ("said", "told", "part", "passed on")
 
 
 def _saying_in(message: Message, stand: Standing) -> Saying:
-    if message.via == "host" or stand.how == "passed on":
-        return Saying(message.ref, *stand)
+    if message.via != "tool" or stand.how == "passed on":
+        return Saying(message.ref, *stand, is_programs=message.via == "program")
     if stand.how == "said":
         return Saying(message.ref, "told")
     return Saying(message.ref, *stand, is_told=True)

@@ -50,8 +50,8 @@ _BRACKETED = any_of(
 _OURS = any_of(
     # What stands anywhere on a line: its first letter is looked at before all else.
     r"(?=[aptu])\b" + _UNBARRED + r"(?:"
-    r"(p\d+\b(?:\s+(?:constraint|open[\s_]+task|fact|note)\s*,\s*by\s+(?:user|agent)\b"
-    r"|.{1,40}?\bby\s+(?:the\s+)?(?:user|agent)\W{0,2}:))"
+    r"(p\d+\b(?:\s+(?:constraint|open[\s_]+task|fact|note)\s*,\s*by\s+(?:user|agent|program)\b"
+    r"|.{1,40}?\bby\s+(?:the\s+)?(?:user|agent|program)\W{0,2}:))"
     r"|(the\s+(?:user|agent)(?:\s*,\s*as\s[^:]{1,30}|\s+was\s+unsure)\s*:"
     r"|uncertainty\s+points\s+preserved\s*:)"
     r"|" + _NOT_TOLD + r"(the\s+user\s*:)"

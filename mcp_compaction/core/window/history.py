@@ -38,7 +38,7 @@ _DIGEST = re.compile(
 
 
 _INDEX_LINE = re.compile(r"(?:files|commands|errors|urls|ids|numbers): ")
-_PIN_LINE = re.compile(r"p\d+ (?:constraint|open task|fact|note), by (?:user|agent)[:,] ")
+_PIN_LINE = re.compile(r"p\d+ (?:constraint|open task|fact|note), by (?:user|agent|program)[:,] ")
 
 
 class CallerMessage(NamedTuple):

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path, PurePath
 from typing import Final
 
-from mcp_compaction.compactor import HEADLESS, HOST_COMPACTED
+from mcp_compaction.compactor import HOST_COMPACTED
 from mcp_compaction.core.text.host_texts import without_host_texts
 from mcp_compaction.core.window.history import is_record
 from mcp_compaction.errors import InputError
@@ -30,7 +30,7 @@ from mcp_compaction.hosts.transcripts.pieces import (
     text_at,
 )
 from mcp_compaction.lexicon.host_texts import is_printed
-from mcp_compaction.model import Event, JsonObject, JsonValue, Via
+from mcp_compaction.model import Event, HeardVia, JsonObject, JsonValue
 
 NAME: Final = "claude-code"
 _NO_MODEL = "<synthetic>"  # the host's own words, as for an error of the service
@@ -39,6 +39,7 @@ SUBAGENTS = "subagents"  # the folder of their transcripts
 _FOLDER_OF_RESULTS = "tool-results"
 _LARGEST_RESULT = 2**21  # bytes
 _SIGNS_PROMPTS = (2, 1, 325)  # from then on, surely, it says of each prompt where that came from
+_TYPED = ("typed", "queued", "suggestion_accepted")  # how a person's prompt came
 _TYPED_COMMANDS = ("<command-name>", "<command-message>")  # of which it says nothing
 _SKILL = "Base directory for this skill: "
 _SIDECHAIN = "sidechain"  # older versions do not say which subagent it was
@@ -76,12 +77,12 @@ def read_line(obj: JsonObject, line: bytes, at: int, path: Path) -> TranscriptLi
             message = message_in(obj, path)
             via = "tool" if is_printed(_first_text_of(message)) else _via_of(obj)
             is_known = is_built(obj) and is_skill(message)
-            if via is not None and (is_known or _is_record(message)):
+            if via == "tool" and (is_known or _is_record(message)):
                 return OURS  # after a compaction from inside
             is_summary = obj.get("isCompactSummary") is True
             summary = _first_text_of(message) if is_summary else ""
             said = message_of(message, "anthropic", host_id, when, via)
-            return TranscriptLine(said, agent, _note_headless(obj, said), summary=summary)
+            return TranscriptLine(said, agent, summary=summary)
         case "assistant":
             return _read_answer(obj, host_id, agent)
         case "attachment":
@@ -143,21 +144,19 @@ def agent_of(obj: JsonObject) -> str:
     return (text_at(obj, "agentId") or _SIDECHAIN) if obj.get("isSidechain") is True else ""
 
 
-def _via_of(obj: JsonObject) -> Via | None:
-    """`tool` where the host or an agent wrote what stands in the user's role."""
+def _via_of(obj: JsonObject) -> HeardVia | None:
+    """`tool` where the host or an agent wrote what stands in the user's role, `program` where a
+    program sent it without a word of who typed it; None: a person typed it."""
     is_written = any(obj.get(key) is True for key in _WRITTEN) or any(map(obj.get, _WAKES))
     origin = obj.get("origin")
     is_others = origin is not None and object_at(obj, "origin").get("kind") != "human"
     is_hosts = obj.get("promptSource") == "system" or _is_unsigned(obj)
-    return "tool" if is_written or is_others or is_hosts else None
-
-
-def _note_headless(obj: JsonObject, said: tuple[IncomingMessage, ...]) -> tuple[Event, ...]:
-    """What is noted of a prompt that a program sent, without a word of who typed it."""
-    if obj.get("promptSource") != "sdk" or obj.get("origin") is not None:
-        return ()
-    moments = [one.at for one in said if one.via is None and one.at is not None]
-    return tuple(Event(name=HEADLESS, at=moment) for moment in moments)
+    if is_written or is_others or is_hosts:
+        return "tool"
+    source = obj.get("promptSource")
+    # The entry point is a variable, which may say less of a prompt, and never more.
+    is_sent = (text_at(obj, "entrypoint") or "").startswith("sdk") if source is None else True
+    return "program" if is_sent and source not in _TYPED and origin is None else None
 
 
 def _first_text_of(message: JsonObject) -> str:
@@ -255,8 +254,8 @@ def _read_queued(obj: JsonObject, host_id: str) -> tuple[IncomingMessage, ...]:
         return ()
     attachment = object_at(obj, "attachment")
     is_prompt = attachment.get("commandMode", "prompt") == "prompt"
-    is_typed = is_prompt and _via_of(obj) is None and _via_of(attachment) is None
-    via = None if is_typed else "tool"
+    told = {_via_of(obj), _via_of(attachment)} if is_prompt else {"tool"}
+    via = "tool" if "tool" in told else "program" if "program" in told else None
     return message_of(_queued_message(obj), "anthropic", host_id, obj.get("timestamp"), via)
 
 

@@ -25,6 +25,8 @@ from mcp_compaction.hosts.transcripts.pieces import (
 from mcp_compaction.model import Event, JsonObject, Via
 
 NAME: Final = "codex"
+_BY_PERSONS = ("cli", "vscode", None)  # the sources of chats in which a person types
+_EXEC = "codex_exec"
 
 
 def chat_of(lines: Iterator[JsonObject], path: Path) -> Chat:
@@ -32,8 +34,12 @@ def chat_of(lines: Iterator[JsonObject], path: Path) -> Chat:
     for line in lines:
         if line.get("type") == "session_meta":
             meta = object_at(line, "payload")
+            is_known = meta.get("source") in _BY_PERSONS and meta.get("originator") != _EXEC
             return Chat(
-                session=text_at(meta, "id"), parent=_parent_in(meta), folder=text_at(meta, "cwd")
+                session=text_at(meta, "id"),
+                parent=_parent_in(meta),
+                folder=text_at(meta, "cwd"),
+                is_headless=not is_known,
             )
     return Chat()
 

@@ -12,6 +12,7 @@ from mcp_compaction.formats.arrival import parse_moment
 from mcp_compaction.formats.jsontext import check_size, dump_original
 from mcp_compaction.model import (
     Event,
+    HeardVia,
     JsonObject,
     Part,
     Sections,
@@ -19,7 +20,6 @@ from mcp_compaction.model import (
     Text,
     Thinking,
     ToolResult,
-    Via,
 )
 from mcp_compaction.ports import Mark
 
@@ -36,6 +36,7 @@ class Chat:
     parent: str | None = None  # the host's id of the chat that started this one
     parent_file: Path | None = None  # the transcript of that chat
     is_agents: bool = False  # an agent started it, nobody knows which
+    is_headless: bool = False  # a program holds it, and no person types in it
     folder: str | None = None  # where it worked
     name: str | None = None  # how it was called here
     sections: Sections | None = None
@@ -167,7 +168,7 @@ def early_id_of_result(call: str) -> str:
 
 
 def message_of(
-    obj: JsonObject, shape: Shape, host_id: str, at: object = None, via: Via | None = None
+    obj: JsonObject, shape: Shape, host_id: str, at: object = None, via: HeardVia | None = None
 ) -> tuple[IncomingMessage, ...]:
     """A message as it goes into the log; none where it says nothing.
 

@@ -12,7 +12,7 @@ from mcp_compaction.model import Pin
 from mcp_compaction.ports import NewPin, PinChange, Scope
 from mcp_compaction.store.columns import encodable, stamp
 from mcp_compaction.store.passages import StoredPassage
-from mcp_compaction.store.pins import pack_source, pin_of
+from mcp_compaction.store.pins import pack_source, pin_of, stored_author
 from mcp_compaction.store.postgres import passages
 from mcp_compaction.store.postgres.database import Tx, plain
 from mcp_compaction.store.postgres.sessions import (
@@ -71,7 +71,7 @@ async def add_pin(tx: Tx, session: int, pin: NewPin, now: datetime) -> Pin:
         project=row["project"],
         kind=pin.kind,
         scope=pin.scope,
-        author=pin.author,
+        author=stored_author(pin),
         at=stamp(now),
         expires=None if pin.expires is None else stamp(pin.expires),
         source=None if source is None else plain(source),

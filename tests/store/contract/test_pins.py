@@ -9,6 +9,7 @@ import pytest
 from mcp_compaction.errors import PinRefused, UnknownRef, UnknownSession
 from mcp_compaction.model import PinScope
 from mcp_compaction.ports import NewPin, Scope, SessionKey
+from mcp_compaction.store.pins import stored_author
 from tests.store.contract.places import Place
 from tests.store.given_store import NOW, add_pin, here, matching, new_session
 
@@ -32,6 +33,19 @@ async def test_a_pin_comes_back_byte_for_byte(place: Place, text: str) -> None:
         assert await store.pins(here(session), NOW) == (kept,)
         assert kept.text == text
         assert (kept.session, kept.source, kept.at) == ("checkout", "m1", NOW)
+
+
+async def test_a_programs_pin_comes_back_as_that_and_is_written_as_older_versions_can_read(
+    place: Place,
+) -> None:
+    async with place.opened() as store:
+        session = await new_session(store)
+        of_program = pin("never push", author="program", channel="message", source="m1")
+        kept = await store.add_pin(session, of_program, NOW)
+        await store.add_pin(session, pin("ask first", author="agent", channel="tool"), NOW)
+        assert kept.author == "program"
+        assert [one.author for one in await store.pins(here(session), NOW)] == ["program", "agent"]
+        assert stored_author(of_program) == "agent"
 
 
 async def test_the_checks_of_a_pin_are_kept_beside_it_until_they_are_taken_away(
