@@ -1,4 +1,4 @@
-"""HTTP connections that are held: those that have shown the secret, and a few that have not yet.
+"""Serves HTTP on few connections: those that have shown the secret, and some that have not yet.
 
 Any program on the machine may connect. Until a request with the secret (a token, or the path of a
 gateway) has come over it, a connection has a few seconds for that, and the oldest gives way when
@@ -11,24 +11,28 @@ import asyncio
 import socket
 import sys
 from collections import Counter
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import AsyncGenerator, Callable, Generator, Hashable, Mapping
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Generic, TypeVar, cast
 
+import anyio
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from mcp_compaction.errors import InputError
 
 if sys.platform != "win32":
     import resource
 
 T = TypeVar("T", bound=Hashable)
 
-TOO_MANY = "too many connections are open; close one, or ask again later."
-
 _STATE = "mcp_compaction.connection"
+_MOST_HEAD = 2**16  # bytes
 _QUEUE = 1024  # connections that the system holds until they are taken in
 _USUAL_FILES = 1024  # that a process may have open
+_FINISHING = 0.3  # seconds for answers that are on the way at the end
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +55,21 @@ class ConnectionLimits:
             admitted=max(1, int(share * self.admitted)),
             accepted_at_once=max(1, int(share * self.accepted_at_once)),
         )
+
+
+@contextmanager
+def open_listener(port: int = 0, host: str = "127.0.0.1") -> Generator[socket.socket]:
+    """A socket that listens, closed afterwards; port 0 takes a free one."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        listener = socket.create_server((host, port), family=family)
+    except (OSError, OverflowError) as error:
+        raise InputError(
+            f"cannot listen on {host}, port {port} ({getattr(error, 'strerror', error)}): pass "
+            "another --port, or 0 for a free one."
+        ) from error
+    with listener:
+        yield listener
 
 
 def most_files() -> int:
@@ -84,6 +103,7 @@ def bounded_config(
         proxy_headers=False,
         server_header=False,
         backlog=fitting.accepted_at_once,
+        h11_max_incomplete_event_size=_MOST_HEAD,
         **more,
     )
 
@@ -99,8 +119,52 @@ class BoundedServer(uvicorn.Server):
             listener.listen(_QUEUE)
 
 
+@asynccontextmanager
+async def serve(
+    app: Callable[..., Any],
+    listener: socket.socket,
+    limits: ConnectionLimits | None = None,
+    on_cut: Callable[[], None] = lambda: None,
+) -> AsyncGenerator[None]:
+    """Serve in the background of a program until the end of the block."""
+    server = _BackgroundServer(
+        bounded_config(
+            app,
+            limits or ConnectionLimits(),
+            on_cut,
+            log_level="critical",
+            date_header=False,
+            timeout_graceful_shutdown=_FINISHING,
+        )
+    )
+    task = asyncio.create_task(server.serve(sockets=[listener]))
+    try:
+        yield
+    finally:
+        server.ended.set()
+        with anyio.CancelScope(shield=True):
+            await task
+
+
+class _BackgroundServer(BoundedServer):
+    """A server that leaves signals to its program, and wakes up for requests alone."""
+
+    def __init__(self, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self.ended = asyncio.Event()
+
+    @contextmanager
+    def capture_signals(self) -> Generator[None]:
+        """Capture none."""
+        yield
+
+    async def main_loop(self) -> None:
+        """Wait for the end."""
+        await self.ended.wait()
+
+
 def may_stay(scope: Mapping[str, Any]) -> bool:
-    """Whether the connection of a request that has shown the secret is held; else say TOO_MANY."""
+    """Whether the connection of a request that has shown the secret is held."""
     connection = cast("Connection | None", scope.get("state", {}).get(_STATE))
     return connection is None or connection.admit()
 

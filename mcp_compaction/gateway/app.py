@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, MutableMapping
-from typing import Any, NamedTuple
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from typing import NamedTuple
 
 import anyio
 import httpx2
 
-from mcp_compaction.connections import TOO_MANY, may_stay
-from mcp_compaction.gateway.door import Door
+from mcp_compaction.door import Door, Receive, Refusal, Scope, Send, own_names, refuse
+from mcp_compaction.gateway.address import GatewayAddress
 from mcp_compaction.gateway.forwarding import (
     Forwarder,
     Headers,
@@ -20,10 +19,6 @@ from mcp_compaction.gateway.forwarding import (
     headers_to_provider,
 )
 from mcp_compaction.gateway.safe_turns import SafeTurn, Turns
-
-Scope = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
-Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 
 _MOST_OF_ERROR = 2**20  # bytes of an error body that are looked at
 _MAY_BE_MENDED = frozenset((400, 401, 403, 413, 422))  # by sending something else
@@ -46,10 +41,11 @@ class Gateway:
     """Passes what a host sends on to its providers; calls of models may become smaller."""
 
     def __init__(
-        self, door: Door, upstreams: Mapping[str, str], turns: Turns | None = None
+        self, address: GatewayAddress, upstreams: Mapping[str, str], turns: Turns | None = None
     ) -> None:
         """`upstreams`: the base URLs of the providers, by their names in our own."""
-        self.door = door
+        self.address = address
+        self._door = Door(self._serve, own_names(address.port), address.admit)
         self._upstreams = {name: url.rstrip("/") for name, url in upstreams.items()}
         self._turns = turns
         self._forwarder = Forwarder()
@@ -59,8 +55,8 @@ class Gateway:
         """Serve one request, or the lifespan of the server."""
         if scope["type"] == "lifespan":
             await self._live(receive, send)
-        elif scope["type"] == "http":
-            await self._serve(scope, receive, send)
+        else:
+            await self._door(scope, receive, send)
 
     async def _live(self, receive: Receive, send: Send) -> None:
         while True:
@@ -73,20 +69,12 @@ class Gateway:
 
     async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
         headers = _readable(scope["headers"])
-        refused = self.door.refusal(headers)
-        if refused is not None:
-            await _refuse(send, 403, refused)
-            return
-        raw_path = bytes(scope.get("raw_path") or scope["path"].encode()).decode("latin-1")
-        behind = self.door.path_behind(raw_path, headers)
-        if behind is None or behind[0] not in self._upstreams:
-            await _refuse(send, 404, "there is nothing at this path.")
-            return
-        if not may_stay(scope):
-            await _refuse(send, 503, TOO_MANY, (b"connection", b"close"), (b"retry-after", b"1"))
+        upstream, slash, rest = scope["raw_path"].decode("latin-1").partition("/")
+        if upstream not in self._upstreams:
+            await refuse(send, Refusal(404, "no provider has this path; start the host again."))
             return
         self.requests += 1
-        upstream, path = behind
+        path = slash + rest
         query = bytes(scope["query_string"]).decode("latin-1")
         url = self._upstreams[upstream] + path + (f"?{query}" if query else "")
         request = _Request(scope["method"], path, url, scope["headers"], receive, send)
@@ -215,7 +203,8 @@ async def _run_while_client_is_there(
         try:
             await run()
         except Unreachable as error:
-            await _refuse(request.send, 502, f"the provider cannot be reached ({error}).")
+            why = f"the provider cannot be reached ({error}); try again later."
+            await refuse(request.send, Refusal(502, why))
         except _ClientLeft:
             pass
         group.cancel_scope.cancel()
@@ -223,17 +212,3 @@ async def _run_while_client_is_there(
 
 def _readable(headers: Headers) -> dict[str, str]:
     return {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in headers}
-
-
-async def _refuse(send: Send, status: int, why: str, *more: tuple[bytes, bytes]) -> None:
-    """Answer with an error in the form of the providers', so that a host shows it."""
-    message = f"mcp-compaction gateway: {why}"
-    error = {"type": "error", "error": {"type": "gateway_error", "message": message}}
-    body = json.dumps(error).encode()
-    headers = [
-        (b"content-type", b"application/json"),
-        (b"content-length", str(len(body)).encode()),
-        *more,
-    ]
-    await send({"type": "http.response.start", "status": status, "headers": headers})
-    await send({"type": "http.response.body", "body": body, "more_body": False})

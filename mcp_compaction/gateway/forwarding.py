@@ -13,8 +13,6 @@ from typing import NamedTuple
 
 import httpx2
 
-from mcp_compaction.gateway.door import HEADER
-
 Headers = list[tuple[bytes, bytes]]
 
 _CONNECT_SECONDS = 30.0
@@ -85,7 +83,7 @@ def headers_to_provider(headers: Sequence[tuple[bytes, bytes]], length: int | No
 
     `length`: of a body that may have been changed; None: the body is passed as it comes.
     """
-    dropped = {b"host", HEADER.encode()}
+    dropped = {b"host"}
     if length is not None:
         dropped.add(b"content-length")
     kept = _without_connection(headers, dropped)

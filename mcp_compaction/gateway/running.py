@@ -18,12 +18,12 @@ import anyio
 
 from mcp_compaction.api.handles import OpenStore
 from mcp_compaction.compactor import Compactor
+from mcp_compaction.connections import ConnectionLimits, open_listener, serve
 from mcp_compaction.core.policy import Policy
 from mcp_compaction.errors import InputError, StoreError
 from mcp_compaction.gateway import counting
+from mcp_compaction.gateway.address import GatewayAddress, make_secret
 from mcp_compaction.gateway.app import Gateway
-from mcp_compaction.gateway.door import Door, make_secret
-from mcp_compaction.gateway.serving import open_listener, serve
 from mcp_compaction.gateway.starting import HostToStart, Start, plan_start
 from mcp_compaction.gateway.turns import CallTurns
 from mcp_compaction.hosts.events import hooked_hosts
@@ -44,6 +44,7 @@ _UNTIL_THEN = (
     "Until it can be used nothing is recorded, and requests go out with the last records that were "
     "sent before, or as they come."
 )
+_LIMITS = ConnectionLimits(admitted=200)  # each with one to the provider
 _LOGS = ("mcp_compaction", "asyncio", "uvicorn")
 _NONE: Mapping[str, str] = {}
 _FORWARDED = ("SIGTERM", "SIGHUP", "SIGQUIT")
@@ -202,7 +203,7 @@ async def run_host(
     """
     place = replace(place, settings=within_limit(place.settings, words[0], environ))
     with TemporaryDirectory(prefix="mcp-compaction-") as private, open_listener() as listener:
-        door = Door(listener.getsockname()[1], make_secret())
+        address = GatewayAddress(listener.getsockname()[1], make_secret())
         wanted = {"MCP_COMPACTION_PROJECT": place.project, PROCESS: str(os.getpid())}
         wanted["MCP_COMPACTION_HOME"] = str(place.settings.home)
         release = with_large_steps(place.settings).policy.release_percent
@@ -216,7 +217,7 @@ async def run_host(
                 words=words,
                 environ=around,
                 folder=Path.cwd(),
-                door=door,
+                address=address,
                 server=server,
                 server_environ={**own, **wanted},
                 private=Path(private),
@@ -226,9 +227,9 @@ async def run_host(
         async with open_turns(place, environ) as turns:
             if turns.trouble:
                 tell(turns.trouble)
-            gateway = Gateway(door, start.upstreams, turns)
-            serving = serve(gateway, listener, on_cut=partial(_count_cut, turns))
-            async with serving, _noted(place, door, turns, start.host):
+            gateway = Gateway(address, start.upstreams, turns)
+            serving = serve(gateway, listener, _LIMITS, partial(_count_cut, turns))
+            async with serving, _noted(place, address, turns, start.host):
                 code, is_told_to_end = await _run_process(start)
             if not is_told_to_end:
                 with anyio.move_on_after(_LEAVING):
@@ -242,11 +243,11 @@ async def serve_gateway(
 ) -> AsyncGenerator[tuple[Gateway, CallTurns]]:
     """Serve a gateway until the end of the block, for whichever host."""
     with open_listener(port) as listener:
-        door = Door(listener.getsockname()[1], make_secret())
+        address = GatewayAddress(listener.getsockname()[1], make_secret())
         async with open_turns(place, environ) as turns:
-            gateway = Gateway(door, upstreams, turns)
-            serving = serve(gateway, listener, on_cut=partial(_count_cut, turns))
-            async with serving, _noted(place, door, turns, ""):
+            gateway = Gateway(address, upstreams, turns)
+            serving = serve(gateway, listener, _LIMITS, partial(_count_cut, turns))
+            async with serving, _noted(place, address, turns, ""):
                 yield gateway, turns
 
 
@@ -256,7 +257,7 @@ def _count_cut(turns: CallTurns) -> None:
 
 @asynccontextmanager
 async def _noted(
-    place: GatewayPlace, door: Door, turns: CallTurns, host: str
+    place: GatewayPlace, address: GatewayAddress, turns: CallTurns, host: str
 ) -> AsyncGenerator[None]:
     """Have servers, hooks and `gateway status` know of a gateway until the end of the block."""
     home, process = place.settings.home, os.getpid()
@@ -265,7 +266,7 @@ async def _noted(
     def note() -> None:
         running = RunningGateway(
             process=process,
-            port=door.port,
+            port=address.port,
             project=place.project,
             host=host,
             started=started,

@@ -15,14 +15,14 @@ from pathlib import Path
 from typing import Any, NamedTuple, cast
 
 from mcp_compaction.errors import InputError
-from mcp_compaction.gateway.door import HEADER, Door
+from mcp_compaction.gateway.address import HEADER, GatewayAddress
 from mcp_compaction.home import user_folder, write_whole
 from mcp_compaction.hosts.setup import json_text
 
 Json = dict[str, Any]
 
 SERVER = "compaction"
-SECRET = "COMPACTION_GATEWAY_SECRET"  # the variable that has the secret of the door
+SECRET = "COMPACTION_GATEWAY_SECRET"  # the variable that has the secret of the address
 _URL = "ANTHROPIC_BASE_URL"
 _ANTHROPIC = "https://api.anthropic.com"
 _OPENAI = "https://api.openai.com/v1"
@@ -42,7 +42,7 @@ class HostToStart(NamedTuple):
     words: Sequence[str]  # its command line
     environ: Mapping[str, str]
     folder: Path  # the working directory
-    door: Door
+    address: GatewayAddress
     server: tuple[str, ...]  # the words that start our server
     server_environ: Mapping[str, str]  # what the server has to know
     private: Path  # a folder that nobody else reads, which is there as long as the host
@@ -147,7 +147,7 @@ def _start_claude(asked: HostToStart) -> Start:
         )
     named = (Named(file, found[_URL]) for file, found in of_project.items() if found.get(_URL))
     upstream = _upstream_of(asked, {**asked.environ, **own}.get(_URL) or _ANTHROPIC, named)
-    url = asked.door.url_of("api")
+    url = asked.address.url_of("api")
     environ = {**asked.environ, _URL: url}
     added: list[str] = []
     if _URL in settings:  # which would go over the environment
@@ -227,7 +227,7 @@ def _start_codex(asked: HostToStart) -> Start:
         }
     upstream = _upstream_of(asked, own, _named_for_codex(asked, home))
     settings |= {
-        f"model_providers.{name}.base_url": asked.door.open_url_of("api"),
+        f"model_providers.{name}.base_url": asked.address.open_url_of("api"),
         f"model_providers.{name}.env_http_headers.{HEADER}": SECRET,
         f"model_providers.{name}.supports_websockets": False,
     }
@@ -252,7 +252,7 @@ def _start_codex(asked: HostToStart) -> Start:
     return Start(
         host="codex",
         words=(asked.words[0], *flags, *asked.words[1:]),
-        environ={**asked.environ, SECRET: asked.door.secret},
+        environ={**asked.environ, SECRET: asked.address.secret},
         upstreams={"api": upstream},
         resume="with the gateway: mcp-compaction run -- codex resume --last; without it, first "
         "type /compact there while the gateway runs, or the host may find its history too long",
@@ -289,7 +289,9 @@ def _start_opencode(asked: HostToStart) -> Start:
             "yours in opencode.json."
         )
     ours: Json = {
-        "provider": {name: {"options": {"baseURL": asked.door.url_of(name)}} for name in upstreams}
+        "provider": {
+            name: {"options": {"baseURL": asked.address.url_of(name)}} for name in upstreams
+        }
     }
     if not _names_our_server(config.get("mcp")):
         ours["mcp"] = {

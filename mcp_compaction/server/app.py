@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from importlib.metadata import version
-from typing import Any
 
 from mcp.server import CacheHint, MCPServer
 
@@ -49,7 +48,6 @@ def build_server(
     must_name: bool = False,
     fault: str = "",
     opens: Callable[[Settings], Awaitable[Compactor]] | None = None,
-    **transport: Any,
 ) -> MCPServer[State]:
     """A server for one project; `must_name`: every call names its session, as over HTTP.
 
@@ -86,7 +84,6 @@ def build_server(
         middleware=[strict_arguments(arguments, tools.list_withheld(by_agent), unlisted)],
         cache_hints={"tools/list": CacheHint(ttl_ms=_HOUR, scope="public")},
         log_level="WARNING",
-        **transport,
     )
     resources.register(server, state)
     prompts.register(server, state)

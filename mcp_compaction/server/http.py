@@ -1,51 +1,43 @@
 """Serves over streamable HTTP: to this machine, to who holds the token, for named sessions only.
 
-A token is asked for on loopback too, since any program of any user may connect there. Bound to
-another address the SDK would check neither Host nor Origin, so both lists are always given.
+A token is asked for on loopback too, since any program of any user may connect there. The door
+checks it, with Host and Origin; the SDK, which would do so at some addresses only, is told not to.
 """
 
 from __future__ import annotations
 
 import errno
-import hmac
 import ipaddress
 import os
 import re
 import secrets
 import shlex
 import signal
-import socket
 import stat
 import sys
 import threading
 from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field, replace
+from contextlib import AbstractAsyncContextManager, contextmanager, suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast
 
 import uvicorn
-from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
-from mcp.server.auth.provider import AccessToken
-from mcp.server.auth.settings import AuthSettings
 from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
 from mcp.server.transport_security import TransportSecuritySettings
 from mcp.shared.exceptions import MCPError
 from mcp.types import INVALID_PARAMS, CallToolResult, TextContent
-from pydantic import AnyHttpUrl
 from starlette.applications import Starlette
-from starlette.middleware import Middleware
-from starlette.responses import PlainTextResponse
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.routing import Route
 
 from mcp_compaction.compactor import Compactor
 from mcp_compaction.connections import (
-    TOO_MANY,
     BoundedServer,
     ConnectionLimits,
     bounded_config,
-    may_stay,
+    open_listener,
 )
+from mcp_compaction.door import Door, Names, bearer, own_names
 from mcp_compaction.errors import InputError, SettingsError
 from mcp_compaction.home import TOKEN, make_folder, write_whole
 from mcp_compaction.server.app import build_server
@@ -57,9 +49,7 @@ MOST_BODY = 4 * 2**20
 MOST_CHARS = 2**16
 SHORTEST_TOKEN = 16
 
-_LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 _MOST_SESSIONS = 100
-_MOST_HEADERS = 2**14
 _FINISHING = 3  # seconds for what was asked before the end
 _HOST = re.compile(r"(?:[\w.-]+|\[[0-9a-fA-F:.]+\])(?::(?:\d+|\*))?")
 _ORIGIN = re.compile(rf"[a-z][a-z0-9+.-]*://{_HOST.pattern}")
@@ -93,20 +83,6 @@ class ServerAddress:
             return False
 
 
-@dataclass(frozen=True, slots=True)
-class Bearer:
-    """Lets in who holds the token."""
-
-    token: str = field(repr=False)
-
-    async def verify_token(self, token: str) -> AccessToken | None:
-        """The owner, if the token is the right one."""
-        if not hmac.compare_digest(token.encode(), self.token.encode()):
-            return None
-        # The token goes no further, so nothing behind this can log it.
-        return AccessToken(token="", client_id="owner", scopes=[])
-
-
 def serve_http(
     settings: Settings,
     project: str,
@@ -123,7 +99,7 @@ def serve_http(
     door = ServerAddress(host, port, tuple(allowed_hosts), tuple(allowed_origins), allow_remote)
     check_door(door)
     token = ensure_token(settings.home)
-    with open_listener(door) as listener:
+    with open_listener(door.port, door.host) as listener:
         door = replace(door, port=listener.getsockname()[1])
         app = build_app(settings, project, environ, door, token, only_core=only_core)
         _announce(door, token_path(settings.home))
@@ -140,37 +116,44 @@ def build_app(
     token: str,
     *,
     only_core: bool = False,
+) -> Starlette:
+    """The ASGI application behind a door; there is none without a token."""
+    check_door(door)
+    _check_token(token, token_path(settings.home))
+    app = build_mcp_app(settings, project, environ, only_core=only_core)
+    guarded = Door(app, names_of(door), bearer(token), MOST_BODY)
+    return Starlette(routes=[Route(PATH, guarded)], lifespan=lambda _: run_inside(app))
+
+
+def build_mcp_app(
+    settings: Settings,
+    project: str,
+    environ: Mapping[str, str],
+    *,
+    only_core: bool = False,
     opens: Callable[[Settings], Awaitable[Compactor]] | None = None,
 ) -> Starlette:
-    """The ASGI application behind a door; there is none without a token.
+    """The MCP server as an ASGI application, which only a door may stand before.
 
     `opens`: who opens the compactor of one owner among several; it then keeps nothing between
     requests, so that any process may answer the next one.
     """
-    check_door(door)
-    _check_token(token, token_path(settings.home))
     server = build_server(
-        settings,
-        project,
-        environ,
-        only_core=only_core,
-        must_name=True,
-        opens=opens,
-        token_verifier=Bearer(token),
-        # No resource URL: it would send clients to an authorization server that is not there.
-        auth=AuthSettings(issuer_url=AnyHttpUrl(door.url), resource_server_url=None),
+        settings, project, environ, only_core=only_core, must_name=True, opens=opens
     )
     server.middleware.append(_refuse_long)
-    app = server.streamable_http_app(
+    return server.streamable_http_app(
         streamable_http_path=PATH,
-        host=door.host,
-        transport_security=transport_security(door),
+        transport_security=TransportSecuritySettings(enable_dns_rebinding_protection=False),
         max_request_body_size=MOST_BODY,
         max_sessions=_MOST_SESSIONS,
         stateless_http=opens is not None,
     )
-    app.user_middleware.append(Middleware(Admission))  # last, so that the token is checked
-    return app
+
+
+def run_inside(app: Starlette) -> AbstractAsyncContextManager[Any]:
+    """Holds an application open that another one passes requests on to."""
+    return app.router.lifespan_context(app)
 
 
 # Who may call
@@ -193,16 +176,11 @@ def check_door(door: ServerAddress) -> None:
         )
 
 
-def transport_security(door: ServerAddress) -> TransportSecuritySettings:
+def names_of(door: ServerAddress) -> Names:
     """The Host and Origin headers that are accepted: the door's own, and those asked for."""
-    names = _LOOPBACK if door.is_local else ()
-    own = [f"{name}:{door.port}" for name in names]
+    own = own_names(door.port, has_pages=True) if door.is_local else Names(())
     hosts = [name for asked in door.allowed_hosts for name in _spellings_of(asked, door.port)]
-    return TransportSecuritySettings(
-        enable_dns_rebinding_protection=True,
-        allowed_hosts=[*own, *hosts],
-        allowed_origins=[*(f"http://{name}" for name in own), *door.allowed_origins],
-    )
+    return Names((*own.hosts, *hosts), (*own.origins, *door.allowed_origins))
 
 
 def _spellings_of(host: str, port: int) -> tuple[str, ...]:
@@ -298,39 +276,7 @@ def _quote(path: Path) -> str:
     return shlex.quote(str(path))
 
 
-@dataclass(frozen=True, slots=True)
-class Admission:
-    """ASGI middleware behind the check of the token: admits the connection a request came by."""
-
-    app: ASGIApp
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve the request, or say that too many connections are open."""
-        if not isinstance(scope.get("user"), AuthenticatedUser) or may_stay(scope):
-            await self.app(scope, receive, send)
-            return
-        full = PlainTextResponse(
-            f"{TOO_MANY}\n", status_code=503, headers={"Connection": "close", "Retry-After": "1"}
-        )
-        await full(scope, receive, send)
-
-
 # From start to end
-
-
-@contextmanager
-def open_listener(door: ServerAddress) -> Generator[socket.socket]:
-    """A socket that listens at the door, closed afterwards."""
-    family = socket.AF_INET6 if ":" in door.host else socket.AF_INET
-    try:
-        listener = socket.create_server((door.host, door.port), family=family)
-    except OSError as error:
-        raise InputError(
-            f"cannot listen on {door.host}, port {door.port} ({error.strerror}): pass another "
-            "--port, or 0 for a free one."
-        ) from error
-    with listener:
-        yield listener
 
 
 def _announce(door: ServerAddress, path: Path) -> None:
@@ -350,7 +296,6 @@ def uvicorn_server(app: Starlette, limits: ConnectionLimits | None = None) -> uv
         app,
         limits or ConnectionLimits(),
         log_level="warning",
-        h11_max_incomplete_event_size=_MOST_HEADERS,
         timeout_graceful_shutdown=_FINISHING,
     )
     return BoundedServer(config)

@@ -9,6 +9,7 @@ from pydantic import ValidationError
 from mcp_compaction.compactor import Compactor
 from mcp_compaction.compactor.sessions import read_name
 from mcp_compaction.errors import InputError, UnknownRef, UnknownSession
+from mcp_compaction.formats import Incoming
 from mcp_compaction.model import SessionInfo, Traits
 from mcp_compaction.ports import SessionKey
 from mcp_compaction.sending.parcel import (
@@ -19,32 +20,54 @@ from mcp_compaction.sending.parcel import (
     TakenParcel,
     incoming_of,
 )
+from mcp_compaction.threads import Threads
 
 _OWN_CHARS = 6  # of the source, behind a name that another machine's session has
 
 
-async def take_parcel(compactor: Compactor, body: bytes) -> TakenParcel:
-    """Keep what is not known yet of a parcel."""
+async def take_parcel(compactor: Compactor, body: bytes, reach: str = "") -> TakenParcel:
+    """Keep what is not known yet of a parcel; `reach`: the one project it may touch, or all."""
+    parcel, came = await Threads().run(_read, body)
+    check_project(parcel.project, reach)
+    await _release(compactor, parcel, reach)  # first: what takes a pin's place may need its room
+    if not parcel.messages and not parcel.pins:
+        return TakenParcel(new=0)
+    info = await _open(compactor, parcel)
+    # One transaction under the session's row: whoever sends the same meanwhile finds it known.
+    recorded = await compactor.record_transcript(info, came, via="host")
+    pins: dict[int, int] = {}
+    refused: dict[int, str] = {}
+    for pin in parcel.pins:
+        try:
+            if reach and pin.scope == "global":
+                raise InputError(_too_far(reach))
+            pins[pin.number] = await _pin(compactor, info, pin)
+        except InputError as error:
+            refused[pin.number] = str(error)
+    return TakenParcel(new=recorded.new, pins=pins, refused=refused)
+
+
+def _read(body: bytes) -> tuple[Parcel, Incoming]:
     try:
         parcel = Parcel.model_validate_json(body)
     except ValidationError as error:
         raise InputError(
             f"this is no parcel: {error.errors()[0]['msg']}; nothing was kept."
         ) from None
-    await _release(compactor, parcel)  # first: what takes a pin's place may need its room
-    if not parcel.messages and not parcel.pins:
-        return TakenParcel(new=0)
-    info = await _open(compactor, parcel)
-    # One transaction under the session's row: whoever sends the same meanwhile finds it known.
-    recorded = await compactor.record_transcript(info, incoming_of(parcel), via="host")
-    pins: dict[int, int] = {}
-    refused: dict[int, str] = {}
-    for pin in parcel.pins:
-        try:
-            pins[pin.number] = await _pin(compactor, info, pin)
-        except InputError as error:
-            refused[pin.number] = str(error)
-    return TakenParcel(new=recorded.new, pins=pins, refused=refused)
+    return parcel, incoming_of(parcel)
+
+
+def check_project(project: str, reach: str) -> None:
+    """Refuse a project that a token does not reach."""
+    if reach and project != reach:
+        raise InputError(_too_far(reach))
+
+
+def _too_far(reach: str) -> str:
+    return (
+        f"this token reaches only the project {reach}; send with one that reaches all: "
+        "mcp-compaction token add NAME --owner OWNER"
+    )
 
 
 async def _pin(compactor: Compactor, info: SessionInfo, pin: SentPin) -> int:
@@ -63,13 +86,14 @@ async def _pin(compactor: Compactor, info: SessionInfo, pin: SentPin) -> int:
     return done.pin.number
 
 
-async def _release(compactor: Compactor, parcel: Parcel) -> None:
+async def _release(compactor: Compactor, parcel: Parcel, reach: str) -> None:
     """Release pins that a machine has sent and released; those of others stay as they are."""
     info = await _find(compactor, parcel, parcel.source)
     # A pin of the project outlives its session.
     near = (info,) if info is not None else await compactor.sessions(parcel.project, 1)
     for one in near if parcel.released else ():
-        sent = {pin.number for pin in await compactor.pins(one) if pin.channel == "team"}
+        there = [pin for pin in await compactor.pins(one) if pin.channel == "team"]
+        sent = {pin.number for pin in there if not reach or pin.scope != "global"}
         for number in sent.intersection(parcel.released):
             with suppress(UnknownRef):  # another request has just done so
                 await compactor.unpin(one, f"p{number}", by="user")

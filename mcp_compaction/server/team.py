@@ -5,36 +5,49 @@ Nothing of a session is kept between requests, so that any process may answer an
 
 from __future__ import annotations
 
-import secrets
 import sys
 from collections import Counter
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 
 import anyio
 from anyio.abc import TaskGroup, TaskStatus
 from starlette.applications import Starlette
-from starlette.requests import ClientDisconnect, Request
+from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
-from starlette.routing import Route
-from starlette.types import Message, Receive, Scope, Send
+from starlette.routing import Route, request_response
 
 from mcp_compaction.compactor import Compactor
-from mcp_compaction.connections import TOO_MANY, ConnectionLimits, may_stay
+from mcp_compaction.connections import ConnectionLimits, open_listener
+from mcp_compaction.door import (
+    UNAVAILABLE,
+    App,
+    Door,
+    Message,
+    Receive,
+    Scope,
+    Send,
+    bearer_of,
+    refuse,
+    without_header,
+)
 from mcp_compaction.errors import CompactionError, InputError, SettingsError, StoreError
-from mcp_compaction.sending.parcel import MOST_BODY
+from mcp_compaction.sending.parcel import MOST_BODY as MOST_SENT
 from mcp_compaction.sending.parcel import PATH as SENT
 from mcp_compaction.server.http import (
+    MOST_BODY,
     PATH,
     ServerAddress,
-    build_app,
+    build_mcp_app,
     check_door,
     end_on_signals,
-    open_listener,
+    names_of,
+    run_inside,
     uvicorn_server,
 )
-from mcp_compaction.server.receiving import list_pins, take_parcel
+from mcp_compaction.server.known_tokens import KnownTokens
+from mcp_compaction.server.receiving import check_project, list_pins, take_parcel
 from mcp_compaction.settings import Settings
 from mcp_compaction.store.postgres import tokens
 from mcp_compaction.store.postgres.database import TeamDatabase, open_database
@@ -43,11 +56,11 @@ from mcp_compaction.store.postgres.tokens import TokenIdentity
 from mcp_compaction.wiring import open_compactor
 from mcp_compaction.worker import client as worker
 
-RETRY_SECONDS = 2
-_BEARER = "bearer "
 _PATIENCE = 2.0  # seconds; a connection without a token is not held for long
 _SECONDS_TO_SECRET = 60.0  # a token is looked up in a database, which may be busy
 _NOT_STARTED = 3  # as other commands end whose store cannot be used
+_PROJECT = "team"  # that calls mean whose token reaches all
+_IDENTITY = "mcp_compaction.identity"
 
 
 def serve_team(
@@ -61,7 +74,7 @@ def serve_team(
     """Serve until a signal asks for the end; an unsafe way to start is refused with a safe one."""
     check_door(door)
     check_front(door, tls_front)
-    with open_listener(door) as listener:
+    with open_listener(door.port, door.host) as listener:
         door = replace(door, port=listener.getsockname()[1])
         # What a host told this process is nobody's word here.
         plain = {name: environ[name] for name in ("PATH", "HOME") if name in environ}
@@ -111,10 +124,10 @@ def build_team_app(
     return Starlette(
         routes=[
             Route("/healthz", _say_alive),
-            Route("/readyz", team.say_ready),
-            Route("/metrics", team.say_metrics),
-            Route(PATH, _Calls(team)),
-            Route(SENT, team.take_sent, methods=["GET", "POST"]),
+            Route("/readyz", _Readiness(team)),
+            team.route("/metrics", request_response(team.say_metrics), 0),
+            team.route(PATH, team.pass_on, MOST_BODY),
+            team.route(SENT, request_response(team.take_sent), MOST_SENT, ("GET", "POST")),
         ],
         lifespan=lifespan,
     )
@@ -136,11 +149,17 @@ class _Team:
     in_flight: int = 0
     _database: TeamDatabase | None = None
     _tasks: TaskGroup | None = None
-    _apps: dict[TokenIdentity, tuple[Starlette, str]] = field(
-        default_factory=dict[TokenIdentity, tuple[Starlette, str]]
-    )
+    _apps: dict[TokenIdentity, Starlette] = field(default_factory=dict[TokenIdentity, Starlette])
     _compactors: dict[str, Compactor] = field(default_factory=dict[str, Compactor])  # by owner
     _making: anyio.Lock = field(default_factory=anyio.Lock)
+
+    def __post_init__(self) -> None:
+        self.known = KnownTokens(
+            lambda: self.database.read("", tokens.list_hashes, _PATIENCE),
+            lambda token: self.database.read(
+                "", lambda tx: tokens.find_identity(tx, token), _PATIENCE
+            ),
+        )
 
     @property
     def database(self) -> TeamDatabase:
@@ -153,6 +172,7 @@ class _Team:
         """Holds the store, and the owners' applications, for the block."""
         assert self.settings.store is not None
         self._database = await open_database(self.settings.store.get_secret_value())
+        self._database.place = "the team's store"  # those who call need not know where it is
         try:
             await check_tokens(self._database, self.door)
             async with anyio.create_task_group() as tasks:
@@ -162,67 +182,55 @@ class _Team:
         finally:
             await self._database.close()
 
-    async def identify(self, scope: Scope) -> TokenIdentity | None:
-        """Whose call it is, by its token."""
-        headers: list[tuple[bytes, bytes]] = scope["headers"]
-        given = next((value for name, value in headers if name == b"authorization"), b"")
-        text = given.decode("latin-1")
-        if not text.lower().startswith(_BEARER):
-            return None
-        token = text[len(_BEARER) :].strip()
-        return await self.database.read("", lambda tx: tokens.find_identity(tx, token), _PATIENCE)
+    def route(self, path: str, app: App, most_body: int, methods: Sequence[str] = ()) -> Route:
+        """A path behind the door, whose answers are counted."""
+        door = Door(app, names_of(self.door), self.admit, most_body)
+        return Route(path, _Counted(self, door), methods=list(methods) or None)
 
-    async def app_of(self, identity: TokenIdentity) -> tuple[Starlette, str]:
-        """The application of an owner, and the secret by which it knows that we ask."""
+    async def admit(self, scope: Scope) -> Scope | None:
+        """A request with the identity of its token in the token's place; None without one."""
+        token = bearer_of(scope)
+        identity = await self.known.identify(token) if token else None
+        if identity is None:
+            return None
+        return {**without_header(scope, b"authorization"), _IDENTITY: identity}
+
+    async def pass_on(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass a call on to the application of its owner."""
+        app = await self._app_of(scope[_IDENTITY])
+        await app({**scope, "app": app}, receive, send)
+
+    async def _app_of(self, identity: TokenIdentity) -> Starlette:
         async with self._making:
             if identity not in self._apps:
-                secret = secrets.token_urlsafe(32)
-                app = build_app(
+                app = build_mcp_app(
                     self.settings.model_copy(update={"owner": identity.owner}),
-                    identity.project,
+                    identity.project or _PROJECT,
                     self.environ,
-                    self.door,
-                    secret,
                     only_core=self.only_core,
                     opens=self._open_compactor,
                 )
                 assert self._tasks is not None
                 await self._tasks.start(_run, app)
-                self._apps[identity] = (app, secret)
+                self._apps[identity] = app
             return self._apps[identity]
 
     async def take_sent(self, request: Request) -> Response:
         """Keep what a machine of an owner sends on, or give it the pins of a project."""
-        self.in_flight += 1
-        try:
-            answer = await self._answer_sender(request)
-        except StoreError as error:
-            answer = _unavailable(str(error))
-        except CompactionError as error:
-            answer = PlainTextResponse(f"{error}\n", status_code=422)
-        except ClientDisconnect:
-            answer = Response(status_code=400)  # nobody is there to read it; it comes again
-        finally:
-            self.in_flight -= 1
-        self.statuses[answer.status_code] += 1
-        return answer
-
-    async def _answer_sender(self, request: Request) -> Response:
-        identity = await self.identify(request.scope)
-        if identity is None:
-            return _unauthorized()
-        if not may_stay(request.scope):
-            return _unavailable(TOO_MANY)
+        identity: TokenIdentity = request.scope[_IDENTITY]
         compactor = await self._compactor_of(identity.owner)
-        if request.method == "GET":
-            project = request.query_params.get("project", identity.project)
-            pins = await list_pins(compactor, project)
-            return Response(pins.model_dump_json(), media_type="application/json")
-        body = await _read_body(request)
-        if body is None:
-            return PlainTextResponse(f"over {MOST_BODY:,} bytes\n", status_code=413)
-        taken = await take_parcel(compactor, body)
-        return Response(taken.model_dump_json(), media_type="application/json")
+        try:
+            if request.method == "POST":
+                told = await take_parcel(compactor, await request.body(), identity.project)
+            else:
+                project = request.query_params.get("project", identity.project or _PROJECT)
+                check_project(project, identity.project)
+                told = await list_pins(compactor, project)
+        except StoreError:
+            raise
+        except CompactionError as error:
+            return PlainTextResponse(f"{error}\n", status_code=422)
+        return Response(told.model_dump_json(), media_type="application/json")
 
     async def _compactor_of(self, owner: str) -> Compactor:
         """The compactor for what is sent to an owner's rows."""
@@ -236,18 +244,8 @@ class _Team:
         store = PostgresStore(self.database, settings.owner, is_shared=True)
         return await open_compactor(settings, store=store)
 
-    async def say_ready(self, _: Request) -> Response:
-        """Whether the store answers."""
-        try:
-            await self.database.read("", tokens.has_tokens, _PATIENCE)
-        except StoreError as error:
-            return _unavailable(str(error))
-        return PlainTextResponse("ready\n")
-
-    async def say_metrics(self, request: Request) -> Response:
+    async def say_metrics(self, _: Request) -> Response:
         """What this process has done, in Prometheus' text; for any token."""
-        if await self.identify(request.scope) is None:
-            return _unauthorized()
         pool = self.database.pool.get_stats()
         counts = self.database.counts
         compactions = counts["compactions"] + worker.counts["compactions"]
@@ -271,78 +269,47 @@ class _Team:
         return PlainTextResponse("\n".join([*lines, ""]), media_type="text/plain; version=0.0.4")
 
 
-async def _read_body(request: Request) -> bytes | None:
-    """The body of a request; None where it is too long."""
-    body = bytearray()
-    async for piece in request.stream():
-        body += piece
-        if len(body) > MOST_BODY:
-            return None
-    return bytes(body)
-
-
 def _metric(name: str, kind: str, value: float) -> tuple[str, str]:
     return f"# TYPE mcp_compaction_{name} {kind}", f"mcp_compaction_{name} {value:g}"
 
 
 async def _run(app: Starlette, *, task_status: TaskStatus[None]) -> None:
     """Hold an application open until the process ends."""
-    async with app.router.lifespan_context(app):
+    async with run_inside(app):
         task_status.started()
         await anyio.sleep_forever()
 
 
 @dataclass(frozen=True)
-class _Calls:
-    """Passes each call on to the application of its owner."""
+class _Counted:
+    """Counts the requests of an application that are answered, and those that are not yet."""
+
+    team: _Team
+    app: App
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        async def note(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                self.team.statuses[message["status"]] += 1
+            await send(message)
+
+        self.team.in_flight += 1
+        try:
+            await self.app(scope, receive, note)
+        finally:
+            self.team.in_flight -= 1
+
+
+@dataclass(frozen=True)
+class _Readiness:
+    """Says whether the store answers; whoever asks, and however often, has the list read alone."""
 
     team: _Team
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        team = self.team
-
-        async def note(message: Message) -> None:
-            if message["type"] == "http.response.start":
-                team.statuses[message["status"]] += 1
-            await send(message)
-
-        team.in_flight += 1
         try:
-            await self._pass_on(scope, receive, note)
-        except ClientDisconnect:
-            pass  # nobody is there to be answered
-        finally:
-            team.in_flight -= 1
-
-    async def _pass_on(self, scope: Scope, receive: Receive, send: Send) -> None:
-        try:
-            identity = await self.team.identify(scope)
-        except StoreError as error:
-            await _unavailable(str(error))(scope, receive, send)
-            return
-        if identity is None:
-            await _unauthorized()(scope, receive, send)
-            return
-        # At once: what comes before the application is ready may take longer than a stranger has.
-        if not may_stay(scope):
-            await _unavailable(TOO_MANY)(scope, receive, send)
-            return
-        app, secret = await self.team.app_of(identity)
-        # The token goes no further, so that nothing behind this can log it.
-        headers = [pair for pair in scope["headers"] if pair[0] != b"authorization"]
-        headers.append((b"authorization", f"Bearer {secret}".encode()))
-        await app({**scope, "headers": headers, "app": app}, receive, send)
-
-
-def _unauthorized() -> Response:
-    return PlainTextResponse(
-        "This needs a token: Authorization: Bearer TOKEN\n",
-        status_code=401,
-        headers={"WWW-Authenticate": 'Bearer error="invalid_token"'},
-    )
-
-
-def _unavailable(why: str) -> Response:
-    return PlainTextResponse(
-        f"{why}\n", status_code=503, headers={"Retry-After": str(RETRY_SECONDS)}
-    )
+            await self.team.known.read()
+        except StoreError:
+            await refuse(send, UNAVAILABLE)
+        else:
+            await PlainTextResponse("ready\n")(scope, receive, send)

@@ -6,21 +6,30 @@ POST with the token in a header, which another site's page cannot send.
 
 from __future__ import annotations
 
-import hmac
-import re
+import secrets
+import time
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
 from importlib.resources import files
 from types import MappingProxyType
-from typing import Any, cast
+from typing import Any
 
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
-from starlette.routing import Route
+from starlette.routing import Route, request_response
 
 from mcp_compaction.compactor import Compactor
-from mcp_compaction.connections import TOO_MANY, may_stay
 from mcp_compaction.core.compaction.receipt.text import outcome_text
+from mcp_compaction.door import (
+    Door,
+    Scope,
+    bearer_of,
+    is_secret,
+    own_names,
+    read_object,
+    without_header,
+)
 from mcp_compaction.errors import CompactionError, InputError
 from mcp_compaction.model import SessionInfo
 from mcp_compaction.viewer.facts import (
@@ -43,8 +52,9 @@ HEADERS = {
     "referrer-policy": "no-referrer",
     "cache-control": "no-store",
 }
-_LOOPBACK = re.compile(r"(?:127\.0\.0\.1|localhost)(?::\d+)?")
 _MOST_BODY = 2**14
+_CODE_SECONDS = 60.0
+_TOKEN_PATH = "/api/token"
 
 Handler = Callable[[Request], Awaitable[Response]]
 Audit = Callable[[], Awaitable[dict[str, Any]]]
@@ -55,52 +65,71 @@ def read_page(name: str) -> str:
     return files("mcp_compaction.viewer").joinpath("page", name).read_text(encoding="utf-8")
 
 
-def build_app(compactor: Compactor, token: str, audit: Audit) -> Starlette:
+@dataclass(slots=True)
+class PageKey:
+    """The token of a page, and a code that is exchanged for it once.
+
+    A browser is started with the code, since others may read its command line.
+    """
+
+    token: str = field(default_factory=lambda: secrets.token_urlsafe(24), repr=False)
+    now: Callable[[], float] = time.monotonic
+    _codes: dict[str, float] = field(default_factory=dict[str, float], repr=False)
+
+    def make_code(self) -> str:
+        """A code that opens the page once, within a minute."""
+        code = secrets.token_urlsafe(24)
+        self._codes[code] = self.now() + _CODE_SECONDS
+        return code
+
+    async def admit(self, scope: Scope) -> Scope | None:
+        """A request with the token, or one for the token with a code; None without either."""
+        given = bearer_of(scope)
+        if is_secret(given, self.token) or (scope["path"] == _TOKEN_PATH and self._spend(given)):
+            return without_header(scope, b"authorization")
+        return None
+
+    def _spend(self, given: str) -> bool:
+        found = next((code for code in self._codes if is_secret(given, code)), None)
+        return found is not None and self._codes.pop(found) >= self.now()
+
+
+def build_app(compactor: Compactor, key: PageKey, port: int, audit: Audit) -> Starlette:
     """The application that serves the page and the facts of one store.
 
     `audit` tells what past compactions of hosts lost, when somebody asks for it.
     """
-    api = _Api(compactor, audit)
+    api = _Api(compactor, key, audit)
+    names = own_names(port, has_pages=True)
 
-    def guarded(handle: Handler) -> Handler:
-        async def answer(request: Request) -> Response:
-            given = request.headers.get("authorization", "").removeprefix("Bearer ")
-            if not hmac.compare_digest(given.encode(), token.encode()):
-                return _plain("the token is missing; open the page by the command.", 401)
-            if not may_stay(request.scope):
-                return _plain(TOO_MANY, 503)
-            try:
-                return await handle(request)
-            except LookupError:
-                return _plain("there is no such thing; load the page again.", 404)
-            except CompactionError as error:
-                return _plain(str(error), 400)
+    def route(path: str, handle: Handler, method: str = "GET", *, is_open: bool = False) -> Route:
+        admit = None if is_open else key.admit
+        door = Door(request_response(handle), names, admit, None if is_open else _MOST_BODY)
+        return Route(path, door, methods=[method])
 
-        return _of_this_machine(answer)
-
-    routes = [
-        Route("/", _of_this_machine(_serve_page)),
-        Route("/{name:str}", _of_this_machine(_serve_page)),
-        Route("/api/sessions", guarded(api.sessions)),
-        Route("/api/session/{id:int}", guarded(api.session)),
-        Route("/api/session/{id:int}/messages/{after:int}", guarded(api.messages)),
-        Route("/api/session/{id:int}/message/{seq:int}", guarded(api.message)),
-        Route("/api/session/{id:int}/search", guarded(api.search), methods=["POST"]),
-        Route("/api/session/{id:int}/undo", guarded(api.undo), methods=["POST"]),
-        Route("/api/audit", guarded(api.audit)),
-    ]
-    return Starlette(routes=routes)
+    return Starlette(
+        routes=[
+            route("/", _serve_page, is_open=True),
+            route("/{name:str}", _serve_page, is_open=True),
+            route(_TOKEN_PATH, api.give_token, "POST"),
+            route("/api/sessions", api.sessions),
+            route("/api/session/{id:int}", api.session),
+            route("/api/session/{id:int}/messages/{after:int}", api.messages),
+            route("/api/session/{id:int}/message/{seq:int}", api.message),
+            route("/api/session/{id:int}/search", api.search, "POST"),
+            route("/api/session/{id:int}/undo", api.undo, "POST"),
+            route("/api/audit", api.audit),
+        ],
+        exception_handlers={LookupError: _say_unknown, CompactionError: _say_error},
+    )
 
 
-def _of_this_machine(handle: Handler) -> Handler:
-    """Refuse names that another site may have for this address."""
+async def _say_unknown(_: Request, __: Exception) -> Response:
+    return _plain("there is no such thing; load the page again.", 404)
 
-    async def answer(request: Request) -> Response:
-        if not _LOOPBACK.fullmatch(request.headers.get("host", "")):
-            return _plain("open the page as 127.0.0.1.", 421)
-        return await handle(request)
 
-    return answer
+async def _say_error(_: Request, error: Exception) -> Response:
+    return _plain(str(error), 400)
 
 
 async def _serve_page(request: Request) -> Response:
@@ -117,13 +146,18 @@ def _plain(text: str, status: int) -> Response:
 class _Api:
     """What the page may ask."""
 
-    def __init__(self, compactor: Compactor, audit: Audit) -> None:
+    def __init__(self, compactor: Compactor, key: PageKey, audit: Audit) -> None:
         self._compactor = compactor
+        self._key = key
         self._audit = audit
 
     async def audit(self, _: Request) -> Response:
         """What past compactions of hosts lost."""
         return _json(await self._audit())
+
+    async def give_token(self, _: Request) -> Response:
+        """The token, for who came with a code."""
+        return _json({"token": self._key.token})
 
     async def sessions(self, _: Request) -> Response:
         """The sessions there are."""
@@ -168,10 +202,7 @@ def _json(told: Any) -> Response:
 
 
 async def _body_of(request: Request) -> dict[str, Any]:
-    if int(request.headers.get("content-length") or 0) > _MOST_BODY:
-        raise InputError("the request is too large; ask with fewer words.")
-    try:
-        told: Any = await request.json()
-    except ValueError:
-        raise InputError("the request is no JSON; load the page again.") from None
-    return cast("dict[str, Any]", told) if isinstance(told, dict) else {}
+    told = read_object(await request.body())
+    if told is None:
+        raise InputError("the request is no JSON object; load the page again.")
+    return told

@@ -16,10 +16,9 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from mcp_compaction.connections import ConnectionLimits
+from mcp_compaction.connections import ConnectionLimits, open_listener, serve
+from mcp_compaction.gateway.address import GatewayAddress, make_secret
 from mcp_compaction.gateway.app import Gateway
-from mcp_compaction.gateway.door import Door, make_secret
-from mcp_compaction.gateway.serving import open_listener, serve
 from mcp_compaction.store.connect import store_path
 from mcp_compaction.store.lockfile import LockFile
 from tests.gateway.upstream import Asked, open_gateway, provide, write_whole
@@ -55,7 +54,7 @@ async def _is_cut(connection: socket.socket) -> bool:
 async def test_half_open_connections_are_cut_and_shut_nobody_out() -> None:
     async with provide(_answer) as provider, open_gateway(provider.url) as (client, gateway):
         with ExitStack() as closing:
-            knocking = [await asyncio.to_thread(_knock, gateway.door.port) for _ in range(150)]
+            knocking = [await asyncio.to_thread(_knock, gateway.address.port) for _ in range(150)]
             for one in knocking:
                 closing.enter_context(one)
             assert (await client.post("/v1/messages", content=b"{}")).status_code == 200
@@ -67,12 +66,12 @@ async def test_who_does_not_show_the_secret_in_time_is_cut_and_counted() -> None
     cut: list[None] = []
     limits = ConnectionLimits(seconds_to_secret=0.2)
     with open_listener() as listener:
-        door = Door(listener.getsockname()[1], make_secret())
-        gateway = Gateway(door, {"api": "http://127.0.0.1:1"})
+        address = GatewayAddress(listener.getsockname()[1], make_secret())
+        gateway = Gateway(address, {"api": "http://127.0.0.1:1"})
         async with serve(gateway, listener, limits, lambda: cut.append(None)):
             head = b"GET /wrong HTTP/1.1\r\nHost: x\r\n\r\nGET "
             for said in (b"", b"GET / HT", head):
-                connection = _knock(door.port, said)
+                connection = _knock(address.port, said)
                 reader, writer = await asyncio.open_connection(sock=connection)
                 with suppress(ConnectionResetError):
                     await asyncio.wait_for(reader.read(), 10)
@@ -91,9 +90,9 @@ async def test_one_connection_too_many_is_told_so() -> None:
 
     async with provide(wait) as provider:
         with open_listener() as listener:
-            door = Door(listener.getsockname()[1], make_secret())
-            gateway = Gateway(door, {"api": provider.url})
-            url = door.url_of("api") + "/v1/messages"
+            address = GatewayAddress(listener.getsockname()[1], make_secret())
+            gateway = Gateway(address, {"api": provider.url})
+            url = address.url_of("api") + "/v1/messages"
             async with (
                 serve(gateway, listener, ConnectionLimits(admitted=1)),
                 httpx2.AsyncClient(trust_env=False, timeout=60) as client,

@@ -17,7 +17,7 @@ import httpx2
 import pytest
 
 from mcp_compaction.errors import InputError
-from mcp_compaction.gateway.door import HEADER, Door, check_upstream
+from mcp_compaction.gateway.address import HEADER, GatewayAddress, check_upstream
 from mcp_compaction.gateway.known_hosts import known_hosts
 from mcp_compaction.gateway.money import Price, price_of, turns_to_pay
 from mcp_compaction.gateway.running import with_large_steps
@@ -27,7 +27,7 @@ from mcp_compaction.settings import load_settings
 from mcp_compaction.store.connect import store_path
 from tests.hosts.live import PROGRAM
 
-DOOR = Door(8765, "xyzzy")
+ADDRESS = GatewayAddress(8765, "xyzzy")
 URL = "http://127.0.0.1:8765/xyzzy/api"
 
 
@@ -46,7 +46,7 @@ def _plan_typed(folder: Path, upstreams: Mapping[str, str], *words: str, **envir
             words=words,
             environ={"HOME": str(folder), **environ},
             folder=folder,
-            door=DOOR,
+            address=ADDRESS,
             server=("/bin/mcp-compaction", "serve"),
             server_environ={"MCP_COMPACTION_HOME": "/store"},
             private=private,
@@ -156,9 +156,9 @@ def test_files_above_the_repository_are_none_of_the_project(tmp_path: Path) -> N
 def test_no_word_of_a_command_line_has_the_secret(tmp_path: Path, host: str) -> None:
     _write(tmp_path / ".claude/settings.json", _CLAUDE)
     start = _plan(tmp_path, host, ANTHROPIC_API_KEY="key")
-    assert not any(DOOR.secret in word for word in start.words)
+    assert not any(ADDRESS.secret in word for word in start.words)
     known = "\n".join(start.environ.values())
-    assert DOOR.secret in known
+    assert ADDRESS.secret in known
 
 
 def test_an_upstream_is_typed_with_the_providers_name_where_there_are_several(
@@ -228,8 +228,8 @@ def test_codex_gets_a_provider_of_its_own(tmp_path: Path) -> None:
     start = _plan(tmp_path, "codex", "exec", "Hello.")
     settings = _settings_of(start)
     provider = settings["model_providers"][settings["model_provider"]]
-    assert provider["base_url"] == DOOR.open_url_of("api")
-    assert start.environ[provider["env_http_headers"][HEADER]] == DOOR.secret
+    assert provider["base_url"] == ADDRESS.open_url_of("api")
+    assert start.environ[provider["env_http_headers"][HEADER]] == ADDRESS.secret
     assert provider["requires_openai_auth"] is True
     assert start.upstreams == {"api": "https://api.openai.com/v1"}
     assert settings["mcp_servers"]["compaction"]["env"] == {"MCP_COMPACTION_HOME": "/store"}
@@ -244,7 +244,7 @@ def test_codex_keeps_the_provider_that_is_configured(tmp_path: Path) -> None:
     start = _plan(tmp_path, "codex")
     assert start.upstreams == {"api": "http://x.lan/v1"}
     assert _settings_of(start)["model_providers"]["x"] == {
-        "base_url": DOOR.open_url_of("api"),
+        "base_url": ADDRESS.open_url_of("api"),
         "env_http_headers": {HEADER: SECRET},
         "supports_websockets": False,  # which the gateway does not speak
     }
@@ -256,7 +256,7 @@ def test_every_known_provider_of_opencode_goes_through_the_gateway(tmp_path: Pat
     start = _plan(tmp_path, "opencode", OPENAI_API_KEY="k")
     assert start.upstreams == {"mine": "http://mine.lan/v1", "openai": "https://api.openai.com/v1"}
     given = json.loads(start.environ["OPENCODE_CONFIG_CONTENT"])
-    assert given["provider"]["mine"]["options"]["baseURL"] == DOOR.url_of("mine")
+    assert given["provider"]["mine"]["options"]["baseURL"] == ADDRESS.url_of("mine")
     assert given["mcp"]["compaction"]["command"] == ["/bin/mcp-compaction", "serve"]
 
 

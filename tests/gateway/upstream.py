@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 
 import httpx2
 
+from mcp_compaction.connections import open_listener, serve
+from mcp_compaction.gateway.address import GatewayAddress, make_secret
 from mcp_compaction.gateway.app import Gateway
-from mcp_compaction.gateway.door import Door, make_secret
 from mcp_compaction.gateway.safe_turns import Turns
-from mcp_compaction.gateway.serving import open_listener, serve
 
 
 @dataclass(slots=True)
@@ -107,12 +107,12 @@ async def open_gateway(
 ) -> AsyncGenerator[tuple[httpx2.AsyncClient, Gateway]]:
     """A gateway before a provider, and a client whose base URL it is."""
     with open_listener() as listener:
-        door = Door(listener.getsockname()[1], make_secret())
-        gateway = Gateway(door, {"api": upstream}, turns)
+        address = GatewayAddress(listener.getsockname()[1], make_secret())
+        gateway = Gateway(address, {"api": upstream}, turns)
         async with (
             serve(gateway, listener),
             httpx2.AsyncClient(
-                base_url=door.url_of("api"), trust_env=False, verify=False, timeout=60
+                base_url=address.url_of("api"), trust_env=False, verify=False, timeout=60
             ) as client,
         ):
             yield client, gateway

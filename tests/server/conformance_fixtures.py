@@ -25,6 +25,7 @@ from mcp.server.mcpserver import Context
 from mcp.server.mcpserver.exceptions import ToolError
 from mcp.server.mcpserver.prompts.base import Prompt, UserMessage
 from mcp.server.streamable_http import EventCallback, EventMessage, EventStore
+from mcp.server.transport_security import TransportSecuritySettings
 from mcp.shared.exceptions import MCPError
 from mcp.types import (
     MISSING_REQUIRED_CLIENT_CAPABILITY,
@@ -53,8 +54,9 @@ from mcp.types import (
 from pydantic import BaseModel, Field
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from mcp_compaction.door import Door
 from mcp_compaction.server.app import build_server
-from mcp_compaction.server.http import ServerAddress, build_app, ensure_token, transport_security
+from mcp_compaction.server.http import ServerAddress, build_app, ensure_token, names_of
 from mcp_compaction.server.state import State
 from mcp_compaction.settings import Settings, load_settings
 
@@ -514,9 +516,11 @@ def fixture_app(settings: Settings, door: ServerAddress) -> ASGIApp:
     """Our server with the fixtures, and no token."""
     server = build_server(settings, "/conformance", {}, must_name=True)
     add_fixtures(server)
-    return server.streamable_http_app(
-        transport_security=transport_security(door), event_store=Events(), retry_interval=100
+    unguarded = TransportSecuritySettings(enable_dns_rebinding_protection=False)
+    app = server.streamable_http_app(
+        transport_security=unguarded, event_store=Events(), retry_interval=100
     )
+    return Door(app, names_of(door), None)
 
 
 def main(arguments: list[str]) -> None:

@@ -28,10 +28,11 @@ async def ask(place: Path, path: str, **told: Any) -> tuple[int, Any]:
 
 
 async def send(place: Path, path: str, body: bytes, **changes: str) -> tuple[int, Any]:
-    """Send one request, with what is wrong with it."""
+    """Send one request, with what is wrong with it; who is refused is told nothing else."""
     known = json.loads(place.read_text())
-    head = f"{changes.get('method', 'POST')} {path} HTTP/1.1\r\nHost: x\r\n"
-    head += f"Authorization: Bearer {changes.get('token', known['token'])}\r\n"
+    head = f"{changes.get('method', 'POST')} {path} HTTP/1.1\r\n"
+    head += f"Host: {known['url'].removeprefix('http://')}\r\n"
+    head += f"Connection: close\r\nAuthorization: Bearer {changes.get('token', known['token'])}\r\n"
     head += f"Content-Length: {changes.get('size', len(body))}\r\n\r\n"
     port = int(known["url"].rpartition(":")[2])
     async with await anyio.connect_tcp("127.0.0.1", port) as stream:
@@ -40,7 +41,8 @@ async def send(place: Path, path: str, body: bytes, **changes: str) -> tuple[int
         async for chunk in stream:
             data += chunk
     first, _, rest = data.partition(b"\r\n")
-    return int(first.split()[1]), json.loads(rest.partition(b"\r\n\r\n")[2])
+    status, told = int(first.split()[1]), rest.partition(b"\r\n\r\n")[2]
+    return status, json.loads(told) if status == 200 else None
 
 
 @pytest.fixture

@@ -13,8 +13,8 @@ from mcp_compaction.cli.console.opening import project_of, settings_of
 from mcp_compaction.cli.console.policy_flags import add_policy
 from mcp_compaction.cli.console.transcripts import environ_of_hosts
 from mcp_compaction.errors import InputError
+from mcp_compaction.gateway.address import check_upstream
 from mcp_compaction.gateway.counting import say_counts
-from mcp_compaction.gateway.door import check_upstream
 from mcp_compaction.hosts.gateways import running_gateways
 
 DESCRIPTION = """\
@@ -61,7 +61,7 @@ async def run(call: Invocation) -> int:
     environ_of_hosts(call, settings.home)  # which notes the folders that a variable moves
     serving = serve_gateway(place, {"api": upstream}, call.args.port, call.environ)
     async with serving as (gateway, turns):
-        url = gateway.door.url_of("api")
+        url = gateway.address.url_of("api")
         said = {"base_url": url, "upstream": upstream}
         if turns.trouble:
             sys.stderr.write(f"mcp-compaction: {call.complete(turns.trouble)}\n")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
-import socket
 import webbrowser
 from argparse import ArgumentParser
 from pathlib import Path
@@ -13,7 +11,6 @@ from mcp_compaction.cli.console.arguments import add_place
 from mcp_compaction.cli.console.invocation import Invocation
 from mcp_compaction.cli.console.opening import OpenedPlace, open_place
 from mcp_compaction.cli.console.pages import write_html
-from mcp_compaction.errors import InputError
 
 DESCRIPTION = """\
 Show the recorded sessions on one local page: the fill over time, each compaction and what each rung
@@ -56,14 +53,20 @@ async def _write(call: Invocation, place: OpenedPlace) -> int:
 
 
 async def _serve(call: Invocation, place: OpenedPlace) -> int:
-    from mcp_compaction.connections import BoundedServer, ConnectionLimits, bounded_config
-    from mcp_compaction.viewer.serving import build_app
+    from mcp_compaction.connections import (
+        BoundedServer,
+        ConnectionLimits,
+        bounded_config,
+        open_listener,
+    )
+    from mcp_compaction.viewer.serving import PageKey, build_app
 
-    token = secrets.token_urlsafe(24)
+    key = PageKey()
     first = f"?session={(await place.session()).id}" if call.args.session else ""
-    with _listen(call.args.port) as listener:
+    with open_listener(call.args.port) as listener:
         port = listener.getsockname()[1]
-        url = f"http://127.0.0.1:{port}/{first}#token={token}"
+        page = f"http://127.0.0.1:{port}/{first}"
+        url = f"{page}#token={key.token}"
         if call.args.json:
             call.screen.write_json({"url": url})
         else:
@@ -71,8 +74,8 @@ async def _serve(call: Invocation, place: OpenedPlace) -> int:
             call.screen.say(call.screen.dim("Ctrl-C ends it"))
         call.screen.flush()
         if call.screen.is_terminal and not call.args.no_browser:
-            webbrowser.open(url)
-        app = build_app(place.compactor, token, lambda: _audit(call))
+            webbrowser.open(f"{page}#code={key.make_code()}")
+        app = build_app(place.compactor, key, port, lambda: _audit(call))
         config = bounded_config(app, ConnectionLimits(), log_level="warning")
         await BoundedServer(config).serve(sockets=[listener])
     return 0
@@ -91,14 +94,3 @@ async def _audit(call: Invocation) -> dict[str, Any]:
         "lines": list(lines_of(audit)),
         "how": list(HOW),
     }
-
-
-def _listen(port: int) -> socket.socket:
-    listener = socket.socket()
-    try:
-        listener.bind(("127.0.0.1", port))
-        listener.listen()  # who reads the address may come at once
-    except (OSError, OverflowError) as error:
-        listener.close()
-        raise InputError(f"cannot listen on port {port}: {error}; leave --port out.") from None
-    return listener

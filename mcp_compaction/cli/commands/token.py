@@ -11,8 +11,9 @@ from mcp_compaction.errors import InputError
 from mcp_compaction.wiring import SystemClock, team_address
 
 DESCRIPTION = """\
-Say who may use a team's store over HTTP. A token opens the rows of one owner and nothing else; it
-is shown once, and only its hash is kept. The store is named by MCP_COMPACTION_STORE.
+Say who may use a team's store over HTTP. A token opens the rows of one owner, with
+--project those of one project only; without it, calls mean the project "team". It is shown once,
+and only its hash is kept. The store is named by MCP_COMPACTION_STORE.
 Changes: the list of tokens in that store; no file, whatever --home says elsewhere."""
 EXAMPLES = (
     "token add ann-laptop --owner ann --project shop",
@@ -27,7 +28,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("name", nargs="?", metavar="NAME", help="the name of the token")
     parser.add_argument("--owner", metavar="NAME", help="whose rows it opens (default: its name)")
     parser.add_argument(
-        "--project", metavar="NAME", default="team", help="the project of its calls (default: team)"
+        "--project", metavar="NAME", default="", help="the one project it reaches (default: all)"
     )
     parser.add_argument("--json", action="store_true", help="write one JSON document for programs")
     parser.set_defaults(home=None)
@@ -49,6 +50,7 @@ async def run(call: Invocation) -> int:
         identity = tokens.TokenIdentity(args.owner or args.name, args.project)
         token = await team.write("", lambda tx: tokens.add_token(tx, args.name, identity, now))
     text = f"{token}\nit is shown this once; it opens the rows of {identity.owner}"
+    text += f", {_reach(args.project)}"
     return _say(call, {"token": token, "owner": identity.owner, "project": args.project}, text)
 
 
@@ -60,6 +62,10 @@ def _say(call: Invocation, value: dict[str, str], text: str) -> int:
     return 0
 
 
+def _reach(project: str | None) -> str:
+    return f"project {project}" if project else "all projects"
+
+
 def _show(call: Invocation, listed: Sequence[tuple[str | None, ...]]) -> int:
     names = ("name", "owner", "project", "made", "revoked")
     if call.args.json:
@@ -67,7 +73,7 @@ def _show(call: Invocation, listed: Sequence[tuple[str | None, ...]]) -> int:
         return 0
     for name, owner, project, made, revoked in listed:
         state = f"revoked {(revoked or '')[:10]}" if revoked else f"since {(made or '')[:10]}"
-        call.screen.say(f"{name}: owner {owner}, project {project}, {state}")
+        call.screen.say(f"{name}: owner {owner}, {_reach(project)}, {state}")
     if not listed:
         call.screen.say("nobody has a token; make one: mcp-compaction token add NAME")
     return 0

@@ -16,7 +16,7 @@ _PREFIX = "mct_"
 
 
 class TokenIdentity(NamedTuple):
-    """Whose rows a token opens, and the project that its calls mean."""
+    """Whose rows a token opens, and the one project that it reaches; empty: all of the owner's."""
 
     owner: str
     project: str
@@ -67,6 +67,11 @@ async def find_identity(tx: Tx, token: str) -> TokenIdentity | None:
     if row is None or not hmac.compare_digest(row["hash"], wanted):
         return None
     return TokenIdentity(row["belongs_to"], row["project"])
+
+
+async def list_hashes(tx: Tx) -> list[str]:
+    """The hashes of the tokens in force."""
+    return [row["hash"] for row in await tx.all("SELECT hash FROM token WHERE revoked IS NULL")]
 
 
 async def list_tokens(tx: Tx) -> list[TokenLine]:

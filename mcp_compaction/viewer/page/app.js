@@ -3,7 +3,9 @@
 
 const data = document.getElementById('data'); // a page that was written to a file has all of it here
 const written = data ? JSON.parse(data.textContent) : null;
-const token = new URLSearchParams(location.hash.slice(1)).get('token') ?? '';
+const given = new URLSearchParams(location.hash.slice(1));
+const code = given.get('code'); // opens the page once: others may have read the browser's command line
+let token = given.get('token') ?? code ?? '';
 if (token) history.replaceState(null, '', location.pathname + location.search); // out of the address bar
 const main = document.getElementById('main');
 const list = document.getElementById('sessions');
@@ -38,7 +40,7 @@ const ask = async (path, body) => {
   const headers = { authorization: `Bearer ${token}` };
   if (body) headers['content-type'] = 'application/json';
   const answer = await fetch(`api/${path}`, { method: body ? 'POST' : 'GET', headers, body: body && JSON.stringify(body) });
-  if (!answer.ok) throw new Error(answer.status === 401 ? 'The token is missing: open the page by `mcp-compaction open`.' : await answer.text());
+  if (!answer.ok) throw new Error(answer.status === 401 ? 'The token is missing, or its code was used before: open the page by `mcp-compaction open`.' : await answer.text());
   return answer.json();
 };
 
@@ -193,6 +195,7 @@ const show = async (id, isQuiet = false) => {
 };
 
 const begin = async () => {
+  if (code) ({ token } = await ask('token', {}));
   const sessions = await ask('sessions');
   list.replaceChildren(...sessions.map((one) => make('button', { 'data-id': one.id, onclick: () => show(one.id).then(() => main.focus()) },
     make('strong', {}, one.name), make('br'), make('span', { class: 'soft' }, `${one.messages} messages, ${when(one.updated)}`))));

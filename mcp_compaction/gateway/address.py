@@ -1,25 +1,22 @@
-"""Who may speak to the gateway: a process of this machine that knows the path of this run."""
+"""Where a gateway is: who knows the path of this run may speak to it."""
 
 from __future__ import annotations
 
-import hmac
 import secrets
-from collections.abc import Mapping
 from ipaddress import ip_address
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
+from mcp_compaction.door import LOOPBACK, Scope, header_of, is_secret, without_header
 from mcp_compaction.errors import InputError
 
-LOOPBACK = "127.0.0.1"
 HEADER = "x-compaction-secret"
 """The header that may carry the secret in place of the path."""
 _IN_HEADER = "-"  # the segment of a path whose secret is in the header
-_NAMES = (LOOPBACK, "localhost", "[::1]")
 
 
-class Door(NamedTuple):
-    """The address of one gateway, and the secret of this run: in every path, or in a header."""
+class GatewayAddress(NamedTuple):
+    """The port of one gateway, and the secret of this run: in every path, or in a header."""
 
     port: int
     secret: str
@@ -32,27 +29,15 @@ class Door(NamedTuple):
         """The base URL for a host that sends the secret in a header: anyone may read it."""
         return f"http://{LOOPBACK}:{self.port}/{_IN_HEADER}/{upstream}"
 
-    def refusal(self, headers: Mapping[str, str]) -> str | None:
-        """Why a request is refused whatever its path is; None where it is not.
-
-        A page in a browser sends an Origin, or by a name of its own another Host.
-        """
-        if headers.get("origin") is not None:
-            return "requests from web pages are refused."
-        if headers.get("host") not in {f"{name}:{self.port}" for name in _NAMES}:
-            return f"the Host header has to be {LOOPBACK}:{self.port}."
-        return None
-
-    def path_behind(self, path: str, headers: Mapping[str, str]) -> tuple[str, str] | None:
-        """The upstream that a path names and the path there; None without the secret."""
-        _, _, rest = path.partition("/")
-        given, _, rest = rest.partition("/")
+    async def admit(self, scope: Scope) -> Scope | None:
+        """A request whose path begins behind the secret; None without it."""
+        path = bytes(scope.get("raw_path") or scope["path"].encode())
+        given, _, rest = path.partition(b"/")[2].decode("latin-1").partition("/")
         if given == _IN_HEADER:
-            given = headers.get(HEADER, "")
-        if not hmac.compare_digest(given.encode(), self.secret.encode()):
+            given = header_of(scope, HEADER.encode()) or ""
+        if not is_secret(given, self.secret):
             return None
-        upstream, slash, rest = rest.partition("/")
-        return upstream, slash + rest
+        return {**without_header(scope, HEADER.encode()), "raw_path": rest.encode("latin-1")}
 
 
 def check_upstream(url: str) -> str:
