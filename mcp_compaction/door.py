@@ -41,6 +41,7 @@ class Refusal(NamedTuple):
 
 
 _LATER = (b"retry-after", str(RETRY_SECONDS).encode())
+_NO_PROXY = Refusal(405, "this is no proxy; ask for a path.")
 _NO_NAME = Refusal(421, "this server has another name; ask by the address that it printed.")
 _NO_PAGE = Refusal(403, "pages of other sites are refused; ask from a program of yours.")
 _NO_SECRET = Refusal(
@@ -152,6 +153,8 @@ class Door:
 
     async def _look_at(self, scope: Scope) -> Scope | Refusal:
         refusal = self._names.find_refusal(scope)
+        if scope["method"] == "CONNECT":  # whose connection HTTP leaves behind its answer
+            refusal = _NO_PROXY
         if refusal is not None or self._admit is None:
             return refusal or scope
         shown = await self._admit(scope)

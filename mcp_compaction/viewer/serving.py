@@ -53,6 +53,7 @@ HEADERS = {
     "cache-control": "no-store",
 }
 _MOST_BODY = 2**14
+_MOST_DIGITS = 18  # of a number that a store can hold
 _CODE_SECONDS = 60.0
 _TOKEN_PATH = "/api/token"
 
@@ -113,11 +114,11 @@ def build_app(compactor: Compactor, key: PageKey, port: int, audit: Audit) -> St
             route("/{name:str}", _serve_page, is_open=True),
             route(_TOKEN_PATH, api.give_token, "POST"),
             route("/api/sessions", api.sessions),
-            route("/api/session/{id:int}", api.session),
-            route("/api/session/{id:int}/messages/{after:int}", api.messages),
-            route("/api/session/{id:int}/message/{seq:int}", api.message),
-            route("/api/session/{id:int}/search", api.search, "POST"),
-            route("/api/session/{id:int}/undo", api.undo, "POST"),
+            route("/api/session/{id}", api.session),
+            route("/api/session/{id}/messages/{after}", api.messages),
+            route("/api/session/{id}/message/{seq}", api.message),
+            route("/api/session/{id}/search", api.search, "POST"),
+            route("/api/session/{id}/undo", api.undo, "POST"),
             route("/api/audit", api.audit),
         ],
         exception_handlers={LookupError: _say_unknown, CompactionError: _say_error},
@@ -169,12 +170,12 @@ class _Api:
 
     async def messages(self, request: Request) -> Response:
         """A page of messages."""
-        after = request.path_params["after"]
+        after = _number_in(request, "after")
         return _json(await list_messages(self._compactor, await self._info(request), after))
 
     async def message(self, request: Request) -> Response:
         """One message, whole."""
-        ref = f"m{request.path_params['seq']}"
+        ref = f"m{_number_in(request, 'seq')}"
         (found,) = await self._compactor.originals(await self._info(request), ref)
         return _json({"text": whole_text(found.message)})
 
@@ -194,7 +195,14 @@ class _Api:
         return _json({"text": outcome_text(outcome, session=info.name)})
 
     async def _info(self, request: Request) -> SessionInfo:
-        return await find_session(self._compactor, request.path_params["id"])
+        return await find_session(self._compactor, _number_in(request, "id"))
+
+
+def _number_in(request: Request, name: str) -> int:
+    text: str = request.path_params[name]
+    if not (text.isascii() and text.isdigit() and len(text) <= _MOST_DIGITS):
+        raise LookupError(text)
+    return int(text)
 
 
 def _json(told: Any) -> Response:

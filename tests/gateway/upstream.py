@@ -50,8 +50,8 @@ async def provide(answer: Answer, *, remembers: bool = True) -> AsyncGenerator[P
                 await answer(asked, writer)
                 if writer.is_closing():
                     break
-        except (ConnectionError, asyncio.IncompleteReadError):
-            pass
+        except (ConnectionError, asyncio.IncompleteReadError, ValueError):
+            pass  # it was cut off
         finally:
             writer.close()
 

@@ -1,0 +1,86 @@
+"""The one door before all four servers: who is refused, and that strangers keep nobody out."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from contextlib import ExitStack, suppress
+from pathlib import Path
+
+import pytest
+
+from mcp_compaction.connections import ConnectionLimits
+from tests.doors import FEW, PATIENCE, OpenDoor, all_doors
+
+pytestmark = pytest.mark.anyio
+
+MANY = 300  # silent connections, of which sixteen may wait
+
+
+@all_doors
+async def test_who_may_not_come_in_is_told_so_in_one_form(
+    open_door: OpenDoor, tmp_path: Path
+) -> None:
+    async with open_door(tmp_path, ConnectionLimits()) as door:
+        refused = [
+            (401, await door.with_token("").ask()),
+            (401, await door.with_token("guessed").ask()),
+            (401, await door.with_token(door.token[:-1]).ask()),
+            (421, await door.ask(Host="evil.example")),
+            (421, await door.ask(Host=f"127.0.0.1.evil.example:{door.port}")),
+            (421, await door.ask(Host="127.0.0.1")),
+            (403, await door.ask(Origin="http://evil.example")),
+            (403, await door.ask(Origin="null")),
+            (403, await door.ask(Origin="")),
+        ]
+        for status, (found, said) in refused:
+            assert found == status
+            assert json.loads(said)["error"]["message"].startswith("mcp-compaction: ")
+            assert door.token.encode() not in said
+        assert (await door.ask())[0] == 200
+        assert (await door.ask(Host=f"localhost:{door.port}"))[0] == 200
+
+
+@all_doors
+async def test_a_crowd_in_silence_keeps_nobody_out(open_door: OpenDoor, tmp_path: Path) -> None:
+    async with open_door(tmp_path, FEW) as door:
+        with ExitStack() as closing:
+            crowd: list[asyncio.StreamReader] = []
+            for _ in range(MANY):
+                reader, writer = await asyncio.open_connection("127.0.0.1", door.port)
+                closing.callback(writer.close)
+                crowd.append(reader)
+            assert (await door.ask())[0] == 200
+            for silent in crowd[: MANY - FEW.waiting]:  # those that gave way, the oldest first
+                with pytest.raises((ConnectionError, EOFError)):
+                    await asyncio.wait_for(silent.readexactly(1), PATIENCE)
+
+
+@all_doors
+async def test_who_stays_silent_is_cut_when_the_time_is_over(
+    open_door: OpenDoor, tmp_path: Path
+) -> None:
+    async with open_door(tmp_path, ConnectionLimits(seconds_to_secret=0.1)) as door:
+        for begun in (b"", b"POST /", door.with_token("guessed").bytes_of(b"{}")[:-1]):
+            reader, writer = await asyncio.open_connection("127.0.0.1", door.port)
+            writer.write(begun)
+            with suppress(ConnectionError):
+                await asyncio.wait_for(reader.read(), PATIENCE)
+            writer.close()
+
+
+@all_doors
+async def test_a_body_over_the_limit_is_refused_told_or_in_chunks(
+    open_door: OpenDoor, tmp_path: Path
+) -> None:
+    async with open_door(tmp_path, ConnectionLimits()) as door:
+        if door.most_body is None:
+            pytest.skip("what passes as it comes has no limit here")
+        assert (await door.ask(**{"Content-Length": str(door.most_body + 1)}))[0] == 413
+        if door.most_body > 2**22:
+            return  # chunks of that size take too long
+        head = door.bytes_of(b"").replace(b"Content-Length: 0", b"Transfer-Encoding: chunked")
+        size = door.most_body + 1
+        sent = head + f"{size:x}\r\n".encode() + b" " * size + b"\r\n"
+        assert (await door.say(sent))[0] in (413, 0)
+        assert (await door.ask())[0] == 200
