@@ -83,7 +83,11 @@ class Opened:
 
 
 @asynccontextmanager
-async def _open_viewer(folder: Path, limits: ConnectionLimits) -> AsyncGenerator[Opened]:
+async def open_page(
+    folder: Path, key: viewer.PageKey, limits: ConnectionLimits | None = None
+) -> AsyncGenerator[Opened]:
+    """The page of a store with one session."""
+
     async def audit() -> dict[str, Any]:
         return {}
 
@@ -91,12 +95,15 @@ async def _open_viewer(folder: Path, limits: ConnectionLimits) -> AsyncGenerator
     info, _ = await compactor.open(SessionKey(project="/p", name="a"))
     said = IncomingMessage(shape="anthropic", raw='{"role": "user", "content": "Hello."}')
     await compactor.record(info, Incoming(messages=(said,)))
-    key = viewer.PageKey()
     with open_listener() as listener:
         port = listener.getsockname()[1]
         async with serve(viewer.build_app(compactor, key, port, audit), listener, limits):
             yield Opened(port, key.token, "/api/sessions", method="GET", most_body=2**14)
     await compactor.close()
+
+
+def _open_viewer(folder: Path, limits: ConnectionLimits) -> AbstractAsyncContextManager[Opened]:
+    return open_page(folder, viewer.PageKey(), limits)
 
 
 @asynccontextmanager

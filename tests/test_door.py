@@ -5,12 +5,15 @@ from __future__ import annotations
 import asyncio
 import json
 from contextlib import ExitStack, suppress
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from mcp_compaction.connections import ConnectionLimits
-from tests.doors import FEW, PATIENCE, OpenDoor, all_doors
+from mcp_compaction.viewer.serving import PageKey
+from tests.doors import FEW, PATIENCE, OpenDoor, all_doors, open_page, open_plugin
+from tests.fuzzed_requests import broken_requests, hostile_bodies
 
 pytestmark = pytest.mark.anyio
 
@@ -84,3 +87,58 @@ async def test_a_body_over_the_limit_is_refused_told_or_in_chunks(
         sent = head + f"{size:x}\r\n".encode() + b" " * size + b"\r\n"
         assert (await door.say(sent))[0] in (413, 0)
         assert (await door.ask())[0] == 200
+
+
+PATHS = {
+    "_open_viewer": ("/api/session/1/search", "/api/session/1/undo", "/api/token"),
+    "_open_gateway": ("/secret-of-this-run/api/v1/messages",),
+    "_open_module": ("/opencode/view",),
+    "_open_http": ("/mcp",),
+}
+FIELDS = ("words", "ref", "jsonrpc", "id", "params")
+
+
+@all_doors
+async def test_hostile_requests_meet_no_error_that_nobody_caught(
+    open_door: OpenDoor, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    limits = ConnectionLimits(seconds_to_secret=0.2)  # some never end their request
+    async with open_door(tmp_path, limits) as door:
+        caplog.set_level("ERROR", "uvicorn.error")
+        paths = PATHS[open_door.__name__]
+        for sent in (*broken_requests(door), *hostile_bodies(door, paths, FIELDS)):
+            status, said = await door.say(sent)
+            assert status != 500, sent[:300] + sent[-100:]
+            assert b"Traceback" not in said
+        assert (await door.ask())[0] == 200
+    assert [record.getMessage() for record in caplog.records if record.exc_info] == []
+
+
+async def test_what_is_behind_the_modules_door_meets_no_such_error(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with open_plugin(tmp_path) as door:
+        caplog.set_level("ERROR", "uvicorn.error")
+        paths = [f"/claude/{name}" for name in ("turn", "result", "request", "status", "window")]
+        names = ("tokens", "text", "request", "args", "limit_tokens", "falls")
+        for sent in hostile_bodies(door, ["/opencode/view", *paths], names, b'"session": "s", '):
+            assert (await door.say(sent))[0] != 500, sent[:300] + sent[-100:]
+        assert (await door.ask())[0] == 200
+    assert [record.getMessage() for record in caplog.records if record.exc_info] == []
+
+
+async def test_a_code_opens_the_page_once_and_only_in_its_minute(tmp_path: Path) -> None:
+    now = [100.0]
+    key = PageKey(now=lambda: now[0])
+    async with open_page(tmp_path, key) as page:
+        door, code, late = replace(page, path="/api/token"), key.make_code(), key.make_code()
+        door = replace(door, method="POST")
+        assert (await page.with_token(code).ask())[0] == 401  # it opens nothing but the exchange
+        status, told = await door.with_token(code).ask()
+        assert (status, json.loads(told)) == (200, {"token": key.token})
+        assert (await door.with_token(code).ask())[0] == 401
+        now[0] += 61
+        assert (await door.with_token(late).ask())[0] == 401
+        assert (await page.ask())[0] == 200
+    assert key.token not in repr(key)
+    assert late not in repr(key)

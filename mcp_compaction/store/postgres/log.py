@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
+from anyio import to_thread
+
 from mcp_compaction.errors import LogMoved
 from mcp_compaction.formats.identity import content_hash, without_clock
 from mcp_compaction.model import Logged, Message, NewMessage
@@ -29,7 +31,7 @@ from mcp_compaction.store.postgres.sessions import (
 async def append(tx: Tx, session: int, batch: Batch, now: datetime) -> Recorded:
     """Append what is not yet known; known messages keep their numbers."""
     row = await session_row(tx, session, to_write=True)
-    contents = [content_hash(message) for message in batch.messages]
+    contents = await to_thread.run_sync(lambda: [content_hash(one) for one in batch.messages])
     if batch.placed is not None:
         _check_placed(row, batch.placed)
     known = await read_known(tx, row, batch, contents)
@@ -38,7 +40,7 @@ async def append(tx: Tx, session: int, batch: Batch, now: datetime) -> Recorded:
     if batch.placed is not None:
         return await _append_placed(tx, row, batch, contents, batch.placed, log)
     start = align(known, batch, contents)
-    seqs = [*start.known, *log.extend(start, contents)]
+    seqs = [*start.known, *await to_thread.run_sync(log.extend, start, contents)]
     await log.save(tx)
     same, changed = split_by_content(seqs, known.contents(seqs), contents)
     if batch.via == "host":

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import sqlite3
 import struct
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import anyio
 
@@ -18,6 +19,7 @@ from mcp_compaction.store.postgres.database import Row, Tx, plain
 
 KEYS_FROM = 1 << 15  # a place from which on it is one among the keys, not in the text
 _REBUILT_AT_ONCE = 2_000
+_INSERTED_AT_ONCE = 200
 
 Places = tuple[int, ...]
 
@@ -74,34 +76,34 @@ def unpack_places(data: bytes) -> Places:
 
 
 async def insert(tx: Tx, passages: Sequence[StoredPassage]) -> None:
-    """Make texts findable."""
-    if not passages:
-        return
+    """Make texts findable; of many, some at a time, so that others are answered in between."""
+    sizes = Counter((one.session, one.kind, one.number) for one in passages)
+    for start in range(0, len(passages), _INSERTED_AT_ONCE):
+        part = passages[start : start + _INSERTED_AT_ONCE]
+        await tx.run(_INSERT, **await anyio.to_thread.run_sync(_columns_of, part, sizes))
+
+
+def _columns_of(
+    passages: Sequence[StoredPassage], sizes: Mapping[tuple[int | None, str, int], int]
+) -> dict[str, list[Any]]:
     texts = [encodable(passage.text) for passage in passages]
-    postings = await anyio.to_thread.run_sync(postings_of, texts)
-    sizes: dict[tuple[int | None, str, int], int] = {}
-    for passage in passages:
-        whole = (passage.session, passage.kind, passage.number)
-        sizes[whole] = sizes.get(whole, 0) + 1
-    await tx.run(
-        _INSERT,
-        sessions=[passage.session or 0 for passage in passages],
-        projects=[None if one.project is None else plain(one.project) for one in passages],
-        kinds=[passage.kind for passage in passages],
-        numbers=[passage.number for passage in passages],
-        ordinals=[passage.ordinal for passage in passages],
-        sizes=[sizes[one.session, one.kind, one.number] for one in passages],
-        chars=[len(text.partition("\0")[0]) for text in texts],
-        roles=[plain(passage.role) for passage in passages],
-        ats=[passage.at for passage in passages],
-        tools=[
-            "".join(f"\n{plain(tool).lower()}\n" for tool in passage.tools) for passage in passages
-        ],
-        texts=[text.encode() for text in texts],
-        terms=[posting.term for posting in postings],
-        of=[posting.text + 1 for posting in postings],
-        places=[posting.places for posting in postings],
-    )
+    postings = postings_of(texts)
+    return {
+        "sessions": [passage.session or 0 for passage in passages],
+        "projects": [None if one.project is None else plain(one.project) for one in passages],
+        "kinds": [passage.kind for passage in passages],
+        "numbers": [passage.number for passage in passages],
+        "ordinals": [passage.ordinal for passage in passages],
+        "sizes": [sizes[one.session, one.kind, one.number] for one in passages],
+        "chars": [len(text.partition("\0")[0]) for text in texts],
+        "roles": [plain(passage.role) for passage in passages],
+        "ats": [passage.at for passage in passages],
+        "tools": ["".join(f"\n{plain(tool).lower()}\n" for tool in one.tools) for one in passages],
+        "texts": [text.encode() for text in texts],
+        "terms": [posting.term for posting in postings],
+        "of": [posting.text + 1 for posting in postings],
+        "places": [posting.places for posting in postings],
+    }
 
 
 # The ids come in the order of the texts; a text is told from the others by what it belongs to.
