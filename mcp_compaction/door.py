@@ -10,25 +10,24 @@ from __future__ import annotations
 import hmac
 import json
 import logging
-from collections.abc import Awaitable, Callable, MutableMapping
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable
 from typing import Any, Final, NamedTuple, cast
+
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from mcp_compaction.connections import may_stay
 from mcp_compaction.errors import StoreError
 
 logger = logging.getLogger(__name__)
 
-Scope = MutableMapping[str, Any]
-Message = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[Message]]
-Send = Callable[[Message], Awaitable[None]]
-App = Callable[[Scope, Receive, Send], Awaitable[None]]
 Admit = Callable[[Scope], Awaitable[Scope | None]]
 """The request without the secret that it shows; None where it shows none."""
 
 LOOPBACK: Final = "127.0.0.1"
-RETRY_SECONDS: Final = 2
+_HEADERS = {
+    401: (b"www-authenticate", b'Bearer error="invalid_token"'),
+    503: (b"retry-after", b"2"),
+}
 _LOOPBACK_NAMES = (LOOPBACK, "localhost", "[::1]")
 
 
@@ -37,25 +36,18 @@ class Refusal(NamedTuple):
 
     status: int
     why: str
-    headers: tuple[tuple[bytes, bytes], ...] = ()
 
 
-_LATER = (b"retry-after", str(RETRY_SECONDS).encode())
 _NO_PROXY = Refusal(405, "this is no proxy; ask for a path.")
 _NO_NAME = Refusal(421, "this server has another name; ask by the address that it printed.")
 _NO_PAGE = Refusal(403, "pages of other sites are refused; ask from a program of yours.")
-_NO_SECRET = Refusal(
-    401,
-    "the token is missing or wrong; send Authorization: Bearer TOKEN.",
-    ((b"www-authenticate", b'Bearer error="invalid_token"'),),
-)
-_TOO_MANY = Refusal(503, "too many connections are open; close one, or ask again later.", (_LATER,))
+_NO_SECRET = Refusal(401, "the token is missing or wrong; send Authorization: Bearer TOKEN.")
+_TOO_MANY = Refusal(503, "too many connections are open; close one, or ask again later.")
 _TOO_LARGE = Refusal(413, "the body is too large; send less at once.")
-UNAVAILABLE: Final = Refusal(503, "the store cannot be used now; try again later.", (_LATER,))
+_UNAVAILABLE = Refusal(503, "the store cannot be used now; try again later.")
 
 
-@dataclass(frozen=True, slots=True)
-class Names:
+class Names(NamedTuple):
     """The Host and Origin headers that are accepted; `box.lan:*` is that name with any port."""
 
     hosts: tuple[str, ...]
@@ -118,9 +110,13 @@ class Door:
     """An ASGI application that serves another one to who may come in."""
 
     def __init__(
-        self, app: App, names: Names, admit: Admit | None, most_body: int | None = None
+        self,
+        app: ASGIApp,
+        names: Names | None,
+        admit: Admit | None,
+        most_body: int | None = None,
     ) -> None:
-        """`admit`: None gives what is behind the door to anybody who asks by a right name.
+        """`names`, `admit`: None where anybody may ask by any name, or without a secret.
 
         `most_body`: the most bytes of a body, which is read before it is passed on; None passes
         it as it comes.
@@ -149,12 +145,12 @@ class Door:
                 await self._app(shown, receive, send)
         except StoreError as error:
             logger.warning("%s", error)  # its text may name what strangers need not know
-            await refuse(send, UNAVAILABLE)
+            await refuse(send, _UNAVAILABLE)
 
     async def _look_at(self, scope: Scope) -> Scope | Refusal:
-        refusal = self._names.find_refusal(scope)
         if scope["method"] == "CONNECT":  # whose connection HTTP leaves behind its answer
-            refusal = _NO_PROXY
+            return _NO_PROXY
+        refusal = self._names.find_refusal(scope) if self._names is not None else None
         if refusal is not None or self._admit is None:
             return refusal or scope
         shown = await self._admit(scope)
@@ -201,7 +197,7 @@ async def refuse(send: Send, refusal: Refusal) -> None:
         (b"x-content-type-options", b"nosniff"),
         (b"cache-control", b"no-store"),
         (b"connection", b"close"),
-        *refusal.headers,
+        *([_HEADERS[refusal.status]] if refusal.status in _HEADERS else []),
     ]
     await send({"type": "http.response.start", "status": refusal.status, "headers": headers})
     await send({"type": "http.response.body", "body": body, "more_body": False})

@@ -79,7 +79,7 @@ async def test_a_body_over_the_limit_is_refused_told_or_in_chunks(
     async with open_door(tmp_path, ConnectionLimits()) as door:
         if door.most_body is None:
             pytest.skip("what passes as it comes has no limit here")
-        assert (await door.ask(**{"Content-Length": str(door.most_body + 1)}))[0] == 413
+        assert (await door.ask(None, **{"Content-Length": str(door.most_body + 1)}))[0] == 413
         if door.most_body > 2**22:
             return  # chunks of that size take too long
         head = door.bytes_of(b"").replace(b"Content-Length: 0", b"Transfer-Encoding: chunked")

@@ -7,7 +7,9 @@ from ipaddress import ip_address
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
-from mcp_compaction.door import LOOPBACK, Scope, header_of, is_secret, without_header
+from starlette.types import Scope
+
+from mcp_compaction.door import LOOPBACK, header_of, is_secret, without_header
 from mcp_compaction.errors import InputError
 
 HEADER = "x-compaction-secret"

@@ -7,8 +7,9 @@ from typing import NamedTuple
 
 import anyio
 import httpx2
+from starlette.types import Receive, Scope, Send
 
-from mcp_compaction.door import Door, Receive, Refusal, Scope, Send, own_names, refuse
+from mcp_compaction.door import Door, Refusal, own_names, refuse
 from mcp_compaction.gateway.address import GatewayAddress
 from mcp_compaction.gateway.forwarding import (
     Forwarder,

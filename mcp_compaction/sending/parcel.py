@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import UTC, datetime
 from hashlib import sha256
 from typing import Annotated, Final
 
-from pydantic import ConfigDict, Field
+from pydantic import AfterValidator, AwareDatetime, ConfigDict, Field
 
 from mcp_compaction.formats import Incoming, IncomingMessage
 from mcp_compaction.model import Author, Message, Pin, PinKind, PinScope, Shape, Value, Via
@@ -19,13 +19,23 @@ MOST_BODY: Final = 2**26  # bytes that a server reads of one
 _Name = Annotated[str, Field(max_length=1000)]
 
 
+def _to_utc(moment: datetime) -> datetime:
+    try:
+        return moment.astimezone(UTC)
+    except OverflowError:
+        raise ValueError("a time that no calendar has") from None
+
+
+_Moment = Annotated[AwareDatetime, AfterValidator(_to_utc)]
+
+
 class SentMessage(Value):
     """One message as its own store has it."""
 
     seq: int
     shape: Shape
     raw: str
-    at: datetime | None = None
+    at: _Moment | None = None
     via: Via = "host"
 
 
@@ -37,7 +47,7 @@ class SentPin(Value):
     kind: PinKind
     scope: PinScope
     author: Author
-    expires: datetime | None = None
+    expires: _Moment | None = None
     checks: str = ""
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 
@@ -17,21 +17,11 @@ from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route, request_response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from mcp_compaction.compactor import Compactor
 from mcp_compaction.connections import ConnectionLimits, open_listener
-from mcp_compaction.door import (
-    UNAVAILABLE,
-    App,
-    Door,
-    Message,
-    Receive,
-    Scope,
-    Send,
-    bearer_of,
-    refuse,
-    without_header,
-)
+from mcp_compaction.door import Door, bearer_of, without_header
 from mcp_compaction.errors import CompactionError, InputError, SettingsError, StoreError
 from mcp_compaction.sending.parcel import MOST_BODY as MOST_SENT
 from mcp_compaction.sending.parcel import PATH as SENT
@@ -124,10 +114,10 @@ def build_team_app(
     return Starlette(
         routes=[
             Route("/healthz", _say_alive),
-            Route("/readyz", _Readiness(team)),
+            Route("/readyz", Door(request_response(team.say_ready), None, None)),
             team.route("/metrics", request_response(team.say_metrics), 0),
             team.route(PATH, team.pass_on, MOST_BODY),
-            team.route(SENT, request_response(team.take_sent), MOST_SENT, ("GET", "POST")),
+            team.route(SENT, request_response(team.take_sent), MOST_SENT, "GET", "POST"),
         ],
         lifespan=lifespan,
     )
@@ -182,10 +172,29 @@ class _Team:
         finally:
             await self._database.close()
 
-    def route(self, path: str, app: App, most_body: int, methods: Sequence[str] = ()) -> Route:
-        """A path behind the door, whose answers are counted."""
+    def route(self, path: str, app: ASGIApp, most_body: int, *methods: str) -> Route:
+        """A path behind the door, whose requests are counted."""
         door = Door(app, names_of(self.door), self.admit, most_body)
-        return Route(path, _Counted(self, door), methods=list(methods) or None)
+
+        async def count(scope: Scope, receive: Receive, send: Send) -> None:
+            async def note(message: Message) -> None:
+                if message["type"] == "http.response.start":
+                    self.statuses[message["status"]] += 1
+                await send(message)
+
+            self.in_flight += 1
+            try:
+                await door(scope, receive, note)
+            finally:
+                self.in_flight -= 1
+
+        # Not the function itself, which a route would take for a handler of requests.
+        return Route(path, Door(count, None, None), methods=methods or None)
+
+    async def say_ready(self, _: Request) -> Response:
+        """Whether the store answers; however many ask, the list alone is read."""
+        await self.known.read()
+        return PlainTextResponse("ready\n")
 
     async def admit(self, scope: Scope) -> Scope | None:
         """A request with the identity of its token in the token's place; None without one."""
@@ -278,38 +287,3 @@ async def _run(app: Starlette, *, task_status: TaskStatus[None]) -> None:
     async with run_inside(app):
         task_status.started()
         await anyio.sleep_forever()
-
-
-@dataclass(frozen=True)
-class _Counted:
-    """Counts the requests of an application that are answered, and those that are not yet."""
-
-    team: _Team
-    app: App
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        async def note(message: Message) -> None:
-            if message["type"] == "http.response.start":
-                self.team.statuses[message["status"]] += 1
-            await send(message)
-
-        self.team.in_flight += 1
-        try:
-            await self.app(scope, receive, note)
-        finally:
-            self.team.in_flight -= 1
-
-
-@dataclass(frozen=True)
-class _Readiness:
-    """Says whether the store answers; whoever asks, and however often, has the list read alone."""
-
-    team: _Team
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        try:
-            await self.team.known.read()
-        except StoreError:
-            await refuse(send, UNAVAILABLE)
-        else:
-            await PlainTextResponse("ready\n")(scope, receive, send)

@@ -18,18 +18,11 @@ from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route, request_response
+from starlette.types import Scope
 
 from mcp_compaction.compactor import Compactor
 from mcp_compaction.core.compaction.receipt.text import outcome_text
-from mcp_compaction.door import (
-    Door,
-    Scope,
-    bearer_of,
-    is_secret,
-    own_names,
-    read_object,
-    without_header,
-)
+from mcp_compaction.door import Door, bearer_of, is_secret, own_names, read_object, without_header
 from mcp_compaction.errors import CompactionError, InputError
 from mcp_compaction.model import SessionInfo
 from mcp_compaction.viewer.facts import (
@@ -121,15 +114,13 @@ def build_app(compactor: Compactor, key: PageKey, port: int, audit: Audit) -> St
             route("/api/session/{id}/undo", api.undo, "POST"),
             route("/api/audit", api.audit),
         ],
-        exception_handlers={LookupError: _say_unknown, CompactionError: _say_error},
+        exception_handlers={LookupError: _say_error, CompactionError: _say_error},
     )
 
 
-async def _say_unknown(_: Request, __: Exception) -> Response:
-    return _plain("there is no such thing; load the page again.", 404)
-
-
 async def _say_error(_: Request, error: Exception) -> Response:
+    if isinstance(error, LookupError):
+        return _plain("there is no such thing; load the page again.", 404)
     return _plain(str(error), 400)
 
 

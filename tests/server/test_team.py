@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import subprocess
 import threading
@@ -41,6 +42,7 @@ from tests.store.postgres_server import WHY_NOT, Server, find_programs, running_
 pytestmark = [pytest.mark.anyio, pytest.mark.thorough]
 
 ROLE = "served_team"
+FIRST, LAST = "0001-01-01T00:00:00+14:00", "9999-12-31T23:59:59-14:00"
 
 
 @pytest.fixture(scope="module")
@@ -170,7 +172,25 @@ async def test_hostile_requests_meet_no_error_that_nobody_caught(
         door = Opened(port, token, "/sent?project=shop", method="GET")
         fields = ("source", "name", "project", "host", "agent", "parent", "released", "pins")
         whole = json.dumps(parcel("shop"))[1:-1].encode() + b", "
+        said, times = parcel("shop")["messages"][0], ("2026-01-01T00:00:00", FIRST, LAST, "1e30")
+        odd = [
+            *(parcel("shop", messages=[{**said, "at": at}]) for at in times),
+            *(parcel("shop", pins=[{**pin(4, "session"), "expires": at}]) for at in times),
+            *(parcel("shop", messages=[{**said, "seq": seq}]) for seq in (-1, 2**63, 2**70)),
+            *(
+                parcel("shop", messages=[{**said, "raw": raw}])
+                for raw in ("", "{", "null", "[" * 9999)
+            ),
+            *(parcel("shop", messages=[], released=[number]) for number in (-1, 2**63, 2**70)),
+        ]
+        sending = replace(door, path="/sent", method="POST")
+        for path in ("/sent", "/mcp"):  # somebody leaves in the middle of a body
+            _, writer = await asyncio.open_connection("127.0.0.1", port)
+            writer.write(replace(sending, path=path).bytes_of(b"{}", **{"Content-Length": "99"}))
+            await writer.drain()
+            writer.close()
         for sent in (
+            *(sending.bytes_of(json.dumps(one).encode()) for one in odd),
             *broken_requests(door),
             *hostile_bodies(door, ["/sent"], fields, whole),
             *hostile_bodies(door, ["/mcp"], ["jsonrpc", "id", "method", "params"]),
