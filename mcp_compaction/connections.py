@@ -32,7 +32,8 @@ _STATE = "mcp_compaction.connection"
 _MOST_HEAD = 2**16  # bytes
 _QUEUE = 1024  # connections that the system holds until they are taken in
 _USUAL_FILES = 1024  # that a process may have open
-_FINISHING = 0.3  # seconds for answers that are on the way at the end
+_FINISHING = 3  # seconds for what was asked before the end
+_FINISHING_BESIDE = 0.3  # the same where a program waits that does more than serve
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,36 +81,36 @@ def most_files() -> int:
     return _USUAL_FILES if most == resource.RLIM_INFINITY else most
 
 
-def bounded_config(
-    app: Callable[..., Any],
-    limits: ConnectionLimits,
-    on_cut: Callable[[], None] = lambda: None,
-    **more: Any,
-) -> uvicorn.Config:
-    """How an application is served within the limits, and those of the process.
+class BoundedServer(uvicorn.Server):
+    """Serves an application within limits, and those of its process; more may queue before it.
 
     `on_cut`: hears of each connection that was cut before it had shown the secret.
     """
-    fitting = limits.within(most_files())
-    lobby = Lobby[Connection](fitting, on_cut)
-    return uvicorn.Config(
-        app,
-        http=cast("type[asyncio.Protocol]", partial(Connection, lobby)),
-        loop="asyncio",
-        ws="none",
-        lifespan="on",
-        log_config=None,
-        access_log=False,
-        proxy_headers=False,
-        server_header=False,
-        backlog=fitting.accepted_at_once,
-        h11_max_incomplete_event_size=_MOST_HEAD,
-        **more,
-    )
 
-
-class BoundedServer(uvicorn.Server):
-    """A server before which more connections may queue than it takes in at once."""
+    def __init__(
+        self,
+        app: Callable[..., Any],
+        limits: ConnectionLimits | None = None,
+        on_cut: Callable[[], None] = lambda: None,
+        **changes: Any,
+    ) -> None:
+        fitting = (limits or ConnectionLimits()).within(most_files())
+        lobby = Lobby[Connection](fitting, on_cut)
+        options: dict[str, Any] = {
+            "http": partial(Connection, lobby),
+            "loop": "asyncio",
+            "ws": "none",
+            "lifespan": "on",
+            "log_config": None,
+            "log_level": "warning",
+            "access_log": False,
+            "proxy_headers": False,
+            "server_header": False,
+            "backlog": fitting.accepted_at_once,
+            "h11_max_incomplete_event_size": _MOST_HEAD,
+            "timeout_graceful_shutdown": _FINISHING,
+        }
+        super().__init__(uvicorn.Config(app, **{**options, **changes}))
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Begin to serve."""
@@ -127,16 +128,7 @@ async def serve(
     on_cut: Callable[[], None] = lambda: None,
 ) -> AsyncGenerator[None]:
     """Serve in the background of a program until the end of the block."""
-    server = _BackgroundServer(
-        bounded_config(
-            app,
-            limits or ConnectionLimits(),
-            on_cut,
-            log_level="critical",
-            date_header=False,
-            timeout_graceful_shutdown=_FINISHING,
-        )
-    )
+    server = _BackgroundServer(app, limits, on_cut)
     task = asyncio.create_task(server.serve(sockets=[listener]))
     try:
         yield
@@ -149,8 +141,9 @@ async def serve(
 class _BackgroundServer(BoundedServer):
     """A server that leaves signals to its program, and wakes up for requests alone."""
 
-    def __init__(self, config: uvicorn.Config) -> None:
-        super().__init__(config)
+    def __init__(self, *given: Any) -> None:
+        options = {"log_level": "critical", "date_header": False}
+        super().__init__(*given, **options, timeout_graceful_shutdown=_FINISHING_BESIDE)
         self.ended = asyncio.Event()
 
     @contextmanager

@@ -22,7 +22,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast
 
-import uvicorn
 from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
 from mcp.server.transport_security import TransportSecuritySettings
 from mcp.shared.exceptions import MCPError
@@ -31,12 +30,7 @@ from starlette.applications import Starlette
 from starlette.routing import Route
 
 from mcp_compaction.compactor import Compactor
-from mcp_compaction.connections import (
-    BoundedServer,
-    ConnectionLimits,
-    bounded_config,
-    open_listener,
-)
+from mcp_compaction.connections import BoundedServer, open_listener
 from mcp_compaction.door import Door, Names, bearer, own_names
 from mcp_compaction.errors import InputError, SettingsError
 from mcp_compaction.home import TOKEN, make_folder, write_whole
@@ -50,7 +44,6 @@ MOST_CHARS = 2**16
 SHORTEST_TOKEN = 16
 
 _MOST_SESSIONS = 100
-_FINISHING = 3  # seconds for what was asked before the end
 _HOST = re.compile(r"(?:[\w.-]+|\[[0-9a-fA-F:.]+\])(?::(?:\d+|\*))?")
 _ORIGIN = re.compile(rf"[a-z][a-z0-9+.-]*://{_HOST.pattern}")
 _TOKEN = re.compile(r"[A-Za-z0-9._~+/-]+=*")  # what RFC 6750 lets a bearer token be
@@ -104,7 +97,7 @@ def serve_http(
         app = build_app(settings, project, environ, door, token, only_core=only_core)
         _announce(door, token_path(settings.home))
         with end_on_signals():
-            uvicorn_server(app).run(sockets=[listener])
+            BoundedServer(app).run(sockets=[listener])
     return 0
 
 
@@ -288,17 +281,6 @@ def _announce(door: ServerAddress, path: Path) -> None:
         lines.append("what is said, the token too, can be read on the way: put TLS in front of it")
     sys.stderr.write("\n".join([*lines, ""]))
     sys.stderr.flush()
-
-
-def uvicorn_server(app: Starlette, limits: ConnectionLimits | None = None) -> uvicorn.Server:
-    """The HTTP server that holds connections within the limits and serves the application."""
-    config = bounded_config(
-        app,
-        limits or ConnectionLimits(),
-        log_level="warning",
-        timeout_graceful_shutdown=_FINISHING,
-    )
-    return BoundedServer(config)
 
 
 @contextmanager

@@ -20,7 +20,7 @@ from starlette.routing import Route, request_response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from mcp_compaction.compactor import Compactor
-from mcp_compaction.connections import ConnectionLimits, open_listener
+from mcp_compaction.connections import BoundedServer, ConnectionLimits, open_listener
 from mcp_compaction.door import Door, bearer_of, without_header
 from mcp_compaction.errors import CompactionError, InputError, SettingsError, StoreError
 from mcp_compaction.sending.parcel import MOST_BODY as MOST_SENT
@@ -34,7 +34,6 @@ from mcp_compaction.server.http import (
     end_on_signals,
     names_of,
     run_inside,
-    uvicorn_server,
 )
 from mcp_compaction.server.known_tokens import KnownTokens
 from mcp_compaction.server.receiving import check_project, list_pins, take_parcel
@@ -69,7 +68,7 @@ def serve_team(
         # What a host told this process is nobody's word here.
         plain = {name: environ[name] for name in ("PATH", "HOME") if name in environ}
         app = build_team_app(settings, plain, door, only_core=only_core)
-        server = uvicorn_server(app, ConnectionLimits(seconds_to_secret=_SECONDS_TO_SECRET))
+        server = BoundedServer(app, ConnectionLimits(seconds_to_secret=_SECONDS_TO_SECRET))
         sys.stderr.write(
             f"mcp-compaction serves a team at {door.url}\nevery request needs a token: "
             "mcp-compaction token add NAME\n"

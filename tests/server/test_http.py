@@ -25,7 +25,7 @@ import pytest
 from mcp import Client, MCPError
 from mcp.client.streamable_http import streamable_http_client
 
-from mcp_compaction.connections import ConnectionLimits
+from mcp_compaction.connections import BoundedServer, ConnectionLimits
 from mcp_compaction.errors import InputError, SettingsError, StoreError
 from mcp_compaction.server.http import (
     MOST_BODY,
@@ -35,7 +35,6 @@ from mcp_compaction.server.http import (
     ensure_token,
     serve_http,
     token_path,
-    uvicorn_server,
 )
 from mcp_compaction.settings import Settings, load_settings
 from tests.server.host import HELLO, META
@@ -89,7 +88,7 @@ def serving(
     app = build_app(
         settings_of(home), project, {}, ServerAddress(port=port), token, only_core=only_core
     )
-    server = uvicorn_server(app, limits)
+    server = BoundedServer(app, limits)
     server.config.timeout_graceful_shutdown = 1
     thread = threading.Thread(target=server.run, args=([listener],))
     thread.start()

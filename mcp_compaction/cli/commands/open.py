@@ -53,12 +53,7 @@ async def _write(call: Invocation, place: OpenedPlace) -> int:
 
 
 async def _serve(call: Invocation, place: OpenedPlace) -> int:
-    from mcp_compaction.connections import (
-        BoundedServer,
-        ConnectionLimits,
-        bounded_config,
-        open_listener,
-    )
+    from mcp_compaction.connections import BoundedServer, open_listener
     from mcp_compaction.viewer.serving import PageKey, build_app
 
     key = PageKey()
@@ -76,8 +71,7 @@ async def _serve(call: Invocation, place: OpenedPlace) -> int:
         if call.screen.is_terminal and not call.args.no_browser:
             webbrowser.open(f"{page}#code={key.make_code()}")
         app = build_app(place.compactor, key, port, lambda: _audit(call))
-        config = bounded_config(app, ConnectionLimits(), log_level="warning")
-        await BoundedServer(config).serve(sockets=[listener])
+        await BoundedServer(app).serve(sockets=[listener])
     return 0
 
 
