@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 
+from anyio import to_thread
 from pydantic import ValidationError
 
 from mcp_compaction.compactor import Compactor
@@ -20,14 +21,13 @@ from mcp_compaction.sending.parcel import (
     TakenParcel,
     incoming_of,
 )
-from mcp_compaction.threads import Threads
 
 _OWN_CHARS = 6  # of the source, behind a name that another machine's session has
 
 
 async def take_parcel(compactor: Compactor, body: bytes, reach: str = "") -> TakenParcel:
     """Keep what is not known yet of a parcel; `reach`: the one project it may touch, or all."""
-    parcel, came = await Threads().run(_read, body)
+    parcel, came = await to_thread.run_sync(_read, body)
     check_project(parcel.project, reach)
     await _release(compactor, parcel, reach)  # first: what takes a pin's place may need its room
     if not parcel.messages and not parcel.pins:
