@@ -31,20 +31,20 @@ _HEADERS = {
 _LOOPBACK_NAMES = (LOOPBACK, "localhost", "[::1]")
 
 
-class Refusal(NamedTuple):
+class RefusedRequest(NamedTuple):
     """Why a request is not answered, with the status that says so."""
 
     status: int
     why: str
 
 
-_NO_PROXY = Refusal(405, "this is no proxy; ask for a path.")
-_NO_NAME = Refusal(421, "this server has another name; ask by the address that it printed.")
-_NO_PAGE = Refusal(403, "pages of other sites are refused; ask from a program of yours.")
-_NO_SECRET = Refusal(401, "the token is missing or wrong; send Authorization: Bearer TOKEN.")
-_TOO_MANY = Refusal(503, "too many connections are open; close one, or ask again later.")
-_TOO_LARGE = Refusal(413, "the body is too large; send less at once.")
-_UNAVAILABLE = Refusal(503, "the store cannot be used now; try again later.")
+_NO_PROXY = RefusedRequest(405, "this is no proxy; ask for a path.")
+_NO_NAME = RefusedRequest(421, "this server has another name; ask by the address that it printed.")
+_NO_PAGE = RefusedRequest(403, "pages of other sites are refused; ask from a program of yours.")
+_NO_SECRET = RefusedRequest(401, "the token is missing or wrong; send Authorization: Bearer TOKEN.")
+_TOO_MANY = RefusedRequest(503, "too many connections are open; close one, or ask again later.")
+_TOO_LARGE = RefusedRequest(413, "the body is too large; send less at once.")
+_UNAVAILABLE = RefusedRequest(503, "the store cannot be used now; try again later.")
 
 
 class Names(NamedTuple):
@@ -53,7 +53,7 @@ class Names(NamedTuple):
     hosts: tuple[str, ...]
     origins: tuple[str, ...] = ()
 
-    def find_refusal(self, scope: Scope) -> Refusal | None:
+    def find_refusal(self, scope: Scope) -> RefusedRequest | None:
         """Why a request is refused whoever sends it; None where it is not.
 
         A browser sends the Origin of a page, and for a name of another site that Host.
@@ -133,13 +133,13 @@ class Door:
             return
         try:
             shown = await self._look_at(scope)
-            if self._most_body is not None and not isinstance(shown, Refusal):
+            if self._most_body is not None and not isinstance(shown, RefusedRequest):
                 body = await _read_body(scope, receive, self._most_body)
                 if body is None:
                     return  # nobody is there to be answered
-                shown = body if isinstance(body, Refusal) else shown
+                shown = body if isinstance(body, RefusedRequest) else shown
                 receive = _replay(body, receive) if isinstance(body, bytes) else receive
-            if isinstance(shown, Refusal):
+            if isinstance(shown, RefusedRequest):
                 await refuse(send, shown)
             else:
                 await self._app(shown, receive, send)
@@ -147,7 +147,7 @@ class Door:
             logger.warning("%s", error)  # its text may name what strangers need not know
             await refuse(send, _UNAVAILABLE)
 
-    async def _look_at(self, scope: Scope) -> Scope | Refusal:
+    async def _look_at(self, scope: Scope) -> Scope | RefusedRequest:
         if scope["method"] == "CONNECT":  # whose connection HTTP leaves behind its answer
             return _NO_PROXY
         refusal = self._names.find_refusal(scope) if self._names is not None else None
@@ -159,7 +159,7 @@ class Door:
         return shown if may_stay(scope) else _TOO_MANY
 
 
-async def _read_body(scope: Scope, receive: Receive, most: int) -> bytes | Refusal | None:
+async def _read_body(scope: Scope, receive: Receive, most: int) -> bytes | RefusedRequest | None:
     """The body of a request; None where its client has left."""
     told = header_of(scope, b"content-length")
     if told is not None and int(told) > most:
@@ -187,7 +187,7 @@ def _replay(body: bytes, receive: Receive) -> Receive:
     return receive_again
 
 
-async def refuse(send: Send, refusal: Refusal) -> None:
+async def refuse(send: Send, refusal: RefusedRequest) -> None:
     """Answer that a request is not served, and close: what is left of it is not read."""
     told = {"type": "mcp_compaction_error", "message": f"mcp-compaction: {refusal.why}"}
     body = json.dumps({"type": "error", "error": told}).encode()

@@ -9,7 +9,7 @@ import anyio
 import httpx2
 from starlette.types import Receive, Scope, Send
 
-from mcp_compaction.door import Door, Refusal, own_names, refuse
+from mcp_compaction.door import Door, RefusedRequest, own_names, refuse
 from mcp_compaction.gateway.address import GatewayAddress
 from mcp_compaction.gateway.forwarding import (
     Forwarder,
@@ -72,7 +72,9 @@ class Gateway:
         headers = _readable(scope["headers"])
         upstream, slash, rest = scope["raw_path"].decode("latin-1").partition("/")
         if upstream not in self._upstreams:
-            await refuse(send, Refusal(404, "no provider has this path; start the host again."))
+            await refuse(
+                send, RefusedRequest(404, "no provider has this path; start the host again.")
+            )
             return
         self.requests += 1
         path = slash + rest
@@ -205,7 +207,7 @@ async def _run_while_client_is_there(
             await run()
         except Unreachable as error:
             why = f"the provider cannot be reached ({error}); try again later."
-            await refuse(request.send, Refusal(502, why))
+            await refuse(request.send, RefusedRequest(502, why))
         except _ClientLeft:
             pass
         group.cancel_scope.cancel()
