@@ -34,12 +34,8 @@ _NO_FLAGS: Mapping[str, object] = MappingProxyType({})
 Seconds = Annotated[float, Field(gt=0, le=3600)]
 Dollars = Annotated[float, Field(ge=0)]
 
-SUMMARIZERS = ("extractive", "anthropic", "openai", "sampling")
-"""The names that the setting `summarizer` may list; `auto` stands for the best one there is.
-
-`sampling` asks the model of a host that offers it, and stands first where it stands at all: the
-protocol lets a tool ask its host only before it does anything else.
-"""
+SUMMARIZERS = ("extractive", "anthropic", "openai")
+"""The names that the setting `summarizer` may list; `auto` stands for the best one there is."""
 
 
 class Settings(Value):
@@ -155,8 +151,6 @@ class Settings(Value):
             raise ValueError(
                 f"summarizer names {unknown[0]!r}; use auto, or a list of {', '.join(SUMMARIZERS)}"
             )
-        if "sampling" in self.summarizers[1:]:
-            raise ValueError("summarizer lists sampling after others; it can only be the first")
         if "extractive" in self.summarizers[:-1]:
             raise ValueError("summarizer lists others after extractive, which always answers")
         called = {"anthropic", "openai"}.intersection(self.summarizers)

@@ -70,8 +70,7 @@ def _find_best_counter() -> TokenCounter:
 
 def summarizer_of(settings: Settings, count: CountTokens) -> Summarizer:
     """The summarizers in the order of the settings; a client is made when first needed."""
-    # Only a call to a tool can ask the host's model: server/sampling.py does.
-    names = [name for name in settings.summarizers if name not in ("extractive", "sampling")]
+    names = [name for name in settings.summarizers if name != "extractive"]
     if not names:
         return ExtractiveSummarizer()
     from mcp_compaction.summarizers.chain import Chain

@@ -172,15 +172,3 @@ def test_relative_and_missing_paths_are_refused(tmp_path: Path):
     assert "does not exist" in _complaint(tmp_path, CONFIG="/no/such/file.toml")
     assert _complaint(tmp_path, HOME="here").startswith("MCP_COMPACTION_HOME is 'here'")
     assert _load(tmp_path, 'home = "/store"').home == Path("/store")
-
-
-def test_sampling_needs_no_model_of_ones_own_and_stands_first() -> None:
-    settings = load_settings({"MCP_COMPACTION_SUMMARIZER": "sampling"})
-    assert settings.summarizers == ("sampling",)
-    with pytest.raises(SettingsError, match="it can only be the first"):
-        load_settings(
-            {
-                "MCP_COMPACTION_SUMMARIZER": "anthropic, sampling",
-                "MCP_COMPACTION_SUMMARIZER_MODEL": "m",
-            }
-        )

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
 from mcp_compaction.compactor.asking import check_ask
-from mcp_compaction.compactor.driving import Drafts, drive, first_request
+from mcp_compaction.compactor.driving import Drafts, drive
 from mcp_compaction.compactor.events import COMPLETED, FAILED, SAFETY_NET
 from mcp_compaction.compactor.gauge import FillReading
 from mcp_compaction.compactor.masking import known_secrets, mask_text
@@ -34,7 +34,6 @@ from mcp_compaction.model import (
     Refusal,
     Session,
     SessionInfo,
-    SummaryRequest,
 )
 
 logger = logging.getLogger(__name__)
@@ -79,17 +78,6 @@ async def run_alone(
         if not is_ours:
             return _refuse_while_another_compacts(info)
         return await report_failure(work, info, run)
-
-
-async def foresee(work: Workspace, info: SessionInfo, ask: Ask) -> SummaryRequest | None:
-    """The first digest that compressing would ask a summarizer for; none where it asks none."""
-    check_ask(ask)
-    session = await work.load(info, to_digest=True)
-    _check_span(ask, session)
-    if not session.messages or (await work.allowance(info)).refusal:
-        return None
-    request = await first_request(work, session, await _mask_if_wanted(work, info, ask))
-    return request if isinstance(request, SummaryRequest) else None
 
 
 async def relieve(

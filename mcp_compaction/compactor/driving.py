@@ -72,14 +72,6 @@ async def _with_recalled(work: Workspace, session: Session) -> Session:
     return session.model_copy(update={"recalled": tuple(by_seq[n] for n in again if n in by_seq)})
 
 
-async def first_request(
-    work: Workspace, session: Session, ask: Ask
-) -> SummaryRequest | SearchRequest | None:
-    """The first request of the flow; None where it ends without asking."""
-    request = await work.threads.run(_advance, _begin(work, session, ask), None)
-    return None if isinstance(request, _Ended) else request
-
-
 def _begin(work: Workspace, session: Session, ask: Ask, policy: Policy | None = None) -> Flow:
     policy, counter = policy or work.policy_for(session), work.counter
     return flow(session, policy, ask, work.now(), counter.count, counter.precision)

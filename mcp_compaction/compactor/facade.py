@@ -57,7 +57,6 @@ if TYPE_CHECKING:
         Session,
         SessionInfo,
         Shape,
-        SummaryRequest,
         Via,
         View,
     )
@@ -399,12 +398,6 @@ class Compactor:
     async def is_compacting(self, info: SessionInfo) -> bool:
         """Whether a session is being compacted now, in whatever process."""
         return await self._store.is_compacting(info.id)
-
-    async def foresee(self, info: SessionInfo, ask: Ask) -> SummaryRequest | None:
-        """The first digest that compressing would ask a summarizer for; none where it asks none."""
-        from mcp_compaction.compactor import compressing
-
-        return await compressing.foresee(self._work, info, ask)
 
     async def relieve(self, info: SessionInfo) -> Outcome | None:
         """Compress where the fill has passed the trigger: the system's, or the safety net."""

@@ -169,8 +169,6 @@ def _advice_on(settings: Settings) -> Iterator[str]:
             "to have a model write: set summarizer_model, and for a server of your own"
             " summarizer_base_url, such as http://127.0.0.1:11434"
         )
-    if "sampling" in settings.summarizers:
-        yield "sampling asks the host's model, which only a host can try out"
 
 
 async def _read_health(call: Invocation, settings: Settings) -> Health | None:

@@ -7,7 +7,7 @@ from functools import cache
 from typing import Any, NamedTuple
 
 from mcp.server.mcpserver.tools import Tool as PublishedTool
-from mcp.types import CallToolResult, InputRequiredResult, ToolAnnotations
+from mcp.types import CallToolResult, ToolAnnotations
 
 from mcp_compaction.server.tools.calling import ServerPlace, takes
 from mcp_compaction.server.tools.host_events import ToldByHook, host_event
@@ -57,7 +57,7 @@ class Tool(NamedTuple):
 def _serve(model: type[Arguments], body: Body) -> Callable[..., Awaitable[Any]]:
     """The function of a tool of which the server adds nothing to what its body does."""
 
-    async def call(place: ServerPlace, asked: Arguments) -> CallToolResult | InputRequiredResult:
+    async def call(place: ServerPlace, asked: Arguments) -> CallToolResult:
         return await answer_call(place, body, asked)
 
     call.__name__ = name_of(model)

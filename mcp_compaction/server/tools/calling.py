@@ -10,13 +10,11 @@ from typing import Annotated, Any, TypeVar, get_type_hints
 
 from mcp.server.mcpserver import Context
 from mcp.server.mcpserver.exceptions import ToolError
-from mcp.types import InputRequiredResult
 
 from mcp_compaction.compactor import Compactor, Progress
 from mcp_compaction.core.wording import kilo
 from mcp_compaction.errors import InputError, NothingRecorded, UnknownSession
 from mcp_compaction.model import Ask, Mode, Outcome, SessionInfo
-from mcp_compaction.server.sampling import compactor_asking_host
 from mcp_compaction.server.state import State, errors_as, state_of
 from mcp_compaction.tools.answers import sessions_text
 from mcp_compaction.tools.arguments import Arguments, Session
@@ -67,10 +65,9 @@ def _parameter(name: str, kind: Any, default: Any = Parameter.empty) -> Paramete
 
 
 class EndedError(Exception):
-    """Raised with what is answered where a tool cannot go on: a question for the host, or words
-    for one who wants a brief and means no session."""
+    """Raised with what is answered to one who wants a brief and means no session."""
 
-    def __init__(self, answer: InputRequiredResult | CallAnswer) -> None:
+    def __init__(self, answer: CallAnswer) -> None:
         super().__init__()
         self.answer = answer
 
@@ -152,19 +149,14 @@ class ServerPlace(CallPlace):
         await self.state.hear_words(info, text)
 
     async def compress(self, info: SessionInfo, ask: Ask) -> Outcome:
-        """Compact once what already runs has ended: by the host's model where it is to be asked,
-        else in a process of its own where the window is large."""
+        """Compact once what already runs has ended, in a process of its own where the window is
+        large."""
         compactor, relieving = await self.compactor(), self.state.relieving
-        asking = await compactor_asking_host(self.ctx, self.settings, compactor, info, ask)
-        if isinstance(asking, InputRequiredResult):
-            raise EndedError(asking)
         report = _progress_of(self.ctx)
         if relieving.is_running(info):
             await report("waiting for the compaction that is under way")
             await relieving.wait(info)
-        if asking is compactor:
-            return await worker.compress(self.settings, compactor, info, ask, report)
-        return await asking.compress(info, ask, report)
+        return await worker.compress(self.settings, compactor, info, ask, report)
 
 
 def _progress_of(ctx: Ctx) -> Progress:

@@ -6,7 +6,7 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from mcp.types import CallToolResult, InputRequiredResult, TextContent
+from mcp.types import CallToolResult, TextContent
 
 from mcp_compaction.compactor import Stats
 from mcp_compaction.core.log.pinned import pinned_block
@@ -29,16 +29,12 @@ from mcp_compaction.tools.system_answers import relief_text
 Body = Callable[[Any, Any], Awaitable[CallAnswer]]
 
 
-async def answer_call(
-    place: ServerPlace, body: Body, asked: Arguments
-) -> CallToolResult | InputRequiredResult:
+async def answer_call(place: ServerPlace, body: Body, asked: Arguments) -> CallToolResult:
     """What a tool's body answers, as a host and a program are told it."""
     began = time.monotonic()
     try:
         answer = await body(place, asked)
     except EndedError as ended:
-        if isinstance(ended.answer, InputRequiredResult):
-            return ended.answer
         answer = ended.answer
     except (NothingRecorded, UnknownSession) as nothing:
         if place.name is not None or not isinstance(asked, ContextStats):
