@@ -87,6 +87,31 @@ def without_host_texts(text: str) -> str:
     return "".join(text[a:b] for a, b in zip(borders[::2], borders[1::2], strict=True))
 
 
+def has_words_between_endings(text: str) -> bool:
+    """Whether words stand in a text behind an ending of a host's tag and before another one.
+
+    What a tag holds may be anybody's, a selected file's say, and may itself hold the ending: only
+    the last one is surely the host's.
+    """
+    place = 0
+    seen: set[str] = set()  # all of a kind stand behind the first one
+    while opening := _openings().search(text, place):
+        start, place = opening.end("before"), opening.end()
+        if opening["fence"]:
+            fence = FENCED.match(text, start)
+            place = fence.end() if fence else place
+            continue
+        kind = _kinds()[text[start:place]]
+        if kind.begins in seen or kind.spoken or not kind.ends.startswith("</"):
+            continue
+        seen.add(kind.begins)
+        last = text.rfind(kind.ends, place)
+        is_one = last < 0 or text.find(kind.ends, place) == last
+        if not is_one and without_host_texts(text[start : last + len(kind.ends)]).strip():
+            return True
+    return False
+
+
 def text_to_compare(text: str) -> str:
     """A text by which two wordings of a message are compared: without host text.
 

@@ -81,7 +81,8 @@ def read_line(obj: JsonObject, line: bytes, at: int, path: Path) -> TranscriptLi
                 return OURS  # after a compaction from inside
             is_summary = obj.get("isCompactSummary") is True
             summary = _first_text_of(message) if is_summary else ""
-            said = message_of(message, "anthropic", host_id, when, via)
+            is_signed = obj.get("promptSource") is not None
+            said = message_of(message, "anthropic", host_id, when, via, is_signed=is_signed)
             return TranscriptLine(said, agent, summary=summary)
         case "assistant":
             return _read_answer(obj, host_id, agent)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, NamedTuple, Protocol
 
+from mcp_compaction.core.text.host_texts import has_words_between_endings
 from mcp_compaction.formats import FORMATS, IncomingMessage
 from mcp_compaction.formats.arrival import parse_moment
 from mcp_compaction.formats.jsontext import check_size, dump_original
@@ -168,17 +169,28 @@ def early_id_of_result(call: str) -> str:
 
 
 def message_of(
-    obj: JsonObject, shape: Shape, host_id: str, at: object = None, via: HeardVia | None = None
+    obj: JsonObject,
+    shape: Shape,
+    host_id: str,
+    at: object = None,
+    via: HeardVia | None = None,
+    *,
+    is_signed: bool = False,
 ) -> tuple[IncomingMessage, ...]:
     """A message as it goes into the log; none where it says nothing.
 
-    Raises MalformedMessage where it is no message, or too large for one.
+    `is_signed`: the host itself says who wrote it. Where it does not, a text in the user's role
+    whose host text cannot be told from other words is nobody's. Raises MalformedMessage where it
+    is no message, or too large for one.
     """
-    _, parts = FORMATS[shape].read(obj, "the message")
+    role, parts = FORMATS[shape].read(obj, "the message")
     raw = dump_original(obj, "the message")
     check_size(raw, "the message")
     if not any(map(_says, parts)):
         return ()
+    if via is None and role == "user" and not is_signed:
+        texts = (part.text for part in parts if isinstance(part, Text))
+        via = "tool" if any(map(has_words_between_endings, texts)) else None
     moment = parse_moment(at if isinstance(at, str | int | float) else None)
     results = [part for part in parts if isinstance(part, ToolResult)]
     early = early_id_of_result(results[0].call) if len(results) == len(parts) == 1 else None
