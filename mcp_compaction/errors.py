@@ -5,6 +5,7 @@ CompactionError
 │   ├── UnknownSession         no session of that name in this project
 │   ├── UnknownRef             no message, digest, pin or compaction of that ref
 │   ├── NothingRecorded        the session holds no message yet
+│   ├── ForgottenChat          a history of a chat whose words were forgotten
 │   ├── PinRefused             over the pinned block's budget, blank, or already there
 │   ├── NeedsUser              only the user may do this
 │   └── MalformedMessage       not a message of a known shape, or over the size limit
@@ -49,6 +50,10 @@ class UnknownRef(InputError):
 
 class NothingRecorded(InputError):
     """The session holds no message yet."""
+
+
+class ForgottenChat(InputError):
+    """A history that holds words which their user has had forgotten."""
 
 
 class PinRefused(InputError):

@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
+from mcp_compaction.hosts.chat import HostChats
+from mcp_compaction.hosts.events import hooked_hosts
 from mcp_compaction.hosts.folders import trusted_environ
 from mcp_compaction.hosts.gateways import is_through_gateway
 from mcp_compaction.hosts.handling import EventHandler, HostEvent
@@ -14,8 +16,6 @@ from mcp_compaction.hosts.trouble import note_trouble
 from mcp_compaction.projects import find_project
 from mcp_compaction.settings import load_settings
 from mcp_compaction.wiring import open_compactor
-
-_PROJECT_OF_HOST = "CLAUDE_PROJECT_DIR"
 
 
 def handle(host: str, event: str, told: dict[str, Any], environ: Mapping[str, str]) -> str:
@@ -25,16 +25,15 @@ def handle(host: str, event: str, told: dict[str, Any], environ: Mapping[str, st
 
 async def _handle(host: str, event: str, told: dict[str, Any], environ: Mapping[str, str]) -> str:
     settings = load_settings(environ)
-    named = settings.project or environ.get(_PROJECT_OF_HOST)
+    named = settings.project or environ.get(hooked_hosts()[host].project_variable)
     project = find_project(named, str(told.get("cwd", "")))
-    handler = EventHandler(
+    chats = HostChats(
         project,
         trusted_environ(environ, settings.home),
         settings.records,
-        partial(note_trouble, environ),
         partial(is_through_gateway, settings.home, environ),
-        variables=environ,
     )
+    handler = EventHandler(chats, partial(note_trouble, environ), variables=environ)
     happened = HostEvent(
         host=host,
         name=event,
@@ -48,5 +47,6 @@ async def _handle(host: str, event: str, told: dict[str, Any], environ: Mapping[
         await handler.confirm(compactor, answer)
         return answer.text
     finally:
+        await chats.close()
         await handler.close()
         await compactor.close()

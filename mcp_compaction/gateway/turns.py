@@ -39,11 +39,11 @@ from mcp_compaction.gateway.conversation import (
 from mcp_compaction.gateway.forwarding import Headers
 from mcp_compaction.gateway.keeping import KeptSubstitutes, KeptThinking, path_of_substitute
 from mcp_compaction.gateway.ledger import GatewayLedger
-from mcp_compaction.gateway.transcripts import pass_over_chat
 from mcp_compaction.gateway.usage import Usage
 from mcp_compaction.hosts.claude_code.mods import find_served_chat
-from mcp_compaction.hosts.transcripts.claude_code import NAME as CLAUDE_CODE
-from mcp_compaction.hosts.typed_words import TypedWords
+from mcp_compaction.hosts.identity import check_history, open_chat
+from mcp_compaction.hosts.recording import pass_over_chat
+from mcp_compaction.hosts.typed_words import UsersWords
 from mcp_compaction.lexicon.overflow import is_overflow
 from mcp_compaction.lexicon.thinking import find_refused_block, rule_of
 from mcp_compaction.model import Compaction, Failed, JsonObject, Outcome, SessionInfo, Traits
@@ -108,7 +108,7 @@ class CallTurns:
         self._conversations: dict[_Key, GatewayConversation] = {}
         self._substitutes: dict[_Key, KeptSubstitutes] = {}
         self._thinking: dict[_Key, KeptThinking] = {}
-        self._typed: dict[int, TypedWords] = {}  # what users typed, by session
+        self._words = UsersWords(environ or {})
         self._bytes_of_token: dict[_Key, float] = {}
         self._last: dict[_Key, SentHistory] = {}  # the history of each, as it came last
         self._opening = asyncio.Lock()
@@ -146,8 +146,7 @@ class CallTurns:
 
     def _is_served_inside(self, call: HostCall) -> bool:
         """Whether our module inside the host compacts this very conversation."""
-        is_hosts = call.host.name == CLAUDE_CODE and not call.agent
-        return is_hosts and find_served_chat(self._settings.home, call.session) is not None
+        return not call.agent and find_served_chat(self._settings.home, call.session) is not None
 
     async def _leave_to_module(self, call: HostCall, body: bytes) -> CallTurn | None:
         """Let go of a conversation, so that only one of the two compacts and records it."""
@@ -270,13 +269,9 @@ class CallTurns:
 
     async def vouch(self, conversation: GatewayConversation) -> None:
         """Count what the user typed as the user's, as far as the host's own transcript has it."""
-        info = conversation.session.info
-        if self._environ is None or info.host_session is None or info.agent:
-            return
-        typed = self._typed.get(info.id)
-        typed = typed or TypedWords(info.host, info.host_session, self._environ)
-        _keep_newest(self._typed, info.id, typed)
-        await typed.vouch(conversation.session.store.compactor, info)
+        session = conversation.session
+        if self._environ is not None:
+            await self._words.vouch(session.store.compactor, session.info)
 
     async def _pass_over(self, conversation: GatewayConversation) -> None:
         """Note that the host's transcript tells nothing new, where all of it is recorded."""
@@ -289,10 +284,12 @@ class CallTurns:
     async def _open(self, store: OpenStore, call: HostCall) -> SessionInfo:
         compactor = store.compactor
         key = SessionKey(project=store.project, host=call.host.name, host_session=call.session)
-        info, _ = await compactor.open(key, Traits(model=call.model or None))
+        traits = Traits(model=call.model or None)
+        await check_history(compactor, key.model_copy(update={"agent": call.agent}))
+        info, _ = await open_chat(compactor, key, traits)
         if call.agent:
             own = key.model_copy(update={"agent": call.agent, "parent": info.id})
-            info, _ = await compactor.open(own, Traits(model=call.model or None))
+            info, _ = await open_chat(compactor, own, traits)
         if not info.traits.owns_window:
             info = await compactor.own_window(info)
         window = compactor.window_set

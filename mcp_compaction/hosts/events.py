@@ -82,6 +82,10 @@ class HookedHost(Value):
     most_chars: int
     timeout: int
     model_key: str
+    session_keys: tuple[str, ...] = ()
+    session_variable: str = ""
+    project_variable: str = ""
+    has_module: bool = False
     boundary: str
     summary: str
     hook: tuple[Hook, ...]

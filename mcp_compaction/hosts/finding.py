@@ -10,13 +10,12 @@ from typing import Final
 
 from mcp_compaction.errors import InputError
 from mcp_compaction.formats.foreign import name_foreign
-from mcp_compaction.hosts.folders import HostFolder, host_of_file, known_hosts
+from mcp_compaction.hosts.folders import host_of_file, known_hosts
 from mcp_compaction.hosts.transcripts import claude_code, codex, gemini, opencode, own_export
 from mcp_compaction.hosts.transcripts.files import (
     FileTranscript,
     LineFormat,
     first_object_of,
-    open_regular,
 )
 from mcp_compaction.hosts.transcripts.opencode import DatabaseTranscript
 from mcp_compaction.hosts.transcripts.pieces import Chat, Transcript
@@ -100,27 +99,20 @@ def _moment_of(path: Path) -> float:
         return 0.0
 
 
-def find_chat(name: str, session: str, environ: Mapping[str, str]) -> Transcript | None:
+def transcript_of_chat(name: str, session: str, environ: Mapping[str, str]) -> Transcript | None:
     """The transcript that a host itself keeps of a chat, by the host's own id for it."""
-    host = next((host for host in known_hosts() if host.name == name), None)
-    if host is None or name != opencode.NAME:
-        return None  # the hooks of other hosts name the file
-    for path in host.find_transcripts(environ):
-        if session in opencode.sessions_in(path):
-            return DatabaseTranscript(path, is_hosts_word=True, session=session)
-    return None
+    every = transcripts_of_chat(name, session, environ)
+    return next((one for one in every if not one.chat().agent), None)
 
 
 def transcripts_of_chat(name: str, session: str, environ: Mapping[str, str]) -> list[Transcript]:
     """The transcripts that a host keeps of a chat and of the subagents that it started."""
-    if name == opencode.NAME:
-        found = find_chat(name, session, environ)
-        return [found] if found is not None else []
     host = next((host for host in known_hosts() if host.name == name), None)
-    if host is None:
-        return []
+    paths = host.find_transcripts(environ) if host is not None else iter(())
+    if name not in _BY_HOST:
+        return [one for path in paths for one in _sessions_in(path) if one.session == session]
     # Their hosts name files or folders by the chat.
-    named = (path for path in host.find_transcripts(environ) if session in str(path))
+    named = (path for path in paths if session in str(path))
     both = (FileTranscript(_BY_HOST[name], path, is_hosts_word=True) for path in named)
     return [one for one in both if one.chat().session == session]
 
@@ -138,23 +130,17 @@ def _try_file(path: Path, environ: Mapping[str, str]) -> list[Transcript]:
 
 def _in_file(path: Path, environ: Mapping[str, str]) -> Iterator[Transcript]:
     host = host_of_file(path, environ)
-    if host is not None:
-        yield from _own(host, path)
+    is_database = opencode.is_database(path) if host is None else host.name not in _BY_HOST
+    if is_database:
+        yield from _sessions_in(path, is_hosts_word=host is not None)
         return
-    open_regular(path).close()
-    if opencode.is_database(path):
-        for session in opencode.sessions_in(path):
-            yield DatabaseTranscript(path, is_hosts_word=False, session=session)
-        return
-    form = LINE_FORMATS.get(name_foreign(first_object_of(path)) or "")
+    told = host.name if host is not None else name_foreign(first_object_of(path))
+    form = (_BY_HOST if host is not None else LINE_FORMATS).get(told or "")
     if form is not None:
-        yield FileTranscript(form, path, is_hosts_word=False)
+        yield FileTranscript(form, path, is_hosts_word=host is not None)
 
 
-def _own(host: HostFolder, path: Path) -> Iterator[Transcript]:
-    """The transcripts in a file that a host wrote."""
-    if host.name == opencode.NAME:
-        for session in opencode.sessions_in(path):
-            yield DatabaseTranscript(path, is_hosts_word=True, session=session)
-    else:
-        yield FileTranscript(_BY_HOST[host.name], path, is_hosts_word=True)
+def _sessions_in(path: Path, *, is_hosts_word: bool = True) -> Iterator[DatabaseTranscript]:
+    """The transcripts in a file of opencode, which keeps all in one."""
+    for session in opencode.sessions_in(path):
+        yield DatabaseTranscript(path, is_hosts_word, session)

@@ -5,9 +5,8 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,16 +16,13 @@ from mcp_compaction.core.log.pinned import pinned_block
 from mcp_compaction.core.text.injection import BAR, defuse
 from mcp_compaction.core.wording import kilo, plural
 from mcp_compaction.errors import CompactionError
+from mcp_compaction.hosts.chat import HostChat, HostChats
 from mcp_compaction.hosts.events import Hook, HookedHost, Part, hooked_hosts
-from mcp_compaction.hosts.finding import chats_before, own_transcript, subagents_of
+from mcp_compaction.hosts.finding import own_transcript
 from mcp_compaction.hosts.limits import Limit, find_limit
-from mcp_compaction.hosts.recording import record_new
-from mcp_compaction.hosts.results import archive_result, has_call, read_result
+from mcp_compaction.hosts.results import preview_result, read_result
 from mcp_compaction.hosts.since import Watch
-from mcp_compaction.hosts.transcripts.files import FileTranscript
-from mcp_compaction.model import Pin, SessionInfo, Traits
-from mcp_compaction.ports import SessionKey
-from mcp_compaction.threads import Threads
+from mcp_compaction.model import Pin, SessionInfo
 
 logger = logging.getLogger(__name__)
 
@@ -38,7 +34,6 @@ _LEAST_TOLD = 50.0  # percent of the way there, where a task was finished
 _MOST_TOLD = 120.0
 _STEP = 5.0  # points after which it is told again
 _MOST_LOOKS, _PAUSE = 10, 0.1  # for a call or an answer; a host writes its transcript by and by
-_MOST_EARLIER = 3  # chats whose last words may have come after all hooks
 _NEWEST_SHARE = 40  # percent of the records for the words that no digest holds
 _MOST_LOST = 20  # lines that are put back at once
 _STRANGE_FILE = (
@@ -79,23 +74,21 @@ class HookAnswer:
 
 @dataclass(slots=True)
 class _Memory:
-    """What one process remembers of one chat."""
+    """What hooks have told of one chat, and what they were given."""
 
+    chat: HostChat
+    info: SessionInfo
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
-    transcript: str = ""  # the path that the host named
     watch: Watch | None = None
-    info: SessionInfo | None = None
     must_check: bool = True  # whether what is ours stands in the window
     given: set[Part] = field(default_factory=set[Part])  # since the last compaction began
     unseen: set[Part] = field(default_factory=set[Part])  # of these, in no transcript so far
-    sizes: dict[Path, int] = field(default_factory=dict[Path, int])  # of subagents' transcripts
     is_announced: bool = False  # the host is about to compact by itself
     is_hosts_own: bool = False  # the host itself has made the window as it is
     rested_at: int = 0  # the byte of the transcript up to which the turn before goes
     lost: tuple[str, ...] = ()  # lines that wait for the next prompt
     step: float = 0.0  # the fill that was told last
     has_finished_task: bool = False
-    has_news: bool = False  # since signs of a boundary were last looked for
     preparing: asyncio.Task[Any] | None = None
 
 
@@ -103,23 +96,15 @@ class _Memory:
 class EventHandler:
     """Handles the events of one project's chats."""
 
-    project: str
-    environ: Mapping[str, str]
-    may_record: Callable[[str], bool] = lambda _: True
+    chats: HostChats
     note: Callable[[str, str, str], None] = lambda host, event, what: None  # trouble, to be kept
-    # A gateway that a chat goes through records it, and shows its pins.
-    has_gateway: Callable[[str], bool] = lambda _: False
-    # A module of ours inside the host does so, too, and compacts it.
-    has_mod: Callable[[str], bool] = lambda _: False
     offload_over: int | None = None  # tokens over which a result becomes a preview when it comes
     variables: Mapping[str, str] = field(default_factory=dict[str, str])  # of the host's process
-    _chats: dict[str, _Memory] = field(default_factory=dict[str, _Memory])
-    _threads: Threads = field(default_factory=Threads)
-    _looking_back: asyncio.Task[None] | None = None
+    _memories: dict[str, _Memory] = field(default_factory=dict[str, _Memory])
 
     def has_heard_of(self, session: str | None) -> bool:
         """Whether a hook has told of that chat."""
-        return session is not None and session in self._chats
+        return session is not None and session in self._memories
 
     async def find_limit(
         self, compactor: Compactor, info: SessionInfo, tokens: int
@@ -130,129 +115,42 @@ class EventHandler:
         host = hooked_hosts().get(info.host)
         if host is None:
             return None
-        found = await self._threads.run(find_limit, host, info.traits, self.variables, self.environ)
+        found = await self.chats.threads.run(
+            find_limit, host, info.traits, self.variables, self.chats.environ
+        )
         # A chat that is far beyond it: the host goes by another limit than the one we know.
         return None if found is not None and found.percent(tokens) > _MOST_TOLD else found
 
     async def handle(self, compactor: Compactor, event: HostEvent) -> HookAnswer:
         """Do what an event calls for; the answer counts once `confirm` is called."""
+        chats = self.chats
         host = hooked_hosts().get(event.host)
         hook = host.find_hook(event.name) if host is not None else None
-        if host is None or hook is None or not event.session or not self.may_record(self.project):
+        if host is None or hook is None or not event.session or not chats.may_record(chats.project):
             return HookAnswer()
         if hook.moment == "result" and (self.offload_over is None or event.agent):
             return HookAnswer()
-        has_mod = self.has_mod(event.session)
-        if self.has_gateway(event.session) and not has_mod:
+        has_mod = chats.has_mod(event.session)
+        if chats.has_gateway(event.session) and not has_mod:
             return HookAnswer()
-        memory = self._chats.setdefault(event.session, _Memory())
+        chat = chats.hear_of(host.name, event.session, by_hook=True)
+        info = await chats.open(compactor, chat)
+        memory = self._memories.setdefault(event.session, _Memory(chat, info))
         async with memory.lock:
-            key = SessionKey(project=self.project, host=host.name, host_session=event.session)
-            memory.info, _ = await compactor.open(key, Traits(owns_window=False))
-            memory.transcript = event.transcript
-            over = self.offload_over or 0
-            record = partial(self._record, compactor, host, event.session, memory)
-            limit = partial(self.find_limit, compactor)
-            work = _Handling(
-                compactor,
-                host,
-                hook,
-                event,
-                memory,
-                memory.info,
-                self._threads,
-                over,
-                record,
-                limit,
-            )
+            memory.info = info
+            work = _Handling(compactor, self, host, hook, event, memory)
             if has_mod and not work.is_for_hooks():
                 answer = await work.answer_beside_mod()
             else:
-                await record()
+                await work.record()
                 answer = await work.answer()
         if hook.moment == "start":
-            await self._record_others(compactor, event.session)
+            await chats.record_others(compactor, event.session)
         return answer
-
-    async def record(self, compactor: Compactor, host: str, session: str | None) -> None:
-        """Record what is new of a chat that a hook has told of, before a tool looks at it."""
-        memory = self._chats.get(session or "")
-        hooked = hooked_hosts().get(host)
-        if memory is None or hooked is None or session is None:
-            return
-        if self.has_gateway(session) or self.has_mod(session):
-            return
-        async with memory.lock:
-            await self._record(compactor, hooked, session, memory)
-
-    async def _record_others(self, compactor: Compactor, session: str) -> None:
-        """Record the last words of the chats that this process knew before a new one began."""
-        for other, memory in list(self._chats.items()):
-            if other != session and memory.info is not None:
-                await self.record(compactor, memory.info.host, other)
-
-    async def _record(
-        self, compactor: Compactor, host: HookedHost, session: str, memory: _Memory
-    ) -> None:
-        """Record what is new in the chat's own transcript; another file is not read."""
-        path = Path(memory.transcript)
-        transcript = own_transcript(path, self.environ)
-        if transcript is None or transcript.host != host.name:
-            if memory.transcript and path.is_file():
-                self.note(host.name, "", _STRANGE_FILE.format(path=path, host=host.name))
-            return
-        try:
-            chat = await self._threads.run(transcript.chat)
-            if chat.session != session or chat.is_subagent:
-                return
-            taken = await record_new(
-                compactor, transcript, lambda _: self.project, most_pieces=_MOST_PIECES
-            )
-            memory.has_news |= taken.new > 0
-            await self._record_subagents(compactor, transcript, memory)
-            if taken.skipped:
-                self.note(host.name, "", "lines of the transcript could not be read")
-            if memory.watch is None:
-                memory.watch = Watch(transcript.path, host.boundary.encode())
-            if await self._threads.run(memory.watch.look):
-                memory.must_check = True
-            if self._looking_back is None:
-                self._looking_back = asyncio.create_task(self._look_back(compactor, transcript))
-        except CompactionError as error:
-            logger.warning("a chat of %s was not recorded: %s", host.name, error)
-            self.note(host.name, "", f"the chat was not recorded: {error}")
-
-    async def _record_subagents(
-        self, compactor: Compactor, chat: FileTranscript, memory: _Memory
-    ) -> None:
-        """Record what is new of the subagents that a chat has started."""
-        for one in await self._threads.run(subagents_of, chat, self.environ):
-            size = await self._threads.run(one.size)
-            if memory.sizes.get(one.path) != size:
-                taken = await record_new(
-                    compactor, one, lambda _: self.project, most_pieces=_MOST_PIECES
-                )
-                if taken.is_complete:
-                    memory.sizes[one.path] = size
-
-    async def _look_back(self, compactor: Compactor, chat: FileTranscript) -> None:
-        """Record the last words of earlier chats: their hosts ended before these were there."""
-        try:
-            earlier = await self._threads.run(chats_before, chat, self.environ, _MOST_EARLIER)
-            for one in earlier:
-                known = await compactor.find_transcript(one.address)
-                if known is None or known.session is None or not self.may_record(self.project):
-                    continue  # it was never recorded, and stays so
-                if self.has_gateway(known.session.host_session or ""):
-                    continue
-                await record_new(compactor, one, lambda _: self.project)
-                await self._record_subagents(compactor, one, _Memory())
-        except CompactionError as error:
-            logger.warning("earlier chats of %s were not recorded: %s", chat.host, error)
 
     async def confirm(self, compactor: Compactor, answer: HookAnswer) -> None:
         """Count an answer as given: it reached the host in time."""
-        memory = self._chats.get(answer.session)
+        memory = self._memories.get(answer.session)
         if memory is None:
             return
         memory.given |= answer.gives
@@ -262,12 +160,12 @@ class EventHandler:
             memory.step, memory.has_finished_task = answer.step, False
         if answer.gives:
             memory.must_check = False
-        if "pins" in answer.gives and memory.info is not None:
+        if "pins" in answer.gives:
             await compactor.put_pins_back(memory.info)
 
     async def close(self) -> None:
         """End the preparations that still run; each session is as before or as after."""
-        tasks = (self._looking_back, *(m.preparing for m in self._chats.values()))
+        tasks = (memory.preparing for memory in self._memories.values())
         running = {task for task in tasks if task is not None}
         for task in running:
             task.cancel()
@@ -275,20 +173,43 @@ class EventHandler:
             await asyncio.wait(running)
 
 
-@dataclass(slots=True)
 class _Handling:
     """One event while it is handled."""
 
-    compactor: Compactor
-    host: HookedHost
-    hook: Hook
-    event: HostEvent
-    memory: _Memory
-    info: SessionInfo
-    threads: Threads
-    offload_over: int
-    record: Callable[[], Awaitable[None]]  # what is new in the transcript
-    find_limit: Callable[[SessionInfo, int], Awaitable[Limit | None]]
+    def __init__(
+        self,
+        compactor: Compactor,
+        handler: EventHandler,
+        host: HookedHost,
+        hook: Hook,
+        event: HostEvent,
+        memory: _Memory,
+    ) -> None:
+        self.compactor, self.handler, self.chats = compactor, handler, handler.chats
+        self.host, self.hook, self.event = host, hook, event
+        self.memory, self.info, self.threads = memory, memory.info, handler.chats.threads
+
+    async def record(self) -> None:
+        """Record what is new in the chat's own transcript; another file is not read."""
+        chat, path, note = self.memory.chat, Path(self.event.transcript), self.handler.note
+        found = await self.threads.run(own_transcript, path, self.chats.environ)
+        if found is None or found.host != chat.host:
+            if self.event.transcript and path.is_file():
+                note(chat.host, "", _STRANGE_FILE.format(path=path, host=chat.host))
+            return
+        try:
+            if not await self.chats.take(chat, found):
+                return
+            taken = await self.chats.record(self.compactor, chat, _MOST_PIECES)
+            if taken.skipped:
+                note(chat.host, "", "lines of the transcript could not be read")
+            if self.memory.watch is None:
+                self.memory.watch = Watch(found.path, self.host.boundary.encode())
+            if await self.threads.run(self.memory.watch.look):
+                self.memory.must_check = True
+        except CompactionError as error:
+            logger.warning("a chat of %s was not recorded: %s", chat.host, error)
+            note(chat.host, "", f"the chat was not recorded: {error}")
 
     async def answer(self) -> HookAnswer:
         """What the host reads of us at this moment."""
@@ -337,7 +258,6 @@ class _Handling:
             self.memory.has_finished_task = True
         if self.hook.moment not in ("prompt", "work"):
             return HookAnswer()
-        self.memory.has_news = True  # which the module has recorded
         line, step = await self._indicate_fill("makes it smaller")
         answer = self._as_context(line, frozenset())
         return HookAnswer(answer.text, answer.session, answer.gives, (), step)
@@ -366,28 +286,19 @@ class _Handling:
 
     async def _replace_result(self) -> HookAnswer:
         """The preview of a large result, by which the host replaces it."""
-        event, over = self.event, self.offload_over
+        event, over = self.event, self.handler.offload_over or 0
         result = await self.threads.run(read_result, self.host, event.tool, event.response)
-        if result is None or len(result.text) <= over:  # a token has at least one character
+        if result is None:
             return HookAnswer()
-        if await self.threads.run(self.compactor.count, result.text) <= over:
-            return HookAnswer()
-        if not await self._has_call():
-            return HookAnswer()
-        preview = await archive_result(self.compactor, self.info, result, event.call, over)
+        preview = await preview_result(self.compactor, self._find_info, result, event.call, over)
         if not preview:
             return HookAnswer()
         told = {"hookEventName": event.name, "updatedToolOutput": result.show(preview)}
         return HookAnswer(json.dumps({"hookSpecificOutput": told}))
 
-    async def _has_call(self) -> bool:
-        """Whether the call of this result is recorded; a host may write it down a moment later."""
-        for _ in range(_MOST_LOOKS):
-            if has_call(await self.compactor.load(self.info), self.event.call):
-                return True
-            await asyncio.sleep(_PAUSE)
-            await self.record()
-        return False
+    async def _find_info(self) -> SessionInfo:
+        await self.record()
+        return self.info
 
     # After a compaction, at a start, at a prompt
 
@@ -438,7 +349,7 @@ class _Handling:
         return text, frozenset(gives)
 
     async def _pins(self) -> list[Pin]:
-        return [pin for pin in await self.compactor.pins(self.info) if pin.kind != "note"]
+        return await self.chats.pins(self.compactor, self.info)
 
     async def _pins_text(self) -> str:
         return pinned_block(await self._pins())
@@ -500,7 +411,9 @@ class _Handling:
         """One line on the fill near the host's own trigger or at a boundary, once a step."""
         fill = await self.compactor.fill_shown(self.info)
         session = await self.compactor.load_window(self.info)
-        limit = await self.find_limit(session.info, fill.tokens) if fill is not None else None
+        limit = None
+        if fill is not None:
+            limit = await self.handler.find_limit(self.compactor, session.info, fill.tokens)
         percent = limit.percent(fill.tokens) if fill is not None and limit is not None else 0.0
         if fill is None or limit is None or percent < _LEAST_TOLD:
             self.memory.step = 0.0
@@ -517,9 +430,9 @@ class _Handling:
 
     async def _find_cues(self) -> tuple[str, ...]:
         """The signs in what is new that a task is finished."""
-        if not self.memory.has_news:
+        if not self.memory.chat.has_news:
             return ()
-        self.memory.has_news = False
+        self.memory.chat.has_news = False
         session = await self.compactor.load(self.info)
         return await self.threads.run(find_boundary_cues, session.messages)
 

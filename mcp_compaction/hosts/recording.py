@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from itertools import count
@@ -12,10 +12,12 @@ from mcp_compaction.compactor import Compactor
 from mcp_compaction.compactor.sessions import read_name
 from mcp_compaction.errors import InputError, UnknownSession
 from mcp_compaction.formats import Incoming, IncomingMessage
-from mcp_compaction.hosts.transcripts import claude_code
-from mcp_compaction.hosts.transcripts.files import address_of
+from mcp_compaction.hosts.events import hooked_hosts
+from mcp_compaction.hosts.finding import subagents_of, transcripts_of_chat
+from mcp_compaction.hosts.identity import is_forgotten, open_chat
+from mcp_compaction.hosts.transcripts.files import FileTranscript, address_of
 from mcp_compaction.hosts.transcripts.pieces import Chat, Told, Transcript, TranscriptPart
-from mcp_compaction.model import SessionInfo, Traits
+from mcp_compaction.model import SessionInfo
 from mcp_compaction.ports import Mark, SessionKey
 from mcp_compaction.projects import find_project
 from mcp_compaction.threads import Threads
@@ -61,18 +63,37 @@ async def record_new(
     return await work.run(on_progress, most_pieces)
 
 
-async def pass_over(compactor: Compactor, transcript: Transcript, info: SessionInfo) -> None:
-    """Note that a transcript is recorded to its end: what it tells came to its session otherwise.
+async def pass_over_chat(
+    compactor: Compactor, info: SessionInfo, environ: Mapping[str, str], *, is_to_go: bool = False
+) -> None:
+    """Note that the transcripts of a session's chat are recorded to their ends: what they tell came
+    otherwise. One that begins long before the session tells of more, and stays as it is.
 
-    One that begins long before its session tells of more, and stays as it is.
+    `is_to_go`: the session is forgotten next, so that nothing which stands there now may come back,
+    nor what its subagents did that have no session of their own.
     """
+    if info.host_session is None:
+        return
+    threads = Threads()
+    for one in await threads.run(transcripts_of_chat, info.host, info.host_session, environ):
+        if one.chat().agent == info.agent:
+            await _pass_over(compactor, one, info, is_to_go=is_to_go)
+        if is_to_go and not info.agent and isinstance(one, FileTranscript):
+            for agents in await threads.run(subagents_of, one, environ):
+                if await compactor.find_transcript(agents.address) is None:
+                    await _pass_over(compactor, agents, info, is_to_go=True)
+
+
+async def _pass_over(
+    compactor: Compactor, transcript: Transcript, info: SessionInfo, *, is_to_go: bool
+) -> None:
     known = await compactor.find_transcript(transcript.address)
     mark = known.mark if known is not None else None
     threads = Threads()
     while True:
         piece = await threads.run(transcript.read, mark)
-        first = _first_moment(piece)
-        if mark is None and first is not None and first < info.created - _FIRST_REQUEST:
+        first = None if is_to_go or mark is not None else _first_moment(piece)
+        if first is not None and first < info.created - _FIRST_REQUEST:
             return
         mark = Mark(address=transcript.address, position=piece.position, tail=piece.tail)
         await compactor.record_transcript(info, Incoming(messages=()), via="host", mark=mark)
@@ -84,8 +105,8 @@ def project_of_chat(transcript: Transcript, chat: Chat) -> str | None:
     """The project a chat belongs to by the folder it worked in, as the host's server sees it."""
     if chat.folder is None:
         return None
-    # Claude Code names the folder it was started in as the project, others name none.
-    is_told = transcript.host == claude_code.NAME
+    host = hooked_hosts().get(transcript.host)
+    is_told = host is not None and host.project_variable != ""
     try:
         return find_project(chat.folder if is_told else None, chat.folder)
     except InputError as error:
@@ -123,6 +144,8 @@ class _Recording:
             self._taken.session, self._taken.is_left_to_host = known.session, True
             return self._taken
         known = await self._compactor.find_transcript(address)
+        if known is None and await self._is_forgotten():
+            return self._taken
         mark = known.mark if known is not None else None
         info = known.session if known is not None else None
         self._taken.session = info
@@ -188,6 +211,15 @@ class _Recording:
 
     # Which session it is
 
+    async def _is_forgotten(self) -> bool:
+        """Whether a file that is not known yet holds a chat that was forgotten, or its subagent."""
+        if not self._transcript.is_hosts_word:
+            return False
+        chat, host = await self._read_chat(), self._transcript.host
+        return await is_forgotten(
+            self._compactor, host, chat.session, chat.agent
+        ) or await is_forgotten(self._compactor, host, chat.parent)
+
     async def _session(self, piece: TranscriptPart) -> SessionInfo | None:
         if self._taken.session is not None:
             return self._taken.session
@@ -202,7 +234,7 @@ class _Recording:
         key = await self._key_of(chat, project, parent)
         await self._take_over(key)
         started = _first_moment(piece)
-        info, is_new = await self._compactor.open(key, Traits(owns_window=False), started)
+        info, is_new = await open_chat(self._compactor, key, started=started)
         self._taken.session, self._taken.is_new = info, is_new
         return info
 
@@ -236,7 +268,7 @@ class _Recording:
         if parent is None and (chat.agent or chat.parent):
             started_by = chat.parent or chat.session
             key = SessionKey(project=project, host=host, host_session=started_by)
-            parent, _ = await self._compactor.open(key, Traits(owns_window=False))
+            parent, _ = await open_chat(self._compactor, key)
         return SessionKey(
             project=project,
             name=self._name,
@@ -274,9 +306,7 @@ class _Recording:
             agent=agent,
             parent=info.id,
         )
-        opened, _ = await self._compactor.open(
-            key, Traits(owns_window=False), _first_moment_of(told)
-        )
+        opened, _ = await open_chat(self._compactor, key, started=_first_moment_of(told))
         return opened
 
     async def _is_subagent(self, info: SessionInfo) -> bool:

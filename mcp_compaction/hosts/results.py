@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -14,7 +16,9 @@ from mcp_compaction.formats import Incoming
 from mcp_compaction.hosts.events import HookedHost, ResultKind
 from mcp_compaction.hosts.transcripts.pieces import early_id_of_result, message_of
 from mcp_compaction.model import JsonObject, Message, Session, SessionInfo, ToolResult, Trimmed
+from mcp_compaction.threads import Threads
 
+_MOST_LOOKS, _PAUSE = 12, 0.1  # for a call that the host has not written down yet
 _MOST_BACK = 100  # messages among which the call of a result that has just come stands
 
 
@@ -31,11 +35,18 @@ class ToldResult:
         return _put(self.told, self.kind.text.split("."), preview) if self.kind.text else preview
 
 
-def read_result(host: HookedHost, tool: str, response: str) -> ToldResult | None:
-    """The result of a tool as its hook has it; None where it has to stay as it is."""
+def read_result(
+    host: HookedHost, tool: str, response: str, *, is_plain: bool = False
+) -> ToldResult | None:
+    """The result of a tool as its hook has it; None where it has to stay as it is.
+
+    `is_plain`: the response is the words themselves, as our module tells them.
+    """
     kind = next((kind for kind in host.result if kind.is_of(tool)), None)
     if kind is None or is_own_tool(tool):
         return None
+    if is_plain:
+        return ToldResult(kind, response, response)
     try:
         told: object = json.loads(response)
     except (ValueError, RecursionError):
@@ -46,13 +57,32 @@ def read_result(host: HookedHost, tool: str, response: str) -> ToldResult | None
     return ToldResult(kind, told, text) if text else None
 
 
-async def archive_result(
+async def preview_result(
+    compactor: Compactor,
+    record: Callable[[], Awaitable[SessionInfo | None]],
+    result: ToldResult,
+    call: str,
+    over: int,
+) -> str:
+    """Record a large result as a whole, behind its call; the preview of it, which has its ref.
+
+    Empty where it stays as it is. `record`: records what is new of the chat, which a host may write
+    down a moment later. `over`: the size, in tokens, over which a result becomes a preview.
+    """
+    is_small = len(result.text) <= over  # a token has at least one character
+    if is_small or await Threads().run(compactor.count, result.text) <= over:
+        return ""
+    for _ in range(_MOST_LOOKS):
+        info = await record()
+        if info is not None and has_call(await compactor.load(info), call):
+            return await _archive_result(compactor, info, result, call, over)
+        await asyncio.sleep(_PAUSE)
+    return ""
+
+
+async def _archive_result(
     compactor: Compactor, info: SessionInfo, result: ToldResult, call: str, over: int
 ) -> str:
-    """Record a result as a whole; the preview of it, which has its ref.
-
-    Empty where it is there already. `over`: the size, in tokens, over which a result becomes one.
-    """
     block: JsonObject = {"type": "tool_result", "tool_use_id": call, "content": result.text}
     said = message_of({"role": "user", "content": [block]}, "anthropic", early_id_of_result(call))
     came = Incoming(messages=said)

@@ -1,4 +1,4 @@
-"""What a user typed in one chat, or a program sent, as the host's own transcript of it has it.
+"""What users typed in chats, or programs sent, as the hosts' own transcripts have it.
 
 A request says only what some process sent. The words in it are the user's once they stand in the
 transcript as typed.
@@ -12,37 +12,51 @@ from mcp_compaction.compactor import Compactor
 from mcp_compaction.errors import InputError
 from mcp_compaction.formats import FORMATS, IncomingMessage
 from mcp_compaction.formats.jsontext import parse_object
-from mcp_compaction.hosts.finding import transcripts_of_chat
+from mcp_compaction.hosts.finding import transcript_of_chat
 from mcp_compaction.hosts.transcripts.pieces import Transcript
 from mcp_compaction.model import SessionInfo, Text
 from mcp_compaction.ports import Mark
 from mcp_compaction.threads import Threads
 
+_MOST_CHATS = 64
 
-class TypedWords:
-    """The texts that were typed in one chat; each line of the transcript is read once."""
 
-    def __init__(self, host: str, session: str, environ: Mapping[str, str]) -> None:
-        """`environ`: tells where the host keeps its transcripts."""
-        self._chat = (host, session)
+class UsersWords:
+    """The texts that were typed in chats; `environ` tells where hosts keep their transcripts."""
+
+    def __init__(self, environ: Mapping[str, str]) -> None:
         self._environ = environ
-        self._found: Transcript | None = None
-        self._mark: Mark | None = None
-        self._texts: dict[str, bool] = {}  # whether a person has typed each
+        self._typed: dict[int, _TypedWords] = {}  # by session, the newest is the last
         self._threads = Threads()
 
     async def vouch(self, compactor: Compactor, info: SessionInfo) -> None:
-        """Count those messages of the chat's session as the user's that were typed there."""
-        if await compactor.has_hearsay(info):
-            await compactor.vouch(info, await self._threads.run(self._read))
+        """Count those messages of a chat's session as the user's that were typed there."""
+        if info.host_session is None or info.agent or not await compactor.has_hearsay(info):
+            return
+        typed = self._typed.pop(info.id, None)
+        typed = typed or _TypedWords(info.host, info.host_session, self._environ)
+        self._typed[info.id] = typed
+        if len(self._typed) > _MOST_CHATS:
+            self._typed.pop(next(iter(self._typed)))
+        await compactor.vouch(info, await self._threads.run(typed.read))
 
-    def _read(self) -> dict[str, bool]:
-        if self._found is None:
-            every = transcripts_of_chat(*self._chat, self._environ)
-            self._found = next((one for one in every if not one.chat().is_subagent), None)
-        found = self._found
-        is_headless = found is not None and found.chat().is_headless
-        while found is not None:
+
+class _TypedWords:
+    """The texts that were typed in one chat; each line of the transcript is read once."""
+
+    def __init__(self, host: str, session: str, environ: Mapping[str, str]) -> None:
+        self._chat = (host, session, environ)
+        self._found: Transcript | None = None
+        self._mark: Mark | None = None
+        self._is_headless = False
+        self._texts: dict[str, bool] = {}  # whether a person has typed each
+
+    def read(self) -> dict[str, bool]:
+        """All prompts so far."""
+        found = transcript_of_chat(*self._chat) if self._found is None else None
+        if found is not None and not (chat := found.chat()).is_subagent:
+            self._found, self._is_headless = found, chat.is_headless
+        while (found := self._found) is not None:
             try:
                 piece = found.read(self._mark)
             except InputError:  # it was removed, or is no file any more
@@ -50,7 +64,7 @@ class TypedWords:
                 break
             told = piece.agents.get("")
             for message in told.messages if told is not None else ():
-                is_typed = message.via is None and not is_headless
+                is_typed = message.via is None and not self._is_headless
                 for text in _prompts_in(message):
                     self._texts[text] = is_typed or self._texts.get(text, False)
             self._mark = Mark(address=found.address, position=piece.position, tail=piece.tail)

@@ -14,27 +14,25 @@ import logging
 import os
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 from mcp_compaction.compactor import Compactor
 from mcp_compaction.compactor.results import FitOptions
 from mcp_compaction.core.compaction.receipt.text import outcome_text
-from mcp_compaction.core.log.conversation import is_own_tool
 from mcp_compaction.core.log.pinned import pinned_block, shown_text
 from mcp_compaction.core.wording import kilo, plural
 from mcp_compaction.errors import CompactionError, InputError, StoreError
 from mcp_compaction.formats.fingerprint import fingerprints_of
 from mcp_compaction.formats.thinking import sending_of
+from mcp_compaction.hosts.chat import HostChat
 from mcp_compaction.hosts.claude_code.mods import ServedChat, forget_chat, note_chat
 from mcp_compaction.hosts.claude_code.requests import SplitRequest, is_sendable
 from mcp_compaction.hosts.claude_code.rows import ChatRows, Row, as_sent, tell_rows
 from mcp_compaction.hosts.claude_code.whole import list_whole_chat, was_compacted_by_host
 from mcp_compaction.hosts.events import hooked_hosts
-from mcp_compaction.hosts.finding import chats_before, subagents_of, transcripts_of_chat
-from mcp_compaction.hosts.folders import trusted_environ
-from mcp_compaction.hosts.recording import record_new
-from mcp_compaction.hosts.results import ToldResult, archive_result, has_call
+from mcp_compaction.hosts.results import preview_result, read_result
 from mcp_compaction.hosts.transcripts.claude_code import NAME
 from mcp_compaction.hosts.transcripts.files import FileTranscript
 from mcp_compaction.model import (
@@ -46,9 +44,7 @@ from mcp_compaction.model import (
     Pin,
     Receipt,
     SessionInfo,
-    Traits,
 )
-from mcp_compaction.ports import SessionKey
 from mcp_compaction.server.window_command import answer_command
 from mcp_compaction.worker import client as worker
 
@@ -66,7 +62,6 @@ _MOST_LOOKS, _PAUSE = 15, 0.1  # for rows that the host has not written down yet
 _MOST_LOOKS_AT_PROMPT = 10  # the user waits
 _LARGE = 300_000  # tokens of a window that is compacted in a process of its own
 _PATIENCE_AT_END = 1.0  # seconds for what was said last
-_MOST_EARLIER = 3  # chats whose last words may have come after all else
 _MOST_SHOWN = 120  # characters
 _CHARS = 4  # of a token, about
 _NOT_COMPACTED = (
@@ -84,12 +79,10 @@ _REASONS: dict[str, str] = {
 
 @dataclass(slots=True)
 class _Chat:
-    """What one process knows of one chat."""
+    """What the module has told of one chat, and how things are."""
 
-    session: str  # the host's own id for it
-    transcript: FileTranscript | None = None
+    recorded: HostChat
     rows: ChatRows | None = None
-    info: SessionInfo | None = None
     is_interactive: bool = False
     limit: int | None = None  # tokens at which the host compacts it by itself
     compactions: int = 0  # by the host itself, too, that its transcript is to tell of
@@ -99,9 +92,12 @@ class _Chat:
     doing: str = ""  # what a compaction that runs is at
     last: str = ""  # compaction, in a line
     served: ServedChat | None = None
-    sizes: dict[Path, int] = field(default_factory=dict[Path, int])  # of subagents' transcripts
-    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     recording: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    @property
+    def session(self) -> str:
+        """The host's own id for it."""
+        return self.recorded.session
 
 
 class ClaudeMod:
@@ -109,11 +105,8 @@ class ClaudeMod:
 
     def __init__(self, state: State) -> None:
         self._state = state
-        self._environ = trusted_environ(state.environ, state.settings.home)
         self._chats: dict[str, _Chat] = {}
-        self._expected: _Chat | None = None
-        self._has_looked_back = False
-        self._under_way: set[asyncio.Task[Any]] = set()
+        self._expected = ""  # the chat that the host has started this server for
 
     def is_at_work(self, session: str | None) -> bool:
         """Whether the module has told of that chat."""
@@ -166,30 +159,15 @@ class ClaudeMod:
     def expect(self, session: str) -> None:
         """Hear that the host has started this server from our plugin, for that chat: a tool may be
         called before the module has told of it."""
-        self._expected = _Chat(session)
+        self._expected = session
+        self._state.chats.hear_of(NAME, session)
 
     def has_transcript_of(self, session: str | None) -> bool:
         """Whether the transcript of that chat is recorded here."""
-        return self._find(session) is not None
-
-    async def record(self, compactor: Compactor, session: str | None) -> None:
-        """Record what is new of a chat, before a tool looks at it."""
-        chat = self._find(session)
-        if chat is not None:
-            await self._record(compactor, chat)
-
-    def _find(self, session: str | None) -> _Chat | None:
-        expected = self._expected
-        is_expected = expected is not None and expected.session == session
-        return self._chats.get(session or "") or (expected if is_expected else None)
+        return bool(session) and session in (self._expected, *self._chats)
 
     async def close(self) -> None:
-        """End what is under way; each session is as before or as after."""
-        running = set(self._under_way)
-        for task in running:
-            task.cancel()
-        if running:
-            await asyncio.wait(running)
+        """Record what was said last in each chat, and note that it is served no more."""
         for chat in self._chats.values():
             await self._record_last(chat)
             forget_chat(self._state.settings.home, chat.session)
@@ -207,7 +185,7 @@ class ClaudeMod:
     def _hear_of(self, session: str, body: dict[str, Any]) -> _Chat:
         chat = self._chats.get(session)
         if chat is None:
-            chat = self._chats[session] = self._find(session) or _Chat(session)
+            chat = self._chats[session] = _Chat(self._state.chats.hear_of(NAME, session))
             self._state.follow_chat(NAME, session)
         if isinstance(body.get("interactive"), bool):
             chat.is_interactive = body["interactive"]
@@ -242,27 +220,17 @@ class ClaudeMod:
         except OSError as error:  # others do not know of it then
             logger.warning("that the module serves a chat was not noted: %s", error)
 
-    def _start(self, work: Any) -> None:
-        task = asyncio.create_task(work)
-        self._under_way.add(task)
-        task.add_done_callback(self._under_way.discard)
-
-    async def _find_transcript(self, chat: _Chat) -> FileTranscript | None:
-        if chat.transcript is None:
-            every = await self._state.threads.run(
-                transcripts_of_chat, NAME, chat.session, self._environ
-            )
-            main = (one for one in every if not one.chat().is_subagent)
-            found = next(main, None)
-            if isinstance(found, FileTranscript):
-                chat.transcript, chat.rows = found, ChatRows(found.path)
-        return chat.transcript
+    async def _find_rows(self, chat: _Chat) -> ChatRows | None:
+        found = await self._state.chats.find_transcript(chat.recorded)
+        if chat.rows is None and found is not None:
+            chat.rows = ChatRows(found.path)
+        return chat.rows
 
     # Recording
 
     async def _hear_of_rows(self, chat: _Chat, _: dict[str, Any]) -> JsonObject:
         """Record what is new; what the module is to do with requests and results."""
-        self._start(self._record_beside(chat))
+        self._state.chats.start(self._record_beside(chat))
         wish = self._state.settings
         over = wish.policy.offload_over_tokens if wish.offload_on_arrival else None
         return {"shrinks": wish.shrink_in_turn, "offload_over": over}
@@ -279,47 +247,16 @@ class ClaudeMod:
             logger.warning("a chat was not recorded: %s", error)
 
     async def _record(self, compactor: Compactor, chat: _Chat) -> SessionInfo | None:
-        """Record what is new in the host's own transcripts of a chat and of its subagents."""
-        async with chat.lock:
-            return await self._record_locked(compactor, chat)
-
-    async def _record_locked(self, compactor: Compactor, chat: _Chat) -> SessionInfo | None:
-        state = self._state
-        if not state.settings.records(state.project):
-            return None
-        transcript = await self._find_transcript(chat)
-        if transcript is None:
-            return None
-        taken = await record_new(compactor, transcript, lambda _: state.project)
-        chat.info = taken.session or chat.info
-        if not self._has_looked_back:
-            self._has_looked_back = True
-            self._start(self._look_back(compactor, transcript))
-        for one in await state.threads.run(subagents_of, transcript, self._environ):
-            size = await state.threads.run(one.size)
-            if chat.sizes.get(one.path) != size:
-                await record_new(compactor, one, lambda _: state.project)
-                chat.sizes[one.path] = size
-        return chat.info
-
-    async def _look_back(self, compactor: Compactor, transcript: FileTranscript) -> None:
-        """Record the last words of earlier chats: their hosts ended before these were there."""
-        state = self._state
-        try:
-            for one in await state.threads.run(
-                chats_before, transcript, self._environ, _MOST_EARLIER
-            ):
-                if await compactor.find_transcript(one.address) is not None:
-                    await record_new(compactor, one, lambda _: state.project)
-        except CompactionError as error:
-            logger.warning("earlier chats were not recorded: %s", error)
+        """Record what is new of a chat; its session, where there is one."""
+        await self._state.chats.record(compactor, chat.recorded)
+        return chat.recorded.info
 
     # Compacting
 
     async def _end_turn(self, chat: _Chat, body: dict[str, Any]) -> JsonObject:
         """Whether the host is to take a view over now: its agent has asked for another one, or
         the host's own limit is so near that the next turn would be interrupted."""
-        self._start(self._record_beside(chat))
+        self._state.chats.start(self._record_beside(chat))
         if not chat.is_interactive:  # the host may end now
             await self._record_last(chat)
         tokens, limit = body.get("tokens"), chat.limit
@@ -349,20 +286,24 @@ class ClaudeMod:
         if not rows:
             raise InputError("the host told of no rows.")
         compactor = await self._state.compactor()
-        async with chat.lock:  # rows that come meanwhile would be taken for what the host dropped
+        async with (
+            chat.recorded.lock
+        ):  # rows that come meanwhile would be taken for what the host dropped
             info = await self._open(compactor, chat, body)
-            if chat.wants_whole and chat.transcript is not None:
+            transcript = chat.recorded.transcript
+            if chat.wants_whole and isinstance(transcript, FileTranscript):
                 chat.wants_whole = False
-                return await self._make_whole(compactor, info, chat, rows, body)
+                every = await self._state.threads.run(list_whole_chat, transcript, rows)
+                return await self._make_whole(compactor, info, chat, rows, every, body)
             return await self._make_view(compactor, info, chat, rows, body)
 
     # What the host itself has compacted
 
     async def _wish_for_whole_chat(self, chat: _Chat, _: dict[str, Any]) -> JsonObject:
         """Have the next compaction give back what the host's own ones took away."""
-        transcript = await self._find_transcript(chat)
-        if transcript is None or not await self._state.threads.run(
-            was_compacted_by_host, transcript
+        found = await self._state.chats.find_transcript(chat.recorded)
+        if not isinstance(found, FileTranscript) or not await self._state.threads.run(
+            was_compacted_by_host, found
         ):
             return {"text": _NOT_COMPACTED}
         chat.wants_whole = True
@@ -377,13 +318,11 @@ class ClaudeMod:
         info: SessionInfo,
         chat: _Chat,
         rows: Sequence[Row],
+        every: Sequence[Row],
         body: dict[str, Any],
     ) -> JsonObject:
-        """The rows of a chat from before the host's compactions: whole where they fit below what
-        a compaction leaves, else as our view."""
-        threads = self._state.threads
-        assert chat.transcript is not None
-        every = await threads.run(list_whole_chat, chat.transcript, rows)
+        """All rows of a chat, those from before the host's compactions too: whole where they fit
+        below what a compaction leaves, else as our view."""
         given = [row.message for row in every]
         options = FitOptions(relieve=False, is_hearsay=True, is_sent=False)
         shown = (await compactor.fit(info, given, options)).messages
@@ -392,7 +331,8 @@ class ClaudeMod:
             await self._compress(compactor, info, chat, body)
             shown = (await compactor.fit(info, given, options)).messages
         try:
-            told = await threads.run(tell_rows, rows, shown)  # others the host has no handle of
+            # Of others the host has no handle.
+            told = await self._state.threads.run(tell_rows, rows, shown)
         except InputError as error:
             return {"skip": f"the chat stays as it is: {error}"}
         chat.last = f"all {plural(len(every), 'message')} back"
@@ -425,7 +365,7 @@ class ClaudeMod:
         chat.is_changed = False
         receipts = await compactor.receipts(info)
         done = _describe_receipt(receipts[-1]) if receipts else "compacted"
-        pins = [pin for pin in await compactor.pins(info) if pin.kind != "note"]
+        pins = await self._state.chats.pins(compactor, info)
         chat.last = f"{done}, {plural(len(pins), 'pin')} kept"
         self._note(chat, ours=1)
         return {"rows": cast("Any", told), "note": chat.last}
@@ -442,7 +382,7 @@ class ClaudeMod:
         except CompactionError as error:
             logger.warning("what is pinned was not told: %s", error)
             return {"context": None}
-        rows = chat.rows or ChatRows(Path())
+        rows = await self._find_rows(chat) or ChatRows(Path())
         looks = _MOST_LOOKS_AT_PROMPT
         await self._state.threads.run(rows.read)
         while rows.compactions < chat.compactions and (looks := looks - 1):
@@ -460,34 +400,25 @@ class ClaudeMod:
             info = await self._record(compactor, chat)
         except StoreError:
             info = await compactor.find_of_host(self._state.project, chat.session, NAME)
-        project = self._state.project
-        pins = await (compactor.pins(info) if info else compactor.project_pins(project))
-        return [pin for pin in pins if pin.kind != "note"]
+        return await self._state.chats.pins(compactor, info)
 
     # A result
 
     async def _preview(self, chat: _Chat, body: dict[str, Any]) -> JsonObject | None:
         """What stands for a large result from the moment it comes; None: it stays as it is."""
         wish, text = self._state.settings, str(body.get("text") or "")
-        over, call = wish.policy.offload_over_tokens, str(body.get("call") or "")
-        hosts = hooked_hosts()[NAME]
-        kind = next((one for one in hosts.result if one.is_of(str(body.get("tool") or ""))), None)
-        if not wish.offload_on_arrival or kind is None or is_own_tool(str(body.get("tool") or "")):
+        result = read_result(hooked_hosts()[NAME], str(body.get("tool") or ""), text, is_plain=True)
+        if not wish.offload_on_arrival or result is None:
             return None
+        over, call = wish.policy.offload_over_tokens, str(body.get("call") or "")
         try:
             compactor = await self._state.compactor()
-            if await self._state.threads.run(compactor.count, text) <= over:
-                return None
-            for _ in range(_MOST_LOOKS):
-                info = await self._record(compactor, chat)
-                if info is not None and has_call(await compactor.load(info), call):
-                    result = ToldResult(kind, text, text)
-                    shown = await archive_result(compactor, info, result, call, over)
-                    return {"preview": shown} if shown else None
-                await asyncio.sleep(_PAUSE)
+            record = partial(self._record, compactor, chat)
+            shown = await preview_result(compactor, record, result, call, over)
         except CompactionError as error:
             logger.warning("a result stays as it is: %s", error)
-        return None
+            return None
+        return {"preview": shown} if shown else None
 
     # Within a turn
 
@@ -510,13 +441,13 @@ class ClaudeMod:
             return None
         chat.shrinks = True
         compactor = await self._state.compactor()
-        await self._find_transcript(chat)
-        if chat.rows is None:
+        known = await self._find_rows(chat)
+        if known is None:
             return None
-        async with chat.lock:
+        async with chat.recorded.lock:
             for _ in range(_MOST_LOOKS):
-                info = await self._open_as_read(compactor, chat, chat.rows, body)
-                current, left = chat.rows.list_current(), chat.rows.left
+                info = await self._open_as_read(compactor, chat, known, body)
+                current, left = known.list_current(), known.left
                 split = await threads.run(SplitRequest, messages, current, left)
                 if split.is_written_down:
                     break
@@ -528,7 +459,7 @@ class ClaudeMod:
             options = FitOptions(
                 relieve=False, is_hearsay=True, is_sent=False, shows_late_pins=False
             )
-            rows = await threads.run(chat.rows.in_order, split.rows)
+            rows = await threads.run(known.in_order, split.rows)
             fitted = await compactor.fit(info, [row.message for row in rows], options)
         laid = await threads.run(split.lay_out, as_sent(fitted.messages, split.rows))
         own = sending_of(messages, request, fingerprints_of(messages))
@@ -556,29 +487,20 @@ class ClaudeMod:
     async def _read_rows(self, chat: _Chat, handles: list[str]) -> list[str]:
         """Read the rows that the host names; gives those that its transcript does not tell of."""
         for _ in range(_MOST_LOOKS):
-            await self._find_transcript(chat)
-            if chat.rows is not None:
-                await self._state.threads.run(chat.rows.read)
-                if chat.rows.has_all(handles):
+            rows = await self._find_rows(chat)
+            if rows is not None:
+                await self._state.threads.run(rows.read)
+                if rows.has_all(handles):
                     return []
             await asyncio.sleep(_PAUSE)
-        rows = chat.rows
-        return [one for one in handles if rows is None or not rows.has_all([one])]
+        return [one for one in handles if chat.rows is None or not chat.rows.has_all([one])]
 
     async def _open(self, compactor: Compactor, chat: _Chat, body: dict[str, Any]) -> SessionInfo:
         """The session of a chat, with all that its transcript tells; its window is the host's."""
-        state = self._state
-        state.check_records()
-        info = await self._record_locked(compactor, chat)
-        if info is None:
-            key = SessionKey(project=state.project, host=NAME, host_session=chat.session)
-            info, _ = await compactor.open(key, Traits(owns_window=False))
-        window = body.get("window_tokens")
-        is_told = isinstance(window, int) and window > 0 and compactor.window_set is None
-        if is_told and window != info.traits.window_tokens:
-            info = await compactor.set_traits(info, Traits(window_tokens=window))
-        chat.info = info
-        return info
+        self._state.check_records()
+        chats = self._state.chats
+        await chats.record_locked(compactor, chat.recorded)
+        return await chats.open_with_history(compactor, chat.recorded, body.get("window_tokens"))
 
     async def _compress(
         self, compactor: Compactor, info: SessionInfo, chat: _Chat, body: dict[str, Any]
@@ -616,10 +538,10 @@ class ClaudeMod:
         """What the line above the prompt shows."""
         try:
             compactor = await self._state.compactor()
-            every = await compactor.pins(chat.info) if chat.info is not None else ()
+            info = chat.recorded.info
+            pins = await self._state.chats.pins(compactor, info) if info is not None else ()
         except CompactionError as error:
             return {"pins": 0, "last": chat.last, "trouble": _first_sentence(str(error))}
-        pins = [pin for pin in every if pin.kind != "note"]
         return {"pins": len(pins), "last": chat.last}
 
     async def _answer_command(self, chat: _Chat, body: dict[str, Any]) -> JsonObject:

@@ -12,13 +12,12 @@ from typing import Any
 
 from mcp_compaction.errors import CompactionError
 from mcp_compaction.hosts.claude_code.surroundings import RUN
-from mcp_compaction.hosts.gateways import is_through_gateway
-from mcp_compaction.hosts.transcripts import opencode
+from mcp_compaction.hosts.events import hooked_hosts
+from mcp_compaction.hosts.transcripts.claude_code import NAME
 from mcp_compaction.server import claude_mod
 from mcp_compaction.server.state import State
 from mcp_compaction.settings_file import VIEWS
 from mcp_compaction.view_service.listening import serve_views
-from mcp_compaction.view_service.views import CallersChat
 
 logger = logging.getLogger(__name__)
 
@@ -36,16 +35,16 @@ async def serve_plugin(state: State) -> AsyncGenerator[None]:
         if path.startswith(claude_mod.PATH):
             state.note_run(RUN, "a chat")
             return await state.mod.answer(path, body)
-        window = body.get("window_tokens")
-        size = window if isinstance(window, int) and window > 0 else None
-        chat = CallersChat(state.project, opencode.NAME, str(body.get("session") or ""), size)
-        if is_through_gateway(state.settings.home, state.environ, chat.session):
+        session = str(body.get("session") or "")
+        if state.chats.has_gateway(session):
             return None  # which records the chat, and shows its view
         match path:
-            case "/opencode/view" if chat.session:
-                return await state.views.view_for_opencode(chat, body.get("messages"))
-            case "/opencode/record" if chat.session:
-                return await state.views.record(chat)
+            case "/opencode/view" if session:
+                return await state.views.view_for_opencode(
+                    session, body.get("messages"), body.get("window_tokens")
+                )
+            case "/opencode/record" if session:
+                return await state.views.record(session)
             case _:
                 raise LookupError(path)
 
@@ -59,7 +58,7 @@ def _place_of(state: State) -> Path | None:
     named = state.environ.get(VIEWS, "")
     if not Path(named).is_absolute():
         return None
-    session = state.environ.get("CLAUDE_CODE_SESSION_ID", "")
+    session = state.environ.get(hooked_hosts()[NAME].session_variable, "")
     if not session:
         return Path(named)
     if not fullmatch(r"[\w-]+", session):

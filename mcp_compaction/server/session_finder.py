@@ -8,12 +8,13 @@ from typing import Any
 
 from mcp_compaction.compactor import Compactor
 from mcp_compaction.errors import InputError, NothingRecorded, UnknownSession
+from mcp_compaction.hosts.events import hooked_hosts
 from mcp_compaction.hosts.folders import known_hosts
+from mcp_compaction.hosts.identity import open_chat
 from mcp_compaction.model import SessionInfo, Traits
 from mcp_compaction.ports import SessionKey
 from mcp_compaction.tools.place import Purpose
 
-_CLAUDE_CODE = "CLAUDE_CODE_SESSION_ID"
 # How clients begin their names that keep their window to themselves: no answer of ours can replace
 # it. The first four were observed, the others are as documented.
 _CLOSED_CLIENTS = (
@@ -51,6 +52,12 @@ class Caller:
         """Whether the host says which conversation this is."""
         return self.session is not None
 
+    @property
+    def names_first_chat(self) -> bool:
+        """Whether the host goes on naming the chat that it began with, whichever is calling."""
+        host = hooked_hosts().get(self.name)
+        return host is not None and host.session_variable != ""
+
     def named_by_hook(self, name: str) -> Caller | None:
         """The chat that a plugin or a hook of this host names in a call, as `opencode:ses_1`."""
         host, _, session = name.partition(":")
@@ -64,11 +71,14 @@ def host_of(meta: Mapping[str, Any] | None, environ: Mapping[str, str], client: 
     """The host's own word in a call's metadata, else in the environment it started us in."""
     client = client.strip().lower()
     is_closed = client.startswith(_CLOSED_CLIENTS)
-    thread = (meta or {}).get("threadId") or (meta or {}).get("sessionId")
-    if isinstance(thread, str) and thread:
-        return Caller("codex", thread, is_closed=True, client=client)
-    if environ.get(_CLAUDE_CODE):
-        return Caller("claude-code", environ[_CLAUDE_CODE], is_closed or not client, client)
+    hosts = hooked_hosts().values()
+    for host in hosts:
+        told = next(filter(None, map((meta or {}).get, host.session_keys)), None)
+        if isinstance(told, str):
+            return Caller(host.name, told, is_closed=True, client=client)
+    for host in hosts:
+        if told := environ.get(host.session_variable):
+            return Caller(host.name, told, is_closed or not client, client)
     return Caller(is_closed=is_closed, client=client)
 
 
@@ -136,7 +146,7 @@ class SessionFinder:
     ) -> tuple[SessionInfo, bool]:
         if purpose == "make":
             key = SessionKey(project=self.project, host=host.name, host_session=host.session)
-            return self._remember(*await compactor.open(key, Traits(owns_window=False)))
+            return self._remember(*await open_chat(compactor, key))
         info = await compactor.find_of_host(self.project, host.session or "", host.name)
         if info is None:
             raise NothingRecorded(

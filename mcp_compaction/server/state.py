@@ -14,12 +14,12 @@ from mcp.server.mcpserver import Context
 
 from mcp_compaction.compactor import Compactor
 from mcp_compaction.errors import CompactionError, InputError, NeedsUser, SettingsError
+from mcp_compaction.hosts.chat import HostChats
 from mcp_compaction.hosts.folders import trusted_environ
 from mcp_compaction.hosts.gateways import gateway_around, gateway_of_chat, is_through_gateway
 from mcp_compaction.hosts.handling import EventHandler
 from mcp_compaction.hosts.hook_runs import RunNotes
 from mcp_compaction.hosts.trouble import note_trouble
-from mcp_compaction.hosts.typed_words import TypedWords
 from mcp_compaction.model import Mode, Pin, SessionInfo
 from mcp_compaction.program import complete, typed_command
 from mcp_compaction.server.claude_mod import ClaudeMod
@@ -56,10 +56,10 @@ class State:
     events_under_way: set[asyncio.Task[Any]] = field(default_factory=set[asyncio.Task[Any]])
     opens: Callable[[Settings], Awaitable[Compactor]] | None = None  # None: as the settings say
     _runs: RunNotes | None = None
+    _chats: HostChats | None = None
     _events: EventHandler | None = None
     _views: ServedViews | None = None
     _mod: ClaudeMod | None = None
-    _typed: dict[int, TypedWords] = field(default_factory=dict[int, TypedWords])  # by session
     _told_chat: Caller | None = None  # the chat that a hook last told of
     _compactor: Compactor | None = None
     _opening: anyio.Lock = field(default_factory=anyio.Lock)
@@ -75,19 +75,26 @@ class State:
         return self.settings.policy.agent_controlled
 
     @property
+    def chats(self) -> HostChats:
+        """The chats that anybody has told of."""
+        if self._chats is None:
+            home = self.settings.home
+            self._chats = HostChats(
+                self.project,
+                trusted_environ(self.environ, home),
+                self.settings.records,
+                partial(is_through_gateway, home, self.environ),
+                self.mod.is_at_work,
+                self.threads,
+            )
+        return self._chats
+
+    @property
     def events(self) -> EventHandler:
         """Who handles what hooks tell."""
         if self._events is None:
-            self._events = EventHandler(
-                self.project,
-                trusted_environ(self.environ, self.settings.home),
-                self.settings.records,
-                self.note_trouble,
-                partial(is_through_gateway, self.settings.home, self.environ),
-                has_mod=self.mod.is_at_work,
-                offload_over=self._offload_over,
-                variables=self.environ,
-            )
+            over = self._offload_over
+            self._events = EventHandler(self.chats, self.note_trouble, over, self.environ)
         return self._events
 
     def note_run(self, host: str, event: str) -> None:
@@ -104,11 +111,8 @@ class State:
     def views(self) -> ServedViews:
         """Who gives a plugin what to send."""
         if self._views is None:
-            wish = self.settings
-            limit = wish.view_timeout_seconds
-            over = self._offload_over
-            environ = trusted_environ(self.environ, wish.home)
-            self._views = ServedViews(self.compactor, wish.records, environ, limit, over)
+            limit = self.settings.view_timeout_seconds
+            self._views = ServedViews(self.compactor, self.chats, limit, self._offload_over)
         return self._views
 
     @property
@@ -142,10 +146,9 @@ class State:
         """The session a call means, and whether it was made just now."""
         compactor, host = await self.compactor(), self.host(ctx)
         if name is None:
-            await self.events.record(compactor, host.name, host.session)
-            await self.mod.record(compactor, host.session)
+            await self.chats.record_if_known(compactor, host.session)
         info, is_new = await self.finder.find(compactor, host, name, purpose)
-        await self._vouch(compactor, info)
+        await self.chats.words.vouch(compactor, info)
         return info, is_new
 
     async def hear_words(self, info: SessionInfo, text: str) -> None:
@@ -159,18 +162,8 @@ class State:
             if await compactor.is_said(info, text):
                 return
             await anyio.sleep(_PAUSE)
-            await self.mod.record(compactor, info.host_session)
-            await self._vouch(compactor, info)
-
-    async def _vouch(self, compactor: Compactor, info: SessionInfo) -> None:
-        """Count what the user typed as the user's, also where only requests told of it so far."""
-        if info.host_session is None or info.agent:
-            return
-        typed = self._typed.get(info.id)
-        if typed is None:
-            environ = trusted_environ(self.environ, self.settings.home)
-            typed = self._typed[info.id] = TypedWords(info.host, info.host_session, environ)
-        await typed.vouch(compactor, info)
+            await self.chats.record_if_known(compactor, info.host_session)
+            await self.chats.words.vouch(compactor, info)
 
     async def take_new_pins(self, info: SessionInfo | None) -> tuple[Pin, ...]:
         """The pins that bind this project's sessions and are new to it, each once.
@@ -195,12 +188,12 @@ class State:
         host = host_of(ctx.request_context.meta, self.environ, client)
         gateway = gateway_around(self.settings.home, self.environ)
         chat = gateway.newest_chat if gateway is not None else None
-        if chat is not None and (not host.has_session or host.name == "claude-code"):
-            # Some hosts do not say which chat it is, and one keeps saying which it was.
+        if chat is not None and (not host.has_session or host.names_first_chat):
             return Caller(chat[0], chat[1], is_closed=True)
         told = self._told_chat
-        is_stale = told is not None and host.name == told.name == "claude-code"
-        return replace(host, session=told.session) if is_stale and told is not None else host
+        if told is not None and host.name == told.name and host.names_first_chat:
+            return replace(host, session=told.session)
+        return host
 
     def is_of_another_chat(self, ctx: Context[State], info: SessionInfo) -> bool:
         """Whether the host says which chat is calling, and it is not that session's."""
@@ -239,6 +232,8 @@ class State:
             await self.relieving.close()
             if self._views is not None:
                 await self._views.close()
+            if self._chats is not None:
+                await self._chats.close()
             if self._mod is not None:
                 await self._mod.close()
             if self._events is not None:

@@ -8,39 +8,20 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 from mcp_compaction.compactor import Compactor
 from mcp_compaction.compactor.results import FitOptions
-from mcp_compaction.hosts.finding import find_chat
+from mcp_compaction.hosts.chat import HostChat, HostChats
 from mcp_compaction.hosts.opencode.window import read_window, tell_plugin
-from mcp_compaction.hosts.recording import record_new
-from mcp_compaction.model import JsonObject, SessionInfo, Traits
-from mcp_compaction.ports import SessionKey
-from mcp_compaction.threads import Threads
+from mcp_compaction.hosts.transcripts import opencode
+from mcp_compaction.model import JsonObject, SessionInfo
 
 logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
-
-
-class CallersChat(NamedTuple):
-    """A conversation, as the program that asks knows it."""
-
-    project: str
-    host: str
-    session: str  # the host's own id for it
-    window_tokens: int | None = None
-
-
-class ViewToSend(NamedTuple):
-    """What to send to a model, and the session it belongs to."""
-
-    session: str
-    messages: list[JsonObject]  # what is shown whole is the caller's own object
-    request: Any  # the same, as the caller gave it: a list, or a request body
 
 
 @dataclass(slots=True)
@@ -48,30 +29,27 @@ class ServedViews:
     """The views of one process, each session's one after another."""
 
     open_compactor: Callable[[], Awaitable[Compactor]]
-    may_record: Callable[[str], bool]
-    environ: Mapping[str, str]
+    chats: HostChats
     limit: float  # seconds that a host waits at most, but for the first view
     offload_over: int | None = None  # tokens over which a new result becomes a preview
     first_limit: float = 5.0  # seconds for the first view of a process, which opens the store
-    _locks: dict[CallersChat, asyncio.Lock] = field(default_factory=dict[CallersChat, asyncio.Lock])
     _sessions: dict[str, SessionInfo] = field(default_factory=dict[str, SessionInfo])
     _under_way: set[asyncio.Task[Any]] = field(default_factory=set[asyncio.Task[Any]])
-    _threads: Threads = field(default_factory=Threads)
 
     def has_shown(self, session: str | None) -> bool:
         """Whether the window of that chat is made of our views."""
         return session in self._sessions
 
-    async def view(self, chat: CallersChat, sent: Any) -> ViewToSend | None:
-        """What to send instead of a list of messages or a request body; None: send your own."""
-        return await self._in_time(chat, self._fit(chat, sent))
-
-    async def view_for_opencode(self, chat: CallersChat, given: object) -> JsonObject | None:
+    async def view_for_opencode(
+        self, session: str, given: object, window_tokens: object = None
+    ) -> JsonObject | None:
         """What opencode's plugin should send instead of its messages; None: send them."""
-        return await self._in_time(chat, self._fit_opencode(chat, given))
+        chat = self.chats.hear_of(opencode.NAME, session)
+        return await self._in_time(chat, self._fit_opencode(chat, given, window_tokens))
 
-    async def record(self, chat: CallersChat) -> None:
-        """Record what is new in the host's own transcript of a chat."""
+    async def record(self, session: str) -> None:
+        """Record what is new in opencode's own transcript of a chat."""
+        chat = self.chats.hear_of(opencode.NAME, session)
         await self._in_time(chat, self._record(chat))
 
     async def close(self) -> None:
@@ -82,7 +60,7 @@ class ServedViews:
         if running:
             await asyncio.wait(running)
 
-    async def _in_time(self, chat: CallersChat, work: Coroutine[Any, Any, T]) -> T | None:
+    async def _in_time(self, chat: HostChat, work: Coroutine[Any, Any, T]) -> T | None:
         task = asyncio.create_task(self._try(chat, work))
         self._under_way.add(task)
         task.add_done_callback(self._under_way.discard)
@@ -93,51 +71,40 @@ class ServedViews:
             return None
         return task.result()
 
-    async def _try(self, chat: CallersChat, work: Coroutine[Any, Any, T]) -> T | None:
+    async def _try(self, chat: HostChat, work: Coroutine[Any, Any, T]) -> T | None:
         try:
-            if not self.may_record(chat.project):
+            if not self.chats.may_record(self.chats.project):
                 work.close()
                 return None
-            async with self._locks.setdefault(chat._replace(window_tokens=None), asyncio.Lock()):
+            async with chat.lock:
                 return await work
         except Exception as error:  # noqa: BLE001  # a host goes on with its own messages
             logger.warning("there is no view for %s: %r", chat.host, error)
             return None
 
-    async def _fit(self, chat: CallersChat, sent: Any, model: str | None = None) -> ViewToSend:
-        compactor = await self.open_compactor()
-        info = await self._open(compactor, chat)
-        # What the host has kept itself was recorded before: any other words are only told.
-        options = FitOptions(offload_over_tokens=self.offload_over, model=model, is_hearsay=True)
-        fitted = await compactor.fit(info, sent, options)
-        return ViewToSend(info.name, fitted.messages, fitted.request)
-
-    async def _fit_opencode(self, chat: CallersChat, given: object) -> JsonObject:
-        window = await self._threads.run(read_window, given)
-        # First what the host itself has kept: that tells the user's words from the host's.
-        await self._record(chat)
-        view = await self._fit(chat, window.messages, window.model)
-        told = await self._threads.run(tell_plugin, window, view.messages)
-        return {"session": view.session, **told}
-
-    async def _record(self, chat: CallersChat) -> None:
-        transcript = await self._threads.run(find_chat, chat.host, chat.session, self.environ)
-        if transcript is None:
-            return
-        compactor = await self.open_compactor()
-        taken = await record_new(compactor, transcript, lambda _: chat.project)
-        if taken.session is not None and not self.has_shown(chat.session):
-            self._sessions[chat.session] = await compactor.own_window(taken.session)
-
-    async def _open(self, compactor: Compactor, chat: CallersChat) -> SessionInfo:
-        info = self._sessions.get(chat.session)
-        if info is None:
-            key = SessionKey(project=chat.project, host=chat.host, host_session=chat.session)
-            info, _ = await compactor.open(key, Traits())
+    async def _fit_opencode(
+        self, chat: HostChat, given: object, window_tokens: object
+    ) -> JsonObject:
+        threads = self.chats.threads
+        window = await threads.run(read_window, given)
+        # First what the host itself has kept: that tells the user's words from the host's. Any
+        # other words are only told.
+        compactor = await self._record(chat)
+        info = await self.chats.open_with_history(compactor, chat, window_tokens)
+        if not info.traits.owns_window:
             info = await compactor.own_window(info)
-        told = chat.window_tokens if compactor.window_set is None else None
-        if told is not None and told != info.traits.window_tokens:
-            traits = Traits(window_tokens=told)
-            info = await compactor.set_traits(info, traits)
         self._sessions[chat.session] = info
-        return info
+        options = FitOptions(
+            offload_over_tokens=self.offload_over, model=window.model, is_hearsay=True
+        )
+        fitted = await compactor.fit(info, window.messages, options)
+        told = await threads.run(tell_plugin, window, fitted.messages)
+        return {"session": info.name, **told}
+
+    async def _record(self, chat: HostChat) -> Compactor:
+        compactor = await self.open_compactor()
+        taken = await self.chats.record_locked(compactor, chat)
+        if taken.session is not None and not self.has_shown(chat.session):
+            info = await self.chats.open_with_history(compactor, chat)
+            self._sessions[chat.session] = await compactor.own_window(info)
+        return compactor

@@ -16,6 +16,7 @@ import pytest
 
 from mcp_compaction import open_store
 from mcp_compaction.gateway.conversation import GatewayConversation
+from mcp_compaction.hosts.chat import HostChats
 from mcp_compaction.hosts.claude_code.mods import ServedChat, forget_chat, note_chat
 from mcp_compaction.hosts.finding import transcripts_at
 from mcp_compaction.hosts.gateways import (
@@ -49,7 +50,7 @@ async def test_hooks_stand_down_while_a_gateway_shows_the_pins(
 ) -> None:
     async with open_store(home=tmp_path, project=tmp_path) as store:
         await (await store.session("other")).pin(RULE, by="user", scope="project")
-        handler = EventHandler(store.project, {}, has_gateway=lambda _: has_gateway)
+        handler = EventHandler(HostChats(store.project, {}, has_gateway=lambda _: has_gateway))
         event = HostEvent(
             host="claude-code", name="SessionStart", session="chat-1", transcript="", source="clear"
         )

@@ -12,6 +12,7 @@ import pytest
 from mcp_compaction import open_store
 from mcp_compaction.api.handles import OpenStore
 from mcp_compaction.core.log.pinned import PINNED_LABEL
+from mcp_compaction.hosts.chat import HostChats
 from mcp_compaction.hosts.handling import EventHandler, HostEvent
 from tests.hosts.given_hosts import claude_line, write_chat
 
@@ -59,7 +60,7 @@ async def hooks_beside_mod(folder: Path, *, has_mod: bool = True) -> AsyncGenera
     transcript = write_chat(environ, lines, CHAT)
     async with open_store(home=folder / "store", project=folder) as store:
         await (await store.session("other")).pin(RULE, by="user", scope="project")
-        handler = EventHandler(store.project, environ, has_mod=lambda _: has_mod)
+        handler = EventHandler(HostChats(store.project, environ, has_mod=lambda _: has_mod))
         yield Hooks(handler, store, transcript)
         await handler.close()
 

@@ -12,7 +12,7 @@ import pytest
 from mcp.types import Implementation
 
 from mcp_compaction.home import default_home
-from mcp_compaction.hosts import handling
+from mcp_compaction.hosts import results
 from mcp_compaction.hosts.events import TOOL
 from mcp_compaction.hosts.results import has_call
 from mcp_compaction.model import Session
@@ -102,7 +102,7 @@ async def test_a_call_that_the_host_writes_down_a_moment_later_is_waited_for(
                 chat.grow(call_line(1, "t1", "Bash"))
             return looked[-1]
 
-        monkeypatch.setattr(handling, "has_call", look_then_write)
+        monkeypatch.setattr(results, "has_call", look_then_write)
         shown = await chat.tell_result("Bash", BASH)
         assert looked == [False, True]
         assert "the whole: recall_archived refs m3" in shown["stdout"]

@@ -12,15 +12,16 @@ import pytest
 from mcp_compaction.compactor import Compactor
 from mcp_compaction.compactor.asking import make_ask
 from mcp_compaction.errors import StoreError
+from mcp_compaction.hosts.chat import HostChats
 from mcp_compaction.hosts.opencode.window import read_window, tell_plugin
 from mcp_compaction.model import JsonObject
-from mcp_compaction.view_service.views import CallersChat, ServedViews
+from mcp_compaction.view_service.views import ServedViews
 from tests.checkers import problems
 from tests.hosts.given_hosts import compactor_in
 
 pytestmark = pytest.mark.anyio
 
-CHAT = CallersChat("/home/ann/shop", "opencode", "ses_1", 40_000)
+SHOP, CHAT, WINDOW = "/home/ann/shop", "ses_1", 40_000
 RULE = "Never deploy on a Friday."
 LINES = "\n".join(f"row {n} of the table, with its price and its name" for n in range(400))
 
@@ -48,20 +49,25 @@ def history(steps: int) -> list[dict[str, Any]]:
     return [typed(1, f"{RULE} Read the tables."), *reads]
 
 
+def chats_in(environ: Mapping[str, str] | None = None) -> HostChats:
+    """The chats of a project, in a home where hosts keep no transcripts unless one is named."""
+    return HostChats(SHOP, environ or {"HOME": "/nowhere"})
+
+
 async def views_on(compactor: Compactor, environ: Mapping[str, str] | None = None) -> ServedViews:
     """Views of a compactor, without a limit."""
 
     async def opened() -> Compactor:
         return compactor
 
-    return ServedViews(opened, lambda _: True, environ or {"HOME": "/nowhere"}, limit=60.0)
+    return ServedViews(opened, chats_in(environ), limit=60.0)
 
 
 async def test_a_chat_that_was_not_compacted_is_sent_as_it_is(tmp_path: Path) -> None:
     async with compactor_in(tmp_path) as compactor:
         views = await views_on(compactor)
         given = history(1)
-        told = await views.view_for_opencode(CHAT._replace(window_tokens=None), given)
+        told = await views.view_for_opencode(CHAT, given)
         assert told is not None
         assert told["show"] == [{"id": "msg_1"}, {"id": "msg_2"}]
         assert told["outputs"] == told["inputs"] == {}
@@ -73,13 +79,13 @@ async def test_after_a_compaction_the_plugin_is_told_of_records_and_of_what_stay
     async with compactor_in(tmp_path) as compactor:
         views = await views_on(compactor)
         given = history(3)
-        await views.view_for_opencode(CHAT, given)
-        info = await compactor.find_of_host(CHAT.project, CHAT.session)
+        await views.view_for_opencode(CHAT, given, WINDOW)
+        info = await compactor.find_of_host(SHOP, CHAT)
         assert info is not None
         await compactor.pin(info, RULE, by="agent")
         await compactor.compress(info, make_ask(reason="read", force=True, target_percent=30))
         given += [answered(5, "I read all.")]
-        told: Any = await views.view_for_opencode(CHAT, given)
+        told: Any = await views.view_for_opencode(CHAT, given, WINDOW)
         texts = [entry["text"] for entry in told["show"] if "text" in entry]
         ids = [entry["id"] for entry in told["show"] if "id" in entry]
         assert any(RULE in text for text in texts)
@@ -105,17 +111,6 @@ async def test_where_it_is_asked_for_a_large_result_is_a_preview_from_the_start(
         assert again["outputs"]["c2"] == told["outputs"]["c2"]
 
 
-async def test_a_body_of_a_provider_gets_a_body_back(tmp_path: Path) -> None:
-    async with compactor_in(tmp_path) as compactor:
-        views = await views_on(compactor)
-        messages = [{"role": "user", "content": "Hello."}]
-        view = await views.view(CHAT, {"model": "claude-x", "messages": messages})
-        assert view is not None
-        assert view.request == {"model": "claude-x", "messages": messages}
-        assert view.messages[0] is messages[0]
-        assert views.has_shown(CHAT.session)
-
-
 async def test_a_view_that_takes_too_long_is_none_and_is_there_the_next_time(
     tmp_path: Path,
 ) -> None:
@@ -126,9 +121,7 @@ async def test_a_view_that_takes_too_long_is_none_and_is_there_the_next_time(
             await may_go_on.wait()
             return compactor
 
-        views = ServedViews(
-            open_later, lambda _: True, {"HOME": "/nowhere"}, limit=0.01, first_limit=0
-        )
+        views = ServedViews(open_later, chats_in(), limit=0.01, first_limit=0)
         assert await views.view_for_opencode(CHAT, history(1)) is None
         may_go_on.set()
         views.limit = 60.0
@@ -149,11 +142,10 @@ async def test_a_fault_of_any_kind_is_no_view() -> None:
     async def fail() -> Compactor:
         raise StoreError("the disk is full; free some of it.")
 
-    views = ServedViews(fail, lambda _: True, {"HOME": "/nowhere"}, limit=60.0)
+    views = ServedViews(fail, chats_in(), limit=60.0)
     assert await views.view_for_opencode(CHAT, history(1)) is None
     assert await views.view_for_opencode(CHAT, [{"parts": "?"}]) is None
-    assert await views.view(CHAT, "no history") is None
-    assert not views.has_shown(CHAT.session)
+    assert not views.has_shown(CHAT)
 
 
 async def test_nothing_is_recorded_of_a_project_that_the_user_has_left_out(tmp_path: Path) -> None:
@@ -162,7 +154,8 @@ async def test_nothing_is_recorded_of_a_project_that_the_user_has_left_out(tmp_p
         async def opened() -> Compactor:
             return compactor
 
-        views = ServedViews(opened, lambda _: False, {"HOME": "/nowhere"}, limit=60.0)
+        views = ServedViews(opened, chats_in(), limit=60.0)
+        views.chats.may_record = lambda _: False
         assert await views.view_for_opencode(CHAT, history(1)) is None
         assert await compactor.sessions(None) == ()
 

@@ -10,6 +10,7 @@ from mcp_compaction.cli.console.arguments import add_store
 from mcp_compaction.cli.console.asking import is_person, says_yes
 from mcp_compaction.cli.console.invocation import Invocation
 from mcp_compaction.cli.console.opening import OpenedPlace, open_place, settings_of
+from mcp_compaction.cli.console.transcripts import environ_of_hosts
 from mcp_compaction.cli.console.twins import (
     as_document,
     find_twins,
@@ -22,6 +23,7 @@ from mcp_compaction.core.text.words import fold, one_line
 from mcp_compaction.core.wording import plural
 from mcp_compaction.errors import InputError, UnknownRef, UnknownSession
 from mcp_compaction.home import REPLACED, forget_files, state_folder
+from mcp_compaction.hosts.recording import pass_over_chat
 from mcp_compaction.model import Message, SessionInfo
 from mcp_compaction.ports import Forgotten, Scope, Twins
 from mcp_compaction.program import as_typed
@@ -31,6 +33,7 @@ from mcp_compaction.tools.answers import start_of
 from mcp_compaction.tools.pinning import parse_time
 from mcp_compaction.wiring import team_address
 
+_MOST_SESSIONS = 1_000_000  # all there are
 _PAGE = 500  # messages read at a time
 _SHOWN = 70  # characters of each in the list
 
@@ -109,6 +112,8 @@ async def _forget(call: Invocation, place: OpenedPlace) -> int:
     if not (args.yes or _is_confirmed(call, what, twins, place.project)):
         call.screen.say("nothing was forgotten")
         return 1
+    if not args.refs:
+        await _leave_transcripts_behind(call, place, scope)
     forgotten = await place.compactor.forget(scope, *args.refs)
     if forgotten == Forgotten():
         raise InputError(
@@ -123,6 +128,15 @@ async def _forget(call: Invocation, place: OpenedPlace) -> int:
     if twins.found:
         await _tell_twins(call, place, twins)
     return 0
+
+
+async def _leave_transcripts_behind(call: Invocation, place: OpenedPlace, scope: Scope) -> None:
+    """Note where the hosts' transcripts of what is forgotten end: what they tell of it, and was not
+    recorded yet, never is."""
+    environ = environ_of_hosts(call, place.settings.home)
+    for info in await place.compactor.sessions(place.project, _MOST_SESSIONS):
+        if scope.session in (None, info.id):
+            await pass_over_chat(place.compactor, info, environ, is_to_go=True)
 
 
 async def _check_purge(settings: Settings) -> None:

@@ -16,7 +16,6 @@ from mcp_compaction.hosts.claude_code.surroundings import WITHOUT
 from mcp_compaction.hosts.events import hooked_hosts, keys_of_models
 from mcp_compaction.hosts.handling import HookAnswer, HostEvent
 from mcp_compaction.hosts.hook_runs import seconds_allowed
-from mcp_compaction.hosts.transcripts.claude_code import NAME as CLAUDE_CODE
 from mcp_compaction.server.state import State, state_of
 from mcp_compaction.server.tools.calling import Ctx
 from mcp_compaction.tools.arguments import Arguments
@@ -70,7 +69,9 @@ async def host_event(
     )
     state.follow_chat(host, session_id)
     state.note_run(host, event)
-    if host == CLAUDE_CODE and event == "Stop" and not state.mod.is_at_work(session_id):
+    hook = hooked_hosts()[host].find_hook(event)
+    is_end = hook is not None and hook.moment == "rest"
+    if hooked_hosts()[host].has_module and is_end and not state.mod.is_at_work(session_id):
         state.note_run(WITHOUT, event)
     text = await _handle_in_time(state, told)
     return CallToolResult(content=[TextContent(type="text", text=text or _nothing(state, told))])
@@ -88,7 +89,7 @@ def _host_of_hook(ctx: Ctx, state: State, session: str) -> str:
     """The host whose hook is calling; a model that calls is refused."""
     meta = ctx.request_context.meta or {}
     host = state.host(ctx)
-    is_other_thread = host.name == "codex" and host.session != session
+    is_other_thread = not host.names_first_chat and host.session != session
     if keys_of_models() & set(meta) or host.name not in hooked_hosts() or is_other_thread:
         state.note_trouble(host.name, "", "a call that no hook made was refused")
         raise ToolError(_NOT_FOR_MODELS)

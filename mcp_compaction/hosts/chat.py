@@ -1,0 +1,211 @@
+"""The chats of hosts that a process hears of, whoever tells of them: a hook, a module, a plugin.
+
+Those only say that there is something new. What was said is read here in the host's transcripts: of
+the chat, of the subagents that it started, and of the chats before it whose last words came after
+their hosts had ended.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from mcp_compaction.compactor import Compactor
+from mcp_compaction.errors import CompactionError
+from mcp_compaction.hosts.finding import (
+    chats_before,
+    subagents_of,
+    transcript_of_chat,
+)
+from mcp_compaction.hosts.identity import check_history, open_chat
+from mcp_compaction.hosts.recording import RecordedPart, record_new
+from mcp_compaction.hosts.transcripts.files import FileTranscript
+from mcp_compaction.hosts.transcripts.pieces import Transcript
+from mcp_compaction.hosts.typed_words import UsersWords
+from mcp_compaction.model import Pin, SessionInfo, Traits
+from mcp_compaction.ports import SessionKey
+from mcp_compaction.threads import Threads
+
+logger = logging.getLogger(__name__)
+
+_MOST_EARLIER = 3  # chats whose last words may have come after all else
+
+
+@dataclass(slots=True)
+class HostChat:
+    """What one process knows of one chat."""
+
+    host: str
+    session: str  # the host's own id for it
+    transcript: Transcript | None = None
+    has_to_be_found: bool = False  # its transcript, since no hook names it
+    info: SessionInfo | None = None
+    has_news: bool = False  # recorded since somebody last looked at them
+    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+    sizes: dict[Path, int] = field(default_factory=dict[Path, int])  # of subagents' transcripts
+
+
+@dataclass(slots=True)
+class HostChats:
+    """The chats of one project; `environ` tells where hosts keep their transcripts."""
+
+    project: str
+    environ: Mapping[str, str]
+    may_record: Callable[[str], bool] = lambda _: True
+    # A gateway that a chat goes through records it, and shows its pins.
+    has_gateway: Callable[[str], bool] = lambda _: False
+    # A module of ours inside the host comes before a gateway.
+    has_mod: Callable[[str], bool] = lambda _: False
+    threads: Threads = field(default_factory=Threads)
+    words: UsersWords = field(init=False)
+    _known: dict[str, HostChat] = field(default_factory=dict[str, HostChat])
+    _has_looked_back: bool = False
+    _under_way: set[asyncio.Task[Any]] = field(default_factory=set[asyncio.Task[Any]])
+
+    def __post_init__(self) -> None:
+        self.words = UsersWords(self.environ)
+
+    def hear_of(self, host: str, session: str, *, by_hook: bool = False) -> HostChat:
+        """The chat that somebody tells of; a hook names its transcript."""
+        chat = self._known.setdefault(session, HostChat(host, session))
+        chat.has_to_be_found |= not by_hook
+        return chat
+
+    def start(self, work: Coroutine[Any, Any, None]) -> None:
+        """Do something that nobody waits for, until `close`."""
+        task = asyncio.create_task(work)
+        self._under_way.add(task)
+        task.add_done_callback(self._under_way.discard)
+
+    async def close(self) -> None:
+        """End what is under way; each session is as before or as after."""
+        running = set(self._under_way)
+        for task in running:
+            task.cancel()
+        if running:
+            await asyncio.wait(running)
+
+    # Which session it is
+
+    def _key_of(self, chat: HostChat) -> SessionKey:
+        return SessionKey(project=self.project, host=chat.host, host_session=chat.session)
+
+    async def open(self, compactor: Compactor, chat: HostChat) -> SessionInfo:
+        """The session of a chat; its window is the host's."""
+        chat.info, _ = await open_chat(compactor, self._key_of(chat))
+        return chat.info
+
+    async def open_with_history(
+        self, compactor: Compactor, chat: HostChat, window_tokens: object = None
+    ) -> SessionInfo:
+        """The session of a chat whose whole history comes, with the window that its host tells."""
+        await check_history(compactor, self._key_of(chat))
+        info = chat.info or await self.open(compactor, chat)
+        told = window_tokens if isinstance(window_tokens, int) and window_tokens > 0 else None
+        if compactor.window_set is None and told not in (None, info.traits.window_tokens):
+            info = await compactor.set_traits(info, Traits(window_tokens=told))
+        chat.info = info
+        return info
+
+    async def pins(self, compactor: Compactor, info: SessionInfo | None) -> list[Pin]:
+        """The pins in force in a chat; without a session those of the project."""
+        every = await (compactor.pins(info) if info else compactor.project_pins(self.project))
+        return [pin for pin in every if pin.kind != "note"]
+
+    # Recording
+
+    async def take(self, chat: HostChat, transcript: Transcript) -> bool:
+        """Take a transcript for that of a chat, as a hook names it; False where it is another's."""
+        if chat.transcript != transcript:
+            told = await self.threads.run(transcript.chat)
+            if told.session != chat.session or told.is_subagent:
+                return False
+            chat.transcript = transcript
+        return True
+
+    async def find_transcript(self, chat: HostChat) -> Transcript | None:
+        """The transcript of a chat, by the host's own id for it."""
+        if chat.transcript is None and chat.has_to_be_found:
+            chat.transcript = await self.threads.run(
+                transcript_of_chat, chat.host, chat.session, self.environ
+            )
+        return chat.transcript
+
+    async def record_if_known(self, compactor: Compactor, session: str | None) -> None:
+        """Record what is new of a chat that somebody has told of, before a tool looks at it."""
+        chat = self._known.get(session or "")
+        if chat is None or (self.has_gateway(chat.session) and not self.has_mod(chat.session)):
+            return
+        try:
+            await self.record(compactor, chat)
+        except CompactionError as error:
+            logger.warning("a chat of %s was not recorded: %s", chat.host, error)
+
+    async def record_others(self, compactor: Compactor, session: str) -> None:
+        """Record the last words of the chats that this process knew before a new one began."""
+        for other in [one for one in self._known if one != session]:
+            await self.record_if_known(compactor, other)
+
+    async def record(
+        self, compactor: Compactor, chat: HostChat, most_pieces: int | None = None
+    ) -> RecordedPart:
+        """Record what is new in the host's own transcripts of a chat and of its subagents."""
+        async with chat.lock:
+            return await self.record_locked(compactor, chat, most_pieces)
+
+    async def record_locked(
+        self, compactor: Compactor, chat: HostChat, most_pieces: int | None = None
+    ) -> RecordedPart:
+        """The same for one who holds the chat's lock."""
+        transcript = await self.find_transcript(chat)
+        if transcript is None or not self.may_record(self.project):
+            return RecordedPart()
+        taken = await self._record_new(compactor, transcript, most_pieces)
+        chat.info = taken.session or chat.info
+        chat.has_news |= taken.new > 0
+        if isinstance(transcript, FileTranscript):
+            if not self._has_looked_back:
+                self._has_looked_back = True
+                self.start(self._look_back(compactor, transcript))
+            await self._record_subagents(compactor, transcript, chat.sizes, most_pieces)
+        return taken
+
+    async def _record_new(
+        self, compactor: Compactor, transcript: Transcript, most_pieces: int | None = None
+    ) -> RecordedPart:
+        return await record_new(
+            compactor, transcript, lambda _: self.project, most_pieces=most_pieces
+        )
+
+    async def _record_subagents(
+        self,
+        compactor: Compactor,
+        transcript: FileTranscript,
+        sizes: dict[Path, int],
+        most_pieces: int | None = None,
+    ) -> None:
+        for one in await self.threads.run(subagents_of, transcript, self.environ):
+            size = await self.threads.run(one.size)
+            if sizes.get(one.path) != size:
+                taken = await self._record_new(compactor, one, most_pieces)
+                if taken.is_complete:
+                    sizes[one.path] = size
+
+    async def _look_back(self, compactor: Compactor, transcript: FileTranscript) -> None:
+        """Record the last words of earlier chats: their hosts ended before these were there. One
+        that was never recorded, or was forgotten, stays so."""
+        try:
+            for one in await self.threads.run(
+                chats_before, transcript, self.environ, _MOST_EARLIER
+            ):
+                known = await compactor.find_transcript(one.address)
+                info = known.session if known is not None else None
+                if info is not None and not self.has_gateway(info.host_session or ""):
+                    await self._record_new(compactor, one)
+                    await self._record_subagents(compactor, one, {})
+        except CompactionError as error:
+            logger.warning("earlier chats of %s were not recorded: %s", transcript.host, error)

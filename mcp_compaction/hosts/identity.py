@@ -1,0 +1,62 @@
+"""Which session of ours a host's chat is, for whoever brings its words: hooks, modules, plugins,
+gateways, imports.
+
+A chat is known by its host and the host's own id for it, a subagent by its name besides. The store
+keeps that as an address beside those of the chat's transcripts. A session that is forgotten leaves
+its addresses behind: so what was said in a forgotten chat is never recorded again, neither from
+another file nor from a history that holds it. What its transcript tells later is a new session's.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from hashlib import sha256
+
+from mcp_compaction.compactor import Compactor
+from mcp_compaction.errors import ForgottenChat
+from mcp_compaction.formats import Incoming
+from mcp_compaction.model import SessionInfo, Traits
+from mcp_compaction.ports import Mark, SessionKey
+
+_FORGOTTEN = (
+    "what was said in this chat was forgotten, and its history holds it; nothing was recorded. "
+    "Begin another chat."
+)
+
+
+async def open_chat(
+    compactor: Compactor,
+    key: SessionKey,
+    traits: Traits | None = None,
+    started: datetime | None = None,
+) -> tuple[SessionInfo, bool]:
+    """The session of a host's chat, made where it is not there yet, and whether it is new."""
+    info, is_new = await compactor.open(key, traits or Traits(owns_window=False), started)
+    if key.host_session is not None:
+        address = _address_of(key.host, key.host_session, key.agent)
+        if await compactor.find_transcript(address) is None:
+            mark = Mark(address=address, position=0, tail="")
+            await compactor.record_transcript(info, Incoming(messages=()), via="host", mark=mark)
+    return info, is_new
+
+
+async def check_history(compactor: Compactor, key: SessionKey) -> None:
+    """Refuse the history of a chat that was ever forgotten: it still holds what went."""
+    if await is_forgotten(compactor, key.host, key.host_session, key.agent):
+        raise ForgottenChat(_FORGOTTEN)
+
+
+async def is_forgotten(
+    compactor: Compactor, host: str, session: str | None, agent: str = ""
+) -> bool:
+    """Whether a chat, or the one that a subagent serves, was ever forgotten."""
+    for name in {"", agent} if session is not None else ():
+        known = await compactor.find_transcript(_address_of(host, session or "", name))
+        if known is not None and known.session is None:
+            return True
+    return False
+
+
+def _address_of(host: str, session: str, agent: str) -> str:
+    place = "\0".join(("chat", host, session, agent))
+    return "sha256:" + sha256(place.encode("utf-8", "surrogateescape")).hexdigest()
