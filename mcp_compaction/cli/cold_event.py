@@ -34,13 +34,10 @@ async def _handle(host: str, event: str, told: dict[str, Any], environ: Mapping[
         partial(is_through_gateway, settings.home, environ),
     )
     handler = EventHandler(chats, partial(note_trouble, environ), variables=environ)
-    happened = HostEvent(
-        host=host,
-        name=event,
-        session=str(told.get("session_id", "")),
-        transcript=str(told.get("transcript_path", "")),
-        source=str(told.get("source", "")),
+    session, path, source = (
+        str(told.get(n, "")) for n in ("session_id", "transcript_path", "source")
     )
+    happened = HostEvent(host, event, session, path, source=source)
     compactor = await open_compactor(settings)
     try:
         answer = await handler.handle(compactor, happened)

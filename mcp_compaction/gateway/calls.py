@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Literal, NamedTuple, cast
 
+from mcp_compaction.formats.content import objects_in
 from mcp_compaction.gateway.known_hosts import Host, known_hosts
 from mcp_compaction.model import JsonObject, JsonValue, Shape
 
@@ -150,8 +151,8 @@ def _is_torn(messages: Sequence[JsonObject]) -> bool:
         return True
     called: set[JsonValue] = set()
     for message in messages:
-        called.update(call.get("id") for call in _objects_in(message.get("tool_calls")))
-        for piece in (message, *_objects_in(message.get("content"))):
+        called.update(call.get("id") for call in objects_in(message.get("tool_calls")))
+        for piece in (message, *objects_in(message.get("content"))):
             kind = str(piece.get("type") or "")
             if kind.endswith("tool_use"):
                 called.add(piece.get("id"))
@@ -166,14 +167,10 @@ def _is_torn(messages: Sequence[JsonObject]) -> bool:
 
 def _is_of_model(message: JsonObject) -> bool:
     """Whether a model said it; what a provider has compacted stands for a beginning."""
-    pieces = (message, *_objects_in(message.get("content")))
+    pieces = (message, *objects_in(message.get("content")))
     kind, *others = [str(piece.get("type") or "") for piece in pieces]
     is_said = message.get("role") == "assistant" or kind.endswith(("_call", "reasoning"))
     return is_said and not any(one.startswith("compaction") for one in (kind, *others))
-
-
-def _objects_in(value: JsonValue) -> list[JsonObject]:
-    return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
 
 
 def _offers_tools(call: HostCall) -> bool:
@@ -189,6 +186,5 @@ def _newest_texts(messages: Sequence[JsonObject]) -> list[str]:
     content = newest.get("content")
     if isinstance(content, str):
         return [content]
-    blocks = content if isinstance(content, list) else []
-    texts = (block.get("text") for block in blocks if isinstance(block, dict))
+    texts = (block.get("text") for block in objects_in(content))
     return [text for text in texts if isinstance(text, str)]

@@ -25,6 +25,7 @@ from mcp_compaction.errors import CompactionError, InputError
 from mcp_compaction.formats import FORMATS, render
 from mcp_compaction.formats.answer import messages_of_answer
 from mcp_compaction.formats.arrival import reported_tokens_of
+from mcp_compaction.formats.content import objects_in
 from mcp_compaction.formats.fingerprint import fingerprints_of
 from mcp_compaction.gateway.calls import HostCall
 from mcp_compaction.gateway.keeping import KeptSubstitutes
@@ -503,6 +504,4 @@ def _is_compaction(message: JsonObject) -> bool:
 
 def _kinds_in(message: JsonObject) -> list[JsonValue]:
     """The types of the blocks of a message."""
-    content = message.get("content")
-    blocks = content if isinstance(content, list) else []
-    return [block.get("type") for block in blocks if isinstance(block, dict)]
+    return [block.get("type") for block in objects_in(message.get("content"))]

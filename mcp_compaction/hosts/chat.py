@@ -12,7 +12,7 @@ import logging
 from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from mcp_compaction.compactor import Compactor
 from mcp_compaction.errors import CompactionError
@@ -29,6 +29,8 @@ from mcp_compaction.hosts.typed_words import UsersWords
 from mcp_compaction.model import Pin, SessionInfo, Traits
 from mcp_compaction.ports import SessionKey
 from mcp_compaction.threads import Threads
+
+T = TypeVar("T")
 
 logger = logging.getLogger(__name__)
 
@@ -75,11 +77,12 @@ class HostChats:
         chat.has_to_be_found |= not by_hook
         return chat
 
-    def start(self, work: Coroutine[Any, Any, None]) -> None:
-        """Do something that nobody waits for, until `close`."""
+    def start(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
+        """Do something that may go on when nobody waits for it any more, until `close`."""
         task = asyncio.create_task(work)
         self._under_way.add(task)
         task.add_done_callback(self._under_way.discard)
+        return task
 
     async def close(self) -> None:
         """End what is under way; each session is as before or as after."""

@@ -96,17 +96,30 @@ class HookedHost(Value):
         return next((hook for hook in self.hook if hook.event == event), None)
 
 
-@cache
+class _Table(Value):
+    closed_clients: tuple[str, ...]
+    host: tuple[HookedHost, ...]
+
+
 def hooked_hosts() -> dict[str, HookedHost]:
     """The hosts that tell what happens, by their names."""
-    import tomllib
-    from importlib.resources import files
+    return {host.name: host for host in _read_table().host}
 
-    text = files("mcp_compaction.hosts").joinpath("events.toml").read_text(encoding="utf-8")
-    hosts = [HookedHost.model_validate(entry) for entry in tomllib.loads(text)["host"]]
-    return {host.name: host for host in hosts}
+
+def closed_clients() -> tuple[str, ...]:
+    """How MCP clients begin their names that keep their window to themselves."""
+    return _read_table().closed_clients
 
 
 def keys_of_models() -> frozenset[str]:
     """The keys in the metadata of a call that only a model's call has."""
-    return frozenset(host.model_key for host in hooked_hosts().values() if host.model_key)
+    return frozenset(host.model_key for host in _read_table().host if host.model_key)
+
+
+@cache
+def _read_table() -> _Table:
+    import tomllib
+    from importlib.resources import files
+
+    text = files("mcp_compaction.hosts").joinpath("events.toml").read_text(encoding="utf-8")
+    return _Table.model_validate(tomllib.loads(text))

@@ -6,7 +6,7 @@ import asyncio
 import json
 import logging
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -259,8 +259,7 @@ class _Handling:
         if self.hook.moment not in ("prompt", "work"):
             return HookAnswer()
         line, step = await self._indicate_fill("makes it smaller")
-        answer = self._as_context(line, frozenset())
-        return HookAnswer(answer.text, answer.session, answer.gives, (), step)
+        return replace(self._as_context(line, frozenset()), step=step)
 
     # The end of a turn
 
@@ -321,8 +320,7 @@ class _Handling:
         line, step = await self._indicate_fill()
         if line and len(text) + len(line) < self.host.most_chars:
             text = f"{text}\n{line}" if text else line
-        answer = self._as_context(text, gives)
-        return HookAnswer(answer.text, answer.session, answer.gives, lost, step)
+        return replace(self._as_context(text, gives), lost=lost, step=step)
 
     async def _find_missing(self) -> tuple[str, frozenset[Part]]:
         """The pins and records that do not stand in the window, looked for once a boundary."""

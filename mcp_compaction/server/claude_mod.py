@@ -24,6 +24,7 @@ from mcp_compaction.core.compaction.receipt.text import outcome_text
 from mcp_compaction.core.log.pinned import pinned_block, shown_text
 from mcp_compaction.core.wording import kilo, plural
 from mcp_compaction.errors import CompactionError, InputError, StoreError
+from mcp_compaction.formats.content import objects_in
 from mcp_compaction.formats.fingerprint import fingerprints_of
 from mcp_compaction.formats.thinking import sending_of
 from mcp_compaction.hosts.chat import HostChat
@@ -436,7 +437,7 @@ class ClaudeMod:
         threads = self._state.threads
         sent: object = await threads.run(json.loads, str(body.get("request") or "null"))
         request = cast("JsonObject", sent) if isinstance(sent, dict) else {}
-        messages = _objects_at(request, "messages")
+        messages = objects_in(request.get("messages"))
         if not messages or not request.get("tools"):
             return None
         chat.shrinks = True
@@ -585,11 +586,6 @@ def _first_sentence(text: str) -> str:
 def _size(messages: Sequence[JsonObject]) -> int:
     """The characters of messages, without what a provider noted beside them."""
     return sum(len(json.dumps([one.get("role"), one.get("content")])) for one in messages)
-
-
-def _objects_at(body: JsonObject, key: str) -> list[JsonObject]:
-    found = body.get(key)
-    return [one for one in found if isinstance(one, dict)] if isinstance(found, list) else []
 
 
 def _list_at(body: dict[str, Any], key: str) -> list[object]:

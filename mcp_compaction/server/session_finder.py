@@ -8,34 +8,13 @@ from typing import Any
 
 from mcp_compaction.compactor import Compactor
 from mcp_compaction.errors import InputError, NothingRecorded, UnknownSession
-from mcp_compaction.hosts.events import hooked_hosts
+from mcp_compaction.hosts.events import closed_clients, hooked_hosts
 from mcp_compaction.hosts.folders import known_hosts
 from mcp_compaction.hosts.identity import open_chat
 from mcp_compaction.model import SessionInfo, Traits
 from mcp_compaction.ports import SessionKey
 from mcp_compaction.tools.place import Purpose
 
-# How clients begin their names that keep their window to themselves: no answer of ours can replace
-# it. The first four were observed, the others are as documented.
-_CLOSED_CLIENTS = (
-    "claude-code",
-    "codex",
-    "opencode",
-    "gemini-cli",
-    "claude-ai",
-    "claude desktop",
-    "cline",
-    "continue",
-    "cursor",
-    "github-copilot",
-    "goose",
-    "jetbrains",
-    "roo",
-    "visual studio code",
-    "vscode",
-    "windsurf",
-    "zed",
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +49,7 @@ class Caller:
 def host_of(meta: Mapping[str, Any] | None, environ: Mapping[str, str], client: str = "") -> Caller:
     """The host's own word in a call's metadata, else in the environment it started us in."""
     client = client.strip().lower()
-    is_closed = client.startswith(_CLOSED_CLIENTS)
+    is_closed = client.startswith(closed_clients())
     hosts = hooked_hosts().values()
     for host in hosts:
         told = next(filter(None, map((meta or {}).get, host.session_keys)), None)

@@ -230,8 +230,6 @@ class State:
         """End what runs beside the calls, and let go of the store."""
         with anyio.CancelScope(shield=True):
             await self.relieving.close()
-            if self._views is not None:
-                await self._views.close()
             if self._chats is not None:
                 await self._chats.close()
             if self._mod is not None:

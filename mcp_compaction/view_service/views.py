@@ -34,7 +34,6 @@ class ServedViews:
     offload_over: int | None = None  # tokens over which a new result becomes a preview
     first_limit: float = 5.0  # seconds for the first view of a process, which opens the store
     _sessions: dict[str, SessionInfo] = field(default_factory=dict[str, SessionInfo])
-    _under_way: set[asyncio.Task[Any]] = field(default_factory=set[asyncio.Task[Any]])
 
     def has_shown(self, session: str | None) -> bool:
         """Whether the window of that chat is made of our views."""
@@ -52,18 +51,8 @@ class ServedViews:
         chat = self.chats.hear_of(opencode.NAME, session)
         await self._in_time(chat, self._record(chat))
 
-    async def close(self) -> None:
-        """End what is under way; each session is as before or as after."""
-        running = set(self._under_way)
-        for task in running:
-            task.cancel()
-        if running:
-            await asyncio.wait(running)
-
     async def _in_time(self, chat: HostChat, work: Coroutine[Any, Any, T]) -> T | None:
-        task = asyncio.create_task(self._try(chat, work))
-        self._under_way.add(task)
-        task.add_done_callback(self._under_way.discard)
+        task = self.chats.start(self._try(chat, work))
         limit = self.limit if self._sessions else max(self.limit, self.first_limit)
         done, _ = await asyncio.wait({task}, timeout=limit)
         if not done:

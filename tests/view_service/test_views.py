@@ -126,7 +126,7 @@ async def test_a_view_that_takes_too_long_is_none_and_is_there_the_next_time(
         may_go_on.set()
         views.limit = 60.0
         assert await views.view_for_opencode(CHAT, history(1)) is not None
-        await views.close()
+        await views.chats.close()
 
 
 async def test_the_first_view_may_take_longer_than_the_others(tmp_path: Path) -> None:
@@ -135,7 +135,7 @@ async def test_the_first_view_may_take_longer_than_the_others(tmp_path: Path) ->
         views.limit, views.first_limit = 0.0, 60.0
         assert await views.view_for_opencode(CHAT, history(1)) is not None
         assert await views.view_for_opencode(CHAT, history(1)) is None
-        await views.close()
+        await views.chats.close()
 
 
 async def test_a_fault_of_any_kind_is_no_view() -> None:

@@ -46,7 +46,7 @@ async def run(call: Invocation) -> int:
         info = taken.session or (known.session if known is not None else None)
         if info is None:
             raise InputError(
-                f"nothing of {call.args.chat} is recorded; the setting `record` is off."
+                f"nothing of {call.args.chat} is recorded: it was forgotten, or `record` is off."
             )
         tokens = await _fit(place, info)
     if call.args.json:

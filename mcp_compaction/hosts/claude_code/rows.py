@@ -19,7 +19,7 @@ from mcp_compaction.core.log.conversation import is_own_tool
 from mcp_compaction.core.log.pinned import PINNED_LABEL, shown_text
 from mcp_compaction.core.text.host_texts import without_host_texts
 from mcp_compaction.errors import InputError
-from mcp_compaction.formats.content import blocks_of
+from mcp_compaction.formats.content import blocks_of, objects_in
 from mcp_compaction.formats.fingerprint import fingerprint_of
 from mcp_compaction.formats.thinking import thinking_in, without_thinking
 from mcp_compaction.hosts.transcripts.claude_code import (
@@ -251,7 +251,7 @@ def read_told(told: object) -> JsonObject:
             "content": str(one.get("text") or ""),
             **({"is_error": True} if one.get("isError") is True else {}),
         }
-        for one in _objects_at(row, "toolResults")
+        for one in objects_in(row.get("toolResults"))
     ]
     if isinstance(row.get("text"), str) and row["text"].strip():
         content.append({"type": "text", "text": row["text"]})
@@ -262,16 +262,10 @@ def read_told(told: object) -> JsonObject:
             "name": str(one.get("tool") or ""),
             "input": one.get("input") if isinstance(one.get("input"), dict) else {},
         }
-        for one in _objects_at(row, "toolUses")
+        for one in objects_in(row.get("toolUses"))
     ]
     role = "assistant" if row.get("role") == "assistant" else "user"
     return {"role": role, "content": content} if content else {}
-
-
-def _objects_at(row: dict[str, Any], key: str) -> list[dict[str, Any]]:
-    found: object = row.get(key)
-    every = cast("list[object]", found) if isinstance(found, list) else []
-    return [cast("dict[str, Any]", one) for one in every if isinstance(one, dict)]
 
 
 def tell_rows(

@@ -53,20 +53,8 @@ async def host_event(
     """Take in what a host's hook tells, and answer as hooks do."""
     state = state_of(ctx)
     host = _host_of_hook(ctx, state, session_id)
-    told = HostEvent(
-        host=host,
-        name=event,
-        session=session_id,
-        transcript=transcript_path,
-        part=part,
-        source=source,
-        summary=summary,
-        tool=tool,
-        call=call,
-        agent=agent,
-        response=response,
-        last=last,
-    )
+    place = (host, event, session_id, transcript_path)
+    told = HostEvent(*place, part, source, summary, tool, call, agent, response, last)
     state.follow_chat(host, session_id)
     state.note_run(host, event)
     hook = hooked_hosts()[host].find_hook(event)
