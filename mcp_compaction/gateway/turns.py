@@ -435,7 +435,7 @@ class CallTurn:
             self.pass_as_it_came()
             return
         self._sent = sent = Sent(self._given.messages) if self._turns.is_aside else sent
-        is_same = _is_same(sent, self._given)
+        is_same = _are_same(sent.messages, self._given.messages)
         if is_same or self._turns.is_shadow:
             tally[counting.AS_IT_CAME] += 1
         self._make_body(sent)
@@ -449,7 +449,7 @@ class CallTurn:
     def _make_body(self, sent: Sent) -> None:
         before = self._call.messages[: self._given.before]
         if self._turns.is_shadow:
-            if not _is_same(sent, self._given):
+            if not _are_same(sent.messages, self._given.messages):
                 body = self._call.with_messages([*before, *sent.messages])
                 # What came is written anew, too: a host may write the same text in fewer bytes.
                 self._share = len(body) / len(self._call.with_messages(self._call.messages))
@@ -460,7 +460,7 @@ class CallTurn:
     def _write_body(self, shown: Sequence[JsonObject]) -> None:
         self._shown = shown
         came = self._call.messages
-        is_same = len(shown) == len(came) and all(map(is_, shown, came))
+        is_same = _are_same(shown, came)
         if is_same and not self._drops_thinking:
             self.body = self._original
         else:
@@ -479,7 +479,7 @@ class CallTurn:
         if not is_known and _HIDDEN not in self._original and _SIGNED not in self._original:
             return messages
         came = self._sending_of(call.messages)
-        is_same = len(messages) == len(call.messages) and all(map(is_, messages, call.messages))
+        is_same = _are_same(messages, call.messages)
         sending = came if is_same else self._sending_of(messages)
         own = known.bind_own(came)
         shown: Sequence[JsonObject] = messages
@@ -668,10 +668,8 @@ def _with_beta(headers: Headers, beta: str) -> Headers:
     return [*others, (_BETA, ",".join([*betas, beta]).encode("latin-1"))]
 
 
-def _is_same(sent: Sent, given: SentHistory) -> bool:
-    return len(sent.messages) == len(given.messages) and all(
-        one is other for one, other in zip(sent.messages, given.messages, strict=True)
-    )
+def _are_same(sent: Sequence[JsonObject], came: Sequence[JsonObject]) -> bool:
+    return len(sent) == len(came) and all(map(is_, sent, came))
 
 
 def _forget_result(task: asyncio.Task[Sent]) -> None:

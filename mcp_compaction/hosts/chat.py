@@ -86,6 +86,7 @@ class HostChats:
 
     async def close(self) -> None:
         """End what is under way; each session is as before or as after."""
+        self._has_looked_back = True
         running = set(self._under_way)
         for task in running:
             task.cancel()

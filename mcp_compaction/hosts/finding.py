@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 from pathlib import Path
 from typing import Final
 
 from mcp_compaction.errors import InputError
 from mcp_compaction.formats.foreign import name_foreign
-from mcp_compaction.hosts.folders import host_of_file, known_hosts
+from mcp_compaction.hosts.folders import HostFolder, host_of_file, known_hosts
 from mcp_compaction.hosts.transcripts import claude_code, codex, gemini, opencode, own_export
 from mcp_compaction.hosts.transcripts.files import (
     FileTranscript,
@@ -41,6 +41,23 @@ def transcripts_at(path: Path, environ: Mapping[str, str]) -> list[Transcript]:
         found = [_try_file(Path(os.path.realpath(file)), environ) for file in files]
         return [transcript for several in found for transcript in several]
     return list(_in_file(real, environ))
+
+
+def transcripts_of_hosts(
+    hosts: Iterable[HostFolder], environ: Mapping[str, str], trusted: Mapping[str, str]
+) -> tuple[list[Transcript], list[str]]:
+    """All that some hosts keep, and why a file of theirs could not be read.
+
+    `environ` tells where their files are, `trusted` which of them are their word.
+    """
+    found: list[Transcript] = []
+    failed: list[str] = []
+    for path in (path for host in hosts for path in host.find_transcripts(environ)):
+        try:
+            found += transcripts_at(path, trusted)
+        except InputError as error:
+            failed.append(str(error))
+    return found, failed
 
 
 def own_transcript(path: Path, environ: Mapping[str, str]) -> FileTranscript | None:

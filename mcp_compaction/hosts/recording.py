@@ -113,26 +113,19 @@ def project_of_chat(transcript: Transcript, chat: Chat) -> str | None:
         raise InputError(f"{str(transcript.path)!r} is not taken in: {error}") from None
 
 
+@dataclass(slots=True)
 class _Recording:
     """One transcript while what is new in it is recorded."""
 
-    def __init__(
-        self,
-        compactor: Compactor,
-        transcript: Transcript,
-        project_of: FindProject,
-        name: str | None,
-        may_record: Callable[[str], bool],
-    ) -> None:
-        self._compactor = compactor
-        self._transcript = transcript
-        self._project_of = project_of
-        self._name = name
-        self._may_record = may_record
-        self._chat: Chat | None = None
-        self._threads = Threads()
-        self._taken = RecordedPart()
-        self._newest = Told()
+    _compactor: Compactor
+    _transcript: Transcript
+    _project_of: FindProject
+    _name: str | None
+    _may_record: Callable[[str], bool]
+    _chat: Chat | None = None
+    _threads: Threads = field(default_factory=Threads)
+    _taken: RecordedPart = field(default_factory=RecordedPart)
+    _newest: Told = field(default_factory=Told)
 
     async def run(
         self, on_progress: Callable[[int], None], most_pieces: int | None

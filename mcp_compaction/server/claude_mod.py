@@ -16,7 +16,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from mcp_compaction.compactor import Compactor
 from mcp_compaction.compactor.results import FitOptions
@@ -69,8 +69,7 @@ _NOT_COMPACTED = (
     "Claude Code has compacted nothing of this chat; /window undo takes back a compaction of ours."
 )
 _STILL_MUCH = 0.5  # of a full window, which the agent's own compaction has left
-
-Trigger = Literal["manual", "auto", "plugin"]
+_FIT = FitOptions(relieve=False, is_hearsay=True, is_sent=False)
 _REASONS: dict[str, str] = {
     "manual": "the user asked for it",
     "auto": "the host's limit is near",
@@ -232,9 +231,8 @@ class ClaudeMod:
     async def _hear_of_rows(self, chat: _Chat, _: dict[str, Any]) -> JsonObject:
         """Record what is new; what the module is to do with requests and results."""
         self._state.chats.start(self._record_beside(chat))
-        wish = self._state.settings
-        over = wish.policy.offload_over_tokens if wish.offload_on_arrival else None
-        return {"shrinks": wish.shrink_in_turn, "offload_over": over}
+        over = self._state.offload_over
+        return {"shrinks": self._state.settings.shrink_in_turn, "offload_over": over}
 
     async def _record_beside(self, chat: _Chat) -> None:
         """Record what is new while the host goes on; what waits already records this, too."""
@@ -287,9 +285,8 @@ class ClaudeMod:
         if not rows:
             raise InputError("the host told of no rows.")
         compactor = await self._state.compactor()
-        async with (
-            chat.recorded.lock
-        ):  # rows that come meanwhile would be taken for what the host dropped
+        # Rows that come meanwhile would be taken for what the host dropped.
+        async with chat.recorded.lock:
             info = await self._open(compactor, chat, body)
             transcript = chat.recorded.transcript
             if chat.wants_whole and isinstance(transcript, FileTranscript):
@@ -325,12 +322,11 @@ class ClaudeMod:
         """All rows of a chat, those from before the host's compactions too: whole where they fit
         below what a compaction leaves, else as our view."""
         given = [row.message for row in every]
-        options = FitOptions(relieve=False, is_hearsay=True, is_sent=False)
-        shown = (await compactor.fit(info, given, options)).messages
+        shown = (await compactor.fit(info, given, _FIT)).messages
         release = self._state.settings.policy.release_percent
         if chat.limit is not None and 100 * _size(shown) / _CHARS > release * chat.limit:
             await self._compress(compactor, info, chat, body)
-            shown = (await compactor.fit(info, given, options)).messages
+            shown = (await compactor.fit(info, given, _FIT)).messages
         try:
             # Of others the host has no handle.
             told = await self._state.threads.run(tell_rows, rows, shown)
@@ -350,14 +346,13 @@ class ClaudeMod:
     ) -> JsonObject | None:
         trigger = str(body.get("trigger") or "manual")
         given = [row.message for row in rows]
-        options = FitOptions(relieve=False, is_hearsay=True, is_sent=False)
-        shown = (await compactor.fit(info, given, options)).messages
+        shown = (await compactor.fit(info, given, _FIT)).messages
         before, after = _size(given), _size(shown)
         is_agents = chat.is_changed and (trigger != "auto" or after < _STILL_MUCH * before)
         outcome: Outcome | None = None
         if not is_agents:
             outcome = await self._compress(compactor, info, chat, body)
-            shown = (await compactor.fit(info, given, options)).messages
+            shown = (await compactor.fit(info, given, _FIT)).messages
             after = _size(shown)
         if not is_agents and after >= before:
             return _decline(trigger, outcome, info)
@@ -407,14 +402,14 @@ class ClaudeMod:
 
     async def _preview(self, chat: _Chat, body: dict[str, Any]) -> JsonObject | None:
         """What stands for a large result from the moment it comes; None: it stays as it is."""
-        wish, text = self._state.settings, str(body.get("text") or "")
+        over, text = self._state.offload_over, str(body.get("text") or "")
         result = read_result(hooked_hosts()[NAME], str(body.get("tool") or ""), text, is_plain=True)
-        if not wish.offload_on_arrival or result is None:
+        if over is None or result is None:
             return None
-        over, call = wish.policy.offload_over_tokens, str(body.get("call") or "")
         try:
             compactor = await self._state.compactor()
             record = partial(self._record, compactor, chat)
+            call = str(body.get("call") or "")
             shown = await preview_result(compactor, record, result, call, over)
         except CompactionError as error:
             logger.warning("a result stays as it is: %s", error)
@@ -457,9 +452,7 @@ class ClaudeMod:
                 return None
             if not split.is_whole or not split.rows:
                 return None
-            options = FitOptions(
-                relieve=False, is_hearsay=True, is_sent=False, shows_late_pins=False
-            )
+            options = _FIT._replace(shows_late_pins=False)
             rows = await threads.run(known.in_order, split.rows)
             fitted = await compactor.fit(info, [row.message for row in rows], options)
         laid = await threads.run(split.lay_out, as_sent(fitted.messages, split.rows))

@@ -33,7 +33,7 @@ async def serve_plugin(state: State) -> AsyncGenerator[None]:
 
     async def answer(path: str, body: dict[str, Any]) -> object:
         if path.startswith(claude_mod.PATH):
-            state.note_run(RUN, "a chat")
+            state.runs.note(RUN, "a chat")
             return await state.mod.answer(path, body)
         session = str(body.get("session") or "")
         if state.chats.has_gateway(session):

@@ -6,7 +6,7 @@ import asyncio
 import os
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
-from functools import partial, wraps
+from functools import cached_property, partial, wraps
 from typing import Any, ParamSpec, TypeVar
 
 import anyio
@@ -41,7 +41,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
-@dataclass(slots=True)
+@dataclass
 class State:
     """Everything the tools share."""
 
@@ -55,11 +55,6 @@ class State:
     threads: Threads = field(default_factory=Threads)
     events_under_way: set[asyncio.Task[Any]] = field(default_factory=set[asyncio.Task[Any]])
     opens: Callable[[Settings], Awaitable[Compactor]] | None = None  # None: as the settings say
-    _runs: RunNotes | None = None
-    _chats: HostChats | None = None
-    _events: EventHandler | None = None
-    _views: ServedViews | None = None
-    _mod: ClaudeMod | None = None
     _told_chat: Caller | None = None  # the chat that a hook last told of
     _compactor: Compactor | None = None
     _opening: anyio.Lock = field(default_factory=anyio.Lock)
@@ -74,56 +69,41 @@ class State:
         """Whether the agent decides when to compress; else the system does."""
         return self.settings.policy.agent_controlled
 
-    @property
+    @cached_property
     def chats(self) -> HostChats:
         """The chats that anybody has told of."""
-        if self._chats is None:
-            home = self.settings.home
-            self._chats = HostChats(
-                self.project,
-                trusted_environ(self.environ, home),
-                self.settings.records,
-                partial(is_through_gateway, home, self.environ),
-                self.mod.is_at_work,
-                self.threads,
-            )
-        return self._chats
+        home, wish = self.settings.home, self.settings
+        has_gateway = partial(is_through_gateway, home, self.environ)
+        environ = trusted_environ(self.environ, home)
+        return HostChats(self.project, environ, wish.records, has_gateway, self.mod.is_at_work)
 
-    @property
+    @cached_property
     def events(self) -> EventHandler:
         """Who handles what hooks tell."""
-        if self._events is None:
-            over = self._offload_over
-            self._events = EventHandler(self.chats, self.note_trouble, over, self.environ)
-        return self._events
+        return EventHandler(self.chats, self.note_trouble, self.offload_over, self.environ)
 
-    def note_run(self, host: str, event: str) -> None:
-        """Note that a host runs our hooks."""
-        if self._runs is None:
-            self._runs = RunNotes(self.environ)
-        self._runs.note(host, event)
+    @cached_property
+    def runs(self) -> RunNotes:
+        """Where it is noted that a host runs our hooks."""
+        return RunNotes(self.environ)
 
     def note_trouble(self, host: str, event: str, what: str) -> None:
         """Note durably that an event of a host was not handled as it should have been."""
         note_trouble(self.environ, host, event, what)
 
-    @property
+    @cached_property
     def views(self) -> ServedViews:
         """Who gives a plugin what to send."""
-        if self._views is None:
-            limit = self.settings.view_timeout_seconds
-            self._views = ServedViews(self.compactor, self.chats, limit, self._offload_over)
-        return self._views
+        limit = self.settings.view_timeout_seconds
+        return ServedViews(self.compactor, self.chats, limit, self.offload_over)
 
-    @property
+    @cached_property
     def mod(self) -> ClaudeMod:
         """Who answers our module inside Claude Code."""
-        if self._mod is None:
-            self._mod = ClaudeMod(self)
-        return self._mod
+        return ClaudeMod(self)
 
     @property
-    def _offload_over(self) -> int | None:
+    def offload_over(self) -> int | None:
         """The tokens over which a result becomes a preview when it comes; None: none does."""
         wish = self.settings
         return wish.policy.offload_over_tokens if wish.offload_on_arrival else None
@@ -230,12 +210,9 @@ class State:
         """End what runs beside the calls, and let go of the store."""
         with anyio.CancelScope(shield=True):
             await self.relieving.close()
-            if self._chats is not None:
-                await self._chats.close()
-            if self._mod is not None:
-                await self._mod.close()
-            if self._events is not None:
-                await self._events.close()
+            await self.chats.close()
+            await self.mod.close()
+            await self.events.close()
             if self.events_under_way:
                 await asyncio.wait(self.events_under_way, timeout=_PATIENCE_AT_END)
             if self._compactor is not None:

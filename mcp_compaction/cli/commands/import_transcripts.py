@@ -18,7 +18,7 @@ from mcp_compaction.cli.console.transcripts import (
 )
 from mcp_compaction.core.wording import plural
 from mcp_compaction.errors import InputError
-from mcp_compaction.hosts.finding import transcripts_at
+from mcp_compaction.hosts.finding import transcripts_at, transcripts_of_hosts
 from mcp_compaction.hosts.folders import HostFolder, known_hosts
 from mcp_compaction.hosts.transcripts.pieces import Transcript
 
@@ -78,14 +78,7 @@ def _find(call: Invocation) -> tuple[list[Transcript], list[str]]:
     hosts = _hosts_of(call)
     if not hosts:
         return _find_at(source or "", trusted), []
-    found: list[Transcript] = []
-    failed: list[str] = []
-    for path in (path for host in hosts for path in host.find_transcripts(call.environ)):
-        try:
-            found += transcripts_at(path, trusted)
-        except InputError as error:
-            failed.append(str(error))
-    return found, failed
+    return transcripts_of_hosts(hosts, call.environ, trusted)
 
 
 def _hosts_of(call: Invocation) -> list[HostFolder]:

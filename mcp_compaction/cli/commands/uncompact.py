@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from argparse import ArgumentParser
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 from mcp_compaction.audit.cases import cases_of
 from mcp_compaction.cli.console.arguments import add_place
@@ -12,7 +12,7 @@ from mcp_compaction.cli.console.opening import OpenedPlace, open_place, settings
 from mcp_compaction.cli.console.transcripts import environ_of_hosts, take_in
 from mcp_compaction.core.wording import kilo, plural
 from mcp_compaction.errors import InputError
-from mcp_compaction.hosts.finding import transcripts_at
+from mcp_compaction.hosts.finding import transcripts_of_hosts
 from mcp_compaction.hosts.folders import known_hosts
 from mcp_compaction.hosts.transcripts.pieces import Transcript
 from mcp_compaction.model import Ask, SessionInfo
@@ -61,22 +61,14 @@ async def run(call: Invocation) -> int:
 def _find(call: Invocation) -> Transcript:
     start: str = call.args.chat
     trusted = environ_of_hosts(call, settings_of(call).home)
-    found = [one for one in _transcripts(call, trusted) if _is_named(one, start)]
+    every, _ = transcripts_of_hosts(known_hosts(), call.environ, trusted)
+    found = [one for one in every if _is_named(one, start)]
     if not start or not found:
         raise InputError(f"no chat {start!r} in the hosts' folders; `audit` lists what there is.")
     if len(found) > 1:
         names = ", ".join(str(one.chat().session) for one in found[:5])
         raise InputError(f"{start!r} begins several chats: {names}; write more of one.")
     return found[0]
-
-
-def _transcripts(call: Invocation, trusted: Mapping[str, str]) -> Iterator[Transcript]:
-    for host in known_hosts():
-        for path in host.find_transcripts(call.environ):
-            try:
-                yield from transcripts_at(path, trusted)
-            except InputError:
-                continue
 
 
 def _is_named(transcript: Transcript, start: str) -> bool:

@@ -56,11 +56,11 @@ async def host_event(
     place = (host, event, session_id, transcript_path)
     told = HostEvent(*place, part, source, summary, tool, call, agent, response, last)
     state.follow_chat(host, session_id)
-    state.note_run(host, event)
+    state.runs.note(host, event)
     hook = hooked_hosts()[host].find_hook(event)
     is_end = hook is not None and hook.moment == "rest"
     if hooked_hosts()[host].has_module and is_end and not state.mod.is_at_work(session_id):
-        state.note_run(WITHOUT, event)
+        state.runs.note(WITHOUT, event)
     text = await _handle_in_time(state, told)
     return CallToolResult(content=[TextContent(type="text", text=text or _nothing(state, told))])
 
