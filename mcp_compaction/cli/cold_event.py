@@ -45,5 +45,4 @@ async def _handle(host: str, event: str, told: dict[str, Any], environ: Mapping[
         return answer.text
     finally:
         await chats.close()
-        await handler.close()
         await compactor.close()

@@ -19,7 +19,8 @@ from mcp_compaction.gateway.forwarding import (
     headers_to_host,
     headers_to_provider,
 )
-from mcp_compaction.gateway.safe_turns import SafeTurn, Turns
+from mcp_compaction.gateway.safe_turns import SafeTurn
+from mcp_compaction.gateway.turns import CallTurns
 
 _MOST_OF_ERROR = 2**20  # bytes of an error body that are looked at
 _MAY_BE_MENDED = frozenset((400, 401, 403, 413, 422))  # by sending something else
@@ -42,7 +43,7 @@ class Gateway:
     """Passes what a host sends on to its providers; calls of models may become smaller."""
 
     def __init__(
-        self, address: GatewayAddress, upstreams: Mapping[str, str], turns: Turns | None = None
+        self, address: GatewayAddress, upstreams: Mapping[str, str], turns: CallTurns | None = None
     ) -> None:
         """`upstreams`: the base URLs of the providers, by their names in our own."""
         self.address = address
@@ -102,7 +103,9 @@ class Gateway:
 
         await _run_while_client_is_there(request, has_all, run)
 
-    async def _pass_call(self, request: _Request, turns: Turns, headers: Mapping[str, str]) -> None:
+    async def _pass_call(
+        self, request: _Request, turns: CallTurns, headers: Mapping[str, str]
+    ) -> None:
         has_all = anyio.Event()
 
         async def run() -> None:

@@ -174,20 +174,18 @@ class CallTurns:
 
     def substitutes_of(self, call: HostCall) -> KeptSubstitutes:
         """What may be sent for a call without asking the store."""
-        key = _key_of(call)
-        known = self._substitutes.get(key)
-        if known is None:
-            path = path_of_substitute(self._settings.home, *key)
-            known = KeptSubstitutes(path, masks_secrets=self._settings.redact)
+        key, wish = _key_of(call), self._settings
+        known = self._substitutes.get(key) or KeptSubstitutes(
+            path_of_substitute(wish.home, *key), masks_secrets=wish.redact
+        )
         _keep_newest(self._substitutes, key, known)
         return known
 
     def thinking_of(self, call: HostCall) -> KeptThinking:
         """What is known of the thinking of a conversation, without asking the store."""
         key = _key_of(call)
-        known = self._thinking.get(key)
-        if known is None:
-            known = KeptThinking(path_of_substitute(self._settings.home, *key))
+        path = path_of_substitute(self._settings.home, *key)
+        known = self._thinking.get(key) or KeptThinking(path)
         _keep_newest(self._thinking, key, known)
         return known
 

@@ -163,15 +163,6 @@ class EventHandler:
         if "pins" in answer.gives:
             await compactor.put_pins_back(memory.info)
 
-    async def close(self) -> None:
-        """End the preparations that still run; each session is as before or as after."""
-        tasks = (memory.preparing for memory in self._memories.values())
-        running = {task for task in tasks if task is not None}
-        for task in running:
-            task.cancel()
-        if running:
-            await asyncio.wait(running)
-
 
 class _Handling:
     """One event while it is handled."""
@@ -365,7 +356,7 @@ class _Handling:
         self.memory.given.clear()
         self.memory.must_check = False
         if self.memory.preparing is None or self.memory.preparing.done():
-            self.memory.preparing = asyncio.create_task(self._try_to_prepare())
+            self.memory.preparing = self.chats.start(self._try_to_prepare())
         refs = [pin.ref for pin in await self._pins()]
         if not refs or self.hook.answer != "text":
             return HookAnswer()

@@ -14,7 +14,12 @@ from mcp_compaction.core.log.conversation import is_own_tool
 from mcp_compaction.core.window.preview import note_of_size
 from mcp_compaction.formats import Incoming
 from mcp_compaction.hosts.events import HookedHost, ResultKind
-from mcp_compaction.hosts.transcripts.pieces import early_id_of_result, message_of
+from mcp_compaction.hosts.transcripts.pieces import (
+    early_id_of_result,
+    message_of,
+    value_at,
+    words_at,
+)
 from mcp_compaction.model import JsonObject, Message, Session, SessionInfo, ToolResult, Trimmed
 from mcp_compaction.threads import Threads
 
@@ -51,9 +56,9 @@ def read_result(
         told: object = json.loads(response)
     except (ValueError, RecursionError):
         told = response
-    if any(_at(told, [key]) for key in kind.unless):
+    if any(value_at(told, [key]) for key in kind.unless):
         return None
-    text = _text_at(told, kind.text.split(".")) if kind.text else _words_of(told, response)
+    text = words_at(told, kind.text.split(".")) if kind.text else _words_of(told, response)
     return ToldResult(kind, told, text) if text else None
 
 
@@ -127,19 +132,8 @@ def _words_of(told: object, response: str) -> str:
     if isinstance(told, dict):
         return response
     blocks = cast("list[Any]", told) if isinstance(told, list) else []
-    texts = [_text_at(block, ["text"]) for block in blocks]
+    texts = [words_at(block, ["text"]) for block in blocks]
     return "\n".join(texts) if all(texts) else ""
-
-
-def _text_at(told: object, place: list[str]) -> str:
-    found = _at(told, place)
-    return found if isinstance(found, str) else ""
-
-
-def _at(told: object, place: list[str]) -> object:
-    for key in place:
-        told = cast("dict[str, object]", told).get(key) if isinstance(told, dict) else None
-    return told
 
 
 def _put(told: Any, place: list[str], text: str) -> Any:

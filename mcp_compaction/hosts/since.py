@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import cast
 
 from mcp_compaction.hosts.transcripts.files import open_regular
+from mcp_compaction.hosts.transcripts.pieces import words_at
 
 _CHUNK = 2**20
 _MOST_BYTES = 8 * 2**20  # more than any window holds
@@ -59,9 +60,7 @@ class Watch:
     def read_summary(self, place: str) -> str:
         """The summary that the line of the boundary has, at a place such as `payload.message`."""
         found: object = next(iter(self._objects()), None) if self.boundary else None
-        for key in place.split("."):
-            found = cast("dict[str, object]", found).get(key) if isinstance(found, dict) else None
-        return found if isinstance(found, str) else ""
+        return words_at(found, place.split("."))
 
     def _objects(self) -> list[object]:
         """The lines from that of the boundary on; an empty one in its place without a boundary."""

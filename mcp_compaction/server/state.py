@@ -212,7 +212,6 @@ class State:
             await self.relieving.close()
             await self.chats.close()
             await self.mod.close()
-            await self.events.close()
             if self.events_under_way:
                 await asyncio.wait(self.events_under_way, timeout=_PATIENCE_AT_END)
             if self._compactor is not None:

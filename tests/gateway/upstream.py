@@ -12,7 +12,7 @@ import httpx2
 from mcp_compaction.connections import open_listener, serve
 from mcp_compaction.gateway.address import GatewayAddress, make_secret
 from mcp_compaction.gateway.app import Gateway
-from mcp_compaction.gateway.safe_turns import Turns
+from mcp_compaction.gateway.turns import CallTurns
 
 
 @dataclass(slots=True)
@@ -103,7 +103,7 @@ def write_chunk(writer: asyncio.StreamWriter, piece: bytes) -> None:
 
 @asynccontextmanager
 async def open_gateway(
-    upstream: str, turns: Turns | None = None
+    upstream: str, turns: CallTurns | None = None
 ) -> AsyncGenerator[tuple[httpx2.AsyncClient, Gateway]]:
     """A gateway before a provider, and a client whose base URL it is."""
     with open_listener() as listener:

@@ -62,7 +62,7 @@ async def hooks_beside_mod(folder: Path, *, has_mod: bool = True) -> AsyncGenera
         await (await store.session("other")).pin(RULE, by="user", scope="project")
         handler = EventHandler(HostChats(store.project, environ, has_mod=lambda _: has_mod))
         yield Hooks(handler, store, transcript)
-        await handler.close()
+        await handler.chats.close()
 
 
 async def test_where_the_module_runs_no_hook_shows_pins_or_records_what_was_said(

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final, NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol, cast
 
 from mcp_compaction.core.text.host_texts import has_words_between_endings
 from mcp_compaction.formats import FORMATS, IncomingMessage
@@ -214,6 +214,19 @@ def text_at(obj: Mapping[str, object], key: str) -> str | None:
     """The text under a key, unless it is empty."""
     value = obj.get(key)
     return value if isinstance(value, str) and value else None
+
+
+def value_at(value: object, place: Sequence[str]) -> object:
+    """What stands at some keys, one within the other; None where there is nothing."""
+    for key in place:
+        value = cast("dict[str, object]", value).get(key) if isinstance(value, dict) else None
+    return value
+
+
+def words_at(value: object, place: Sequence[str]) -> str:
+    """The text that stands there, or none."""
+    found = value_at(value, place)
+    return found if isinstance(found, str) else ""
 
 
 def object_at(obj: JsonObject, key: str) -> JsonObject:
