@@ -180,17 +180,17 @@ class _Handling:
         self.host, self.hook, self.event = host, hook, event
         self.memory, self.info, self.threads = memory, memory.info, handler.chats.threads
 
-    async def record(self) -> None:
+    async def record(self) -> SessionInfo:
         """Record what is new in the chat's own transcript; another file is not read."""
         chat, path, note = self.memory.chat, Path(self.event.transcript), self.handler.note
         found = await self.threads.run(own_transcript, path, self.chats.environ)
         if found is None or found.host != chat.host:
             if self.event.transcript and path.is_file():
                 note(chat.host, "", _STRANGE_FILE.format(path=path, host=chat.host))
-            return
+            return self.info
         try:
             if not await self.chats.take(chat, found):
-                return
+                return self.info
             taken = await self.chats.record(self.compactor, chat, _MOST_PIECES)
             if taken.skipped:
                 note(chat.host, "", "lines of the transcript could not be read")
@@ -201,6 +201,7 @@ class _Handling:
         except CompactionError as error:
             logger.warning("a chat of %s was not recorded: %s", chat.host, error)
             note(chat.host, "", f"the chat was not recorded: {error}")
+        return self.info
 
     async def answer(self) -> HookAnswer:
         """What the host reads of us at this moment."""
@@ -280,15 +281,11 @@ class _Handling:
         result = await self.threads.run(read_result, self.host, event.tool, event.response)
         if result is None:
             return HookAnswer()
-        preview = await preview_result(self.compactor, self._find_info, result, event.call, over)
+        preview = await preview_result(self.compactor, self.record, result, event.call, over)
         if not preview:
             return HookAnswer()
         told = {"hookEventName": event.name, "updatedToolOutput": result.show(preview)}
         return HookAnswer(json.dumps({"hookSpecificOutput": told}))
-
-    async def _find_info(self) -> SessionInfo:
-        await self.record()
-        return self.info
 
     # After a compaction, at a start, at a prompt
 

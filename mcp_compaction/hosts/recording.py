@@ -11,7 +11,7 @@ from itertools import count
 from mcp_compaction.compactor import Compactor
 from mcp_compaction.compactor.sessions import read_name
 from mcp_compaction.errors import InputError, UnknownSession
-from mcp_compaction.formats import Incoming, IncomingMessage
+from mcp_compaction.formats import Incoming
 from mcp_compaction.hosts.events import hooked_hosts
 from mcp_compaction.hosts.finding import subagents_of, transcripts_of_chat
 from mcp_compaction.hosts.identity import is_forgotten, open_chat
@@ -209,9 +209,8 @@ class _Recording:
         if not self._transcript.is_hosts_word:
             return False
         chat, host = await self._read_chat(), self._transcript.host
-        return await is_forgotten(
-            self._compactor, host, chat.session, chat.agent
-        ) or await is_forgotten(self._compactor, host, chat.parent)
+        every = ((chat.session, chat.agent), (chat.parent, ""))
+        return any([await is_forgotten(self._compactor, host, *one) for one in every])
 
     async def _session(self, piece: TranscriptPart) -> SessionInfo | None:
         if self._taken.session is not None:
@@ -237,16 +236,9 @@ class _Recording:
         copy = None if known is None else known.session
         if not self._transcript.is_hosts_word or copy is None:
             return
-        said: list[IncomingMessage] = []
-        mark: Mark | None = None
-        while True:
-            piece = await self._threads.run(self._transcript.read, mark)
-            said += (one for told in piece.agents.values() for one in told.messages)
-            if piece.is_last:
-                break
-            address = self._transcript.address
-            mark = Mark(address=address, position=piece.position, tail=piece.tail)
-        await self._compactor.take_over(copy, key, Incoming(messages=tuple(said)))
+        lines = await self._threads.run(list, self._transcript.lines())
+        said = tuple(one for line in lines for one in line.messages)
+        await self._compactor.take_over(copy, key, Incoming(messages=said))
 
     async def _read_chat(self) -> Chat:
         if self._chat is None:

@@ -94,11 +94,6 @@ class _Chat:
     served: ServedChat | None = None
     recording: asyncio.Lock = field(default_factory=asyncio.Lock)
 
-    @property
-    def session(self) -> str:
-        """The host's own id for it."""
-        return self.recorded.session
-
 
 class ClaudeMod:
     """The chats of Claude Code that our module serves in this process."""
@@ -170,7 +165,7 @@ class ClaudeMod:
         """Record what was said last in each chat, and note that it is served no more."""
         for chat in self._chats.values():
             await self._record_last(chat)
-            forget_chat(self._state.settings.home, chat.session)
+            forget_chat(self._state.settings.home, chat.recorded.session)
 
     async def _record_last(self, chat: _Chat) -> None:
         """Record what was said last: a host writes it down when it has told of it."""
@@ -203,7 +198,7 @@ class ClaudeMod:
 
     def _note(self, chat: _Chat, *, ours: int = 0, hosts: int = 0, why: str = "") -> None:
         """Note beside the store that the module serves a chat, and how it went."""
-        served = chat.served or ServedChat(chat.session, os.getpid())
+        served = chat.served or ServedChat(chat.recorded.session, os.getpid())
         if hosts:
             cause = why or served.why or "no view in time"
             self._state.note_trouble(NAME, "session.compact", f"left to the host: {cause}")
@@ -274,8 +269,8 @@ class ClaudeMod:
             return None
 
     async def _try_to_compact(self, chat: _Chat, body: dict[str, Any]) -> JsonObject | None:
-        handles = [str(one) for one in _list_at(body, "handles")]
-        told = body.get("told")
+        told, listed = body.get("told"), body.get("handles")
+        handles = [str(one) for one in cast("list[object]", listed or [])]
         missing = await self._read_rows(chat, handles)
         if missing and not isinstance(told, dict):
             return {"missing": cast("Any", missing)}
@@ -395,7 +390,7 @@ class ClaudeMod:
         try:
             info = await self._record(compactor, chat)
         except StoreError:
-            info = await compactor.find_of_host(self._state.project, chat.session, NAME)
+            info = await compactor.find_of_host(self._state.project, chat.recorded.session, NAME)
         return await self._state.chats.pins(compactor, info)
 
     # A result
@@ -549,7 +544,7 @@ class ClaudeMod:
         tokens = body.get("tokens")
         fill = f"{kilo(tokens)} tokens" if isinstance(tokens, int) else "how full is not known yet"
         limit = f"; Claude Code compacts at {kilo(chat.limit)}" if chat.limit is not None else ""
-        mode = self.mode_of(chat.session)
+        mode = self.mode_of(chat.recorded.session)
         told = await answer_command(
             compactor, info, str(body.get("args") or ""), mode, f"window: {fill}{limit}"
         )
@@ -579,8 +574,3 @@ def _first_sentence(text: str) -> str:
 def _size(messages: Sequence[JsonObject]) -> int:
     """The characters of messages, without what a provider noted beside them."""
     return sum(len(json.dumps([one.get("role"), one.get("content")])) for one in messages)
-
-
-def _list_at(body: dict[str, Any], key: str) -> list[object]:
-    found: object = body.get(key)
-    return cast("list[object]", found) if isinstance(found, list) else []

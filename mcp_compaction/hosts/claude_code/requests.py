@@ -93,12 +93,12 @@ class SplitRequest:
 
     def _find(self, role: str, blocks: list[JsonObject]) -> tuple[Row | None, int]:
         """The row that some blocks begin with, and of how many it is."""
-        for key in _keys_of(role, blocks[0]):
-            for row in self._waiting.get(key, ()):
-                count = len(blocks_of(row.message))
-                if count <= len(blocks):
-                    self._waiting[key].remove(row)
-                    return row, count
+        key = _key_of_block(role, blocks[0])
+        for row in self._waiting.get(key, ()):
+            count = len(blocks_of(row.message))
+            if count <= len(blocks):
+                self._waiting[key].remove(row)
+                return row, count
         return None, 1
 
     def lay_out(self, shown: Sequence[JsonObject]) -> list[JsonObject]:
@@ -193,22 +193,21 @@ def is_sendable(messages: Sequence[JsonObject]) -> bool:
 
 def _key_of(message: JsonObject) -> bytes:
     blocks = blocks_of(message)
-    keys = _keys_of(str(message.get("role")), blocks[0]) if blocks else []
-    return keys[0] if keys else b""
+    return _key_of_block(str(message.get("role")), blocks[0]) if blocks else b""
 
 
-def _keys_of(role: str, block: JsonObject) -> list[bytes]:
+def _key_of_block(role: str, block: JsonObject) -> bytes:
     """What a block is known by: the id of its call, or its words."""
     match block.get("type"):
         case "tool_use":
-            return [fingerprint_of([role, "call", block.get("id")])]
+            return fingerprint_of([role, "call", block.get("id")])
         case "tool_result":
-            return [fingerprint_of([role, "result", block.get("tool_use_id")])]
+            return fingerprint_of([role, "result", block.get("tool_use_id")])
         case "text":
-            return [fingerprint_of([role, (text_at(block, "text") or "").strip()])]
+            return fingerprint_of([role, (text_at(block, "text") or "").strip()])
         case _:
             bare = {key: value for key, value in block.items() if key != "cache_control"}
-            return [fingerprint_of([role, bare])]
+            return fingerprint_of([role, bare])
 
 
 def _print_of(piece: MessageBlocks) -> bytes:
