@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
@@ -178,12 +178,10 @@ class HostChats:
             await self._record_subagents(compactor, transcript, chat.sizes, most_pieces)
         return taken
 
-    async def _record_new(
-        self, compactor: Compactor, transcript: Transcript, most_pieces: int | None = None
-    ) -> RecordedPart:
-        return await record_new(
-            compactor, transcript, lambda _: self.project, most_pieces=most_pieces
-        )
+    def _record_new(
+        self, compactor: Compactor, transcript: Transcript, most: int | None = None
+    ) -> Awaitable[RecordedPart]:
+        return record_new(compactor, transcript, lambda _: self.project, most_pieces=most)
 
     async def _record_subagents(
         self,
