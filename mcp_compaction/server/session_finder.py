@@ -16,7 +16,6 @@ from mcp_compaction.ports import SessionKey
 from mcp_compaction.tools.place import Purpose
 
 
-
 @dataclass(frozen=True, slots=True)
 class Caller:
     """The caller, as far as the host tells: its name and its own id for the conversation."""

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from mcp_compaction.hosts.events import TOOL
 from mcp_compaction.home import default_home
+from mcp_compaction.hosts.events import TOOL
 from tests.cli.conftest import Shell
 from tests.gateway.talking import open_talk
 from tests.server.claude_host import CLAUDE_CODE, PROJECT, SESSION, ClaudeHost, claude_talk
