@@ -18,6 +18,7 @@ from mcp_compaction.compactor import Compactor
 from mcp_compaction.errors import CompactionError
 from mcp_compaction.hosts.finding import (
     chats_before,
+    own_transcript,
     subagents_of,
     transcript_of_chat,
 )
@@ -44,6 +45,7 @@ class HostChat:
     host: str
     session: str  # the host's own id for it
     transcript: Transcript | None = None
+    named: Path | None = None  # the file that a hook names, which may not be there yet
     has_to_be_found: bool = False  # its transcript, since no hook names it
     info: SessionInfo | None = None
     has_news: bool = False  # recorded since somebody last looked at them
@@ -71,10 +73,11 @@ class HostChats:
     def __post_init__(self) -> None:
         self.words = UsersWords(self.environ)
 
-    def hear_of(self, host: str, session: str, *, by_hook: bool = False) -> HostChat:
-        """The chat that somebody tells of; a hook names its transcript."""
+    def hear_of(self, host: str, session: str, named: Path | None = None) -> HostChat:
+        """The chat that somebody tells of; `named`: its transcript, as a hook says."""
         chat = self._known.setdefault(session, HostChat(host, session))
-        chat.has_to_be_found |= not by_hook
+        chat.named = named or chat.named
+        chat.has_to_be_found |= named is None
         return chat
 
     def start(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
@@ -132,7 +135,11 @@ class HostChats:
         return True
 
     async def find_transcript(self, chat: HostChat) -> Transcript | None:
-        """The transcript of a chat, by the host's own id for it."""
+        """The transcript of a chat, as a hook names it, or by the host's own id for it."""
+        if chat.transcript is None and chat.named is not None:
+            found = await self.threads.run(own_transcript, chat.named, self.environ)
+            if found is not None and found.host == chat.host:
+                await self.take(chat, found)
         if chat.transcript is None and chat.has_to_be_found:
             chat.transcript = await self.threads.run(
                 transcript_of_chat, chat.host, chat.session, self.environ

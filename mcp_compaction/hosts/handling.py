@@ -133,7 +133,7 @@ class EventHandler:
         has_mod = chats.has_mod(event.session)
         if chats.has_gateway(event.session) and not has_mod:
             return HookAnswer()
-        chat = chats.hear_of(host.name, event.session, by_hook=True)
+        chat = chats.hear_of(host.name, event.session, Path(event.transcript))
         info = await chats.open(compactor, chat)
         memory = self._memories.setdefault(event.session, _Memory(chat, info))
         async with memory.lock:

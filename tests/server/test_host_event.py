@@ -137,6 +137,17 @@ async def test_an_event_records_what_is_new_and_a_rule_of_the_user_is_the_users(
         assert "this chat as the hooks of claude-code tell it" in stats
 
 
+async def test_a_file_that_the_host_begins_after_its_hook_is_read_before_a_tool_looks(
+    tmp_path: Path,
+) -> None:
+    async with claude_code(tmp_path) as chat:
+        written = chat.path.read_bytes()
+        chat.path.unlink()
+        await chat.tell("UserPromptSubmit")
+        chat.path.write_bytes(written)
+        assert "by user, said in m1" in await chat.talk.say("pin_constraint", text=RULE)
+
+
 async def test_a_transcript_elsewhere_or_of_another_chat_is_not_read(tmp_path: Path) -> None:
     async with claude_code(tmp_path) as chat:
         forged = tmp_path / "forged.jsonl"
