@@ -10,6 +10,7 @@ from pathlib import Path, PurePath
 import pytest
 
 from mcp_compaction.errors import InputError
+from mcp_compaction.home import default_home
 from mcp_compaction.hosts.finding import own_transcript, transcripts_at
 from mcp_compaction.hosts.folders import (
     HostFolder,
@@ -18,7 +19,6 @@ from mcp_compaction.hosts.folders import (
     note_folders,
     trusted_environ,
 )
-from mcp_compaction.store.connect import default_home
 from tests.hosts.given_hosts import (
     CHATS,
     claude_line,

@@ -8,7 +8,7 @@ from datetime import timedelta
 import pytest
 
 from mcp_compaction.errors import InputError, UnknownRef, UnknownSession
-from mcp_compaction.model import Calibration, Event, NewMessage, Traits, Via
+from mcp_compaction.model import Calibration, Event, HeardVia, NewMessage, Traits, Via
 from mcp_compaction.ports import Batch, Recorded, Scope, SessionKey
 from tests.store.contract.places import Place
 from tests.store.given_store import (
@@ -107,13 +107,13 @@ def come(via: Via, *messages: NewMessage) -> Batch:
     return batch(*messages).model_copy(update={"via": via})
 
 
-async def ways(place: Place, *batches: Batch) -> list[Via]:
+async def ways(place: Place, *batches: Batch) -> list[HeardVia]:
     """How each message came, by the log and by the window alike."""
     await record(place, *batches)
     async with place.opened() as store:
         session = await new_session(store)
         logged = await store.originals(here(session))
-        originals: list[Via] = [original.message.via for original in logged]
+        originals: list[HeardVia] = [original.message.via for original in logged]
         by_number = await store.originals(here(session), seqs=range(1, 99))
         assert [original.message.via for original in by_number] == originals
         assert [message.via for message in (await store.load(session, NOW)).messages] == originals

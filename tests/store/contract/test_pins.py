@@ -41,8 +41,8 @@ async def test_a_programs_pin_comes_back_as_that_and_is_written_as_older_version
     async with place.opened() as store:
         session = await new_session(store)
         of_program = pin("never push", author="program", channel="message", source="m1")
-        kept = await store.add_pin(session, of_program, NOW)
-        await store.add_pin(session, pin("ask first", author="agent", channel="tool"), NOW)
+        kept = await add_pin(store, session, of_program, NOW)
+        await add_pin(store, session, pin("ask first", author="agent", channel="tool"), NOW)
         assert kept.author == "program"
         assert [one.author for one in await store.pins(here(session), NOW)] == ["program", "agent"]
         assert stored_author(of_program) == "agent"
