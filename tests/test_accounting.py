@@ -6,7 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from mcp_compaction.compactor import FALLBACK, Collaborators, Compactor, Stats
+from mcp_compaction.compactor import Collaborators, Compactor
+from mcp_compaction.compactor.events import FALLBACK
+from mcp_compaction.compactor.statistics import Stats
 from mcp_compaction.core.compaction.receipt.text import spent_line
 from mcp_compaction.core.digest.allowance import Limits
 from mcp_compaction.core.digest.extract import extract

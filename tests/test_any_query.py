@@ -8,7 +8,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from mcp_compaction.compactor import Collaborators, Compactor, Recalled
+from mcp_compaction.compactor import Collaborators, Compactor
+from mcp_compaction.compactor.results import Recalled
 from mcp_compaction.core.policy import Policy
 from mcp_compaction.counters.estimate import EstimateCounter
 from mcp_compaction.errors import InputError

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from mcp_compaction.compactor import SAFETY_NET, Collaborators, Compactor, compressing
+from mcp_compaction.compactor import Collaborators, Compactor, compressing
+from mcp_compaction.compactor.events import SAFETY_NET
 from mcp_compaction.core.policy import Policy
 from mcp_compaction.core.tokens import estimate
 from mcp_compaction.formats import read_incoming

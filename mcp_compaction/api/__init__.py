@@ -4,9 +4,9 @@ from mcp_compaction import errors
 from mcp_compaction.api.blocking import BlockingSession, BlockingStore
 from mcp_compaction.api.handles import OpenSession, OpenStore
 from mcp_compaction.api.opening import open_store
-from mcp_compaction.compactor import Pinned, Quote, Recalled, Stats
 from mcp_compaction.compactor.history_fitting import Fitted
-from mcp_compaction.compactor.results import Prepared
+from mcp_compaction.compactor.results import Pinned, Prepared, Quote, Recalled
+from mcp_compaction.compactor.statistics import Stats
 from mcp_compaction.core.compaction.receipt.text import outcome_text
 from mcp_compaction.model import (
     Compaction,

@@ -6,9 +6,17 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, cast, get_args
 
-from mcp_compaction.compactor import Compactor, Pinned, Quote, Recalled, Stats
+from mcp_compaction.compactor import Compactor
 from mcp_compaction.compactor.asking import make_ask
-from mcp_compaction.compactor.results import FitOptions, Prepared, SearchScope
+from mcp_compaction.compactor.results import (
+    FitOptions,
+    Pinned,
+    Prepared,
+    Quote,
+    Recalled,
+    SearchScope,
+)
+from mcp_compaction.compactor.statistics import Stats
 from mcp_compaction.errors import InputError
 from mcp_compaction.formats import read_incoming
 from mcp_compaction.formats.arrival import shape_of_body

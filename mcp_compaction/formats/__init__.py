@@ -10,10 +10,9 @@ from collections.abc import Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from mcp_compaction.formats.detection import detect
 from mcp_compaction.formats.identity import normalize
 from mcp_compaction.formats.jsontext import parse_object
-from mcp_compaction.formats.table import FORMATS, Format
+from mcp_compaction.formats.table import FORMATS
 from mcp_compaction.model import JsonObject, Part, Role, Shape
 
 if TYPE_CHECKING:
@@ -27,10 +26,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "FORMATS",
-    "Format",
     "Incoming",
     "IncomingMessage",
-    "detect",
     "normalize",
     "read",
     "read_incoming",

@@ -9,7 +9,7 @@ from __future__ import annotations
 from importlib.resources import files
 from typing import Any, Final
 
-from mcp_compaction.compactor import Stats
+from mcp_compaction.compactor.statistics import Stats
 from mcp_compaction.core.wording import kilo
 
 URI: Final = "ui://mcp-compaction/window"

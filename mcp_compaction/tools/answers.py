@@ -6,17 +6,16 @@ import re
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 
-from mcp_compaction.compactor import (
+from mcp_compaction.compactor.events import (
     COMPLETED,
     FAILED,
     FALLBACK,
     HOST_COMPACTED,
     HOST_SUMMARY_CHECKED,
     SAFETY_NET,
-    Pinned,
-    Regret,
-    Stats,
 )
+from mcp_compaction.compactor.results import Pinned
+from mcp_compaction.compactor.statistics import Regret, Stats
 from mcp_compaction.core.compaction.receipt.text import (
     offer_lines,
     spent_line,

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from mcp_compaction.compactor import Compactor, Prepared
+from mcp_compaction.compactor import Compactor
 from mcp_compaction.compactor.asking import make_ask
+from mcp_compaction.compactor.results import Prepared
 from mcp_compaction.core.compaction.receipt.text import outcome_text
 from mcp_compaction.model import Ask, Compaction, NothingToDo, SessionInfo, Traits
 from mcp_compaction.tools.arguments import CompressContext, RestoreContext

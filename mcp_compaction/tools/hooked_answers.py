@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import NamedTuple
 
-from mcp_compaction.compactor import Prepared
+from mcp_compaction.compactor.results import Prepared
 from mcp_compaction.core.text.injection import defuse
 from mcp_compaction.core.wording import kilo, plural
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Any, Literal
 
-from mcp_compaction.compactor import PinWish
+from mcp_compaction.compactor.results import PinWish
 from mcp_compaction.core.log.pinned import shown_text
 from mcp_compaction.core.pins import check_question
 from mcp_compaction.errors import InputError

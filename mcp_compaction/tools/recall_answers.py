@@ -7,7 +7,7 @@ import secrets
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from mcp_compaction.compactor import Brief, Quote, Recalled
+from mcp_compaction.compactor.results import Brief, Quote, Recalled
 from mcp_compaction.core.log.pinned import pinned_block
 from mcp_compaction.core.recall.answer import day_of, gather_days, join_neighbors, minute_of
 from mcp_compaction.core.recall.pages import cut_page

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from mcp_compaction.compactor import Quote
+from mcp_compaction.compactor.results import Quote
 from mcp_compaction.core.compaction.receipt.text import outcome_text
 from mcp_compaction.core.recall.pages import cut_page
 from mcp_compaction.core.tokens import estimate

@@ -12,7 +12,7 @@ import pytest
 import mcp_compaction
 from mcp_compaction.cli.commands.stats import describe_events
 from mcp_compaction.cli.console.wording import ADVICE, for_person
-from mcp_compaction.compactor import COMPLETED, FAILED, SAFETY_NET
+from mcp_compaction.compactor.events import COMPLETED, FAILED, SAFETY_NET
 from tests.cli.conftest import Shell, json_lines
 
 PACKAGE = Path(mcp_compaction.__file__).parent

@@ -12,7 +12,8 @@ from typing import Any
 
 import pytest
 
-from mcp_compaction.compactor import COMPLETED, FAILED, SAFETY_NET, Compactor
+from mcp_compaction.compactor import Compactor
+from mcp_compaction.compactor.events import COMPLETED, FAILED, SAFETY_NET
 from mcp_compaction.core.policy import PRESETS, Policy
 from mcp_compaction.errors import (
     InputError,

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from mcp_compaction.compactor import FALLBACK, Collaborators, Compactor
+from mcp_compaction.compactor import Collaborators, Compactor
+from mcp_compaction.compactor.events import FALLBACK
 from mcp_compaction.core.digest.extract import extract
 from mcp_compaction.core.policy import Policy
 from mcp_compaction.counters.estimate import EstimateCounter

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from mcp_compaction.compactor import Compactor, PinWish
+from mcp_compaction.compactor import Compactor
+from mcp_compaction.compactor.results import PinWish
 from mcp_compaction.core.compaction.receipt.text import receipt_text
 from mcp_compaction.core.log.pinned import pinned_block
 from mcp_compaction.errors import NeedsUser

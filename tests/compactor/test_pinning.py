@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from mcp_compaction.compactor import Pinned
+from mcp_compaction.compactor.results import Pinned
 from mcp_compaction.core.compaction.receipt.text import receipt_text
 from mcp_compaction.core.log.pinned import CONTINUATION, pinned_block, shown_text
 from mcp_compaction.core.policy import Policy

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from mcp_compaction.compactor import Recalled
+from mcp_compaction.compactor.results import Recalled
 from mcp_compaction.formats import read_incoming
 from mcp_compaction.store import search
 from tests.compactor.small_session import open_session

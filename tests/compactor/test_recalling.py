@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from mcp_compaction.compactor import REGRET, Regret
+from mcp_compaction.compactor.events import REGRET
+from mcp_compaction.compactor.statistics import Regret
 from mcp_compaction.counters.estimate import EstimateCounter
 from mcp_compaction.errors import InputError, UnknownRef
 from mcp_compaction.formats import read_incoming

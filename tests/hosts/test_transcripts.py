@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from mcp_compaction.compactor import HOST_COMPACTED
+from mcp_compaction.compactor.events import HOST_COMPACTED
 from mcp_compaction.hosts.finding import own_transcript, subagents_of
 from mcp_compaction.hosts.folders import known_hosts
 from mcp_compaction.hosts.transcripts import claude_code, codex

@@ -17,7 +17,8 @@ from typing import Any, Literal
 
 import pytest
 
-from mcp_compaction.compactor import FALLBACK, Collaborators, Compactor
+from mcp_compaction.compactor import Collaborators, Compactor
+from mcp_compaction.compactor.events import FALLBACK
 from mcp_compaction.core.compaction.receipt.text import receipt_text
 from mcp_compaction.core.digest.allowance import Limits
 from mcp_compaction.core.policy import Policy

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from mcp_compaction.compactor import Recalled
+from mcp_compaction.compactor.results import Recalled
 from mcp_compaction.model import Hit
 from mcp_compaction.tools.recall_answers import AnswerPlace, new_nonce, recall_text
 

@@ -33,7 +33,7 @@ from mcp_compaction.adapters.langgraph.speakers import (
 )
 from mcp_compaction.api.blocking import BlockingSession
 from mcp_compaction.api.handles import OpenSession
-from mcp_compaction.compactor import Pinned
+from mcp_compaction.compactor.results import Pinned
 from mcp_compaction.core.log.pinned import PINNED_LABEL, is_pinned_block, pinned_block
 from mcp_compaction.core.window.fill import Fill
 from mcp_compaction.errors import InputError

@@ -12,8 +12,8 @@ from mcp_compaction.cli.console.opening import OpenedPlace, open_place
 from mcp_compaction.cli.console.speaker import WHO, refusal_of, refuse_for_agents, speaker_of
 from mcp_compaction.cli.console.tool_arguments import add_tool, typed_as
 from mcp_compaction.cli.console.wording import describe_moment
-from mcp_compaction.compactor import PinWish
 from mcp_compaction.compactor.checking import checks_for, trial_text
+from mcp_compaction.compactor.results import PinWish
 from mcp_compaction.core.pins import check_expiry, check_text
 from mcp_compaction.core.wording import plural
 from mcp_compaction.errors import InputError

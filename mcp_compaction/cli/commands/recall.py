@@ -12,7 +12,7 @@ from mcp_compaction.cli.console.invocation import Invocation
 from mcp_compaction.cli.console.opening import OpenedPlace, open_place
 from mcp_compaction.cli.console.screen import Screen
 from mcp_compaction.cli.console.wording import describe_moment
-from mcp_compaction.compactor import Quote, Recalled
+from mcp_compaction.compactor.results import Quote, Recalled
 from mcp_compaction.core.log.content import whole_text
 from mcp_compaction.core.recall.answer import join_neighbors
 from mcp_compaction.core.recall.query import read_query, shorten_query

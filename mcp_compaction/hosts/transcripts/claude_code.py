@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path, PurePath
 from typing import Final
 
-from mcp_compaction.compactor import HOST_COMPACTED
+from mcp_compaction.compactor.events import HOST_COMPACTED
 from mcp_compaction.core.text.host_texts import without_host_texts
 from mcp_compaction.core.window.history import is_record
 from mcp_compaction.errors import InputError

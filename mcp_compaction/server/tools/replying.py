@@ -8,7 +8,7 @@ from typing import Any
 
 from mcp.types import CallToolResult, TextContent
 
-from mcp_compaction.compactor import Stats
+from mcp_compaction.compactor.statistics import Stats
 from mcp_compaction.core.log.pinned import pinned_block
 from mcp_compaction.errors import NothingRecorded, UnknownSession
 from mcp_compaction.formats.thinking import may_be_bound

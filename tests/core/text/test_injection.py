@@ -26,10 +26,10 @@ from mcp_compaction.model import (
     IndexItem,
     Item,
     Offer,
-    Provenance,
     Receipt,
     SectionName,
 )
+from mcp_compaction.model.digests import Provenance
 from tests.core.saying import user
 from tests.imitations import HEADINGS, IMITATIONS, LABELS, VOICES, hidden, poisoned, poses
 from tests.sessions import NOW, messages_of
