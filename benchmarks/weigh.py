@@ -32,9 +32,8 @@ from mcp_compaction.counters.o200k import best_counter
 from mcp_compaction.evals.corpora import EvalCase, locomo
 from mcp_compaction.evals.handover.claims import judge_claims
 from mcp_compaction.evals.handover.measure import SMALLEST_WINDOW, Needs
-from mcp_compaction.evals.handover.names import names_in, with_runs_written_out
 from mcp_compaction.evals.handover.sessions import CUT
-from mcp_compaction.evals.handover.turns import turns_of
+from mcp_compaction.evals.handover.turns import names_in, turns_of, with_runs_written_out
 from mcp_compaction.evals.measures import survives
 from mcp_compaction.evals.subject import subject
 from mcp_compaction.formats import Incoming, read_incoming

@@ -12,8 +12,7 @@ import pytest
 from benchmarks import recall_at_scale, texts
 from mcp_compaction.core.policy import Policy
 from mcp_compaction.core.tokens import estimate
-from mcp_compaction.evals.baselines import BASELINES
-from mcp_compaction.evals.runner import tokens_of
+from mcp_compaction.evals.baselines import BASELINES, tokens_of
 from mcp_compaction.evals.scenarios import make_sessions
 from mcp_compaction.model import Compaction
 from tests.sessions import after, compress, session_of, view_messages

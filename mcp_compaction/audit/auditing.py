@@ -1,12 +1,15 @@
-"""Audits compactions one after another: what each lost, what it cost, what ours would have left."""
+"""Audits what hosts keep, or what is at a path: what each compaction lost, what it cost, and what
+ours would have left; one chat after another, the newest first."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
 
-from mcp_compaction.audit.breaking import find_broken
-from mcp_compaction.audit.cases import AuditCase
+from mcp_compaction.audit.cases import AuditCase, cases_of
 from mcp_compaction.audit.counting import (
     RULES,
     Things,
@@ -14,30 +17,101 @@ from mcp_compaction.audit.counting import (
     carry,
     count_again,
     count_things,
+    find_broken,
     find_invented,
     needed_of,
     things_of,
     window_of,
 )
-from mcp_compaction.audit.results import Audited, CompactionCost, Ours
+from mcp_compaction.audit.results import Audit, Audited, CompactionCost, Ours
 from mcp_compaction.core.text.words import fold
 from mcp_compaction.core.tokens import CountTokens
-from mcp_compaction.evals.handover.turns import Turn, turns_of
+from mcp_compaction.counters.o200k import best_counter
+from mcp_compaction.errors import InputError
+from mcp_compaction.evals.handover.measure import SMALLEST_WINDOW
+from mcp_compaction.evals.handover.sessions import files_of
+from mcp_compaction.evals.handover.turns import turns_of
 from mcp_compaction.evals.subject import Subject, subject
 from mcp_compaction.formats import Incoming, IncomingMessage
 from mcp_compaction.formats.jsontext import dump_original
 from mcp_compaction.gateway.money import price_of
 from mcp_compaction.gateway.usage import Usage
-from mcp_compaction.model import JsonObject
+from mcp_compaction.hosts.finding import transcripts_at
+from mcp_compaction.hosts.transcripts.pieces import Transcript
 from mcp_compaction.ports import TokenCounter
 
-_SMALLEST_WINDOW = 500  # tokens
+HOSTS: Final = ("claude-code", "codex", "opencode")
+MOST: Final = 50  # compactions, where nobody says how many
 
-Tell = Callable[[str], None]
+
+Tell = Callable[[float, str], None]
+"""Hears how many percent are done, and what is looked at."""
+
+
+@dataclass(frozen=True, slots=True)
+class WantedAudit:
+    """What is to be audited."""
+
+    sources: tuple[str, ...] = HOSTS  # hosts, files or folders
+    since: datetime | None = None
+    most: int = MOST
+    chat: str = ""  # how its id begins, where only one is wanted
+
+
+async def audit_sources(wanted: WantedAudit, environ: Mapping[str, str], tell: Tell) -> Audit:
+    """What was found; what cannot be read is named and passed over."""
+    counter = best_counter()
+    skipped: list[str] = []
+    chats = left = 0
+    findings: list[Audited] = []
+    transcripts = sorted(_transcripts(wanted, environ, skipped), key=_changed, reverse=True)
+    for number, transcript in enumerate(transcripts):
+        percent = 100 * number / len(transcripts)
+        tell(percent, transcript.path.name)
+        try:
+            cases = [case for case in cases_of(transcript) if case.chat.startswith(wanted.chat)]
+            if wanted.since is not None:
+                cases = [case for case in cases if case.at is None or case.at >= wanted.since]
+        except InputError as error:
+            skipped.append(str(error))
+            continue
+        chats += 1
+        room = min(len(cases), wanted.most - len(findings))
+        left += len(cases) - room
+        newest = cases[len(cases) - room :]
+        findings += await audit_chat(
+            newest, counter, counter.count, lambda words, percent=percent: tell(percent, words)
+        )
+    return Audit(chats=chats, findings=tuple(findings), skipped=tuple(skipped), left=left)
+
+
+def _transcripts(
+    wanted: WantedAudit, environ: Mapping[str, str], skipped: list[str]
+) -> Iterator[Transcript]:
+    for source in wanted.sources:
+        for path in files_of(source, environ, HOSTS):
+            try:
+                found = transcripts_at(path, environ)
+            except InputError as error:
+                skipped.append(str(error))
+                continue
+            if not found:
+                skipped.append(f"{path}: no transcript of a host")
+            yield from found
+
+
+def _changed(transcript: Transcript) -> float:
+    try:
+        return transcript.path.stat().st_mtime
+    except OSError:
+        return 0.0
 
 
 async def audit_chat(
-    cases: Sequence[AuditCase], counter: TokenCounter, count: CountTokens, tell: Tell
+    cases: Sequence[AuditCase],
+    counter: TokenCounter,
+    count: CountTokens,
+    tell: Callable[[str], None],
 ) -> list[Audited]:
     """What was found for each compaction of one chat."""
     findings: list[Audited] = []
@@ -45,7 +119,10 @@ async def audit_chat(
     for case in cases:
         tell(f"{case.chat}, compaction {case.number}")
         async with subject(None, counter) as ours:
-            earlier = list(_earlier(case))
+            earlier: list[IncomingMessage] = []
+            if case.window_before.strip():  # what the compaction before left: the host's own word
+                raw = dump_original({"role": "user", "content": case.window_before}, "the summary")
+                earlier = [IncomingMessage(shape="anthropic", raw=raw, via="tool")]
             came = [*earlier, *case.fresh]
             if came:
                 await ours.record(Incoming(messages=tuple(came)))
@@ -56,15 +133,6 @@ async def audit_chat(
     return findings
 
 
-def _earlier(case: AuditCase) -> Iterator[IncomingMessage]:
-    """What the compaction before has left, as the host's own word."""
-    if case.window_before.strip():
-        message: JsonObject = {"role": "user", "content": case.window_before}
-        yield IncomingMessage(
-            shape="anthropic", raw=dump_original(message, "the summary"), via="tool"
-        )
-
-
 async def _compress(
     case: AuditCase, ours: Subject, came: Sequence[IncomingMessage], count: CountTokens
 ) -> tuple[WindowText | None, Ours | None]:
@@ -73,7 +141,7 @@ async def _compress(
     size = count(case.left)
     if case.is_ours or not before or not size:
         return None, None
-    window = max(before, _SMALLEST_WINDOW)
+    window = max(before, SMALLEST_WINDOW)
     await ours.set_window(window)
     began = time.perf_counter()
     if size < window:  # else all of it would have fitted
@@ -89,11 +157,12 @@ def _finding_of(
     left = window_of(case.left)
     early, later = turns_of(case.fresh), turns_of(case.later)
     gone = [rule for rule in sorted(held.get(RULES, ())) if not left.holds(RULES, rule)]
-    broken = (
-        ()
-        if case.is_ours
-        else find_broken(((r, _place_of(r, case, early)) for r in gone), case.later, case.folder)
-    )
+    said = [
+        (message.host_id or "", fold(turn.said))
+        for message, turn in zip(case.fresh, early, strict=True)
+    ]
+    places = {rule: next((at for at, s in said if fold(rule) in s), "") for rule in gone}
+    broken = () if case.is_ours else find_broken(places.items(), case.later, case.folder)
     return Audited(
         host=case.host,
         chat=case.chat,
@@ -113,14 +182,6 @@ def _finding_of(
         cost=_cost_of(case, count),
         ours=told,
     )
-
-
-def _place_of(rule: str, case: AuditCase, said: Sequence[Turn]) -> str:
-    """The id of the message that states a rule."""
-    for message, turn in zip(case.fresh, said, strict=True):
-        if fold(rule) in fold(turn.said):
-            return message.host_id or ""
-    return ""
 
 
 def _cost_of(case: AuditCase, count: CountTokens) -> CompactionCost:

@@ -1,24 +1,29 @@
-"""Counts what a compaction left of what the window held, and what the rest of the chat needed."""
+"""Counts what a compaction left of what the window held, what the rest of the chat needed, and the
+calls that may have broken a rule which was lost."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple, cast
 
-from mcp_compaction.audit.results import Again, Count
+from mcp_compaction.audit.results import Again, Broken, Count
+from mcp_compaction.checks.judge import Rule, judge
+from mcp_compaction.checks.match import Call
+from mcp_compaction.checks.offer import offer_checks
 from mcp_compaction.core.digest.extract import open_tasks, stated_rules
 from mcp_compaction.core.log.identifiers import find_identifiers, identifiers_by_message
 from mcp_compaction.core.log.tool_calls import action_of
-from mcp_compaction.core.text.words import fold
+from mcp_compaction.core.text.words import fold, one_line
 from mcp_compaction.core.tokens import CountTokens
 from mcp_compaction.evals.handover.measure import Needs
-from mcp_compaction.evals.handover.names import names_in
-from mcp_compaction.evals.handover.turns import Turn
-from mcp_compaction.model import Message, ToolCall, ToolResult
+from mcp_compaction.evals.handover.turns import Turn, names_in
+from mcp_compaction.formats import IncomingMessage, read
+from mcp_compaction.model import Message, Text, ToolCall, ToolResult
 
 RULES, TASKS = "rules", "open tasks"
 _NAMES = {"file": "paths", "command": "commands", "url": "URLs", "id": "ids", "number": "numbers"}
 _MOST_INVENTED = 20
+_LONGEST_CALL = 300
 _AGAIN = {"read": "read", "search": "read", "list": "read", "run": "run"}
 
 Things = Mapping[str, frozenset[str]]  # the texts of each kind
@@ -144,3 +149,45 @@ def _calls_of(turn: Turn) -> Iterable[tuple[ToolCall, tuple[str, str]]]:
             kind = _AGAIN.get(action.kind)
             if kind is not None and action.target:
                 yield part, (kind, action.target)
+
+
+class _Made(NamedTuple):
+    """A call, where it stands, and what the user had said by then."""
+
+    where: str
+    call: ToolCall
+    said: str
+
+
+def find_broken(
+    rules: Iterable[tuple[str, str]], later: Sequence[IncomingMessage], folder: str = ""
+) -> Iterator[Broken]:
+    """The first call against each rule, where the chat worked in a folder; `rules`: the words, and
+    the id of the message."""
+    made = list(_calls_in(later))
+    for text, said_in in rules:
+        rule = Rule(0, text, tuple(c for c in offer_checks(text) if c.verdict == "deny"))
+        broken = next((one for one in made if _breaks(rule, one, folder)), None)
+        if broken is not None:
+            target = one_line(action_of(broken.call).target)[:_LONGEST_CALL]
+            yield Broken(rule=text, said_in=said_in, call=target, called_in=broken.where)
+
+
+def _calls_in(messages: Sequence[IncomingMessage]) -> Iterator[_Made]:
+    said = ""
+    for message in messages:
+        role, parts = read(message.shape, message.raw)
+        for part in parts:
+            if isinstance(part, ToolCall):
+                yield _Made(message.host_id or "", part, said)
+            elif isinstance(part, Text) and role == "user":
+                said = f"{said}\n{part.text.casefold()}"
+
+
+def _breaks(rule: Rule, made: _Made, folder: str) -> bool:
+    """Whether the check that would be offered for a rule stops a call, and the user has not named
+    the thing since."""
+    given = cast("dict[str, Any]", made.call.arguments)
+    held = judge(Call(made.call.name, given, folder, folder), [rule])
+    named = (one.check.glob.casefold().strip("*/") for one in held if one.verdict == "deny")
+    return any(name not in made.said for name in named)

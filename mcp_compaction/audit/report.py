@@ -1,4 +1,4 @@
-"""Puts an audit into words: one screen for all, and one compaction in full."""
+"""Puts an audit into words: one screen for all, one compaction in full, and one page with both."""
 
 from __future__ import annotations
 
@@ -6,9 +6,19 @@ from collections.abc import Iterator, Sequence
 
 from mcp_compaction.audit.results import Audit, Audited, Count, total_of
 from mcp_compaction.core.text.words import one_line
-from mcp_compaction.core.wording import plural
-
-Table = Sequence[Sequence[str]]
+from mcp_compaction.core.wording import escape, plural
+from mcp_compaction.evals.pages import (
+    Bar,
+    BarLine,
+    Table,
+    draw_bars,
+    fold_in,
+    write_key,
+    write_lines,
+    write_page,
+    write_table,
+)
+from mcp_compaction.home import mask
 
 HOW = (
     "before: said since the compaction before it, or left by that one",
@@ -18,8 +28,42 @@ HOW = (
     "said nowhere: a name of the summary that the transcript lacks; system prompts are not in it",
     "may have broken: a later call does what a rule forbids that was gone; read both",
 )
+_KEY = {"mark": "stood after the host's compactions", "ours": "stands in ours, of the same size"}
 _MOST_SHOWN = 3
 _LONGEST = 110
+
+
+def make_page(audit: Audit) -> str:
+    """The page of an audit."""
+    counts = total_of(hosts_own(audit))
+    rows = {one.kind: _bars_of(one) for one in counts}
+    parts = (
+        f"<h1>{escape(headline_of(audit))}</h1>",
+        write_key(_KEY) + draw_bars(rows, "What stood of what there was") if rows else "",
+        write_table(table_of(counts)),
+        write_lines(mask(line) for line in lines_of(audit) if line),
+        "<h2>Each compaction</h2>",
+        *(
+            fold_in(
+                name_of(one),
+                write_table(table_of(one.counts)),
+                f"<ul>{write_lines(map(mask, full_lines(one)), 'li')}</ul>",
+            )
+            for one in audit.findings
+        ),
+        f"<h2>How it is counted</h2>{write_lines(HOW)}",
+    )
+    return write_page("What past compactions lost", parts)
+
+
+def _bars_of(count: Count) -> list[BarLine]:
+    """How much of a kind stood after the hosts' compactions, and in ours."""
+    lines: list[BarLine] = []
+    for stood, style in ((count.stood, "mark"), (count.ours, "ours")):
+        if stood is not None:
+            share = stood / count.before
+            lines.append(BarLine([Bar(share, style, f"{count.kind}: {share:.0%}")], f"{share:.0%}"))
+    return lines
 
 
 def headline_of(audit: Audit) -> str:
@@ -114,6 +158,13 @@ def worst_chat(findings: Sequence[Audited]) -> Audited | None:
         return len(one.broken), len(one.lost_rules), needed
 
     return max(findings, key=harm, default=None)
+
+
+def name_of(finding: Audited) -> str:
+    """One compaction by its chat, its number, who made it and when."""
+    by = "mcp-compaction" if finding.is_ours else finding.host
+    when = f", {finding.at[:16]}" if finding.at else ""
+    return f"{finding.chat}, compaction {finding.number} by {by}{when}"
 
 
 def full_lines(finding: Audited) -> Iterator[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from mcp_compaction.evals.results import add_up
 from mcp_compaction.model import Value
 
 
@@ -83,18 +84,4 @@ class Audit(Value):
 
 def total_of(findings: tuple[Audited, ...]) -> tuple[Count, ...]:
     """The counts of several compactions together, by kind."""
-    kinds = dict.fromkeys(count.kind for one in findings for count in one.counts)
-    return tuple(_sum([c for one in findings for c in one.counts if c.kind == k]) for k in kinds)
-
-
-def _sum(counts: list[Count]) -> Count:
-    with_ours = all(one.ours is not None for one in counts)
-    return Count(
-        kind=counts[0].kind,
-        before=sum(one.before for one in counts),
-        stood=sum(one.stood for one in counts),
-        needed=sum(one.needed for one in counts),
-        needed_stood=sum(one.needed_stood for one in counts),
-        ours=sum(one.ours or 0 for one in counts) if with_ours else None,
-        ours_needed=sum(one.ours_needed or 0 for one in counts) if with_ours else None,
-    )
+    return add_up((count for one in findings for count in one.counts), "kind")

@@ -37,25 +37,30 @@ def cost(text: str, count: CountTokens) -> int:
     return count(text) + 1
 
 
+def tokens_of(lines: Sequence[PlainLine], count: CountTokens) -> int:
+    """The tokens of a session: what every budget is a share of."""
+    return sum(cost(line.text, count) for line in lines)
+
+
 def keep_last(lines: Sequence[PlainLine], budget: float, count: CountTokens) -> list[PlainLine]:
     """The newest messages that fit."""
-    return _take_until_full(lines[::-1], budget, count)[::-1]
+    return take_until_full(lines[::-1], budget, count)[::-1]
 
 
 def what_s0_had(lines: Sequence[PlainLine], budget: float, count: CountTokens) -> list[PlainLine]:
     """The first 100 characters of each assistant message joined to 500, then the newest."""
     heads = [line.text[:_S0_CHARS] for line in lines if line.role == "assistant"]
     summary = PlainLine(role="assistant", text=" ".join(heads)[:_S0_SUMMARY])
-    first = _take_until_full([summary], budget, count)
-    left = budget - sum(cost(line.text, count) for line in first)
-    return [*first, *keep_last(lines, left, count)]
+    first = take_until_full([summary], budget, count)
+    return [*first, *keep_last(lines, budget - tokens_of(first, count), count)]
 
 
 def first_characters(
     lines: Sequence[PlainLine], budget: float, count: CountTokens
 ) -> list[PlainLine]:
     """The first 200 characters of each message, from the oldest on, until it is full."""
-    return _take_until_full([_cut_line(line, _S1_CHARS) for line in lines], budget, count)
+    heads = [PlainLine(role=line.role, text=line.text[:_S1_CHARS]) for line in lines]
+    return take_until_full(heads, budget, count)
 
 
 def tfidf(lines: Sequence[PlainLine], budget: float, count: CountTokens) -> list[PlainLine]:
@@ -118,9 +123,10 @@ BASELINES: Mapping[str, Strategy] = MappingProxyType(
 )
 
 
-def _take_until_full(
+def take_until_full(
     lines: Sequence[PlainLine], budget: float, count: CountTokens
 ) -> list[PlainLine]:
+    """The first lines that fit."""
     kept: list[PlainLine] = []
     used = 0
     for line in lines:
@@ -166,7 +172,3 @@ def _weight_of(sentence: str) -> float:
     told = 1 + 0.2 * min(3, len(_TELLING.findall(sentence)))
     is_idle = _SMALL_TALK.match(sentence) or sentence.endswith("?")
     return told * (0.6 if is_idle else 1)
-
-
-def _cut_line(line: PlainLine, chars: int) -> PlainLine:
-    return PlainLine(role=line.role, text=line.text[:chars])

@@ -77,7 +77,11 @@ def _read_chat(chat: _Json) -> EvalCase:
     talk = cast(_Json, chat["conversation"])
     turns = [(turn, when) for session, when in _sessions_of(talk) for turn in session]
     speakers = list(dict.fromkeys(turn["speaker"] for turn, _ in turns))
-    texts = [_text_of_turn(turn) for turn, _ in turns]
+    captions = [turn.get("blip_caption") for turn, _ in turns]
+    texts = [
+        turn["text"] + (f" [image: {caption}]" if caption else "")
+        for (turn, _), caption in zip(turns, captions, strict=True)
+    ]
     lines = tuple(
         PlainLine(
             role="user" if turn["speaker"] == speakers[0] else "assistant",
@@ -106,11 +110,6 @@ def _sessions_of(talk: _Json) -> Iterator[tuple[list[_Json], datetime | None]]:
         when = _parse_moment(talk.get(f"session_{number}_date_time", ""))
         yield talk.get(f"session_{number}") or [], when
         number += 1
-
-
-def _text_of_turn(turn: _Json) -> str:
-    caption = turn.get("blip_caption")
-    return turn["text"] + (f" [image: {caption}]" if caption else "")
 
 
 def _parse_moment(text: str) -> datetime | None:
@@ -150,26 +149,19 @@ def _read_run(name: str, messages: Sequence[JsonObject]) -> EvalCase | None:
     early, later = messages[:cut], messages[cut:]
     if len(early) < _FEWEST_MESSAGES:
         return None
-    lines = tuple(_join_lines(line_of(message)) for message in early)
+    said = map(line_of, early)
+    lines = tuple(PlainLine(role=o.role, text=o.text.replace("\n", " ")) for o in said)
     known = " ".join(line.text for line in lines)
-    values = {value for message in later for value in _read_arguments(message)}
+    came = read_incoming([*later]).messages
+    parts = [part for one in came for part in read(one.shape, one.raw)[1]]
+    passed = (part.arguments for part in parts if isinstance(part, ToolCall))
+    values = {value for arguments in passed for value in leaves_of(arguments)}
     wanted = sorted(v for v in values if len(v) >= 3 and v in known and _TELLING.search(v))
     asked = tuple(dict.fromkeys(q for message in later if (q := _read_request(message))))
     probes = tuple(
         Probe(kind="argument", test="exact", needle=value, questions=asked) for value in wanted
     )
     return EvalCase("tau", name, read_incoming([*early]), lines, probes) if probes else None
-
-
-def _join_lines(line: PlainLine) -> PlainLine:
-    return PlainLine(role=line.role, text=line.text.replace("\n", " "))
-
-
-def _read_arguments(message: JsonObject) -> Iterator[str]:
-    one = read_incoming([message]).messages[0]
-    for part in read(one.shape, one.raw)[1]:
-        if isinstance(part, ToolCall):
-            yield from leaves_of(part.arguments)
 
 
 def leaves_of(value: object) -> Iterator[str]:
@@ -204,18 +196,14 @@ def _refuse_other_files(path: Path, kind: str) -> Generator[None]:
 
 def _load(path: Path) -> Any:
     try:
-        return json.loads(_text_of(path))
-    except ValueError as error:
-        raise InputError(
-            f"{path} is no JSON ({error}); pass the file as it was published."
-        ) from None
-
-
-def _text_of(path: Path) -> str:
-    try:
         data = path.read_bytes()
-        return (gzip.decompress(data) if path.suffix == ".gz" else data).decode("utf-8")
+        text = (gzip.decompress(data) if path.suffix == ".gz" else data).decode("utf-8")
+        return json.loads(text)
     except (OSError, EOFError, zlib.error, UnicodeDecodeError) as error:
         raise InputError(
             f"cannot read {path}: {error}; pass a UTF-8 file, or one with gzip."
+        ) from None
+    except ValueError as error:
+        raise InputError(
+            f"{path} is no JSON ({error}); pass the file as it was published."
         ) from None

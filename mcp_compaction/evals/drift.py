@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 
+from mcp_compaction.evals.baselines import tokens_of
 from mcp_compaction.evals.corpora import line_of
-from mcp_compaction.evals.measures import Context, PlainLine, Probe, survives
-from mcp_compaction.evals.results import Round
-from mcp_compaction.evals.runner import Bench, context_of, tokens_of
+from mcp_compaction.evals.measures import PlainLine, Probe, survives
+from mcp_compaction.evals.results import Round, add_up
+from mcp_compaction.evals.runner import Bench, context_of
 from mcp_compaction.evals.scenarios import MOST_EPISODES, Span, grow_session
-from mcp_compaction.evals.subject import Subject, subject
+from mcp_compaction.evals.subject import subject
 from mcp_compaction.formats import read_incoming
 
 REST = "everything else"
@@ -33,7 +34,7 @@ async def measure_drift(seed: int, works: int, rounds: int, bench: Bench) -> tup
             found += _measure_baseline(name, spans, goal, bench)
         for name in bench.products:
             found += await _measure_product((work, name), spans, goal, bench)
-    return _sum_rounds(found)
+    return add_up(found, "strategy", "group", "number")
 
 
 async def _measure_product(
@@ -49,11 +50,14 @@ async def _measure_product(
             bench.tell(f"drift {work + 1}: round {number} of {len(spans)}")
             await ours.record(read_incoming([*span.messages]))
             shown = await ours.compress(100 * goal / window)
-            for group, probes in _group_by_kind(span.probes).items():
-                survived = sum([await _still_stands(group, p, shown.context, ours) for p in probes])
-                found.append(
-                    _make_round(name, number, group, (len(probes), survived), shown.tokens)
-                )
+            # Rules, tasks and decisions stand in the view; the rest may also come back.
+            stood = [
+                survives(probe, shown.context)
+                if probe.kind in GROUPS
+                else await ours.can_recover(probe, shown.context)
+                for probe in span.probes
+            ]
+            found += _rounds_of((name, number), span.probes, stood, shown.tokens)
     return found
 
 
@@ -61,53 +65,29 @@ def _measure_baseline(name: str, spans: Sequence[Span], goal: float, bench: Benc
     found: list[Round] = []
     kept: list[PlainLine] = []
     for number, span in enumerate(spans, 1):
-        lines = [*kept, *_lines_of(span)]
-        kept = bench.baselines[name](lines, goal, bench.count)
+        kept = bench.baselines[name]([*kept, *_lines_of(span)], goal, bench.count)
         context = context_of(kept)
-        tokens = tokens_of(kept, bench.count)
-        for group, probes in _group_by_kind(span.probes).items():
-            survived = sum(survives(probe, context) for probe in probes)
-            found.append(_make_round(name, number, group, (len(probes), survived), tokens))
+        stood = [survives(probe, context) for probe in span.probes]
+        found += _rounds_of((name, number), span.probes, stood, tokens_of(kept, bench.count))
     return found
 
 
-async def _still_stands(group: str, probe: Probe, view: Context, ours: Subject) -> bool:
-    """Rules, tasks and decisions stand in the view; the rest may also come back."""
-    if group == REST:
-        return await ours.can_recover(probe, view)
-    return survives(probe, view)
-
-
-def _group_by_kind(probes: Sequence[Probe]) -> dict[str, list[Probe]]:
-    groups: dict[str, list[Probe]] = {}
-    for probe in probes:
-        groups.setdefault(GROUPS.get(probe.kind, REST), []).append(probe)
-    return groups
+def _rounds_of(
+    way: tuple[str, int], probes: Sequence[Probe], stood: Sequence[bool], tokens: int
+) -> Iterator[Round]:
+    groups: dict[str, list[bool]] = {}
+    for probe, stands in zip(probes, stood, strict=True):
+        groups.setdefault(GROUPS.get(probe.kind, REST), []).append(stands)
+    for group, found in groups.items():
+        yield Round(
+            strategy=way[0],
+            number=way[1],
+            group=group,
+            asked=len(found),
+            survived=sum(found),
+            tokens=tokens,
+        )
 
 
 def _lines_of(span: Span) -> list[PlainLine]:
     return [line_of(message) for message in span.messages]
-
-
-def _make_round(strategy: str, number: int, group: str, of: tuple[int, int], tokens: int) -> Round:
-    asked, survived = of
-    return Round(
-        strategy=strategy, number=number, group=group, asked=asked, survived=survived, tokens=tokens
-    )
-
-
-def _sum_rounds(rounds: Sequence[Round]) -> tuple[Round, ...]:
-    totals: dict[tuple[str, str, int], Round] = {}
-    for one in rounds:
-        key = (one.strategy, one.group, one.number)
-        old = totals.get(key)
-        if old is not None:
-            one = one.model_copy(
-                update={
-                    "asked": old.asked + one.asked,
-                    "survived": old.survived + one.survived,
-                    "tokens": old.tokens + one.tokens,
-                }
-            )
-        totals[key] = one
-    return tuple(totals.values())

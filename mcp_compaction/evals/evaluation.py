@@ -12,32 +12,26 @@ from typing import NamedTuple
 
 from mcp_compaction.core.wording import plural
 from mcp_compaction.errors import CompactionError
-from mcp_compaction.evals.asked import AskedSummarizer
 from mcp_compaction.evals.baselines import BASELINES
-from mcp_compaction.evals.corpora import EvalCase, locomo, tau
+from mcp_compaction.evals.corpora import locomo, tau
 from mcp_compaction.evals.drift import measure_drift
 from mcp_compaction.evals.handover.measure import measure_session
 from mcp_compaction.evals.handover.sessions import Origin, read_session
-from mcp_compaction.evals.handover.tables import notes_on_handover
 from mcp_compaction.evals.material import FIELDS
 from mcp_compaction.evals.peers import find_peers
 from mcp_compaction.evals.referee import NOT_INSTALLED as NO_REFEREE
 from mcp_compaction.evals.referee import ask_referee
-from mcp_compaction.evals.results import (
-    Detection,
-    HandoverCost,
-    HandoverScore,
-    Report,
-    sum_costs,
-    sum_handover,
-    sum_handover_costs,
-    sum_scores,
-)
-from mcp_compaction.evals.runner import PERCENTS, Bench, Measured, Tell, measure_case
+from mcp_compaction.evals.results import HandoverCost, HandoverScore, Report, add_up
+from mcp_compaction.evals.runner import PERCENTS, AskedSummarizer, Bench, Tell, measure_case
 from mcp_compaction.evals.scenarios import make_sessions
 from mcp_compaction.ports import TokenCounter
 
 _REMEMBERED = 200_000  # counts; every strategy counts the same sentences again
+_ON_HANDOVER = (
+    "handover: each session was cut at 60 %, and each counts the same; shares are of what the "
+    "agent's next 40 messages",
+    "use and the first part had. Of fewer than 20 items the count is shown instead of a share.",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +70,11 @@ async def evaluate(
         draw_bar=draw_bar,
         model=model,
     )
-    cases = _read_cases(wanted)
+    cases = (
+        *make_sessions(wanted.seed, wanted.sessions, wanted.tokens),
+        *(locomo(wanted.locomo)[: wanted.limit] if wanted.locomo else ()),
+        *(tau(wanted.tau)[: wanted.limit] if wanted.tau else ()),
+    )
     measured = [await measure_case(case, bench) for case in cases]
     works = min(wanted.sessions, len(FIELDS)) if wanted.rounds else 0
     drift = await measure_drift(wanted.seed, works, wanted.rounds, bench)
@@ -86,10 +84,15 @@ async def evaluate(
         counter=counter.id,
         seed=wanted.seed,
         sessions=tuple(Counter(case.corpus for case in cases).items()),
-        scores=sum_scores(score for one in measured for score in one.scores),
-        costs=sum_costs(cost for one in measured for cost in one.costs),
+        scores=add_up(
+            (score for one in measured for score in one.scores),
+            *("corpus", "strategy", "percent", "kind"),
+        ),
+        costs=add_up(
+            (cost for one in measured for cost in one.costs), "corpus", "strategy", "percent"
+        ),
         drift=drift,
-        detection=_sum_detection(measured),
+        detection=add_up((found for one in measured for found in one.detection), "wording"),
         referee=refereed,
         handover=real.scores,
         handover_costs=real.costs,
@@ -136,25 +139,8 @@ async def _measure_real(wanted: WantedSessions, bench: Bench) -> _Real:
     notes += (
         [f"left out: {plural(wanted.left, 'older session')}; see --limit"] if wanted.left else []
     )
-    summed = sum_handover_costs(costs)
-    return _Real(sum_handover(scores), summed, (*notes_on_handover(summed), *notes))
-
-
-def _read_cases(wanted: WantedSessions) -> tuple[EvalCase, ...]:
-    return (
-        *make_sessions(wanted.seed, wanted.sessions, wanted.tokens),
-        *(locomo(wanted.locomo)[: wanted.limit] if wanted.locomo else ()),
-        *(tau(wanted.tau)[: wanted.limit] if wanted.tau else ()),
+    return _Real(
+        add_up(scores, "source", "budget", "way", "measure"),
+        add_up(costs, "source", "budget"),
+        (*(_ON_HANDOVER if costs else ()), *notes),
     )
-
-
-def _sum_detection(measured: list[Measured]) -> tuple[Detection, ...]:
-    totals: dict[str, Detection] = {}
-    for one in (detection for each in measured for detection in each.detection):
-        old = totals.get(one.wording, Detection(wording=one.wording, stated=0, noticed=0))
-        totals[one.wording] = Detection(
-            wording=one.wording,
-            stated=old.stated + one.stated,
-            noticed=old.noticed + one.noticed,
-        )
-    return tuple(totals.values())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Literal
@@ -13,13 +13,12 @@ from mcp_compaction.core.digest.extract import open_tasks, stated_rules
 from mcp_compaction.core.log.identifiers import identifiers_by_message
 from mcp_compaction.core.policy import PRESETS, Policy
 from mcp_compaction.core.text.words import fold
-from mcp_compaction.evals.asked import AskedSummarizer
 from mcp_compaction.evals.handover.measure import SMALLEST_WINDOW, Needs
-from mcp_compaction.evals.handover.names import with_runs_written_out
 from mcp_compaction.evals.handover.plain_ways import PLAIN_WAYS
 from mcp_compaction.evals.handover.sessions import RealSession
-from mcp_compaction.evals.handover.turns import Turn, turns_of
+from mcp_compaction.evals.handover.turns import turns_of, with_runs_written_out
 from mcp_compaction.evals.measures import PlainLine
+from mcp_compaction.evals.runner import AskedSummarizer, Tell
 from mcp_compaction.evals.subject import Subject, subject
 from mcp_compaction.formats import Incoming
 from mcp_compaction.model import IndexKind, Message, Value
@@ -30,7 +29,6 @@ _KINDS: Mapping[str, IndexKind] = MappingProxyType(
     {"errors": "error", "commands": "command", "paths": "file"}
 )
 
-Tell = Callable[[str], None]
 Way = Literal["compress", "archive", "force", "microcompact", "memory"]
 
 
@@ -93,7 +91,10 @@ async def compare(
     the same percent, whose tokens it may spend."""
     early = turns_of(session.early)
     total = sum(counter.count(turn.text) for turn in early)
-    things = await _gather_things(session, early, counter)
+    async with subject(None, counter) as untouched:
+        await untouched.record(Incoming(messages=session.early))
+        recorded = await untouched.compactor.load(untouched.info)
+    things = Things(recorded.messages, Needs(early, session.later))
     sizes: dict[int | None, int] = {}
     for strategy in wanted:
         tell(strategy.name)
@@ -109,7 +110,11 @@ async def compare(
                 if strategy.policy.window_tokens == Policy().window_tokens:
                     await ours.set_window(max(total, SMALLEST_WINDOW))
                 note = "; ".join(await _run(ours, strategy))
-                view = await _read(ours, strategy)
+                view = await ours.read_lines()
+                if strategy.way == "memory":
+                    facts = await ours.compactor.facts.offered(ours.info)
+                    view = [PlainLine(role="", text="\n".join(fact.text for fact in facts))]
+                    note = "" if facts else "no facts are offered"
             text = "\n".join(line.text for line in view)
             sizes.setdefault(strategy.percent, counter.count(text))
         yield Result(
@@ -125,35 +130,14 @@ async def compare(
 
 async def _run(ours: Subject, strategy: Strategy) -> tuple[str, ...]:
     """Carry a strategy out; gives why nothing was done."""
-    match strategy.way:
-        case "microcompact":
-            await ours.compactor.shorten(ours.info, 0, FitOptions(False, microcompact=True))
-        case "memory":
-            return (
-                () if await ours.compactor.facts.offered(ours.info) else ("no facts are offered",)
-            )
-        case "archive" | "force" | "compress":
-            is_forced = strategy.way == "force"
-            told = "archive" if strategy.way == "archive" else "summarize"
-            shown = await ours.compress(strategy.percent, strategy=told, force=is_forced)
-            return shown.faults
-    return ()
-
-
-async def _read(ours: Subject, strategy: Strategy) -> list[PlainLine]:
-    if strategy.way != "memory":
-        return await ours.read_lines()
-    facts = await ours.compactor.facts.offered(ours.info)
-    return [PlainLine(role="", text="\n".join(fact.text for fact in facts))]
-
-
-async def _gather_things(
-    session: RealSession, early: Sequence[Turn], counter: TokenCounter
-) -> Things:
-    async with subject(None, counter) as untouched:
-        await untouched.record(Incoming(messages=session.early))
-        recorded = await untouched.compactor.load(untouched.info)
-    return Things(recorded.messages, Needs(early, session.later))
+    if strategy.way == "memory":
+        return ()
+    if strategy.way == "microcompact":
+        await ours.compactor.shorten(ours.info, 0, FitOptions(False, microcompact=True))
+        return ()
+    is_forced = strategy.way == "force"
+    told = "archive" if strategy.way == "archive" else "summarize"
+    return (await ours.compress(strategy.percent, strategy=told, force=is_forced)).faults
 
 
 class Things:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
@@ -102,7 +102,9 @@ def survives(probe: Probe, context: Context) -> bool:
         case "keyed":
             return any(_has_keyed(line, probe.key, probe.needle) for line in context.lines)
         case "evidence":
-            return _is_evident(probe.needle, context.word_sets)
+            wanted = frozenset(content_words_of(probe.needle))
+            need = max(1, _EVIDENCE_SHARE * len(wanted))
+            return any(len(wanted & words) >= need for words in context.word_sets)
         case _:
             assert_never(probe.test)
 
@@ -121,9 +123,3 @@ def _has_keyed(line: str, key: str, number: str) -> bool:
         if name in near.lower():
             return True
     return False
-
-
-def _is_evident(turn: str, word_sets: Sequence[frozenset[str]]) -> bool:
-    wanted = frozenset(content_words_of(turn))
-    need = _EVIDENCE_SHARE * len(wanted)
-    return bool(wanted) and any(len(wanted & words) >= need for words in word_sets)

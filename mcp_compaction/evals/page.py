@@ -1,104 +1,44 @@
-"""The report as one HTML page with charts: no scripts, nothing loaded from elsewhere."""
+"""The report of an evaluation as one HTML page with charts."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
 from mcp_compaction.core.wording import escape
-from mcp_compaction.evals.charts import Bar, Curve, draw_curves, draw_kinds, draw_strategies
 from mcp_compaction.evals.drift import REST
-from mcp_compaction.evals.handover.tables import headlines_of
+from mcp_compaction.evals.pages import (
+    Bar,
+    BarLine,
+    Curve,
+    draw_bars,
+    draw_curves,
+    fold_in,
+    write_key,
+    write_lines,
+    write_page,
+    write_table,
+)
 from mcp_compaction.evals.report import (
     find_faults,
+    headlines_of,
     kinds_of,
     make_tables,
     percents_of,
     strategies_of,
 )
-from mcp_compaction.evals.results import (
-    PRODUCT,
-    Report,
-    Score,
-    format_share,
-    is_enough,
-    is_ours,
-)
+from mcp_compaction.evals.results import PRODUCT, Report, Score, format_share, is_enough, is_ours
 from mcp_compaction.evals.scenarios import CORPUS
 
-_STYLE = """
-:root { color-scheme: light dark; --paper: #fbfaf7; --card: #fff; --ink: #1d2430; --soft: #5d6675;
-  --line: #e2ded4; --ours: #1f6f78; --pale: #a9d3d2; --other: #a8adb6; --mark: #c8553d; }
-@media (prefers-color-scheme: dark) { :root { --paper: #14181e; --card: #1b2129; --ink: #e8e6e1;
-  --soft: #9aa3b0; --line: #2d3541; --ours: #5cc2c0; --pale: #2b5a60; --other: #5b6472;
-  --mark: #f08a6c; } }
-* { box-sizing: border-box; }
-body { margin: 0; background: var(--paper); color: var(--ink); line-height: 1.5;
-  font: 16px/1.5 system-ui, -apple-system, "Segoe UI", sans-serif; }
-main { max-width: 880px; margin: 0 auto; padding: 48px 24px 80px; }
-h1 { font-size: 2rem; margin: 0 0 4px; letter-spacing: -0.02em; }
-h2 { font-size: 1.25rem; margin: 48px 0 4px; }
-h3 { font-size: 1rem; margin: 24px 0 4px; }
-p { color: var(--soft); margin: 4px 0 12px; max-width: 68ch; }
-.tiles { display: grid; grid-template-columns: repeat(auto-fit, minmax(150px, 1fr)); gap: 12px;
-  margin: 28px 0 8px; }
-.tile, figure { background: var(--card); border: 1px solid var(--line); border-radius: 12px; }
-.tile { padding: 16px; }
-.tile b { display: block; font-size: 1.9rem; letter-spacing: -0.02em; }
-.tile span { color: var(--soft); font-size: .85rem; }
-figure { margin: 12px 0; padding: 16px; }
-.pair { display: grid; grid-template-columns: repeat(auto-fit, minmax(300px, 1fr)); gap: 12px; }
-.pair figure { margin: 0; }
-figcaption { color: var(--soft); font-size: .85rem; margin-bottom: 8px; }
-svg { width: 100%; height: auto; display: block; }
-svg text { fill: var(--ink); font-size: 13px; }
-svg .small { fill: var(--soft); font-size: 10.5px; }
-svg .value { font-weight: 600; }
-.grid { stroke: var(--line); stroke-width: 1; fill: none; }
-.ours { fill: var(--ours); } .pale { fill: var(--pale); } .other { fill: var(--other); }
-.b1 { opacity: .75; } .b2 { opacity: .5; }
-.rival { stroke: var(--mark); stroke-width: 3; fill: none; }
-.curve { fill: none; stroke: var(--ours); stroke-width: 3; stroke-linejoin: round; }
-.faint { stroke: var(--other); stroke-width: 1.3; }
-.key i { display: inline-block; width: 12px; height: 12px; border-radius: 3px; margin: 0 5px 0 14px;
-  vertical-align: -1px; }
-.key i:first-child { margin-left: 0; }
-details { margin: 10px 0; } summary { cursor: pointer; color: var(--soft); }
-.scroll { overflow-x: auto; }
-table { border-collapse: collapse; font-size: .82rem; font-variant-numeric: tabular-nums; }
-th, td { padding: 4px 10px; text-align: right; border-bottom: 1px solid var(--line);
-  white-space: nowrap; }
-th:first-child, td:first-child { text-align: left; }
-td:nth-child(3), th:nth-child(3) { font-weight: 600; }
-"""
-_KEY = """<div class="key"><i style="background:var(--ours)"></i>in the view
-<i style="background:var(--pale)"></i>with one recall
-<i style="background:var(--mark);width:4px"></i>the best simpler way, in its view</div>"""
+_KEY = {
+    "ours": "in the view",
+    "pale": "with one recall",
+    "mark": "the best simpler way, in its view",
+}
 
 
 def make_page(report: Report) -> str:
     """The whole page."""
-    body = "\n".join(
-        (_head_of(report), *_kinds_section(report), *_ways_section(report), *_drift_section(report))
-    )
-    return f"""<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<title>What survives a compaction</title>
-<style>{_STYLE}</style>
-</head>
-<body>
-<main>
-{body}
-{_tables_section(report)}
-</main>
-</body>
-</html>
-"""
-
-
-def _head_of(report: Report) -> str:
+    title = "What survives a compaction"
     real = {cost.source: cost.sessions for cost in report.handover_costs}
     counted = (*report.sessions, *real.items())
     measured = ", ".join(f"{number} {corpus}" for corpus, number in counted)
@@ -106,66 +46,67 @@ def _head_of(report: Report) -> str:
         f'<div class="tile"><b>{escape(value)}</b><span>{escape(words)}</span></div>'
         for value, words in _figures_of(report)
     )
-    return (
-        "<h1>What survives a compaction</h1>"
-        f"<p>{escape(measured)} sessions, each compressed in a store of its own and read back "
-        f"whole; tokens counted by {escape(report.counter)}, seed {report.seed}, "
-        f'{report.seconds:.0f} s in all.</p><div class="tiles">{tiles}</div>'
+    how = (
+        f"{measured} sessions, each compressed in a store of its own and read back whole; tokens "
+        f"counted by {report.counter}, seed {report.seed}, {report.seconds:.0f} s in all."
     )
+    parts = (
+        f'<h1>{title}</h1>{write_lines([how])}<div class="tiles">{tiles}</div>',
+        *_kinds_section(report),
+        *_ways_section(report),
+        *_drift_section(report),
+        "<h2>All figures</h2><p>Two figures in a cell: closed-book, then with one recall.</p>",
+        *(fold_in(heading, write_table(rows)) for heading, rows in make_tables(report)),
+        write_lines((*find_faults(report), *report.notes)),
+    )
+    return write_page(title, parts)
 
 
 def _figures_of(report: Report) -> Iterator[tuple[str, str]]:
     """The few numbers to look at first, at the smallest budget of each corpus."""
     for corpus, _ in report.sessions:
         least = percents_of(report, corpus)[-1]
-        ours = [s for s in report.scores if _is_ours(s, corpus, least)]
+        way = (corpus, PRODUCT, least)
+        ours = [s for s in report.scores if (s.corpus, s.strategy, s.percent) == way]
         if corpus == CORPUS:
-            held = [s for s in ours if s.kind.endswith(("pinned", "detected"))]
-            held = [s for s in held if not s.kind.endswith("undetected")]
+            held = [s for s in ours if s.kind.endswith((", pinned", ", detected"))]
             found = [s for s in ours if s.recoverable is not None]
             if held:
-                yield (
-                    _share_in_words(held, "closed"),
-                    f"of known rules and tasks in view, at {least} %",
-                )
+                words = f"of known rules and tasks in view, at {least} %"
+                yield _share_in_words(held, "closed_book"), words
             if found:
-                yield (
-                    _share_in_words(found, "recoverable"),
-                    f"of all that was planted within reach, {least} %",
-                )
+                words = f"of all that was planted within reach, {least} %"
+                yield _share_in_words(found, "recoverable"), words
         for score in ours:
             if score.kind in ("answer", "argument"):
                 words = f"of {corpus} {score.kind}s in view, at {least} %"
                 words += _over_note(report, corpus, least)
-                yield _share_in_words([score], "closed"), words
+                yield _share_in_words([score], "closed_book"), words
     for headline in headlines_of(report):
-        beside = f" ({headline.beside})" if headline.beside else ""
-        yield headline.figure, f"{headline.words}{beside}"
-    ours = [c for c in report.costs if c.strategy == PRODUCT]
-    views = sum(c.sessions for c in (*ours, *report.handover_costs))
-    faulty = sum(bool(c.faults) for c in (*ours, *report.handover_costs))
-    yield str(views), "views checked, none at fault" if not faulty else "views checked, see below"
+        yield headline.figure, f"{headline.words}{headline.beside}"
+    costs = [*(c for c in report.costs if c.strategy == PRODUCT), *report.handover_costs]
+    is_faulty = any(cost.faults for cost in costs)
+    told = "views checked, see below" if is_faulty else "views checked, none at fault"
+    yield str(sum(cost.sessions for cost in costs)), told
 
 
 def _share_in_words(scores: Sequence[Score], what: str) -> str:
     asked = sum(score.asked for score in scores)
     if not is_enough(asked):
         return f"too few ({asked})"
-    if what == "closed":
-        return f"{sum(score.closed_book for score in scores) / asked:.0%}"
-    return f"{sum(score.recoverable or 0 for score in scores) / asked:.0%}"
+    return f"{sum(getattr(score, what) for score in scores) / asked:.0%}"
 
 
 def _kinds_section(report: Report) -> Iterator[str]:
     for corpus, _ in report.sessions:
         yield f"<h2>By kind: {escape(corpus)}</h2>"
-        yield f"<p>What is still there after a compaction to each budget.</p>{_KEY}"
+        yield "<p>What is still there after a compaction to each budget.</p>"
+        yield write_key(_KEY)
         for percent in percents_of(report, corpus):
             scores = [s for s in report.scores if (s.corpus, s.percent) == (corpus, percent)]
-            bars = [_bar_of(kind, scores) for kind in kinds_of(scores)]
-            drawn = draw_kinds(bars, f"{corpus} at {percent} %")
-            caption = f"to {percent} % of its tokens{_over_note(report, corpus, percent)}"
-            yield f"<figure><figcaption>{escape(caption)}</figcaption>{drawn}</figure>"
+            rows = dict(_row_of(kind, scores) for kind in kinds_of(scores))
+            note = _over_note(report, corpus, percent)
+            yield draw_bars(rows, f"{corpus}, to {percent} % of its tokens{note}")
 
 
 def _over_note(report: Report, corpus: str, percent: int) -> str:
@@ -179,13 +120,18 @@ def _over_note(report: Report, corpus: str, percent: int) -> str:
     return ""
 
 
-def _bar_of(kind: str, scores: Sequence[Score]) -> Bar:
+def _row_of(kind: str, scores: Sequence[Score]) -> tuple[str, list[BarLine]]:
     same = {score.strategy: score for score in scores if score.kind == kind}
     ours = same[PRODUCT]
     others = [score for name, score in same.items() if not is_ours(name)]
     best = max(others, key=lambda score: score.closed_share, default=ours)
-    label = f"{kind} ({ours.asked})"
-    return Bar(label, ours.closed_share, ours.recall_share, best.closed_share, best.strategy)
+    told = f"{best.strategy} {best.closed_share:.0%}"
+    bars = (
+        Bar(ours.recall_share, "pale", f"with one recall {ours.recall_share:.0%}"),
+        Bar(ours.closed_share, "ours", f"in the view {ours.closed_share:.0%}"),
+        Bar(best.closed_share, "mark", f"best other way: {told}", is_mark=True),
+    )
+    return f"{kind} ({ours.asked})", [BarLine(bars, f"{ours.closed_share:.0%}")]
 
 
 def _ways_section(report: Report) -> Iterator[str]:
@@ -194,37 +140,28 @@ def _ways_section(report: Report) -> Iterator[str]:
     yield "<h2>Beside the simpler ways</h2>"
     yield "<p>The same sessions, the same tokens, the same counter; without a recall.</p>"
     for corpus, _ in report.sessions:
-        budgets = percents_of(report, corpus)
-        for kind in _main_kinds(report, corpus):
-            shares = {
-                name: [_share_of(report, (corpus, name, percent), kind) for percent in budgets]
-                for name in strategies_of(report)
-            }
-            over = [
-                f"{p} %{_over_note(report, corpus, p)}"
-                for p in budgets
-                if _over_note(report, corpus, p)
-            ]
-            title = f"{corpus}: {kind or 'all kinds together'}"
-            title += f" ({PRODUCT} at {'; at '.join(over)})" if over else ""
-            drawn = draw_strategies(shares, budgets, title)
-            yield f"<figure><figcaption>{escape(title)}</figcaption>{drawn}</figure>"
+        of_corpus = [score for score in report.scores if score.corpus == corpus]
+        notes = {p: _over_note(report, corpus, p) for p in percents_of(report, corpus)}
+        over = [f"{percent} %{note}" for percent, note in notes.items() if note]
+        # The generated sessions are judged by everything together.
+        for kind in [""] if corpus == CORPUS else kinds_of(of_corpus):
+            scores = [score for score in of_corpus if kind in ("", score.kind)]
+            caption = f"{corpus}: {kind or 'all kinds together'}"
+            caption += f" ({PRODUCT} at {'; at '.join(over)})" if over else ""
+            ways = {name: list(_lines_of_way(scores, name)) for name in strategies_of(report)}
+            yield draw_bars(ways, caption)
 
 
-def _main_kinds(report: Report, corpus: str) -> list[str]:
-    """The kinds a corpus is judged by; the generated one by everything together."""
-    found = kinds_of([score for score in report.scores if score.corpus == corpus])
-    return [""] if corpus == CORPUS else found
-
-
-def _share_of(report: Report, way: tuple[str, str, int], kind: str) -> float:
-    scores = [
-        score
-        for score in report.scores
-        if (score.corpus, score.strategy, score.percent) == way and kind in ("", score.kind)
-    ]
-    asked = sum(score.asked for score in scores)
-    return sum(score.closed_book for score in scores) / asked if asked else 0.0
+def _lines_of_way(scores: Sequence[Score], strategy: str) -> Iterator[BarLine]:
+    """A line for each budget."""
+    own = [score for score in scores if score.strategy == strategy]
+    for percent in sorted({score.percent for score in scores}, reverse=True):
+        same = [score for score in own if score.percent == percent]
+        asked = sum(score.asked for score in same)
+        share = sum(score.closed_book for score in same) / max(1, asked)
+        style = "ours" if strategy == PRODUCT else "other"
+        bar = Bar(share, style, f"{strategy} at {percent} %: {share:.1%}")
+        yield BarLine([bar], f"{share:.0%} at {percent} %")
 
 
 def _drift_section(report: Report) -> Iterator[str]:
@@ -238,35 +175,12 @@ def _drift_section(report: Report) -> Iterator[str]:
         "behind a ref or found by its own words. The gray lines are the simpler ways.</p>"
         '<div class="pair">'
     )
+    drift = sorted(report.drift, key=lambda one: one.number)
     for group in dict.fromkeys(one.group for one in report.drift):
         names = [PRODUCT] if group == REST else strategies_of(report)
-        lines = [Curve(name, _course_of(report, name, group), name == PRODUCT) for name in names]
+        of_group = [one for one in drift if one.group == group]
+        same = {name: [one.share for one in of_group if one.strategy == name] for name in names}
+        lines = [Curve(name, shares, name == PRODUCT) for name, shares in same.items()]
         shares = [format_share(share) for share in lines[0].shares]
-        ends = f"{shares[0]} in round 1, {shares[-1]} in the last"
-        drawn = draw_curves(lines, f"drift of {group}")
-        yield f"<figure><figcaption>{escape(group)}: {ends}</figcaption>{drawn}</figure>"
+        yield draw_curves(lines, f"{group}: {shares[0]} in round 1, {shares[-1]} in the last")
     yield "</div>"
-
-
-def _course_of(report: Report, strategy: str, group: str) -> list[float]:
-    found = [r for r in report.drift if (r.strategy, r.group) == (strategy, group)]
-    return [one.share for one in sorted(found, key=lambda one: one.number)]
-
-
-def _tables_section(report: Report) -> str:
-    parts = ["<h2>All figures</h2><p>Two figures in a cell: closed-book, then with one recall.</p>"]
-    for heading, (first, *rows) in make_tables(report):
-        head = "".join(f"<th>{escape(name)}</th>" for name in first)
-        body = "".join(
-            f"<tr>{''.join(f'<td>{escape(text)}</td>' for text in row)}</tr>" for row in rows
-        )
-        parts.append(
-            f'<details><summary>{escape(heading)}</summary><div class="scroll"><table>'
-            f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div></details>"
-        )
-    parts += [f"<p>{escape(line)}</p>" for line in (*find_faults(report), *report.notes)]
-    return "\n".join(parts)
-
-
-def _is_ours(score: Score, corpus: str, percent: int) -> bool:
-    return (score.corpus, score.strategy, score.percent) == (corpus, PRODUCT, percent)

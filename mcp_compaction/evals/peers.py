@@ -14,7 +14,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from mcp_compaction.core.tokens import CountTokens
-from mcp_compaction.evals.baselines import Strategy, cost, keep_last, novelty
+from mcp_compaction.evals.baselines import Strategy, cost, keep_last, novelty, tokens_of
 from mcp_compaction.evals.measures import PlainLine
 
 _KEPT = 0.5  # of the budget, as recent messages; the summary gets the rest
@@ -139,13 +139,13 @@ def _cliff(lines: Sequence[PlainLine], budget: float, count: CountTokens) -> lis
             break
         messages: list[dict[str, Any]] = result.messages
         told = [PlainLine(role=one["role"], text=_text_in(one["content"])) for one in messages]
-        if _tokens_of(told, count) <= budget:
+        if tokens_of(told, count) <= budget:
             return told
         at: int = result.head_len
         head, tail = told[:at], told[at + 1 :]
         turns = told[at].text.split(_BETWEEN_TURNS)
         summary = [PlainLine(role="user", text=turn) for turn in turns]
-    left = budget - _tokens_of([*head, *tail], count)  # its last rung keeps the newest turns
+    left = budget - tokens_of([*head, *tail], count)  # its last rung keeps the newest turns
     if left < 0:
         return keep_last([*head, *tail], budget, count)
     return [*head, *keep_last(summary, left, count), *tail]
@@ -165,10 +165,6 @@ def _text_in(content: Any) -> str:
     if isinstance(content, str):
         return content
     return "\n".join(str(block.get("text") or block.get("content") or "") for block in content)
-
-
-def _tokens_of(lines: Sequence[PlainLine], count: CountTokens) -> int:
-    return sum(cost(line.text, count) for line in lines)
 
 
 _PEERS: Mapping[str, tuple[str, Strategy]] = MappingProxyType(

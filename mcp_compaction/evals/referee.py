@@ -78,7 +78,18 @@ async def ask_referee(seeds: int) -> tuple[RefereeScore, ...]:
         seeds=range(FIRST_SEED, FIRST_SEED + seeds),
         rounds=_ROUNDS,
     )
-    return tuple(_scores_of((await anyio.to_thread.run_sync(run))["entries"]))
+    entries: Iterable[Any] = (await anyio.to_thread.run_sync(run))["entries"]
+    return tuple(
+        RefereeScore(
+            strategy=entry["compactor"],
+            percent=round(100 * entry["budget_fraction"]),
+            survived=entry["randomized"]["overall_final_survival"],
+            resolved=entry["semantic"]["resolved_rate"],
+            told_apart=entry["semantic"]["distinct_pair_rate"],
+            is_within_budget=entry["budget_compliant"],
+        )
+        for entry in entries
+    )
 
 
 def is_installed() -> bool:
@@ -101,15 +112,3 @@ async def _compress(turns: Sequence[Any], chars: int) -> str:
             return text
         # Rules stand in every view, whatever its size; records keep to theirs.
         return await session.compactor.records(session.info, max_chars=chars)
-
-
-def _scores_of(entries: Iterable[Any]) -> Iterable[RefereeScore]:
-    for entry in entries:
-        yield RefereeScore(
-            strategy=entry["compactor"],
-            percent=round(100 * entry["budget_fraction"]),
-            survived=entry["randomized"]["overall_final_survival"],
-            resolved=entry["semantic"]["resolved_rate"],
-            told_apart=entry["semantic"]["distinct_pair_rate"],
-            is_within_budget=entry["budget_compliant"],
-        )

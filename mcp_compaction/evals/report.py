@@ -1,18 +1,23 @@
-"""Shows what an evaluation found: a table for a person, a document for programs."""
+"""Shows what an evaluation found: tables for a person, a document for programs."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
+from mcp_compaction.core.wording import kilo, plural
 from mcp_compaction.evals.drift import REST
-from mcp_compaction.evals.handover.tables import make_handover_tables
+from mcp_compaction.evals.handover.plain_ways import PLAIN_WAYS
 from mcp_compaction.evals.results import (
     PRODUCT,
+    HandoverScore,
     Report,
     Round,
     Score,
     StrategyCost,
+    add_up,
     format_share,
+    is_enough,
     is_ours,
     name_with_model,
 )
@@ -24,6 +29,8 @@ KINDS = (
     "decision", "reversal", "path", "command", "id", "number", "error", "url", "doubt",
 )  # fmt: skip
 _FEWEST_TO_TELL = 3  # faults that are spelled out
+_FIRST = "names in later calls"
+_COUNTED = ("files told of falsely",)  # of which there should be none
 
 Row = tuple[str, ...]
 
@@ -35,7 +42,7 @@ def make_tables(report: Report) -> Iterator[tuple[str, list[Row]]]:
             yield _make_budget_table(report, corpus, percent)
     if any(is_ours(name) and name != PRODUCT for name in strategies_of(report)):
         yield _make_difference_table(report)
-    yield from make_handover_tables(report)
+    yield from _make_handover_tables(report)
     if report.drift:
         yield _make_drift_table(report.drift)
     if report.detection:
@@ -88,30 +95,28 @@ def kinds_of(scores: Sequence[Score]) -> list[str]:
 
 def _make_budget_table(report: Report, corpus: str, percent: int) -> tuple[str, list[Row]]:
     scores = [s for s in report.scores if (s.corpus, s.percent) == (corpus, percent)]
-    costs = {
-        c.strategy: c for c in report.costs if (c.corpus, c.percent) == (corpus, percent)
-    }  # fmt: skip
-    names = [name for name in strategies_of(report) if name in costs]
+    of_budget = [c for c in report.costs if (c.corpus, c.percent) == (corpus, percent)]
+    by_name = {cost.strategy: cost for cost in of_budget}
+    names = [name for name in strategies_of(report) if name in by_name]
+    costs = [by_name[name] for name in names]
     by_key = {(score.kind, score.strategy): score for score in scores}
     has_refs = any(score.recoverable is not None for score in scores)
-    rows: list[Row] = [("", "n", *names, *(("or by ref",) if has_refs else ()))]
+    rows: list[list[str]] = [["", "n", *names, *["or by ref"] * has_refs]]
     for kind in kinds_of(scores):
-        row = [kind, str(by_key[kind, names[0]].asked)]
-        row += [_pair_of(by_key[kind, name]) for name in names]
-        rows.append((*row, *((_recovered_share(by_key[kind, PRODUCT]),) if has_refs else ())))
-    for title, show in (
-        ("tokens kept", _kept_share),
-        ("over budget", _over_share),
-        ("ms", _time_of),
-    ):
-        row = [title, "", *(show(costs[name]) for name in names)]
-        rows.append((*row, "") if has_refs else tuple(row))
-    any_cost = costs[names[0]]
+        ours = by_key[kind, PRODUCT]
+        row = [kind, str(ours.asked), *(_pair_of(by_key[kind, name]) for name in names)]
+        known = "" if ours.recoverable is None else format_share(ours.recoverable / ours.asked)
+        rows.append([*row, *[known] * has_refs])
+    over = [f"{c.over_budget} of {c.sessions}" if c.over_budget else "-" for c in costs]
+    times = [f"{1000 * cost.seconds / cost.sessions:.0f}" for cost in costs]
+    kept = map(_kept_share, costs)
+    for title, cells in (("tokens kept", kept), ("over budget", over), ("ms", times)):
+        rows.append([title, "", *cells, *[""] * has_refs])
     heading = (
-        f"{corpus}, to {percent} % of {any_cost.of_tokens:,} tokens in {any_cost.sessions} "
+        f"{corpus}, to {percent} % of {costs[0].of_tokens:,} tokens in {costs[0].sessions} "
         "sessions: closed-book, with one recall"
     )
-    return heading, rows
+    return heading, [tuple(row) for row in rows]
 
 
 def _make_difference_table(report: Report) -> tuple[str, list[Row]]:
@@ -138,15 +143,8 @@ def _make_difference_table(report: Report) -> tuple[str, list[Row]]:
 def _total_of(report: Report, corpus: str, percent: int, strategy: str) -> Score:
     wanted = (corpus, percent, strategy)
     scores = [s for s in report.scores if (s.corpus, s.percent, s.strategy) == wanted]
-    return Score(
-        corpus=corpus,
-        strategy=strategy,
-        percent=percent,
-        kind="",
-        asked=sum(score.asked for score in scores),
-        closed_book=sum(score.closed_book for score in scores),
-        with_recall=sum(score.with_recall for score in scores),
-    )
+    alike = (score.model_copy(update={"kind": ""}) for score in scores)
+    return add_up(alike, "corpus", "percent", "strategy", "kind")[0]
 
 
 def _make_drift_table(drift: Sequence[Round]) -> tuple[str, list[Row]]:
@@ -190,17 +188,61 @@ def _pair_of(score: Score) -> str:
     return f"{format_share(score.closed_share):>4} {format_share(score.recall_share):>4}"
 
 
-def _recovered_share(score: Score) -> str:
-    return "" if score.recoverable is None else format_share(score.recoverable / score.asked)
-
-
 def _kept_share(cost: StrategyCost) -> str:
     return f"{100 * cost.tokens / cost.of_tokens:.1f} %"
 
 
-def _over_share(cost: StrategyCost) -> str:
-    return f"{cost.over_budget} of {cost.sessions}" if cost.over_budget else "-"
+# Handovers of real sessions
 
 
-def _time_of(cost: StrategyCost) -> str:
-    return f"{1000 * cost.seconds / cost.sessions:.0f}"
+def _make_handover_tables(report: Report) -> Iterator[tuple[str, list[Row]]]:
+    """The tables of what the rest of real sessions needed, and what was kept of it."""
+    for cost in report.handover_costs:
+        place = (cost.source, cost.budget)
+        scores = [one for one in report.handover if (one.source, one.budget) == place]
+        ways = list(dict.fromkeys(one.way for one in scores))
+        by_key = {(one.measure, one.way): one for one in scores}
+        rows: list[Row] = [("", "n", *ways)]
+        for measure in dict.fromkeys(one.measure for one in scores if one.asked):
+            cells = (_cell_of(by_key.get((measure, way))) for way in ways)
+            rows.append((measure, str(by_key[measure, PRODUCT].asked), *cells))
+        within = f"{cost.sessions - cost.over_budget} of {cost.sessions}"
+        rows.append(("views within the budget", "", within, *[""] * (len(ways) - 1)))
+        kept = f"{100 * cost.tokens / cost.of_tokens:.0f} % of {kilo(cost.of_tokens)} tokens"
+        sessions = plural(cost.sessions, "session")
+        yield f"handover, {sessions} of {cost.source}, to {cost.budget}: {kept} kept", rows
+
+
+class Headline(NamedTuple):
+    """A figure to look at first: what it is of, and the best plain way beside it."""
+
+    figure: str
+    words: str
+    beside: str  # in brackets, with a space before; empty where there is none
+
+
+def headlines_of(report: Report) -> Iterator[Headline]:
+    """The first figures, one for each source and budget."""
+    for one in report.handover:
+        if (one.way, one.measure) != (PRODUCT, _FIRST):
+            continue
+        words = f"{_FIRST} that are in view, {one.source} to {one.budget}"
+        if not is_enough(one.asked):
+            yield Headline(f"too few ({one.asked})", words, "")
+            continue
+        place = (one.source, one.budget, one.measure)
+        same = [s for s in report.handover if (s.source, s.budget, s.measure) == place]
+        plain = [score for score in same if score.way in PLAIN_WAYS]
+        best = max(plain, key=lambda score: score.mean_share, default=None)
+        beside = "" if best is None else f" ({best.way}: {100 * best.mean_share:.0f} %)"
+        yield Headline(f"{100 * one.mean_share:.0f} %", words, beside)
+
+
+def _cell_of(score: HandoverScore | None) -> str:
+    if score is None:
+        return ""
+    if score.measure in _COUNTED:
+        return str(score.kept)
+    if not is_enough(score.asked):
+        return f"{score.kept} of {score.asked}"
+    return format_share(score.mean_share)

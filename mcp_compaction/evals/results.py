@@ -154,71 +154,18 @@ class Report(Value):
     seconds: float = 0.0
 
 
-def sum_scores(scores: Iterable[Score]) -> tuple[Score, ...]:
-    """The scores of many sessions as one for each corpus, strategy, budget and kind."""
-    totals: dict[tuple[str, str, int, str], Score] = {}
-    for score in scores:
-        key = (score.corpus, score.strategy, score.percent, score.kind)
-        totals[key] = _add_scores(totals[key], score) if key in totals else score
-    return tuple(totals.values())
-
-
-def sum_costs(costs: Iterable[StrategyCost]) -> tuple[StrategyCost, ...]:
-    """The costs of many sessions as one for each corpus, strategy and budget."""
-    totals: dict[tuple[str, str, int], StrategyCost] = {}
-    for cost in costs:
-        key = (cost.corpus, cost.strategy, cost.percent)
+def add_up(values: Iterable[_V], *keys: str) -> tuple[_V, ...]:
+    """Values that agree in these fields as one; its other fields are added, and None stays None."""
+    totals: dict[tuple[object, ...], _V] = {}
+    for one in values:
+        key = tuple(getattr(one, name) for name in keys)
         old = totals.get(key)
-        totals[key] = cost if old is None else _add_optional(old, cost)
+        totals[key] = one if old is None else _add(old, one, keys)
     return tuple(totals.values())
 
 
-def sum_handover(scores: Iterable[HandoverScore]) -> tuple[HandoverScore, ...]:
-    """The scores of many sessions as one for each source, budget, way and measure."""
-    totals: dict[tuple[str, str, str, str], HandoverScore] = {}
-    for one in scores:
-        key = (one.source, one.budget, one.way, one.measure)
-        numbers = ("kept", "asked", "sessions", "shares")
-        totals[key] = _add_numbers(totals[key], one, numbers) if key in totals else one
-    return tuple(totals.values())
-
-
-def sum_handover_costs(costs: Iterable[HandoverCost]) -> tuple[HandoverCost, ...]:
-    """The costs of many sessions as one for each source and budget."""
-    totals: dict[tuple[str, str], HandoverCost] = {}
-    for one in costs:
-        key = (one.source, one.budget)
-        numbers = ("sessions", "tokens", "of_tokens", "over_budget", "faults")
-        totals[key] = _add_numbers(totals[key], one, numbers) if key in totals else one
-    return tuple(totals.values())
-
-
-def _add_numbers(one: _V, two: _V, names: Sequence[str]) -> _V:
-    return one.model_copy(update={name: getattr(one, name) + getattr(two, name) for name in names})
-
-
-def _add_scores(one: Score, two: Score) -> Score:
-    both = None
-    if one.recoverable is not None and two.recoverable is not None:
-        both = one.recoverable + two.recoverable
-    return one.model_copy(
-        update={
-            "asked": one.asked + two.asked,
-            "closed_book": one.closed_book + two.closed_book,
-            "with_recall": one.with_recall + two.with_recall,
-            "recoverable": both,
-        }
-    )
-
-
-def _add_optional(one: StrategyCost, two: StrategyCost) -> StrategyCost:
-    return one.model_copy(
-        update={
-            "sessions": one.sessions + two.sessions,
-            "tokens": one.tokens + two.tokens,
-            "of_tokens": one.of_tokens + two.of_tokens,
-            "seconds": one.seconds + two.seconds,
-            "over_budget": one.over_budget + two.over_budget,
-            "faults": (*one.faults, *two.faults),
-        }
-    )
+def _add(one: _V, two: _V, keys: Sequence[str]) -> _V:
+    names = [name for name in type(one).model_fields if name not in keys]
+    pairs = {name: (getattr(one, name), getattr(two, name)) for name in names}
+    added = {name: None if None in (a, b) else a + b for name, (a, b) in pairs.items()}
+    return one.model_copy(update=added)

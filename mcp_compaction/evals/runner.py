@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 
+from mcp_compaction.core.compaction.receipt.text import spent_line
 from mcp_compaction.core.tokens import CountTokens
-from mcp_compaction.evals.asked import AskedSummarizer
-from mcp_compaction.evals.baselines import Strategy, cost
+from mcp_compaction.evals.baselines import Strategy, tokens_of
 from mcp_compaction.evals.corpora import EvalCase
 from mcp_compaction.evals.measures import Context, PlainLine, Probe, comes_back, survives
 from mcp_compaction.evals.results import (
@@ -22,11 +23,54 @@ from mcp_compaction.evals.results import (
 )
 from mcp_compaction.evals.scenarios import CORPUS
 from mcp_compaction.evals.subject import Noticed, Shown, Subject, subject
+from mcp_compaction.model import Draft, ModelCall, Spent, SummaryRequest
 from mcp_compaction.ports import Summarizer, TokenCounter
 
 PERCENTS = (50, 25, 10)
+_MOST_REASONS = 3  # of falls that are told
 
 Tell = Callable[[str], None]
+
+
+class AskedSummarizer:
+    """A summarizer under test: what it took, and how often another had to step in for it."""
+
+    def __init__(self, summarizer: Summarizer, model: str) -> None:
+        self._summarizer = summarizer
+        self.model = model
+        self._requests = 0
+        self._calls: list[ModelCall] = []
+        self._falls: Counter[str] = Counter()
+
+    @property
+    def name(self) -> str:
+        """The summarizer's name on a receipt."""
+        return self._summarizer.name
+
+    async def summarize(self, request: SummaryRequest) -> Draft:
+        """The draft, with its calls and its reason for a fall noted."""
+        self._requests += 1
+        draft = await self._summarizer.summarize(request)
+        self._calls += draft.calls
+        if draft.note:
+            self._falls[draft.note] += 1
+        return draft
+
+    def account(self) -> Iterator[str]:
+        """The calls that were made, and the reasons why digests were extracted instead."""
+        spent = Spent(
+            calls=len(self._calls),
+            input_tokens=sum(call.input_tokens for call in self._calls),
+            output_tokens=sum(call.output_tokens for call in self._calls),
+            cached_tokens=sum(call.cached_tokens for call in self._calls),
+            cost=sum(call.cost or 0.0 for call in self._calls),
+            seconds=sum(call.seconds for call in self._calls),
+            failed=sum(bool(call.failed) for call in self._calls),
+        )
+        took = spent_line(spent).removeprefix("system: ")
+        yield f"{self.model}, asked for {self._requests:,} digests: {took}"
+        for reason, times in self._falls.most_common(_MOST_REASONS):
+            yield f"{self.model}, {times:,} times: {reason}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +116,10 @@ async def measure_case(case: EvalCase, bench: Bench) -> Measured:
         for percent in bench.percents:
             for name, strategy in bench.baselines.items():
                 bench.tell(f"{case.corpus} {case.name}: {name} to {percent} %")
-                shown = _measure_baseline(strategy, case.lines, total * percent / 100, bench.count)
+                began = time.perf_counter()
+                kept = strategy(case.lines, total * percent / 100, bench.count)
+                seconds = time.perf_counter() - began
+                shown = Shown(context_of(kept), tokens_of(kept, bench.count), seconds, ())
                 scores += await _scores_of(case, kinds, (name, percent), shown.context, untouched)
                 costs.append(_cost_of(case, name, percent, total, shown))
     for percent, (name, summarizer) in product(bench.percents, bench.products.items()):
@@ -85,23 +132,9 @@ async def measure_case(case: EvalCase, bench: Bench) -> Measured:
     return Measured(tuple(scores), tuple(costs), tuple(_detect(case, noticed)))
 
 
-def tokens_of(lines: Sequence[PlainLine], count: CountTokens) -> int:
-    """The tokens of a session: what every budget is a share of."""
-    return sum(cost(line.text, count) for line in lines)
-
-
 def context_of(lines: Sequence[PlainLine]) -> Context:
     """The context that a model would read of these lines."""
     return Context(tuple(part for line in lines for part in line.text.splitlines()))
-
-
-def _measure_baseline(
-    strategy: Strategy, lines: Sequence[PlainLine], budget: float, count: CountTokens
-) -> Shown:
-    began = time.perf_counter()
-    kept = strategy(lines, budget, count)
-    seconds = time.perf_counter() - began
-    return Shown(context_of(kept), tokens_of(kept, count), seconds, ())
 
 
 def _kind_of(probe: Probe, noticed: Noticed, pins: Sequence[str]) -> str:
@@ -123,13 +156,10 @@ def _detect(case: EvalCase, noticed: Noticed) -> Iterable[Detection]:
         hits = sum(noticed.offers(probe.needle) for probe in stated)
         yield Detection(wording=wording, stated=len(stated), noticed=hits)
     sources = {probe.source for probe in rules}
-    requests = {n for n, message in enumerate(case.came.messages) if _is_request(message.raw)}
-    idle = requests - sources
+    raws = enumerate(message.raw for message in case.came.messages)
+    asked = {n for n, r in raws if r.startswith('{"role":"user"') and "tool_result" not in r}
+    idle = asked - sources
     yield Detection(wording="none", stated=len(idle), noticed=len(idle & noticed.flagged))
-
-
-def _is_request(raw: str) -> bool:
-    return raw.startswith('{"role":"user"') and "tool_result" not in raw
 
 
 async def _scores_of(

@@ -347,9 +347,21 @@ class _Writer:
 
 def make_sessions(seed: int, number: int, tokens: int) -> tuple[EvalCase, ...]:
     """Sessions of about that many tokens each, the kinds of work in turn."""
-    return tuple(
-        _make_session(seed, n, max(1, round(tokens / EPISODE_TOKENS))) for n in range(number)
-    )
+    cases: list[EvalCase] = []
+    for n in range(number):
+        writer = _make_writer(seed, n, "session")
+        for episode in range(max(1, round(tokens / EPISODE_TOKENS))):
+            writer.episode(episode)
+        case = EvalCase(
+            corpus=CORPUS,
+            name=f"{writer.work.name} {n + 1}",
+            came=read_incoming([*writer.messages]),
+            lines=tuple(line_of(message) for message in writer.messages),
+            probes=writer.probes(),
+            pins=(writer.pinned,),
+        )
+        cases.append(case)
+    return tuple(cases)
 
 
 def grow_session(seed: int, work: int, rounds: int, episodes: int) -> Iterator[Span]:
@@ -360,20 +372,6 @@ def grow_session(seed: int, work: int, rounds: int, episodes: int) -> Iterator[S
         for episode in range(number * episodes, (number + 1) * episodes):
             writer.episode(episode)
         yield Span(tuple(writer.messages[start:]), writer.probes())
-
-
-def _make_session(seed: int, number: int, episodes: int) -> EvalCase:
-    writer = _make_writer(seed, number, "session")
-    for episode in range(episodes):
-        writer.episode(episode)
-    return EvalCase(
-        corpus=CORPUS,
-        name=f"{writer.work.name} {number + 1}",
-        came=read_incoming([*writer.messages]),
-        lines=tuple(line_of(message) for message in writer.messages),
-        probes=writer.probes(),
-        pins=(writer.pinned,),
-    )
 
 
 def _make_writer(seed: int, number: int, what: str) -> _Writer:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import time
-from collections.abc import AsyncGenerator, Iterable, Sequence
+from collections.abc import AsyncGenerator, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -32,7 +32,6 @@ from mcp_compaction.model import (
     Ask,
     Compaction,
     JsonObject,
-    Outcome,
     Projection,
     SessionInfo,
     Shape,
@@ -98,11 +97,6 @@ class Subject:
         """Make the window that percents are taken of exactly this large."""
         self.info = await self.compactor.set_traits(self.info, Traits(window_tokens=tokens))
 
-    async def pin(self, texts: Sequence[str]) -> None:
-        """Pin what the user wants pinned."""
-        for text in texts:
-            await self.compactor.pin(self.info, text, by="user")
-
     async def compress(
         self, percent: float | None, *, strategy: Strategy = "summarize", force: bool = False
     ) -> Shown:
@@ -112,11 +106,8 @@ class Subject:
         ask = Ask(reason="evaluation", target_percent=percent, strategy=strategy, force=force)
         outcome = await self.compactor.compress(self.info, ask)
         seconds = time.perf_counter() - began
-        faults = (
-            ()
-            if isinstance(outcome, Compaction)
-            else (f"{outcome.kind}: {_text_of_outcome(outcome)}",)
-        )
+        why = "" if isinstance(outcome, Compaction | Projection) else outcome.text
+        faults = () if isinstance(outcome, Compaction) else (f"{outcome.kind}: {why}",)
         self._answers.clear()
         self._hits.clear()
         return await self._read_view(seconds, faults)
@@ -146,9 +137,10 @@ class Subject:
         """Whether a ref in the view gives it, or its own words bring it into the first hits."""
         if survives(probe, view):
             return True
-        if probe.source is not None and str(self.seqs[probe.source]) in _refs_in(view):
-            refs = f"m{self.seqs[probe.source]}"
-            if await self._is_small(refs):
+        seq = None if probe.source is None else self.seqs[probe.source]
+        if seq is not None and str(seq) in _REF.findall(view.raw):
+            original = (await self.compactor.originals(self.info, f"m{seq}"))[0]
+            if original.message.tokens <= _RECALL_TOKENS:  # one recall gives it whole
                 return True
         return survives(probe, await self._find_first(f"{probe.key} {probe.needle}".strip()))
 
@@ -175,11 +167,6 @@ class Subject:
             self._hits[words] = Context(tuple(line for t in texts for line in t.splitlines()))
         return self._hits[words]
 
-    async def _is_small(self, ref: str) -> bool:
-        """Whether a recall of the default size gives this message whole."""
-        original = (await self.compactor.originals(self.info, ref))[0]
-        return original.message.tokens <= _RECALL_TOKENS
-
     async def _read_view(self, seconds: float, faults: tuple[str, ...]) -> Shown:
         lines: list[str] = []
         for shape in dict.fromkeys((self.shape, "anthropic")):
@@ -187,7 +174,9 @@ class Subject:
             messages = _messages_of(shown)
             faults += validate(messages, shape)
             if shape == self.shape:
-                lines = [line for message in messages for line in _lines_of(message, shape)]
+                parts = [part for one in messages for part in read(shape, json.dumps(one))[1]]
+                texts = [line for part in parts for line in text_of(part).splitlines()]
+                lines = [line for line in texts if line.strip()]
         fill = await self.compactor.fill(self.info)
         return Shown(Context(tuple(lines)), fill.tokens, seconds, faults)
 
@@ -217,14 +206,11 @@ async def subject(
             made = Subject(compactor, info)
             if case is not None:
                 await made.record(case.came)
-                await made.pin(case.pins)
+                for text in case.pins:
+                    await compactor.pin(info, text, by="user")
             yield made
         finally:
             await compactor.close()
-
-
-def _text_of_outcome(outcome: Outcome) -> str:
-    return "" if isinstance(outcome, Compaction | Projection) else outcome.text
 
 
 def _messages_of(body: JsonObject) -> list[JsonObject]:
@@ -232,14 +218,5 @@ def _messages_of(body: JsonObject) -> list[JsonObject]:
     return cast(list[JsonObject], body["input"] if "input" in body else body["messages"])
 
 
-def _lines_of(message: JsonObject, shape: Shape) -> list[str]:
-    _, parts = read(shape, json.dumps(message))
-    return [line for part in parts for line in text_of(part).splitlines() if line.strip()]
-
-
 def _normal_text(texts: Iterable[str]) -> str:
     return f" {normalize(' '.join(texts))} "
-
-
-def _refs_in(view: Context) -> set[str]:
-    return set(_REF.findall(view.raw))

@@ -6,24 +6,22 @@ from argparse import ArgumentParser
 from datetime import UTC, date, datetime, time
 from pathlib import Path
 
-from mcp_compaction.audit.page import make_page
+from mcp_compaction.audit.auditing import HOSTS, MOST, WantedAudit, audit_sources
 from mcp_compaction.audit.report import (
     HOW,
-    Table,
     full_lines,
     headline_of,
     hosts_own,
     lines_of,
+    make_page,
+    name_of,
     table_of,
     worst_chat,
 )
 from mcp_compaction.audit.results import Audit, total_of
-from mcp_compaction.audit.sources import HOSTS, MOST, WantedAudit, audit_sources
-from mcp_compaction.cli.console.arguments import check_count
+from mcp_compaction.cli.console.arguments import check_count, write_html
 from mcp_compaction.cli.console.invocation import Invocation
-from mcp_compaction.cli.console.pages import write_html
-from mcp_compaction.cli.console.waiting import make_teller
-from mcp_compaction.cli.console.wording import align_columns
+from mcp_compaction.cli.console.screen import make_teller
 from mcp_compaction.errors import InputError
 from mcp_compaction.program import as_typed
 
@@ -108,7 +106,7 @@ def _show_all(call: Invocation, audit: Audit) -> None:
         screen.say("Nothing was compacted here. What a compaction would lose of your chats:")
         screen.say(f"  {call.program} eval claude-code")
         return
-    _show_table(call, table_of(total_of(hosts_own(audit))))
+    screen.say_table(table_of(total_of(hosts_own(audit))))
     for line in lines_of(audit):
         screen.say(line)
     screen.say()
@@ -133,15 +131,8 @@ def _show_chat(call: Invocation, audit: Audit) -> None:
             f"no compaction in a chat {call.args.show!r}; `audit` lists what there is."
         )
     for one in found:
-        by = "mcp-compaction" if one.is_ours else one.host
-        screen.say(screen.bold(f"{one.chat}, compaction {one.number} by {by}, {one.at or ''}"))
-        _show_table(call, table_of(one.counts))
+        screen.say(screen.bold(name_of(one)))
+        screen.say_table(table_of(one.counts))
         for line in full_lines(one):
             screen.say(f"  {line}")
         screen.say()
-
-
-def _show_table(call: Invocation, rows: Table) -> None:
-    if len(rows) > 1:
-        for line in align_columns([tuple(row) for row in rows]):
-            call.screen.say(f"  {line}")

@@ -5,21 +5,18 @@ from __future__ import annotations
 from argparse import ArgumentParser
 from pathlib import Path
 
-from mcp_compaction.cli.console.arguments import check_count
+from mcp_compaction.cli.console.arguments import check_count, write_html
 from mcp_compaction.cli.console.asked_model import add_summarizer, asked_model
 from mcp_compaction.cli.console.invocation import Invocation
-from mcp_compaction.cli.console.pages import write_html
-from mcp_compaction.cli.console.waiting import make_teller
-from mcp_compaction.cli.console.wording import align_columns
+from mcp_compaction.cli.console.screen import make_teller
 from mcp_compaction.counters.estimate import EstimateCounter
 from mcp_compaction.counters.o200k import best_counter
 from mcp_compaction.errors import InputError
 from mcp_compaction.evals.drift import MOST_ROUNDS
 from mcp_compaction.evals.evaluation import WantedSessions, evaluate
 from mcp_compaction.evals.handover.sessions import FEWEST_MESSAGES, find_origins
-from mcp_compaction.evals.handover.tables import headlines_of
 from mcp_compaction.evals.page import make_page
-from mcp_compaction.evals.report import find_faults, make_document, make_tables
+from mcp_compaction.evals.report import find_faults, headlines_of, make_document, make_tables
 from mcp_compaction.evals.results import Report
 from mcp_compaction.evals.scenarios import EPISODE_TOKENS, MOST_EPISODES
 from mcp_compaction.hosts.folders import known_hosts
@@ -102,7 +99,9 @@ async def run(call: Invocation) -> int:
     report = await evaluate(wanted, counter, tell, asked_model(call, counter), call.screen.bar)
     tell("")
     if not (report.scores or report.handover or report.drift or report.referee):
-        raise InputError(_explain_nothing(report))
+        left_out = [f"  {note}" for note in report.notes if note.startswith("left out")]
+        advice = f"nothing was measured; pass a session of {FEWEST_MESSAGES} messages or more."
+        raise InputError("\n".join([advice, *left_out]))
     if call.args.html is not None:
         write_html(call.args.html, make_page(report))
     if call.args.json:
@@ -139,27 +138,19 @@ def _parse_wanted(call: Invocation) -> WantedSessions:
     return wanted
 
 
-def _explain_nothing(report: Report) -> str:
-    left_out = [f"  {note}" for note in report.notes if note.startswith("left out")]
-    advice = f"nothing was measured; pass a session of {FEWEST_MESSAGES} messages or more."
-    return "\n".join([advice, *left_out])
-
-
 def _show(call: Invocation, report: Report) -> None:
+    screen = call.screen
     headlines = list(headlines_of(report))
     for one in headlines:
-        beside = f" ({one.beside})" if one.beside else ""
-        call.screen.say(f"{one.words}: {call.screen.bold(one.figure)}{beside}")
+        screen.say(f"{one.words}: {screen.bold(one.figure)}{one.beside}")
     if headlines:
-        call.screen.say()
+        screen.say()
     for heading, rows in make_tables(report):
-        call.screen.say(call.screen.bold(heading))
-        for line in align_columns(rows):
-            call.screen.say(f"  {line}")
-        call.screen.say()
+        screen.say_table(rows, heading)
+        screen.say()
     for line in (*find_faults(report), *report.notes):
-        call.screen.say(line)
+        screen.say(line)
     counted = f"tokens counted by {report.counter}, seed {report.seed}"
-    call.screen.say(call.screen.dim(f"{counted}, {report.seconds:.0f} s"))
+    screen.say(screen.dim(f"{counted}, {report.seconds:.0f} s"))
     if call.args.html is not None:
-        call.screen.say(f"the report with charts: {call.args.html}")
+        screen.say(f"the report with charts: {call.args.html}")

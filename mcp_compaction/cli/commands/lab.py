@@ -6,8 +6,7 @@ from argparse import ArgumentParser
 
 from mcp_compaction.cli.console.asked_model import add_summarizer, asked_model
 from mcp_compaction.cli.console.invocation import Invocation
-from mcp_compaction.cli.console.waiting import make_teller
-from mcp_compaction.cli.console.wording import align_columns
+from mcp_compaction.cli.console.screen import make_teller
 from mcp_compaction.core.wording import plural
 from mcp_compaction.counters.o200k import best_counter
 from mcp_compaction.errors import InputError
@@ -73,7 +72,14 @@ async def run(call: Invocation) -> int:
         results.append(result)
     tell("")
     if call.args.json:
-        call.screen.write_json(_document_of(session, results))
+        call.screen.write_json(
+            {
+                "session": session.name,
+                "source": session.source,
+                "messages": len(session.early),
+                "strategies": [result.model_dump(mode="json") for result in results],
+            }
+        )
     elif call.args.show:
         _show_view(call, results[-1])
     else:
@@ -108,11 +114,7 @@ def _show_table(call: Invocation, session: RealSession, results: list[Result]) -
         rows.append((one.name, f"{one.tokens:,}", share, *cells))
     cut = "the first 60 %" if session.later else "all"
     size = f"{plural(len(session.early), 'message')}, {results[0].of_tokens:,} tokens"
-    screen.say(screen.bold(f"{session.name}: {cut}, {size}"))
-    first, *rest = align_columns(rows)
-    screen.say(screen.dim(f"  {first}"))
-    for line in rest:
-        screen.say(f"  {line}")
+    screen.say_table(rows, f"{session.name}: {cut}, {size}")
     for one in results:
         if one.note:
             # What follows is advice to who may compress again.
@@ -129,12 +131,3 @@ def _show_view(call: Invocation, result: Result) -> None:
     for line in result.view:
         screen.say()
         screen.say(f"{screen.dim(f'[{line.role}] ')}{line.text}" if line.role else line.text)
-
-
-def _document_of(session: RealSession, results: list[Result]) -> dict[str, object]:
-    return {
-        "session": session.name,
-        "source": session.source,
-        "messages": len(session.early),
-        "strategies": [result.model_dump(mode="json") for result in results],
-    }

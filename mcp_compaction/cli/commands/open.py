@@ -7,10 +7,9 @@ from argparse import ArgumentParser
 from pathlib import Path
 from typing import Any
 
-from mcp_compaction.cli.console.arguments import add_place
+from mcp_compaction.cli.console.arguments import add_place, write_html
 from mcp_compaction.cli.console.invocation import Invocation
 from mcp_compaction.cli.console.opening import OpenedPlace, open_place
-from mcp_compaction.cli.console.pages import write_html
 
 DESCRIPTION = """\
 Show the recorded sessions on one local page: the fill over time, each compaction and what each rung
@@ -77,9 +76,9 @@ async def _serve(call: Invocation, place: OpenedPlace) -> int:
 
 async def _audit(call: Invocation) -> dict[str, Any]:
     """What past compactions of hosts lost, as the page shows it."""
+    from mcp_compaction.audit.auditing import WantedAudit, audit_sources
     from mcp_compaction.audit.report import HOW, headline_of, hosts_own, lines_of, table_of
     from mcp_compaction.audit.results import total_of
-    from mcp_compaction.audit.sources import WantedAudit, audit_sources
 
     audit = await audit_sources(WantedAudit(), call.environ, lambda _, __: None)
     return {

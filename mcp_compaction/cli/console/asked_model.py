@@ -6,7 +6,7 @@ from argparse import ArgumentParser
 
 from mcp_compaction.cli.console.invocation import Invocation
 from mcp_compaction.errors import InputError
-from mcp_compaction.evals.asked import AskedSummarizer
+from mcp_compaction.evals.runner import AskedSummarizer
 from mcp_compaction.ports import TokenCounter
 from mcp_compaction.settings import load_settings
 from mcp_compaction.wiring import summarizer_of

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Literal
 
 from mcp_compaction.core.digest.render import words_of_item
 from mcp_compaction.core.log.conversation import conversation_of
 from mcp_compaction.core.log.ledger import ledger_of
 from mcp_compaction.core.log.tool_calls import action_of
-from mcp_compaction.evals.handover.names import names_in
-from mcp_compaction.evals.handover.turns import Turn
+from mcp_compaction.evals.handover.turns import Turn, names_in
 from mcp_compaction.model import Digest, Item, Message
 
 Claim = Literal[
@@ -75,7 +74,10 @@ def _is_stale(item: Item, by_ref: Mapping[str, Message], last: int) -> bool:
 def _judge_files(early: Sequence[Message], digests: Sequence[Digest]) -> tuple[int, int, int]:
     """The files told of rightly, those told of as if they were still there, and all whose last
     state is certain."""
-    told = [piece for line in _lines_of(digests) for piece in line.split("; ")]
+    items = [item for one in digests for _, items in one.sections for item in items]
+    index = [f"{item.text} {item.note}" for one in digests for item in one.index]
+    lines = (*map(words_of_item, items), *index)
+    told = [piece for line in lines for piece in line.split("; ")]
     counted: Counter[str] = Counter()
     for path, state in ledger_of(conversation_of(early)).files.items():
         sign = _STATE_OF.get(state.word)
@@ -89,12 +91,6 @@ def _judge_files(early: Sequence[Message], digests: Sequence[Digest]) -> tuple[i
             _THERE.search(piece) and not _GONE.search(piece) for piece in named
         )
     return counted["right"], counted["false"], counted["known"]
-
-
-def _lines_of(digests: Sequence[Digest]) -> Iterator[str]:
-    for digest in digests:
-        yield from (words_of_item(item) for _, items in digest.sections for item in items)
-        yield from (f"{item.text} {item.note}" for item in digest.index)
 
 
 def _names(path: str, line: str) -> bool:

@@ -9,14 +9,12 @@ from functools import cached_property
 
 from mcp_compaction.core.tokens import CountTokens
 from mcp_compaction.evals.handover.claims import judge_claims
-from mcp_compaction.evals.handover.names import names_in, with_runs_written_out
 from mcp_compaction.evals.handover.plain_ways import PLAIN_WAYS
 from mcp_compaction.evals.handover.sessions import RealSession
-from mcp_compaction.evals.handover.turns import Turn, turns_of
+from mcp_compaction.evals.handover.turns import Turn, names_in, turns_of, with_runs_written_out
 from mcp_compaction.evals.results import PRODUCT, HandoverCost, HandoverScore
 from mcp_compaction.evals.subject import Subject, subject
 from mcp_compaction.formats import Incoming
-from mcp_compaction.model import Message
 from mcp_compaction.ports import TokenCounter
 
 BUDGETS: dict[str, float | None] = {"the default": None, "25 %": 25.0, "10 %": 10.0}
@@ -69,7 +67,10 @@ class Needs:
         `src/pick_one.py` and `pick_one` are one thing."""
         of_calls = (names_in(turn.typed) for turn in self.answers)
         known = ([name for name in names if name in self.known] for names in of_calls)
-        apart = (frozenset(_names_apart(names)) for names in known)
+        apart = (
+            frozenset(n for n in names if not any(n != other and n in other for other in names))
+            for names in known
+        )
         return [names for names in apart if len(names) > 1]
 
     @cached_property
@@ -77,12 +78,6 @@ class Needs:
         """The known names that are only talked of later."""
         said = "\n".join(turn.said for turn in self.answers)
         return sorted(name for name in names_in(said) - self.in_calls.keys() if name in self.known)
-
-
-def _names_apart(names: Sequence[str]) -> Iterator[str]:
-    for name in names:
-        if not any(name != other and name in other for other in names):
-            yield name
 
 
 async def measure_session(
@@ -105,11 +100,25 @@ async def measure_session(
             readable = with_runs_written_out(view)
             kept = [*_scores_of(needs, PRODUCT, readable)]
             kept.append(await _score_with_recall(needs, readable, ours))
-            kept += await _scores_of_claims(untouched.messages, session.later, ours)
+            digests = (await ours.compactor.load(ours.info)).digests
+            claims = judge_claims(untouched.messages, session.later, digests)
+            kept += [(PRODUCT, claim, held, of) for claim, (held, of) in claims.items()]
         size, most = count(view), total * (percent or _RELEASE) / 100
         for way, shorten in PLAIN_WAYS.items():
             kept += _scores_of(needs, way, shorten(early, min(size, most), count))
-        scores += [_score_of(session.source, budget, tally) for tally in kept]
+        scores += [
+            HandoverScore(
+                source=session.source,
+                budget=budget,
+                way=way,
+                measure=measure,
+                kept=held,
+                asked=asked,
+                sessions=int(asked > 0),
+                shares=held / asked if asked else 0.0,
+            )
+            for way, measure, held, asked in kept
+        ]
         costs.append(
             HandoverCost(
                 source=session.source,
@@ -125,20 +134,6 @@ async def measure_session(
 
 
 _Tally = tuple[str, str, int, int]  # the way, the measure, how many, of how many
-
-
-def _score_of(source: str, budget: str, tally: _Tally) -> HandoverScore:
-    way, measure, kept, asked = tally
-    return HandoverScore(
-        source=source,
-        budget=budget,
-        way=way,
-        measure=measure,
-        kept=kept,
-        asked=asked,
-        sessions=int(asked > 0),
-        shares=kept / asked if asked else 0.0,
-    )
 
 
 def _scores_of(needs: Needs, way: str, view: str) -> Iterator[_Tally]:
@@ -167,11 +162,3 @@ async def _score_with_recall(needs: Needs, view: str, ours: Subject) -> _Tally:
         elif re.search(r"\w{3}", question):
             found += name in "\n".join((await ours.recall(question)).context.lines)
     return WITH_RECALL, "names in later calls", found, len(needs.in_calls)
-
-
-async def _scores_of_claims(
-    early: Sequence[Message], later: Sequence[Turn], ours: Subject
-) -> list[_Tally]:
-    digests = (await ours.compactor.load(ours.info)).digests
-    claims = judge_claims(early, later, digests)
-    return [(PRODUCT, claim, held, of) for claim, (held, of) in claims.items()]

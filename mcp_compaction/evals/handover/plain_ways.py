@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 
 from mcp_compaction.core.tokens import CountTokens
-from mcp_compaction.evals.handover.names import names_in
-from mcp_compaction.evals.handover.turns import Turn
+from mcp_compaction.evals.baselines import keep_last, take_until_full, tokens_of
+from mcp_compaction.evals.handover.turns import Turn, names_in
+from mcp_compaction.evals.measures import PlainLine
 
 PlainWay = Callable[[Sequence[Turn], float, CountTokens], str]
 
@@ -17,16 +18,15 @@ _FIRST_SHARE = _NAMES_SHARE = 0.25  # of the budget
 
 def newest_lines(turns: Sequence[Turn], budget: float, count: CountTokens) -> str:
     """The newest lines that fit, whatever they are."""
-    return "\n".join(_take(reversed(_lines_of(turns)), budget, count)[::-1])
+    return _join(keep_last(_lines_of(turns), budget, count))
 
 
 def first_and_last(turns: Sequence[Turn], budget: float, count: CountTokens) -> str:
     """The first lines for a quarter of the tokens, then the newest."""
     lines = _lines_of(turns)
-    first = _take(lines, budget * _FIRST_SHARE, count)
-    left = budget - _cost_of(first, count)
-    newest = _take(reversed(lines[len(first) :]), left, count)[::-1]
-    return "\n".join((*first, *newest))
+    first = take_until_full(lines, budget * _FIRST_SHARE, count)
+    left = budget - tokens_of(first, count)
+    return _join([*first, *keep_last(lines[len(first) :], left, count)])
 
 
 def names_and_newest(turns: Sequence[Turn], budget: float, count: CountTokens) -> str:
@@ -35,9 +35,10 @@ def names_and_newest(turns: Sequence[Turn], budget: float, count: CountTokens) -
     for place, turn in enumerate(turns):
         for name in sorted(names_in(turn.typed)):
             worth[name] += 1 + round(1_000 * place / len(turns))
-    names = _take((name for name, _ in worth.most_common()), budget * _NAMES_SHARE, count)
-    left = budget - _cost_of(names, count)
-    return "\n".join((" ".join(names), newest_lines(turns, left, count)))
+    best = [PlainLine(role="", text=name) for name, _ in worth.most_common()]
+    names = take_until_full(best, budget * _NAMES_SHARE, count)
+    left = budget - tokens_of(names, count)
+    return "\n".join((_join(names, " "), newest_lines(turns, left, count)))
 
 
 PLAIN_WAYS: Mapping[str, PlainWay] = MappingProxyType(
@@ -49,20 +50,10 @@ PLAIN_WAYS: Mapping[str, PlainWay] = MappingProxyType(
 )
 
 
-def _lines_of(turns: Sequence[Turn]) -> list[str]:
-    return [line for turn in turns for line in f"{turn.role}: {turn.text}".split("\n")]
+def _lines_of(turns: Sequence[Turn]) -> list[PlainLine]:
+    texts = [line for turn in turns for line in f"{turn.role}: {turn.text}".split("\n")]
+    return [PlainLine(role="", text=text) for text in texts]
 
 
-def _take(lines: Iterable[str], budget: float, count: CountTokens) -> list[str]:
-    taken: list[str] = []
-    used = 0
-    for line in lines:
-        used += count(line) + 1
-        if used > budget:
-            break
-        taken.append(line)
-    return taken
-
-
-def _cost_of(lines: Iterable[str], count: CountTokens) -> int:
-    return sum(count(line) + 1 for line in lines)
+def _join(lines: Sequence[PlainLine], between: str = "\n") -> str:
+    return between.join(line.text for line in lines)

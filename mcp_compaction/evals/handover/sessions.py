@@ -45,15 +45,14 @@ class Origin:
 
 def find_origins(source: str, environ: Mapping[str, str]) -> list[Origin]:
     """What a host has kept, or what is in a file or a folder, the newest first."""
-    host = next((host for host in known_hosts() if host.name == source), None)
-    names = (host.name for host in known_hosts())
-    paths = host.find_transcripts(environ) if host else files_at(source, names)
-    is_one_file = host is None and Path(source).expanduser().is_file()
+    paths = files_of(source, environ, [host.name for host in known_hosts()])
+    is_one_file = paths == [Path(source).expanduser()]
     found: list[Origin] = []
     for path in paths:
         # Among many files one that no host wrote is no reason to stop.
         with suppress(*() if is_one_file else (InputError,)):
-            found += _origins_in(path, environ)
+            origins = [Origin(path, one) for one in transcripts_at(path, environ)]
+            found += origins or ([Origin(path)] if path.suffix != ".db" else [])
     if not found:
         raise InputError(f"there is no session in {source!r}; name another host, file or folder.")
     return sorted(found, key=lambda origin: -origin.changed)
@@ -85,18 +84,17 @@ def read_session(origin: Origin) -> RealSession:
     return RealSession(source, origin.path.stem, messages[:cut], turns[cut:])
 
 
-def files_at(source: str, hosts: Iterable[str]) -> list[Path]:
-    """The file at a path, or those in a folder; `hosts`: the names that would have done, too."""
+def files_of(source: str, environ: Mapping[str, str], hosts: Iterable[str]) -> list[Path]:
+    """The transcripts of a host, the file at a path, or those in a folder; `hosts`: the names that
+    would have done, too."""
+    host = next((host for host in known_hosts() if host.name == source), None)
+    if host is not None:
+        return list(host.find_transcripts(environ))
     path = Path(source).expanduser()
     if not source or not path.exists():
         names = ", ".join(hosts)
         raise InputError(f"{source!r} is no host and no file; name one of {names}, or a path.")
     return sorted((*path.rglob("*.jsonl"), *path.rglob("*.db"))) if path.is_dir() else [path]
-
-
-def _origins_in(path: Path, environ: Mapping[str, str]) -> list[Origin]:
-    found = [Origin(path, one) for one in transcripts_at(path, environ)]
-    return found or ([Origin(path)] if path.suffix != ".db" else [])
 
 
 def _messages_of(origin: Origin) -> Iterator[IncomingMessage]:

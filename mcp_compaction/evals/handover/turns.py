@@ -1,18 +1,28 @@
-"""A session's messages as the measure reads them: who spoke, what was said, typed and run."""
+"""A session's messages as the measure reads them: who spoke, what was said, typed and run, and the
+names by which work goes on: paths, names in code, ids, versions, numbers."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 from mcp_compaction.core.log.content import words_of
+from mcp_compaction.core.log.identifiers import find_identifiers
 from mcp_compaction.core.log.tool_calls import action_of
 from mcp_compaction.evals.corpora import leaves_of
 from mcp_compaction.formats import IncomingMessage, read
 from mcp_compaction.model import Part, Text, ToolCall
 
 _SHORTEST_LINE, _LONGEST_LINE = 8, 160  # characters
+_CODE_OR_NUMBER = re.compile(
+    r"\b[A-Za-z]+(?:_[A-Za-z0-9]+)+\b|\b[A-Za-z][a-z0-9]+[A-Z]\w+\b"  # a name in code
+    r"|\b\d{4,}\b|\b\d+\.\d+(?:\.\d+)+\b"  # a number, a version
+)
+_SHORTEST = 4
+_RUN = re.compile(r"([\w./-]{0,200}?)(\d{1,4})\.\.(\d{1,4})([\w./-]*)")
+_LONGEST_RUN = 400
 
 
 @dataclass(frozen=True)
@@ -61,3 +71,21 @@ def _telling_lines(text: str) -> Iterator[str]:
 def turns_of(messages: Sequence[IncomingMessage]) -> tuple[Turn, ...]:
     """Messages as they came, read."""
     return tuple(Turn(*read(message.shape, message.raw)) for message in messages)
+
+
+def names_in(text: str) -> frozenset[str]:
+    """The different names of a text."""
+    found = {f.text for f in find_identifiers(text) if f.kind in ("file", "url", "id")}
+    found.update(_CODE_OR_NUMBER.findall(text))
+    return frozenset(name for name in found if len(name) >= _SHORTEST)
+
+
+def with_runs_written_out(text: str) -> str:
+    """A text with what `part_1..33.py` stands for behind it."""
+    more = [
+        f"{run[1]}{number}{run[4]}"
+        for run in _RUN.finditer(text)
+        if 0 < int(run[3]) - int(run[2]) <= _LONGEST_RUN
+        for number in range(int(run[2]), int(run[3]) + 1)
+    ]
+    return "\n".join((text, *more))

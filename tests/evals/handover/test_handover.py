@@ -13,12 +13,11 @@ from mcp_compaction.errors import InputError
 from mcp_compaction.evals.evaluation import WantedSessions, evaluate
 from mcp_compaction.evals.handover.claims import judge_claims
 from mcp_compaction.evals.handover.measure import WITH_RECALL, Needs
-from mcp_compaction.evals.handover.names import names_in, with_runs_written_out
 from mcp_compaction.evals.handover.plain_ways import PLAIN_WAYS
 from mcp_compaction.evals.handover.sessions import find_origins, read_session
-from mcp_compaction.evals.handover.tables import headlines_of, make_handover_tables
-from mcp_compaction.evals.handover.turns import turns_of
+from mcp_compaction.evals.handover.turns import names_in, turns_of, with_runs_written_out
 from mcp_compaction.evals.page import make_page
+from mcp_compaction.evals.report import headlines_of, make_tables
 from mcp_compaction.evals.results import PRODUCT, Report
 from mcp_compaction.formats import read_incoming
 from mcp_compaction.hosts.folders import known_hosts
@@ -153,7 +152,7 @@ def test_ours_and_the_plain_ways_are_asked_for_the_same(report: Report) -> None:
 
 
 def test_a_person_reads_a_table_for_each_budget_and_a_headline(report: Report) -> None:
-    tables = list(make_handover_tables(report))
+    tables = list(make_tables(report))
     assert [heading.split(":")[0] for heading, _ in tables] == [
         f"handover, 1 session of plain messages, to {budget}"
         for budget in ("the default", "25 %", "10 %")
@@ -163,7 +162,7 @@ def test_a_person_reads_a_table_for_each_budget_and_a_headline(report: Report) -
     first = next(headlines_of(report))
     assert first.figure.endswith(" %")
     assert first.words == "names in later calls that are in view, plain messages to the default"
-    assert first.beside.partition(":")[0] in PLAIN_WAYS
+    assert first.beside.strip(" (").partition(":")[0] in PLAIN_WAYS
     assert first.words in make_page(report)
 
 
@@ -171,7 +170,7 @@ def test_of_few_items_no_share_is_told(report: Report) -> None:
     few = tuple(s.model_copy(update={"kept": 0, "asked": 1}) for s in report.handover)
     small = report.model_copy(update={"handover": few})
     assert next(headlines_of(small))[::2] == ("too few (1)", "")
-    assert "0 of 1" in next(make_handover_tables(small))[1][1]
+    assert "0 of 1" in next(make_tables(small))[1][1]
     assert "too few (1)" in make_page(small)
 
 
