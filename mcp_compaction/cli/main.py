@@ -39,70 +39,46 @@ class Listed(NamedTuple):
     help: str
 
 
+_HELP = {
+    "install": "plug it into a host",
+    "uninstall": "take it out of a host again",
+    "record": "keep messages from a file or stdin",
+    "import": "take in the chats that hosts have kept",
+    "sessions": "list what is recorded",
+    "set": "say what a session's task and model are",
+    "stats": "say how full the window is and what would help",
+    "show": "say what the model can still see",
+    "compress": "make the window smaller",
+    "restore": "undo a compaction",
+    "recall": "find what was said, word for word",
+    "pin": "keep a rule in sight, word for word",
+    "unpin": "release a pin",
+    "pins": "list the pins in force",
+    "trust": "say that the prompts of programs are your words",
+    "facts": "keep what a session taught for later ones",
+    "forget": "remove a message, session or project for good",
+    "export": "write a session as JSON lines",
+    "backup": "copy the whole store to a new file",
+    "restore-backup": "put a backup in the store's place",
+    "doctor": "look the store, the settings and the server over",
+    "copy": "copy all sessions into another store, and compare",
+    "migrate": "make a team's tables",
+    "token": "say who may use a team's store",
+    "send": "send what waits to a team's server, now",
+    "demo": "play a long session and show what comes of it",
+    "audit": "tell what past compactions of hosts lost and cost",
+    "uncompact": "give a chat back what its host compacted away",
+    "open": "show sessions on a local page",
+    "eval": "measure what survives a compaction",
+    "lab": "see the strategies side by side on one session",
+    "run": "run claude, codex or opencode with a window that really shrinks",
+    "gateway": "serve the gateway alone, or say which ones run",
+    "serve": "serve the tools to a host, over MCP",
+}
+_MODULES = {"import": "import_transcripts", "restore-backup": "restore_backup"}  # other names
 COMMANDS: Mapping[str, Listed] = {
-    "install": Listed("mcp_compaction.cli.commands.install", "plug it into a host"),
-    "uninstall": Listed("mcp_compaction.cli.commands.uninstall", "take it out of a host again"),
-    "record": Listed("mcp_compaction.cli.commands.record", "keep messages from a file or stdin"),
-    "import": Listed(
-        "mcp_compaction.cli.commands.import_transcripts", "take in the chats that hosts have kept"
-    ),
-    "sessions": Listed("mcp_compaction.cli.commands.sessions", "list what is recorded"),
-    "set": Listed("mcp_compaction.cli.commands.set", "say what a session's task and model are"),
-    "stats": Listed(
-        "mcp_compaction.cli.commands.stats", "say how full the window is and what would help"
-    ),
-    "show": Listed("mcp_compaction.cli.commands.show", "say what the model can still see"),
-    "compress": Listed("mcp_compaction.cli.commands.compress", "make the window smaller"),
-    "restore": Listed("mcp_compaction.cli.commands.restore", "undo a compaction"),
-    "recall": Listed("mcp_compaction.cli.commands.recall", "find what was said, word for word"),
-    "pin": Listed("mcp_compaction.cli.commands.pin", "keep a rule in sight, word for word"),
-    "unpin": Listed("mcp_compaction.cli.commands.unpin", "release a pin"),
-    "pins": Listed("mcp_compaction.cli.commands.pins", "list the pins in force"),
-    "trust": Listed(
-        "mcp_compaction.cli.commands.trust", "say that the prompts of programs are your words"
-    ),
-    "facts": Listed(
-        "mcp_compaction.cli.commands.facts", "keep what a session taught for later ones"
-    ),
-    "forget": Listed(
-        "mcp_compaction.cli.commands.forget", "remove a message, session or project for good"
-    ),
-    "export": Listed("mcp_compaction.cli.commands.export", "write a session as JSON lines"),
-    "backup": Listed("mcp_compaction.cli.commands.backup", "copy the whole store to a new file"),
-    "restore-backup": Listed(
-        "mcp_compaction.cli.commands.restore_backup", "put a backup in the store's place"
-    ),
-    "doctor": Listed(
-        "mcp_compaction.cli.commands.doctor", "look the store, the settings and the server over"
-    ),
-    "copy": Listed(
-        "mcp_compaction.cli.commands.copy", "copy all sessions into another store, and compare"
-    ),
-    "migrate": Listed("mcp_compaction.cli.commands.migrate", "make a team's tables"),
-    "token": Listed("mcp_compaction.cli.commands.token", "say who may use a team's store"),
-    "send": Listed("mcp_compaction.cli.commands.send", "send what waits to a team's server, now"),
-    "demo": Listed(
-        "mcp_compaction.cli.commands.demo", "play a long session and show what comes of it"
-    ),
-    "audit": Listed(
-        "mcp_compaction.cli.commands.audit", "tell what past compactions of hosts lost and cost"
-    ),
-    "uncompact": Listed(
-        "mcp_compaction.cli.commands.uncompact", "give a chat back what its host compacted away"
-    ),
-    "open": Listed("mcp_compaction.cli.commands.open", "show sessions on a local page"),
-    "eval": Listed("mcp_compaction.cli.commands.eval", "measure what survives a compaction"),
-    "lab": Listed(
-        "mcp_compaction.cli.commands.lab", "see the strategies side by side on one session"
-    ),
-    "run": Listed(
-        "mcp_compaction.cli.commands.run",
-        "run claude, codex or opencode with a window that really shrinks",
-    ),
-    "gateway": Listed(
-        "mcp_compaction.cli.commands.gateway", "serve the gateway alone, or say which ones run"
-    ),
-    "serve": Listed("mcp_compaction.cli.commands.serve", "serve the tools to a host, over MCP"),
+    name: Listed(f"mcp_compaction.cli.commands.{_MODULES.get(name, name)}", words)
+    for name, words in _HELP.items()
 }
 
 _SUMMARY = """\

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import time
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from textwrap import shorten
@@ -152,7 +152,9 @@ async def play(home: Path, tell: Tell) -> Figures:
                 await loop.act(beat)
             else:
                 await loop.record(beat)
-                tell(f"{_first_words_of(beat[0])} (up to m{len(loop.said)})")
+                who = "agent" if beat[0]["role"] == "assistant" else "user"
+                words = shorten(next(_texts_in(beat[:1])), _LINE, placeholder=" …")
+                tell(f"{who}: {words} (up to m{len(loop.said)})")
         compactor = await open_compactor(load_settings(environ))
         try:
             seconds = time.monotonic() - began
@@ -168,11 +170,18 @@ async def _figures_of(
     receipts = await compactor.receipts(info)
     if not receipts:
         raise ServerError(f"no compaction came of it: {loop.answers['compress_context'].text}")
-    batches = [_calls_in(message) for message in loop.said]
+    kept = await compactor.originals(info, f"m1..m{len(loop.said)}")
+    contents: list[list[dict[str, Any]]] = [
+        [] if isinstance(message["content"], str) else message["content"] for message in loop.said
+    ]
+    batches = [sum(block["type"] == "tool_use" for block in blocks) for blocks in contents]
     texts = list(_texts_in(window["messages"]))
     pinned = [text for text in texts if text.startswith(PINNED_LABEL)]
     directive = loop.answers["compress_context"].meta
     original = next(n for n, message in enumerate(loop.said, 1) if RULE in str(message["content"]))
+    stats = loop.answers["context_stats"].text.split("\n")
+    passages = _PASSAGE.finditer(loop.answers["recall_archived"].text)
+    found = next((passage for passage in passages if DETAIL in passage["text"]), None)
     return Figures(
         session=NAME,
         project=PROJECT,
@@ -180,48 +189,29 @@ async def _figures_of(
         calls=sum(batches),
         largest_batch=max(batches),
         receipt=receipts[-1],
-        advice=_find_advice(loop.answers["context_stats"].text),
+        advice=next((line for line in stats if line.endswith(_GOOD_MOMENT)), None),
         rule=RULE,
         rule_message=f"m{original}",
         rule_bytes=len(RULE.encode()),
         rule_in_window=any(shown_text(RULE).encode() in block.encode() for block in pinned),
         rule_message_in_window=f"m{original}" in directive.get("keep", ()),
-        recollection=_recollection_of(loop.answers["recall_archived"].text, texts),
+        recollection=AskedDetail(
+            query=QUERY,
+            detail=DETAIL,
+            in_window=any(DETAIL in text for text in texts),
+            ref=found["ref"] if found else None,
+            passage=found["text"] if found else "",
+        ),
         shown_messages=len(window["messages"]),
         provider_faults=validate(window["messages"], "anthropic"),
-        archive_faults=tuple([fault async for fault in _archive_faults(loop.said, compactor)]),
+        archive_faults=tuple(
+            original.message.ref
+            for original, message in zip(kept, loop.said, strict=True)
+            if json.loads(original.message.raw) != message
+        ),
         first_answer_ms=loop.server.first_answer_ms,
         seconds=round(seconds, 2),
     )
-
-
-def _first_words_of(message: Message) -> str:
-    who = "agent" if message["role"] == "assistant" else "user"
-    return f"{who}: {shorten(next(_texts_in([message])), _LINE, placeholder=' …')}"
-
-
-def _find_advice(stats: str) -> str | None:
-    return next((line for line in stats.split("\n") if line.endswith(_GOOD_MOMENT)), None)
-
-
-def _recollection_of(answer: str, window: Sequence[str]) -> AskedDetail:
-    found = next((p for p in _PASSAGE.finditer(answer) if DETAIL in p["text"]), None)
-    return AskedDetail(
-        query=QUERY,
-        detail=DETAIL,
-        in_window=any(DETAIL in text for text in window),
-        ref=found["ref"] if found else None,
-        passage=found["text"] if found else "",
-    )
-
-
-async def _archive_faults(said: Sequence[Message], compactor: Compactor) -> AsyncIterator[str]:
-    """The messages that the archive no longer has as they were said."""
-    info = await compactor.find(PROJECT, NAME)
-    kept = await compactor.originals(info, f"m1..m{len(said)}")
-    for original, message in zip(kept, said, strict=True):
-        if json.loads(original.message.raw) != message:
-            yield original.message.ref
 
 
 def _texts_in(messages: Sequence[Message]) -> Iterator[str]:
@@ -247,9 +237,3 @@ def _texts_of(blocks: Sequence[dict[str, Any]]) -> Iterator[str]:
                 yield from _texts_of(block["content"])
             case _:
                 pass
-
-
-def _calls_in(message: Message) -> int:
-    content = message["content"]
-    blocks = [] if isinstance(content, str) else cast("list[dict[str, Any]]", content)
-    return sum(block["type"] == "tool_use" for block in blocks)

@@ -13,12 +13,12 @@ from mcp_compaction.core.digest.render import words_of_item
 from mcp_compaction.core.log.content import words_of
 from mcp_compaction.core.text.words import one_line
 from mcp_compaction.errors import InputError
-from mcp_compaction.model import Digest, Message, Receipt, SessionInfo
+from mcp_compaction.model import Message, Receipt, SessionInfo
 
 MOST_SESSIONS = 500
 PAGE_OF_MESSAGES = 500
 _BEGIN = 200  # characters of a message in a list
-_MOST_POINTS = 300  # of a curve
+_MOST_POINTS = 300  # of a curve without compactions
 
 Facts = dict[str, Any]
 
@@ -77,32 +77,30 @@ async def describe_session(compactor: Compactor, info: SessionInfo) -> Facts:
             }
             for pin in await compactor.pins(info)
         ],
-        "digests": [_digest(one) for one in reversed(await compactor.digests(info))],
-        "receipts": [_receipt(one) for one in reversed(receipts)],
-    }
-
-
-def _digest(digest: Digest) -> Facts:
-    return {
-        "ref": digest.ref,
-        "span": f"m{digest.first}..m{digest.last}",
-        "author": digest.author,
-        "sections": [
-            [name, [{"text": words_of_item(item), "refs": list(item.refs)} for item in items]]
-            for name, items in digest.sections
+        "digests": [
+            {
+                "ref": digest.ref,
+                "span": f"m{digest.first}..m{digest.last}",
+                "author": digest.author,
+                "sections": [
+                    [name, [{"text": words_of_item(one), "refs": list(one.refs)} for one in items]]
+                    for name, items in digest.sections
+                ],
+            }
+            for digest in reversed(await compactor.digests(info))
         ],
-    }
-
-
-def _receipt(receipt: Receipt) -> Facts:
-    return {
-        "ref": receipt.ref,
-        "kind": receipt.kind,
-        "at": receipt.at.isoformat(),
-        "before": receipt.before,
-        "after": receipt.after,
-        "freed": [[shown_as(rung), tokens] for rung, tokens in receipt.freed if tokens > 0],
-        "text": receipt_text(receipt),
+        "receipts": [
+            {
+                "ref": receipt.ref,
+                "kind": receipt.kind,
+                "at": receipt.at.isoformat(),
+                "before": receipt.before,
+                "after": receipt.after,
+                "freed": [[shown_as(rung), tokens] for rung, tokens in receipt.freed if tokens > 0],
+                "text": receipt_text(receipt),
+            }
+            for receipt in reversed(receipts)
+        ],
     }
 
 
@@ -144,10 +142,5 @@ def _curve_of(
     if not receipts:
         for message in messages:
             curve.append(_Moment(message.at or curve[-1].at, curve[-1].tokens + message.tokens))
-    return [*_thin(curve), now]
-
-
-def _thin(curve: Sequence[_Moment]) -> list[_Moment]:
-    """At most so many points of a curve without compactions; all of another."""
-    step = 1 if any(one.compaction for one in curve) else max(1, len(curve) // _MOST_POINTS)
-    return list(curve[::step])
+    step = 1 if receipts else max(1, len(curve) // _MOST_POINTS)
+    return [*curve[::step], now]

@@ -32,10 +32,6 @@ async def write_page(compactor: Compactor, info: SessionInfo) -> str:
     }
     for message in messages:
         facts[f"{own}/message/{message.seq}"] = {"text": whole_text(message)}
-    return _put_together(facts)
-
-
-def _put_together(facts: Facts) -> str:
     script, style = read_page("app.js"), read_page("style.css")
     # Within a script element only "<" could end it.
     data = json.dumps(facts, ensure_ascii=False).replace("<", "\\u003c")

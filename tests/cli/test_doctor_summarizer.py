@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from mcp_compaction.cli.console.waiting import make_teller
+from mcp_compaction.cli.console.screen import make_teller
 from tests.cli.conftest import Shell, Stream
 from tests.models.server import Endpoint, endpoint
 

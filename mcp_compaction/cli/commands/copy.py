@@ -7,7 +7,7 @@ from contextlib import AsyncExitStack
 
 from mcp_compaction.cli.console.invocation import Invocation
 from mcp_compaction.cli.console.opening import settings_of
-from mcp_compaction.cli.console.waiting import make_teller
+from mcp_compaction.cli.console.screen import make_teller
 from mcp_compaction.core.wording import plural
 from mcp_compaction.errors import InputError
 from mcp_compaction.store.copying import copy_rows

@@ -19,11 +19,10 @@ from mcp_compaction.cli.console.opening import (
     project_of,
     settings_of,
 )
-from mcp_compaction.cli.console.screen import Screen
+from mcp_compaction.cli.console.policy_flags import describe_value
+from mcp_compaction.cli.console.screen import Screen, make_teller
 from mcp_compaction.cli.console.sending_check import look_at_sending
 from mcp_compaction.cli.console.setup import place_of
-from mcp_compaction.cli.console.waiting import make_teller
-from mcp_compaction.cli.console.wording import align_columns
 from mcp_compaction.core.policy import PRESETS, Policy
 from mcp_compaction.core.text.secrets import counts_by_kind
 from mcp_compaction.core.wording import plural
@@ -156,8 +155,7 @@ async def _report_summarizer(call: Invocation, settings: Settings) -> int:
     screen.say(f"{screen.bold('summarizer')} {explain_choice(settings)}")
     for one in found:
         screen.say(screen.bold(one.name))
-        for line in align_columns([(f"  {title}", words) for title, words in rows_of_checkup(one)]):
-            screen.say(line)
+        screen.say_rows([(f"  {title}", words) for title, words in rows_of_checkup(one)])
     _say_verdict(screen, problems, list(_advice_on(settings)))
     return 1 if problems else 0
 
@@ -224,15 +222,13 @@ def _say_server(screen: Screen, checks: Iterable[Checked]) -> None:
 def _say_hosts(screen: Screen, hosts: Iterable[HostCheck]) -> None:
     rows = [(f"  {host.title}", host.state) for host in hosts]
     screen.say(screen.bold("hosts"))
-    for line in align_columns(rows or [("  none", "plug one in with install")]):
-        screen.say(line)
+    screen.say_rows(rows or [("  none", "plug one in with install")])
 
 
 def _say_settings(screen: Screen, listed: tuple[Setting, ...], project: str) -> None:
     screen.say(screen.bold("settings"))
     chosen = [s for s in listed if not s.is_default or s.name not in Policy.model_fields]
-    for line in align_columns([("  " + s.name, s.value, s.source) for s in chosen]):
-        screen.say(line)
+    screen.say_rows([(f"  {s.name}", s.value, s.source) for s in chosen])
     rest = len(listed) - len(chosen)
     if rest:
         screen.say(screen.dim(f"  and {plural(rest, 'policy setting')} at the default"))
@@ -278,7 +274,7 @@ def _list_settings(call: Invocation, settings: Settings) -> Iterator[Setting]:
         else:
             source = _source_of_untyped(name, value, settings)
         yield Setting(
-            name=name, value=_describe_value(value), source=source, is_default=source == "default"
+            name=name, value=describe_value(value), source=source, is_default=source == "default"
         )
 
 
@@ -293,15 +289,3 @@ def _source_of_untyped(name: str, value: object, settings: Settings) -> str:
         return "default"
     of_preset: object = getattr(PRESETS[settings.preset], name)
     return f"preset {settings.preset}" if value == of_preset else "settings file"
-
-
-def _describe_value(value: object) -> str:
-    match value:
-        case None:
-            return "unset"
-        case bool():
-            return "yes" if value else "no"
-        case int() | float():
-            return f"{value:,}"
-        case _:
-            return str(value)

@@ -19,7 +19,6 @@ from mcp_compaction.cli.console.setup import (
     shorten,
 )
 from mcp_compaction.cli.console.transcripts import environ_of_hosts
-from mcp_compaction.cli.console.wording import align_columns
 from mcp_compaction.core.wording import plural
 from mcp_compaction.errors import InputError
 from mcp_compaction.hosts.claude_code.surroundings import RUN, look_around
@@ -221,8 +220,7 @@ def _list_hosts(call: Invocation, place: SetupFolders) -> int:
     if call.args.json:
         call.screen.write_json(told)
         return 0
-    for line in align_columns(rows):
-        call.screen.say(line)
+    call.screen.say_rows(rows)
     return 0
 
 

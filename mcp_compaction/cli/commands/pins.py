@@ -74,7 +74,6 @@ async def run(call: Invocation) -> int:
 
         return await check_pin(call)
     from mcp_compaction.cli.console.opening import has_store, open_place, settings_of
-    from mcp_compaction.cli.console.pins_in_force import pins_in_force
 
     hook = read_hook_input(call.stdin) if call.args.session is None else None
     if hook is not None:
@@ -82,7 +81,7 @@ async def run(call: Invocation) -> int:
     pins: list[Pin] = []
     if has_store(settings_of(call)):
         async with open_place(call) as place:
-            pins += (pin for pin, _ in (await pins_in_force(place)).values())
+            pins += (pin for pin, _ in (await place.pins_in_force()).values())
     if call.args.json:
         call.screen.write_json([pin.model_dump(mode="json") for pin in pins])
         return 0

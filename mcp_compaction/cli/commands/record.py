@@ -6,7 +6,6 @@ from argparse import ArgumentParser
 from pathlib import Path
 
 from mcp_compaction.cli.console.arguments import add_place, add_session
-from mcp_compaction.cli.console.fill_line import fill_line
 from mcp_compaction.cli.console.invocation import Invocation
 from mcp_compaction.cli.console.opening import OpenedPlace, open_place, project_of, settings_of
 from mcp_compaction.cli.console.reading import read_text
@@ -92,7 +91,7 @@ async def run(call: Invocation) -> int:
                 f"another project, {other.project}, has a session of that name too; to add to it "
                 f"instead: --project {other.project}"
             )
-        call.screen.say(fill_line(await place.compactor.fill(info), call.screen))
+        call.screen.say(call.screen.fill_line(await place.compactor.fill(info)))
     return 0
 
 

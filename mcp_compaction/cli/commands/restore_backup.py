@@ -6,9 +6,9 @@ from argparse import ArgumentParser
 from pathlib import Path
 
 from mcp_compaction.cli.console.arguments import add_store
-from mcp_compaction.cli.console.asking import is_person, says_yes
 from mcp_compaction.cli.console.invocation import Invocation
 from mcp_compaction.cli.console.opening import settings_of
+from mcp_compaction.cli.console.speaker import is_person, says_yes
 from mcp_compaction.core.wording import plural
 from mcp_compaction.errors import InputError
 from mcp_compaction.store.connect import store_path

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from mcp_compaction.cli.console.arguments import add_place, check_count
 from mcp_compaction.cli.console.invocation import Invocation
 from mcp_compaction.cli.console.looking import plain_place
-from mcp_compaction.cli.console.screen import Screen
-from mcp_compaction.cli.console.wording import align_columns, describe_moment
+from mcp_compaction.cli.console.screen import Screen, align_columns
+from mcp_compaction.cli.console.wording import describe_moment
 from mcp_compaction.core.wording import plural
 from mcp_compaction.store.listing import SessionLine, list_sessions
 
@@ -83,19 +83,18 @@ def _listed(info: SessionInfo, paid: str) -> SessionLine:
 
 
 def _print_rows(found: Sequence[SessionLine], screen: Screen, with_project: bool) -> None:
-    rows = [_row_of(session, with_project) for session in found]
+    rows = [
+        (
+            session.name,
+            plural(session.messages, "message"),
+            describe_moment(session.updated),
+            ", ".join(filter(None, session.origin)),
+            *[session.project] * with_project,
+        )
+        for session in found
+    ]
     for session, line in zip(found, align_columns(rows), strict=True):
         screen.say(screen.bold(session.name) + line.removeprefix(session.name))
         if session.paid:
             told = session.paid.partition("\n")[0].removeprefix(session.name)
             screen.say(f"  {told.strip()}")
-
-
-def _row_of(session: SessionLine, with_project: bool) -> list[str]:
-    row = [
-        session.name,
-        plural(session.messages, "message"),
-        describe_moment(session.updated),
-        ", ".join(filter(None, session.origin)),
-    ]
-    return [*row, session.project] if with_project else row

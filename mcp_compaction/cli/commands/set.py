@@ -5,7 +5,6 @@ from __future__ import annotations
 from argparse import ArgumentParser
 
 from mcp_compaction.cli.console.arguments import add_place, add_session
-from mcp_compaction.cli.console.fill_line import fill_line
 from mcp_compaction.cli.console.invocation import Invocation
 from mcp_compaction.cli.console.opening import open_place
 from mcp_compaction.cli.console.traits import add_traits, set_traits, typed_traits
@@ -48,7 +47,7 @@ async def run(call: Invocation) -> int:
     call.screen.say(f"{call.screen.bold(info.name)}: {_describe_traits(info)}")
     if not is_recorded:
         call.screen.say("recording is off: nothing that is said here is kept")
-    call.screen.say(fill_line(fill, call.screen))
+    call.screen.say(call.screen.fill_line(fill))
     return 0
 
 

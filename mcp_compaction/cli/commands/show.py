@@ -10,12 +10,11 @@ from itertools import groupby, takewhile
 from typing import NamedTuple, get_args
 
 from mcp_compaction.cli.console.arguments import add_place, add_session
-from mcp_compaction.cli.console.fill_line import fill_line
 from mcp_compaction.cli.console.invocation import Invocation
 from mcp_compaction.cli.console.opening import open_place
 from mcp_compaction.cli.console.policy_flags import add_policy
 from mcp_compaction.cli.console.screen import Screen
-from mcp_compaction.cli.console.wording import align_columns, extent_of, join_refs
+from mcp_compaction.cli.console.wording import extent_of, join_refs
 from mcp_compaction.compactor import Compactor
 from mcp_compaction.core.digest.render import render_digest
 from mcp_compaction.core.excerpts.render import excerpts_block
@@ -104,7 +103,11 @@ async def run(call: Invocation) -> int:
     async with open_place(call) as place:
         info = await place.session()
         if call.args.records:
-            _write_records(call, info, await _read_records(call, place.compactor, info))
+            text = await _read_records(call, place.compactor, info)
+            if call.args.json:
+                call.screen.write_json({"session": info.name, "records": text})
+            elif text:
+                call.screen.say(text)
             return 0
         if call.args.json:
             call.screen.write_json(await place.compactor.context(info, call.args.shape))
@@ -115,10 +118,8 @@ async def run(call: Invocation) -> int:
     sizes = Sizes(fill, place.settings.policy.overhead_per_message, count)
     screen = call.screen
     screen.say(f"{screen.bold(info.name)}: {plural(info.messages, 'message')} in the log")
-    screen.say(fill_line(fill, screen))
-    rows = list(_rows_of_view(session, sizes, call.args.full))
-    for line in align_columns(rows) if rows else ():
-        screen.say(line)
+    screen.say(screen.fill_line(fill))
+    screen.say_rows(list(_rows_of_view(session, sizes, call.args.full)))
     screen.say(screen.bold(_describe_boundary(session)))
     if call.args.full:
         _say_records(session, index_in_view(session, index_limit, count), screen)
@@ -142,13 +143,6 @@ async def _read_records(call: Invocation, compactor: Compactor, info: SessionInf
     return text
 
 
-def _write_records(call: Invocation, info: SessionInfo, text: str) -> None:
-    if call.args.json:
-        call.screen.write_json({"session": info.name, "records": text})
-    elif text:
-        call.screen.say(text)
-
-
 def _rows_of_view(session: Session, sizes: Sizes, full: bool) -> Iterator[ViewRow]:
     """The view in its order: head, pins, digests with what stands between them, the tail."""
     head = session.view.head
@@ -160,12 +154,12 @@ def _rows_of_view(session: Session, sizes: Sizes, full: bool) -> Iterator[ViewRo
         refs = join_refs((pin.number for pin in pins), "p")
         yield ViewRow("pinned", f"{len(pins)} whole", refs, sizes.size_of("pinned"))
     extras = tuple(_rows_of_additions(session, sizes))
-    for is_digest, run in groupby(body[: len(body) - len(recent)], key=_is_digest):
+    older = body[: len(body) - len(recent)]
+    for is_digest, run in groupby(older, key=lambda entry: isinstance(entry, Digested)):
         members = tuple(run)
         if is_digest:
-            yield from (
-                _row_of_digest(session, e, sizes) for e in members if isinstance(e, Digested)
-            )
+            digests = (entry for entry in members if isinstance(entry, Digested))
+            yield from (_row_of_digest(session, entry, sizes) for entry in digests)
             yield from extras
             extras = ()
         else:
@@ -181,10 +175,6 @@ def _rows_of_additions(session: Session, sizes: Sizes) -> Iterator[ViewRow]:
         number = plural(sum(len(one.pieces) for one in promoted), "excerpt")
         refs = extent_of(one.seq for one in promoted)
         yield ViewRow("promoted", f"{number} word for word", refs, sizes.size_of("promoted"))
-
-
-def _is_digest(entry: Entry) -> bool:
-    return isinstance(entry, Digested)
 
 
 def _whole_tail_of(shown: Sequence[Entry]) -> tuple[Entry, ...]:

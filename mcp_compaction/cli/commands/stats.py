@@ -8,21 +8,20 @@ from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from contextlib import suppress
 
 from mcp_compaction.cli.console.arguments import add_place, add_session
-from mcp_compaction.cli.console.fill_line import fill_line
 from mcp_compaction.cli.console.invocation import Invocation
 from mcp_compaction.cli.console.opening import OpenedPlace, open_place
 from mcp_compaction.cli.console.policy_flags import add_policy
 from mcp_compaction.cli.console.screen import Screen
 from mcp_compaction.cli.console.wording import describe_moment, for_person, join_refs
-from mcp_compaction.compactor import (
+from mcp_compaction.compactor.events import (
     COMPLETED,
     FAILED,
     FALLBACK,
     HOST_COMPACTED,
+    PAID,
     SAFETY_NET,
-    Stats,
 )
-from mcp_compaction.compactor.events import PAID
+from mcp_compaction.compactor.statistics import Stats
 from mcp_compaction.core.compaction.receipt.text import offer_lines, spent_line, would_not_pay
 from mcp_compaction.core.window.fill import Fill, Pressure, describe_trigger
 from mcp_compaction.core.wording import kilo, plural
@@ -126,7 +125,7 @@ def _lines_of(stats: Stats, screen: Screen) -> Iterator[str]:
     about = f", {info.traits.model}" if info.traits.model else ""
     said = f"{plural(info.messages, 'message')}{about}, last {describe_moment(info.updated)}"
     yield f"{screen.bold(info.name)}: {said}"
-    yield fill_line(stats.fill, screen)
+    yield screen.fill_line(stats.fill)
     yield from _lines_of_parts(stats.fill)
     yield _describe_pressure(stats.pressure)
     yield from map(str, stats.held)

@@ -7,7 +7,6 @@ from argparse import ArgumentParser
 from mcp_compaction.cli.console.arguments import add_place, add_session
 from mcp_compaction.cli.console.invocation import Invocation
 from mcp_compaction.cli.console.opening import open_place
-from mcp_compaction.cli.console.pins_in_force import pins_in_force
 from mcp_compaction.cli.console.speaker import WHO, refuse_for_agents, speaker_of
 from mcp_compaction.cli.console.tool_arguments import add_tool
 from mcp_compaction.core.log.pinned import shown_text
@@ -32,7 +31,7 @@ async def run(call: Invocation) -> int:
     """Release the pin, and say which words it held."""
     number = number_of(call.args.ref, "p")
     async with open_place(call) as place:
-        known = await pins_in_force(place)
+        known = await place.pins_in_force()
         info = known[number][1] if number in known else await place.session_or_newest()
         with refuse_for_agents(f"{call.args.ref} is not the agent's"):
             pin = await place.compactor.unpin(info, call.args.ref, by=speaker_of(call))

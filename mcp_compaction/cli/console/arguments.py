@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from argparse import ArgumentParser
+from pathlib import Path
 
 from mcp_compaction.errors import InputError
+from mcp_compaction.home import write_whole
 
 _MOST = 2**31 - 1
 
@@ -39,3 +42,15 @@ def add_session(parser: ArgumentParser, default: str = "the only one there is") 
     parser.add_argument(
         "--session", metavar="NAME", help=f"the name of the session (default: {default})"
     )
+
+
+def write_html(path: Path, text: str) -> None:
+    """Write a page that only its owner may read; a path that cannot be written is named, with the
+    way out. A link to a page stays one, and what is no file, as /dev/stdout, gets the text."""
+    try:
+        if path.exists() and not path.is_file():
+            path.write_text(text, encoding="utf-8")
+        else:
+            write_whole(Path(os.path.realpath(path)), text)
+    except OSError as error:
+        raise InputError(f"cannot write {path}: {error.strerror}; pass another --html.") from None

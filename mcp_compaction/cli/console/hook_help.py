@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mcp_compaction.hosts.events import CHECKED, HookedHost, hooked_hosts
+from mcp_compaction.hosts.events import CHECKED, hooked_hosts
 
 _HELP = """\
 usage: mcp-compaction hook HOST EVENT [--home DIR] < EVENT.json
@@ -22,11 +22,9 @@ to try it by hand:
 
 def hook_help() -> str:
     """The use of the command `hook`, with the events of each host."""
-    lines = (f"  {host.name:<12} {', '.join(_events_of(host))}" for host in hooked_hosts().values())
+    lines: list[str] = []
+    for host in hooked_hosts().values():
+        told = (hook for hook in host.hook if hook.way == "command")
+        events = dict.fromkeys(CHECKED if h.moment == "check" else h.event for h in told)
+        lines.append(f"  {host.name:<12} {', '.join(events)}")
     return _HELP.format(events="\n".join(lines))
-
-
-def _events_of(host: HookedHost) -> list[str]:
-    """The events that a host tells by the command, as its lines name them."""
-    told = (hook for hook in host.hook if hook.way == "command")
-    return [*dict.fromkeys(CHECKED if h.moment == "check" else h.event for h in told)]

@@ -168,7 +168,9 @@ def _find_notes(installed: Installed, place: SetupFolders) -> Iterator[str]:
             f"{host.title} has the server without its hooks, which record what is said and put "
             f"pins back; to add them: mcp-compaction install {host.name}"
         )
-    if host.fetches and not _has_fetched(host, place):
+    folders = (file.find(place.environ, place.project).parent for file in host.files("user"))
+    fetched = (folder / "node_modules" / host.fetches for folder in folders)
+    if host.fetches and not any(folder.exists() for folder in fetched):
         yield (
             f"{host.title} has not fetched {host.fetches} yet, as it does where a plugin is set; "
             "without a network its start hangs for about two minutes: start it once with one"
@@ -178,11 +180,6 @@ def _find_notes(installed: Installed, place: SetupFolders) -> Iterator[str]:
     counted = Counter(one.what for one in found if one.host == host.name)
     for what, times in counted.most_common(_MOST_TROUBLES):
         yield f"a hook of {host.title}, in {_DAYS} days {plural(times, 'time')}: {what}"
-
-
-def _has_fetched(host: HostSetup, place: SetupFolders) -> bool:
-    folders = (file.find(place.environ, place.project).parent for file in host.files("user"))
-    return any((folder / "node_modules" / host.fetches).exists() for folder in folders)
 
 
 def _write_moment(run: Run) -> str:

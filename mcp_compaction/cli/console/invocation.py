@@ -106,12 +106,15 @@ def invoke(
 ) -> int:
     """Parse what was typed after the command's name, and run the command."""
     parser = parser_of(name, command, typed_command(environ.get("PATH")))
-    if _asks_for_help(argv):
+    options = takewhile(lambda word: word != "--", argv)
+    if any(word in ("-h", "--help") for word in options):
         screen.say(parser.format_help().rstrip())
         return 0
     args = parser.parse_args(argv)
     call = Invocation(args, screen, stdin, environ)
-    if (code := _look(command, call)) is not None:
+    # A command may have a way that does without an event loop, where that is enough.
+    look: Callable[[Invocation], int | None] = getattr(command, "look", lambda _: None)
+    if (code := look(call)) is not None:
         return code
     import asyncio  # which a starting server does without
 
@@ -120,14 +123,3 @@ def invoke(
     except CompactionError as error:
         error.args = (call.complete(for_person(str(error))),)
         raise
-
-
-def _look(command: CommandModule, call: Invocation) -> int | None:
-    """The exit code of a command that could do without an event loop, where it is such a one."""
-    look: Callable[[Invocation], int | None] | None = getattr(command, "look", None)
-    return None if look is None else look(call)
-
-
-def _asks_for_help(argv: Sequence[str]) -> bool:
-    options = takewhile(lambda word: word != "--", argv)
-    return any(word in ("-h", "--help") for word in options)

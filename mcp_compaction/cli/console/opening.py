@@ -9,10 +9,11 @@ from pathlib import Path
 from shlex import quote
 
 from mcp_compaction.cli.console.invocation import Invocation
+from mcp_compaction.cli.console.looking import MOST_SESSIONS
 from mcp_compaction.compactor import Compactor
 from mcp_compaction.core.policy import Policy
 from mcp_compaction.errors import InputError, UnknownSession
-from mcp_compaction.model import SessionInfo, Traits
+from mcp_compaction.model import Pin, SessionInfo, Traits
 from mcp_compaction.ports import SessionKey
 from mcp_compaction.projects import find_project
 from mcp_compaction.settings import Settings, load_settings
@@ -65,6 +66,19 @@ class OpenedPlace:
             if newest:
                 return newest[0]
         return await self.session()
+
+    async def pins_in_force(self) -> dict[int, tuple[Pin, SessionInfo]]:
+        """Each pin of the session that was named, or of all of the project, by its number, with a
+        session it holds in."""
+        if self.name is not None:
+            sessions = (await self.session(),)
+        else:
+            sessions = await self.compactor.sessions(self.project, MOST_SESSIONS)
+        found: dict[int, tuple[Pin, SessionInfo]] = {}
+        for info in sessions:
+            for pin in await self.compactor.pins(info):
+                found.setdefault(pin.number, (pin, info))
+        return dict(sorted(found.items()))
 
 
 @asynccontextmanager

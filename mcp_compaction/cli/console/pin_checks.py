@@ -8,7 +8,6 @@ from mcp_compaction.checks.check import PinCheck, read_checks
 from mcp_compaction.checks.file import allow_once
 from mcp_compaction.cli.console.invocation import Invocation
 from mcp_compaction.cli.console.opening import open_place, settings_of
-from mcp_compaction.cli.console.pins_in_force import pins_in_force
 from mcp_compaction.cli.console.speaker import refusal_of, speaker_of
 from mcp_compaction.compactor.checking import checks_for, trial_text
 from mcp_compaction.compactor.results import Trial
@@ -29,7 +28,7 @@ async def check_pin(call: Invocation) -> int:
     if (is_change or args.once) and speaker_of(call) != "user":
         raise refusal_of(f"the checks of {args.ref} are the user's")
     async with open_place(call) as place:
-        known = await pins_in_force(place)
+        known = await place.pins_in_force()
         if number not in known:
             refs = ", ".join(pin.ref for pin, _ in known.values()) or "none"
             raise UnknownRef(f"no pin {args.ref} in force here; there are: {refs}.")

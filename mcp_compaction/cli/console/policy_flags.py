@@ -20,7 +20,7 @@ def add_policy(parser: ArgumentParser) -> None:
     )
     for name, field in Policy.model_fields.items():
         option = "--" + name.replace("_", "-")
-        words = f"{field.description} (default: {_describe_default(field)})".replace("%", "%%")
+        words = f"{field.description} (default: {describe_value(field.default)})".replace("%", "%%")
         if field.annotation is bool:
             group.add_argument(
                 option, dest=name, action=BooleanOptionalAction, default=None, help=words
@@ -29,16 +29,17 @@ def add_policy(parser: ArgumentParser) -> None:
             group.add_argument(option, dest=name, metavar=_metavar_of(name, field), help=words)
 
 
-def _describe_default(field: FieldInfo) -> str:
-    match field.default:
+def describe_value(value: object) -> str:
+    """The value of a setting in words."""
+    match value:
         case None:
             return "unset"
         case bool():
-            return "yes" if field.default else "no"
+            return "yes" if value else "no"
         case int() | float():
-            return f"{field.default:,}"
+            return f"{value:,}"
         case _:
-            return str(field.default)
+            return str(value)
 
 
 def _metavar_of(name: str, field: FieldInfo) -> str:

@@ -1,14 +1,24 @@
-"""The screen of a person: text on a stream, styled only where that is a terminal."""
+"""The screen of a person: text on a stream, styled only where that is a terminal.
+
+Standard library only, since a hook writes to one.
+"""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping
-from typing import TextIO
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, TextIO
 
-from mcp_compaction.core.wording import UNSEEN_SIGNS, show_unseen
+from mcp_compaction.core.wording import UNSEEN_SIGNS, kilo, show_unseen
 
+if TYPE_CHECKING:
+    from mcp_compaction.core.window.fill import Fill
+
+Tell = Callable[[str], None]
+
+_CLEAR = "\r\x1b[2K"
 _BOLD, _DIM, _PLAIN = "\x1b[1m", "\x1b[2m", "\x1b[0m"
 _STYLE = re.compile(r"(\x1b\[[012]m)")
 _BAR_WIDTH = 24
@@ -34,6 +44,19 @@ class Screen:
         safe = "".join(parts)
         encoding = self._stream.encoding or "utf-8"
         self._stream.write(safe.encode(encoding, "replace").decode(encoding) + "\n")
+
+    def say_rows(self, rows: Sequence[Sequence[str]]) -> None:
+        """Write rows of cells, each column as wide as its widest cell."""
+        for line in align_columns(rows):
+            self.say(line)
+
+    def say_table(self, rows: Sequence[Sequence[str]], heading: str = "") -> None:
+        """Write rows with their heading and the names of their columns; nothing where only these
+        are there."""
+        if len(rows) > 1:
+            first, *rest = align_columns(rows)
+            lines = [*[self.bold(heading)] * bool(heading), self.dim(f"  {first}")]
+            self.say("\n".join([*lines, *(f"  {line}" for line in rest)]))
 
     def flush(self) -> None:
         """Let what was said be seen now."""
@@ -67,12 +90,41 @@ class Screen:
         full = min(_BAR_WIDTH, round(_BAR_WIDTH * percent / 100))
         return f"[{'#' * full}{'-' * (_BAR_WIDTH - full)}] "
 
+    def fill_line(self, fill: Fill) -> str:
+        """How full a window is: `[######------] 61 % of 200k tokens (exact), 78k left`."""
+        full = f"{self.bar(fill.percent)}{self.bold(f'{fill.percent:.0f} %')}"
+        size = f"{kilo(fill.window)} tokens ({fill.precision}), {kilo(fill.room)} left"
+        return f"{full} of {size}"
+
     def highlight(self, text: str, terms: Iterable[str]) -> str:
         """The text with these words in bold, whatever their case and ending."""
         wanted = "|".join(sorted((_pattern_of(t) for t in terms), key=len, reverse=True))
         if not (self.has_color and wanted):
             return text
         return re.sub(wanted, lambda found: self.bold(found.group()), text, flags=re.IGNORECASE)
+
+
+def align_columns(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Rows of cells as lines, each column as wide as its widest cell."""
+    widths = [max(map(len, cells)) for cells in zip(*rows, strict=True)]
+    return [
+        "  ".join(f"{cell:{width}}" for cell, width in zip(row, widths, strict=True)).rstrip()
+        for row in rows
+    ]
+
+
+def make_teller(*, quiet: bool = False, stream: TextIO | None = None) -> Tell:
+    """A function that shows each step to a person who waits, on one line that is written over; an
+    empty text clears it."""
+    shown = sys.stderr if stream is None else stream
+    if quiet or not shown.isatty():
+        return lambda _: None
+
+    def say(words: str) -> None:
+        shown.write(f"{_CLEAR}  {words}" if words else _CLEAR)
+        shown.flush()
+
+    return say
 
 
 def _pattern_of(term: str) -> str:

@@ -1,4 +1,5 @@
-"""Whom a command speaks for: the user at a terminal, else the agent that may have run it."""
+"""Whom a command speaks for: the user at a terminal, who can be asked, else the agent that may have
+run it."""
 
 from __future__ import annotations
 
@@ -6,6 +7,7 @@ from collections.abc import Generator
 from contextlib import contextmanager
 
 from mcp_compaction.cli.console.invocation import Invocation
+from mcp_compaction.cli.console.reading import read_answer
 from mcp_compaction.errors import NeedsUser
 from mcp_compaction.model import Author
 
@@ -32,3 +34,15 @@ def refuse_for_agents(what: str) -> Generator[None]:
 def refusal_of(what: str) -> NeedsUser:
     """The refusal of an act that no agent may do."""
     return NeedsUser(f"{what}; only the user can do this: run it in a terminal.")
+
+
+def is_person(call: Invocation) -> bool:
+    """Whether somebody sits at the terminal who can be asked."""
+    return call.stdin.isatty() and call.screen.is_terminal
+
+
+def says_yes(call: Invocation, question: str) -> bool:
+    """Whether the person types yes."""
+    call.screen.say(question)
+    call.screen.flush()
+    return read_answer(call.stdin).lower() == "yes"

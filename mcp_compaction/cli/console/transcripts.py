@@ -10,9 +10,8 @@ from pathlib import Path
 
 from mcp_compaction.cli.console.invocation import Invocation
 from mcp_compaction.cli.console.opening import OpenedPlace
-from mcp_compaction.cli.console.screen import Screen
+from mcp_compaction.cli.console.screen import Screen, make_teller
 from mcp_compaction.cli.console.speaker import speaker_of
-from mcp_compaction.cli.console.waiting import make_teller
 from mcp_compaction.core.text.secrets import masked_line
 from mcp_compaction.core.wording import plural
 from mcp_compaction.errors import InputError

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from datetime import datetime
 
 # The core speaks to a model, which calls tools; a person types commands.
@@ -70,12 +70,3 @@ def extent_of(numbers: Iterable[int], letter: str = "m") -> str:
     known = sorted(numbers)
     first, last = f"{letter}{known[0]}", f"{letter}{known[-1]}"
     return first if first == last else f"{first}..{last}"
-
-
-def align_columns(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Rows of cells as lines, each column as wide as its widest cell."""
-    widths = [max(map(len, cells)) for cells in zip(*rows, strict=True)]
-    return [
-        "  ".join(f"{cell:{width}}" for cell, width in zip(row, widths, strict=True)).rstrip()
-        for row in rows
-    ]
