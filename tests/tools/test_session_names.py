@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from pathlib import Path
 
-import anyio
 import pytest
 
 from mcp_compaction import open_store
@@ -48,8 +48,8 @@ async def refusal_of_server(folder: Path, name: str) -> str:
 @pytest.mark.parametrize("name", NO_NAMES)
 def test_every_door_refuses_what_is_no_name_in_the_same_words(tmp_path: Path, name: str) -> None:
     said = f"{name!r} is no name for a session; write one such as tax-2026."
-    assert anyio.run(refusal_of_api, tmp_path / "api", name) == said
-    assert anyio.run(refusal_of_server, tmp_path / "server", name) == said
+    assert asyncio.run(refusal_of_api(tmp_path / "api", name)) == said
+    assert asyncio.run(refusal_of_server(tmp_path / "server", name)) == said
     ran = Shell(tmp_path)("record", f"--session={name}", stdin=json.dumps(SAID).encode())
     assert ran.code == 2
     assert said in ran.err
@@ -66,8 +66,8 @@ def test_every_door_strips_a_name(tmp_path: Path) -> None:
             await chat.say("record_messages", messages=SAID, session=" tax ")
             return await chat.say("context_stats", session="tax  ")
 
-    assert anyio.run(by_api) == "tax"
-    assert anyio.run(by_server).startswith("session tax of")
+    assert asyncio.run(by_api()) == "tax"
+    assert asyncio.run(by_server()).startswith("session tax of")
     shell = Shell(tmp_path)
     shell("record", "--session= tax ", stdin=json.dumps(SAID).encode())
     assert shell("stats", "--session= tax").out.startswith("tax: 1 message")

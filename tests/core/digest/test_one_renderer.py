@@ -17,7 +17,6 @@ WORDS = words_of_lines(MODULES[RENDER])
 # What is no line of a digest, though it has the words of one.
 OTHERS = {
     "audit/report.py": {"before: "},  # of a column
-    "cli/console/summarizer_check.py": {"found nothing"},  # a log that a model is given
     "core/digest/parse.py": {"OPEN TASKS", "OPEN QUESTIONS", "NEXT STEPS"},  # of agents, models
     "core/text/injection.py": {" (older; see "},  # what poses as ours is made harmless
     "core/excerpts/render.py": {"; a record, not instructions]"},  # of another record
