@@ -23,7 +23,7 @@ async def show_late_pins(work: Workspace, window: Session) -> bool:
     if not new:
         return False
     newest = await _messages_after(work, window, window.info.messages - _MOST_LOOKED_AT)
-    if not newest or not newest[-1].is_request:
+    if not newest or not newest[-1].is_request or newest[-1].results:
         return False
     since = await _messages_after(work, window, view.upto)
     said = await work.threads.run(_find_said, new, since)

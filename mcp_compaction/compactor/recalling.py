@@ -11,7 +11,7 @@ from mcp_compaction.compactor.results import Brief, Quote, Recalled, SearchScope
 from mcp_compaction.compactor.workspace import Workspace, scope_of
 from mcp_compaction.core.digest.render import label_of, render_digest
 from mcp_compaction.core.log.content import whole_text
-from mcp_compaction.core.log.conversation import conversation_of
+from mcp_compaction.core.log.conversation import conversation_of, has_request
 from mcp_compaction.core.recall.answer import choose
 from mcp_compaction.core.recall.flow import SearchResult, search
 from mcp_compaction.core.recall.query import Question, read_query
@@ -84,7 +84,7 @@ async def _find_question(work: Workspace, info: SessionInfo) -> int | None:
     newest = await work.store.originals(
         scope_of(info), after=max(0, info.messages - _JUST_SAID), limit=2 * _JUST_SAID
     )
-    asked = [one.message.seq for one in newest if one.message.is_request]
+    asked = [one.message.seq for one in newest if has_request(one.message)]
     return asked[-1] if asked else None
 
 

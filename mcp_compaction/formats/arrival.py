@@ -29,6 +29,7 @@ from mcp_compaction.model import (
     JsonObject,
     Sections,
     Shape,
+    Speaker,
     Traits,
     Value,
 )
@@ -47,6 +48,7 @@ class IncomingMessage(Value):
     early_id: str | None = None  # under which a hook may have told of it before the host wrote it
     at: datetime | None = None
     via: HeardVia | None = None  # None: as all that came with it
+    speaker: Speaker = ""
 
 
 class Incoming(Value):

@@ -62,12 +62,13 @@ def prepare_message(message: IncomingMessage, masked: Masked, count: CountTokens
         raw=masked.text,
         alone=alone,
         normal=normalize(original if alone is None else parse_object(alone, "the message")),
-        passages=passages_of(role, parts),
+        passages=passages_of(role, parts, message.speaker),
         host_id=message.host_id,
         early_id=message.early_id,
         at=message.at,
         tokens=tokens_of(parts, count),
         via=message.via,
+        speaker=message.speaker,
         masked=dict(masked.counts),
     )
 

@@ -184,7 +184,7 @@ class GatewayConversation:
         if known is None or (over is None and not self._has_waiting_pins):
             return False
         news = _messages_of(given.messages[len(known.prints) :], given.call.api.shape)
-        if self._has_waiting_pins and news and news[-1].is_request:
+        if self._has_waiting_pins and news and news[-1].is_request and not news[-1].results:
             return True
         # A token has a character at least.
         results = (result for message in news for result in message.results)

@@ -49,6 +49,17 @@ class EndingSign(Value):
         return self
 
 
+class AnswerShape(Value):
+    """One way in which a result holds words of the user."""
+
+    host: str
+    begins: str
+    each: str
+    example: str
+    words: tuple[str, ...]
+    near_miss: str
+
+
 class _File(Value):
     changes_files: str
     found_nothing: str
@@ -56,6 +67,7 @@ class _File(Value):
     programs: dict[str, JsonValue]  # which `shell.py` reads alone
     tool: tuple[ToolNames, ...]
     ending: tuple[EndingSign, ...]
+    answer: tuple[AnswerShape, ...]
     command: tuple[dict[str, JsonValue], ...]  # the same
 
 
@@ -72,6 +84,11 @@ def known_task_states() -> dict[TaskState, tuple[str, ...]]:
 def known_endings() -> tuple[EndingSign, ...]:
     """The ways in which results say that a call was not done, in the order they are tried."""
     return _read_file().ending
+
+
+def known_answers() -> tuple[AnswerShape, ...]:
+    """The ways in which results hold words of the user."""
+    return _read_file().answer
 
 
 def code_that_changes_files() -> str:

@@ -35,6 +35,7 @@ from mcp_compaction.model.messages import (
     Role,
     Sections,
     Shape,
+    Speaker,
     Spoken,
     Step,
     Text,

@@ -18,6 +18,9 @@ Via = Literal["host", "tool"]  # "tool": an agent handed it over, so its role is
 # "program": a host told of it, as a prompt that a program sent and no person typed. It is kept as
 # the host's, with an event beside it.
 HeardVia = Literal["host", "tool", "program"]
+# Who speaks in the user's role, where a host says that it is not the user: the host (a skill, a
+# command's text, a notice) or another agent. "user": a result in it holds words of the user.
+Speaker = Literal["", "user", "host", "agent"]
 
 
 class Value(BaseModel):
@@ -90,6 +93,7 @@ class Message(Value):
     at: datetime | None = None
     tokens: int = 0
     via: HeardVia = "host"
+    speaker: Speaker = ""
 
     @cached_property
     def ref(self) -> str:
@@ -113,8 +117,10 @@ class Message(Value):
 
     @property
     def is_request(self) -> bool:
-        """Whether a user said something here, rather than a tool."""
-        return self.role == "user" and not self.results
+        """Whether a user said something here, rather than a tool or the host."""
+        if self.role != "user" or self.speaker == "host":
+            return False
+        return not self.results or bool(self.text.strip())
 
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
         """A copy with some fields changed; what was read from them is read again."""
@@ -145,6 +151,7 @@ class NewMessage(Value):
     at: datetime | None = None
     tokens: int = 0
     via: HeardVia | None = None  # None: as the batch it comes in
+    speaker: Speaker = ""
     masked: dict[str, int] = {}  # how many secrets of each kind were taken out of it
     # Its raw text with only those masked that it tells itself, where `raw` has more masked: what
     # came beside a message does not make it another one.

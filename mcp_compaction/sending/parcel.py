@@ -9,7 +9,7 @@ from typing import Annotated, Final
 from pydantic import AfterValidator, AwareDatetime, ConfigDict, Field
 
 from mcp_compaction.formats import Incoming, IncomingMessage
-from mcp_compaction.model import Author, Message, Pin, PinKind, PinScope, Shape, Value, Via
+from mcp_compaction.model import Author, Message, Pin, PinKind, PinScope, Shape, Speaker, Value, Via
 
 PATH: Final = "/sent"
 MOST_MESSAGES: Final = 200
@@ -37,6 +37,8 @@ class SentMessage(Value):
     raw: str
     at: _Moment | None = None
     via: Via = "host"
+    # Left out where it says nothing: an older server takes no field that it does not know.
+    speaker: Speaker = Field(default="", exclude_if=lambda speaker: not speaker)
 
 
 class SentPin(Value):
@@ -100,7 +102,12 @@ def sent_message(message: Message) -> SentMessage:
     """A message as it is sent; a program's prompt counts there as only told by the agent."""
     via: Via = "host" if message.via == "host" else "tool"
     return SentMessage(
-        seq=message.seq, shape=message.shape, raw=message.raw, at=message.at, via=via
+        seq=message.seq,
+        shape=message.shape,
+        raw=message.raw,
+        at=message.at,
+        via=via,
+        speaker=message.speaker,
     )
 
 
@@ -130,6 +137,7 @@ def incoming_of(parcel: Parcel) -> Incoming:
                 raw=one.raw,
                 at=one.at,
                 via=one.via,
+                speaker=one.speaker,
                 host_id=f"{one.seq}:{sha256(one.raw.encode('utf-8', 'replace')).hexdigest()[:24]}",
             )
             for one in parcel.messages

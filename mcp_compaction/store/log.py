@@ -22,7 +22,7 @@ from mcp_compaction.store.scope import one_session
 from mcp_compaction.store.sessions import calibrate, events, session_row
 from mcp_compaction.store.transcripts import add_new_events, save_mark
 
-MESSAGE_COLUMNS = "seq, role, shape, at, tokens, via, raw"
+MESSAGE_COLUMNS = "seq, role, shape, at, tokens, via, speaker, raw"
 
 
 class _Link(NamedTuple):
@@ -200,7 +200,7 @@ def message_rows(
 
 def to_message(row: sqlite3.Row) -> Message:
     """The message of such a row."""
-    seq, role, shape, at, tokens, via, raw = row
+    seq, role, shape, at, tokens, via, speaker, raw = row
     _, parts = formats.read(shape, raw)
     return Message(
         seq=seq,
@@ -211,6 +211,7 @@ def to_message(row: sqlite3.Row) -> Message:
         at=moment(at),
         tokens=tokens,
         via=via,
+        speaker=speaker,
     )
 
 
@@ -318,13 +319,14 @@ class _Log:
     def _insert(self, message: NewMessage, link: _Link) -> None:
         self._connection.execute(
             "INSERT INTO message (session, seq, follows, role, shape, host_id, content, chain, at,"
-            " recorded, tokens, counter, via, raw)"
-            " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            " recorded, tokens, counter, via, speaker, raw)"
+            " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
             (
                 *(self.session, link.seq, link.follows, message.role, message.shape),
                 *(None if message.host_id is None else encodable(message.host_id), link.content),
                 *(link.chain, None if message.at is None else stamp(message.at), self._now),
                 *(message.tokens, self._batch.counter, message.via or self._batch.via),
+                message.speaker,
                 encodable_json(message.raw),
             ),
         )

@@ -23,7 +23,7 @@ TABLES: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
     {
         "message": (
             *("seq", "follows", "role", "shape", "host_id", "content", "chain", "at", "recorded"),
-            *("tokens", "counter", "via", "raw"),
+            *("tokens", "counter", "via", "speaker", "raw"),
         ),
         "tool_call": ("call", "tool"),
         "call_message": ("call", "seq"),

@@ -305,6 +305,11 @@ def _checks(connection: sqlite3.Connection) -> None:
     connection.execute("ALTER TABLE pin ADD COLUMN checks TEXT NOT NULL DEFAULT ''")
 
 
+def _speakers(connection: sqlite3.Connection) -> None:
+    """Who speaks in a message in the user's role, where its host says so."""
+    connection.execute("ALTER TABLE message ADD COLUMN speaker TEXT NOT NULL DEFAULT ''")
+
+
 MIGRATIONS: tuple[Migration, ...] = (
     _first,
     _keys_and_marks,
@@ -315,6 +320,7 @@ MIGRATIONS: tuple[Migration, ...] = (
     _messages_of_calls,
     _bound_thinking,
     _checks,
+    _speakers,
 )
 assert len(MIGRATIONS) == SCHEMA_VERSION
 

@@ -10,9 +10,12 @@ from pydantic import ValidationError
 from mcp_compaction.core.log.effects import effects_of
 from mcp_compaction.core.log.endings import is_said
 from mcp_compaction.core.log.tool_calls import action_of
+from mcp_compaction.core.log.users_words import users_words_in
 from mcp_compaction.lexicon.tools import (
+    AnswerShape,
     EndingSign,
     ToolNames,
+    known_answers,
     known_endings,
     known_tools,
 )
@@ -54,3 +57,11 @@ def test_a_further_program_changes_the_files_of_its_example(entry: dict[str, Any
     (change,) = changes_in([entry])[name]
     assert change.is_done(words)
     assert change.files_in(words) == entry["files"]
+
+
+@pytest.mark.parametrize("shape", known_answers(), ids=lambda shape: shape.host)
+def test_words_of_the_user_are_found_in_the_example_of_a_result_and_not_in_its_near_miss(
+    shape: AnswerShape,
+) -> None:
+    assert tuple(one.words for one in users_words_in(shape.example)) == shape.words
+    assert users_words_in(shape.near_miss) == ()

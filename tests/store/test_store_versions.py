@@ -29,6 +29,7 @@ CHECKSUMS = (
     "935a6171fe955464",
     "7fd1a36195a3208c",
     "865bb64fbb09b09c",
+    "f88933bd6e2601ad",
 )
 VERSIONS = range(1, len(MIGRATIONS) + 1)
 

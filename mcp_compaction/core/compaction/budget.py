@@ -110,7 +110,7 @@ def _tail_of_target(session: Session, fill: Fill, room: int) -> int:
     if is_talk(session.messages):
         return room // 8
     fifth = room // 5
-    requests = [message.tokens for message in session.messages if message.is_request]
+    requests = [m.tokens for m in session.messages if m.is_request and not m.results]
     kept = sum(requests[1:]) + dict(fill.parts)["promoted"]
     return max(room // 6, 3 * (fifth - kept))
 

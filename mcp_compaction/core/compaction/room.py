@@ -108,7 +108,8 @@ def _room_for_users(progress: Progress, goal: int, inputs: Inputs) -> int:
     has all that there are."""
     if inputs.ask.target_percent is None:
         return 0
-    said = sum(m.tokens for m in _messages_gone(progress.session, inputs) if m.is_request)
+    gone = _messages_gone(progress.session, inputs)
+    said = sum(m.tokens for m in gone if m.is_request and not m.results)
     return users_limit(progress.plan.window.room_in(goal), said)
 
 

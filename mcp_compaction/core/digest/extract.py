@@ -168,7 +168,9 @@ def _left_by_agent(reading: Reading) -> Iterable[Item]:
     """What the agent left to do in the closing words of its last turn, and did not say is done;
     before that it goes on to do it, and what was left earlier the user has passed over."""
     follows = zip_longest(reading.window, reading.window[1:])
-    closing = [m for m, after in follows if m and (after is None or after.is_request)]
+    closing = [
+        m for m, after in follows if m and (after is None or after.is_request) and not m.calls
+    ]
     last = next((m for m in reversed(closing) if reading.is_in_span(m.ref)), None)
     since = Conversation(m for m in reading.window if last is not None and m.seq >= last.seq)
     left = spoken_tasks(since, "assistant")

@@ -125,7 +125,7 @@ def _speeches(messages: Iterable[Message]) -> tuple[Speech, ...]:
     return tuple(
         Speech(message, text, spoken_sentences(text))
         for message in messages
-        if (text := message.text) and not message.results
+        if (text := message.text)
     )
 
 

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import cache, lru_cache
 
 from mcp_compaction.core.log.recent import read_recent_once
+from mcp_compaction.core.log.users_words import users_words_in
 from mcp_compaction.core.text.host_texts import without_host_text_behind, without_host_texts
 from mcp_compaction.core.text.patterns import pattern_of
 from mcp_compaction.lexicon.host_texts import own_tools
@@ -90,17 +91,22 @@ def _parts_said(message: Message, own_calls: set[str]) -> Iterator[Part]:
                     yield part
             case ToolResult(call=call):
                 if call not in own_calls:
-                    yield _result_said(part)
+                    yield from _result_said(part, message.speaker == "user")
             case Text() if message.role == "user":
-                if said := _text_said(part):
+                if message.speaker != "host" and (said := _text_said(part)):
                     yield said
             case _:
                 yield part
 
 
-def _result_said(part: ToolResult) -> ToolResult:
+def _result_said(part: ToolResult, holds_words: bool) -> Iterator[Part]:
+    """A result, and behind it the words of the user that it holds, which are its own no longer."""
     text = without_host_text_behind(part.text)
-    return part if text == part.text else part.model_copy(update={"text": text})
+    words = users_words_in(text) if holds_words else ()
+    for one in reversed(words):
+        text = text[: one.start] + text[one.end :]
+    yield part if text == part.text else part.model_copy(update={"text": text})
+    yield from (Text(text=one.words) for one in words if one.words)
 
 
 def _text_said(part: Text) -> Text | None:

@@ -40,7 +40,7 @@ class RequestRun(Value):
 def outline_of(messages: Sequence[Message]) -> tuple[RequestRun, ...]:
     """The conversation as passages, one for each thing the user asked for."""
     found: list[RequestRun] = []
-    requests = {m.seq: m for m in conversation_of(messages) if m.is_request}
+    requests = {m.seq: m for m in conversation_of(messages) if m.is_request and not m.results}
     for message in messages:
         request = requests.get(message.seq)
         if request or not found:

@@ -6,9 +6,10 @@ from collections.abc import Iterable, Iterator
 
 from mcp_compaction.core.limits import LONGEST_SENTENCE
 from mcp_compaction.core.log.content import words_of
+from mcp_compaction.core.log.users_words import users_words_in
 from mcp_compaction.core.text.host_texts import host_texts_in
 from mcp_compaction.core.text.patterns import pattern_of
-from mcp_compaction.model import Part, Role, Spoken, Text, ToolResult
+from mcp_compaction.model import Part, Role, Speaker, Spoken, Text, ToolResult
 
 _LINE = pattern_of(r"\n(?:[ \t]*\n){0,50}(?=([ \t]*)\S)")
 _BLANK_LINES = pattern_of(r"\A(?:[ \t\r]*\n)+")
@@ -22,9 +23,9 @@ _ANSWER = pattern_of(
 )
 
 
-def passages_of(role: Role, parts: Iterable[Part]) -> tuple[Spoken, ...]:
+def passages_of(role: Role, parts: Iterable[Part], speaker: Speaker = "") -> tuple[Spoken, ...]:
     """The passages a search finds a message by: about eighty words each, and whose they are;
-    what a host put into a user's message is the system's.
+    what a host put into a user's message is the system's, what a user said in a result the user's.
 
     What recall itself once answered stands elsewhere in the archive, and is not found twice.
     """
@@ -32,15 +33,20 @@ def passages_of(role: Role, parts: Iterable[Part]) -> tuple[Spoken, ...]:
         Spoken(by, piece)
         for part in parts
         if not (isinstance(part, ToolResult) and _ANSWER.match(part.text))
-        for by, text in _stretches_of(role, part)
+        for by, text in _stretches_of(role, part, speaker)
         for piece in _cut_pieces(text)
     )
 
 
-def _stretches_of(role: Role, part: Part) -> Iterator[Spoken]:
+def _stretches_of(role: Role, part: Part, speaker: Speaker) -> Iterator[Spoken]:
     text = words_of(part)
     if isinstance(part, ToolResult):
         yield Spoken("tool", text)
+        if speaker == "user":
+            yield from (Spoken("user", one.words) for one in users_words_in(text))
+        return
+    if role == "user" and speaker == "host":
+        yield Spoken("system", text)
         return
     end = 0
     for stretch in host_texts_in(text) if role == "user" and isinstance(part, Text) else ():

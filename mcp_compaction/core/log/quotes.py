@@ -40,8 +40,10 @@ class Requests:
 
     def __init__(self, messages: Iterable[Message]) -> None:
         """Fold each message once."""
-        self._texts = [(m, one_line(unify_lines(m.text))) for m in messages if m.is_request]
-        self._own = {m.seq: m.text for m in conversation_of(m for m, _ in self._texts)}
+        asked = [m for m in messages if m.role == "user"]
+        self._own = {m.seq: m.text for m in conversation_of(asked) if m.text}
+        texts = ((m, f"{m.text}\n{self._own.get(m.seq, '')}") for m in asked)
+        self._texts = [(m, one_line(unify_lines(text))) for m, text in texts if text.strip()]
 
     def saying_of(self, text: str) -> Saying | None:
         """The message that holds these words, the best first."""

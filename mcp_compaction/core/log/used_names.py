@@ -79,7 +79,8 @@ def used_names(
 def _names_met(message: Message, found: Iterable[Finding]) -> Iterator[str]:
     """The names that a message met in passing: paths, ids, and the dates of fields; of a request
     none that only its examples hold."""
-    told = without_examples(message.text) if message.is_request else ""
+    is_spoken = message.is_request and not message.results
+    told = without_examples(message.text) if is_spoken else ""
     for one in found:
         name = one.text.rpartition("=")[2] if one.kind == "number" else one.text
         is_date = one.kind == "number" and bool(_DATE.fullmatch(name))

@@ -6,17 +6,18 @@ Nothing leaves the file when Claude Code compacts: a boundary is written, the su
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path, PurePath
 from typing import Final
 
 from mcp_compaction.compactor.events import HOST_COMPACTED
 from mcp_compaction.core.text.host_texts import without_host_texts
 from mcp_compaction.core.window.history import is_record
-from mcp_compaction.errors import InputError
+from mcp_compaction.errors import InputError, MalformedMessage
 from mcp_compaction.formats import IncomingMessage
 from mcp_compaction.formats.arrival import parse_moment, reported_tokens_of
 from mcp_compaction.formats.identity import unwrap_text
+from mcp_compaction.formats.jsontext import parse_object
 from mcp_compaction.hosts.transcripts.files import open_regular
 from mcp_compaction.hosts.transcripts.pieces import (
     NOTHING,
@@ -30,7 +31,7 @@ from mcp_compaction.hosts.transcripts.pieces import (
     text_at,
 )
 from mcp_compaction.lexicon.host_texts import is_printed
-from mcp_compaction.model import Event, HeardVia, JsonObject, JsonValue
+from mcp_compaction.model import Event, HeardVia, JsonObject, JsonValue, Speaker
 
 NAME: Final = "claude-code"
 _NO_MODEL = "<synthetic>"  # the host's own words, as for an error of the service
@@ -38,12 +39,18 @@ _CUT_RESULT = "<persisted-output>"  # begins what stands for a result that was p
 SUBAGENTS = "subagents"  # the folder of their transcripts
 _FOLDER_OF_RESULTS = "tool-results"
 _LARGEST_RESULT = 2**21  # bytes
+_MOST_BEFORE = 2**18  # bytes that are looked through for a prompt that waited
+_WRITES_QUEUED = (2, 1, 100)  # from then on, surely, a prompt that waited has a line of its own
 _SIGNS_PROMPTS = (2, 1, 325)  # from then on, surely, it says of each prompt where that came from
 _TYPED = ("typed", "queued", "suggestion_accepted")  # how a person's prompt came
 _TYPED_COMMANDS = ("<command-name>", "<command-message>")  # of which it says nothing
 _SKILL = "Base directory for this skill: "
 _SIDECHAIN = "sidechain"  # older versions do not say which subagent it was
-_WRITTEN = ("isMeta", "isCompactSummary", "isSidechain", "textNotTyped", "handedOff")
+_WRITTEN = ("isMeta", "isCompactSummary", "textNotTyped", "handedOff")
+_TEAM = ("<teammate-message", "<agent-message", "<cross-session-message")  # another agent speaks
+_REFUSED = "user-rejected"
+_REFUSAL = "The user doesn't want to proceed with this tool use."
+_TELLS_REFUSALS = (2, 1, 325)  # from then on, surely, it says who refused a call
 _WAKES = ("wakeupSource", "scheduledTaskId")  # an agent may have set the time and the words
 
 
@@ -75,19 +82,24 @@ def read_line(obj: JsonObject, line: bytes, at: int, path: Path) -> TranscriptLi
     match obj.get("type"):
         case "user":
             message = message_in(obj, path)
-            via = "tool" if is_printed(_first_text_of(message)) else _via_of(obj)
+            speaker = "host" if is_printed(_first_text_of(message)) else _speaker_of(obj)
             is_known = is_built(obj) and is_skill(message)
-            if via == "tool" and (is_known or _is_record(message)):
+            if speaker and (is_known or _is_record(message)):
                 return OURS  # after a compaction from inside
             is_summary = obj.get("isCompactSummary") is True
             summary = _first_text_of(message) if is_summary else ""
+            speaks, via = speaker or _speaks_in_result(obj), _via_of(obj)
             is_signed = obj.get("promptSource") is not None
-            said = message_of(message, "anthropic", host_id, when, via, is_signed=is_signed)
+            said = message_of(
+                message, "anthropic", host_id, when, via, speaker=speaks, is_signed=is_signed
+            )
             return TranscriptLine(said, agent, summary=summary)
         case "assistant":
             return _read_answer(obj, host_id, agent)
         case "attachment":
             return TranscriptLine(_read_queued(obj, host_id), agent)
+        case "queue-operation":
+            return TranscriptLine(_read_removed(obj, host_id, at, path))
         case "system" if is_boundary(obj):
             return _read_boundary(obj, agent)
         case _:
@@ -146,18 +158,46 @@ def agent_of(obj: JsonObject) -> str:
 
 
 def _via_of(obj: JsonObject) -> HeardVia | None:
-    """`tool` where the host or an agent wrote what stands in the user's role, `program` where a
-    program sent it without a word of who typed it; None: a person typed it."""
-    is_written = any(obj.get(key) is True for key in _WRITTEN) or any(map(obj.get, _WAKES))
-    origin = obj.get("origin")
-    is_others = origin is not None and object_at(obj, "origin").get("kind") != "human"
-    is_hosts = obj.get("promptSource") == "system" or _is_unsigned(obj)
-    if is_written or is_others or is_hosts:
+    """`program` where a program sent a prompt without a word of who typed it, `tool` where the
+    user's words in it are only likely; None: a person typed it, or somebody else speaks."""
+    if _is_only_likely(obj):
         return "tool"
     source = obj.get("promptSource")
     # The entry point is a variable, which may say less of a prompt, and never more.
     is_sent = (text_at(obj, "entrypoint") or "").startswith("sdk") if source is None else True
-    return "program" if is_sent and source not in _TYPED and origin is None else None
+    is_programs = is_sent and source not in _TYPED and obj.get("origin") is None
+    return "program" if is_programs else None
+
+
+def _speaker_of(obj: JsonObject) -> Speaker:
+    """Who wrote what stands in the user's role, where it was not the user."""
+    is_of_team = _first_text_of(object_at(obj, "message")).startswith(_TEAM)
+    if is_of_team or obj.get("isSidechain") is True:
+        return "agent"
+    is_written = any(obj.get(key) is True for key in _WRITTEN) or any(map(obj.get, _WAKES))
+    origin = obj.get("origin")
+    is_others = origin is not None and object_at(obj, "origin").get("kind") != "human"
+    is_hosts = obj.get("promptSource") == "system" or _is_unsigned(obj)
+    return "host" if is_written or is_others or is_hosts else ""
+
+
+def _speaks_in_result(obj: JsonObject) -> Speaker:
+    """`user` where the host says that a result holds words of the user: the answer to a question,
+    or what was said when a call was refused."""
+    match obj.get("toolUseResult"):
+        case {"questions": list(), "answers": dict()}:
+            return "user"
+        case _:
+            is_refused = obj.get("toolDenialKind") == _REFUSED or _is_only_likely(obj)
+            return "user" if is_refused else ""
+
+
+def _is_only_likely(obj: JsonObject) -> bool:
+    """Whether a call was refused by all that an older host tells; another tool's error may read so
+    too, so that the words are the user's by hearsay."""
+    told = obj.get("toolUseResult")
+    is_like = isinstance(told, str) and told.removeprefix("Error: ").startswith(_REFUSAL)
+    return is_like and obj.get("toolDenialKind") is None and _version_of(obj) < _TELLS_REFUSALS
 
 
 def _first_text_of(message: JsonObject) -> str:
@@ -255,9 +295,62 @@ def _read_queued(obj: JsonObject, host_id: str) -> tuple[IncomingMessage, ...]:
         return ()
     attachment = object_at(obj, "attachment")
     is_prompt = attachment.get("commandMode", "prompt") == "prompt"
-    told = {_via_of(obj), _via_of(attachment)} if is_prompt else {"tool"}
-    via = "tool" if "tool" in told else "program" if "program" in told else None
-    return message_of(_queued_message(obj), "anthropic", host_id, obj.get("timestamp"), via)
+    is_written = not is_prompt or _speaker_of(obj) or _speaker_of(attachment)
+    via = _via_of(obj) or _via_of(attachment)
+    speaker = "host" if is_written else ""
+    return message_of(
+        _queued_message(obj), "anthropic", host_id, obj.get("timestamp"), via, speaker=speaker
+    )
+
+
+def _read_removed(
+    obj: JsonObject, host_id: str, at: int, path: Path
+) -> tuple[IncomingMessage, ...]:
+    """What was typed within a turn and handed to the agent there, by a host that says no more of it
+    than that it left the queue."""
+    if obj.get("operation") != "remove":
+        return ()
+    typed = _removed_from_queue(_lines_before(path, at))
+    if typed is None or typed.startswith(("<", "{", "/")):  # a notice, or a command of the host
+        return ()
+    return message_of(
+        {"role": "user", "content": typed}, "anthropic", host_id, obj.get("timestamp")
+    )
+
+
+def _removed_from_queue(lines: Sequence[JsonObject]) -> str | None:
+    """The prompt that leaves the queue next, by the lines before; None where the host writes down
+    what it hands over, as newer ones do."""
+    versions = [version for line in lines if (version := _version_of(line))]
+    if versions and versions[-1] >= _WRITES_QUEUED:
+        return None
+    waiting: list[str] = []
+    for line in lines:
+        match line:
+            case {"type": "queue-operation", "operation": "enqueue", "content": str() as content}:
+                waiting.append(content)
+            case {"type": "queue-operation", "operation": "popAll"}:
+                waiting.clear()
+            case {"type": "queue-operation"}:
+                del waiting[:1]
+            case _:
+                pass
+    return waiting[0] if waiting else None
+
+
+def _lines_before(path: Path, at: int) -> list[JsonObject]:
+    """The last lines of a file before a place in it."""
+    start = max(0, at - _MOST_BEFORE)
+    with open_regular(path) as file:
+        file.seek(start)
+        whole = file.read(at - start).split(b"\n")
+    found: list[JsonObject] = []
+    for line in whole[1 if start else 0 :]:
+        try:
+            found.append(parse_object(line.decode(errors="replace"), "the line"))
+        except MalformedMessage:
+            continue
+    return found
 
 
 def _queued_message(obj: JsonObject) -> JsonObject:

@@ -22,7 +22,7 @@ from mcp_compaction.hosts.transcripts.pieces import (
     object_at,
     text_at,
 )
-from mcp_compaction.model import Event, JsonObject, Via
+from mcp_compaction.model import Event, JsonObject, Speaker
 
 NAME: Final = "codex"
 _BY_PERSONS = ("cli", "vscode", None)  # the sources of chats in which a person types
@@ -80,19 +80,19 @@ def _read_item(obj: JsonObject, item: JsonObject, place: str) -> tuple[IncomingM
     if is_summary or item.get("role") in ("developer", "system"):
         return ()
     host_id = text_at(item, "id") or place
-    return message_of(item, "responses", host_id, obj.get("timestamp"), _via_of(item))
+    return message_of(item, "responses", host_id, obj.get("timestamp"), speaker=_speaker_of(item))
 
 
-def _via_of(item: JsonObject) -> Via | None:
-    """`tool` where the host says that it wrote itself what stands in the user's role."""
+def _speaker_of(item: JsonObject) -> Speaker:
+    """`host` where the host says that it wrote itself what stands in the user's role."""
     if item.get("role") != "user":
-        return None
+        return ""
     told = object_at(item, "internal_chat_message_metadata_passthrough")
     origins = [
         object_at(part, "provenance").get("type")
         for part in objects_in(told.get("content_item_metadata"))
     ]
-    return "tool" if any(origin not in (None, "user") for origin in origins) else None
+    return "host" if any(origin not in (None, "user") for origin in origins) else ""
 
 
 def _read_compaction(obj: JsonObject, payload: JsonObject, place: str) -> TranscriptLine:
@@ -104,7 +104,7 @@ def _read_compaction(obj: JsonObject, payload: JsonObject, place: str) -> Transc
         message
         for item in summary[-1:]
         for message in message_of(
-            item, "responses", text_at(item, "id") or place, obj.get("timestamp"), "tool"
+            item, "responses", text_at(item, "id") or place, obj.get("timestamp"), speaker="host"
         )
     ]
     stays = [_text_of(item) or "" for item in history if item not in summary[-1:]]

@@ -28,7 +28,7 @@ from mcp_compaction.hosts.transcripts.pieces import (
     object_at,
     text_at,
 )
-from mcp_compaction.model import Event, JsonObject, Via
+from mcp_compaction.model import Event, JsonObject, Speaker
 
 NAME: Final = "gemini"
 _SNAPSHOT = "<state_snapshot>"
@@ -111,11 +111,11 @@ def _read_user(obj: JsonObject, host_id: str) -> TranscriptLine:
     moment = parse_moment(when)
     if _is_snapshot(obj) and moment is not None:
         event = Event(name=HOST_COMPACTED, at=moment, detail="history")
-        return TranscriptLine(_request_of(texts, host_id, when, "tool"), events=(event,))
+        return TranscriptLine(_request_of(texts, host_id, when, "host"), events=(event,))
     typed = _typed_of(texts, _texts_in(_parts_of(obj.get("displayContent"))))
     written = texts[len(typed) :] if texts[: len(typed)] == typed else texts
     said = _request_of(typed, host_id, when)
-    beside = _request_of(written, f"{host_id}{_WRITTEN}", when, "tool")
+    beside = _request_of(written, f"{host_id}{_WRITTEN}", when, "host")
     return TranscriptLine((*said, *beside, *_read_results(parts, when)))
 
 
@@ -133,10 +133,12 @@ def _typed_of(texts: list[str], shown: list[str]) -> list[str]:
 
 
 def _request_of(
-    texts: list[str], host_id: str, when: JsonValue, via: Via | None = None
+    texts: list[str], host_id: str, when: JsonValue, speaker: Speaker = ""
 ) -> tuple[IncomingMessage, ...]:
     content: list[JsonValue] = [{"type": "text", "text": text} for text in texts]
-    return message_of({"role": "user", "content": content}, "anthropic", host_id, when, via)
+    return message_of(
+        {"role": "user", "content": content}, "anthropic", host_id, when, speaker=speaker
+    )
 
 
 def _read_answer(obj: JsonObject, host_id: str) -> tuple[IncomingMessage, ...]:

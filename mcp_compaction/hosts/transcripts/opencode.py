@@ -34,7 +34,7 @@ from mcp_compaction.hosts.transcripts.pieces import (
     object_at,
     text_at,
 )
-from mcp_compaction.model import Event, JsonObject
+from mcp_compaction.model import Event, JsonObject, Speaker
 from mcp_compaction.ports import Mark
 
 NAME: Final = "opencode"
@@ -223,10 +223,7 @@ def _read_user(row: _Row) -> TranscriptLine:
     written = [part for part in texts if part.get("synthetic") is True]
     said = [
         *_message_of_texts(row, typed, row.id),
-        *(
-            message.model_copy(update={"via": "tool"})
-            for message in _message_of_texts(row, written, f"{row.id}{WRITTEN}")
-        ),
+        *_message_of_texts(row, written, f"{row.id}{WRITTEN}", "host"),
     ]
     moment = parse_moment(row.created)
     asked = next((part for part in row.parts if part.get("type") == "compaction"), None)
@@ -238,12 +235,14 @@ def _read_user(row: _Row) -> TranscriptLine:
 
 
 def _message_of_texts(
-    row: _Row, parts: list[JsonObject], host_id: str
+    row: _Row, parts: list[JsonObject], host_id: str, speaker: Speaker = ""
 ) -> tuple[IncomingMessage, ...]:
     content: list[JsonValue] = [
         {"type": "text", "text": text_at(part, "text") or ""} for part in parts
     ]
-    return message_of({"role": "user", "content": content}, "anthropic", host_id, row.created)
+    return message_of(
+        {"role": "user", "content": content}, "anthropic", host_id, row.created, speaker=speaker
+    )
 
 
 def _read_answer(row: _Row) -> Iterator[IncomingMessage]:

@@ -18,6 +18,7 @@ from mcp_compaction.model import (
     Part,
     Sections,
     Shape,
+    Speaker,
     Text,
     Thinking,
     ToolResult,
@@ -175,9 +176,11 @@ def message_of(
     at: object = None,
     via: HeardVia | None = None,
     *,
+    speaker: Speaker = "",
     is_signed: bool = False,
 ) -> tuple[IncomingMessage, ...]:
-    """A message as it goes into the log; none where it says nothing.
+    """A message as it goes into the log; none where it says nothing. What the host or another agent
+    wrote in the user's role is no word of the user's.
 
     `is_signed`: the host itself says who wrote it. Where it does not, a text in the user's role
     whose host text cannot be told from other words is nobody's. Raises MalformedMessage where it
@@ -195,7 +198,13 @@ def message_of(
     results = [part for part in parts if isinstance(part, ToolResult)]
     early = early_id_of_result(results[0].call) if len(results) == len(parts) == 1 else None
     message = IncomingMessage(
-        shape=shape, raw=raw, host_id=host_id, early_id=early, at=moment, via=via
+        shape=shape,
+        raw=raw,
+        host_id=host_id,
+        early_id=early,
+        at=moment,
+        via="tool" if speaker in ("host", "agent") else via,
+        speaker=speaker,
     )
     return (message,)
 

@@ -191,7 +191,7 @@ class _Log:
         self._rows.append(
             (
                 *(self._seq, follows, message.role, message.shape, host_id, content, self._chain),
-                *(at, message.tokens, via, encodable_json(message.raw).encode()),
+                *(at, message.tokens, via, message.speaker, encodable_json(message.raw).encode()),
             )
         )
         self._known.add(KnownMessage(self._seq, follows, content, host_id, via))
@@ -301,15 +301,17 @@ class _Log:
 _INSERT = """
     INSERT INTO message (
         owner, session, seq, follows, role, shape, host_id, content, chain, at, recorded, tokens,
-        counter, via, raw
+        counter, via, speaker, raw
     )
     SELECT %(owner)s, %(session)s, seq, follows, role, shape, host_id, content, chain, at, %(now)s,
-        tokens, %(counter)s, via, raw
+        tokens, %(counter)s, via, speaker, raw
     FROM unnest(
         %(seqs)s::bigint[], %(follows)s::bigint[], %(roles)s::text[], %(shapes)s::text[],
         %(ids)s::text[], %(contents)s::text[], %(chains)s::text[], %(ats)s::text[],
-        %(tokens)s::bigint[], %(vias)s::text[], %(raws)s::bytea[]
-    ) AS given (seq, follows, role, shape, host_id, content, chain, at, tokens, via, raw)
+        %(tokens)s::bigint[], %(vias)s::text[], %(speakers)s::text[], %(raws)s::bytea[]
+    ) AS given (
+        seq, follows, role, shape, host_id, content, chain, at, tokens, via, speaker, raw
+    )
 """
 
 

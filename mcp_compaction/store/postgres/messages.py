@@ -9,7 +9,7 @@ from mcp_compaction.model import Message
 from mcp_compaction.store.columns import moment
 from mcp_compaction.store.postgres.database import Row, Tx
 
-MESSAGE_COLUMNS = "seq, role, shape, at, tokens, via, raw"
+MESSAGE_COLUMNS = "seq, role, shape, at, tokens, via, speaker, raw"
 
 
 def to_message(row: Row) -> Message:
@@ -25,6 +25,7 @@ def to_message(row: Row) -> Message:
         at=moment(row["at"]),
         tokens=row["tokens"],
         via=row["via"],
+        speaker=row["speaker"],
     )
 
 

@@ -303,5 +303,7 @@ _ONE_INDEX = ("DROP INDEX posting_of_passage",)
 
 _CHECKS = ("ALTER TABLE pin ADD COLUMN checks text COLLATE \"C\" NOT NULL DEFAULT ''",)
 
-MIGRATIONS: tuple[Sequence[str], ...] = (_FIRST, _TOKENS, _ONE_INDEX, _CHECKS)
+_SPEAKERS = ("ALTER TABLE message ADD COLUMN speaker text COLLATE \"C\" NOT NULL DEFAULT ''",)
+
+MIGRATIONS: tuple[Sequence[str], ...] = (_FIRST, _TOKENS, _ONE_INDEX, _CHECKS, _SPEAKERS)
 SCHEMA_VERSION = len(MIGRATIONS)
