@@ -248,6 +248,7 @@ class _Log:
             "ats",
             "tokens",
             "vias",
+            "speakers",
             "raws",
         ]
         await tx.run(
