@@ -59,7 +59,7 @@ async def recall(
     if own is not None and has_view:
         shown = await work.store.shown_whole(own.id, _seqs_of(hits, own))
         keys = {(own.project, own.name, f"m{seq}") for seq in shown}
-        hits = tuple(_note_shown(hit, keys) for hit in hits)
+        hits = _put_shown_late([_note_shown(hit, keys) for hit in hits])
     hits = await note_headless(work, hits)
     chosen = choose(hits, limit, estimate, skip)  # exact ranks take a second to load
     if own is not None:
@@ -68,7 +68,7 @@ async def recall(
         hits=chosen.hits,
         more=chosen.more,
         after=chosen.after,
-        in_window=tuple(dict.fromkeys(h.ref for h in chosen.hits if _MAY_BE_SHOWN in h.note)),
+        in_window=tuple(dict.fromkeys(hit.ref for hit in hits if _is_shown(hit))),
         scope=scope,
         messages=searched.messages,
         too_common=searched.too_common,
@@ -108,6 +108,20 @@ def _note_shown(hit: Hit, shown: Collection[tuple[str, str, str]]) -> Hit:
     if (hit.project, hit.session, hit.ref) not in shown:
         return hit
     return hit.model_copy(update={"note": "; ".join(filter(None, (hit.note, _MAY_BE_SHOWN)))})
+
+
+def _put_shown_late(hits: Sequence[Hit]) -> tuple[Hit, ...]:
+    """The hits with those that may be in sight behind all others that are at least a quarter as
+    good: they take the room that is left, and weaker ones do not keep them out of it."""
+    ordered = [hit for hit in hits if not _is_shown(hit)]
+    for shown in filter(_is_shown, hits):
+        weaker = (n for n, hit in enumerate(ordered) if 4 * hit.score < shown.score)
+        ordered.insert(next(weaker, len(ordered)), shown)
+    return tuple(ordered)
+
+
+def _is_shown(hit: Hit) -> bool:
+    return _MAY_BE_SHOWN in hit.note
 
 
 def _seqs_of(hits: Iterable[Hit], info: SessionInfo) -> list[int]:

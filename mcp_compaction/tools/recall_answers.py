@@ -56,6 +56,9 @@ def recall_text(found: Recalled, here: AnswerPlace, query: str, nonce: str, skip
         lines += [f"{nonce} [{_label_of(hit, here, before)}]", hit.text]
         before = hit
     lines.append(f"</archived {nonce}>")
+    given = {hit.ref for hit in found.hits}
+    if unsaid := [ref for ref in found.in_window if ref not in given][:_MOST_ALSO]:
+        lines.append(f"also found, and maybe in your window: {', '.join(unsaid)}")
     if found.more:
         least = "at least " if found.is_full else ""
         lines.append(

@@ -14,6 +14,7 @@ from mcp_compaction.errors import InputError, UnknownRef
 from mcp_compaction.formats import read_incoming
 from mcp_compaction.model import Ask, Compaction, Shape
 from mcp_compaction.ports import SessionKey
+from mcp_compaction.tools.recall_answers import AnswerPlace, recall_text
 from mcp_compaction.tools.recalling import page_size
 from tests.compactor.small_session import (
     assistant,
@@ -78,6 +79,27 @@ async def test_a_first_recall_waits_for_no_table_of_tokens(tmp_path: Path) -> No
         counter.is_ready = False
         assert (await compactor.recall(info, "QX-88123", has_view=True)).hits[0].ref == "m4"
         assert page_size(quotes, 1_000, 0) > 0
+
+
+async def test_what_the_callers_view_shows_whole_comes_last_and_takes_only_room_that_is_left(
+    tmp_path: Path,
+) -> None:
+    async with open_session(tmp_path) as (compactor, info):
+        await record_long_with(compactor, info, "The staging token is QX-88123 in the vault.")
+        await compactor.compress(info, Ask(reason="x", target_percent=20))
+        in_sight = f"QX-88123 staging token: {'QX-88123 staging token once more. ' * 12}"
+        recorded = await compactor.record(info, read_incoming([user(in_sight)]))
+        newest = f"m{recorded.seqs[-1]}"
+        asked = "QX-88123 staging token"
+        alone = await compactor.recall(info, asked, has_view=False)
+        assert alone.hits[0].ref == newest
+        found = await compactor.recall(info, asked, has_view=True)
+        assert [hit.ref for hit in found.hits][:2] == ["m4", newest]
+        small = await compactor.recall(info, asked, has_view=True, max_tokens=100)
+        assert [hit.ref for hit in small.hits] == ["m4"]
+        assert newest in small.in_window
+        told = recall_text(small, AnswerPlace(info.project, info.name), asked, "n1", 0)
+        assert f"also found, and maybe in your window: {newest}" in told
 
 
 async def test_what_the_callers_view_shows_whole_is_given_with_a_note(

@@ -142,7 +142,7 @@ async def test_a_loop_records_compresses_recalls_and_undoes(tmp_path: Path, era:
         assert "lost 0" in receipt
         assert receipt.splitlines()[-1].startswith("fill: ")
         found = await chat.say("recall_archived", session="loop", query="staging key")
-        assert re.search(r"\[m1 user [^]]*; may be in your window\]\n.*staging key", found)
+        assert re.search(r"\[m1 user[^]]*; may be in your window\]\n.*staging key", found)
         both = await chat.say("recall_archived", session="loop", refs=["m1", "m2"], max_tokens=9000)
         assert "2 found in session loop" in both
         undone = await chat.say("restore_context", session="loop", ref="c1", force=True)
