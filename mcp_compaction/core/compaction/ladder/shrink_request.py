@@ -15,6 +15,7 @@ from mcp_compaction.core.compaction.budget import (
     keeps_all_rules,
     newest_request_limit,
 )
+from mcp_compaction.core.limits import LEAST_TOKENS
 from mcp_compaction.core.policy import Policy
 from mcp_compaction.core.tokens import CountTokens
 from mcp_compaction.core.window.offload import shorten_request
@@ -37,9 +38,11 @@ def _shrink_head(window: WindowPlan, room: int, policy: Policy, count: CountToke
     limit, saved = first_request_limit(room, policy), 0
     head: list[MessageEntry] = []
     for message, entry in zip(window.head_messages, window.head, strict=True):
-        keeps_all = keeps_all_rules(message, room, policy, count)
-        is_request = message.is_request
-        shorter = _shorten(message, entry, limit, count, keeps_all) if is_request else entry
+        is_hosts = message.speaker == "host"
+        keeps_all = not is_hosts and keeps_all_rules(message, room, policy, count)
+        most = LEAST_TOKENS if is_hosts else limit
+        is_users = message.role == "user"
+        shorter = _shorten(message, entry, most, count, keeps_all) if is_users else entry
         saved += entry_tokens(message, entry) - entry_tokens(message, shorter)
         head.append(shorter)
     return window.after("shrink_request", head=tuple(head), head_tokens=window.head_tokens - saved)
