@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 from collections.abc import Mapping
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +13,7 @@ import pytest
 
 from mcp_compaction.core.log.conversation import conversation_of
 from mcp_compaction.core.log.spoken_rules import unpinned_rules
-from tests.hosts.given_hosts import claude_line, compactor_in, found_in, record, write_chat
+from tests.hosts.given_hosts import SHOP, claude_line, compactor_in, found_in, record, write_chat
 
 pytestmark = pytest.mark.anyio
 
@@ -202,3 +204,46 @@ async def test_a_host_that_writes_down_what_waited_is_not_recorded_twice(
         info = (await record(compactor, found_in(environ)[0])).session
         assert info is not None
         assert [one.text for one in (await compactor.load(info)).messages] == [TYPED, RULE]
+
+
+def opencode_chat(environ: Mapping[str, str], tool: str) -> None:
+    """A chat of opencode in which a tool answered as if the user had."""
+    path = Path(environ["HOME"]) / ".local/share/opencode/opencode.db"
+    path.parent.mkdir(parents=True)
+    state = {"status": "completed", "input": {}, "output": ANSWER}
+    rows = [
+        ("m1", 1, {"role": "user"}, [{"type": "text", "text": TYPED}]),
+        (
+            "m2",
+            2,
+            {"role": "assistant", "time": {"completed": 3}},
+            [{"type": "tool", "tool": tool, "callID": "c1", "state": state}],
+        ),
+        ("m3", 4, {"role": "user"}, [{"type": "text", "text": "Go on."}]),
+    ]
+    with closing(sqlite3.connect(path)) as made:
+        made.executescript(
+            "CREATE TABLE session (id TEXT, parent_id TEXT, directory TEXT, time_created INTEGER);"
+            "CREATE TABLE message (id TEXT, session_id TEXT, time_created INTEGER, data TEXT);"
+            "CREATE TABLE part (id TEXT, message_id TEXT, session_id TEXT, data TEXT);"
+            f"INSERT INTO session VALUES ('s1', NULL, '{SHOP}', 1);"
+        )
+        for number, created, message, said in rows:
+            made.execute(
+                "INSERT INTO message VALUES (?, 's1', ?, ?)", (number, created, json.dumps(message))
+            )
+            for place, part in enumerate(said):
+                row = (f"{number}p{place}", number, json.dumps(part))
+                made.execute("INSERT INTO part VALUES (?, ?, 's1', ?)", row)
+        made.commit()
+
+
+@pytest.mark.parametrize(("tool", "author"), [("question", "user"), ("shop_buy", "agent")])
+async def test_an_answer_to_a_question_of_opencode_is_the_users(
+    tool: str, author: str, environ: Mapping[str, str], tmp_path: Path
+) -> None:
+    opencode_chat(environ, tool)
+    async with compactor_in(tmp_path) as compactor:
+        info = (await record(compactor, found_in(environ)[0])).session
+        assert info is not None
+        assert (await compactor.pin(info, RULE, by="agent")).pin.author == author

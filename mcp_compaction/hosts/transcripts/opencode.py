@@ -39,6 +39,7 @@ from mcp_compaction.ports import Mark
 
 NAME: Final = "opencode"
 WRITTEN: Final = ":written"  # ends the id of what opencode wrote beside the words of the user
+_QUESTION = "question"  # the tool by which an agent asks the user
 RESULTS: Final = ":results"  # ends the id of the results of an answer's calls
 _SIGNATURE = b"SQLite format 3\0"
 _PATIENCE_SECONDS = 2.0
@@ -263,7 +264,9 @@ def _read_answer(row: _Row) -> Iterator[IncomingMessage]:
     answer: JsonObject = {"role": "assistant", "content": blocks}
     yield from message_of(answer, "anthropic", row.id, row.created)
     told: JsonObject = {"role": "user", "content": results}
-    yield from message_of(told, "anthropic", f"{row.id}{RESULTS}", row.created)
+    asked = [part.get("tool") == _QUESTION for part in row.parts if part.get("type") == "tool"]
+    speaker: Speaker = "user" if asked and all(asked) else ""
+    yield from message_of(told, "anthropic", f"{row.id}{RESULTS}", row.created, speaker=speaker)
 
 
 def _thinking_of(part: JsonObject) -> JsonObject:
