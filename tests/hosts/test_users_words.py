@@ -210,8 +210,8 @@ def opencode_chat(environ: Mapping[str, str], tool: str) -> None:
     """A chat of opencode in which a tool answered as if the user had."""
     path = Path(environ["HOME"]) / ".local/share/opencode/opencode.db"
     path.parent.mkdir(parents=True)
-    state = {"status": "completed", "input": {}, "output": ANSWER}
-    rows = [
+    state: dict[str, Any] = {"status": "completed", "input": {}, "output": ANSWER}
+    rows: list[tuple[str, int, dict[str, Any], list[dict[str, Any]]]] = [
         ("m1", 1, {"role": "user"}, [{"type": "text", "text": TYPED}]),
         (
             "m2",
