@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from mcp_compaction import formats
 from mcp_compaction.errors import MalformedMessage
+from mcp_compaction.formats.detection import detect
 from mcp_compaction.model import Sections, Shape, Traits
 from tests.strategies import SHAPES, Json, Scene, scripts, write
 
@@ -35,7 +36,7 @@ from tests.strategies import SHAPES, Json, Scene, scripts, write
     ],
 )
 def test_shapes_are_told_apart(message: Json, shape: Shape) -> None:
-    assert formats.detect(message) == shape
+    assert detect(message) == shape
 
 
 @pytest.mark.parametrize("shape", SHAPES)

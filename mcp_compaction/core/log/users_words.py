@@ -11,7 +11,7 @@ from mcp_compaction.core.limits import LONGEST_TEXT
 from mcp_compaction.lexicon.tools import known_answers
 
 
-class UsersWords(NamedTuple):
+class WordsInResult(NamedTuple):
     """What a user said in a result, where it stands, and the question that it answers."""
 
     words: str
@@ -20,7 +20,7 @@ class UsersWords(NamedTuple):
     question: str = ""
 
 
-def users_words_in(result: str) -> tuple[UsersWords, ...]:
+def users_words_in(result: str) -> tuple[WordsInResult, ...]:
     """The words of the user in a result, by the shapes in which hosts hand them over."""
     opening = result[:LONGEST_TEXT]
     for begins, pattern in _shapes():
@@ -29,9 +29,9 @@ def users_words_in(result: str) -> tuple[UsersWords, ...]:
     return ()
 
 
-def _read(found: re.Match[str]) -> UsersWords:
+def _read(found: re.Match[str]) -> WordsInResult:
     question = found.groupdict().get("question") or ""
-    return UsersWords(found["words"].strip(), *found.span("words"), question)
+    return WordsInResult(found["words"].strip(), *found.span("words"), question)
 
 
 @cache
