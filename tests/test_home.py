@@ -284,6 +284,7 @@ async def live(machine: Machine) -> None:
     (name,) = {one["name"] for one in listed if one["host_session"] == SESSION}
     at = ("--session", name)
     machine.type("pin", "Never push to main.", *at)
+    machine.type("trust", "headless")
     machine.type("pins", "check", "p1", "--accept")
     machine.type("install", "claude-code")
     assert TOKEN not in machine.push("call_1")

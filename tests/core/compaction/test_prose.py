@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from mcp_compaction.core.digest.render import render_digest
 from mcp_compaction.core.policy import Policy
 from mcp_compaction.model import (
     SECTION_NAMES,
@@ -67,7 +68,13 @@ DRAFTS = st.dictionaries(
 
 
 def shown(digest: Digest) -> set[tuple[str, str]]:
-    return {(name, item.text) for name, items in digest.sections for item in items}
+    """The lines of a digest but for its ledger of names, which leaves out what others hold."""
+    sections = [(name, items) for name, items in digest.sections if name != "NAMES"]
+    return {(name, item.text) for name, items in sections for item in items}
+
+
+def names_in(digest: Digest) -> set[str]:
+    return {name for item in digest.items("NAMES") for name in item.text.split()}
 
 
 @pytest.mark.thorough
@@ -100,7 +107,9 @@ def test_no_draft_lowers_what_the_extractive_digest_keeps(
             assert kept[tally.kind] >= tally.retained
     by_span = {(d.first, d.last): d for d in after(session, hostile).digests}
     for digest in after(session, plainly).digests:
-        assert shown(digest) <= shown(by_span[digest.first, digest.last])
+        written = by_span[digest.first, digest.last]
+        assert shown(digest) <= shown(written)
+        assert all(name in render_digest(written) for name in names_in(digest))
 
 
 def test_prose_stands_behind_what_was_extracted_and_says_whose_it_is() -> None:
