@@ -25,6 +25,7 @@ from mcp_compaction.store.identity import (
     damaged_error,
     describe_files,
     identity_of,
+    is_same_log,
     log_path,
     mark_of,
     read_mark,
@@ -120,7 +121,7 @@ class Connections:
 
     def _decide_on_trust(self, found: StoreMark, was_left: str | None) -> None:
         """Note whether the store has to be looked over before anything is written to it."""
-        now = mark_of(identity_of(self.path), "open")
+        now = mark_of(self.path, identity_of(self.path), "open")
         self.damage = ()
         if was_left in (None, found.state):
             self.doubt = None
@@ -128,18 +129,19 @@ class Connections:
             self.doubt = "another file lies in its place than the one last used"
         elif found.state.startswith("left"):
             self.doubt = "its files were changed since its last user left"
-        elif (found.state, found.log) == ("open", now.log) and not self._users.is_only_one():
+        elif found.state == "open" and is_same_log(found, now) and not self._users.is_only_one():
             self.doubt = None
         else:
             self.doubt = "its last user did not close it"
         self._is_in_doubt = self.doubt is not None
-        newest = found.newest if found.database == now.database else ""
+        is_known = found.database == now.database or (now.salt and is_same_log(found, now))
+        newest = found.newest if is_known else ""
         self._mark("doubted" if self._is_in_doubt else "open", newest)
 
     def _mark(self, state: str, newest: str = "") -> None:
         if self._identity is not None:
             with suppress(OSError):  # a full disk keeps nobody from reading
-                self.lock_file.mark(mark_of(self._identity, state, newest).to_bytes())
+                self.lock_file.mark(mark_of(self.path, self._identity, state, newest).to_bytes())
 
     def suspect(self) -> None:
         """Have the store looked over before the next write, since it could not be read; once."""

@@ -18,6 +18,7 @@ from mcp_compaction.store.lockfile import lock_path
 Change = Literal["removed", "replaced", "mixed", "log removed", "log replaced"]
 RESTORE: Final = "mcp-compaction restore-backup FILE"
 _File = tuple[int, int]  # device and inode
+_MOST_RESTARTS = 1_000  # of a log since it was last marked, which each write does
 
 
 class Identity(NamedTuple):
@@ -86,6 +87,9 @@ class StoreMark(NamedTuple):
 
     database: int = 0  # inodes
     log: int = 0
+    # What a copy keeps, where an inode number may be given anew to another file:
+    salt: int = 0  # of the log
+    written: str = ""  # size and second of the database
     newest: str = ""  # the numbers of the newest rows that were acknowledged since it was opened
     state: str = ""  # the files as the last user left them; "open" or "doubted" before that
 
@@ -93,17 +97,37 @@ class StoreMark(NamedTuple):
         """The text for the lock file."""
         return (
             f"A store was made here: database {self.database}, log {self.log}, "
-            f"rows {self.newest or '-'}, {self.state}.\n"
+            f"salt {self.salt}, written {self.written}, rows {self.newest or '-'}, {self.state}.\n"
         ).encode()
 
 
-_MARK = re.compile(rb"database (\d+), log (\d+)(?:, rows (\S+), ([^.]*))?")
+_MARK = re.compile(
+    rb"database (\d+), log (\d+)(?:, salt (\d+), written ([\d/]+))?(?:, rows ([\d/]+|-), ([^.]*))?"
+)
 
 
-def mark_of(opened: Identity, state: str, newest: str = "") -> StoreMark:
+def mark_of(path: Path, opened: Identity, state: str, newest: str = "") -> StoreMark:
     """The mark for the lock file: a store was made here, from these files."""
     database, log = (0 if file is None else file[1] for file in (opened.database, opened.log))
-    return StoreMark(database, log, newest, state)
+    file = path.stat() if size_of(path) else None
+    written = f"{file.st_size}/{int(file.st_mtime)}" if file else "0"
+    return StoreMark(database, log, _read_salt(log_path(path)), written, newest, state)
+
+
+def _read_salt(log: Path) -> int:
+    """The first salt of a log, which SQLite draws for a new one and counts up at each restart."""
+    try:
+        with log.open("rb") as file:  # SQLite has no locks on its log that this could drop
+            return int.from_bytes(file.read(20)[16:], "big")
+    except OSError:
+        return 0
+
+
+def is_same_log(marked: StoreMark, now: StoreMark) -> bool:
+    """Whether the log that lies there grew from the one that was marked, or is a copy of it."""
+    if not marked.salt or not now.salt:
+        return marked.log == now.log
+    return (now.salt - marked.salt) % 2**32 < _MOST_RESTARTS
 
 
 def read_mark(text: bytes) -> StoreMark | None:
@@ -111,8 +135,9 @@ def read_mark(text: bytes) -> StoreMark | None:
     found = _MARK.search(text)
     if found is None:
         return None
-    newest, state = ((group or b"").decode() for group in found.group(3, 4))
-    return StoreMark(int(found[1]), int(found[2]), newest.strip("-"), state)
+    written, newest, state = ((group or b"").decode() for group in found.group(4, 5, 6))
+    numbers = (int(group or 0) for group in found.group(1, 2, 3))
+    return StoreMark(*numbers, written, newest.strip("-"), state)
 
 
 def describe_files(path: Path) -> str:
@@ -139,7 +164,8 @@ def refuse_leftovers(path: Path) -> None:
     if has_log and _is_beside_another_log(path):
         raise StoreDamaged(
             f"{path} is not the file that the log {log_path(path).name} belongs to; nothing was "
-            f"changed. Put the file there rightly: {RESTORE}"
+            f"changed. Put a backup in its place: {RESTORE} (or, if all files of the folder came "
+            f"back from one copy of it, move {lock_path(path).name} away: they are looked over)"
         )
 
 
@@ -149,13 +175,15 @@ def _is_beside_another_log(path: Path) -> bool:
         marked = read_mark(lock_path(path).read_bytes())
     except OSError:
         return False
-    now = mark_of(identity_of(path), "")
+    now = mark_of(path, identity_of(path), "")
     if marked is None or not now.database:
         return False
-    # Where the whole folder was copied both are others.
+    if marked.salt and not is_same_log(marked, now):
+        return True
+    # Where the whole folder was copied both are others, or the numbers went to other files.
     if marked.database != now.database:
-        return marked.log == now.log
-    if marked.log and marked.log != now.log:
+        return marked.log == now.log and marked.written != now.written
+    if marked.log and marked.log != now.log and not marked.salt:
         return True
     # A log that came after the last user had left; one that a power cut brought back is older.
     left_at = re.match(r"left at \d+/(\d+) 0/0", marked.state)

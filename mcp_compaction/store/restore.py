@@ -89,7 +89,7 @@ def restore_backup(
             with lock_file.hold(deadline), _keep_unused(real):
                 copy = _copy_beside(backup, real)
                 kept = _exchange(copy, real, f"{now:%Y%m%d-%H%M%S}")
-                lock_file.mark(mark_of(identity_of(store), describe_files(store)).to_bytes())
+                lock_file.mark(mark_of(store, identity_of(store), describe_files(store)).to_bytes())
                 return kept
         finally:
             lock_file.close()

@@ -382,7 +382,7 @@ def _prepare_upgrade(connection: sqlite3.Connection, path: Path, lock: LockFile 
     """Refuse a store with bad pages; what a step that is killed leaves in the log is its own."""
     check_pages(connection, "quick_check")
     if lock is not None:
-        lock.mark(mark_of(identity_of(path), "open").to_bytes())
+        lock.mark(mark_of(path, identity_of(path), "open").to_bytes())
 
 
 def _columns_of(connection: sqlite3.Connection) -> dict[str, list[str]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import sqlite3
 import subprocess
@@ -220,6 +221,7 @@ def _swapped_beside_its_log(store: Path) -> None:
     record_and_die(store)
     other = store.with_name("other.db")
     shutil.copy(store, other)
+    os.utime(other, (0, 0))
     other.replace(store)
 
 
@@ -248,7 +250,31 @@ def _another_store(store: Path) -> None:
     other.replace(store)
 
 
-HARMLESS: list[Spoil] = [_shared_memory, _search_index_out_of_step, _another_store]
+def put_back_from_a_copy(store: Path, reused: str) -> None:
+    """Save the folder and put it back, where the number of one file went to its new one."""
+    record_and_die(store)
+    saved = store.parent.with_name("saved")
+    shutil.copytree(store.parent, saved)
+    shutil.rmtree(store.parent)
+    shutil.copytree(saved, store.parent)
+    numbers = {"database": store.stat().st_ino, "log": log_of(store).stat().st_ino}
+    lock = store.with_name("store.db.lock")
+    text = re.sub(r"database \d+, log \d+", "database 1, log 1", lock.read_text())
+    lock.write_text(text.replace(f"{reused} 1,", f"{reused} {numbers[reused]},"))
+
+
+def _put_back_with_the_number_of_the_log(store: Path) -> None:
+    put_back_from_a_copy(store, "log")
+
+
+def _put_back_with_the_number_of_the_file(store: Path) -> None:
+    put_back_from_a_copy(store, "database")
+
+
+HARMLESS: list[Spoil] = [
+    *(_shared_memory, _search_index_out_of_step, _another_store),
+    *(_put_back_with_the_number_of_the_log, _put_back_with_the_number_of_the_file),
+]
 
 
 @pytest.fixture
