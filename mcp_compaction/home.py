@@ -44,8 +44,11 @@ class Kind(NamedTuple):
         return root / self.name.replace("*", safe or "none")
 
     def find(self, root: Path) -> Iterator[Path]:
-        """The files there are, with those that were not written to their end."""
-        return root.glob(self.name.rstrip("*") + "*")
+        """The files there are, with those that were not written to their end; none behind a link
+        in the place of a folder of ours."""
+        for path in root.glob(self.name.rstrip("*") + "*"):
+            if path.parent.resolve() == root.resolve() / path.parent.relative_to(root):
+                yield path
 
     def write(self, root: Path, text: str, name: str = "") -> None:
         """Write the file of that name anew; whoever reads it finds it whole."""
@@ -188,7 +191,7 @@ def forget_files(root: Path, chats: Collection[str] = (), calls: Collection[str]
         if kind.forgets == "whole":
             for path in kind.find(root):
                 path.unlink(missing_ok=True)
-        elif kind.forgets == "lines" and kind.path(root).exists():
+        elif kind.forgets == "lines" and any(kind.find(root)):
             notes = kind.read(root, dict[str, Any])
             kept = (one for one in notes if one["session"] in chats and one["call"] not in calls)
             kind.write(root, "".join(f"{json.dumps(one)}\n" for one in kept))

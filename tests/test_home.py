@@ -367,6 +367,21 @@ def test_a_link_in_the_place_of_a_file_is_replaced_and_not_followed(tmp_path: Pa
     assert foreign.read_text() == "theirs"
 
 
+def test_forget_removes_nothing_behind_a_link_in_the_place_of_a_folder(tmp_path: Path) -> None:
+    ours, theirs = tmp_path / "ours", tmp_path / "theirs"
+    for kind in (home.SUBSTITUTE, home.HELD):
+        kind.write(theirs, '{"session": "x", "call": "y"}\n', "mine")
+    ours.mkdir()
+    (ours / "gateway").symlink_to(theirs / "gateway")
+    (ours / "checks").symlink_to(theirs / "checks")
+    home.forget_files(ours)
+    assert home.SUBSTITUTE.path(theirs, "mine").exists()
+    assert home.HELD.path(theirs).read_text()
+    home.forget_files(theirs)
+    assert not home.SUBSTITUTE.path(theirs, "mine").exists()
+    assert not home.HELD.path(theirs).read_text()
+
+
 def test_a_file_that_cannot_be_written_to_its_end_leaves_the_old_one_and_no_other(
     tmp_path: Path,
 ) -> None:

@@ -6,6 +6,8 @@ import json
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, TypeVar
 
+from mcp_compaction.errors import StoreDamaged
+
 if TYPE_CHECKING:
     from mcp_compaction.model import Value
 
@@ -52,4 +54,15 @@ def to_json(value: Value) -> str:
 
 def from_json(kind: type[V], text: str) -> V:
     """The value of such a JSON."""
-    return kind.model_validate_json(text)
+    try:
+        return kind.model_validate_json(text)
+    except ValueError as error:
+        raise lost_error(f"A {kind.__name__.lower()} is not what was written") from error
+
+
+def lost_error(what: str) -> StoreDamaged:
+    """The error for a part of a session that is lost."""
+    return StoreDamaged(
+        f"{what}; nothing was changed. See all of it with mcp-compaction doctor, "
+        "then put a backup in its place: mcp-compaction restore-backup FILE"
+    )

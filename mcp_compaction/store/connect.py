@@ -9,6 +9,7 @@ from __future__ import annotations
 import errno
 import os
 import sqlite3
+import stat
 import sys
 import time
 from collections.abc import Generator
@@ -80,6 +81,7 @@ def connect(
         refuse_leftovers(path)
         if not readonly:
             refuse_remote(path)
+            _refuse_open_folder(path.parent)
             _make_ready(path, deadline, lock)
         mode = _find_reading_mode(path, deadline) if readonly else "rw"
         check_origin(path, deadline, newest, mode if readonly else "ro")
@@ -236,6 +238,15 @@ def refuse_remote(path: Path, mounts: Path = Path("/proc/self/mounts")) -> None:
         raise StoreError(
             f"{path.parent} is on a {kind} file system, where the store could lose writes; "
             "set MCP_COMPACTION_HOME to a folder on a local disk."
+        )
+
+
+def _refuse_open_folder(folder: Path) -> None:
+    """Refuse a folder in which anybody could put other files in the place of ours."""
+    if os.name != "nt" and folder.is_dir() and folder.stat().st_mode & stat.S_IWOTH:
+        raise StoreError(
+            f"{folder} can be written by everybody; nothing was changed. "
+            f"Run: chmod go-w '{folder}' (or set MCP_COMPACTION_HOME to a folder of yours)"
         )
 
 

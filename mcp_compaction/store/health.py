@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import sqlite3
 from collections import Counter
@@ -10,21 +11,25 @@ from contextlib import suppress
 from pathlib import Path
 
 from mcp_compaction.core.text.secrets import kinds_of_secrets
-from mcp_compaction.errors import MalformedMessage
+from mcp_compaction.errors import MalformedMessage, StoreDamaged
 from mcp_compaction.formats.identity import hash_of, normal_of_essence, normalize
 from mcp_compaction.formats.jsontext import parse_object
-from mcp_compaction.model import Shape
+from mcp_compaction.model import Shape, View
 from mcp_compaction.ports import Health
 from mcp_compaction.store.align import chain_hash
+from mcp_compaction.store.columns import from_json
 from mcp_compaction.store.connect import pragma
 from mcp_compaction.store.identity import RESTORE, log_path, size_of
 from mcp_compaction.store.listing import checksum_of
+from mcp_compaction.store.load import list_shown
 from mcp_compaction.store.purge import is_purge_due
 
 _LARGEST_LOOKED_THROUGH = 200_000_000  # bytes
 _LOOKED_AT = 200  # of the newest messages, and as many of all
 # An error of the statement itself: a table or a column is gone.
 _CODES_OF_DAMAGE = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR)
+# What comes of a value that is not of its column's kind.
+_ERRORS_OF_DAMAGE = (TypeError, ValueError, AttributeError, LookupError, OverflowError)
 _MASK = re.compile(r"\[masked:([a-z0-9-]{1,40})\]")
 
 
@@ -66,7 +71,7 @@ def sqlite_note(version: tuple[int, ...]) -> str | None:
 def _find_problems(connection: sqlite3.Connection, path: Path, *, is_sound: bool) -> Iterator[str]:
     for line in find_damage(connection, path, whole=True):
         yield f"{line}; put a backup in its place: {RESTORE}"
-    yield from _find_changed_pins(connection)
+    yield from _tell_unreadable(_find_changed_pins(connection))
     if is_sound:
         yield from _find_index_problems(connection)
     with suppress(sqlite3.DatabaseError):
@@ -90,7 +95,7 @@ def find_damage(
         yield "The file ends within a page"
     is_small = whole or size <= _LARGEST_LOOKED_THROUGH
     finders = (_find_bad_pages, _find_bad_json) if is_small else ()
-    for find in (*finders, _find_broken_ends):
+    for find in (*finders, _find_foreign_parts, _find_broken_ends, _find_lost_views):
         yield from _tell_unreadable(find(connection))
     newest = _newest_id(connection)
     every = newest if is_small else _LOOKED_AT
@@ -121,6 +126,8 @@ def _tell_unreadable(found: Iterator[str]) -> Iterator[str]:
         if code is not None and code & 0xFF not in _CODES_OF_DAMAGE:
             raise
         yield f"SQLite says: {error}"
+    except _ERRORS_OF_DAMAGE as error:
+        yield f"A row is not of the kind that was written: {error}"
 
 
 def _newest_id(connection: sqlite3.Connection) -> int:
@@ -143,6 +150,31 @@ def _find_bad_json(connection: sqlite3.Connection) -> Iterator[str]:
         query = f"SELECT session FROM {table} WHERE NOT json_valid(json) LIMIT 1"
         for (session,) in connection.execute(query):
             yield f"A {table} of session {session} is no JSON"
+
+
+def _find_foreign_parts(connection: sqlite3.Connection) -> Iterator[str]:
+    """What runs by itself, or stands for a table: none of it is ours."""
+    query = "SELECT type, name FROM sqlite_master WHERE type IN ('trigger', 'view')"
+    yield from (f"The {kind} {name} is not ours" for kind, name in connection.execute(query))
+
+
+def _find_lost_views(connection: sqlite3.Connection) -> Iterator[str]:
+    """The sessions whose present view is lost, or shows a digest that is."""
+    rows = connection.execute(
+        "SELECT session.id, view_version, view.json, (SELECT json_group_array(number) FROM digest"
+        " WHERE session = session.id) FROM session LEFT JOIN view"
+        " ON view.session = session.id AND version = view_version WHERE view_version != 0"
+    )
+    for session, version, text, numbers in rows:
+        try:
+            shown = from_json(View, text)
+        except StoreDamaged:
+            shown = View()
+        if shown.version != version:
+            yield f"The view of session {session} is lost"
+        digests = set(list_shown(shown).digests)
+        if not digests <= set(json.loads(numbers)):
+            yield f"The view of session {session} shows a digest that is lost"
 
 
 def _find_broken_ends(connection: sqlite3.Connection) -> Iterator[str]:
@@ -223,7 +255,7 @@ def _count_masks(connection: sqlite3.Connection) -> dict[str, int]:
     counts = Counter[str]()
     for table, column in (("message", "raw"), ("section", "json")):
         query = f"SELECT {column} FROM {table} WHERE instr({column}, '[masked:')"
-        with suppress(sqlite3.DatabaseError):
+        with suppress(sqlite3.DatabaseError, *_ERRORS_OF_DAMAGE):
             for (text,) in connection.execute(query):
                 counts.update(masks_in(text))
     return counts

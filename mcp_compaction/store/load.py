@@ -22,7 +22,7 @@ from mcp_compaction.model import (
 )
 from mcp_compaction.ports import Scope, WindowCount
 from mcp_compaction.store import pins, views
-from mcp_compaction.store.columns import from_json
+from mcp_compaction.store.columns import from_json, lost_error
 from mcp_compaction.store.log import MESSAGE_COLUMNS, message_rows, section_row, to_message
 from mcp_compaction.store.sessions import session_info, session_row
 
@@ -184,11 +184,14 @@ def _read_rows_shown(connection: sqlite3.Connection, session: int, view: View) -
 def _read_digests_shown(
     connection: sqlite3.Connection, session: int, view: View
 ) -> tuple[Digest, ...]:
+    shown = set(list_shown(view).digests)
     rows = connection.execute(
         "SELECT json FROM digest WHERE session = ?"
         " AND number IN (SELECT value FROM json_each(?)) ORDER BY number",
-        (session, str(list_shown(view).digests)),
-    )
+        (session, str(sorted(shown))),
+    ).fetchall()
+    if len(rows) < len(shown):
+        raise lost_error(f"The view of session {session} shows a digest that is lost")
     return tuple(from_json(Digest, text) for (text,) in rows)
 
 

@@ -150,7 +150,7 @@ class LockFile:
             raise StoreError("The store is closed; open it again.")
         if self._fd is None:
             try:
-                self._fd = os.open(self.path, os.O_RDWR | os.O_CREAT | _CLOEXEC, 0o600)
+                self._fd = os.open(self.path, os.O_RDWR | os.O_CREAT | _OWN_FILE, 0o600)
             except OSError as error:
                 if error.errno in (errno.EISDIR, errno.ENXIO, errno.ELOOP):
                     raise StoreError(
@@ -167,12 +167,13 @@ class LockFile:
 
     def _is_current(self, fd: int) -> bool:
         try:
-            return os.path.samestat(os.fstat(fd), self.path.stat())
+            return os.path.samestat(os.fstat(fd), self.path.lstat())
         except FileNotFoundError:
             return False
 
 
 _CLOEXEC = getattr(os, "O_CLOEXEC", 0)
+_OWN_FILE = _CLOEXEC | getattr(os, "O_NOFOLLOW", 0)  # what a link leads to is never written
 
 
 class Users:

@@ -15,7 +15,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import NamedTuple
 
-from mcp_compaction.errors import InputError, StoreBusy, StoreError, StoreNewer
+from mcp_compaction.errors import InputError, StoreBusy, StoreDamaged, StoreError, StoreNewer
 from mcp_compaction.home import make_folder, new_file
 from mcp_compaction.store.connect import (
     SCHEMA_VERSION,
@@ -24,6 +24,7 @@ from mcp_compaction.store.connect import (
     open_as,
     store_errors,
 )
+from mcp_compaction.store.health import find_damage
 from mcp_compaction.store.identity import (
     describe_files,
     identity_of,
@@ -32,6 +33,7 @@ from mcp_compaction.store.identity import (
     size_of,
 )
 from mcp_compaction.store.lockfile import LockFile
+from mcp_compaction.store.schema import refuse_other_tables
 
 _DEADLINE = 10.0
 # Where SQLite's connections lock a database that they have open.
@@ -60,6 +62,9 @@ def check_backup(path: Path, store: Path) -> Backup:
             check_origin(path, _DEADLINE, SCHEMA_VERSION, mode)
             with closing(open_as(path, mode, _DEADLINE)) as connection:
                 check_pages(connection)
+                refuse_other_tables(connection, path)
+                for line in find_damage(connection, path, whole=True):
+                    raise StoreDamaged(line)
                 sessions, messages = (
                     connection.execute(f"SELECT count(*) FROM {table}").fetchone()[0]
                     for table in ("session", "message")

@@ -354,7 +354,7 @@ def open_migrated(
         with store_errors(path):
             version = pragma(connection, "user_version")
             if version != len(migrations):
-                _refuse_early(connection, path, migrations[: int(str(version))])
+                refuse_other_tables(connection, path, migrations)
                 if version:
                     _prepare_upgrade(connection, path, lock)
                 _migrate_locked(connection, path, deadline, lock, migrations)
@@ -364,9 +364,12 @@ def open_migrated(
     return connection
 
 
-def _refuse_early(connection: sqlite3.Connection, path: Path, taken: Sequence[Migration]) -> None:
+def refuse_other_tables(
+    connection: sqlite3.Connection, path: Path, migrations: Sequence[Migration] = MIGRATIONS
+) -> None:
     """Refuse a store whose tables are not those that its own steps make: the first two steps were
     edited before they were frozen."""
+    taken = migrations[: int(str(pragma(connection, "user_version")))]
     with closing(sqlite3.connect(":memory:")) as made:
         for step in taken:
             step(made)

@@ -9,7 +9,7 @@ from mcp_compaction.errors import UnknownRef
 from mcp_compaction.model import Compaction, Digest, Event, Receipt, View
 from mcp_compaction.ports import EARLIER_VIEWS
 from mcp_compaction.store import passages
-from mcp_compaction.store.columns import from_json, stamp, to_json
+from mcp_compaction.store.columns import from_json, lost_error, stamp, to_json
 from mcp_compaction.store.sessions import add_event, session_row
 
 _MOST_DROPPED = 50  # views at once: a store of an earlier version may have thousands
@@ -137,12 +137,14 @@ def _drop_left_behind(
 
 def view(connection: sqlite3.Connection, session: int, version: int) -> View:
     """A view of that session as it once was; version 0 shows everything."""
-    session_row(connection, session)
+    present = session_row(connection, session)["view_version"]
     if version == 0:
         return View()
     row = connection.execute(
         "SELECT json FROM view WHERE session = ? AND version = ?", (session, version)
     ).fetchone()
+    if row is None and version == present:
+        raise lost_error(f"The view of session {session} is lost")
     if row is None:
         raise UnknownRef(f"There is no view {version} of this session; look at its receipts.")
     return from_json(View, row[0])

@@ -189,6 +189,33 @@ def _newest_rows_deleted(store: Path) -> None:
     run_behind_our_back(store, "DELETE FROM message WHERE seq > 20")
 
 
+def _view_gone(store: Path) -> None:
+    run_behind_our_back(store, "DELETE FROM view")
+
+
+def _view_emptied(store: Path) -> None:
+    run_behind_our_back(store, "UPDATE view SET json = '{}'")
+
+
+def _digests_gone(store: Path) -> None:
+    run_behind_our_back(store, "DELETE FROM digest")
+
+
+def _trigger_of_another(store: Path) -> None:
+    gone = "DELETE FROM message WHERE id < new.id"
+    run_behind_our_back(store, f"CREATE TRIGGER theirs AFTER INSERT ON message BEGIN {gone}; END")
+
+
+def _values_of_another_kind(store: Path) -> None:
+    """As where pages of two tables changed places."""
+    run_behind_our_back(
+        store,
+        "PRAGMA writable_schema = ON",
+        "UPDATE sqlite_master SET sql = replace(sql, 'NOT NULL', '') WHERE name = 'message'",
+    )
+    run_behind_our_back(store, "UPDATE message SET seq = NULL, content = x'ff' WHERE seq = 5")
+
+
 def _log_truncated(store: Path) -> None:
     record_and_die(store)
     os.truncate(log_of(store), log_of(store).stat().st_size // 2)
@@ -229,6 +256,7 @@ HARMFUL: list[Spoil] = [
     *(_table, _table_of_sessions, _index, _search_index, _text_of_a_message, _hash_of_a_message),
     *(_magic, _page_size, _schema, _truncated, _truncated_in_a_page, _loop_in_the_freelist),
     *(_overflow_page, _entry_of_the_schema, _table_gone, _table_emptied, _row_deleted),
+    *(_view_gone, _view_emptied, _digests_gone, _trigger_of_another, _values_of_another_kind),
     *(_newest_rows_deleted, _log_truncated, _log_removed, _frame_of_the_log),
     *(_log_of_another, _log_of_another_after_a_kill, _swapped_beside_its_log),
 ]

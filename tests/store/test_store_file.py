@@ -351,6 +351,32 @@ async def test_a_foreign_program_that_holds_the_file_is_reported(tmp_path: Path)
         assert (await store.append(session, batch(said("x")), NOW)).new == 1
 
 
+@pytest.mark.skipif(os.name == "nt", reason="Windows has neither")
+async def test_a_link_in_the_place_of_the_lock_file_is_never_written_through(
+    tmp_path: Path,
+) -> None:
+    theirs = tmp_path / "theirs"
+    theirs.write_text("A text of somebody else.")
+    (tmp_path / "store.db.lock").symlink_to(theirs)
+    with pytest.raises(StoreError, match="should be a file"):
+        async with opened(tmp_path / "store.db"):
+            pass
+    assert theirs.read_text() == "A text of somebody else."
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no such modes")
+async def test_a_folder_that_everybody_may_write_is_refused_until_it_is_closed(
+    tmp_path: Path,
+) -> None:
+    tmp_path.chmod(0o777)
+    with pytest.raises(StoreError, match="chmod go-w"):
+        async with opened(tmp_path / "store.db"):
+            pass
+    tmp_path.chmod(0o755)
+    async with opened(tmp_path / "store.db"):
+        pass
+
+
 def test_the_lock_file_shuts_out_and_survives_its_removal(tmp_path: Path) -> None:
     path = tmp_path / "store.db"
     one, two = LockFile(path), LockFile(path)
