@@ -44,7 +44,8 @@ class ConnectionLimits:
     waiting_of_peer: int = 64
     waiting: int = 256
     admitted: int = 100
-    accepted_at_once: int = 128  # below the number of open files, whoever knocks
+    # Far below those of a peer that may wait, so that who was accepted is read before it gives way.
+    accepted_at_once: int = 16
 
     def within(self, files: int) -> ConnectionLimits:
         """The same where a process may have fewer files open than usual: all the smaller."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import socket
 from contextlib import ExitStack, suppress
 from dataclasses import replace
 from pathlib import Path
@@ -57,6 +58,37 @@ async def test_a_crowd_in_silence_keeps_nobody_out(open_door: OpenDoor, tmp_path
             for silent in crowd[: MANY - FEW.waiting]:  # those that gave way, the oldest first
                 with pytest.raises((ConnectionError, EOFError)):
                     await asyncio.wait_for(silent.readexactly(1), PATIENCE)
+
+
+@all_doors
+async def test_a_crowd_that_comes_at_once_cuts_nobody_who_came_before_it(
+    open_door: OpenDoor, tmp_path: Path
+) -> None:
+    limits = ConnectionLimits()
+    async with open_door(tmp_path, limits) as door:
+        assert (await door.ask())[0] == 200  # what is made for a first request is there
+        with ExitStack() as closing, socket.socket() as friend:
+            # Without a pause: the server, in this thread, sees them all at once.
+            friend.connect(("127.0.0.1", door.port))
+            friend.sendall(door.bytes_of())
+            for _ in range(3 * limits.waiting_of_peer):
+                stranger = closing.enter_context(socket.socket())
+                stranger.connect(("127.0.0.1", door.port))
+            reader, writer = await asyncio.open_connection(sock=friend)
+            said = await asyncio.wait_for(reader.read(), PATIENCE)
+            writer.close()
+            assert said.startswith(b"HTTP/1.1 200")
+            assert (await door.ask())[0] == 200  # after all of them
+
+
+@pytest.mark.parametrize("path", ["/mcp/", "/healthz/", "/api/sessions/"])
+@all_doors
+async def test_no_answer_leads_to_the_host_that_a_stranger_names(
+    open_door: OpenDoor, tmp_path: Path, path: str
+) -> None:
+    async with open_door(tmp_path, ConnectionLimits()) as door:
+        status, _ = await replace(door, path=path).with_token("").ask(Host="evil.example")
+        assert status in (401, 404, 421)
 
 
 @all_doors

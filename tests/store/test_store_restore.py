@@ -168,7 +168,28 @@ def foreign(backup: Path) -> None:
         connection.execute("CREATE TABLE song (title TEXT)")
 
 
-@pytest.mark.parametrize("spoil", [spoiled, emptied, foreign, removed])
+def run_in(backup: Path, statement: str) -> None:
+    with closing(sqlite3.connect(backup, isolation_level=None)) as connection:
+        connection.execute(statement)
+
+
+def without_a_row(backup: Path) -> None:
+    run_in(backup, "DELETE FROM message")
+
+
+def with_a_trigger(backup: Path) -> None:
+    gone = "DELETE FROM message WHERE id < new.id"
+    run_in(backup, f"CREATE TRIGGER theirs AFTER INSERT ON message BEGIN {gone}; END")
+
+
+def with_a_table(backup: Path) -> None:
+    run_in(backup, "CREATE TABLE song (message INTEGER REFERENCES message (id))")
+
+
+UNSOUND = [spoiled, emptied, foreign, removed, without_a_row, with_a_trigger, with_a_table]
+
+
+@pytest.mark.parametrize("spoil", UNSOUND)
 async def test_what_is_no_sound_backup_is_refused(
     tmp_path: Path, path: Path, spoil: Callable[[Path], None]
 ) -> None:

@@ -68,7 +68,8 @@ async def test_views_of_an_earlier_version_go_little_by_little(tmp_path: Path) -
     with closing(sqlite3.connect(path)) as connection, connection:
         (text,) = connection.execute("SELECT json FROM view").fetchone()
         connection.executemany(
-            "INSERT INTO view VALUES (?, ?, ?)", [(session, n, text) for n in range(2, 501)]
+            "INSERT INTO view VALUES (?1, ?2, json_set(?3, '$.version', ?2))",
+            [(session, n, text) for n in range(2, 501)],
         )
         connection.execute("UPDATE session SET view_version = 500")
     async with opened(path) as store:
