@@ -91,12 +91,17 @@ async def set_checks(
     pins = await work.store.pins(scope_of(info), work.now())
     if all(pin.number != number for pin in pins):
         raise UnknownRef(f"no pin {ref} in force here.")
-    try:
-        checks = parse_checks(lines)
-    except NoCheckError as error:
-        raise InputError(str(error)) from None
+    checks = read_checks(lines)
     await work.store.set_checks(scope_of(info), number, "\n".join(map(str, checks)))
     return checks
+
+
+def read_checks(lines: str) -> tuple[PinCheck, ...]:
+    """The checks that are written one a line."""
+    try:
+        return parse_checks(lines)
+    except NoCheckError as error:
+        raise InputError(str(error)) from None
 
 
 async def try_checks(

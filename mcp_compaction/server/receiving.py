@@ -8,6 +8,7 @@ from anyio import to_thread
 from pydantic import ValidationError
 
 from mcp_compaction.compactor import Compactor
+from mcp_compaction.compactor.checking import read_checks
 from mcp_compaction.compactor.sessions import read_name
 from mcp_compaction.errors import InputError, UnknownRef, UnknownSession
 from mcp_compaction.formats import Incoming
@@ -72,6 +73,7 @@ def _too_far(reach: str) -> str:
 
 async def _pin(compactor: Compactor, info: SessionInfo, pin: SentPin) -> int:
     """Keep a pin; one that comes again has the number that it got before."""
+    read_checks(pin.checks)  # a pin whose checks are none is not kept without them
     done = await compactor.pin(
         info,
         pin.text,

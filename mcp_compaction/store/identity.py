@@ -136,8 +136,8 @@ def read_mark(text: bytes) -> StoreMark | None:
     if found is None:
         return None
     written, newest, state = ((group or b"").decode() for group in found.group(4, 5, 6))
-    numbers = (int(group or 0) for group in found.group(1, 2, 3))
-    return StoreMark(*numbers, written, newest.strip("-"), state)
+    database, log, salt = (int(group or 0) for group in found.group(1, 2, 3))
+    return StoreMark(database, log, salt, written, newest.strip("-"), state)
 
 
 def describe_files(path: Path) -> str:

@@ -110,6 +110,7 @@ class CallPlace:
         if info is not None:
             options = {"--project": info.project, "--session": info.name}
         unset = {name: v for name, v in self.environ.items() if name != "MCP_COMPACTION_HOME"}
-        if self.settings.home != default_home(unset):
+        # A team's store is in no folder of whoever asks.
+        if self.settings.store is None and self.settings.home != default_home(unset):
             options = {"--home": str(self.settings.home), **options}
         return complete(text, typed_command(self.environ.get("PATH")), options)

@@ -145,6 +145,18 @@ async def test_a_line_that_cannot_be_read_is_counted_and_stops_nothing(
     assert (taken.new, taken.skipped) == (2, 6)
 
 
+async def test_a_part_without_data_is_left_out_and_stops_nothing(tmp_path: Path) -> None:
+    (transcript, *_) = found_in(make_home(tmp_path / "home"), "opencode")
+    with closing(sqlite3.connect(transcript.path)) as connection, connection:
+        connection.executescript(
+            "CREATE TABLE copy AS SELECT * FROM part; DROP TABLE part;"
+            "ALTER TABLE copy RENAME TO part;"
+            "UPDATE part SET data = NULL WHERE id = (SELECT min(id) FROM part)"
+        )
+    async with compactor_in(tmp_path) as compactor:
+        assert (await record(compactor, transcript)).new > 1
+
+
 async def test_a_file_written_anew_is_read_from_its_start(
     tmp_path: Path, environ: Mapping[str, str]
 ) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from mcp_compaction.errors import InputError
-from mcp_compaction.sending.parcel import Parcel, SentMessage
+from mcp_compaction.sending.parcel import Parcel, SentMessage, SentPin
 from mcp_compaction.server.receiving import take_parcel
 from tests.hosts.given_hosts import compactor_in
 
@@ -53,3 +53,21 @@ async def test_what_is_no_parcel_is_refused_and_nothing_is_kept(tmp_path: Path) 
             with pytest.raises(InputError, match="nothing was kept"):
                 await take_parcel(compactor, body)
         assert await compactor.sessions(None) == ()
+
+
+async def test_a_pin_whose_checks_are_none_is_refused_and_not_kept_without_them(
+    tmp_path: Path,
+) -> None:
+    pin = SentPin(
+        number=1,
+        text="Never push.",
+        kind="constraint",
+        scope="project",
+        author="user",
+        checks="garbage (((",
+    )
+    whole = Parcel(source="a1:1", project="shop", name="tax", pins=(pin,))
+    async with compactor_in(tmp_path) as compactor:
+        taken = await take_parcel(compactor, whole.model_dump_json().encode())
+        assert (taken.pins, list(taken.refused)) == ({}, [1])
+        assert await compactor.project_pins("shop") == ()

@@ -7,12 +7,16 @@ import re
 import shlex
 import sys
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 from mcp.server.mcpserver.exceptions import ToolError
 
 from mcp_compaction.errors import StoreError
 from mcp_compaction.server.state import errors_as
+from mcp_compaction.settings import load_settings
+from mcp_compaction.tools.place import CallPlace
 from tests.cli.conftest import Shell
 from tests.server.talking import ERAS, Era, talk
 
@@ -88,3 +92,13 @@ async def test_the_next_step_of_any_other_error_names_a_program_that_is_there(
     with pytest.raises(ToolError) as caught:
         await fails()
     assert str(caught.value).endswith(f"Run: {SCRIPT} doctor")
+
+
+def test_the_commands_of_a_teams_server_name_no_folder_of_its_machine(tmp_path: Path) -> None:
+    told = {"MCP_COMPACTION_HOME": str(tmp_path / "elsewhere")}
+    for store, has_home in (("", True), ("postgresql://box.lan/team", False)):
+        environ = {**told, "MCP_COMPACTION_STORE": store} if store else told
+        place = SimpleNamespace(settings=load_settings(environ), project="shop", environ={})
+        told_user = "only the user can: mcp-compaction unpin p1"
+        said = CallPlace.complete_commands(cast("CallPlace", place), told_user, None)
+        assert ("--home" in said) is has_home, said

@@ -173,7 +173,8 @@ def _rows_after(
             piece.skipped += 1
             continue
         asked = "SELECT data FROM part WHERE message_id = ? ORDER BY id"
-        parts = [text for (text,) in connection.execute(asked, (number,))]
+        found_parts = (text for (text,) in connection.execute(asked, (number,)))
+        parts = [text for text in found_parts if isinstance(text, str)]
         yield _Row(
             number,
             created,
