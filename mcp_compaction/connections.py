@@ -19,6 +19,7 @@ from typing import Any, Generic, TypeVar, cast
 
 import anyio
 import uvicorn
+from starlette.applications import Starlette
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from mcp_compaction.errors import InputError
@@ -95,6 +96,8 @@ class BoundedServer(uvicorn.Server):
         on_cut: Callable[[], None] = lambda: None,
         **changes: Any,
     ) -> None:
+        if isinstance(app, Starlette):  # whose router would name a stranger's host before the door
+            app.router.redirect_slashes = False
         fitting = (limits or ConnectionLimits()).within(most_files())
         lobby = Lobby[Connection](fitting, on_cut)
         options: dict[str, Any] = {

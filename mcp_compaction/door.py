@@ -13,7 +13,6 @@ import logging
 from collections.abc import Awaitable, Callable
 from typing import Any, Final, NamedTuple, cast
 
-from starlette.applications import Starlette
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from mcp_compaction.connections import may_stay
@@ -158,13 +157,6 @@ class Door:
         if shown is None:
             return _NO_SECRET
         return shown if may_stay(scope) else _TOO_MANY
-
-
-def without_redirects(app: Starlette) -> Starlette:
-    """The same application, where no path leads to another one: a router would answer before the
-    door, and name the host that a stranger named."""
-    app.router.redirect_slashes = False
-    return app
 
 
 async def _read_body(scope: Scope, receive: Receive, most: int) -> bytes | RefusedRequest | None:

@@ -31,7 +31,7 @@ from starlette.routing import Route
 
 from mcp_compaction.compactor import Compactor
 from mcp_compaction.connections import BoundedServer, open_listener
-from mcp_compaction.door import Door, Names, bearer, own_names, without_redirects
+from mcp_compaction.door import Door, Names, bearer, own_names
 from mcp_compaction.errors import InputError, SettingsError
 from mcp_compaction.home import TOKEN, make_folder, write_whole
 from mcp_compaction.server.app import build_server
@@ -115,8 +115,7 @@ def build_app(
     _check_token(token, token_path(settings.home))
     app = build_mcp_app(settings, project, environ, only_core=only_core)
     guarded = Door(app, names_of(door), bearer(token), MOST_BODY)
-    routes = [Route(PATH, guarded)]
-    return without_redirects(Starlette(routes=routes, lifespan=lambda _: run_inside(app)))
+    return Starlette(routes=[Route(PATH, guarded)], lifespan=lambda _: run_inside(app))
 
 
 def build_mcp_app(

@@ -21,7 +21,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from mcp_compaction.compactor import Compactor
 from mcp_compaction.connections import BoundedServer, ConnectionLimits, open_listener
-from mcp_compaction.door import Door, bearer_of, without_header, without_redirects
+from mcp_compaction.door import Door, bearer_of, without_header
 from mcp_compaction.errors import CompactionError, InputError, SettingsError, StoreError
 from mcp_compaction.sending.parcel import MOST_BODY as MOST_SENT
 from mcp_compaction.sending.parcel import PATH as SENT
@@ -110,7 +110,7 @@ def build_team_app(
         async with team.opened():
             yield
 
-    app = Starlette(
+    return Starlette(
         routes=[
             Route("/healthz", _say_alive),
             Route("/readyz", Door(request_response(team.say_ready), None, None)),
@@ -120,7 +120,6 @@ def build_team_app(
         ],
         lifespan=lifespan,
     )
-    return without_redirects(app)
 
 
 async def _say_alive(_: Request) -> Response:

@@ -94,8 +94,8 @@ def find_damage(
     if size % int(pragma(connection, "page_size") or 1) and not size_of(log_path(path)):
         yield "The file ends within a page"
     is_small = whole or size <= _LARGEST_LOOKED_THROUGH
-    finders = (_find_bad_pages, _find_bad_json) if is_small else ()
-    for find in (*finders, _find_foreign_parts, _find_broken_ends, _find_lost_views):
+    finders = (_find_bad_pages, _find_bad_json, _find_lost_views) if is_small else ()
+    for find in (*finders, _find_foreign_parts, _find_broken_ends):
         yield from _tell_unreadable(find(connection))
     newest = _newest_id(connection)
     every = newest if is_small else _LOOKED_AT

@@ -22,15 +22,7 @@ from starlette.types import Scope
 
 from mcp_compaction.compactor import Compactor
 from mcp_compaction.core.compaction.receipt.text import outcome_text
-from mcp_compaction.door import (
-    Door,
-    bearer_of,
-    is_secret,
-    own_names,
-    read_object,
-    without_header,
-    without_redirects,
-)
+from mcp_compaction.door import Door, bearer_of, is_secret, own_names, read_object, without_header
 from mcp_compaction.errors import CompactionError, InputError
 from mcp_compaction.model import SessionInfo
 from mcp_compaction.viewer.facts import (
@@ -109,7 +101,7 @@ def build_app(compactor: Compactor, key: PageKey, port: int, audit: Audit) -> St
         door = Door(request_response(handle), names, admit, None if is_open else _MOST_BODY)
         return Route(path, door, methods=[method])
 
-    app = Starlette(
+    return Starlette(
         routes=[
             route("/", _serve_page, is_open=True),
             route("/{name:str}", _serve_page, is_open=True),
@@ -124,7 +116,6 @@ def build_app(compactor: Compactor, key: PageKey, port: int, audit: Audit) -> St
         ],
         exception_handlers={LookupError: _say_error, CompactionError: _say_error},
     )
-    return without_redirects(app)
 
 
 async def _say_error(_: Request, error: Exception) -> Response:
