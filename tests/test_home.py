@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import os
-import pty
 import re
 import stat
 import subprocess
@@ -31,6 +30,7 @@ from mcp_compaction.home import KINDS, Kind, Place, mode_problems, write_whole
 from mcp_compaction.hosts.claude_code.mods import ServedChat, find_served_chat, note_chat
 from mcp_compaction.hosts.trouble import note_trouble
 from mcp_compaction.store.outbox import Outbox
+from tests.hosts.terminal import user_input
 from tests.server.claude_host import SESSION, ClaudeHost
 from tests.server.test_claude_mod import work
 from tests.view_service.test_listening import ask
@@ -167,17 +167,20 @@ class Machine:
         assert ran.returncode == code, (words, ran.stdout, ran.stderr)
         return ran.stdout
 
-    def type(self, *words: str) -> None:
-        """Run a command at a terminal."""
-        ours, theirs = pty.openpty()
-        command = [PROGRAM, *words]
-        try:
-            subprocess.run(
-                command, stdin=theirs, stdout=theirs, env=self.environ, check=True, timeout=SECONDS
+    def type(self, *words: str) -> str:
+        """What a command prints that is run at a terminal."""
+        with user_input() as stdin:
+            ran = subprocess.run(
+                [PROGRAM, *words],
+                stdin=stdin,
+                env=self.environ,
+                cwd=self.folder,
+                capture_output=True,
+                text=True,
+                check=True,
+                timeout=SECONDS,
             )
-        finally:
-            os.close(theirs)
-            os.close(ours)
+        return ran.stdout
 
     def hook(self, event: str, **told: Any) -> str:
         """What Claude Code reads of a hook that it runs."""
@@ -287,6 +290,7 @@ async def live(machine: Machine) -> None:
     machine.type("trust", "headless")
     machine.type("pins", "check", "p1", "--accept")
     machine.type("install", "claude-code")
+    machine.type("trust", "headless")
     assert TOKEN not in machine.push("call_1")
     machine.type("pins", "check", "p1", "--once")
     assert machine.push("call_2") == ""
@@ -312,7 +316,7 @@ async def live(machine: Machine) -> None:
     run("export", *at, "--output", "chat.jsonl")
     run("backup", "copy.db")
     run("doctor", "--no-server", code=1)
-    run("restore-backup", "copy.db", "--yes")
+    machine.type("restore-backup", "copy.db", "--yes")
     run("send", code=1)
 
 
@@ -344,7 +348,7 @@ async def test_every_file_that_is_made_is_of_a_kind_is_private_and_is_forgotten(
         *("trouble.jsonl", home.REPLACED.name)
     }
     assert machine.kinds_with(TOKEN) == set()
-    told = machine.run("forget", "--project", PROJECT, "--yes")
+    told = machine.type("forget", "--project", PROJECT, "--yes")
     assert "store-replaced-" in told
     assert machine.kinds_with(WORD) <= copies
     assert machine.kinds_with(SESSION) <= copies

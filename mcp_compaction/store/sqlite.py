@@ -489,6 +489,10 @@ class SqliteStore:
             await self._purge_if_possible()
         return result
 
+    async def tell_hooks(self) -> None:
+        """Write the checks in force down anew, where the store has become another one."""
+        await self._write_pins(lambda _: None)
+
     async def _write_pins(self, work: Callable[[sqlite3.Connection], T]) -> T:
         return await self._write(lambda c: self._tell_hooks(c, work(c)))
 

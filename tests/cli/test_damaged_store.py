@@ -375,7 +375,7 @@ def test_a_backup_mends_a_damaged_store(kept: Shell, tmp_path: Path) -> None:
     kept.done("backup", str(tmp_path / "good.db"))
     _table(store)
     assert kept("record", "--session", "tax-2026", stdin=MORE).code == STORE_UNUSABLE
-    kept.done("restore-backup", str(tmp_path / "good.db"), "--yes")
+    kept.as_user().done("restore-backup", str(tmp_path / "good.db"), "--yes")
     kept.done("record", "--session", "tax-2026", stdin=MORE)
     assert "no problems found" in kept.done("doctor", "--no-server")
 

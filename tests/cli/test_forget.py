@@ -17,11 +17,17 @@ from mcp_compaction.checks.match import Call
 from tests.cli.conftest import CHAT, Shell, json_lines
 
 
-def test_forgetting_without_a_terminal_needs_yes(recorded: Shell) -> None:
+@pytest.mark.parametrize(
+    "what", [("tax-2026",), ("tax-2026", "m1"), ("tax-2026", "--matching", "key"), ("--project",)]
+)
+@pytest.mark.parametrize("yes", [(), ("--yes",)])
+def test_nothing_is_forgotten_where_nobody_speaks_as_the_user(
+    recorded: Shell, what: tuple[str, ...], yes: tuple[str, ...]
+) -> None:
     before = recorded.dump()
-    ran = recorded("forget", "tax-2026", stdin=b"yes\n")
+    ran = recorded("forget", *what, *yes, stdin=b"yes\n")
     assert ran.code == 2
-    assert ran.err.endswith("pass --yes to do it.\n")
+    assert ran.err.endswith("only the user can do this: run it in a terminal.\n")
     assert recorded.dump() == before
 
 
@@ -41,18 +47,20 @@ def test_at_a_terminal_yes_forgets(recorded: Shell) -> None:
 
 
 def test_a_whole_project_is_forgotten_with_its_pins(recorded: Shell) -> None:
-    assert "removed: 1 session, 81 messages, 1 pin" in recorded.done("forget", "--project", "--yes")
+    assert "removed: 1 session, 81 messages, 1 pin" in recorded.as_user().done(
+        "forget", "--project", "--yes"
+    )
     assert b"staging" not in (recorded.home / "store.db").read_bytes()
 
 
 def test_a_session_of_another_project_is_not_forgotten(recorded: Shell) -> None:
-    ran = recorded("forget", "tax-2026", "--project", str(recorded.folder), "--yes")
+    ran = recorded.as_user()("forget", "tax-2026", "--project", str(recorded.folder), "--yes")
     assert ran.code == 2
     assert recorded.done("sessions").startswith("tax-2026")
 
 
 def test_an_empty_project_has_nothing_to_forget(recorded: Shell) -> None:
-    ran = recorded("forget", "--project", str(recorded.folder), "--yes")
+    ran = recorded.as_user()("forget", "--project", str(recorded.folder), "--yes")
     assert ran.code == 2
     assert ran.err.endswith(
         f"mcp-compaction sessions --home {recorded.home} --project {recorded.folder} --all\n"
@@ -60,14 +68,14 @@ def test_an_empty_project_has_nothing_to_forget(recorded: Shell) -> None:
 
 
 def test_what_to_forget_must_be_said(recorded: Shell) -> None:
-    ran = recorded("forget", "--yes")
+    ran = recorded.as_user()("forget", "--yes")
     assert ran.code == 2
     assert "SESSION REF" in ran.err
 
 
 def test_a_pin_that_quotes_a_forgotten_message_is_named(recorded: Shell) -> None:
     recorded.as_user().done("pin", "Never push to main; only the staging key.", "--kind", "fact")
-    said = recorded.done("forget", "tax-2026", "m1", "--yes")
+    said = recorded.as_user().done("forget", "tax-2026", "m1", "--yes")
     assert "still pinned, said there: p1, p2" in said
 
 
@@ -100,7 +108,7 @@ def left(shell: Shell) -> int:
 
 
 def test_the_same_text_in_other_messages_is_named_with_the_command(repeated: Shell) -> None:
-    said = repeated.done("forget", "tax 1", "m1", "--yes")
+    said = repeated.as_user().done("forget", "tax 1", "m1", "--yes")
     shop = repeated.folder / "shop"
     assert (
         "\nthe same text also stands in m3 of tax 1 and in m1 of other-1 and in 2 messages of "
@@ -114,9 +122,9 @@ def test_the_same_text_in_other_messages_is_named_with_the_command(repeated: She
         f"forget --home {repeated.home} other-1 m1",
     ]
     for command in commands:
-        ran = repeated.bare(*shlex.split(command), "--yes")
+        ran = repeated.as_user().bare(*shlex.split(command), "--yes")
         assert (ran.code, ran.err) == (0, "")
-    repeated.done("forget", "far", "m1", "m3", "--yes", *far(repeated))
+    repeated.as_user().done("forget", "far", "m1", "m3", "--yes", *far(repeated))
     assert left(repeated) == 0
 
 
@@ -128,7 +136,9 @@ def test_a_person_is_told_before_and_asked_after(repeated: Shell) -> None:
     assert "Forget these too? Type yes: \n" in ran.out
     assert "forgotten: m3 of session tax 1\n" in ran.out
     assert "forgotten: m1 of session other-1\n" in ran.out
-    twins = json.loads(repeated.done("forget", "far", "m1", "--yes", "--json", *far(repeated)))
+    twins = json.loads(
+        repeated.as_user().done("forget", "far", "m1", "--yes", "--json", *far(repeated))
+    )
     assert twins["twins"] == [{"session": "far", "ref": "m3"}]
     assert twins["twins_elsewhere"] == {}
 
@@ -141,7 +151,7 @@ def test_a_person_who_says_no_keeps_the_others(repeated: Shell) -> None:
 
 
 def test_programs_get_the_list(repeated: Shell) -> None:
-    said = json.loads(repeated.done("forget", "tax 1", "m1", "--yes", "--json"))
+    said = json.loads(repeated.as_user().done("forget", "tax 1", "m1", "--yes", "--json"))
     assert said["messages"] == 1
     assert said["twins"] == [
         {"session": "tax 1", "ref": "m3"},
@@ -152,16 +162,16 @@ def test_programs_get_the_list(repeated: Shell) -> None:
 
 
 def test_messages_that_go_together_are_not_named(repeated: Shell) -> None:
-    said = repeated.done("forget", "tax 1", "m1", "m3", "--yes")
+    said = repeated.as_user().done("forget", "tax 1", "m1", "m3", "--yes")
     assert "forgotten: m1, m3 of session tax 1\nremoved: 2 messages\n" in said
     assert "stands in m1 of other-1 and in 2 messages of another project" in said
 
 
 def test_a_message_that_stands_alone_is_forgotten_in_silence(repeated: Shell) -> None:
-    assert "the same text" in repeated.done("forget", "tax 1", "m2", "--yes")
+    assert "the same text" in repeated.as_user().done("forget", "tax 1", "m2", "--yes")
     fresh = json_lines([{"role": "user", "content": OTHER}])
     repeated.done("record", "--session", "new", stdin=fresh)
-    assert "the same text" not in repeated.done("forget", "new", "m1", "--yes")
+    assert "the same text" not in repeated.as_user().done("forget", "new", "m1", "--yes")
 
 
 def test_a_digest_that_quotes_a_twin_is_clean_when_the_twin_is_forgotten(shell: Shell) -> None:
@@ -195,9 +205,6 @@ def test_messages_are_forgotten_by_words_and_day_after_a_list(shell: Shell) -> N
     chat.write_bytes(DATED)
     shell.done("record", str(chat), "--session", "trip")
     wish = ("forget", "trip", "--matching", "Hotel in  lisbon", "--before", "2026-10-01")
-    asked = shell(*wish)
-    assert asked.code == 2
-    assert asked.err.endswith("pass --yes to do it.\n")
     ran = shell.at_terminal()(*wish, stdin=b"yes\n")
     assert ran.out.startswith("m1  2026-03-15 10:00  user: The hotel in Lisbon was 412 EUR.\nm2  ")
     assert "Forget m1, m2 of session trip?" in ran.out
@@ -211,7 +218,7 @@ def test_messages_are_forgotten_by_words_and_day_after_a_list(shell: Shell) -> N
 def test_a_message_without_a_date_is_as_old_as_its_sessions_last_use(recorded: Shell) -> None:
     wish = ("forget", "tax-2026", "--matching", "staging key", "--yes", "--before")
     assert recorded(*wish, "2001-01-01").code == 2
-    assert "forgotten: m1, m" in recorded.done(*wish, "2999-01-01")
+    assert "forgotten: m1, m" in recorded.as_user().done(*wish, "2999-01-01")
 
 
 @pytest.mark.parametrize(
@@ -226,7 +233,7 @@ def test_a_message_without_a_date_is_as_old_as_its_sessions_last_use(recorded: S
 def test_what_picks_no_message_forgets_none(
     wish: tuple[str, ...], said: str, recorded: Shell
 ) -> None:
-    ran = recorded("forget", *wish)
+    ran = recorded.as_user()("forget", *wish)
     assert ran.code == 2
     assert said in ran.err
     assert recorded.done("sessions").startswith("tax-2026")
@@ -261,5 +268,5 @@ def test_what_was_held_is_forgotten_with_the_call_the_chat_and_the_project(
     (held,) = judge(Call("Bash", {"command": "git push"}, "/p", "/p"), [rule])
     for chat, call in (("s1", "c1"), ("s1", "c2"), ("s2", "c3"), ("a chat nobody recorded", "c4")):
         note_held(shell.home, held, "claude-code", chat, call)
-    shell.done("forget", *words, "--yes")
+    shell.as_user().done("forget", *words, "--yes")
     assert [note.call for note in read_held(shell.home)] == left

@@ -79,7 +79,7 @@ def test_a_hook_in_an_odd_folder_brings_its_pins(recorded_there: Shell, odd: Pat
 
 
 def test_an_odd_project_is_forgotten(recorded_there: Shell, odd: Path) -> None:
-    recorded_there.done("forget", "--project", str(odd), "--yes")
+    recorded_there.as_user().done("forget", "--project", str(odd), "--yes")
     assert "1 message" not in recorded_there.done("sessions")
 
 

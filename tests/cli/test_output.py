@@ -58,7 +58,8 @@ def test_json_of_what_changes_is_one_document(recorded: Shell) -> None:
         ["forget", "tax-2026", "m1", "--yes"],
     ]
     for argv in changes:
-        ran = recorded(*argv, "--json", stdin=hello)
+        shell = recorded.as_user() if "--yes" in argv else recorded
+        ran = shell(*argv, "--json", stdin=hello)
         assert (ran.code, ran.err) == (0, "")
         assert ran.json()
 

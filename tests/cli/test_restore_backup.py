@@ -1,4 +1,4 @@
-"""The command `restore-backup` asks a person, wants --yes from a program, names what it kept."""
+"""The command `restore-backup` asks a person, is refused to anybody else, names what it kept."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import shlex
 
 import pytest
 
+from mcp_compaction.checks.file import read_rules
 from tests.cli.conftest import Shell
 
 
@@ -22,7 +23,7 @@ def test_a_damaged_store_names_the_command_that_restores_it(damaged: Shell) -> N
     ran = damaged("sessions")
     assert ran.code == 3
     assert f": mcp-compaction restore-backup --home {damaged.home} FILE" in ran.err
-    assert damaged.done("restore-backup", str(damaged.folder / "copy.db"), "--yes")
+    assert damaged.as_user().done("restore-backup", str(damaged.folder / "copy.db"), "--yes")
     assert "81 messages" in damaged.done("sessions")
 
 
@@ -32,13 +33,31 @@ def test_backup_names_the_command_that_uses_it(recorded: Shell) -> None:
     program, *words = shlex.split(last.removeprefix("to use it: "))
     assert program == "mcp-compaction"
     assert words[:2] == ["restore-backup", "--home"]
-    assert recorded.bare(*words, "--yes").code == 0
+    assert recorded.as_user().bare(*words, "--yes").code == 0
 
 
-def test_a_program_has_to_say_yes(damaged: Shell) -> None:
-    ran = damaged("restore-backup", str(damaged.folder / "copy.db"))
+@pytest.mark.parametrize("yes", [(), ("--yes",)])
+def test_no_store_is_put_in_place_where_nobody_speaks_as_the_user(
+    recorded: Shell, yes: tuple[str, ...]
+) -> None:
+    recorded.done("backup", str(recorded.folder / "copy.db"))
+    before = recorded.dump()
+    ran = recorded("restore-backup", str(recorded.folder / "copy.db"), *yes)
     assert ran.code == 2
-    assert ran.err.endswith("pass --yes to do it.\n")
+    assert ran.err.endswith("only the user can do this: run it in a terminal.\n")
+    assert recorded.dump() == before
+
+
+def test_the_checks_of_the_restored_store_are_in_force(recorded: Shell) -> None:
+    recorded.done("backup", str(recorded.folder / "without.db"))
+    user = recorded.as_user()
+    user.done("pins", "check", "p1", "--set", "deny Bash: git push")
+    recorded.done("backup", str(recorded.folder / "with.db"))
+    user.done("restore-backup", str(recorded.folder / "without.db"), "--yes")
+    assert read_rules(recorded.home) == []
+    user.done("restore-backup", str(recorded.folder / "with.db"), "--yes")
+    (rule,) = read_rules(recorded.home)
+    assert [*map(str, rule.checks)] == ["deny Bash: git push"]
 
 
 @pytest.mark.parametrize(("answer", "code"), [(b"yes\n", 0), (b"no\n", 1)])
@@ -51,5 +70,5 @@ def test_a_person_is_asked(damaged: Shell, answer: bytes, code: int) -> None:
 
 
 def test_what_lay_there_is_named(damaged: Shell) -> None:
-    out = damaged.done("restore-backup", str(damaged.folder / "copy.db"), "--yes")
+    out = damaged.as_user().done("restore-backup", str(damaged.folder / "copy.db"), "--yes")
     assert f"kept aside: {damaged.home / 'store-replaced-'}" in out

@@ -64,11 +64,13 @@ def test_a_session_is_recorded_compressed_shown_recalled_restored_and_forgotten(
     shell.done("backup", str(shell.folder / "copy.db"))
     assert shell.done("doctor").endswith("no problems found\n")
 
-    assert shell.done("forget", "tax-2026", "m1", "--yes").startswith(
-        "forgotten: m1 of session tax-2026\nremoved: 1 message"
+    assert (
+        shell.as_user()
+        .done("forget", "tax-2026", "m1", "--yes")
+        .startswith("forgotten: m1 of session tax-2026\nremoved: 1 message")
     )
     assert "staging" not in shell.done("recall", "--refs", "m1")
-    assert "removed: 1 session, 81 messages" in shell.done("forget", "tax-2026", "--yes")
+    assert "removed: 1 session, 81 messages" in shell.as_user().done("forget", "tax-2026", "--yes")
     assert shell.done("sessions").startswith("no sessions of ")
 
 

@@ -75,5 +75,5 @@ def test_one_is_no_plural(shell: Shell) -> None:
     shell.done("record", "--session", "s", stdin=both)
     more = shell.done("recall", "zebra", "--max-tokens", "1")
     assert "1 more passage: " in more
-    said += again + more + shell.done("forget", "s", "m1", "--yes")
+    said += again + more + shell.as_user().done("forget", "s", "m1", "--yes")
     assert not re.search(r"\b1 \w*( \w+)?(message|passage|pin|digest|session|token)s\b", said)

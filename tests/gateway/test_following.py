@@ -15,6 +15,7 @@ from tests.checkers import Json
 from tests.gateway.talking import Host, StrictProvider, open_talk, size_of
 from tests.gateway.upstream import Asked
 from tests.hosts.live import PROGRAM
+from tests.hosts.terminal import user_input
 
 pytestmark = pytest.mark.anyio
 
@@ -175,7 +176,8 @@ async def test_what_is_forgotten_leaves_the_file_of_the_last_substitute_too(
         assert [*tmp_path.glob("gateway/substitutes/*.json")]
         project = store.project
     command = [PROGRAM, "forget", "--yes", "--project", project, "--home", str(tmp_path)]
-    await anyio.run_process(command)
+    with user_input() as stdin:
+        await anyio.run_process(command, stdin=stdin)
     kept = [path for path in tmp_path.rglob("*") if path.is_file()]
     assert not [path for path in kept if b"file-1" in path.read_bytes()]
 

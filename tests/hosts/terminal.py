@@ -7,7 +7,8 @@ import re
 import select
 import subprocess
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 _PATIENCE = 120.0  # seconds; only a net against a host that hangs
@@ -21,6 +22,19 @@ _ANSWERS = {
     b"\x1b]10;?": b"\x1b]10;rgb:ffff/ffff/ffff\x1b\\",
     b"\x1b]11;?": b"\x1b]11;rgb:0000/0000/0000\x1b\\",
 }
+
+
+@contextmanager
+def user_input() -> Generator[int]:
+    """What a program reads from whose user sits at a terminal."""
+    import pty
+
+    ours, theirs = pty.openpty()
+    try:
+        yield theirs
+    finally:
+        os.close(theirs)
+        os.close(ours)
 
 
 class Terminal:

@@ -46,7 +46,7 @@ def recorded_in(folder: Path) -> str:
 
 async def run(folder: Path, command: str, *words: str) -> None:
     """Run a command as the user does."""
-    shell = Shell(folder).with_environ({"HOME": str(folder / "home")})
+    shell = Shell(folder).as_user().with_environ({"HOME": str(folder / "home")})
     place = (command, "--home", str(store_in(folder)), *words)
     ran = await asyncio.to_thread(shell.bare, *place)
     assert ran.code == 0, ran.err

@@ -20,6 +20,7 @@ from mcp_compaction.store.postgres.schema import TABLES
 from mcp_compaction.store.postgres.store import open_store as open_rows
 from mcp_compaction.store.sqlite import open_store
 from tests.cli.conftest import CHAT, Ran, Shell
+from tests.hosts.terminal import user_input
 from tests.store.given_store import NOW, PATIENCE, state
 from tests.store.postgres_server import Server
 
@@ -105,8 +106,8 @@ def fill(shell: Shell) -> None:
     for name in ("notes", "gone"):
         shell.done("record", "--session", name, stdin=b"".join(note % n for n in range(5)))
     person.done("pin", "Ship on Fridays only.", "--session", "gone")
-    shell.done("forget", "gone", "--yes")
-    shell.done("forget", "notes", "m2", "--yes")
+    shell.as_user().done("forget", "gone", "--yes")
+    shell.as_user().done("forget", "notes", "m2", "--yes")
     shell.done("record", "--session", "tax-2026", stdin=CHAT)
     person.done("pin", "Never push to main; only the staging key.", "--session", "tax-2026")
     person.done("pin", "Ask before a deploy.", "--session", "notes")
@@ -116,14 +117,28 @@ def fill(shell: Shell) -> None:
 
 def copy(source: Place, target: Place) -> Ran:
     team = source if source.owner else target
-    return team.shell.bare("copy", "--from", source.address, "--to", target.address, "--json")
+    return team.shell.as_user().bare(
+        "copy", "--from", source.address, "--to", target.address, "--json"
+    )
 
 
 def killed_copy(source: Place, target: Place, call: int) -> int:
     team = source if source.owner else target
     script = Path(__file__).with_name("killed_copy.py")
     command = [sys.executable, str(script), str(call), source.address, target.address]
-    return subprocess.run(command, env=team.shell.environ, check=False).returncode
+    with user_input() as stdin:
+        ran = subprocess.run(command, stdin=stdin, env=team.shell.environ, check=False)
+    return ran.returncode
+
+
+def test_nothing_is_copied_where_nobody_speaks_as_the_user(tmp_path: Path) -> None:
+    shell = shell_in(tmp_path / "a")
+    shell.done("record", stdin=CHAT)
+    new = tmp_path / "new.db"
+    ran = shell.bare("copy", "--from", str(shell.home), "--to", str(new))
+    assert ran.code == 2
+    assert ran.err.endswith("only the user can do this: run it in a terminal.\n")
+    assert not new.exists()
 
 
 def answers(place: Place) -> list[object]:
@@ -225,7 +240,7 @@ def test_another_pin_of_the_same_number_is_refused_before_anything_is_written(
 def test_a_copy_makes_no_source(tmp_path: Path) -> None:
     shell = shell_in(tmp_path / "empty")
     missing = tmp_path / "missing.db"
-    ran = shell.bare("copy", "--from", str(missing), "--to", str(tmp_path / "new.db"))
+    ran = shell.as_user().bare("copy", "--from", str(missing), "--to", str(tmp_path / "new.db"))
     assert ran.code == 2
     assert "there is no store" in ran.err
     assert list(tmp_path.glob("*.db*")) == []

@@ -8,6 +8,7 @@ from contextlib import AsyncExitStack
 from mcp_compaction.cli.console.invocation import Invocation
 from mcp_compaction.cli.console.opening import settings_of
 from mcp_compaction.cli.console.screen import make_teller
+from mcp_compaction.cli.console.speaker import refusal_of, speaker_of
 from mcp_compaction.core.wording import plural
 from mcp_compaction.errors import InputError
 from mcp_compaction.store.copying import copy_rows
@@ -19,7 +20,8 @@ compare each there by its hashes: log, views, digests, pins, receipts. Names and
 again after it was interrupted: it goes on, and copies nothing twice. MCP_COMPACTION_OWNER says
 whose rows of a team's store are meant.
 Changes: adds to the store after --to, unless a session there is another one of the same name; the
-store after --from stays as it is, and so does that of --home, unless it is named."""
+store after --from stays as it is, and so does that of --home, unless it is named. It speaks for the
+user, and so needs a terminal."""
 EXAMPLES = (
     "copy --from ~/.local/share/mcp-compaction/store.db --to postgresql://server@db.lan/compaction",
     "copy --from postgresql://server@db.lan/compaction --to ./store.db",
@@ -43,6 +45,8 @@ async def run(call: Invocation) -> int:
     """Copy and compare, and say what was done."""
     if call.args.source == call.args.target:
         raise InputError("--from and --to are the same store; name another one after --to.")
+    if speaker_of(call) != "user":
+        raise refusal_of("this adds to the pins and sessions of a store")
     settings = settings_of(call)
     tell = make_teller(quiet=call.args.json or not call.screen.is_terminal)
 

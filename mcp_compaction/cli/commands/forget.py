@@ -9,7 +9,7 @@ from datetime import datetime
 from mcp_compaction.cli.console.arguments import add_store
 from mcp_compaction.cli.console.invocation import Invocation
 from mcp_compaction.cli.console.opening import OpenedPlace, open_place, settings_of
-from mcp_compaction.cli.console.speaker import is_person, says_yes
+from mcp_compaction.cli.console.speaker import is_confirmed, says_yes
 from mcp_compaction.cli.console.transcripts import environ_of_hosts
 from mcp_compaction.cli.console.twins import (
     as_document,
@@ -41,7 +41,8 @@ DESCRIPTION = """\
 Remove messages, a session or a whole project so that no byte of it is left. Other messages that
 hold all that a forgotten one said are named; at a terminal they can be forgotten with it.
 Of a team's store the rows go, and it says where bytes may lie; --purge rewrites the tables, too.
-Changes: deletes for good, with all that was made from it; no undo, and older backups keep it."""
+Changes: deletes for good, with all that was made from it; no undo, and older backups keep it. It
+speaks for the user, and so needs a terminal."""
 EXAMPLES = (
     "forget tax-2026",
     "forget tax-2026 m42 --yes",
@@ -109,7 +110,9 @@ async def _forget(call: Invocation, place: OpenedPlace) -> int:
     args = call.args
     what, scope = await _find_target(place, args.refs)
     twins = await find_twins(place, args.refs)
-    if not (args.yes or _is_confirmed(call, what, twins, place.project)):
+    also = f"; {where_twins_stand(twins, place.project)}" if twins.found else ""
+    question = f"Forget {what}? This cannot be undone{also}. Type yes: "
+    if not is_confirmed(call, f"forgetting {what} cannot be undone", question):
         call.screen.say("nothing was forgotten")
         return 1
     if not args.refs:
@@ -212,13 +215,6 @@ async def _find_target(place: OpenedPlace, refs: Sequence[str]) -> tuple[str, Sc
             wanted, _, _ = str(unknown).partition(";")
             raise UnknownRef(f"{wanted}; find the ref: mcp-compaction recall WORDS") from None
     return f"{', '.join(refs)} of session {info.name}", scope
-
-
-def _is_confirmed(call: Invocation, what: str, twins: Twins, project: str) -> bool:
-    if not is_person(call):
-        raise InputError(f"forgetting {what} cannot be undone; pass --yes to do it.")
-    also = f"; {where_twins_stand(twins, project)}" if twins.found else ""
-    return says_yes(call, f"Forget {what}? This cannot be undone{also}. Type yes: ")
 
 
 async def _tell_twins(call: Invocation, place: OpenedPlace, twins: Twins) -> None:

@@ -8,18 +8,19 @@ from pathlib import Path
 from mcp_compaction.cli.console.arguments import add_store
 from mcp_compaction.cli.console.invocation import Invocation
 from mcp_compaction.cli.console.opening import settings_of
-from mcp_compaction.cli.console.speaker import is_person, says_yes
+from mcp_compaction.cli.console.speaker import is_confirmed
 from mcp_compaction.core.wording import plural
-from mcp_compaction.errors import InputError
 from mcp_compaction.store.connect import store_path
 from mcp_compaction.store.outbox import Outbox
 from mcp_compaction.store.restore import check_backup, restore_backup
+from mcp_compaction.store.sqlite import open_store
 from mcp_compaction.wiring import SystemClock
 
 DESCRIPTION = """\
 Put a backup in the store's place: it is checked first, and copied. Refused while any program has
 the store open.
-Changes: the store; its old files are kept beside it under a dated name, and the backup stays."""
+Changes: the store, and with it the pins and checks in force; its old files are kept beside it under
+a dated name, and the backup stays. It speaks for the user, and so needs a terminal."""
 EXAMPLES = (
     "restore-backup ~/backups/store-2026-11-15.db",
     "restore-backup /mnt/usb/store.db --yes --json",
@@ -39,11 +40,17 @@ async def run(call: Invocation) -> int:
     backup = check_backup(Path(call.args.file).expanduser(), store)
     sessions, messages = plural(backup.sessions, "session"), plural(backup.messages, "message")
     holds = f"{sessions} and {messages}"
-    if not (call.args.yes or _is_confirmed(call, store, holds)):
+    question = f"Replace {store} by a backup with {holds}? Type yes: "
+    if not is_confirmed(call, f"this replaces {store} by a backup with {holds}", question):
         call.screen.say("nothing was changed")
         return 1
     with Outbox(store.parent).starting_over():
         kept = restore_backup(backup, store, SystemClock().now())
+        restored = await open_store(store)
+        try:
+            await restored.tell_hooks()
+        finally:
+            await restored.close()
     if call.args.json:
         call.screen.write_json(
             {
@@ -58,9 +65,3 @@ async def run(call: Invocation) -> int:
     for file in kept:
         call.screen.say(f"kept aside: {file}")
     return 0
-
-
-def _is_confirmed(call: Invocation, store: Path, holds: str) -> bool:
-    if not is_person(call):
-        raise InputError(f"this replaces {store} by a backup with {holds}; pass --yes to do it.")
-    return says_yes(call, f"Replace {store} by a backup with {holds}? Type yes: ")

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 from mcp_compaction.cli.console.invocation import Invocation
 from mcp_compaction.cli.console.reading import read_answer
-from mcp_compaction.errors import NeedsUser
+from mcp_compaction.errors import InputError, NeedsUser
 from mcp_compaction.model import Author
 
 # An agent with a shell sets variables and writes files as the user does: neither can vouch for one.
@@ -36,9 +36,14 @@ def refusal_of(what: str) -> NeedsUser:
     return NeedsUser(f"{what}; only the user can do this: run it in a terminal.")
 
 
-def is_person(call: Invocation) -> bool:
-    """Whether somebody sits at the terminal who can be asked."""
-    return call.stdin.isatty() and call.screen.is_terminal
+def is_confirmed(call: Invocation, what: str, question: str) -> bool:
+    """Whether the user wants what is not undone, by --yes or by the answer to a question; nobody
+    else may."""
+    if speaker_of(call) != "user":
+        raise refusal_of(what)
+    if not call.args.yes and not call.screen.is_terminal:
+        raise InputError(f"{what}; pass --yes to do it.")
+    return call.args.yes or says_yes(call, question)
 
 
 def says_yes(call: Invocation, question: str) -> bool:

@@ -13,6 +13,7 @@ import pytest
 from mcp_compaction.ports import NewPin
 from mcp_compaction.store.postgres.database import migrate
 from mcp_compaction.store.postgres.store import open_store
+from tests.hosts.terminal import user_input
 from tests.store.given_store import CANARY, KEY, NOW, PROJECT, add_pin, batch, history, new_session
 from tests.store.postgres_server import WHY_NOT, Server, find_programs, running_server
 
@@ -38,9 +39,11 @@ async def test_forget_with_purge_leaves_nothing_in_the_tables_files(tmp_path: Pa
         own = {"MCP_COMPACTION_STORE": address, "MCP_COMPACTION_HOME": str(tmp_path)}
         environ = {**os.environ, **own, "MCP_COMPACTION_OWNER": "ann"}
         typed = ["forget", *arguments, "--project", PROJECT, "--yes"]
-        return subprocess.run(
-            [*PROGRAM, *typed], env=environ, check=False, capture_output=True, text=True
-        )
+        command = [*PROGRAM, *typed]
+        with user_input() as stdin:
+            return subprocess.run(
+                command, stdin=stdin, env=environ, check=False, capture_output=True, text=True
+            )
 
     with running_server() as server:
         await migrate(server.address, grant_to="no_owner")
