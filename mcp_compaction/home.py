@@ -193,7 +193,9 @@ def forget_files(root: Path, chats: Collection[str] = (), calls: Collection[str]
                 path.unlink(missing_ok=True)
         elif kind.forgets == "lines" and any(kind.find(root)):
             notes = kind.read(root, dict[str, Any])
-            kept = (one for one in notes if one["session"] in chats and one["call"] not in calls)
+            kept = (
+                one for one in notes if one.get("session") in chats and one.get("call") not in calls
+            )
             kind.write(root, "".join(f"{json.dumps(one)}\n" for one in kept))
 
 

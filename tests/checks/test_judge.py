@@ -15,6 +15,7 @@ from mcp_compaction.checks.file import (
     allow_once,
     read_held,
     read_rules,
+    rules_for,
     rules_path,
     write_rules,
 )
@@ -436,6 +437,28 @@ def test_rules_of_other_projects_and_chats_do_not_hold(tmp_path: Path) -> None:
     assert answer("codex", tmp_path, "git push") == {}
     write_rules(tmp_path, [chat._replace(session="s1")])
     assert answer("codex", tmp_path, "git push")["permissionDecision"] == "deny"
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"project": 5}, {"expires": 5}, {"text": None}, {"checks": 7}, {"pin": "x"}]
+)
+def test_a_rule_of_a_wrong_type_lifts_no_other(tmp_path: Path, wrong: dict[str, object]) -> None:
+    write_rules(tmp_path, [rule("deny Bash: git push"), rule("deny Bash: git push", pin=3)])
+    told = json.loads(rules_path(tmp_path).read_text())
+    told["rules"][0] |= wrong
+    rules_path(tmp_path).write_text(json.dumps(told))
+    assert answer("codex", tmp_path, "git push")["permissionDecision"] == "deny"
+    assert [bool(one.unread) for one in read_rules(tmp_path)] == [True, False]
+
+
+def test_a_rule_holds_in_a_repository_that_was_moved_and_left_a_link(tmp_path: Path) -> None:
+    made, moved = tmp_path / "made", tmp_path / "moved"
+    moved.mkdir()
+    here = rule("deny Bash: git push")._replace(project=str(made))
+    assert rules_for([here], [str(moved)], "") == []
+    made.symlink_to(moved)
+    assert [one.pin for one in rules_for([here], [str(moved)], "")] == [2]
+    assert [one.pin for one in rules_for([here], [str(made)], "")] == [2]
 
 
 def test_the_file_is_the_users_alone_and_goes_with_the_last_check(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from mcp_compaction.checks.check import parse_check
 from mcp_compaction.checks.file import note_held, read_held
 from mcp_compaction.checks.judge import Rule, judge
 from mcp_compaction.checks.match import Call
+from mcp_compaction.home import HELD
 from tests.cli.conftest import CHAT, Shell, json_lines
 
 
@@ -268,5 +269,7 @@ def test_what_was_held_is_forgotten_with_the_call_the_chat_and_the_project(
     (held,) = judge(Call("Bash", {"command": "git push"}, "/p", "/p"), [rule])
     for chat, call in (("s1", "c1"), ("s1", "c2"), ("s2", "c3"), ("a chat nobody recorded", "c4")):
         note_held(shell.home, held, "claude-code", chat, call)
+    with HELD.path(shell.home).open("a") as file:
+        file.write('{"call": "c5"}\n{"session": "s1"}\n7\n')  # as another program may
     shell.as_user().done("forget", *words, "--yes")
     assert [note.call for note in read_held(shell.home)] == left
