@@ -1,18 +1,32 @@
 """Reads what git keeps in folders, without starting it: the top of a repository, its branch, and
-which repository a worktree belongs to. Standard library only, so that hooks may use it.
+which repository a worktree belongs to; and any file of a repository, so that none holds up its
+reader. Standard library only, so that hooks may use it.
 """
 
 from __future__ import annotations
 
+import os
 import re
+import stat
 from os import F_OK, access
 from os.path import realpath, relpath, split
 from pathlib import Path
 
 WORKTREES_OF_CLAUDE = "/.claude/worktrees/"
 """Where Claude Code makes worktrees in a repository; it removes them itself."""
-_MOST_READ = 4_096  # characters of a file that names another
+_MOST_READ = 4_096  # bytes of a file that names another
 _GONE = re.compile(rf"(?P<worktree>(?P<top>.*){WORKTREES_OF_CLAUDE}[^/]+)(?P<inside>/.*)?", re.S)
+
+
+def read_plain_file(path: str | Path, most: int) -> bytes:
+    """The first bytes of a file; what is none, or links to none (a pipe, a terminal, a device), is
+    as if it were not there: it might never end, or take what another reader waits for."""
+    plain = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+    if stat.S_ISREG(Path(path).stat().st_mode):
+        with os.fdopen(os.open(path, plain), "rb") as file:
+            if stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                return file.read(most) or b""
+    raise FileNotFoundError(f"{path} is no plain file")
 
 
 def git_top_of(folder: str) -> str:
@@ -79,7 +93,6 @@ def _git_folder_of(top: Path) -> Path:
 
 def _line_in(path: Path) -> str:
     try:
-        with path.open(encoding="utf-8", errors="surrogateescape") as file:
-            return file.read(_MOST_READ).strip()
+        return read_plain_file(path, _MOST_READ).decode(errors="surrogateescape").strip()
     except (OSError, ValueError):
         return ""

@@ -10,7 +10,7 @@ from posixpath import join, normpath
 from typing import Any, cast
 
 from mcp_compaction.checks.tables import tables
-from mcp_compaction.git_folders import branch_of, git_top_of
+from mcp_compaction.git_folders import branch_of, git_top_of, read_plain_file
 from mcp_compaction.shell import Command, commands_of, programs, read_options, subcommand_of
 
 _DEEPEST = 3  # a script that runs a script
@@ -154,11 +154,9 @@ def _runs_of_package(run: Command, depth: int) -> Iterator[Command]:
     script = found[1] if found[:1] in (("run",), ("run-script",)) and found[1:] else ""
     script = script or (found[0] if found else "")
     place = Path(run.folder, "package.json")
-    if not script or not place.is_file() or place.stat().st_size > _LARGEST:
-        return
     try:
-        told: Any = json.loads(place.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+        told: Any = json.loads(_text_at(place)) if script else None
+    except ValueError:
         return
     scripts: Any = cast("dict[str, Any]", told).get("scripts") if isinstance(told, dict) else None
     line: Any = cast("dict[str, Any]", scripts).get(script) if isinstance(scripts, dict) else None
@@ -170,17 +168,21 @@ def _script_at(path: str, line_files: dict[str, str], is_program: bool) -> str:
     """The text of a script of the shell, as the line writes it or as it is there."""
     if path in line_files:
         return line_files[path]
-    try:
-        if not Path(path).is_file() or Path(path).stat().st_size > _LARGEST:
-            return ""
-        text = Path(path).read_text(encoding="utf-8")
-    except (OSError, ValueError):
-        return ""
+    text = _text_at(path)
     first = text.partition("\n")[0]
     is_shell = first.startswith("#!") and any(
         shell in first for shell in ("sh", "bash", "zsh", "dash")
     )
     return text if is_shell or not is_program else ""
+
+
+def _text_at(path: str | Path) -> str:
+    """The text of a file, whatever bytes are between; blank where it is none, or a large one."""
+    try:
+        data = read_plain_file(path, _LARGEST + 1)
+    except (OSError, ValueError):
+        return ""
+    return data.decode("utf-8-sig", "replace") if len(data) <= _LARGEST else ""
 
 
 def _with_git_alias(words: tuple[str, ...]) -> tuple[str, ...]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, MutableMapping, Sequence
 from pathlib import Path
 from threading import Timer
 from typing import Any, NoReturn, TextIO
@@ -27,22 +27,16 @@ _MOST_CHARS = 2**24
 
 def start(argv: Sequence[str]) -> NoReturn:
     """Answer one call, with the streams of the process."""
-    leave_out_repository(os.environ, Path.cwd())
     raise SystemExit(run(argv, sys.stdout, sys.stdin, os.environ))
 
 
-def run(argv: Sequence[str], stdout: TextIO, stdin: TextIO, environ: Mapping[str, str]) -> int:
+def run(
+    argv: Sequence[str], stdout: TextIO, stdin: TextIO, environ: MutableMapping[str, str]
+) -> int:
     """Answer one call."""
     host, event, *place = argv
-    settings = _read_settings(environ)
-    named = place[-1] if place else environ.get("MCP_COMPACTION_HOME") or settings.get("home")
-    home = default_home({**environ, "MCP_COMPACTION_HOME": str(named or "")})
-    if not RULES.path(home).exists():
-        return 0
-    from mcp_compaction.checks.biting import bite  # not before: mostly there are none
-
     told: dict[str, Any] = {}
-    wish = environ.get("MCP_COMPACTION_CHECKS_FAIL") or settings.get("checks_fail") or ""
+    wish = ""
 
     def fail(why: str, *, ends: bool = False) -> None:
         try:
@@ -56,6 +50,16 @@ def run(argv: Sequence[str], stdout: TextIO, stdin: TextIO, environ: Mapping[str
     end.daemon = True
     end.start()
     try:
+        leave_out_repository(environ, Path.cwd())
+        settings = _read_settings(environ)
+        wish = environ.get("MCP_COMPACTION_CHECKS_FAIL") or settings.get("checks_fail") or ""
+        named = place[-1] if place else environ.get("MCP_COMPACTION_HOME") or settings.get("home")
+        home = default_home({**environ, "MCP_COMPACTION_HOME": str(named or "")})
+        if not RULES.path(home).exists():
+            end.cancel()
+            return 0
+        from mcp_compaction.checks.biting import bite  # not before: mostly there are none
+
         told |= json.loads(stdin.read(_MOST_CHARS))
         way = "plugin" if environ.get("CLAUDE_PLUGIN_ROOT") else ""
         answer = bite(host, told, home, environ.get("CLAUDE_PROJECT_DIR", ""), way)

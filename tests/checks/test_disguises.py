@@ -1,12 +1,15 @@
 """A command is the same command in any disguise that a line of a shell can be read through."""
 
 import json
+import os
+import sys
 from pathlib import Path
 
 import pytest
 
 from mcp_compaction.checks.check import parse_check
 from mcp_compaction.checks.match import Call, MatchedPart, find_match
+from mcp_compaction.git_folders import branch_of
 
 COMMANDS = {
     "git push --force origin main": "deny Bash: git push --force*",
@@ -148,6 +151,24 @@ def test_a_command_is_known_in_a_disguise(disguise: str, command: str, tmp_path:
     (tmp_path / "package.json").write_text(json.dumps({"scripts": {"ship": command}}))
 
     assert find(COMMANDS[command], spell(disguise, command), tmp_path) is not None
+
+
+def test_a_byte_that_is_no_letter_hides_no_script(tmp_path: Path) -> None:
+    (tmp_path / "s.sh").write_bytes(b"# \xff\ngit push origin main\n")
+    assert find("deny Bash: git push main", "bash s.sh", tmp_path) is not None
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there are no such files")
+def test_a_branch_is_not_read_from_a_pipe(tmp_path: Path) -> None:
+    (tmp_path / ".git").mkdir()
+    head = tmp_path / ".git/HEAD"
+    os.mkfifo(head)
+    ours = os.open(head, os.O_RDWR)
+    try:  # with all that a reader could want, so that none waits
+        os.write(ours, b"ref: refs/heads/main".ljust(8192))
+        assert branch_of(str(tmp_path)) == ""
+    finally:
+        os.close(ours)
 
 
 @pytest.mark.parametrize("command", [one for one in COMMANDS if not one.startswith("npm")])

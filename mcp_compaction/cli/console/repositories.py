@@ -6,11 +6,11 @@ Standard library only: a host waits for our hooks.
 
 from __future__ import annotations
 
-import json
-from collections.abc import MutableMapping
+import re
+from collections.abc import Mapping, MutableMapping
 from pathlib import Path
-from typing import cast
 
+from mcp_compaction.git_folders import read_plain_file
 from mcp_compaction.home import home_of_account
 
 _FILES = (".claude/settings.json", ".claude/settings.local.json")
@@ -24,33 +24,51 @@ _PLACES = (
 _SIGNS = ("CLAUDECODE", "CLAUDE_PROJECT_DIR")  # that Claude Code has started this process
 
 
+_MOST_READ = 2**20  # bytes
+_ESCAPED = re.compile(r"\\(?:u([0-9a-fA-F]{4})|(.))", re.S)
+_MEANT = str.maketrans("bfnrt", "\b\f\n\r\t")
+
+
 def leave_out_repository(environ: MutableMapping[str, str], folder: Path) -> list[str]:
-    """Take out of an environment what settings of the project have put there; gives the names."""
+    """Take out of an environment what settings of the project may have put there; gives the
+    names."""
     if not any(sign in environ for sign in _SIGNS):
         return []
     account = home_of_account()
+    ours = [name for name in environ if name.startswith(_OURS) or name in _PLACES]
     left: list[str] = []
     for place in {Path(environ.get("CLAUDE_PROJECT_DIR") or folder), folder}:
-        said = {name: value for path in _FILES for name, value in _environ_in(place / path).items()}
+        texts = [_text_of(place / path) for path in _FILES]
+        said = [name for name in ours if any(_may_set(text, name, environ) for text in texts)]
         own = {account, account if "HOME" in said else environ.get("HOME", account)}
-        if str(place) in own:  # the user's own settings
-            continue
-        for name, value in said.items():
-            is_ours = name.startswith(_OURS) or name in _PLACES
-            if is_ours and environ.get(name) == value:
-                del environ[name]
-                left.append(name)
+        if str(place) not in own:  # those are the user's own settings
+            left += said
+    for name in left:
+        environ.pop(name, None)
     if "HOME" in left:
         environ["HOME"] = account
-    return left
+    return [*dict.fromkeys(left)]
 
 
-def _environ_in(path: Path) -> dict[str, str]:
+def _may_set(text: str | None, name: str, environ: Mapping[str, str]) -> bool:
+    """Whether settings name a variable. Its value is what a host makes of theirs: only a path that
+    they do not hold is from elsewhere, as from our own entry of a server."""
+    value = environ[name]
+    return text is None or (f'"{name}"' in text and (value[:1] != "/" or value in text))
+
+
+def _text_of(path: Path) -> str | None:
+    """What settings say, with their escapes as they are meant; None: it cannot be read. They are
+    not parsed: a host reads more than we would (other numbers, depths, comments)."""
     try:
-        read: object = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError):
-        return {}
-    settings = cast("dict[str, object]", read) if isinstance(read, dict) else {}
-    environ = settings.get("env")
-    found = cast("dict[str, object]", environ) if isinstance(environ, dict) else {}
-    return {name: str(value) for name, value in found.items()}
+        data = read_plain_file(path, _MOST_READ + 1)
+    except (FileNotFoundError, NotADirectoryError):
+        return ""
+    except OSError:
+        return None
+    text = _ESCAPED.sub(
+        lambda found: chr(int(found[1], 16)) if found[1] else found[2].translate(_MEANT),
+        data.decode(errors="replace"),
+    )
+    whole = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    return whole if len(data) <= _MOST_READ else None
