@@ -20,7 +20,7 @@ from packages.write import PACKAGES, PLUGIN
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="the script is one for sh")
 
 FIRST: dict[str, Any] = {"jsonrpc": "2.0", "id": 7, "method": "initialize", "params": {}}
-PLAIN = ("basename", "dirname", "ln", "mkdir", "rm", "sed", "sh", "sleep")
+PLAIN = ("ln", "mkdir", "rm", "sed", "sh", "sleep")
 
 
 @pytest.fixture
@@ -92,7 +92,7 @@ def repository(tmp_path: Path) -> Path:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(noting, encoding="utf-8")
     (folder / "bin").mkdir()
-    for name in ("python3.14", "uv", "mcp-compaction"):
+    for name in (*PLAIN, *("basename", "dirname", "grep", "python3.14", "uv", "mcp-compaction")):
         put_program(folder / "bin", name, f'echo "$0" >>{tmp_path}/ran; exit 1')
     return folder
 
@@ -124,6 +124,30 @@ def test_nothing_of_the_folder_that_a_host_works_in_is_run(
     path = f"bin:{plugin.parent}/bin"
     said, complaint = start(plugin, repository, PATH=path, **environ)
     assert "packages that are needed" in said["error"]["message"], complaint
+    assert not (plugin.parent / "ran").exists()
+
+
+def test_a_hook_of_the_plugin_runs_nothing_of_the_folder_either(
+    plugin: Path, repository: Path
+) -> None:
+    told = json.loads((PLUGIN / "hooks/hooks.json").read_text(encoding="utf-8"))
+    command = told["hooks"]["PreToolUse"][0]["hooks"][0]["command"]
+    (plugin.parent / "bin/grep").symlink_to(shutil.which("grep") or "")
+    put_program(plugin.parent / "bin", "mcp-compaction", 'echo "ours $*"')
+    rules = plugin.parent / "store/checks/rules.json"
+    rules.parent.mkdir(parents=True)
+    rules.write_text("{}")
+    path = f"bin::.:{plugin.parent}/bin:bin"
+    place = {"HOME": str(plugin.parent), "MCP_COMPACTION_HOME": str(plugin.parent / "store")}
+    ran = subprocess.run(
+        ["/bin/sh", "-c", command],
+        capture_output=True,
+        text=True,
+        env={"PATH": path, "CLAUDE_PROJECT_DIR": str(repository), **place},
+        cwd=repository,
+        check=True,
+    )
+    assert ran.stdout == "ours hook claude-code PreToolUse\n"
     assert not (plugin.parent / "ran").exists()
 
 
