@@ -184,6 +184,13 @@ def test_without_a_store_there_are_no_pins_and_none_is_made(shell: Shell) -> Non
     assert not shell.home.exists()
 
 
+def test_a_pin_for_everywhere_is_listed_in_a_project_without_sessions(recorded: Shell) -> None:
+    recorded.as_user().done("pin", "Never skip tests.", "--scope", "global")
+    elsewhere = recorded.done("pins", "--project", str(recorded.folder))
+    assert elsewhere.startswith("p2 Never skip tests.\n")
+    assert "p1" not in elsewhere
+
+
 def test_a_terminal_on_stdin_is_no_file(shell: Shell) -> None:
     ran = shell.at_terminal()("record")
     assert ran.code == 2

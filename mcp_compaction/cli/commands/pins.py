@@ -82,6 +82,7 @@ async def run(call: Invocation) -> int:
     if has_store(settings_of(call)):
         async with open_place(call) as place:
             pins += (pin for pin, _ in (await place.pins_in_force()).values())
+            pins += () if pins else await place.compactor.project_pins(place.project)
     if call.args.json:
         call.screen.write_json([pin.model_dump(mode="json") for pin in pins])
         return 0
