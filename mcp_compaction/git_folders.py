@@ -5,9 +5,7 @@ reader. Standard library only, so that hooks may use it.
 
 from __future__ import annotations
 
-import os
 import re
-import stat
 from os import F_OK, access
 from os.path import realpath, relpath, split
 from pathlib import Path
@@ -18,15 +16,13 @@ _MOST_READ = 4_096  # bytes of a file that names another
 _GONE = re.compile(rf"(?P<worktree>(?P<top>.*){WORKTREES_OF_CLAUDE}[^/]+)(?P<inside>/.*)?", re.S)
 
 
-def read_plain_file(path: str | Path, most: int) -> bytes:
-    """The first bytes of a file; what is none, or links to none (a pipe, a terminal, a device), is
-    as if it were not there: it might never end, or take what another reader waits for."""
-    plain = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
-    if stat.S_ISREG(Path(path).stat().st_mode):
-        with os.fdopen(os.open(path, plain), "rb") as file:
-            if stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-                return file.read(most) or b""
-    raise FileNotFoundError(f"{path} is no plain file")
+def read_plain_file(path: Path, most: int) -> bytes:
+    """The first bytes of a file. A pipe, a terminal or a device, or a link to one, is as if it were
+    not there: it might never end, or hold what another reader waits for."""
+    if not path.is_file():
+        raise FileNotFoundError(path)
+    with path.open("rb") as file:
+        return file.read(most)
 
 
 def git_top_of(folder: str) -> str:

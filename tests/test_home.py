@@ -152,17 +152,17 @@ class Machine:
             "MCP_COMPACTION_COUNTER": "estimate",
         }
 
-    def run(self, *words: str, stdin: str = "", code: int = 0) -> str:
-        """What a command prints."""
+    def run(self, *words: str, code: int = 0, **given: Any) -> str:
+        """What a command prints; `given`: what it reads."""
         ran = subprocess.run(
             [PROGRAM, *words],
-            input=stdin,
             env=self.environ,
             cwd=self.folder,
             capture_output=True,
             text=True,
             check=False,
             timeout=SECONDS,
+            **(given or {"input": ""}),
         )
         assert ran.returncode == code, (words, ran.stdout, ran.stderr)
         return ran.stdout
@@ -170,22 +170,12 @@ class Machine:
     def type(self, *words: str) -> str:
         """What a command prints that is run at a terminal."""
         with user_input() as stdin:
-            ran = subprocess.run(
-                [PROGRAM, *words],
-                stdin=stdin,
-                env=self.environ,
-                cwd=self.folder,
-                capture_output=True,
-                text=True,
-                check=True,
-                timeout=SECONDS,
-            )
-        return ran.stdout
+            return self.run(*words, stdin=stdin)
 
     def hook(self, event: str, **told: Any) -> str:
         """What Claude Code reads of a hook that it runs."""
         given = {"session_id": SESSION, "cwd": PROJECT, "hook_event_name": event, **told}
-        return self.run("hook", "claude-code", event, stdin=json.dumps(given))
+        return self.run("hook", "claude-code", event, input=json.dumps(given))
 
     def push(self, call: str, session: str = SESSION) -> str:
         """What Claude Code reads before it pushes."""

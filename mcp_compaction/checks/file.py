@@ -25,7 +25,7 @@ _ONCE_SECONDS = 600.0
 _SAME_SECONDS = 5.0
 _PATIENCE = 0.5  # seconds for another hook
 _PAUSE = 0.01  # seconds
-_LIKE = Rule(0, "", ())  # in its types
+_TYPES = [*map(type, Rule(0, "", ()))]
 _TABLES = ("tools.toml", "checks.toml")  # which go with the rules
 
 
@@ -83,15 +83,13 @@ def read_rules(home: Path) -> list[Rule]:
 
 
 def _rule_of(told: Any) -> Rule:
-    try:
+    with suppress(TypeError, KeyError):
         checks, unread = read_checks(told["checks"])
         others: dict[str, Any] = {name: told[name] for name in Rule._fields if name in told}
         rule = Rule(**others)._replace(checks=checks, unread=unread)
-        if any(type(one) is not type(like) for one, like in zip(rule, _LIKE, strict=True)):
-            raise TypeError
-        return rule
-    except (TypeError, KeyError, AttributeError):
-        return Rule(0, "", (), scope="global", unread=(json.dumps(told)[:80],))
+        if [*map(type, rule)] == _TYPES:
+            return rule
+    return Rule(0, "", (), scope="global", unread=(json.dumps(told)[:80],))
 
 
 def refuse_unread(rules: Iterable[Rule]) -> None:
@@ -109,9 +107,8 @@ def rules_for(rules: Iterable[Rule], folders: Iterable[str], session: str) -> li
     found: list[Rule] = []
     for rule in rules:
         if rule.project not in known:
-            is_path = Path(rule.project).is_absolute()  # else a name, as a team's server has it
-            real_path = os.path.realpath(rule.project) if is_path else rule.project
-            known[rule.project] = home_of(real_path)
+            path = rule.project  # or a name, as a team's server has it
+            known[path] = home_of(os.path.realpath(path) if Path(path).is_absolute() else path)
         home = known[rule.project]
         is_here = rule.scope == "project" and any(is_below(one, home) for one in real)
         is_of_chat = rule.scope == "session" and rule.session and rule.session == session

@@ -168,7 +168,7 @@ def _script_at(path: str, line_files: dict[str, str], is_program: bool) -> str:
     """The text of a script of the shell, as the line writes it or as it is there."""
     if path in line_files:
         return line_files[path]
-    text = _text_at(path)
+    text = _text_at(Path(path))
     first = text.partition("\n")[0]
     is_shell = first.startswith("#!") and any(
         shell in first for shell in ("sh", "bash", "zsh", "dash")
@@ -176,7 +176,7 @@ def _script_at(path: str, line_files: dict[str, str], is_program: bool) -> str:
     return text if is_shell or not is_program else ""
 
 
-def _text_at(path: str | Path) -> str:
+def _text_at(path: Path) -> str:
     """The text of a file, whatever bytes are between; blank where it is none, or a large one."""
     try:
         data = read_plain_file(path, _LARGEST + 1)

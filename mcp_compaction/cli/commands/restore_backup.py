@@ -47,10 +47,8 @@ async def run(call: Invocation) -> int:
     with Outbox(store.parent).starting_over():
         kept = restore_backup(backup, store, SystemClock().now())
         restored = await open_store(store)
-        try:
-            await restored.tell_hooks()
-        finally:
-            await restored.close()
+        await restored.tell_hooks()
+        await restored.close()
     if call.args.json:
         call.screen.write_json(
             {

@@ -30,45 +30,37 @@ _MEANT = str.maketrans("bfnrt", "\b\f\n\r\t")
 
 
 def leave_out_repository(environ: MutableMapping[str, str], folder: Path) -> list[str]:
-    """Take out of an environment what settings of the project may have put there; gives the
-    names."""
+    """Take out of an environment what settings of the project may have put there; the names."""
     if not any(sign in environ for sign in _SIGNS):
         return []
     account = home_of_account()
-    ours = [name for name in environ if name.startswith(_OURS) or name in _PLACES]
-    left: list[str] = []
+    left: set[str] = set()
     for place in {Path(environ.get("CLAUDE_PROJECT_DIR") or folder), folder}:
-        texts = [_text_of(place / path) for path in _FILES]
-        said = [name for name in ours if any(_may_set(text, name, environ) for text in texts)]
+        said = {name for path in _FILES for name in _names_in(place / path, environ)}
         own = {account, account if "HOME" in said else environ.get("HOME", account)}
-        if str(place) not in own:  # those are the user's own settings
-            left += said
+        left |= said if str(place) not in own else set()  # those are the user's own settings
     for name in left:
-        environ.pop(name, None)
+        del environ[name]
     if "HOME" in left:
         environ["HOME"] = account
-    return [*dict.fromkeys(left)]
+    return sorted(left)
 
 
-def _may_set(text: str | None, name: str, environ: Mapping[str, str]) -> bool:
-    """Whether settings name a variable. Its value is what a host makes of theirs: only a path that
-    they do not hold is from elsewhere, as from our own entry of a server."""
-    value = environ[name]
-    return text is None or (f'"{name}"' in text and (value[:1] != "/" or value in text))
-
-
-def _text_of(path: Path) -> str | None:
-    """What settings say, with their escapes as they are meant; None: it cannot be read. They are
-    not parsed: a host reads more than we would (other numbers, depths, comments)."""
+def _names_in(path: Path, environ: Mapping[str, str]) -> list[str]:
+    """The variables that settings may have set. They are not parsed: a host reads more than we
+    would (numbers, depths, comments), and makes values of its own. Only a path that they do not
+    hold is from elsewhere, as from our entry of a server."""
+    ours = [name for name in environ if name.startswith(_OURS) or name in _PLACES]
     try:
         data = read_plain_file(path, _MOST_READ + 1)
-    except (FileNotFoundError, NotADirectoryError):
-        return ""
-    except OSError:
-        return None
+    except OSError as error:
+        return [] if isinstance(error, FileNotFoundError) else ours
+    if len(data) > _MOST_READ:
+        return ours
     text = _ESCAPED.sub(
         lambda found: chr(int(found[1], 16)) if found[1] else found[2].translate(_MEANT),
         data.decode(errors="replace"),
     )
-    whole = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
-    return whole if len(data) <= _MOST_READ else None
+    text = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    named = [name for name in ours if f'"{name}"' in text]
+    return [name for name in named if environ[name][:1] != "/" or environ[name] in text]
