@@ -193,9 +193,7 @@ def forget_files(root: Path, chats: Collection[str] = (), calls: Collection[str]
                 path.unlink(missing_ok=True)
         elif kind.forgets == "lines" and any(kind.find(root)):
             notes = kind.read(root, dict[str, Any])
-            kept = (
-                one for one in notes if one.get("session") in chats and one.get("call") not in calls
-            )
+            kept = (n for n in notes if n.get("session") in chats and n.get("call") not in calls)
             kind.write(root, "".join(f"{json.dumps(one)}\n" for one in kept))
 
 

@@ -153,9 +153,8 @@ def _runs_of_package(run: Command, depth: int) -> Iterator[Command]:
     found = subcommand_of(run.name, run.words[1:])
     script = found[1] if found[:1] in (("run",), ("run-script",)) and found[1:] else ""
     script = script or (found[0] if found else "")
-    place = Path(run.folder, "package.json")
     try:
-        told: Any = json.loads(_text_at(place)) if script else None
+        told: Any = json.loads(_text_at(Path(run.folder, "package.json"))) if script else None
     except ValueError:
         return
     scripts: Any = cast("dict[str, Any]", told).get("scripts") if isinstance(told, dict) else None

@@ -22,8 +22,6 @@ _PLACES = (
     "CLAUDE_CONFIG_DIR",
 )  # by which a store is found, and chats
 _SIGNS = ("CLAUDECODE", "CLAUDE_PROJECT_DIR")  # that Claude Code has started this process
-
-
 _MOST_READ = 2**20  # bytes
 _ESCAPED = re.compile(r"\\(?:u([0-9a-fA-F]{4})|(.))", re.S)
 _MEANT = str.maketrans("bfnrt", "\b\f\n\r\t")
@@ -57,10 +55,11 @@ def _names_in(path: Path, environ: Mapping[str, str]) -> list[str]:
         return [] if isinstance(error, FileNotFoundError) else ours
     if len(data) > _MOST_READ:
         return ours
-    text = _ESCAPED.sub(
-        lambda found: chr(int(found[1], 16)) if found[1] else found[2].translate(_MEANT),
-        data.decode(errors="replace"),
-    )
+    text = _ESCAPED.sub(_meant_by, data.decode(errors="replace"))
     text = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
     named = [name for name in ours if f'"{name}"' in text]
     return [name for name in named if environ[name][:1] != "/" or environ[name] in text]
+
+
+def _meant_by(escape: re.Match[str]) -> str:
+    return chr(int(escape[1], 16)) if escape[1] else escape[2].translate(_MEANT)
