@@ -1,18 +1,21 @@
-"""Reads what git keeps in folders, without starting it: the top of a repository, its branch, and
-which repository a worktree belongs to; and any file of a repository, so that none holds up its
-reader. Standard library only, so that hooks may use it.
+"""Reads what git keeps in folders, without starting it: the top of a repository, its branch, its
+settings, and whose a worktree is; and any file of a repository, so that none holds up its reader.
+Standard library only, so that hooks may use it.
 """
 
 from __future__ import annotations
 
 import re
 from os import F_OK, access
-from os.path import realpath, relpath, split
+from os.path import expanduser, realpath, relpath, split
 from pathlib import Path
 
 WORKTREES_OF_CLAUDE = "/.claude/worktrees/"
 """Where Claude Code makes worktrees in a repository; it removes them itself."""
 _MOST_READ = 4_096  # bytes of a file that names another
+_MOST_SETTINGS = 2**20
+_SECTION = r'\s*\[\s*([\w.-]+)(?:\s+"((?:[^"\\]|\\.)*)")?\s*\]'  # compiled where it is needed
+_VALUE = r'(?:"(?:[^"\\]|\\.)*"|[^"#;])*'
 _GONE = re.compile(rf"(?P<worktree>(?P<top>.*){WORKTREES_OF_CLAUDE}[^/]+)(?P<inside>/.*)?", re.S)
 
 
@@ -40,6 +43,25 @@ def branch_of(folder: str) -> str:
     top = git_top_of(folder)
     head = _line_in(_git_folder_of(Path(top)) / "HEAD") if top else ""
     return head.partition("refs/heads/")[2]
+
+
+def settings_of(folder: str) -> dict[str, list[str]]:
+    """What git is set to in a folder, by the user and then by the repository: `push.default`. What
+    these files include is not read."""
+    top = git_top_of(folder)
+    kept = _git_folder_of(Path(top)) if top else Path("-")
+    own = (kept / (_line_in(kept / "commondir") or ".") / "config", kept / "config.worktree")
+    found: dict[str, list[str]] = {}
+    for path in (*map(Path, map(expanduser, ("~/.config/git/config", "~/.gitconfig"))), *own):
+        section = ""
+        for line in _text_in(path, _MOST_SETTINGS).replace("\\\n", "").splitlines():
+            head = re.match(_SECTION, line)
+            if head:
+                section = head[1].lower() + ("" if head[2] is None else f".{head[2]}")
+            name, _, said = line[head.end() if head else 0 :].partition("=")
+            value = (re.match(_VALUE, said) or [""])[0].replace('"', "").strip()
+            found.setdefault(f"{section}.{name.strip().lower()}", []).append(value)
+    return found
 
 
 def home_of(path: str) -> str:
@@ -88,7 +110,11 @@ def _git_folder_of(top: Path) -> Path:
 
 
 def _line_in(path: Path) -> str:
+    return _text_in(path, _MOST_READ).strip()
+
+
+def _text_in(path: Path, most: int) -> str:
     try:
-        return read_plain_file(path, _MOST_READ).decode(errors="surrogateescape").strip()
+        return read_plain_file(path, most).decode(errors="surrogateescape")
     except (OSError, ValueError):
         return ""

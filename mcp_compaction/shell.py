@@ -76,7 +76,8 @@ class FileChange(NamedTuple):
         """Whether it has the option that it needs to change files, and none that spares them."""
         spelled = self._spell(words)
         has_option = not self.needs or any(re.fullmatch(self.needs, word) for word in spelled)
-        return has_option and not (self.unless and self.unless in words)
+        spares = self.unless and any(re.fullmatch(self.unless, word) for word in spelled)
+        return has_option and not spares
 
     def files_in(self, words: Sequence[str]) -> list[str]:
         """The files that it changes when it is run with these words."""

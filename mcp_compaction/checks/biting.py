@@ -21,7 +21,7 @@ from mcp_compaction.checks.file import (
     rules_path,
     take_once,
 )
-from mcp_compaction.checks.judge import Deed, HeldCall, is_green, judge
+from mcp_compaction.checks.judge import Deed, HeldCall, Rule, is_green, judge
 from mcp_compaction.checks.match import Call
 from mcp_compaction.checks.record import deeds_in
 
@@ -79,9 +79,16 @@ class HookCall(NamedTuple):
     way: str
 
 
-def bite(host: str, told: Mapping[str, Any], home: Path, root: str = "", way: str = "") -> str:
+def bite(
+    host: str,
+    told: Mapping[str, Any],
+    home: Path,
+    root: str = "",
+    way: str = "",
+    begun: list[tuple[Call, list[Rule]]] | None = None,
+) -> str:
     """What the host reads, as JSON; nothing where no pin speaks of the call. `way` tells two hooks
-    of one host apart."""
+    of one host apart; in `begun` stands what is judged, which may take too long."""
     rules = read_rules(home)
     if not rules:
         return ""
@@ -96,6 +103,8 @@ def bite(host: str, told: Mapping[str, Any], home: Path, root: str = "", way: st
     arguments = cast("dict[str, Any]", given)
     where = str(arguments.get("workdir") or arguments.get("cwd") or folder)
     call = Call(str(told.get("tool_name") or ""), arguments, where, root or folder)
+    if begun is not None:
+        begun.append((call, rules))
     held = judge(call, rules, lambda: _deeds_of(told))
     if shape.reminds_at:
         is_after = told.get("hook_event_name") == shape.reminds_at

@@ -14,8 +14,10 @@ from mcp_compaction.checks.match import (
     MatchedPart,
     find_match,
     find_run,
+    has_own_words,
     lines_of,
     paths_of,
+    texts_in,
 )
 from mcp_compaction.checks.tables import kind_of, tables
 from mcp_compaction.home import mask
@@ -103,6 +105,13 @@ def judge(
                 held.append(_hold(rule, check, found))
                 break
     return sorted(held, key=lambda one: -VERDICTS.index(one.verdict))
+
+
+def is_named(call: Call, rules: Iterable[Rule]) -> bool:
+    """Whether a call, which there is no time to read, holds all words of a check that holds."""
+    checks = (check for rule in rules for check in rule.checks if check.verdict != "remind")
+    said = "\n".join(texts_in(call.given))
+    return any(has_own_words(check.glob, said) for check in checks)
 
 
 def _hold(rule: Rule, check: PinCheck, found: MatchedPart) -> HeldCall:

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from fnmatch import fnmatchcase
+from itertools import pairwise
 from pathlib import Path
 from posixpath import join, normpath
 from typing import Any, cast
 
 from mcp_compaction.checks.tables import tables
-from mcp_compaction.git_folders import branch_of, git_top_of, read_plain_file
+from mcp_compaction.git_folders import branch_of, git_top_of, read_plain_file, settings_of
 from mcp_compaction.shell import Command, commands_of, programs, read_options, subcommand_of
 
 _DEEPEST = 3  # a script that runs a script
-_LARGEST = 2**16  # bytes of a script
+_LARGEST = 2**20  # characters of all scripts of a line
+_MOST_FOLLOWED = 2**16  # of them, those that are read as commands
 _ASSIGNS = re.compile(
     r"(?:^|[;&|(\n]|\b(?:export|local|declare|readonly|do|then))[ \t]*"
     r"(?P<name>[A-Za-z_]\w*)=(?P<value>'[^'\n]*'|\"[^\"$`\n]*\"|[^\s;&|()'\"$`]+)(?=[\s;&|)]|$)"
@@ -22,6 +25,8 @@ _ASSIGNS = re.compile(
 _ANSI = re.compile(r"\$'((?:[^'\\]|\\.)*)'", re.S)
 _BRACES = re.compile(r"(?<![\w$\\'\"])\{([\w./-]*(?:,[\w./-]*)+)\}(?![\w'\"])")
 _DEFAULT = re.compile(r"\$\{(\w+):?[-=+]([^{}$]*)\}")  # of a name that the line does not assign
+_OPTION = r"^(?:--[\w-]+=|-\w(?=\S+\s))"  # before its word: `--exec=git push`
+_HEADS = r"^(?:refs/)?heads/"  # compiled where they are needed: a hook has no time for more
 _SCRIPTS = frozenset(("source", "."))
 _ECHOES = frozenset(("echo", "printf", "cat"))
 _MANAGERS = frozenset(("npm", "pnpm", "yarn", "bun"))
@@ -33,11 +38,17 @@ ReadLines = dict[tuple[str, str], tuple[Command, ...]]
 """Lines that were read for one call, with their folders: a script may say another thing later."""
 
 
+class _Opened(set[tuple[str, ...]]):
+    """How much was opened for a line, and what it ran once that was too much."""
+
+    size = 0
+
+
 def runs_of(line: str, folder: str, read: ReadLines) -> tuple[Command, ...]:
     """The commands that a line runs in a folder; one without words for each text that cannot be
     read. Every check of a call asks: what was read for it is kept in `read`."""
     if (line, folder) not in read:
-        read[line, folder] = tuple(_follow_branches(_runs_of(line, folder, 0)))
+        read[line, folder] = tuple(_follow_branches(_runs_of(line, folder, 0, _Opened())))
     return read[line, folder]
 
 
@@ -74,14 +85,48 @@ def branch_at(run: Command) -> str:
     return run.branch or branch_of(_git_folder(run))
 
 
+def goals_of_push(remote: str, specs: Sequence[str], run: Command) -> Iterator[str]:
+    """The branches that a push goes to, as its words say or else as git is set to; `*` stands for
+    any part of a name."""
+    branch, known = branch_at(run), settings_of(_git_folder(run))
+    for option, said in pairwise(run.words):
+        if option == "-c":
+            known.setdefault(said.partition("=")[0], []).append(said.partition("=")[2])
+    names = (f"branch.{branch}.pushremote", "remote.pushdefault", f"branch.{branch}.remote")
+    remote = remote or next((known[name][-1] for name in names if name in known), "origin")
+    ways = [_ends_of(way) for way in known.get(f"remote.{remote}.push", ())]
+    default = known.get("push.default", [""])[-1]
+    if known.get(f"remote.{remote}.mirror", [""])[-1] == "true":
+        yield "*"
+    bare = ways or [("", "*") if default == "matching" else (branch, "")]
+    for source, goal in [_ends_of(spec) for spec in specs] or bare:
+        mapped = [
+            there.replace("*", source.removeprefix(here.partition("*")[0]))
+            for here, there in (() if goal else ways)
+            if there and fnmatchcase(source, here)
+        ]
+        if not (goal or mapped) and default in ("upstream", "tracking"):
+            mapped = [re.sub(_HEADS, "", one) for one in known.get(f"branch.{source}.merge", ())]
+        for one in mapped or [goal or source]:
+            yield branch if one in ("HEAD", "@") or UNREAD.search(one) else one
+
+
+def _ends_of(spec: str) -> tuple[str, str]:
+    """Where a push takes a branch from, and where it goes, if that is said."""
+    source, sign, goal = spec.lstrip("+").partition(":")
+    goal = goal or ("*" if sign and not source else "")  # `:` is all that both have
+    return re.sub(_HEADS, "", source), re.sub(_HEADS, "", goal)
+
+
 def _git_folder(run: Command) -> str:
     words = run.words
     place = words.index("-C") if "-C" in words[:-1] else -1
     return normpath(join(run.folder, words[place + 1])) if place > 0 else run.folder
 
 
-def _runs_of(line: str, folder: str, depth: int) -> Iterator[Command]:
-    commands = commands_of(spell_out(line))
+def _runs_of(line: str, folder: str, depth: int, opened: _Opened) -> Iterator[Command]:
+    opened.size += len(line) if depth else 0
+    commands = commands_of(spell_out(line)) if opened.size <= _MOST_FOLLOWED else None
     if commands is None:
         # Of a line, all of it; of a script, which is much longer, each of its lines.
         texts = [line] if not depth else line.splitlines()
@@ -105,31 +150,36 @@ def _runs_of(line: str, folder: str, depth: int) -> Iterator[Command]:
         yield run
         yield from (run._replace(words=(name, *run.words)) for name in command.wrappers)
         if depth < _DEEPEST:
-            yield from _runs_behind(run, line, line_files, depth)
+            yield from _runs_behind(run, line, line_files, depth, opened)
 
 
 def _runs_behind(
-    run: Command, line: str, line_files: dict[str, str], depth: int
+    run: Command, line: str, line_files: dict[str, str], depth: int, opened: _Opened
 ) -> Iterator[Command]:
     """What a command runs in its turn."""
     name, words, folder = run.name, run.words, run.folder
+    if opened.size > _MOST_FOLLOWED:  # scripts that run each other are opened once more at most
+        if (folder, *words) in opened:
+            return
+        opened.add((folder, *words))
     if name in programs().interpreters and "-m" in words[:-1]:
         yield run._replace(words=words[words.index("-m") + 1 :], written=())
-    if name in tables().runs_rest or f"{name} {' '.join(words[1:2])}" in tables().runs_rest:
+    does = subcommand_of(name, words[1:]) or words[1:]
+    if not {name, " ".join((name, *does[:1]))}.isdisjoint(tables().runs_rest):
         for place, word in enumerate(words[1:], 1):
             if " " in word or "\n" in word:
-                yield from _runs_of(word, folder, depth + 1)
+                yield from _runs_of(re.sub(_OPTION, "", word), folder, depth + 1, opened)
             elif not word.startswith("-"):
                 yield run._replace(words=words[place:], written=(), given="")
     if words and " " in words[0].strip():  # the line of `env -S`
-        yield from _runs_of(" ".join(words), folder, depth + 1)
+        yield from _runs_of(" ".join(words), folder, depth + 1, opened)
     if name in _MANAGERS:
-        yield from _runs_of_package(run, depth)
-    yield from _runs_of_script(run, line, line_files, depth)
+        yield from _runs_of_package(run, depth, opened)
+    yield from _runs_of_script(run, line, line_files, depth, opened)
 
 
 def _runs_of_script(
-    run: Command, line: str, line_files: dict[str, str], depth: int
+    run: Command, line: str, line_files: dict[str, str], depth: int, opened: _Opened
 ) -> Iterator[Command]:
     """What a script of the shell runs, or a shell that is given its lines by another command."""
     name, words, folder = run.name, run.words, run.folder
@@ -143,45 +193,39 @@ def _runs_of_script(
     if not plain and is_shell and not run.given:
         yield Command((), folder=folder, given=line)
     elif plain:
-        text = _script_at(normpath(join(folder, plain[0])), line_files, is_path)
-        if text:
-            yield from _runs_of(text, folder, depth + 1)
+        path = normpath(join(folder, plain[0]))
+        if opened.size <= _LARGEST and (text := _script_at(path, line_files, is_path)):
+            yield from _runs_of(text, folder, depth + 1, opened)
+        if opened.size > _LARGEST and not depth:
+            yield Command((), folder=folder, given=line)
 
 
-def _runs_of_package(run: Command, depth: int) -> Iterator[Command]:
+def _runs_of_package(run: Command, depth: int, opened: _Opened) -> Iterator[Command]:
     """What a script of `package.json` runs."""
     found = subcommand_of(run.name, run.words[1:])
     script = found[1] if found[:1] in (("run",), ("run-script",)) and found[1:] else ""
     script = script or (found[0] if found else "")
     try:
-        told: Any = json.loads(_text_at(Path(run.folder, "package.json"))) if script else None
+        told: Any = json.loads(script and _script_at(join(run.folder, "package.json"), {}, False))
     except ValueError:
         return
     scripts: Any = cast("dict[str, Any]", told).get("scripts") if isinstance(told, dict) else None
     line: Any = cast("dict[str, Any]", scripts).get(script) if isinstance(scripts, dict) else None
     if isinstance(line, str):
-        yield from _runs_of(line, run.folder, depth + 1)
+        yield from _runs_of(line, run.folder, depth + 1, opened)
 
 
 def _script_at(path: str, line_files: dict[str, str], is_program: bool) -> str:
     """The text of a script of the shell, as the line writes it or as it is there."""
     if path in line_files:
         return line_files[path]
-    text = _text_at(Path(path))
-    first = text.partition("\n")[0]
-    is_shell = first.startswith("#!") and any(
-        shell in first for shell in ("sh", "bash", "zsh", "dash")
-    )
-    return text if is_shell or not is_program else ""
-
-
-def _text_at(path: Path) -> str:
-    """The text of a file, whatever bytes are between; blank where it is none, or a large one."""
     try:
-        data = read_plain_file(path, _LARGEST + 1)
+        text = read_plain_file(Path(path), _LARGEST + 1).decode("utf-8-sig", "replace")
     except (OSError, ValueError):
         return ""
-    return data.decode("utf-8-sig", "replace") if len(data) <= _LARGEST else ""
+    first = text.partition("\n")[0]
+    is_shell = first.startswith("#!") and "sh" in first
+    return text if is_shell or not is_program else ""
 
 
 def _with_git_alias(words: tuple[str, ...]) -> tuple[str, ...]:

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, cast
 
 from mcp_compaction.checks.check import PinCheck
 from mcp_compaction.checks.globs import is_path_in, is_text_like, own_words
-from mcp_compaction.checks.lines import UNREAD, ReadLines, branch_at, runs_of
+from mcp_compaction.checks.lines import UNREAD, ReadLines, branch_at, goals_of_push, runs_of
 from mcp_compaction.checks.tables import kind_of, tables
 from mcp_compaction.git_folders import home_of
 from mcp_compaction.shell import Command, programs, read_options, run_with_found, subcommand_of
@@ -119,7 +119,7 @@ def paths_of(call: Call) -> Iterator[str]:
 
 
 def _find_text(check: PinCheck, given: Mapping[str, Any]) -> MatchedPart | None:
-    for text in _texts_in(given):
+    for text in texts_in(given):
         excepted = any(_is_said(glob, text) for glob in check.excepted)
         if _is_said(check.glob, text) and not excepted:
             return MatchedPart(text[:200])
@@ -134,15 +134,16 @@ def _is_said(glob: str, text: str) -> bool:
     return bool(host) and (is_text_like(glob.lower(), host) or host.endswith(f".{glob.lower()}"))
 
 
-def _texts_in(value: Any) -> Iterator[str]:
+def texts_in(value: Any) -> Iterator[str]:
+    """The texts in what a call is given, however deep."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, Mapping):
         for one in cast("Mapping[str, Any]", value).values():
-            yield from _texts_in(one)
+            yield from texts_in(one)
     elif isinstance(value, list):
         for one in cast("list[Any]", value):
-            yield from _texts_in(one)
+            yield from texts_in(one)
 
 
 # Paths
@@ -180,7 +181,7 @@ def _find_in_line(check: PinCheck, line: str, call: Call, *, reads: bool) -> Mat
         if any(map(UNREAD.search, paths)):
             does, code = True, line
         is_unread = not (run.words or paths)
-        if not doubt and (does or is_unread) and _has_own_words(check.glob, code):
+        if not doubt and (does or is_unread) and has_own_words(check.glob, code):
             doubt = MatchedPart(code[:200], is_sure=False)
     return doubt
 
@@ -192,19 +193,17 @@ def _changed_by(run: Command) -> tuple[str, ...]:
 
 def _list_changed(run: Command) -> Iterator[str]:
     """The files that a command changes, as its table says."""
-    name, rest = run.name, run.words[1:]
+    name, rest = _split_git(run)
     if name == "apply_patch":
         yield from paths_of(Call("", {"patch": "\n".join((*rest, run.given))}))
     elif name == "find":
         yield from _found_by(run, _list_changed)
-    elif name == "git" and (found := subcommand_of(name, rest)):
-        name, rest = f"git {found[0]}", found[1:]
     for known in tables().changes.get(name, ()):
         if known.does != "forget" and known.is_done(rest):
             files = known.files_in(rest)
             yield from files
-            if known.takes == "last" and files:  # which may be a folder
-                yield from (join(files[-1], word.rpartition("/")[2]) for word in rest)
+            if known.takes == "last" and files and ":" not in files[-1]:  # which may be a folder
+                yield from (join(files[-1], re.split("[/:]", word)[-1]) for word in rest)
 
 
 def _found_by(run: Command, done: Callable[[Command], Iterator[str]]) -> Iterator[str]:
@@ -221,13 +220,22 @@ def _found_by(run: Command, done: Callable[[Command], Iterator[str]]) -> Iterato
 
 def _read_by(run: Command) -> Iterator[str]:
     yield from run.taken
-    if run.name == "find":
+    name, words = _split_git(run)
+    if name == "find":
         yield from _found_by(run, _read_by)
-    elif run.words and run.name not in tables().looks_past:
-        plain, _ = read_options(run.words[1:], tables().valued.get(run.name, ()))
-        is_search = run.name in programs().searches - programs().compares
-        is_search = is_search and "-e" not in run.words
+    elif run.words and (name in tables().reads or run.name not in tables().looks_past):
+        reads, valued = tables().reads.get(name, []), tables().valued.get(name, [])
+        plain, options = read_options(words, (*valued, *reads))
+        yield from (value for option, value in options if option in reads)
+        is_search = name.removeprefix("git ") in programs().searches - programs().compares
+        is_search = is_search and "-e" not in words
         yield from plain[1:] if is_search else plain  # the first is what is looked for
+
+
+def _split_git(run: Command) -> tuple[str, tuple[str, ...]]:
+    """The name of a command, of git with its subcommand, and the words behind it."""
+    found = subcommand_of("git", run.words[1:]) if run.name == "git" else ()
+    return (f"git {found[0]}", found[1:]) if found else (run.name, run.words[1:])
 
 
 # Commands
@@ -239,7 +247,7 @@ def find_run(glob: str, line: str, call: Call, unless: str = "") -> MatchedPart 
     doubt: MatchedPart | None = None
     for run in runs_of(line, call.folder, {} if call.read is None else call.read):
         if not run.words:
-            if run.given and _has_own_words(glob, run.given):
+            if run.given and has_own_words(glob, run.given):
                 doubt = doubt or MatchedPart(run.given[:200], is_sure=False)
             continue
         found = _match_words(globs, run, line)
@@ -252,7 +260,7 @@ def find_run(glob: str, line: str, call: Call, unless: str = "") -> MatchedPart 
     return doubt
 
 
-def _has_own_words(glob: str, text: str) -> bool:
+def has_own_words(glob: str, text: str) -> bool:
     """Whether a text that cannot be read holds all that a glob says."""
     plain = _QUOTES.sub("", text)
     words = own_words(glob)
@@ -275,7 +283,7 @@ def _match_words(globs: Sequence[str], run: Command, line: str) -> MatchedPart |
         rest, operands = globs[1:], list(told)
         if not said:
             is_unread = any(UNREAD.search(word) for word in run.words)
-            return doubt if is_unread and _has_own_words(glob, line) else None
+            return doubt if is_unread and has_own_words(glob, line) else None
     else:
         if not (fnmatchcase(name, first) or fnmatchcase(name.rstrip("0123456789."), first)):
             return doubt if _may_be(run, glob, line) else None
@@ -284,13 +292,13 @@ def _match_words(globs: Sequence[str], run: Command, line: str) -> MatchedPart |
             found = subcommand_of(name, run.words[1:])
             if not found or not fnmatchcase(found[0], rest[0]):
                 is_unread = bool(found) and UNREAD.search(found[0]) is not None
-                return doubt if is_unread and _has_own_words(glob, line) else None
+                return doubt if is_unread and has_own_words(glob, line) else None
             name, rest, operands = f"{name} {found[0]}", rest[1:], list(found[1:])
     missing = [one for one in rest if one != "*" and not _has_word(one, operands, name, run)]
     if not missing:
         return part
     is_unread = any(UNREAD.search(word) for word in operands)
-    said = all(_has_own_words(one, line) for one in missing)
+    said = all(has_own_words(one, line) for one in missing)
     return doubt if is_unread and said else None
 
 
@@ -306,11 +314,11 @@ def _may_be(run: Command, glob: str, line: str) -> bool:
     """Whether a command that looks like another may be the one: its name is only known at the run,
     or it is code that starts programs."""
     if UNREAD.search(run.words[0]):
-        return _has_own_words(glob, line)
+        return has_own_words(glob, line)
     if run.name.rstrip("0123456789.") not in programs().interpreters:
         return False
     code = "\n".join((*run.words[1:], run.given))
-    return _has_own_words(glob, code) and tables().starts.search(code) is not None
+    return has_own_words(glob, code) and tables().starts.search(code) is not None
 
 
 def _has_word(wanted: str, operands: Sequence[str], name: str, run: Command) -> bool:
@@ -332,11 +340,9 @@ def _is_pushed(wanted: str, operands: Sequence[str], run: Command) -> bool:
     if not tables().pushes_all.isdisjoint(operands):
         return True
     plain, _ = read_options(operands, tables().valued["git push"])
-    goals = [word.strip("+:").rpartition(":")[2].removeprefix("refs/heads/") for word in plain[1:]]
-    told = [*plain[1:], *goals, *(one for word in plain[:1] for one in _pieces(word))]
-    is_here = not goals or any(goal in ("HEAD", "@") or UNREAD.search(goal) for goal in goals)
-    told += [branch_at(run)] if is_here else []
-    return any(fnmatchcase(one, wanted) for one in told)
+    told = [*plain[1:], *goals_of_push("".join(plain[:1]), plain[1:], run)]
+    told += (one for word in plain[:1] for one in _pieces(word))
+    return any(fnmatchcase(one, wanted) or fnmatchcase(wanted, one) for one in told)
 
 
 def _has_option(wanted: str, operands: Sequence[str], name: str) -> bool:

@@ -22,6 +22,7 @@ class Tables(NamedTuple):
     finds: frozenset[str]
     pushes_all: frozenset[str]
     valued: dict[str, list[str]]
+    reads: dict[str, list[str]]
     switches: dict[str, list[str]]
     runs: dict[str, list[str]]
     same_options: dict[str, dict[str, str]]
@@ -46,6 +47,7 @@ def tables() -> Tables:
         frozenset(checks["finds"]),
         frozenset(checks["pushes_all"]),
         checks["valued"],
+        checks["reads"],
         checks["switches"],
         checks["runs"],
         checks["same_options"],

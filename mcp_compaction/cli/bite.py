@@ -36,11 +36,15 @@ def run(
     """Answer one call."""
     host, event, *place = argv
     told: dict[str, Any] = {}
+    begun: list[Any] = []
     wish = ""
 
     def fail(why: str, *, ends: bool = False) -> None:
         try:
-            stdout.write(_answer_failure(host, event, why, told, environ, str(wish)))
+            from mcp_compaction.checks.judge import is_named
+
+            asked = "ask" if ends and any(is_named(*one) for one in begun) else str(wish)
+            stdout.write(_answer_failure(host, event, why, told, environ, asked))
             stdout.flush()
         finally:
             if ends:
@@ -62,7 +66,7 @@ def run(
 
         told |= json.loads(stdin.read(_MOST_CHARS))
         way = "plugin" if environ.get("CLAUDE_PLUGIN_ROOT") else ""
-        answer = bite(host, told, home, environ.get("CLAUDE_PROJECT_DIR", ""), way)
+        answer = bite(host, told, home, environ.get("CLAUDE_PROJECT_DIR", ""), way, begun)
     except Exception as error:  # noqa: BLE001  # a hook never stops its host
         end.cancel()
         fail(str(error) or repr(error))
@@ -81,7 +85,7 @@ def _answer_failure(
     environ: Mapping[str, str],
     wish: str,
 ) -> str:
-    """The call goes on, unless the user wants to be asked; it is noted, and said once in a chat."""
+    """The call goes on, unless the user is to be asked; it is noted, and said once in a chat."""
     from mcp_compaction.checks.biting import SHAPES
 
     shape = SHAPES[host]

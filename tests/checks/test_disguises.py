@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from mcp_compaction.checks.check import parse_check
+from mcp_compaction.checks.lines import runs_of
 from mcp_compaction.checks.match import Call, MatchedPart, find_match
 from mcp_compaction.git_folders import branch_of
 
@@ -177,3 +178,37 @@ def test_words_of_a_command_that_is_not_run_are_let_pass(
     harmless: str, command: str, tmp_path: Path
 ) -> None:
     assert find(COMMANDS[command], spell(harmless, command), tmp_path) is None
+
+
+PUSH = "deny Bash: git push main"
+
+
+def test_scripts_that_run_each_other_are_opened_up_to_a_bound(tmp_path: Path) -> None:
+    names = [f"s{number}.sh" for number in range(60)]
+    for name in names:
+        (tmp_path / name).write_text("".join(f"bash {one}\n" for one in names if one != name))
+    assert len(runs_of("bash s0.sh; git push origin main", str(tmp_path), {})) < 20_000
+    assert find(PUSH, "bash s0.sh; git push origin main", tmp_path) == (
+        "git push origin main",
+        True,
+    )
+    assert find(PUSH, "bash s0.sh", tmp_path) is None
+    (tmp_path / "s59.sh").write_text("git push origin main\n")
+    assert find(PUSH, "bash s0.sh", tmp_path) is not None
+
+
+def test_a_script_is_judged_on_each_branch_that_it_is_run_on(tmp_path: Path) -> None:
+    (tmp_path / "s.sh").write_text("git push\n")
+    assert find(PUSH, "git switch topic; ./s.sh; bash s.sh", tmp_path) is None
+    assert find(PUSH, "git switch topic; bash s.sh; git switch main; bash s.sh", tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("size", "line"), [(2**17, "bash s.sh"), (2**21, "bash s.sh git push main")]
+)
+def test_what_a_long_script_may_run_is_asked_about(size: int, line: str, tmp_path: Path) -> None:
+    (tmp_path / "s.sh").write_text("echo 12\n" * (size // 8) + "git push origin main\n")
+    found = find(PUSH, line, tmp_path)
+    assert found is not None
+    assert not found.is_sure
+    assert find("deny Bash: git push topic", line, tmp_path) is None

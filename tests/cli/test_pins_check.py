@@ -25,6 +25,7 @@ from tests.cli.conftest import Shell
 
 RULE = "Don't push to main."
 CHECK = "deny Bash: git push main"
+START = "from mcp_compaction.cli.entry import run; run()"
 PUSH = "cd app && git push origin main"
 
 
@@ -169,6 +170,29 @@ def test_who_wants_to_be_asked_is_asked_each_time_the_checks_cannot_be_read(pinn
         said = ask_hook(shell, "claude-code")["hookSpecificOutput"]
         assert said["permissionDecision"] == "ask"
     assert ask_hook(shell, "gemini", hook_event_name="BeforeTool")["decision"] == "deny"
+
+
+def test_a_call_that_cannot_be_judged_in_time_is_asked_about_if_it_says_what_a_check_does(
+    pinned: Shell,
+) -> None:
+    user = pinned.as_user()
+    user.done("pins", "check", "p1", "--set", "must tests before Bash: git commit")
+    record = pinned.folder / "record.jsonl"
+    os.mkfifo(record)  # which nobody writes: who reads it waits for ever
+    told = {"cwd": str(pinned.folder / "project"), "session_id": "s1", "tool_name": "Bash"}
+    told |= {"transcript_path": str(record), "tool_input": {"command": "git commit -m x"}}
+    place = ("--home", str(pinned.home))
+    ran = subprocess.run(
+        [sys.executable, "-Ic", START, "hook", "claude-code", "PreToolUse", *place],
+        input=json.dumps(told),
+        env=dict(pinned.environ),
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    said = json.loads(ran.stdout)["hookSpecificOutput"]
+    assert said["permissionDecision"] == "ask"
+    assert "it took too long" in said["permissionDecisionReason"]
 
 
 @pytest.mark.parametrize("state", ["locked", "unreadable"])
