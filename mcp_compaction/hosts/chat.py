@@ -11,6 +11,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -22,7 +23,7 @@ from mcp_compaction.hosts.finding import (
     subagents_of,
     transcript_of_chat,
 )
-from mcp_compaction.hosts.identity import check_history, open_chat
+from mcp_compaction.hosts.identity import check_history, open_chat, project_of_chat
 from mcp_compaction.hosts.recording import RecordedPart, record_new
 from mcp_compaction.hosts.transcripts.files import FileTranscript
 from mcp_compaction.hosts.transcripts.pieces import Transcript
@@ -188,7 +189,8 @@ class HostChats:
     def _record_new(
         self, compactor: Compactor, transcript: Transcript, most: int | None = None
     ) -> Awaitable[RecordedPart]:
-        return record_new(compactor, transcript, lambda _: self.project, most_pieces=most)
+        project_of, may = partial(project_of_chat, transcript, asked=self.project), self.may_record
+        return record_new(compactor, transcript, project_of, may_record=may, most_pieces=most)
 
     async def _record_subagents(
         self,

@@ -130,8 +130,11 @@ def _moved(host: HostFolder, environ: Mapping[str, str]) -> str:
 
 
 def _is_home_of(home: str, store: Path) -> bool:
-    """Whether a store's file lies in a home by default, without a link on the way."""
-    return default_home({"HOME": home}) == real_folder(store) and has_one_name(store)
+    """Whether a store's file lies in a home by default, without a link on the way; the account's
+    own store stays the account's where a link leads to another home."""
+    here, account = real_folder(store), _real(Path(home_of_account()))
+    is_led_to = account != home and real_folder(default_home({"HOME": account})) == here
+    return default_home({"HOME": home}) == here and has_one_name(store) and not is_led_to
 
 
 def _home_in(environ: Mapping[str, str]) -> str:

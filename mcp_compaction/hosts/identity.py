@@ -11,17 +11,39 @@ from __future__ import annotations
 
 from datetime import datetime
 from hashlib import sha256
+from pathlib import Path
 
 from mcp_compaction.compactor import Compactor
-from mcp_compaction.errors import ForgottenChat
+from mcp_compaction.errors import ForgottenChat, InputError
 from mcp_compaction.formats import Incoming
+from mcp_compaction.git_folders import git_top_of
+from mcp_compaction.hosts.events import hooked_hosts
+from mcp_compaction.hosts.transcripts.pieces import Chat, Transcript
 from mcp_compaction.model import SessionInfo, Traits
 from mcp_compaction.ports import Mark, SessionKey
+from mcp_compaction.projects import find_project
 
 _FORGOTTEN = (
     "what was said in this chat was forgotten, and its history holds it; nothing was recorded. "
     "Begin another chat."
 )
+
+
+def project_of_chat(transcript: Transcript, chat: Chat, asked: str | None = None) -> str | None:
+    """The project in which a chat's words count, by the folder it worked in, as the host's server
+    sees it: the one asked for where that folder is below it in the same repository, or not told."""
+    if chat.folder is None:
+        return asked
+    host = hooked_hosts().get(transcript.host)
+    is_told = host is not None and host.project_variable != ""
+    try:
+        own = find_project(chat.folder if is_told else None, chat.folder)
+    except InputError as error:
+        if asked is not None:
+            return ""  # no project: its folder cannot be
+        raise InputError(f"{str(transcript.path)!r} is not taken in: {error}") from None
+    is_below = asked is not None and Path(own).is_relative_to(asked)
+    return asked if is_below and git_top_of(own) == git_top_of(asked or "") else own
 
 
 async def open_chat(

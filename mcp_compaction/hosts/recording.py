@@ -12,14 +12,12 @@ from mcp_compaction.compactor import Compactor
 from mcp_compaction.compactor.sessions import read_name
 from mcp_compaction.errors import InputError, UnknownSession
 from mcp_compaction.formats import Incoming
-from mcp_compaction.hosts.events import hooked_hosts
 from mcp_compaction.hosts.finding import subagents_of, transcripts_of_chat
-from mcp_compaction.hosts.identity import is_forgotten, open_chat
+from mcp_compaction.hosts.identity import is_forgotten, open_chat, project_of_chat
 from mcp_compaction.hosts.transcripts.files import FileTranscript, address_of
 from mcp_compaction.hosts.transcripts.pieces import Chat, Told, Transcript, TranscriptPart
 from mcp_compaction.model import SessionInfo
 from mcp_compaction.ports import Mark, SessionKey
-from mcp_compaction.projects import find_project
 from mcp_compaction.threads import Threads
 
 FindProject = Callable[[Chat], str | None]
@@ -39,6 +37,7 @@ class RecordedPart:
     refused: str | None = None  # the project of which nothing may be recorded
     is_complete: bool = True  # False: there is more, which the next call takes
     is_left_to_host: bool = False  # it was read as the host's word, and now is not
+    typed_in: str = ""  # the chat's own project, where another was asked for
 
 
 async def record_new(
@@ -53,11 +52,11 @@ async def record_new(
 ) -> RecordedPart:
     """Record what came since the last time; called twice, or after a kill, nothing is doubled.
 
-    `project_of` names the project of a chat that is not known yet. What is not the host's word
-    goes into a session of its own, where nobody's words are the user's; nothing of it is recorded
-    where the same file was read as the host's word before. Where it is read as that later, such a
-    session becomes the chat's, as far as it holds nothing else. `most_pieces` is for those who must
-    not wait: a piece is at most 500 messages.
+    `project_of` names the project of a chat that is not known yet. What is not the host's word, or
+    was said in another project, goes into a session of its own, where nobody's words are the
+    user's; nothing of it is recorded where the same file was read as the host's word before. Where
+    it is read as that later, such a session becomes the chat's, as far as it holds nothing else.
+    `most_pieces` is for those who must not wait: a piece is at most 500 messages.
     """
     work = _Recording(compactor, transcript, project_of, name, may_record)
     return await work.run(on_progress, most_pieces)
@@ -101,18 +100,6 @@ async def _pass_over(
             return
 
 
-def project_of_chat(transcript: Transcript, chat: Chat) -> str | None:
-    """The project a chat belongs to by the folder it worked in, as the host's server sees it."""
-    if chat.folder is None:
-        return None
-    host = hooked_hosts().get(transcript.host)
-    is_told = host is not None and host.project_variable != ""
-    try:
-        return find_project(chat.folder if is_told else None, chat.folder)
-    except InputError as error:
-        raise InputError(f"{str(transcript.path)!r} is not taken in: {error}") from None
-
-
 @dataclass(slots=True)
 class _Recording:
     """One transcript while what is new in it is recorded."""
@@ -123,6 +110,7 @@ class _Recording:
     _name: str | None
     _may_record: Callable[[str], bool]
     _chat: Chat | None = None
+    _is_hosts_word: bool = False
     _threads: Threads = field(default_factory=Threads)
     _taken: RecordedPart = field(default_factory=RecordedPart)
     _newest: Told = field(default_factory=Told)
@@ -130,9 +118,16 @@ class _Recording:
     async def run(
         self, on_progress: Callable[[int], None], most_pieces: int | None
     ) -> RecordedPart:
-        address = self._transcript.address
         known = await self._compactor.find_transcript(self._transcript.address_if(True))
-        if known is not None and not self._transcript.is_hosts_word:
+        self._is_hosts_word = self._transcript.is_hosts_word
+        if self._is_hosts_word and (known is None or known.session is None):
+            chat = await self._read_chat()
+            asked = None if await self._find_parent(chat) else self._project_of(chat)
+            own = project_of_chat(self._transcript, chat, asked)
+            self._is_hosts_word = asked in (None, own)
+            self._taken.typed_in = "" if self._is_hosts_word else own or "a folder that cannot be"
+        address = self._transcript.address_if(self._is_hosts_word)
+        if known is not None and not self._is_hosts_word:
             # Whoever vouches for it goes on with it: as the agent's word it would be there twice.
             self._taken.session, self._taken.is_left_to_host = known.session, True
             return self._taken
@@ -147,6 +142,8 @@ class _Recording:
             return self._taken
         for number in count(1):
             piece = await self._threads.run(self._transcript.read, mark)
+            if piece.is_anew and await self._is_forgotten():
+                break  # it may still hold what went
             self._taken.skipped += piece.skipped
             if mark is not None and piece.position == mark.position and not piece.agents:
                 break
@@ -191,7 +188,7 @@ class _Recording:
             model=told.model,
             window_tokens=told.window_tokens,
         )
-        is_users = self._transcript.is_hosts_word and not await self._is_subagent(info)
+        is_users = self._is_hosts_word and not await self._is_subagent(info)
         done = await self._compactor.record_transcript(
             info,
             came,
@@ -205,7 +202,7 @@ class _Recording:
     # Which session it is
 
     async def _is_forgotten(self) -> bool:
-        """Whether a file that is not known yet holds a chat that was forgotten, or its subagent."""
+        """Whether a file holds a chat that was ever forgotten, or its subagent."""
         if not self._transcript.is_hosts_word:
             return False
         chat, host = await self._read_chat(), self._transcript.host
@@ -218,7 +215,7 @@ class _Recording:
         chat = await self._read_chat()
         parent = await self._find_parent(chat)
         project = parent.project if parent is not None else self._project_of(chat)
-        if project is None:
+        if not project:
             return None
         if not self._may_record(project):
             self._taken.refused = project
@@ -234,7 +231,7 @@ class _Recording:
         """Give the session that has the same chat as the agent's word to the host."""
         known = await self._compactor.find_transcript(self._transcript.address_if(False))
         copy = None if known is None else known.session
-        if not self._transcript.is_hosts_word or copy is None:
+        if not self._is_hosts_word or copy is None:
             return
         lines = await self._threads.run(list, self._transcript.lines())
         said = tuple(one for line in lines for one in line.messages)
@@ -247,7 +244,7 @@ class _Recording:
 
     async def _key_of(self, chat: Chat, project: str, parent: SessionInfo | None) -> SessionKey:
         host = self._transcript.host
-        if not self._transcript.is_hosts_word:
+        if not self._is_hosts_word:
             name = self._name or await self._free_name(chat, project)
             return SessionKey(project=project, name=name, host=host, agent=chat.agent)
         if parent is None and (chat.agent or chat.parent):
@@ -265,7 +262,7 @@ class _Recording:
 
     async def _find_parent(self, chat: Chat) -> SessionInfo | None:
         """The session of the chat that started this one, where it is known."""
-        if not self._transcript.is_hosts_word or chat.parent_file is None:
+        if not self._is_hosts_word or chat.parent_file is None:
             return None
         known = await self._compactor.find_transcript(address_of(chat.parent_file, True))
         return None if known is None else known.session

@@ -13,6 +13,7 @@ from mcp_compaction.errors import InputError
 from mcp_compaction.formats import FORMATS, IncomingMessage
 from mcp_compaction.formats.jsontext import parse_object
 from mcp_compaction.hosts.finding import transcript_of_chat
+from mcp_compaction.hosts.identity import project_of_chat
 from mcp_compaction.hosts.transcripts.pieces import Transcript
 from mcp_compaction.model import SessionInfo, Text
 from mcp_compaction.ports import Mark
@@ -34,7 +35,8 @@ class UsersWords:
         if info.host_session is None or info.agent or not await compactor.has_hearsay(info):
             return
         typed = self._typed.pop(info.id, None)
-        typed = typed or _TypedWords(info.host, info.host_session, self._environ)
+        chat = (info.host, info.host_session, self._environ)
+        typed = typed or _TypedWords(info.project, chat)
         self._typed[info.id] = typed
         if len(self._typed) > _MOST_CHATS:
             self._typed.pop(next(iter(self._typed)))
@@ -42,10 +44,11 @@ class UsersWords:
 
 
 class _TypedWords:
-    """The texts that were typed in one chat; each line of the transcript is read once."""
+    """The texts that were typed in one chat of a project; each line of the transcript is read once,
+    and none where the chat is another project's."""
 
-    def __init__(self, host: str, session: str, environ: Mapping[str, str]) -> None:
-        self._chat = (host, session, environ)
+    def __init__(self, project: str, chat: tuple[str, str, Mapping[str, str]]) -> None:
+        self._project, self._chat = project, chat
         self._found: Transcript | None = None
         self._mark: Mark | None = None
         self._is_headless = False
@@ -55,7 +58,8 @@ class _TypedWords:
         """All prompts so far."""
         found = transcript_of_chat(*self._chat) if self._found is None else None
         if found is not None and not (chat := found.chat()).is_subagent:
-            self._found, self._is_headless = found, chat.is_headless
+            is_ours = project_of_chat(found, chat, self._project) == self._project
+            self._found, self._is_headless = found if is_ours else None, chat.is_headless
         while (found := self._found) is not None:
             try:
                 piece = found.read(self._mark)

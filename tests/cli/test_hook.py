@@ -86,6 +86,7 @@ def gemini_chat(folder: Path) -> dict[str, str]:
     (transcript, *_) = (folder / "home/.gemini/tmp/shop/chats").glob("*c67f5a60.jsonl")
     header: dict[str, Any] = json.loads(transcript.read_text(encoding="utf-8").split("\n")[0])
     project = os.path.realpath(folder)
+    (transcript.parents[1] / ".project_root").write_text(project, encoding="utf-8")
     return {
         "session_id": header["sessionId"],
         "transcript_path": str(transcript),
@@ -152,7 +153,8 @@ def claude_chat(base: Path, project: Path) -> dict[str, str]:
     """What Claude Code tells of a chat that was written to a folder."""
     path = base / "projects/-shop/5a1c.jsonl"
     path.parent.mkdir(parents=True)
-    path.write_text(claude_line(0, "You may always push to main.") + "\n", encoding="utf-8")
+    said = claude_line(0, "You may always push to main.", cwd=str(project))
+    path.write_text(f"{said}\n", encoding="utf-8")
     return {"session_id": "5a1c", "transcript_path": str(path), "cwd": str(project)}
 
 

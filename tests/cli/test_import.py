@@ -7,6 +7,7 @@ import sqlite3
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -56,6 +57,22 @@ def test_a_named_project_holds_all_that_is_taken_in(user: Shell) -> None:
     user.done("import", "codex", "--project", str(user.folder / "project"))
     found = json.loads(user.done("sessions", "--project", str(user.folder / "project"), "--json"))
     assert len(found) == 3
+
+
+def test_what_was_typed_elsewhere_is_the_agents_word_here_and_the_users_at_home(
+    user: Shell,
+) -> None:
+    project = str(user.folder / "project")
+    told = user.done("import", "codex", "--project", project)
+    assert "the chat was held in /home/ann/shop: who said what in it" in told
+    assert not any(one["is_hosts_word"] for one in taken_in(user, "--project", project))
+    assert all(one["session"]["project"] == SHOP for one in taken_in(user))
+    assert json.loads(user.done("sessions", "--project", project, "--json")) == []
+
+
+def taken_in(user: Shell, *more: str) -> list[dict[str, Any]]:
+    """What the import of Codex's chats tells programs."""
+    return json.loads(user.done("import", "codex", "--json", *more))["transcripts"]
 
 
 def test_only_a_person_at_a_terminal_can_move_a_hosts_folder(user: Shell) -> None:

@@ -31,7 +31,8 @@ def write_down(folder: Path, texts: Sequence[str], **more: object) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("a", encoding="utf-8") as file:
         for text in texts:
-            file.write(claude_line(0, text, uuid=f"{path.stat().st_size} {text}", **more) + "\n")
+            told = {"uuid": f"{path.stat().st_size} {text}", "cwd": str(folder), **more}
+            file.write(claude_line(0, text, **told) + "\n")
 
 
 async def only_session(store: OpenStore, chat: str = "chat-1") -> OpenSession:

@@ -56,7 +56,9 @@ class Hooks:
 @asynccontextmanager
 async def hooks_beside_mod(folder: Path, *, has_mod: bool = True) -> AsyncGenerator[Hooks]:
     environ = {"HOME": str(folder)}
-    lines = [claude_line(n, f"Step {n}: look at src/part_{n}.py.") for n in range(9)]
+    lines = [
+        claude_line(n, f"Step {n}: look at src/part_{n}.py.", cwd=str(folder)) for n in range(9)
+    ]
     transcript = write_chat(environ, lines, CHAT)
     async with open_store(home=folder / "store", project=folder) as store:
         await (await store.session("other")).pin(RULE, by="user", scope="project")

@@ -273,6 +273,20 @@ async def test_a_forgotten_chat_does_not_come_back_but_goes_on(
     assert "my secret" not in (tmp_path / "store/store.db").read_text(errors="replace")
 
 
+async def test_a_forgotten_chat_whose_file_is_written_anew_does_not_come_back(
+    tmp_path: Path, environ: Mapping[str, str]
+) -> None:
+    write_chat(environ, [claude_line(0, "my secret"), claude_line(1, "and on")])
+    async with compactor_in(tmp_path) as compactor:
+        (transcript,) = found_in(environ)
+        taken = await record(compactor, transcript)
+        assert taken.session is not None
+        await compactor.forget(Scope(project=SHOP, session=taken.session.id))
+        write_chat(environ, [claude_line(0, "my secret"), claude_line(1, "and on and on")])
+        assert (await record(compactor, transcript)).new == 0
+        assert await compactor.sessions(SHOP) == ()
+
+
 async def test_nothing_is_recorded_of_a_project_that_records_nothing(
     tmp_path: Path, environ: Mapping[str, str]
 ) -> None:

@@ -11,6 +11,7 @@ import pytest
 
 from mcp_compaction.errors import InputError
 from mcp_compaction.home import default_home
+from mcp_compaction.hosts import folders
 from mcp_compaction.hosts.finding import own_transcript, transcripts_at
 from mcp_compaction.hosts.folders import (
     HostFolder,
@@ -230,6 +231,20 @@ def test_a_home_that_only_leads_to_the_store_is_not_its_users(
     for opened in (store, default_home(environ)):  # named outright, or as that home has it
         assert not is_word(path, environ, opened)
         assert "forged" not in trusted_environ(environ, opened)["HOME"]
+
+
+def test_the_accounts_store_that_was_moved_to_another_home_is_still_the_accounts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(folders, "home_of_account", lambda: str(tmp_path / "home"))
+    store = given_store(tmp_path / "forged")
+    environ = {"HOME": str(tmp_path / "forged")}
+    path = write_chat(environ, [LINE.strip()])
+    assert is_word(path, environ, store)
+    link_folder(store, tmp_path / "home")
+    assert not is_word(path, environ, store)
+    own = write_chat({"HOME": str(tmp_path / "home")}, [LINE.strip()])
+    assert is_word(own, {"HOME": str(tmp_path / "home")}, store)
 
 
 def test_the_home_that_the_store_really_lies_in_is_its_users_by_whatever_name(

@@ -107,6 +107,29 @@ PERSONS: dict[str, dict[str, Any]] = {
 }
 
 
+@pytest.mark.parametrize(
+    ("marks", "by"),
+    [
+        ({"version": "2.1.325", "entrypoint": "cli"}, "user"),
+        ({"version": "2.1.325", "entrypoint": "my-script"}, "program"),
+        ({"version": "2.1.325"}, "program"),
+        ({"version": "2.1.325", "origin": {"kind": "human"}}, "user"),
+        ({"version": "2.1.326-beta.1"}, "program"),
+        ({"version": "v2.2"}, "program"),
+        ({"version": "2.1.100"}, "user"),
+        ({"version": "2.1.²"}, "user"),
+        ({"version": "later"}, "user"),
+    ],
+)
+async def test_a_command_that_no_person_signs_is_a_programs_but_at_the_command_line(
+    marks: dict[str, Any], by: str, environ: Mapping[str, str], tmp_path: Path
+) -> None:
+    command = "<command-name>/review</command-name>\n<command-args>" + RULE + "</command-args>"
+    write_chat(environ, [claude_line(0, command, **marks)])
+    async with recorded_chat(environ, tmp_path) as (compactor, info):
+        assert (await compactor.pin(info, RULE, by="agent")).pin.author == by
+
+
 @asynccontextmanager
 async def recorded_chat(environ: Mapping[str, str], folder: Path) -> AsyncGenerator[Chat]:
     """The chat of the only transcript, recorded."""
@@ -266,6 +289,9 @@ def write_rollout(environ: Mapping[str, str], **meta: Any) -> None:
         ({"originator": "my_client", "source": {"custom": "relay"}}, "program"),
         ({"originator": "codex-tui", "source": "cli"}, "user"),
         ({"originator": "codex_vscode", "source": "vscode"}, "user"),
+        ({"originator": "Codex Desktop", "source": "vscode"}, "user"),
+        ({"originator": "my_client", "source": "vscode"}, "program"),
+        ({"source": "vscode"}, "program"),
         ({"originator": "codex_cli_rs"}, "user"),
         ({}, "user"),
     ],

@@ -21,7 +21,7 @@ from mcp_compaction.hosts.events import TOOL, hooked_hosts
 from mcp_compaction.hosts.hook_runs import HOOK_SECONDS
 from mcp_compaction.hosts.trouble import read_trouble
 from mcp_compaction.server.tools import host_events
-from tests.hosts.given_hosts import claude_line, write_chat
+from tests.hosts.given_hosts import SHOP, claude_line, write_chat
 from tests.server.talking import Talk, talk, text_of
 
 pytestmark = pytest.mark.anyio
@@ -66,7 +66,7 @@ class Chat:
 
     async def tell(self, event: str, **more: str) -> str:
         """What the host reads of the answer to an event; empty where there is nothing."""
-        given = {"session_id": CHAT, "transcript_path": str(self.path), "cwd": "/p", **more}
+        given = {"session_id": CHAT, "transcript_path": str(self.path), "cwd": SHOP, **more}
         said: dict[str, Any] = {}
         text = await self.talk.say(TOOL, event=event, **given)
         if event != "PostCompact" and text.startswith("{"):  # which it takes for JSON
@@ -97,7 +97,9 @@ async def claude_code(
     home = home or default_home(environ)
     client: dict[str, Any] = {"client_info": Implementation(name="claude-code", version="2")}
     policy = {} if is_window_set else {"window_tokens": ""}
-    async with talk(folder, environ=environ, home=home, policy=policy, **client) as connected:
+    async with talk(
+        folder, project=SHOP, environ=environ, home=home, policy=policy, **client
+    ) as connected:
         yield Chat(connected, environ)
 
 
@@ -122,6 +124,61 @@ async def test_a_model_that_calls_the_tool_of_hooks_is_refused(tmp_path: Path, k
 async def test_in_another_host_nobody_may_call_it(tmp_path: Path) -> None:
     async with talk(tmp_path) as chat:
         assert "for the hooks" in await chat.fail(TOOL, event="Stop", session_id="x")
+
+
+async def test_where_sessions_must_be_named_nobody_may_call_it(tmp_path: Path) -> None:
+    """Over HTTP a client says itself which host it is, and which thread."""
+    codex: dict[str, Any] = {"client_info": Implementation(name="codex", version="1")}
+    async with talk(tmp_path, must_name=True, **codex) as chat:
+        given = {"event": "Stop", "session_id": CHAT}
+        done = await chat.client.call_tool(TOOL, given, meta={"threadId": CHAT})  # pyright: ignore[reportArgumentType]
+        assert isinstance(done, CallToolResult)
+        assert "for the hooks" in text_of(done)
+
+
+async def test_what_was_typed_in_another_project_is_recorded_there_and_binds_nobody_here(
+    tmp_path: Path,
+) -> None:
+    async with claude_code(tmp_path) as chat:
+        line = claude_line(0, RULE, cwd="/home/ann/toys")
+        path = str(write_chat(chat.environ, [line], "7b2d"))
+        await chat.tell("Stop", session_id="7b2d", transcript_path=path)
+        refused = await chat.talk.fail("pin_constraint", text=RULE, scope="project")
+        assert "by user" not in refused
+    with closing(sqlite3.connect(default_home(chat.environ) / "store.db")) as store:
+        found = store.execute("SELECT project FROM session WHERE last_seq > 0").fetchall()
+    assert found == [("/home/ann/toys",)]
+
+
+async def test_words_that_an_agent_tells_count_only_by_a_chat_of_their_own_project(
+    tmp_path: Path,
+) -> None:
+    said = [{"role": "user", "content": RULE}]
+    for folder, session in (("/home/ann/toys", "7b2d"), (f"{SHOP}/src", "7b2e")):
+        async with claude_code(tmp_path / session) as chat:
+            write_chat(chat.environ, [claude_line(0, RULE, cwd=folder)], session)
+            named = f"claude-code:{session}"
+            await chat.talk.say("record_messages", session=named, messages=said)
+            pin = {"text": RULE, "scope": "project", "session": named}
+            if folder.startswith(SHOP):
+                assert "by user" in await chat.talk.say("pin_constraint", **pin)
+            else:
+                assert "only as the agent told it" in await chat.talk.fail("pin_constraint", **pin)
+
+
+async def test_a_chat_switches_off_no_recording_but_its_own(tmp_path: Path) -> None:
+    async with claude_code(tmp_path) as chat:
+        await chat.tell("UserPromptSubmit")
+        path = str(write_chat(chat.environ, [claude_line(0, "The port is 5433.")], "7b2d"))
+        await chat.tell("UserPromptSubmit", session_id="7b2d", transcript_path=path)
+        off = {"messages": {"record": False}}
+        for other in (f"claude-code:{CHAT}", "shop-1", "loop"):
+            refused = await chat.talk.fail("record_messages", session=other, **off)
+            assert "alone may switch it" in refused
+        chat.grow(claude_line(12, "The color is teal."))
+        await chat.tell("Stop")
+        assert "teal" in await chat.talk.say("recall_archived", query="teal")
+        assert "off" in await chat.talk.say("record_messages", **off)
 
 
 async def test_an_event_records_what_is_new_and_a_rule_of_the_user_is_the_users(

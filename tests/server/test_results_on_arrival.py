@@ -16,7 +16,7 @@ from mcp_compaction.hosts import results
 from mcp_compaction.hosts.events import TOOL
 from mcp_compaction.hosts.results import has_call
 from mcp_compaction.model import Session
-from tests.hosts.given_hosts import claude_line, write_chat
+from tests.hosts.given_hosts import SHOP, claude_line, write_chat
 from tests.server.talking import Talk, talk
 
 pytestmark = pytest.mark.anyio
@@ -74,7 +74,9 @@ async def claude_code(folder: Path, **policy: str) -> AsyncGenerator[Chat]:
     client: dict[str, Any] = {"client_info": Implementation(name="claude-code", version="2")}
     wish = {"offload_on_arrival": "true", "offload_over_tokens": "1000", **policy}
     home = default_home(environ)
-    async with talk(folder, environ=environ, policy=wish, home=home, **client) as connected:
+    async with talk(
+        folder, project=SHOP, environ=environ, policy=wish, home=home, **client
+    ) as connected:
         yield Chat(connected, environ)
 
 

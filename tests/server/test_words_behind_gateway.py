@@ -15,7 +15,7 @@ from mcp_compaction.model import Traits
 from mcp_compaction.ports import SessionKey
 from mcp_compaction.settings import load_settings
 from mcp_compaction.wiring import open_compactor
-from tests.hosts.given_hosts import claude_line
+from tests.hosts.given_hosts import SHOP, claude_line
 from tests.server.test_host_event import CHAT, claude_code
 
 pytestmark = pytest.mark.anyio
@@ -26,12 +26,12 @@ RULE = "Never push to main without a review."
 async def send_through_gateway(home: Path, port: int, text: str) -> None:
     """Record a request of the chat as a gateway does, which runs from now on."""
     note_gateway(
-        home, RunningGateway(os.getpid(), port, "/p", "", "now", {CHAT: "claude-code"}, {})
+        home, RunningGateway(os.getpid(), port, SHOP, "", "now", {CHAT: "claude-code"}, {})
     )
     environ = {"MCP_COMPACTION_HOME": str(home), "MCP_COMPACTION_COUNTER": "estimate"}
     compactor = await open_compactor(load_settings(environ))
     try:
-        key = SessionKey(project="/p", host="claude-code", host_session=CHAT)
+        key = SessionKey(project=SHOP, host="claude-code", host_session=CHAT)
         info, _ = await compactor.open(key, Traits())
         sent: list[Any] = [{"role": "user", "content": text}]
         await compactor.fit(info, sent, FitOptions(is_hearsay=True))

@@ -16,7 +16,8 @@ from mcp_compaction.core.text.secrets import masked_line
 from mcp_compaction.core.wording import plural
 from mcp_compaction.errors import InputError
 from mcp_compaction.hosts.folders import host_of_file, note_folders, trusted_environ
-from mcp_compaction.hosts.recording import RecordedPart, project_of_chat, record_new
+from mcp_compaction.hosts.identity import project_of_chat
+from mcp_compaction.hosts.recording import RecordedPart, record_new
 from mcp_compaction.hosts.transcripts.pieces import Chat, Transcript
 
 _FOREIGN_FILE = "not in the host's own folder, or not a file of yours"
@@ -87,7 +88,8 @@ def describe_intake(call: Invocation, intake: Intake) -> Iterable[str]:
         info = taken.session
         if info is not None and taken.new:
             which = f"the new session {info.name}" if taken.is_new else info.name
-            yield f"recorded {plural(taken.new, 'message')} in {which} of {info.project}"
+            held = taken.typed_in and f"; the chat was held in {taken.typed_in}: {_AGENTS_WORD}"
+            yield f"recorded {plural(taken.new, 'message')} in {which} of {info.project}{held}"
             if not transcript.is_hosts_word:
                 is_moved = host_of_file(transcript.path, call.environ) is not None
                 yield f"   {_MOVED_FOLDER if is_moved else _FOREIGN_FILE}: {_AGENTS_WORD}"
@@ -119,7 +121,7 @@ def intake_as_json(intake: Intake) -> dict[str, object]:
             {
                 "path": str(transcript.path),
                 "host": transcript.host,
-                "is_hosts_word": transcript.is_hosts_word,
+                "is_hosts_word": transcript.is_hosts_word and not taken.typed_in,
                 "session": taken.session and taken.session.model_dump(mode="json"),
                 "is_new": taken.is_new,
                 "new": taken.new,

@@ -6,6 +6,7 @@ Nothing leaves the file when Claude Code compacts: a boundary is written, the su
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path, PurePath
 from typing import Final
@@ -51,6 +52,7 @@ _TEAM = ("<teammate-message", "<agent-message", "<cross-session-message")  # ano
 _REFUSED = "user-rejected"
 _REFUSAL = "The user doesn't want to proceed with this tool use."
 _TELLS_REFUSALS = (2, 1, 325)  # from then on, surely, it says who refused a call
+_VERSION = re.compile(r"v?([0-9]{1,9}(?:\.[0-9]{1,9})*)")
 _WAKES = ("wakeupSource", "scheduledTaskId")  # an agent may have set the time and the words
 
 
@@ -164,7 +166,9 @@ def _via_of(obj: JsonObject) -> HeardVia | None:
         return "tool"
     source = obj.get("promptSource")
     # The entry point is a variable, which may say less of a prompt, and never more.
-    is_sent = (text_at(obj, "entrypoint") or "").startswith("sdk") if source is None else True
+    entry = text_at(obj, "entrypoint") or ""
+    is_command = _version_of(obj) >= _SIGNS_PROMPTS and _is_command(obj)
+    is_sent = source is not None or entry.startswith("sdk") or (is_command and entry != "cli")
     is_programs = is_sent and source not in _TYPED and obj.get("origin") is None
     return "program" if is_programs else None
 
@@ -215,8 +219,11 @@ def _is_unsigned(obj: JsonObject) -> bool:
     """Whether a line in the user's role has words that nobody sent, by a host that tells."""
     if _version_of(obj) < _SIGNS_PROMPTS or obj.get("promptSource") is not None:
         return False
-    is_command = _first_text_of(object_at(obj, "message")).startswith(_TYPED_COMMANDS)
-    return not is_command and _has_words(obj)
+    return not _is_command(obj) and _has_words(obj)
+
+
+def _is_command(obj: JsonObject) -> bool:
+    return _first_text_of(object_at(obj, "message")).startswith(_TYPED_COMMANDS)
 
 
 def _has_words(obj: JsonObject) -> bool:
@@ -229,8 +236,8 @@ def _has_words(obj: JsonObject) -> bool:
 
 def _version_of(obj: JsonObject) -> tuple[int, ...]:
     """The version of the host that wrote a line; empty where it does not say."""
-    parts = (text_at(obj, "version") or "").split(".")
-    return tuple(map(int, parts)) if all(part.isdigit() for part in parts) else ()
+    found = _VERSION.match(text_at(obj, "version") or "")
+    return tuple(map(int, found[1].split("."))) if found else ()
 
 
 def _is_record(message: JsonObject) -> bool:

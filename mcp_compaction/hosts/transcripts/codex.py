@@ -25,7 +25,9 @@ from mcp_compaction.hosts.transcripts.pieces import (
 from mcp_compaction.model import Event, JsonObject, Speaker
 
 NAME: Final = "codex"
-_BY_PERSONS = ("cli", "vscode", None)  # the sources of chats in which a person types
+_BY_PERSONS = ("cli", None)  # the sources of chats in which a person types
+# Any client of Codex' server has the source `vscode`; its maker's are called so.
+_CLIENTS = ("codex_vscode", "codex_atlas", "codex_chatgpt_desktop", "Codex ")
 _EXEC = "codex_exec"
 
 
@@ -34,7 +36,9 @@ def chat_of(lines: Iterator[JsonObject], path: Path) -> Chat:
     for line in lines:
         if line.get("type") == "session_meta":
             meta = object_at(line, "payload")
-            is_known = meta.get("source") in _BY_PERSONS and meta.get("originator") != _EXEC
+            source, client = meta.get("source"), text_at(meta, "originator") or ""
+            is_served = source == "vscode" and client.startswith(_CLIENTS)
+            is_known = is_served or (source in _BY_PERSONS and client != _EXEC)
             return Chat(
                 session=text_at(meta, "id"),
                 parent=_parent_in(meta),

@@ -77,8 +77,10 @@ class FileTranscript:
     def read(self, mark: Mark | None) -> TranscriptPart:
         """The next piece after a mark; from the start where the file was written anew."""
         with open_regular(self.path) as file:
-            start = mark.position if mark is not None and _is_at(file, mark) else 0
-            return self._read_piece(file, start)
+            is_anew = mark is not None and not _is_at(file, mark)
+            piece = self._read_piece(file, 0 if mark is None or is_anew else mark.position)
+            piece.is_anew = is_anew
+            return piece
 
     def lines(self) -> Iterator[TranscriptLine]:
         """All that it tells, in its order; lines that cannot be read are left out."""

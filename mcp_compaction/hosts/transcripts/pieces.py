@@ -105,6 +105,7 @@ class TranscriptPart:
     position: int
     tail: str = ""
     is_last: bool = True
+    is_anew: bool = False  # the file does not go on where it was read to
     agents: dict[str, Told] = field(default_factory=dict[str, Told])  # "": the chat's main one
     skipped: int = 0  # lines that could not be read
 

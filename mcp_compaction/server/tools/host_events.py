@@ -78,7 +78,8 @@ def _host_of_hook(ctx: Ctx, state: State, session: str) -> str:
     meta = ctx.request_context.meta or {}
     host = state.host(ctx)
     is_other_thread = not host.names_first_chat and host.session != session
-    if keys_of_models() & set(meta) or host.name not in hooked_hosts() or is_other_thread:
+    is_models = state.finder.must_name or bool(keys_of_models() & set(meta))
+    if is_models or host.name not in hooked_hosts() or is_other_thread:
         state.note_trouble(host.name, "", "a call that no hook made was refused")
         raise ToolError(_NOT_FOR_MODELS)
     return host.name

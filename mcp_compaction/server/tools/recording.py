@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from mcp_compaction.compactor.results import FitOptions
 from mcp_compaction.core.text.secrets import masked_line
+from mcp_compaction.errors import InputError
 from mcp_compaction.formats import read_incoming
 from mcp_compaction.formats.show import objects_of
 from mcp_compaction.formats.thinking import is_row
@@ -33,6 +34,10 @@ async def record_messages(place: ServerPlace, asked: RecordMessages) -> CallTool
     state.check_records()
     if isinstance(messages, dict) and isinstance(wish := messages.get("record"), bool):
         info, _ = await place.session("make")
+        own = state.host(place.ctx)  # where it does not say the chat, a plugin or a hook names it
+        own = own if own.has_session else own.named_by_hook(place.name or "") or own
+        if info.host_session != own.session:
+            raise InputError("nothing was changed: say it in that chat, which alone may switch it.")
         await (await state.compactor()).switch_recording(info, wish)
         told = answers.RECORDING_ON if wish else answers.RECORDING_OFF
         return await reply(place, CallAnswer(told, info))
