@@ -6,6 +6,7 @@ A page stands alone: no scripts, nothing loaded from elsewhere.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import NamedTuple
 
 from mcp_compaction.core.wording import escape
@@ -13,42 +14,7 @@ from mcp_compaction.core.wording import escape
 Table = Sequence[Sequence[str]]
 """Rows of cells, the names of the columns first."""
 
-_STYLE = """
-:root { color-scheme: light dark; --paper: #fbfaf7; --card: #fff; --ink: #1d2430; --soft: #5d6675;
-  --line: #e2ded4; --ours: #1f6f78; --pale: #a9d3d2; --other: #a8adb6; --mark: #c8553d; }
-@media (prefers-color-scheme: dark) { :root { --paper: #14181e; --card: #1b2129; --ink: #e8e6e1;
-  --soft: #9aa3b0; --line: #2d3541; --ours: #5cc2c0; --pale: #2b5a60; --other: #5b6472;
-  --mark: #f08a6c; } }
-* { box-sizing: border-box; }
-body { margin: 0; background: var(--paper); color: var(--ink); overflow-wrap: anywhere;
-  font: 16px/1.5 system-ui, -apple-system, "Segoe UI", sans-serif; }
-main { max-width: 880px; margin: 0 auto; padding: 32px 16px 64px; }
-h1 { font-size: 1.6rem; margin: 0 0 4px; } h2 { font-size: 1.2rem; margin: 40px 0 4px; }
-p, li { color: var(--soft); max-width: 68ch; } p { margin: 4px 0 12px; }
-.tiles { display: grid; grid-template-columns: repeat(auto-fit, minmax(150px, 1fr)); gap: 12px;
-  margin: 28px 0 8px; }
-.tile, figure { background: var(--card); border: 1px solid var(--line); border-radius: 12px;
-  padding: 16px; margin: 12px 0; }
-.tile b { display: block; font-size: 1.9rem; letter-spacing: -0.02em; }
-.tile span, figcaption, summary { color: var(--soft); font-size: .85rem; }
-.pair { display: grid; grid-template-columns: repeat(auto-fit, minmax(300px, 1fr)); gap: 12px; }
-svg { width: 100%; height: auto; display: block; }
-svg text { fill: var(--ink); font-size: 13px; }
-svg .small { fill: var(--soft); font-size: 10.5px; }
-.grid { stroke: var(--line); stroke-width: 1; fill: none; }
-.ours { fill: var(--ours); } .pale { fill: var(--pale); } .other { fill: var(--other); }
-.mark { fill: var(--mark); }
-.curve { fill: none; stroke: var(--ours); stroke-width: 3; stroke-linejoin: round; }
-.faint { stroke: var(--other); stroke-width: 1.3; }
-.key i { display: inline-block; width: 12px; height: 12px; border-radius: 3px; margin: 0 5px 0 14px;
-  vertical-align: -1px; }
-details { margin: 10px 0; } summary { cursor: pointer; }
-.scroll { overflow-x: auto; }
-table { border-collapse: collapse; font-size: .82rem; font-variant-numeric: tabular-nums; }
-th, td { padding: 4px 10px; text-align: right; border-bottom: 1px solid var(--line);
-  white-space: nowrap; }
-th:first-child, td:first-child { text-align: left; }
-"""
+_STYLE = Path(__file__).with_suffix(".css").read_text(encoding="utf-8")
 _LABEL = 166
 _WIDTH = 760
 _LINE = 15  # of bars, and as much between rows
@@ -89,7 +55,8 @@ def write_page(title: str, parts: Iterable[str]) -> str:
 <meta http-equiv="Content-Security-Policy" content="{policy}">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <title>{escape(title)}</title>
-<style>{_STYLE}</style>
+<style>
+{_STYLE}</style>
 </head>
 <body>
 <main>
