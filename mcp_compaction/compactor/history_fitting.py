@@ -189,7 +189,7 @@ async def record_answer(work: Workspace, info: SessionInfo, answer: JsonObject) 
     secrets = await known_secrets(work, info)
     came, prepared = await work.threads.run(_prepare_answer, work, answer, shape, secrets)
     ready = prepared.messages
-    batch = await batch_of(work, info, prepared)
+    batch = await batch_of(work, info, prepared, "host")
     batch = batch.model_copy(update={"messages": tuple(ready)})
     histories = tuple(
         history._replace(shape=shape) for history in histories if _may_be_of(history, shape)

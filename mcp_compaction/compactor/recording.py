@@ -41,6 +41,7 @@ from mcp_compaction.ports import Batch, Mark, Recorded, SessionKey
 
 logger = logging.getLogger(__name__)
 
+Events = Sequence[Event]
 _AFTER_ANSWER = (4, 50)  # messages among which the newest answer usually is: first a few
 
 
@@ -86,8 +87,8 @@ async def record(
     if via == "tool":
         came = came.model_copy(update={"messages": _without_ids(came.messages)})
     prepared = await work.threads.run(prepare, work, came, await known_secrets(work, info))
-    ready = prepared.messages
-    batch = await batch_of(work, info, prepared, via)
+    ready, sent = set_apart(prepared.messages, via)
+    batch = await batch_of(work, info, prepared, via, sent)
     if came.whole and after is None and ready:
         recorded = (await follow_history(work, info, ready, batch)).recorded
     else:
@@ -98,17 +99,17 @@ async def record(
 
 
 async def batch_of(
-    work: Workspace, info: SessionInfo, prepared: PreparedMessages, via: Via = "host"
+    work: Workspace, info: SessionInfo, came: PreparedMessages, via: Via, events: Events = ()
 ) -> Batch:
     """A batch of all that came but the messages, and of the secrets that it told."""
     return Batch(
         messages=(),
         counter=work.counter.id,
         via=via,
-        sections=prepared.sections,
-        section_tokens=prepared.section_tokens,
-        memory_tokens=prepared.memory_tokens,
-        events=await note_secrets(work, info, prepared.told),
+        sections=came.sections,
+        section_tokens=came.section_tokens,
+        memory_tokens=came.memory_tokens,
+        events=(*events, *await note_secrets(work, info, came.told)),
     )
 
 
@@ -171,12 +172,10 @@ async def record_transcript(
     if await is_off(work, info):
         came = Incoming(messages=())
     prepared = await work.threads.run(prepare, work, came, await known_secrets(work, info))
-    ready = prepared.messages
-    kept, sent = set_apart(ready, via)
-    batch = await batch_of(work, info, prepared, "tool" if via == "tool" else "host")
-    events += (*batch.events, *sent)
-    beside = {"messages": kept, "has_ids": True, "mark": mark, "events": events}
-    batch = batch.model_copy(update=beside)
+    ready, sent = set_apart(prepared.messages, via)
+    heard: Via = "tool" if via == "tool" else "host"
+    batch = await batch_of(work, info, prepared, heard, (*events, *sent))
+    batch = batch.model_copy(update={"messages": ready, "has_ids": True, "mark": mark})
     done = await work.store.append(info.id, batch, work.now())
     await note_report(work, info, came, done)
     if came.reported is not None and not done.seqs:  # it comes behind the messages it is about

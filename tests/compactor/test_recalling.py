@@ -24,6 +24,7 @@ from tests.compactor.small_session import (
     record_long_with,
     user,
 )
+from tests.sessions import NOW
 from tests.strategies import coding_session
 
 pytestmark = pytest.mark.anyio
@@ -262,3 +263,11 @@ async def test_no_ref_reaches_into_another_session(tmp_path: Path) -> None:
         assert await compactor.stats(info) == before
         with pytest.raises(InputError, match="more than messages"):
             await compactor.originals(theirs, "m1, d1")
+
+
+async def test_a_programs_prompt_is_kept_also_where_no_transcript_brings_it(tmp_path: Path) -> None:
+    came = read_incoming([user("Never push to main.")])
+    sent = came.messages[0].model_copy(update={"via": "program", "at": NOW})
+    async with open_session(tmp_path) as (compactor, info):
+        await compactor.record(info, came.model_copy(update={"messages": (sent,)}))
+        assert [quote.of for quote in await compactor.quote(info, "m1")] == ["user, headless"]

@@ -95,7 +95,7 @@ async def test_a_command_shows_the_pins_of_a_store_that_may_only_be_read(
 async def test_a_server_answers_hooks_beside_it_and_records_as_soon_as_it_may(
     environ: dict[str, str],
 ) -> None:
-    line = claude_line(0, "The port is 5433.")
+    line = claude_line(0, "The port is 5433.", cwd=environ["CLAUDE_PROJECT_DIR"])
     path = write_chat(environ, [line])
     told = {"session_id": CHAT, "transcript_path": str(path), "cwd": "/p"}
     serve = StdioServerParameters(command=sys.executable, args=as_a_user("serve")[1:], env=environ)

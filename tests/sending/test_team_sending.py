@@ -81,7 +81,8 @@ class Laptop:
         """The host writes some lines of the chat, and runs its hook at the end."""
         with self.transcript.open("a", encoding="utf-8") as file:
             for number in range(first, last):
-                file.write(claude_line(number, f"Line {number} of the tax return.") + "\n")
+                said = f"Line {number} of the tax return."
+                file.write(claude_line(number, said, cwd=str(self.project)) + "\n")
         chat = {"session_id": "5a1c", "transcript_path": str(self.transcript)}
         told = json.dumps({**chat, "cwd": str(self.project)}).encode()
         assert self.run("hook", "claude-code", "SessionEnd", told=told) == ""
