@@ -42,8 +42,8 @@ class Requests:
         """Fold each message once."""
         asked = [m for m in messages if m.role == "user"]
         self._own = {m.seq: m.text for m in conversation_of(asked) if m.text}
-        texts = ((m, f"{m.text}\n{self._own.get(m.seq, '')}") for m in asked)
-        self._texts = [(m, one_line(unify_lines(text))) for m, text in texts if text.strip()]
+        both = ((m, dict.fromkeys((m.text, self._own.get(m.seq, "")))) for m in asked)
+        self._texts = [(m, one_line(unify_lines("\n".join(one)))) for m, one in both if any(one)]
 
     def saying_of(self, text: str) -> Saying | None:
         """The message that holds these words, the best first."""
