@@ -55,14 +55,6 @@ async def tell_programs(
     ]
 
 
-def speaker_of(message: Message) -> str:
-    """Who says a message that was heard, and how it came: `user, headless`."""
-    if message.role != "user":
-        return message.role
-    how = {"host": "", "tool": ", as the agent told it", "program": ", headless"}
-    return f"user{how[message.via]}"
-
-
 async def note_headless(work: Workspace, hits: Sequence[Hit]) -> tuple[Hit, ...]:
     """Hits with a note where their words are those of a program's prompt."""
     said_in = {(hit.project, hit.session) for hit in hits if _may_be_typed(hit)}

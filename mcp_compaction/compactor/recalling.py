@@ -2,23 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Generator, Iterable, Sequence
+from collections.abc import Collection, Generator, Iterable, Mapping, Sequence
+from itertools import chain
 from typing import Any
 
 from mcp_compaction.compactor.events import REGRET
-from mcp_compaction.compactor.headless import note_headless, speaker_of, tell_programs
+from mcp_compaction.compactor.headless import note_headless, tell_programs
 from mcp_compaction.compactor.results import Brief, Quote, Recalled, SearchScope
 from mcp_compaction.compactor.workspace import Workspace, scope_of
 from mcp_compaction.core.digest.render import label_of, render_digest
-from mcp_compaction.core.log.content import whole_text
+from mcp_compaction.core.log.content import calls_by_id
 from mcp_compaction.core.log.conversation import conversation_of, has_request
+from mcp_compaction.core.log.speakers import speaker_of, texts_by_speaker
 from mcp_compaction.core.recall.answer import choose
 from mcp_compaction.core.recall.flow import SearchResult, search
 from mcp_compaction.core.recall.query import Question, read_query
 from mcp_compaction.core.text.refs import HOW, Ref, Refs, parse_refs
 from mcp_compaction.core.tokens import estimate
 from mcp_compaction.errors import InputError, UnknownRef
-from mcp_compaction.model import Digest, Find, Hit, ListAll, Message, Pin, Read, SessionInfo
+from mcp_compaction.model import (
+    Digest,
+    Find,
+    Hit,
+    ListAll,
+    Message,
+    Pin,
+    Read,
+    SessionInfo,
+    ToolCall,
+)
 from mcp_compaction.ports import Original, Scope
 
 _NEWEST = 3  # messages of which a brief gives the words
@@ -192,15 +204,16 @@ async def quote(work: Workspace, info: SessionInfo, refs: str) -> tuple[Quote, .
     digests = await _find_digests(work, info, asked.digests) if asked.digests else ()
     pins = await _quote_pins(work, info, asked.pins) if asked.pins else ()
     heard = await tell_programs(work, info, [one.message for one in messages])
-    said = map(_quote_message, messages, heard)
-    return (*said, *map(_quote_digest, digests), *pins)
+    calls = await _find_calls(work, info, heard)
+    said = [_quote_message(*both, calls) for both in zip(messages, heard, strict=True)]
+    return (*chain(*said), *map(_quote_digest, digests), *pins)
 
 
 async def recall_refs(work: Workspace, info: SessionInfo, refs: str) -> tuple[Quote, ...]:
     """The quotes of refs, as a recall: messages that had left the window count as regret."""
     found = await quote(work, info, refs)
     sources = [one.source for one in found]
-    seqs = [source.message.seq for source in sources if isinstance(source, Original)]
+    seqs = sorted({one.message.seq for one in sources if isinstance(one, Original)})
     await _note_regret(work, info, seqs)
     return found
 
@@ -264,9 +277,25 @@ async def _quote_pins(
     return tuple(_quote_pin(known[n], known[n] in in_force) for n in numbers)
 
 
-def _quote_message(original: Original, message: Message) -> Quote:
-    text, of = whole_text(message), speaker_of(message)
-    return Quote(ref=message.ref, of=of, at=message.at, text=text, source=original)
+async def _find_calls(
+    work: Workspace, info: SessionInfo, messages: Sequence[Message]
+) -> dict[str, ToolCall]:
+    """The calls whose results messages hold, those of earlier messages too."""
+    calls = calls_by_id(messages)
+    away = [one.call for m in messages for one in m.results if one.call not in calls]
+    found = await work.store.messages_of_calls(scope_of(info), away) if away else ()
+    seqs = {seq for seqs in found for seq in seqs[:1]}
+    earlier = await work.store.originals(scope_of(info), sorted(seqs)) if seqs else ()
+    return calls | calls_by_id(one.message for one in earlier)
+
+
+def _quote_message(
+    original: Original, message: Message, calls: Mapping[str, ToolCall]
+) -> list[Quote]:
+    """A quote of each run of words of one speaker."""
+    ref, at = message.ref, message.at
+    said = texts_by_speaker(message, calls)
+    return [Quote(ref=ref, of=of, at=at, text=text, source=original) for of, text in said]
 
 
 def _quote_digest(digest: Digest) -> Quote:

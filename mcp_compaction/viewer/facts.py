@@ -7,10 +7,10 @@ from datetime import datetime
 from typing import Any, NamedTuple
 
 from mcp_compaction.compactor import Compactor
+from mcp_compaction.compactor.results import Quote
 from mcp_compaction.core.compaction.ladder import shown_as
 from mcp_compaction.core.compaction.receipt.text import receipt_text
 from mcp_compaction.core.digest.render import words_of_item
-from mcp_compaction.core.log.content import words_of
 from mcp_compaction.core.text.words import one_line
 from mcp_compaction.errors import InputError
 from mcp_compaction.model import Message, Receipt, SessionInfo
@@ -110,25 +110,33 @@ async def list_messages(compactor: Compactor, info: SessionInfo, after: int) -> 
     return [begin_of(message) for message in page]
 
 
-async def read_messages(compactor: Compactor, info: SessionInfo, after: int) -> list[Message]:
-    """The messages behind a number, a page of them; those that were forgotten are not there."""
+async def read_messages(
+    compactor: Compactor, info: SessionInfo, after: int, most: int = PAGE_OF_MESSAGES
+) -> list[Facts]:
+    """The messages behind a number, each whole and with whose words it holds; those that were
+    forgotten are not there."""
+    asked = range(after + 1, after + most + 1)
     try:
-        found = await compactor.originals(info, f"m{after + 1}..m{after + PAGE_OF_MESSAGES}")
+        found = await compactor.quote(info, f"m{asked[0]}..m{asked[-1]}")
     except InputError:
         return []
-    return [one.message for one in found]
+    by_seq: dict[int, list[Quote]] = {}
+    for quote in found:
+        by_seq.setdefault(int(quote.ref[1:]), []).append(quote)
+    return [_message(seq, quotes) for seq, quotes in by_seq.items() if seq in asked]
 
 
-def whole_text(message: Message) -> str:
-    """All that a message says."""
-    return "\n".join(map(words_of, message.parts))
+def _message(seq: int, quotes: Sequence[Quote]) -> Facts:
+    label = "{0.of}:\n{0.text}" if len(quotes) > 1 else "{0.text}"
+    text = "\n".join(map(label.format, quotes))
+    role = ", ".join(dict.fromkeys(quote.of for quote in quotes))
+    return {"ref": f"m{seq}", "seq": seq, "role": role, "text": text}
 
 
-def begin_of(message: Message) -> Facts:
+def begin_of(message: Facts) -> Facts:
     """A message by its beginning."""
-    text = one_line(whole_text(message)[: 4 * _BEGIN])
-    shown = text if len(text) <= _BEGIN else f"{text[:_BEGIN]}…"
-    return {"ref": message.ref, "seq": message.seq, "role": message.role, "text": shown}
+    text = one_line(message["text"][: 4 * _BEGIN])
+    return {**message, "text": text if len(text) <= _BEGIN else f"{text[:_BEGIN]}…"}
 
 
 def _curve_of(

@@ -240,7 +240,7 @@ def test_recall_shows_what_was_said_around_a_passage(shell: Shell) -> None:
         "[m4",
         "  after | m6",
     ]
-    assert lines[0].startswith("  before | m1 user: line 1 and so on")
+    assert lines[0].startswith("  before | m1 user, as the agent told it: line 1 and so on")
     assert all(line.endswith("so on …") for line in lines if " | " in line)
     assert "m5" not in shell.done("recall", "zebra", "crossing")
 

@@ -112,6 +112,7 @@ def test_one_session_is_told_with_all_that_was_said(page: Page) -> None:
     assert [receipt["ref"] for receipt in told["receipts"]] == ["c1"]
     said = page.ask(f"api/session/{one['id']}/messages/0")
     assert [message["ref"] for message in said] == [f"m{n}" for n in range(1, 82)]
+    assert [message["role"] for message in said[1:3]] == ["assistant", "tool Bash"]
     assert page.ask(f"api/session/{one['id']}/message/1")["text"] == HOSTILE
 
 

@@ -19,6 +19,7 @@ from mcp_compaction.cli.console.twins import (
 )
 from mcp_compaction.cli.console.wording import describe_moment
 from mcp_compaction.core.log.content import words_of
+from mcp_compaction.core.log.speakers import texts_by_speaker
 from mcp_compaction.core.text.words import fold, one_line
 from mcp_compaction.core.wording import plural
 from mcp_compaction.errors import InputError, UnknownRef, UnknownSession
@@ -181,8 +182,9 @@ async def _pick(call: Invocation, place: OpenedPlace) -> list[str]:
     if not call.args.json:
         for message in found:
             when = describe_moment(message.at) if message.at else "no date"
+            who = ", ".join(dict(texts_by_speaker(message, {})))
             said = one_line(_text_of(message))
-            call.screen.say(f"{message.ref}  {when}  {message.role}: {start_of(said, _SHOWN)}")
+            call.screen.say(f"{message.ref}  {when}  {who}: {start_of(said, _SHOWN)}")
     return [message.ref for message in found]
 
 

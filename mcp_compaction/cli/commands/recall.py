@@ -13,7 +13,6 @@ from mcp_compaction.cli.console.opening import OpenedPlace, open_place
 from mcp_compaction.cli.console.screen import Screen
 from mcp_compaction.cli.console.wording import describe_moment
 from mcp_compaction.compactor.results import Quote, Recalled
-from mcp_compaction.core.log.content import whole_text
 from mcp_compaction.core.recall.answer import join_neighbors
 from mcp_compaction.core.recall.query import read_query, shorten_query
 from mcp_compaction.core.text.injection import defuse_lines
@@ -21,7 +20,7 @@ from mcp_compaction.core.text.refs import parse_refs
 from mcp_compaction.core.text.words import one_line
 from mcp_compaction.core.wording import plural
 from mcp_compaction.errors import InputError
-from mcp_compaction.model import Digest, Hit, Message, Pin, SessionInfo
+from mcp_compaction.model import Digest, Hit, Pin, SessionInfo
 from mcp_compaction.ports import Original
 
 _MOST_AROUND = 20
@@ -168,25 +167,25 @@ class _Around:
         self._number = number
         self._told = {(hit.session, hit.ref) for hit in hits}
 
-    async def neighbors_of(self, hit: Hit) -> tuple[list[Message], list[Message]]:
+    async def neighbors_of(self, hit: Hit) -> tuple[list[Quote], list[Quote]]:
         """The messages before and after a passage that nothing else here shows."""
         if not self._number or not hit.ref.startswith("m"):
             return [], []
         compactor = self._place.compactor
         session = await compactor.find(self._place.project, hit.session)
-        found = await compactor.originals(session, f"{hit.ref}~{self._number}")
+        found = await compactor.quote(session, f"{hit.ref}~{self._number}")
         seq = int(hit.ref[1:])
-        fresh = [o.message for o in found if (hit.session, o.message.ref) not in self._told]
-        self._told |= {(hit.session, message.ref) for message in fresh}
-        return [m for m in fresh if m.seq < seq], [m for m in fresh if m.seq > seq]
+        fresh = [one for one in found if (hit.session, one.ref) not in self._told]
+        self._told |= {(hit.session, one.ref) for one in fresh}
+        before = [one for one in fresh if int(one.ref[1:]) < seq]
+        return before, [one for one in fresh if one not in before]
 
-    def say(self, where: str, messages: Sequence[Message]) -> None:
+    def say(self, where: str, quotes: Sequence[Quote]) -> None:
         """The start of each, on a line of its own."""
-        for message in messages:
-            words = one_line(whole_text(message)) or "(no words)"
+        for quote in quotes:
+            words = one_line(quote.text) or "(no words)"
             fitted = textwrap.shorten(words, _MOST_CHARS, placeholder=" …")
-            who = "tool" if message.results else message.role
-            self._screen.say(self._screen.dim(f"  {where} | {message.ref} {who}: {fitted}"))
+            self._screen.say(self._screen.dim(f"  {where} | {quote.ref} {quote.of}: {fitted}"))
 
 
 async def _find_viewpoint(place: OpenedPlace, scope: str) -> SessionInfo:
@@ -206,10 +205,11 @@ async def _show_quotes(call: Invocation, place: OpenedPlace) -> None:
     if call.args.raw and (asked.digests or asked.pins):
         raise InputError("--raw gives messages only; leave it out, or write --refs m42.")
     found = await place.compactor.recall_refs(info, call.args.refs)
+    whole = {quote.ref: quote for quote in found}.values()  # a message may be more than one
     if call.args.json and not call.args.raw:
-        screen.write_json([_document_of(quote, info) for quote in found])
+        screen.write_json([_document_of(quote, info) for quote in whole])
         return
-    for quote in found:
+    for quote in whole if call.args.raw else found:
         if call.args.raw and isinstance(quote.source, Original):
             screen.write_bytes(quote.source.message.raw.encode() + b"\n")
         else:
