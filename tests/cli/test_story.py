@@ -249,7 +249,7 @@ def test_recall_shows_around_passages_of_other_sessions_too(recorded: Shell) -> 
     chat = json_lines([{"role": "user", "content": text} for text in ("zebra", "next")])
     recorded.done("record", "--session", "second", stdin=chat)
     out = recorded.done("recall", "zebra", "--scope", "project", "--around", "1")
-    assert "\n  after | m2 user: next\n" in out
+    assert "\n  after | m2 user, as the agent told it: next\n" in out
 
 
 def test_recall_gives_digests_pins_and_tool_calls_by_ref(recorded: Shell) -> None:
