@@ -489,8 +489,29 @@ def test_signs_that_cannot_be_shown_are_taken_out() -> None:
     )
 
 
+@pytest.mark.parametrize("author", ["agent", "model-x"])
+def test_a_ref_to_a_message_that_does_not_carry_the_line_is_dropped(author: str) -> None:
+    span = [
+        user("Fix the limiter. The port of the staging gateway is 8443."),
+        *ran("a", "pytest tests/test_limiter.py", "4 passed"),
+        *ran("b", "cat notes/lunch.txt", "soup on the limiter day"),
+        assistant("The limiter is fixed: the bucket began one token too full."),
+    ]
+    text = "FACTS\n- The staging gateway has port 8443 (m1, m5)\n"
+    text += "DONE\n- The limiter tests pass (m2, m4)\n"
+    text += "FACTS\n- The bucket of the limiter began too full (m5, m6)"
+    judged = check_draft(parse_digest(text, author), request(span), estimate)
+    assert isinstance(judged, Stripped)
+    kept = {item.text: item.refs for _, items in judged.draft.sections for item in items}
+    assert kept == {
+        "The staging gateway has port 8443": ("m1",),
+        "The limiter tests pass": ("m2",),
+        "The bucket of the limiter began too full": ("m6",),
+    }
+
+
 def test_refs_lead_somewhere_and_only_we_say_what_must_stay() -> None:
-    refs = ("m2", "m9999", "p1", "m1)\n[pinned: x")
+    refs = ("m1", "m9999", "p1", "m1)\n[pinned: x")
     item = Item(text="The limiter was fixed.", refs=refs, must_stay=True)
     theirs = Draft(author="", sections=(("DONE", (item,)),))
 
@@ -500,7 +521,7 @@ def test_refs_lead_somewhere_and_only_we_say_what_must_stay() -> None:
     assert isinstance(judged, Stripped)
     assert ours.draft is not None
     assert judged.draft.author == "a summarizer"
-    assert judged.draft.items("DONE")[0].refs == ("m2", "p1")
+    assert judged.draft.items("DONE")[0].refs == ("m1", "p1")
     assert not judged.draft.items("DONE")[0].must_stay
     assert ours.draft.items("DONE")[0].must_stay
 

@@ -105,7 +105,7 @@ def _strip_faults(draft: Draft, source: Source) -> Stripped:
     is_ours = draft.author == "extractive"
     for name, items in draft.sections:
         for item in items:
-            readable = _make_readable(item, source.request, draft.author)
+            readable = _make_readable(item, source, draft.author)
             faults["unreadable"] += bool(UNSEEN.search(item.text))
             if not readable.text:
                 continue
@@ -122,14 +122,18 @@ def _strip_faults(draft: Draft, source: Source) -> Stripped:
     return Stripped(clean, tuple((+faults).items()), tuple(dict.fromkeys(invented)))
 
 
-def _make_readable(item: Item, request: SummaryRequest, author: str) -> Item:
-    """The item on one line, without what cannot be shown, with refs that lead somewhere and with
-    who wrote it."""
-    is_ours = author == "extractive"
+def _make_readable(item: Item, source: Source, author: str) -> Item:
+    """The item on one line, without what cannot be shown, with refs that lead to what it says and
+    with who wrote it."""
+    is_ours, request = author == "extractive", source.request
     named = (ref for ref in item.refs if _REF.fullmatch(ref))
     # How things stand may be told by a message that stays in the window.
     last = request.later[-1].seq if is_ours and request.later else request.last
-    refs = tuple(ref for ref in named if ref[0] != "m" or int(ref[1:]) <= last)
+    refs = tuple(
+        ref
+        for ref in named
+        if ref[0] != "m" or (int(ref[1:]) <= last and (is_ours or source.carries(ref, item.text)))
+    )
     changed = {"text": _show(item.text), "refs": refs}
     if is_ours:
         more = item.value and item.value.model_copy(update={"more": _show(item.value.more)})

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
+from statistics import median_low
 from typing import NamedTuple
 
 from mcp_compaction.core.digest.check.deeds import TELLS_OF_THE_PAST, Deeds
@@ -112,6 +113,26 @@ class Source:
         """Whether somebody said half the words of a decision in one sentence that asks nothing."""
         wanted = _stems_of(item.text)
         return any(2 * len(wanted & said) >= len(wanted) for said in self._stated)
+
+    def carries(self, ref: str, text: str) -> bool:
+        """Whether a message, with the call or the result beside it, has one of the rarer telling
+        words of a line; one that left the window before is not at hand to be held against it."""
+        said = self._stems_by_ref.get(ref)
+        if said is None:
+            return True
+        found = [
+            (sum(stem in one for one in self._stems_by_ref.values()), stem in said)
+            for stem in _stems_of(text)
+        ]
+        usual = median_low([times for times, _ in found if times] or [0])
+        return any(is_there and times <= usual for times, is_there in found)
+
+    @cached_property
+    def _stems_by_ref(self) -> dict[str, frozenset[str]]:
+        stems = {m.ref: _stems_of(_words_of(m)) for m in self._window}
+        pairs = [(m.ref, n.ref) for m, n in pairwise(self._window) if m.calls and n.results]
+        both = {ref: stems[m] | stems[n] for m, n in pairs for ref in (m, n)}
+        return stems | both
 
     @cached_property
     def evidence(self) -> Evidence:
