@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from mcp_compaction.compactor.events import RECORDING
+from mcp_compaction.compactor.gauge import FillReading
 from mcp_compaction.compactor.headless import set_apart
 from mcp_compaction.compactor.history_following import follow_history
 from mcp_compaction.compactor.masking import known_secrets, note_secrets
@@ -16,6 +17,7 @@ from mcp_compaction.compactor.workspace import MOST_ROWS, Workspace, scope_of
 from mcp_compaction.core.text.refs import number_of
 from mcp_compaction.core.text.repeats import KnownSecret, KnownSecrets
 from mcp_compaction.core.text.secrets import redact
+from mcp_compaction.core.window.fill import learn_of_host
 from mcp_compaction.errors import InputError, StoreError
 from mcp_compaction.formats import Incoming, IncomingMessage
 from mcp_compaction.formats.identity import content_hash
@@ -27,6 +29,7 @@ from mcp_compaction.formats.prepare import (
     prepare_message,
 )
 from mcp_compaction.model import (
+    Calibration,
     Event,
     HeardVia,
     Message,
@@ -177,8 +180,15 @@ async def record_transcript(
     batch = await batch_of(work, info, prepared, heard, (*events, *sent))
     batch = batch.model_copy(update={"messages": ready, "has_ids": True, "mark": mark})
     done = await work.store.append(info.id, batch, work.now())
-    await note_report(work, info, came, done)
-    if came.reported is not None and not done.seqs:  # it comes behind the messages it is about
+    await note_model(work, info, came)
+    if came.first_reported is not None and info.traits.unseen_tokens is None:
+        reported, number = came.first_reported
+        window, newest = await work.read_window(info), max(done.seqs[:number], default=0)
+        later = {n: one.tokens for n, one in zip(done.seqs, ready, strict=True) if n > newest}
+        more = sum(later.values()) + work.policy.overhead_per_message * len(later)
+        counted = max(1, window.fill.counted_by_us - more)
+        await _learn(work, window, Calibration(counted=counted, reported=reported))
+    if came.reported is not None:  # be it behind the messages it is about
         await _calibrate(work, info, came.reported)
     return done.model_copy(update={"masked": count_masked_in_new(ready, done)})
 
@@ -209,9 +219,20 @@ async def _calibrate(
         since = _messages_after_answer((await work.load(info)).messages) or ()
     overhead = window.policy.overhead_per_message
     later = sum(message.tokens + overhead for message in since)
-    counted = window.fill.counted_by_us - later
-    if counted > 0:
-        await work.store.calibrate(info.id, counted, reported)
+    told = Calibration(counted=window.fill.counted_by_us - later, reported=reported)
+    if told.counted > 0:
+        await work.store.calibrate(info.id, told.counted, reported)
+        await _learn(work, window, told)
+
+
+async def _learn(work: Workspace, window: FillReading, told: Calibration) -> None:
+    """Keep what a report tells of a host's window beside how full it is."""
+    known = window.session.info.traits
+    if known.owns_window:
+        return
+    learned = learn_of_host(known, told, is_whole=not window.session.view.version)
+    if (known.unseen_tokens, known.token_factor) != (learned.unseen_tokens, learned.token_factor):
+        await work.store.set_traits(window.session.info.id, learned)
 
 
 async def keep_reported_fill(work: Workspace, before: Session) -> None:

@@ -58,6 +58,8 @@ class Incoming(Value):
     sections: Sections | None = None
     whole: bool = False  # a request body: the history from its start
     reported: int | None = None  # the window with the newest answer, as the provider counted it
+    # The first report of several, and how many of the messages were said by then.
+    first_reported: tuple[int, int] | None = None
     model: str | None = None
     window_tokens: int | None = None
     complexity: Complexity | None = None

@@ -185,6 +185,7 @@ class _Recording:
             messages=tuple(told.messages),
             sections=chat.sections if is_first else None,
             reported=told.reported,
+            first_reported=told.first_reported,
             model=told.model,
             window_tokens=told.window_tokens,
         )

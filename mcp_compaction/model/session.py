@@ -32,6 +32,10 @@ class Traits(Value):
     agent_profile: AgentProfile | None = None
     owns_window: bool = True  # False: the window is the host's, which shrinks it by itself
     pins_put_back: datetime | None = None  # when a hook last did so after the host's compaction
+    # Of a host's window, as its reports tell: what its own prompt and tools take, as the model
+    # counts, and how many tokens the model makes of one that we count.
+    unseen_tokens: int | None = Field(default=None, exclude_if=lambda found: found is None)
+    token_factor: float | None = Field(default=None, exclude_if=lambda found: found is None)
 
     @property
     def mode(self) -> Mode:

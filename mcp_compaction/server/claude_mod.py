@@ -502,10 +502,7 @@ class ClaudeMod:
         seen = fill.scaled(fill.counted_by_us)
         left = max(_SHARE * seen, min(_LEAST_LEFT, seen / 2))
         # The host's own prompt and tools stay, whatever is taken out: they are no part of the room.
-        # A plan behind an earlier view does not count them.
-        is_first = not (await compactor.load_window(info)).view.version
-        beside = fill.scaled(fill.unseen) if is_first else 0
-        target = 100 * (beside + left) / fill.window
+        target = 100 * (fill.scaled(fill.unseen) + left) / fill.window
         focus = body.get("instructions")
         ask = Ask(
             reason=_REASONS.get(trigger, trigger),

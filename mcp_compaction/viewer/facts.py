@@ -60,11 +60,16 @@ async def describe_session(compactor: Compactor, info: SessionInfo) -> Facts:
     session = await compactor.load(info)
     fill = await compactor.fill(info)
     receipts = await compactor.receipts(info)
-    now = _Moment(info.updated, fill.tokens)
+    now = _Moment(info.updated, fill.view_tokens if receipts else fill.tokens)
     curve = _curve_of(session.messages, receipts, now)
     return {
         **_session(info),
-        "fill": {"tokens": fill.tokens, "percent": round(fill.percent, 1), "window": fill.window},
+        "fill": {
+            "tokens": fill.tokens,
+            "percent": round(fill.percent, 1),
+            "window": fill.window,
+            "view": fill.view_tokens,
+        },
         "curve": [[one.at.isoformat(), one.tokens, one.compaction] for one in curve],
         "pins": [
             {

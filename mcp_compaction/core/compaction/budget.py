@@ -16,6 +16,12 @@ from mcp_compaction.core.window.preview import is_large
 from mcp_compaction.model import Ask, Budget, HeldBy, Message, Session, Value
 
 
+def reachable_target(named: int, fill: Fill) -> int:
+    """The counted tokens that a caller named; where what only the host sees takes them all, the
+    view still gets half as many, at most a quarter of what was said."""
+    return max(named, fill.unseen + min(named // 2, fill.counted_by_us // 4))
+
+
 def share_out(
     window: WindowPlan, session: Session, fill: Fill, policy: Policy, target: int | None
 ) -> Budget:

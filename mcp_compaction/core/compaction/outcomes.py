@@ -45,7 +45,7 @@ def compaction_of(
     before: Session, progress: Progress, inputs: Inputs, after: Fill, checked: tuple[Tally, ...]
 ) -> Compaction:
     """The finished compaction; `after`: the fill of its view."""
-    number, fill, goal = before.next_compaction, inputs.fill, progress.plan.goal
+    number, fill, goal = before.next_compaction, inputs.fill, progress.plan.wanted
     view = progress.session.view.model_copy(
         update={"version": before.view.version + 1, "compaction": number}
     )
@@ -77,7 +77,7 @@ def compaction_of(
 
 def _shortfall_of(progress: Progress, inputs: Inputs, after: Fill) -> Shortfall | None:
     """What keeps the finished view above its goal; None where the goal is reached."""
-    goal = progress.plan.goal
+    goal = progress.plan.wanted
     if goal is None or after.counted <= goal:
         return None
     pinned = dict(after.parts)["pinned"]

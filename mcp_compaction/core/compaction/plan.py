@@ -16,6 +16,7 @@ from mcp_compaction.core.compaction.budget import (
     Held,
     Shortfall,
     held_by,
+    reachable_target,
     share_out,
     tail_limit,
 )
@@ -43,6 +44,7 @@ class Plan(Value):
     before: int
     goal: int | None  # None: only the span that was asked for
     budget: Budget
+    named: int | None = None  # what a caller named, be it below what can be reached
     goes_on: bool = False  # also below the goal, as long as there is something to do
 
     @property
@@ -63,9 +65,14 @@ class Plan(Value):
     def shortfall(self, after: int | None = None) -> Shortfall | None:
         """What keeps a window of `after` tokens above the goal; None where the goal is reached."""
         reached = self.window.tokens if after is None else after
-        if self.goal is None or reached <= self.goal:
+        if self.wanted is None or reached <= self.wanted:
             return None
-        return Shortfall(after=reached, goal=self.goal, held=self.held)
+        return Shortfall(after=reached, goal=self.wanted, held=self.held)
+
+    @property
+    def wanted(self) -> int | None:
+        """The tokens that a receipt is held to."""
+        return self.goal if self.goal is None or self.named is None else self.named
 
 
 def make_plan(
@@ -81,14 +88,15 @@ def make_plan(
     A plan that follows another is given the budget that the first one was made for.
     """
     window = _window_before(session, policy, fill, count)
-    target = None if ask.target_percent is None else policy.share(ask.target_percent)
+    named = None if ask.target_percent is None else policy.share(ask.target_percent)
+    target = None if named is None else reachable_target(named, fill)
     follows = budget is not None
     budget = budget or share_out(window, session, fill, policy, target)
     goal = budget.target
     window = window.model_copy(update={"index_most": budget.index})
     if target is not None:
         window = _with_tail(window, budget.tail, policy)
-    plan = Plan(window=window, before=fill.counted, goal=goal, budget=budget)
+    plan = Plan(window=window, before=fill.counted, goal=goal, budget=budget, named=named)
     if ask.span is not None:
         window = summarize_all(window, policy, _steps_inside(window, *ask.span))
         return plan.model_copy(update={"window": window, "goal": None})

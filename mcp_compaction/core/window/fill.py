@@ -15,11 +15,26 @@ from mcp_compaction.core.window.render import (
     late_pin_blocks,
     pins_in_view,
 )
-from mcp_compaction.model import Calibration, Digested, Message, Precision, Session, Trimmed, Value
+from mcp_compaction.model import (
+    Calibration,
+    Digested,
+    Message,
+    Precision,
+    Session,
+    Traits,
+    Trimmed,
+    Value,
+)
 
 PartName = Literal[
     "system and tools", "memory", "pinned", "digests", "index", "promoted", "messages", "unseen"
 ]
+
+# Of 27 real chats: a prompt and tools of 27k to 51k, and .9 to 1.25 times what a family's factor
+# tells, thinking included.
+_MOST_UNSEEN = 60_000
+_ENOUGH = 5_000  # tokens that a factor can be told by
+_LEAST_FACTOR, _OVER_USUAL, _MOST_FACTOR = 0.85, 1.25, 1.6
 
 
 class Fill(Value):
@@ -30,8 +45,8 @@ class Fill(Value):
     window: int
     ratio: float
     precision: Precision
-    unseen: int = 0  # of the part of that name: what the provider reported beyond our count
-    gone: int = 0  # what we count and the provider did not
+    unseen: int = 0  # of the part of that name: what the provider counted and no view changes
+    gone: int = 0  # what we count and the provider did not; below 0 what leaves with the messages
     gone_of: int = 0  # our count of the window that it was gone from
 
     @property
@@ -50,6 +65,11 @@ class Fill(Value):
     def tokens(self) -> int:
         """The tokens as the model's own tokenizer would count them, as far as is known."""
         return self.scaled(self.counted)
+
+    @property
+    def view_tokens(self) -> int:
+        """The tokens of a window that shows our view: the host's own may still show more."""
+        return self.scaled(self.counted_by_us + self.unseen)
 
     @property
     def percent(self) -> float:
@@ -85,7 +105,7 @@ def measure(
     session: Session, policy: Policy, count: CountTokens, counter_precision: Precision = "exact"
 ) -> Fill:
     """The fill of a session's view; messages and digests bring their counts with them."""
-    model = session.info.traits.model
+    traits = session.info.traits
     by_role: dict[str, int] = {}
     messages = {m.seq: m for m in session.messages}
     digests = {d.number: d for d in session.digests}
@@ -103,6 +123,9 @@ def measure(
     pinned = [pinned_block(pins_in_view(session)), *chain(*late_pin_blocks(session).values())]
     ratio = ratio_of(session)
     drift = _drift_of(session.calibration, ratio)
+    told = None if traits.owns_window else traits.unseen_tokens
+    stays = max(0, drift or 0) if told is None else round(told / ratio)
+    gone = 0 if drift is None else stays - drift
     parts: tuple[tuple[PartName, int], ...] = (
         ("system and tools", session.section_tokens),
         ("memory", 0 if session.view.memory_in is not None else session.memory_tokens),
@@ -111,36 +134,51 @@ def measure(
         ("index", count(index) + policy.overhead_per_message if index else 0),
         ("promoted", count(promoted) + policy.overhead_per_message if promoted else 0),
         ("messages", sum(by_role.values())),
-        ("unseen", policy.overhead_tokens + max(0, drift)),
+        ("unseen", policy.overhead_tokens + stays),
     )
     return Fill(
         parts=parts,
         by_role=tuple(sorted(by_role.items())),
         window=policy.window_tokens,
         ratio=ratio,
-        precision=precision_of(counter_precision, model),
-        unseen=max(0, drift),
-        gone=max(0, -drift),
-        gone_of=session.calibration.counted if drift < 0 else 0,
+        precision=precision_of(counter_precision, traits.model),
+        unseen=stays,
+        gone=gone,
+        gone_of=session.calibration.counted if gone else 0,
     )
 
 
 def ratio_of(session: Session) -> float:
     """How many tokens the session's model makes of one that our counter counts.
 
-    Reported usage tells it only where the window is ours: what a host drops of its window by itself
-    is no matter of counting.
+    The last report tells it only where the window is ours: what a host drops of its window by
+    itself is no matter of counting.
     """
     traits = session.info.traits
     if not traits.owns_window:
-        return family_factor(traits.model)
+        return traits.token_factor or family_factor(traits.model)
     return token_ratio(traits.model, session.calibration)
 
 
-def _drift_of(calibration: Calibration, ratio: float) -> int:
+def learn_of_host(traits: Traits, told: Calibration, *, is_whole: bool) -> Traits:
+    """What a report tells of a host's window, where it is known whole: the first one, of few
+    messages, what the host's own prompt and tools take; a later one, by how much it has grown, how
+    the model counts. What is not plausible is no part of either, and leaves with the messages."""
+    usual = family_factor(traits.model)
+    unseen, factor = traits.unseen_tokens, traits.token_factor
+    if unseen is None:
+        unseen = min(_MOST_UNSEEN, max(0, told.reported - round(usual * told.counted)))
+    grown = (told.reported - unseen) / told.counted
+    # Where less is reported than any tokenizer makes of it, the host has dropped something.
+    if is_whole and told.counted >= _ENOUGH and grown >= _LEAST_FACTOR * usual:
+        factor = round(min(grown, max(_MOST_FACTOR, _OVER_USUAL * usual)), 2)
+    return Traits(unseen_tokens=unseen, token_factor=factor)
+
+
+def _drift_of(calibration: Calibration, ratio: float) -> int | None:
     """The tokens that a provider counted beyond ours, or fewer, and that no ratio explains."""
     if calibration.counted <= 0 or calibration.reported <= 0:
-        return 0
+        return None
     return round(calibration.reported / ratio) - calibration.counted
 
 

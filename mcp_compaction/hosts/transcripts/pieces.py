@@ -86,6 +86,7 @@ class Told:
     messages: list[IncomingMessage] = field(default_factory=list[IncomingMessage])
     events: list[Event] = field(default_factory=list[Event])
     reported: int | None = None
+    first_reported: tuple[int, int] | None = None  # and how many messages were said by then
     model: str | None = None
     window_tokens: int | None = None
 
@@ -93,6 +94,8 @@ class Told:
         """Take in what a line tells; what is newer counts."""
         self.messages += line.messages
         self.events += line.events
+        if line.reported and self.first_reported is None:
+            self.first_reported = (line.reported, len(self.messages))
         self.reported = line.reported or self.reported
         self.model = line.model or self.model
         self.window_tokens = line.window_tokens or self.window_tokens

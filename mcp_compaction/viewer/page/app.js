@@ -177,12 +177,12 @@ const show = async (id, isQuiet = false) => {
   if (isQuiet && state === shown) return;
   [chosen, shown] = [id, state];
   for (const button of list.children) button.setAttribute('aria-current', String(button.dataset.id === String(id)));
-  const { tokens, percent, window: size } = session.fill;
+  const { tokens, percent, window: size, view } = session.fill;
   const full = make('meter', { min: 0, max: 100, value: percent, 'aria-label': 'fill' });
   main.replaceChildren(
     make('h2', {}, session.name),
     make('p', { class: 'soft' }, [session.project, session.host, session.model, `${session.messages} messages`].filter(Boolean).join(' · ')),
-    make('p', {}, `${percent} % of ${kilo(size)} tokens: ${kilo(tokens)}`), full,
+    make('p', {}, `${percent} % of ${kilo(size)} tokens: ${kilo(tokens)}${view < tokens ? `, as the host shows it; ${kilo(view)} in our view` : ''}`), full,
     ...section('The window over time', ...(session.curve.length ? [chart(session)] : [])),
     ...section('Pins in force', ...session.pins.map(pinOf)),
     ...section('Compactions', ...session.receipts.map((one, n) => receiptOf(one, n === 0))),

@@ -1,0 +1,105 @@
+"""What a host's reports tell of its window: what stays, how the model counts, what leaves."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from mcp_compaction.core.tokens import estimate
+from mcp_compaction.model import Ask, Compaction
+from mcp_compaction.viewer.facts import describe_session
+from tests.hosts.given_hosts import claude_line, compactor_in, found_in, record, write_chat
+
+pytestmark = pytest.mark.anyio
+
+PROMPT_AND_TOOLS = 30_000  # as the model counts, in no message
+FACTOR = 1.4  # tokens of the model for one of ours
+
+
+def chat(turns: int, unseen: int = PROMPT_AND_TOOLS, factor: float = FACTOR) -> Iterator[str]:
+    """A chat of some 1,000 tokens a turn; after each answer stands what the provider counted."""
+    counted = 0
+    for number in range(turns):
+        asked = f"Look at module_{number}.py and tell what it does."
+        said = f"module_{number}.py: " + f"it checks row {number} of the table. " * 100
+        yield claude_line(2 * number, asked)
+        counted += estimate(asked) + estimate(said) + 8
+        reported = {"input_tokens": 0, "cache_read_input_tokens": round(unseen + factor * counted)}
+        content = [{"type": "text", "text": said}]
+        message = {"id": f"msg_{number}", "role": "assistant", "content": content}
+        line = json.loads(claude_line(2 * number + 1, ""))
+        line |= {"type": "assistant", "message": {**message, "usage": reported}}
+        yield json.dumps(line)
+
+
+@pytest.mark.parametrize("in_pieces", [False, True])
+async def test_only_the_hosts_prompt_and_tools_are_no_part_of_a_target(
+    tmp_path: Path, in_pieces: bool
+) -> None:
+    environ = {"HOME": str(tmp_path / "home")}
+    lines = list(chat(90))
+    async with compactor_in(tmp_path) as compactor:
+        for number in (2, 60) if in_pieces else ():
+            write_chat(environ, lines[:number])
+            await record(compactor, found_in(environ)[0])
+        write_chat(environ, lines)
+        taken = await record(compactor, found_in(environ)[0])
+        assert taken.session is not None
+        info = taken.session
+        fill = await compactor.fill(info)
+        assert abs(fill.scaled(fill.unseen) - PROMPT_AND_TOOLS) < 1_000
+        assert abs(fill.ratio - FACTOR) < 0.03
+
+        outcome = await compactor.compress(info, Ask(reason="x", target_percent=30, force=True))
+        assert isinstance(outcome, Compaction)
+        receipt = outcome.receipt
+        assert receipt.before == fill.tokens
+        assert 45_000 < receipt.after <= 60_000
+        assert receipt.shortfall is None
+
+        after = await compactor.fill(info)
+        assert after.tokens == fill.tokens  # until the host takes the view over
+        assert abs(after.view_tokens - receipt.after) <= 2
+        shown = await describe_session(compactor, info)
+        assert shown["fill"]["view"] == shown["curve"][-1][1] == after.view_tokens
+
+        # What is planned behind a view counts what stays as well.
+        again = await compactor.compress(info, Ask(reason="y", target_percent=20, force=True))
+        assert isinstance(again, Compaction)
+        assert abs(again.receipt.before - receipt.after) <= 2
+        assert PROMPT_AND_TOOLS + 3_000 < again.receipt.after <= 40_000
+
+
+async def test_a_target_that_the_hosts_prompt_takes_whole_still_leaves_a_view(
+    tmp_path: Path,
+) -> None:
+    environ = {"HOME": str(tmp_path / "home")}
+    write_chat(environ, chat(90))
+    async with compactor_in(tmp_path) as compactor:
+        taken = await record(compactor, found_in(environ)[0])
+        assert taken.session is not None
+        ask = Ask(reason="x", target_percent=11, force=True)
+        outcome = await compactor.compress(taken.session, ask)
+        assert isinstance(outcome, Compaction)
+        view = (await compactor.fill(taken.session)).counted_by_us
+    assert view > 5_000
+    told = outcome.receipt.shortfall or ""
+    assert "is above the target of 22k: held by system and tools 30k" in told
+
+
+async def test_what_is_too_much_for_a_prompt_leaves_with_the_messages(tmp_path: Path) -> None:
+    environ = {"HOME": str(tmp_path / "home")}
+    write_chat(environ, chat(8, unseen=136_000))  # a chat that goes on with what is in no file
+    async with compactor_in(tmp_path) as compactor:
+        taken = await record(compactor, found_in(environ)[0])
+        assert taken.session is not None
+        fill = await compactor.fill(taken.session)
+        assert abs(fill.tokens - 136_000 - FACTOR * fill.counted_by_us) < 1_000
+        assert fill.scaled(fill.unseen) == 60_000
+        ask = Ask(reason="x", target_percent=33, force=True)
+        outcome = await compactor.compress(taken.session, ask)
+        assert isinstance(outcome, Compaction)
+        assert outcome.receipt.after <= 66_000
