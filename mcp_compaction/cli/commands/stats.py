@@ -172,9 +172,10 @@ def _describe_gain(outcome: Outcome) -> str:
 def _lines_of_parts(fill: Fill) -> Iterator[str]:
     parts = [f"{name} {kilo(fill.scaled(tokens))}" for name, tokens in fill.parts if tokens]
     roles = [f"{role} {kilo(fill.scaled(tokens))}" for role, tokens in fill.by_role]
-    if parts and fill.gone < 0:
-        ours, more = kilo(fill.view_tokens), kilo(fill.tokens - fill.view_tokens)
-        yield f"in our view, {ours}: {', '.join(parts)}; the host shows {more} more"
+    more = fill.tokens - fill.view_tokens
+    if parts and more > fill.window // 100:
+        ours = f"in our view, {kilo(fill.view_tokens)}: {', '.join(parts)}"
+        yield f"{ours}; the host shows {kilo(more)} more"
     elif parts:
         yield "in it: " + ", ".join(parts)
     if roles:

@@ -15,11 +15,13 @@ from mcp_compaction.core.window.offload import lines_to_keep
 from mcp_compaction.core.window.preview import is_large
 from mcp_compaction.model import Ask, Budget, HeldBy, Message, Session, Value
 
+_LEAST_VIEW = 8_000  # tokens; the summaries of hosts take 1.5k to 6k
+
 
 def reachable_target(named: int, fill: Fill) -> int:
-    """The counted tokens that a caller named; where what only the host sees takes them all, the
-    view still gets half as many, at most a quarter of what was said."""
-    return max(named, fill.unseen + min(named // 2, fill.counted_by_us // 4))
+    """The counted tokens that a caller named; where what only the host sees takes nearly all of
+    them, a view that tells something still gets its room, at most a quarter of what was said."""
+    return max(named, fill.unseen + min(named, fill.counted_by_us // 4, _LEAST_VIEW))
 
 
 def share_out(

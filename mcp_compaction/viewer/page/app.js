@@ -182,7 +182,7 @@ const show = async (id, isQuiet = false) => {
   main.replaceChildren(
     make('h2', {}, session.name),
     make('p', { class: 'soft' }, [session.project, session.host, session.model, `${session.messages} messages`].filter(Boolean).join(' · ')),
-    make('p', {}, `${percent} % of ${kilo(size)} tokens: ${kilo(tokens)}${view < tokens ? `, as the host shows it; ${kilo(view)} in our view` : ''}`), full,
+    make('p', {}, `${percent} % of ${kilo(size)} tokens: ${kilo(tokens)}${tokens - view > size / 100 ? `, as the host shows it; ${kilo(view)} in our view` : ''}`), full,
     ...section('The window over time', ...(session.curve.length ? [chart(session)] : [])),
     ...section('Pins in force', ...session.pins.map(pinOf)),
     ...section('Compactions', ...session.receipts.map((one, n) => receiptOf(one, n === 0))),
