@@ -269,6 +269,40 @@ def test_a_pin_whose_words_are_taken_back_is_in_the_next_request_and_once_later(
         check(model)
 
 
+@needs_tmux
+def test_the_screen_tells_of_a_compaction_once_and_shows_no_record_as_a_prompt(
+    tmp_path: Path,
+) -> None:
+    reads = [read(n) for n in range(5)]
+    with serve_model(ScriptedModel(PIN, *reads, Step("All are read."), Step("Nothing."))) as model:
+        host = ModdedClaude(tmp_path, model)
+        terminal = host.open_in_tmux()
+        try:
+            terminal.wait_for("/effort")
+            terminal.wait_until(lambda: any(host.plugin.glob(".views/*.json")))
+            terminal.type("Read them.")
+            terminal.wait_for("All are read.")
+            terminal.type("/compact")
+            terminal.wait_for("c1 compacted")
+            screens = [terminal.show()]
+            terminal.type("And now?")
+            terminal.wait_for("Nothing.")
+            screens.append(terminal.show())
+            for screen in screens:
+                assert screen.count("c1 compacted") == 1
+                assert "⎿  pinned: rules" in screen
+                assert "⎿  digest d1 of m2" in screen
+                assert "❯ [" not in screen
+                assert "line 1 of report" not in screen  # it is folded
+            terminal.press("C-o")
+            terminal.wait_for("line 1 of report")
+            assert "⎿  [digest d1 of m2" in terminal.show()
+            assert "❯ [" not in terminal.show()
+        finally:
+            terminal.close()
+        check(model)
+
+
 def take_back(terminal: Tmux) -> None:
     """Have the host go back before the last prompt."""
     terminal.type("/rewind")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sqlite3
 from contextlib import closing
 from itertools import count
@@ -12,6 +13,7 @@ from typing import Any
 import pytest
 
 from mcp_compaction.core.log.pinned import PINNED_LABEL
+from mcp_compaction.hosts.claude_code import surroundings
 from mcp_compaction.hosts.claude_code.rows import ChatRows
 from mcp_compaction.ports import SessionKey
 from mcp_compaction.settings import load_settings
@@ -22,6 +24,7 @@ from tests.view_service.test_listening import ask
 
 pytestmark = pytest.mark.anyio
 
+MODULE = Path(surroundings.__file__).parent / "marketplace/mcp-compaction/hooks/register.jsx"
 WIDE = {"window_tokens": "60000"}
 RULE = 'Never push to "main" — not even once — é ü “x”.'
 
@@ -58,6 +61,11 @@ async def test_a_compaction_is_answered_by_our_view_with_the_pins_once(tmp_path:
         assert '"thinking"' not in host.tell()
         assert not problems(host.request(), "anthropic")
         assert "1 pin kept" in view["note"]
+        (pattern,) = re.findall(r"^const RECORD = /(.+)/;$", MODULE.read_text("utf-8"), re.M)
+        texts: list[str] = [row.get("text", "") for row in view["rows"]]
+        records = [text.split("\n")[0] for text in texts if text.startswith("[")]
+        assert len(records) == 4  # of every kind, and the module draws them as such
+        assert all(re.search(pattern, label) for label in records)
 
 
 async def test_what_the_hosts_own_prompt_takes_is_not_taken_from_what_stays(

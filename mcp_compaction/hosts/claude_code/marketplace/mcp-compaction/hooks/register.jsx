@@ -18,6 +18,10 @@ const OWN = /^mcp__plugin_mcp-compaction_compaction__(compress_context|pin_const
 
 const PINNED = '[pinned: rules, open tasks and facts in force, word for word]';
 
+// A record of ours in a row that nobody typed.
+const RECORD = /^\[(pinned: rules|digest d\d+|index; a record|kept word for word; a record)[^\n]*\]$/;
+const UNTYPED = new Set(['unclassified', 'engine']);
+
 const sessions = new Set(); // ids that the chat had: the file has the one of the server's start
 const now = {
   address: null,
@@ -127,7 +131,6 @@ const compact = async ($, e) => {
   now.viewOf = await $.session.id();
   now.latePins = null;
   now.hookPins = '';
-  $.ui.toast(view.note);
   return { messages };
 };
 
@@ -291,6 +294,20 @@ export const register = (on) => {
     return (
       <Box>
         <Text dimColor>{parts.join(' | ')}</Text>
+      </Box>
+    );
+  });
+
+  // The host draws every row of the user's role as a prompt, and a row that we build takes no mark.
+  on('ui.render', { component: 'UserMessage' }, async ($, e, next) => {
+    const { text, origin, isExpanded } = e.props;
+    const [label, ...lines] = text.split('\n');
+    if (!UNTYPED.has(origin.kind) || !RECORD.test(label)) return next(e);
+    const { Box, Text } = $.ui.resolve(e);
+    const more = `${lines.length} ${lines.length === 1 ? 'line' : 'lines'}, ctrl+o shows all`;
+    return (
+      <Box>
+        <Text dimColor>{`  ⎿  ${isExpanded ? text : `${label.slice(1, -1)} (${more})`}`}</Text>
       </Box>
     );
   });
