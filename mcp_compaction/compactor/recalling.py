@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Generator, Iterable, Mapping, Sequence
-from itertools import chain
+from collections.abc import Collection, Generator, Iterable, Sequence
 from typing import Any
 
 from mcp_compaction.compactor.events import REGRET
@@ -20,17 +19,7 @@ from mcp_compaction.core.recall.query import Question, read_query
 from mcp_compaction.core.text.refs import HOW, Ref, Refs, parse_refs
 from mcp_compaction.core.tokens import estimate
 from mcp_compaction.errors import InputError, UnknownRef
-from mcp_compaction.model import (
-    Digest,
-    Find,
-    Hit,
-    ListAll,
-    Message,
-    Pin,
-    Read,
-    SessionInfo,
-    ToolCall,
-)
+from mcp_compaction.model import Digest, Find, Hit, ListAll, Message, Pin, Read, SessionInfo
 from mcp_compaction.ports import Original, Scope
 
 _NEWEST = 3  # messages of which a brief gives the words
@@ -204,9 +193,13 @@ async def quote(work: Workspace, info: SessionInfo, refs: str) -> tuple[Quote, .
     digests = await _find_digests(work, info, asked.digests) if asked.digests else ()
     pins = await _quote_pins(work, info, asked.pins) if asked.pins else ()
     heard = await tell_programs(work, info, [one.message for one in messages])
-    calls = await _find_calls(work, info, heard)
-    said = [_quote_message(*both, calls) for both in zip(messages, heard, strict=True)]
-    return (*chain(*said), *map(_quote_digest, digests), *pins)
+    calls = calls_by_id([*heard, *await _find_callers(work, info, heard)])
+    said = [
+        Quote(ref=message.ref, of=of, at=message.at, text=text, source=original)
+        for original, message in zip(messages, heard, strict=True)
+        for of, text in texts_by_speaker(message, calls)
+    ]
+    return (*said, *map(_quote_digest, digests), *pins)
 
 
 async def recall_refs(work: Workspace, info: SessionInfo, refs: str) -> tuple[Quote, ...]:
@@ -277,25 +270,15 @@ async def _quote_pins(
     return tuple(_quote_pin(known[n], known[n] in in_force) for n in numbers)
 
 
-async def _find_calls(
+async def _find_callers(
     work: Workspace, info: SessionInfo, messages: Sequence[Message]
-) -> dict[str, ToolCall]:
-    """The calls whose results messages hold, those of earlier messages too."""
-    calls = calls_by_id(messages)
-    away = [one.call for m in messages for one in m.results if one.call not in calls]
+) -> list[Message]:
+    """Earlier messages with calls whose results these hold."""
+    known = calls_by_id(messages)
+    away = [one.call for m in messages for one in m.results if one.call not in known]
     found = await work.store.messages_of_calls(scope_of(info), away) if away else ()
-    seqs = {seq for seqs in found for seq in seqs[:1]}
-    earlier = await work.store.originals(scope_of(info), sorted(seqs)) if seqs else ()
-    return calls | calls_by_id(one.message for one in earlier)
-
-
-def _quote_message(
-    original: Original, message: Message, calls: Mapping[str, ToolCall]
-) -> list[Quote]:
-    """A quote of each run of words of one speaker."""
-    ref, at = message.ref, message.at
-    said = texts_by_speaker(message, calls)
-    return [Quote(ref=ref, of=of, at=at, text=text, source=original) for of, text in said]
+    seqs = sorted({seq for seqs in found for seq in seqs[:1]})
+    return [o.message for o in await work.store.originals(scope_of(info), seqs)] if seqs else []
 
 
 def _quote_digest(digest: Digest) -> Quote:

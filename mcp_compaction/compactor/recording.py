@@ -17,7 +17,7 @@ from mcp_compaction.compactor.workspace import MOST_ROWS, Workspace, scope_of
 from mcp_compaction.core.text.refs import number_of
 from mcp_compaction.core.text.repeats import KnownSecret, KnownSecrets
 from mcp_compaction.core.text.secrets import redact
-from mcp_compaction.core.window.fill import learn_of_host
+from mcp_compaction.core.tokens import learn_of_host
 from mcp_compaction.errors import InputError, StoreError
 from mcp_compaction.formats import Incoming, IncomingMessage
 from mcp_compaction.formats.identity import content_hash

@@ -8,7 +8,7 @@ from functools import lru_cache
 from math import ceil
 
 from mcp_compaction.lexicon.models import family_of_model
-from mcp_compaction.model import Calibration, Precision
+from mcp_compaction.model import Calibration, Precision, Traits
 
 # Close to o200k's own split. Every repeat is bounded, so hostile text stays linear and what the
 # cache holds stays small.
@@ -32,6 +32,10 @@ _FIRST_HANGUL = "\uac00"
 CHARS_OF_A_LARGE_TOKEN = 8
 
 _LEAST = 0.5
+# Of 27 real chats: a prompt and tools of 27k to 51k; .9 to 1.25 times a family's factor.
+_MOST_UNSEEN = 60_000
+_ENOUGH = 5_000  # tokens that a factor can be told by
+_LEAST_FACTOR, _OVER_USUAL, _MOST_FACTOR = 0.85, 1.25, 1.6
 
 
 def estimate(text: str) -> int:
@@ -108,6 +112,20 @@ def token_ratio(model: str | None, calibration: Calibration) -> float:
     if calibration.counted <= 0 or calibration.reported <= 0:
         return factor
     return min(factor, max(_LEAST, calibration.reported / calibration.counted))
+
+
+def learn_of_host(traits: Traits, told: Calibration, *, is_whole: bool) -> Traits:
+    """What a report tells of a host's window: the first one, of few messages, what the host's own
+    prompt and tools take; a later one, where its window is known whole, how the model counts. What
+    is not plausible is no part of either, and leaves with the messages."""
+    usual, unseen, factor = family_factor(traits.model), traits.unseen_tokens, traits.token_factor
+    if unseen is None:
+        unseen = min(_MOST_UNSEEN, max(0, told.reported - round(usual * told.counted)))
+    grown = (told.reported - unseen) / told.counted
+    # Where less is reported than any tokenizer makes of it, the host has dropped something.
+    if is_whole and told.counted >= _ENOUGH and grown >= _LEAST_FACTOR * usual:
+        factor = round(min(grown, max(_MOST_FACTOR, _OVER_USUAL * usual)), 2)
+    return Traits(unseen_tokens=unseen, token_factor=factor)
 
 
 CountTokens = Callable[[str], int]

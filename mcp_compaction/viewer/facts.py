@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
+from itertools import groupby
 from typing import Any, NamedTuple
 
 from mcp_compaction.compactor import Compactor
@@ -125,17 +126,14 @@ async def read_messages(
         found = await compactor.quote(info, f"m{asked[0]}..m{asked[-1]}")
     except InputError:
         return []
-    by_seq: dict[int, list[Quote]] = {}
-    for quote in found:
-        by_seq.setdefault(int(quote.ref[1:]), []).append(quote)
-    return [_message(seq, quotes) for seq, quotes in by_seq.items() if seq in asked]
+    runs = ((int(ref[1:]), [*run]) for ref, run in groupby(found, key=lambda one: one.ref))
+    return [_message(seq, quotes) for seq, quotes in runs if seq in asked]
 
 
 def _message(seq: int, quotes: Sequence[Quote]) -> Facts:
-    label = "{0.of}:\n{0.text}" if len(quotes) > 1 else "{0.text}"
-    text = "\n".join(map(label.format, quotes))
-    role = ", ".join(dict.fromkeys(quote.of for quote in quotes))
-    return {"ref": f"m{seq}", "seq": seq, "role": role, "text": text}
+    role = ", ".join(dict.fromkeys(one.of for one in quotes))
+    texts = [f"{one.of}:\n{one.text}" if len(quotes) > 1 else one.text for one in quotes]
+    return {"ref": f"m{seq}", "seq": seq, "role": role, "text": "\n".join(texts)}
 
 
 def begin_of(message: Facts) -> Facts:

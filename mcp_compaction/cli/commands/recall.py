@@ -20,7 +20,7 @@ from mcp_compaction.core.text.refs import parse_refs
 from mcp_compaction.core.text.words import one_line
 from mcp_compaction.core.wording import plural
 from mcp_compaction.errors import InputError
-from mcp_compaction.model import Digest, Hit, Pin, SessionInfo
+from mcp_compaction.model import Hit, SessionInfo
 from mcp_compaction.ports import Original
 
 _MOST_AROUND = 20
@@ -218,13 +218,10 @@ async def _show_quotes(call: Invocation, place: OpenedPlace) -> None:
 
 
 def _document_of(quote: Quote, info: SessionInfo) -> dict[str, object]:
-    match quote.source:
-        case Original():
-            return quote.source.model_dump(mode="json")
-        case Digest():
-            return {"session": info.name, "digest": quote.source.model_dump(mode="json")}
-        case Pin():
-            return {"session": info.name, "pin": quote.source.model_dump(mode="json")}
+    document = quote.source.model_dump(mode="json")
+    if isinstance(quote.source, Original):
+        return document
+    return {"session": info.name, type(quote.source).__name__.lower(): document}
 
 
 def _safe_text_of(quote: Quote) -> str:

@@ -12,7 +12,6 @@ from mcp_compaction.core.compaction.blocks import (
     window_of,
 )
 from mcp_compaction.core.compaction.budget import (
-    Shortfall,
     excerpts_limit,
     held_by,
     in_model_tokens,
@@ -49,7 +48,8 @@ def compaction_of(
     view = progress.session.view.model_copy(
         update={"version": before.view.version + 1, "compaction": number}
     )
-    shortfall = _shortfall_of(progress, inputs, after)
+    window = window_of(progress.session, inputs.policy, after, dict(after.parts)["pinned"])
+    shortfall = progress.plan.shortfall(after.counted, held_by(window))
     gain, excerpts = fill.counted - after.counted, dict(after.parts)["promoted"]
     receipt = Receipt(
         compaction=number,
@@ -73,16 +73,6 @@ def compaction_of(
     return Compaction(
         base_version=before.view.version, view=view, digests=progress.digests, receipt=receipt
     )
-
-
-def _shortfall_of(progress: Progress, inputs: Inputs, after: Fill) -> Shortfall | None:
-    """What keeps the finished view above its goal; None where the goal is reached."""
-    goal = progress.plan.wanted
-    if goal is None or after.counted <= goal:
-        return None
-    pinned = dict(after.parts)["pinned"]
-    window = window_of(progress.session, inputs.policy, after, pinned)
-    return Shortfall(after=after.counted, goal=goal, held=held_by(window))
 
 
 def _replaced_spans(view: View, progress: Progress) -> tuple[Replaced, ...]:

@@ -44,7 +44,7 @@ class Plan(Value):
     before: int
     goal: int | None  # None: only the span that was asked for
     budget: Budget
-    named: int | None = None  # what a caller named, be it below what can be reached
+    named: int | None = None
     goes_on: bool = False  # also below the goal, as long as there is something to do
 
     @property
@@ -62,16 +62,16 @@ class Plan(Value):
         """What holds the window as it shall become."""
         return held_by(self.window)
 
-    def shortfall(self, after: int | None = None) -> Shortfall | None:
-        """What keeps a window of `after` tokens above the goal; None where the goal is reached."""
-        reached = self.window.tokens if after is None else after
-        if self.wanted is None or reached <= self.wanted:
+    def shortfall(self, after: int | None = None, held: Held | None = None) -> Shortfall | None:
+        """What keeps a window of `after` tokens above what is wanted; None where nothing does."""
+        reached, wanted = self.window.tokens if after is None else after, self.wanted
+        if wanted is None or reached <= wanted:
             return None
-        return Shortfall(after=reached, goal=self.wanted, held=self.held)
+        return Shortfall(after=reached, goal=wanted, held=held or self.held)
 
     @property
     def wanted(self) -> int | None:
-        """The tokens that a receipt is held to."""
+        """The goal, or what a caller named, be it below what can be reached."""
         return self.goal if self.goal is None or self.named is None else self.named
 
 

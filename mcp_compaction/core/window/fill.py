@@ -15,26 +15,11 @@ from mcp_compaction.core.window.render import (
     late_pin_blocks,
     pins_in_view,
 )
-from mcp_compaction.model import (
-    Calibration,
-    Digested,
-    Message,
-    Precision,
-    Session,
-    Traits,
-    Trimmed,
-    Value,
-)
+from mcp_compaction.model import Calibration, Digested, Message, Precision, Session, Trimmed, Value
 
 PartName = Literal[
     "system and tools", "memory", "pinned", "digests", "index", "promoted", "messages", "unseen"
 ]
-
-# Of 27 real chats: a prompt and tools of 27k to 51k, and .9 to 1.25 times what a family's factor
-# tells, thinking included.
-_MOST_UNSEEN = 60_000
-_ENOUGH = 5_000  # tokens that a factor can be told by
-_LEAST_FACTOR, _OVER_USUAL, _MOST_FACTOR = 0.85, 1.25, 1.6
 
 
 class Fill(Value):
@@ -158,21 +143,6 @@ def ratio_of(session: Session) -> float:
     if not traits.owns_window:
         return traits.token_factor or family_factor(traits.model)
     return token_ratio(traits.model, session.calibration)
-
-
-def learn_of_host(traits: Traits, told: Calibration, *, is_whole: bool) -> Traits:
-    """What a report tells of a host's window, where it is known whole: the first one, of few
-    messages, what the host's own prompt and tools take; a later one, by how much it has grown, how
-    the model counts. What is not plausible is no part of either, and leaves with the messages."""
-    usual = family_factor(traits.model)
-    unseen, factor = traits.unseen_tokens, traits.token_factor
-    if unseen is None:
-        unseen = min(_MOST_UNSEEN, max(0, told.reported - round(usual * told.counted)))
-    grown = (told.reported - unseen) / told.counted
-    # Where less is reported than any tokenizer makes of it, the host has dropped something.
-    if is_whole and told.counted >= _ENOUGH and grown >= _LEAST_FACTOR * usual:
-        factor = round(min(grown, max(_MOST_FACTOR, _OVER_USUAL * usual)), 2)
-    return Traits(unseen_tokens=unseen, token_factor=factor)
 
 
 def _drift_of(calibration: Calibration, ratio: float) -> int | None:

@@ -129,11 +129,8 @@ def _make_readable(item: Item, source: Source, author: str) -> Item:
     named = (ref for ref in item.refs if _REF.fullmatch(ref))
     # How things stand may be told by a message that stays in the window.
     last = request.later[-1].seq if is_ours and request.later else request.last
-    refs = tuple(
-        ref
-        for ref in named
-        if ref[0] != "m" or (int(ref[1:]) <= last and (is_ours or source.carries(ref, item.text)))
-    )
+    refs = tuple(ref for ref in named if ref[0] != "m" or int(ref[1:]) <= last)
+    refs = refs if is_ours else tuple(ref for ref in refs if source.carries(ref, item.text))
     changed = {"text": _show(item.text), "refs": refs}
     if is_ours:
         more = item.value and item.value.model_copy(update={"more": _show(item.value.more)})

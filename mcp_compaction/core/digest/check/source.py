@@ -117,15 +117,10 @@ class Source:
     def carries(self, ref: str, text: str) -> bool:
         """Whether a message, with the call or the result beside it, has one of the rarer telling
         words of a line; one that left the window before is not at hand to be held against it."""
-        said = self._stems_by_ref.get(ref)
-        if said is None:
-            return True
-        found = [
-            (sum(stem in one for one in self._stems_by_ref.values()), stem in said)
-            for stem in _stems_of(text)
-        ]
-        usual = median_low([times for times, _ in found if times] or [0])
-        return any(is_there and times <= usual for times, is_there in found)
+        said, every = _stems_of(text), self._stems_by_ref
+        times = {stem: sum(stem in one for one in every.values()) for stem in said}
+        usual = median_low([n for n in times.values() if n] or [0])
+        return any(times[stem] <= usual for stem in said & every.get(ref, said))
 
     @cached_property
     def _stems_by_ref(self) -> dict[str, frozenset[str]]:
