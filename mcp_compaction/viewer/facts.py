@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
-from itertools import groupby
 from typing import Any, NamedTuple
 
 from mcp_compaction.compactor import Compactor
-from mcp_compaction.compactor.results import Quote
 from mcp_compaction.core.compaction.ladder import shown_as
 from mcp_compaction.core.compaction.receipt.text import receipt_text
 from mcp_compaction.core.digest.render import words_of_item
+from mcp_compaction.core.log.content import calls_by_id
+from mcp_compaction.core.log.speakers import texts_by_speaker
 from mcp_compaction.core.text.words import one_line
 from mcp_compaction.errors import InputError
 from mcp_compaction.model import Message, Receipt, SessionInfo
@@ -113,33 +113,34 @@ async def describe_session(compactor: Compactor, info: SessionInfo) -> Facts:
 async def list_messages(compactor: Compactor, info: SessionInfo, after: int) -> list[Facts]:
     """A page of the messages behind a number, each by its beginning."""
     page = await read_messages(compactor, info, after)
-    return [begin_of(message) for message in page]
+    return begins_of(page)
 
 
-async def read_messages(
-    compactor: Compactor, info: SessionInfo, after: int, most: int = PAGE_OF_MESSAGES
-) -> list[Facts]:
-    """The messages behind a number, each whole and with whose words it holds; those that were
-    forgotten are not there."""
-    asked = range(after + 1, after + most + 1)
+async def read_messages(compactor: Compactor, info: SessionInfo, after: int) -> list[Message]:
+    """The messages behind a number, a page of them; those that were forgotten are not there."""
     try:
-        found = await compactor.quote(info, f"m{asked[0]}..m{asked[-1]}")
+        found = await compactor.originals(info, f"m{after + 1}..m{after + PAGE_OF_MESSAGES}")
     except InputError:
         return []
-    runs = ((int(ref[1:]), [*run]) for ref, run in groupby(found, key=lambda one: one.ref))
-    return [_message(seq, quotes) for seq, quotes in runs if seq in asked]
+    return [one.message for one in found]
 
 
-def _message(seq: int, quotes: Sequence[Quote]) -> Facts:
-    role = ", ".join(dict.fromkeys(one.of for one in quotes))
-    texts = [f"{one.of}:\n{one.text}" if len(quotes) > 1 else one.text for one in quotes]
-    return {"ref": f"m{seq}", "seq": seq, "role": role, "text": "\n".join(texts)}
+def whole_text(message: Message) -> str:
+    """All that a message says, with whose words it is where more than one speaks."""
+    said = texts_by_speaker(message, {})
+    return "\n".join(f"{who}:\n{text}" if len(said) > 1 else text for who, text in said)
 
 
-def begin_of(message: Facts) -> Facts:
-    """A message by its beginning."""
-    text = one_line(message["text"][: 4 * _BEGIN])
-    return {**message, "text": text if len(text) <= _BEGIN else f"{text[:_BEGIN]}…"}
+def begins_of(messages: Sequence[Message]) -> list[Facts]:
+    """Messages by their beginnings, each with whose words it holds."""
+    calls = calls_by_id(messages)
+    return [_begin_of(m, ", ".join(dict(texts_by_speaker(m, calls)))) for m in messages]
+
+
+def _begin_of(message: Message, role: str) -> Facts:
+    text = one_line(whole_text(message)[: 4 * _BEGIN])
+    shown = text if len(text) <= _BEGIN else f"{text[:_BEGIN]}…"
+    return {"ref": message.ref, "seq": message.seq, "role": role, "text": shown}
 
 
 def _curve_of(

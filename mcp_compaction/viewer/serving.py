@@ -30,7 +30,7 @@ from mcp_compaction.viewer.facts import (
     find_session,
     list_messages,
     list_sessions,
-    read_messages,
+    whole_text,
 )
 
 PAGE_FILES: Mapping[str, str] = MappingProxyType(
@@ -166,11 +166,9 @@ class _Api:
 
     async def message(self, request: Request) -> Response:
         """One message, whole."""
-        seq = _number_in(request, "seq")
-        found = await read_messages(self._compactor, await self._info(request), seq - 1, 1)
-        if not found:
-            raise LookupError(seq)
-        return _json({"text": found[0]["text"]})
+        ref = f"m{_number_in(request, 'seq')}"
+        (found,) = await self._compactor.originals(await self._info(request), ref)
+        return _json({"text": whole_text(found.message)})
 
     async def search(self, request: Request) -> Response:
         """What the archive has; looking here is not counted as the agent's recall."""

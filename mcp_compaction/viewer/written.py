@@ -7,30 +7,31 @@ import hashlib
 import json
 
 from mcp_compaction.compactor import Compactor
-from mcp_compaction.model import SessionInfo
+from mcp_compaction.model import Message, SessionInfo
 from mcp_compaction.viewer.facts import (
     Facts,
-    begin_of,
+    begins_of,
     describe_session,
     read_messages,
+    whole_text,
 )
 from mcp_compaction.viewer.serving import read_page
 
 
 async def write_page(compactor: Compactor, info: SessionInfo) -> str:
     """The whole page of one session."""
-    messages: list[Facts] = []
-    while page := await read_messages(compactor, info, messages[-1]["seq"] if messages else 0):
+    messages: list[Message] = []
+    while page := await read_messages(compactor, info, messages[-1].seq if messages else 0):
         messages += page
     told = await describe_session(compactor, info)
     own = f"session/{info.id}"
     facts: Facts = {
         "sessions": [told],
         own: told,
-        f"{own}/messages/0": [begin_of(message) for message in messages],
+        f"{own}/messages/0": begins_of(messages),
     }
     for message in messages:
-        facts[f"{own}/message/{message['seq']}"] = {"text": message["text"]}
+        facts[f"{own}/message/{message.seq}"] = {"text": whole_text(message)}
     script, style = read_page("app.js"), read_page("style.css")
     # Within a script element only "<" could end it.
     data = json.dumps(facts, ensure_ascii=False).replace("<", "\\u003c")

@@ -21,14 +21,12 @@ def speaker_of(message: Message) -> str:
     return _OTHERS.get(message.speaker) or f"user{_HOW[message.via]}"
 
 
-def texts_by_speaker(
-    message: Message, calls: Mapping[str, ToolCall]
-) -> tuple[tuple[str, str], ...]:
+def texts_by_speaker(message: Message, calls: Mapping[str, ToolCall]) -> list[tuple[str, str]]:
     """The texts of a message in order, each behind whose it is: `user`, `tool Bash`."""
     said = [(_speaker_of_part(part, message, calls), text_of(part)) for part in message.parts]
     said = [one for one in said if one[1].strip()] or said[:1] or [(speaker_of(message), "")]
     runs = groupby(said, key=lambda one: one[0])
-    return tuple((who, "\n".join(text for _, text in run)) for who, run in runs)
+    return [(who, "\n".join(text for _, text in run)) for who, run in runs]
 
 
 def _speaker_of_part(part: Part, message: Message, calls: Mapping[str, ToolCall]) -> str:
