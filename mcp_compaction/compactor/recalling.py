@@ -10,9 +10,8 @@ from mcp_compaction.compactor.headless import note_headless, tell_programs
 from mcp_compaction.compactor.results import Brief, Quote, Recalled, SearchScope
 from mcp_compaction.compactor.workspace import Workspace, scope_of
 from mcp_compaction.core.digest.render import label_of, render_digest
-from mcp_compaction.core.log.content import calls_by_id
+from mcp_compaction.core.log.content import calls_by_id, speaker_of, texts_by_speaker
 from mcp_compaction.core.log.conversation import conversation_of, has_request
-from mcp_compaction.core.log.speakers import speaker_of, texts_by_speaker
 from mcp_compaction.core.recall.answer import choose
 from mcp_compaction.core.recall.flow import SearchResult, search
 from mcp_compaction.core.recall.query import Question, read_query

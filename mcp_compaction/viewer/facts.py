@@ -10,8 +10,7 @@ from mcp_compaction.compactor import Compactor
 from mcp_compaction.core.compaction.ladder import shown_as
 from mcp_compaction.core.compaction.receipt.text import receipt_text
 from mcp_compaction.core.digest.render import words_of_item
-from mcp_compaction.core.log.content import calls_by_id
-from mcp_compaction.core.log.speakers import texts_by_speaker
+from mcp_compaction.core.log.content import calls_by_id, texts_by_speaker
 from mcp_compaction.core.text.words import one_line
 from mcp_compaction.errors import InputError
 from mcp_compaction.model import Message, Receipt, SessionInfo
@@ -133,14 +132,14 @@ def whole_text(message: Message) -> str:
 
 def begins_of(messages: Sequence[Message]) -> list[Facts]:
     """Messages by their beginnings, each with whose words it holds."""
+    begins: list[Facts] = []
     calls = calls_by_id(messages)
-    return [_begin_of(m, ", ".join(dict(texts_by_speaker(m, calls)))) for m in messages]
-
-
-def _begin_of(message: Message, role: str) -> Facts:
-    text = one_line(whole_text(message)[: 4 * _BEGIN])
-    shown = text if len(text) <= _BEGIN else f"{text[:_BEGIN]}…"
-    return {"ref": message.ref, "seq": message.seq, "role": role, "text": shown}
+    for one in messages:
+        role = ", ".join(dict(texts_by_speaker(one, calls)))
+        text = one_line(whole_text(one)[: 4 * _BEGIN])
+        shown = text if len(text) <= _BEGIN else f"{text[:_BEGIN]}…"
+        begins.append({"ref": one.ref, "seq": one.seq, "role": role, "text": shown})
+    return begins
 
 
 def _curve_of(

@@ -18,8 +18,7 @@ from mcp_compaction.cli.console.twins import (
     where_twins_stand,
 )
 from mcp_compaction.cli.console.wording import describe_moment
-from mcp_compaction.core.log.content import words_of
-from mcp_compaction.core.log.speakers import texts_by_speaker
+from mcp_compaction.core.log.content import texts_by_speaker, words_of
 from mcp_compaction.core.text.words import fold, one_line
 from mcp_compaction.core.wording import plural
 from mcp_compaction.errors import InputError, UnknownRef, UnknownSession

@@ -44,7 +44,7 @@ class Plan(Value):
     before: int
     goal: int | None  # None: only the span that was asked for
     budget: Budget
-    named: int | None = None
+    wanted: int | None  # the goal, or what a caller named, be it below what can be reached
     goes_on: bool = False  # also below the goal, as long as there is something to do
 
     @property
@@ -64,15 +64,10 @@ class Plan(Value):
 
     def shortfall(self, after: int | None = None, held: Held | None = None) -> Shortfall | None:
         """What keeps a window of `after` tokens above what is wanted; None where nothing does."""
-        reached, wanted = self.window.tokens if after is None else after, self.wanted
-        if wanted is None or reached <= wanted:
+        reached = self.window.tokens if after is None else after
+        if self.wanted is None or reached <= self.wanted:
             return None
-        return Shortfall(after=reached, goal=wanted, held=held or self.held)
-
-    @property
-    def wanted(self) -> int | None:
-        """The goal, or what a caller named, be it below what can be reached."""
-        return self.goal if self.goal is None or self.named is None else self.named
+        return Shortfall(after=reached, goal=self.wanted, held=held or self.held)
 
 
 def make_plan(
@@ -96,10 +91,11 @@ def make_plan(
     window = window.model_copy(update={"index_most": budget.index})
     if target is not None:
         window = _with_tail(window, budget.tail, policy)
-    plan = Plan(window=window, before=fill.counted, goal=goal, budget=budget, named=named)
+    wanted = goal if named is None else named
+    plan = Plan(window=window, before=fill.counted, goal=goal, wanted=wanted, budget=budget)
     if ask.span is not None:
         window = summarize_all(window, policy, _steps_inside(window, *ask.span))
-        return plan.model_copy(update={"window": window, "goal": None})
+        return plan.model_copy(update={"window": window, "goal": None, "wanted": None})
     is_thorough = ask.force and target is None  # all outside the tail, whatever the goal needs
     if policy.compaction_ratio is not None and target is None:
         window = _digest_oldest_share(window, session, goal, policy, count)

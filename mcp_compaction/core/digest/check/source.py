@@ -6,7 +6,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
-from statistics import median_low
 from typing import NamedTuple
 
 from mcp_compaction.core.digest.check.deeds import TELLS_OF_THE_PAST, Deeds
@@ -119,8 +118,9 @@ class Source:
         words of a line; one that left the window before is not at hand to be held against it."""
         said, every = _stems_of(text), self._stems_by_ref
         times = {stem: sum(stem in one for one in every.values()) for stem in said}
-        usual = median_low([n for n in times.values() if n] or [0])
-        return any(times[stem] <= usual for stem in said & every.get(ref, said))
+        found = sorted(filter(None, times.values())) or [0]
+        usual = found[(len(found) - 1) // 2]
+        return ref not in every or any(times[stem] <= usual for stem in said & every[ref])
 
     @cached_property
     def _stems_by_ref(self) -> dict[str, frozenset[str]]:
