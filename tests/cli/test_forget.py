@@ -207,7 +207,10 @@ def test_messages_are_forgotten_by_words_and_day_after_a_list(shell: Shell) -> N
     shell.done("record", str(chat), "--session", "trip")
     wish = ("forget", "trip", "--matching", "Hotel in  lisbon", "--before", "2026-10-01")
     ran = shell.at_terminal()(*wish, stdin=b"yes\n")
-    assert ran.out.startswith("m1  2026-03-15 10:00  user: The hotel in Lisbon was 412 EUR.\nm2  ")
+    told = (
+        "m1  2026-03-15 10:00  user, as the agent told it: The hotel in Lisbon was 412 EUR.\nm2  "
+    )
+    assert ran.out.startswith(told)
     assert "Forget m1, m2 of session trip?" in ran.out
     assert "removed: 2 messages" in ran.out
     left = shell.done("recall", "hotel", "Lisbon")
