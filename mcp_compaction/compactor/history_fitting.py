@@ -360,6 +360,8 @@ async def _record_news(
     seqs = tuple(one.seq for one in known.seen if one.seq is not None)
     if not new and is_rest_same:
         return Recorded(seqs=seqs, new=0), known
+    if new and max(seqs, default=0) < known.newest:
+        raise LogMoved("the log has more than that history had: what follows may be known.")
     read_as = given._replace(key=None) if is_rest_same else given
     secrets = await known_secrets(work, info)
     came, prepared = await work.threads.run(_prepare_news, work, read_as, new, secrets)

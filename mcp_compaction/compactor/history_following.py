@@ -17,6 +17,7 @@ from mcp_compaction.compactor.workspace import MOST_ROWS, MOST_TRIES, Workspace,
 from mcp_compaction.core.text.host_texts import without_host_texts
 from mcp_compaction.core.window.history import (
     LogPlace,
+    arrange,
     follow,
     head_of,
     is_in,
@@ -159,7 +160,7 @@ async def _go_back(
 
     A caller that goes on with what it was given has no other view to go back to.
     """
-    last = placing.found[-1].seq if placing.found else 0
+    last = max((place.seq for _, place in placing.known), default=0)
     view = session.view
     newest = next((row.seq for row in reversed(log) if not is_in(view.gone, row.seq)), 0)
     if not last or last >= newest or placing.has_ours:
@@ -183,7 +184,7 @@ async def _find_silent(
     thought, and what a host has put in. Callers leave these out, and the digest tells of the rest.
     """
     newest = log[-1].seq if log else 0
-    there = _list_behind(session, placing, newest).union(place.seq for place in placing.found)
+    there = _list_behind(session, placing, newest).union(p.seq for _, p in placing.known)
     lacking = {seq for one in session.digests for seq in members_of(one, session)} - there
     if not lacking:
         return set()
@@ -211,33 +212,32 @@ def _lay_beside(
     lacks of the log and has nothing to say.
     """
     newest = log[-1].seq if log else 0
-    messages, said, places = placing.messages, placing.said, placing.found
+    messages, known = placing.messages, placing.known
     unknown = _find_edits(log, placing)
     edits = unknown[:MOST_ROWS]
-    left = [messages[n] for n in said[len(places) :]]
-    new = left if edits == unknown else []
+    numbers = {n: place.seq for n, place in known}  # by the place in the history
+    new = [n for n in placing.said if n not in numbers] if edits == unknown else []
     first = newest + len(edits) + 1  # of what is new
-    numbers = [*(place.seq for place in places), *range(first, first + len(new))]
-    in_history = _list_behind(session, placing, newest).union(numbers, silent)
-    said_now = [_message_of(messages[n], seq) for n, seq in zip(said, numbers, strict=False)]
+    numbers |= {n: first + count for count, n in enumerate(new)}
+    order = [numbers[n] for n in sorted(numbers)]
+    in_history = _list_behind(session, placing, newest).union(order, silent)
+    said_now = [_message_of(messages[n], numbers[n]) for n in sorted(numbers)]
     edit_rows = {seq: newest + n for n, (_, seq) in enumerate(edits, start=1)}
     reworded = _reword(log, session.view, placing, edit_rows, in_history)
     head = head_of(said_now[:_MOST_OF_HEAD])
     view = follow(back, in_history, head, newest + len(edits) + len(new), reworded)
     if view is None and back is not session:
         view = back.view
-    seqs = dict(zip(said, numbers, strict=False))
-    last = places[-1].seq if places else 0
+    if len(edits) + len(new) <= MOST_ROWS:  # the view comes with the first of them
+        view = arrange(view, back, order, head)
+    before = dict(zip(order, (0, *order), strict=False))
     return _Plan(
-        seen=tuple(Seen(seqs.get(n), placing.whole[n]) for n in range(len(messages))),
-        as_logged=tuple(place.seq for place in places if place.is_same),
-        rows=(*(message for message, _ in edits), *new),
-        follows=(
-            *(seq - 1 for _, seq in edits),
-            *[last, *range(first, first + len(new) - 1)][: len(new)],
-        ),
+        seen=tuple(Seen(numbers.get(n), placing.whole[n]) for n in range(len(messages))),
+        as_logged=tuple(place.seq for _, place in known if place.is_same),
+        rows=(*(message for message, _ in edits), *(messages[n] for n in new)),
+        follows=(*(seq - 1 for _, seq in edits), *(before[numbers[n]] for n in new)),
         view=view,
-        diverged=_first_contradicted(session, view, places, newest),
+        diverged=_first_contradicted(session, view, [place for _, place in known], newest),
         newest=newest,
         base_version=session.view.version,
         is_all=edits == unknown,
@@ -249,7 +249,7 @@ def _find_edits(log: Sequence[Logged], placing: Placing) -> list[tuple[NewMessag
     known = {row.content for row in log}
     return [
         (placing.messages[n], place.seq)
-        for n, place in zip(placing.said, placing.found, strict=False)
+        for n, place in placing.known
         if not place.is_same and placing.contents[n] not in known
     ]
 
@@ -268,7 +268,7 @@ def _reword(
     first = {row.content: row.seq for row in reversed(log)}
     contents = {row.seq: row.content for row in log}
     now = {one.seq: one.words for one in view.reworded}
-    for n, place in zip(placing.said, placing.found, strict=False):
+    for n, place in placing.known:
         content = placing.contents[n]
         if place.is_same:
             continue

@@ -21,7 +21,7 @@ from mcp_compaction.formats.identity import (
     content_hash,
     hash_of,
     normal_of_essence,
-    normal_without_host_texts,
+    words_hash,
 )
 from mcp_compaction.formats.jsontext import parse_object
 from mcp_compaction.formats.thinking import thinking_in, without_thinking
@@ -39,7 +39,7 @@ from mcp_compaction.model import (
 from mcp_compaction.ports import EARLIER_VIEWS
 
 _NOTE = re.compile(r"\[[^\[\]\n]*\b(?:m\d+|recall_archived)\b[^\[\]\n]*\]")
-_MOST_COMPARED = 200  # messages of the log whose words are read to find host text that changed
+_MOST_COMPARED = 200  # messages of the log whose words are read, to find those of another form
 
 
 class Placing(NamedTuple):
@@ -50,7 +50,12 @@ class Placing(NamedTuple):
     whole: list[bool]  # False: our cut of a message
     ours: list[int]  # the places in the history that hold records of ours
     said: list[int]  # and all others
-    found: tuple[LogPlace, ...]  # the messages of the log that the first of those are
+    found: tuple[LogPlace | None, ...]  # the messages of the log that those are; None: it is new
+
+    @property
+    def known(self) -> list[tuple[int, LogPlace]]:
+        """The messages that have a place in the log, by their places in the history."""
+        return [(n, p) for n, p in zip(self.said, self.found, strict=True) if p is not None]
 
     @property
     def has_ours(self) -> bool:
@@ -68,7 +73,7 @@ async def place_history(
     may_be_bare = rule_of(session.info.traits.model or "") != "free"
     bare = await work.threads.run(_hashes_without_thinking, session) if may_be_bare else {}
     contents = await work.threads.run(_contents_of, now, messages, cuts, bare)
-    contents = await _match_but_host_texts(work, session, now, messages, contents)
+    contents = await _match_by_words(work, session, now, messages, contents)
     pins = (*session.pins, *ended)
 
     def place() -> Placing:
@@ -101,14 +106,24 @@ def _place(
     pins: Sequence[Pin],
 ) -> Placing:
     known = {row.content for row in log}
+    ids = {message.host_id for message in messages} & {row.host_id for row in log} - {None}
+    log = [row._replace(content=row.host_id or "") if row.host_id in ids else row for row in log]
     ours = [
         n
         for n, message in enumerate(messages)
         if contents[n] not in known and view.is_begun and _is_ours_of(message, pins)
     ]
     said = sorted({*range(len(messages))} - {*ours})
-    given = [CallerMessage(messages[n].role, contents[n]) for n in said]
+    given = [_caller_message(messages[n], contents[n], ids) for n in said]
     return Placing(messages, contents, whole, ours, said, find_places(log, view.gone, given))
+
+
+def _caller_message(message: NewMessage, content: str, ids: set[str | None]) -> CallerMessage:
+    """A message by its host's own id, where the log has it, else by its content."""
+    if message.host_id in ids:
+        return CallerMessage(message.role, message.host_id or "", has_id=True)
+    is_step = any(part.kind in ("call", "result") for part in message.parts)
+    return CallerMessage(message.role, content, has_id=is_step)
 
 
 def _contents_of(
@@ -154,14 +169,15 @@ def _other_hashes(message: NewMessage) -> Iterator[str]:
             yield hash_of(shape, message.role, normal)
 
 
-async def _match_but_host_texts(
+async def _match_by_words(
     work: Workspace,
     session: Session,
     log: Sequence[Logged],
     messages: Sequence[NewMessage],
     contents: list[str],
 ) -> list[str]:
-    """The contents, with the known one where only what a host put into a message has changed."""
+    """The contents, with the known one where a message says the same in another form, or only what
+    a host put into it has changed."""
     view = session.view
     known, sent = {row.content for row in log}, set(contents)
     unknown = [n for n, content in enumerate(contents) if content not in known]
@@ -173,26 +189,21 @@ async def _match_but_host_texts(
     }
     if not unknown or not left:
         return contents
-    compared = sorted(left)[:_MOST_COMPARED]
+    compared = sorted(left)[-_MOST_COMPARED:]
     found = await work.store.originals(scope_of(session.info), compared)
 
     def match() -> list[str]:
         by_words: dict[str, list[str]] = {}
         for original in found:
-            message = original.message
-            bare = _words_of(message)
-            by_words.setdefault(bare, []).append(left[message.seq])
+            words = words_hash(original.message)
+            by_words.setdefault(words, []).append(left[original.message.seq])
         matched = list(contents)
         for n in unknown:
-            if same := by_words.get(_words_of(messages[n])):
+            if same := by_words.get(words_hash(messages[n])):
                 matched[n] = same.pop(0)
         return matched
 
     return await work.threads.run(match)
-
-
-def _words_of(message: Message | NewMessage) -> str:
-    return hash_of(message.role, normal_without_host_texts(message.raw))
 
 
 async def _find_cuts(

@@ -14,7 +14,16 @@ from mcp_compaction.core.text.host_texts import (
     without_host_text_behind,
 )
 from mcp_compaction.formats.jsontext import dump_canonical, parse_object
-from mcp_compaction.model import JsonObject, NewMessage, Shape
+from mcp_compaction.model import (
+    JsonObject,
+    Message,
+    NewMessage,
+    Part,
+    Shape,
+    Text,
+    ToolCall,
+    ToolResult,
+)
 
 _EMPTY_WHERE_UNSET = ("annotations", "logprobs", "tool_calls")
 _TIME_OF_DAY = re.compile(
@@ -50,9 +59,33 @@ def normal_of_essence(raw: str, shape: Shape) -> str:
     return normalize({key: _drop_unset(value) for key, value in said if key not in beside})
 
 
-def normal_without_host_texts(raw: str) -> str:
-    """The normal JSON of a message without what a host put into it."""
-    return normalize(object_to_compare(parse_object(raw, "the message")))
+def words_hash(message: Message | NewMessage) -> str:
+    """The hash of what a message says, in whichever provider's form and whatever stands beside it:
+    without thinking, and without what a host put into it."""
+    role = "user" if message.role == "tool" else message.role
+    if role == "system" or any(_is_sealed(part) for part in message.parts):
+        return hash_of(role, normalize(object_to_compare(parse_object(message.raw, "the message"))))
+    said = filter(None, (_words_of(part, role) for part in message.parts))
+    return hash_of(role, *(dump_canonical([*one]) for one in said))
+
+
+def _is_sealed(part: Part) -> bool:
+    """Whether a part holds more than its words."""
+    return part.kind in ("media", "opaque") or (part.kind == "result" and part.has_media)
+
+
+def _words_of(part: Part, role: str) -> tuple[JsonValue, ...]:
+    match part:
+        case Text():
+            text = part.text if role == "assistant" else text_to_compare(part.text)
+            is_said = text.strip() and not (role == "user" and is_only_host_text(part.text))
+            return (text.strip(),) if is_said else ()
+        case ToolCall():
+            return part.id, part.name, part.arguments
+        case ToolResult():
+            return part.call, without_host_text_behind(part.text), part.is_error
+        case _:
+            return ()
 
 
 def object_to_compare(obj: JsonObject) -> JsonObject:

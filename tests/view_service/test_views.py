@@ -163,6 +163,12 @@ async def test_nothing_is_recorded_of_a_project_that_the_user_has_left_out(tmp_p
 def test_each_piece_of_opencodes_messages_is_a_message_of_a_provider() -> None:
     window = read_window([typed(1, "Read it.", "what opencode wrote"), answered(2, "Yes.", "rows")])
     assert [m["role"] for m in window.messages] == ["user", "user", "assistant", "user"]
+    assert [m.pop("id") for m in window.messages] == [
+        "msg_1",
+        "msg_1:written",
+        "msg_2",
+        "msg_2:results",
+    ]
     assert not problems(window.messages, "anthropic")
 
 

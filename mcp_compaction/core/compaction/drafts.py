@@ -33,7 +33,9 @@ def request_for(
     block: SpanBlock, memory: str | None, inputs: Inputs, is_newest: bool
 ) -> SummaryRequest:
     """The request for a draft that shall stand for a span."""
-    messages, waits = block.messages, inputs.policy.ask_before_resume
+    # A host may show them in another order than they were said in.
+    messages = tuple(sorted(block.messages, key=lambda message: message.seq))
+    waits = inputs.policy.ask_before_resume
     later = tuple(m for m in inputs.messages if m.seq > messages[-1].seq)
     return SummaryRequest(
         first=messages[0].seq,

@@ -42,10 +42,12 @@ _PIN_LINE = re.compile(r"p\d+ (?:constraint|open task|fact|note), by (?:user|age
 
 
 class CallerMessage(NamedTuple):
-    """A message of the caller's history, by what its identity is judged by."""
+    """A message of the caller's history, by what its identity is judged by: its content, or the
+    host's id where the log has it as a content."""
 
     role: Role
     content: str
+    has_id: bool = False  # that of a host or of a call: people do not say it twice
 
 
 class LogPlace(NamedTuple):
@@ -57,34 +59,64 @@ class LogPlace(NamedTuple):
 
 def find_places(
     log: Sequence[Logged], gone: Sequence[Run], given: Sequence[CallerMessage]
-) -> tuple[LogPlace, ...]:
-    """The places of a history's messages, in order; what follows after them is new.
+) -> tuple[LogPlace | None, ...]:
+    """The places of a history's messages; None: it is new.
 
-    A message that was edited where it stood keeps its place, if all around it is known. Numbers
-    only rise: from the first message on that has no place, everything is new.
+    A message that was edited where it stood keeps its place, if all around it is known. Behind the
+    first one that has no place, only those that the caller had just now are known: a host puts its
+    summary before what it keeps, and a late message among the others.
     """
     still_there = [one for one in log if not is_in(gone, one.seq)]
-    places = _find_places(still_there, still_there, given)
-    if len(places) == len(given) or len(still_there) == len(log):
-        return places
-    # What the caller dropped before may be back.
-    return max(places, _find_places(log, still_there, given), key=len)
+    start = _find_start(still_there, still_there, given)
+    if len(start) < len(given) and len(still_there) < len(log):
+        # What the caller dropped before may be back.
+        start = max(start, _find_start(log, still_there, given), key=len)
+    return (*start, *_find_moved(log, still_there, start, given[len(start) :]))
 
 
-def _find_places(
+def _find_start(
     log: Sequence[Logged], still_there: Sequence[Logged], given: Sequence[CallerMessage]
 ) -> tuple[LogPlace, ...]:
+    """The places up to the first message that has none: their numbers rise."""
     places: list[LogPlace] = []
     after = 0  # the newest number that has its place
+    contents = {one.content for one in log}
     for match in _find_sure(log, given):
         between = given[len(places) : match.second]
         missed = [one for one in still_there if after < one.seq < log[match.first].seq]
-        if between and [one.role for one in missed] != [one.role for one in between]:
+        is_edited = [one.role for one in missed] == [one.role for one in between]
+        if between and (not is_edited or any(one.content in contents for one in between)):
             break
         places += (LogPlace(one.seq, is_same=False) for one in missed[: len(between)])
         places += (LogPlace(one.seq) for one in log[match.first : match.first + match.size])
         after = places[-1].seq
     return tuple(places)
+
+
+def _find_moved(
+    log: Sequence[Logged],
+    still_there: Sequence[Logged],
+    start: Sequence[LogPlace],
+    rest: Sequence[CallerMessage],
+) -> list[LogPlace | None]:
+    """The places of messages that stand behind a new one, or in another order than in the log."""
+    by_id = {one.host_id: LogPlace(one.seq) for one in log if one.content == one.host_id}
+    places = [by_id.get(one.content) for one in rest]
+    taken = {place.seq for place in (*start, *places) if place is not None}
+    while True:
+        left = [n for n, place in enumerate(places) if place is None]
+        log = [one for one in still_there if one.seq not in taken]
+        said, sent = [one.content for one in log], [rest[n].content for n in left]
+        before = len(taken)
+        for first, second, size in find_matches(said, sent):
+            # People do say "continue" twice: one equal message alone has an id, or is the newest.
+            is_newest = log[first] is still_there[-1] and said.count(said[first]) == 1
+            if size > 1 or rest[left[second]].has_id or is_newest:
+                for row, n in zip(log[first : first + size], left[second:], strict=False):
+                    places[n] = LogPlace(row.seq)
+                    taken.add(row.seq)
+        if len(taken) == before:
+            return places
 
 
 def _find_sure(log: Sequence[Logged], given: Sequence[CallerMessage]) -> Iterator[SharedRun]:
@@ -220,6 +252,52 @@ def follow(
             "since": tuple(entry for entry in view.since if entry.seq in there),
             "late_pins": late_pins if is_same_so_far else (),
             "gone": gone,
+        }
+    )
+
+
+def arrange(
+    view: View | None, session: Session, numbers: Sequence[int], head: Sequence[int]
+) -> View | None:
+    """The view with a history's messages in the order that the caller has them in, where that is
+    not the log's; as it is, where it shows just that.
+
+    `view`: None where that of the session stays. `numbers`: of the history's messages, in order.
+    """
+    now = view or session.view
+    if not now.is_begun:
+        if list(numbers) == sorted(numbers):
+            return view
+        entries = tuple(Kept(seq=seq) for seq in head)
+        pinned = tuple(pin.number for pin in session.pins)
+        now = now.model_copy(
+            update={"head": entries, "pinned": pinned, "upto": max(head, default=0)}
+        )
+    digests = {e.digest for e in now.body if isinstance(e, Digested)}
+    behind = {s for d in session.digests if d.number in digests for s in members_of(d, session)}
+    wanted = [seq for seq in numbers if seq not in behind and seq not in head]
+    known = {e.seq: e for e in (*now.since, *now.body) if not isinstance(e, Digested)}
+    in_body = [e.seq for e in now.body if not isinstance(e, Digested)]
+    shown = [*in_body, *sorted(seq for seq in wanted if seq > now.upto)]
+    if now.is_begun and [seq for seq in shown if seq in {*wanted}] == wanted:
+        return view
+    last = 0  # of what is laid out, which is up to the last message that stands after a later one
+    newest = now.upto
+    for count, seq in enumerate(wanted, start=1):
+        last = count if seq <= newest else last
+        newest = max(newest, seq)
+    laid = [*(seq for seq in in_body if seq not in wanted), *wanted[:last]]
+    upto = max((now.upto, *laid))
+    return now.model_copy(
+        update={
+            "version": session.view.version + 1,
+            "body": (
+                *(e for e in now.body if isinstance(e, Digested)),
+                *(known.get(seq) or Kept(seq=seq) for seq in laid),
+            ),
+            "since": tuple(e for e in now.since if e.seq > upto),
+            "upto": upto,
+            "begun": True,
         }
     )
 

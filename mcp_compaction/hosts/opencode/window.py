@@ -26,7 +26,7 @@ Pieces = dict[str, set[str]]
 class Window:
     """A history of opencode, and the same as a provider's messages."""
 
-    messages: list[JsonObject] = field(default_factory=list[JsonObject])
+    messages: list[JsonObject] = field(default_factory=list[JsonObject])  # with opencode's ids
     origins: dict[int, tuple[str, str]] = field(default_factory=dict[int, tuple[str, str]])
     pieces: Pieces = field(default_factory=dict[str, set[str]])
     calls: dict[str, str] = field(default_factory=dict[str, str])  # the answer that made each call
@@ -48,7 +48,7 @@ def read_window(given: object) -> Window:
             continue
         window.silent_before[own_id], window.silent_at_end = window.silent_at_end, []
         for message in said:
-            obj = parse_object(message.raw, "the message")
+            obj = {**parse_object(message.raw, "the message"), "id": message.host_id}
             piece = (message.host_id or "").removeprefix(own_id)
             window.messages.append(obj)
             window.origins[id(obj)] = own_id, piece

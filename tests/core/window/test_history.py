@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from mcp_compaction.core.window.history import (
     CallerMessage,
+    LogPlace,
     begin_view,
     find_places,
     follow,
@@ -36,28 +37,28 @@ def history_of(contents: str) -> list[CallerMessage]:
     return [CallerMessage("user", content) for content in contents]
 
 
-def places_of(said: str, sent: str, gone: tuple[tuple[int, int], ...] = ()) -> list[int]:
-    return [place.seq for place in find_places(log_of(said), gone, history_of(sent))]
+def places_of(said: str, sent: str, gone: tuple[tuple[int, int], ...] = ()) -> list[int | None]:
+    return [p and p.seq for p in find_places(log_of(said), gone, history_of(sent))]
 
 
 # Places
 
 
 @given(st.text(CONTENTS, max_size=12), st.text(CONTENTS, max_size=12), SEQS)
-def test_numbers_only_rise_and_a_same_message_says_the_same(
+def test_each_number_is_given_once_and_a_same_message_says_the_same(
     said: str, sent: str, gone: set[int]
 ) -> None:
     runs = runs_of(gone & set(range(1, len(said) + 1)))
     places = find_places(log_of(said), runs, history_of(sent))
-    numbers = [place.seq for place in places]
-    assert numbers == sorted(set(numbers))
-    for place, content in zip(places, sent, strict=False):
-        assert (said[place.seq - 1] == content) or not place.is_same
+    numbers = [place.seq for place in places if place is not None]
+    assert len(numbers) == len(set(numbers))
+    for place, content in zip(places, sent, strict=True):
+        assert place is None or (said[place.seq - 1] == content) or not place.is_same
 
 
 @given(st.text(CONTENTS, max_size=12), st.text(CONTENTS, max_size=6))
 def test_a_history_that_only_grew_keeps_all_its_places(said: str, new: str) -> None:
-    assert places_of(said, said + new) == list(range(1, len(said) + 1))
+    assert places_of(said, said + new) == [*range(1, len(said) + 1), *[None] * len(new)]
 
 
 @given(st.lists(st.integers(0, 99), unique=True, max_size=12), st.data())
@@ -67,12 +68,12 @@ def test_every_known_message_of_a_cut_history_keeps_its_place(
     log = [Logged(seq, "user", f"{n}", None) for seq, n in enumerate(numbers, 1)]
     kept = sorted(data.draw(st.sets(st.sampled_from(log)) if log else st.just(set[Logged]())))
     places = find_places(log, (), [CallerMessage("user", row.content) for row in kept])
-    assert [place.seq for place in places] == [row.seq for row in kept]
+    assert [place and place.seq for place in places] == [row.seq for row in kept]
 
 
 def test_a_message_edited_where_it_stood_keeps_its_place() -> None:
     places = find_places(log_of("abcd"), (), history_of("axcd"))
-    assert [(place.seq, place.is_same) for place in places] == [
+    assert [(place.seq, place.is_same) for place in places if place is not None] == [
         (1, True),
         (2, False),
         (3, True),
@@ -80,18 +81,31 @@ def test_a_message_edited_where_it_stood_keeps_its_place() -> None:
     ]
 
 
-def test_from_the_first_message_without_a_place_on_all_is_new() -> None:
-    assert places_of("abcd", "abxy") == [1, 2]
-    assert places_of("abcd", "xyz") == []
+def test_what_was_never_said_is_new() -> None:
+    assert places_of("abcd", "abxy") == [1, 2, None, None]
+    assert places_of("abcd", "xyz") == [None, None, None]
+
+
+def test_what_a_host_keeps_behind_its_summary_is_known() -> None:
+    assert places_of("abcdef", "xydefz") == [None, None, 4, 5, 6, None]
+    assert places_of("abcdefxy", "xydefz") == [7, 8, 4, 5, 6, None]
+    assert places_of("abcdef", "abxcdef") == [1, 2, None, 3, 4, 5, 6]
+
+
+def test_one_message_behind_a_new_one_is_known_by_an_id_or_as_the_newest() -> None:
+    assert places_of("abcd", "xd") == [None, 4]
+    assert places_of("abcd", "xc") == [None, None]
+    sent = [CallerMessage("user", "x"), CallerMessage("user", "c", has_id=True)]
+    assert find_places(log_of("abcd"), (), sent) == (None, LogPlace(3))
 
 
 def test_what_is_still_there_is_found_before_what_was_dropped() -> None:
-    assert places_of("abcdef" + "xcd", "abxcdef", gone=((3, 6),)) == [1, 2, 7, 8, 9]
+    assert places_of("abcdef" + "xcd", "abxcdef", gone=((3, 6),)) == [1, 2, 7, 8, 9, None, None]
     assert places_of("abcdef" + "xcd", "abcdef", gone=((3, 6),)) == [1, 2, 3, 4, 5, 6]
 
 
 def test_one_equal_message_alone_is_no_place_where_it_was_said_twice() -> None:
-    assert places_of("abca", "xa") == []
+    assert places_of("abca", "xa") == [None, None]
     assert places_of("abcd", "d") == [4]
 
 
