@@ -60,13 +60,20 @@ def normal_of_essence(raw: str, shape: Shape) -> str:
 
 
 def words_hash(message: Message | NewMessage) -> str:
-    """The hash of what a message says, in whichever provider's form and whatever stands beside it:
-    without thinking, and without what a host put into it."""
+    """The hash of what a message says, in whichever provider's form and whatever stands beside
+    it."""
+    return hash_of(*words_in(message))
+
+
+def words_in(message: Message | NewMessage) -> tuple[str, ...]:
+    """What each part of a message says, without thinking and what a host put into it; none where
+    it says no more than that."""
     role = "user" if message.role == "tool" else message.role
     if role == "system" or any(_is_sealed(part) for part in message.parts):
-        return hash_of(role, normalize(object_to_compare(parse_object(message.raw, "the message"))))
-    said = filter(None, (_words_of(part, role) for part in message.parts))
-    return hash_of(role, *(dump_canonical([*one]) for one in said))
+        whole = object_to_compare(parse_object(message.raw, "the message"))
+        return (f"{role} {normalize(whole)}",)
+    said = (_words_of(part, role) for part in message.parts)
+    return tuple(f"{role} {dump_canonical([*one])}" for one in said if one)
 
 
 def _is_sealed(part: Part) -> bool:
@@ -78,8 +85,7 @@ def _words_of(part: Part, role: str) -> tuple[JsonValue, ...]:
     match part:
         case Text():
             text = part.text if role == "assistant" else text_to_compare(part.text)
-            is_said = text.strip() and not (role == "user" and is_only_host_text(part.text))
-            return (text.strip(),) if is_said else ()
+            return (text.strip(),) if text.strip() and not is_only_host_text(text) else ()
         case ToolCall():
             return part.id, part.name, part.arguments
         case ToolResult():

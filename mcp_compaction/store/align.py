@@ -3,20 +3,30 @@
 The same message is the same host id, else the same content after the same message. A second
 "continue" is therefore not dropped, and a moved cache mark makes no duplicate. Other content under
 a known host id does not replace what is known, but it is reported. Where a batch says that all its
-messages have host ids, content does not count.
+messages have host ids, the same words are the same message only where they came without an id
+before, or where the host has compacted and has written them down once more.
 """
 
 from __future__ import annotations
 
 import sqlite3
 from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
 from typing import NamedTuple, Protocol
 
+from mcp_compaction.core.text.host_texts import without_host_texts
+from mcp_compaction.core.window.alignment import find_pairs
 from mcp_compaction.errors import InputError, UnknownRef
-from mcp_compaction.formats.identity import hash_of
-from mcp_compaction.model import NewMessage
-from mcp_compaction.ports import Batch
-from mcp_compaction.store.columns import encodable
+from mcp_compaction.formats.identity import hash_of, words_in
+from mcp_compaction.model import Message, NewMessage
+from mcp_compaction.ports import HOST_COMPACTED, Batch
+from mcp_compaction.store.columns import encodable, stamp
+from mcp_compaction.store.messages import MESSAGE_COLUMNS, message_rows, to_message
+from mcp_compaction.store.sessions import events
+
+MOST_UNNAMED = 1000  # messages without an id that are compared with a batch
+CLOCKS = timedelta(seconds=10)  # that a host may note its words after they passed elsewhere
+_BUILDING = timedelta(seconds=1)  # within which a host has written down what it compacts to
 
 
 def chain_hash(previous: str, content: str) -> str:
@@ -59,6 +69,122 @@ class KnownLog(Protocol):
         """The contents of the newest messages, oldest first."""
         ...
 
+    def by_content(self, content: str, *, is_hosts: bool) -> int | None:
+        """The number of the newest message of that content; `is_hosts`: that is a host's word."""
+        ...
+
+    def by_call(self, call: str, role: str) -> int | None:
+        """The number of the newest message of that role that makes or answers a call."""
+        ...
+
+    def at_moment(self, moment: str) -> Sequence[Message]:
+        """The messages that a host says were said at a moment."""
+        ...
+
+    def unnamed(self, since: datetime | None) -> Sequence[tuple[str, Message]]:
+        """The newest messages without a host's id that were recorded since a moment, and when."""
+        ...
+
+    def compacted(self) -> Sequence[datetime]:
+        """When the host has compacted the session."""
+        ...
+
+
+class Found(NamedTuple):
+    """A message of the log that a message of a batch is."""
+
+    seq: int
+    is_to_name: bool = False  # it came before its host's id did
+
+
+class Recognizer:
+    """Tells which messages of a batch the log has, whichever way brought them there."""
+
+    def __init__(self, known: KnownLog, batch: Batch, last_moment: str) -> None:
+        self._known = known
+        self._batch = batch
+        self._last_moment = last_moment  # at which the session was used
+        self._moments = [e.at for e in batch.events if e.name == HOST_COMPACTED]
+        self._elsewhere: dict[int, Found] = {}
+        if batch.has_ids:
+            self._moments += known.compacted()
+            self._elsewhere = self._find_elsewhere()
+
+    def find(self, place: int, content: str) -> Found | None:
+        """What a message of the batch is; None: it is new."""
+        message = self._batch.messages[place]
+        if seq := self._known.by_host_id(message.host_id):
+            return Found(seq)
+        if seq := self._known.by_host_id(message.early_id):
+            return Found(seq, is_to_name=True)
+        if place in self._elsewhere:
+            return self._elsewhere[place]
+        seq = self._find_again(message, content) if self._moments else None
+        return Found(seq) if seq is not None else None
+
+    def _find_elsewhere(self) -> dict[int, Found]:
+        """The messages that came without an id, by a request or from an agent, by their words. One
+        that a provider has may be several of its host."""
+        by_id = self._known.by_host_id
+        new = {
+            place: words_in(message)
+            for place, message in enumerate(self._batch.messages)
+            if by_id(message.host_id) is None and by_id(message.early_id) is None
+        }
+        told = [self._batch.messages[place].at for place in new]
+        moments = [at for at in told if at is not None]
+        since = min(moments) - CLOCKS if moments and len(moments) == len(told) else None
+        rows = self._known.unnamed(since) if any(new.values()) else ()
+        said = [(word, row) for row in rows for word in words_in(row[1])]
+        sent = [(word, place) for place, words in new.items() for word in words]
+        found: dict[int, list[Message]] = {}
+        for i, j in find_pairs([word for word, _ in said], [word for word, _ in sent]):
+            (recorded, row), place = said[i][1], sent[j][1]
+            at = self._batch.messages[place].at
+            if at is None or stamp(at - CLOCKS) <= recorded:
+                found.setdefault(place, []).append(row)
+        return {
+            place: Found(rows[0].seq, is_to_name=words_in(rows[0]) == new[place])
+            for place, rows in found.items()
+            if len(rows) == len(new[place])
+        }
+
+    def _find_again(self, message: NewMessage, content: str) -> int | None:
+        """The number of a message that its host has written down once more, under a new id.
+
+        Claude Code does so with all that stays in the window when it is compacted from inside: a
+        result is the same where its call was answered, all else by its words and its moment.
+        """
+        results = [part.call for part in message.parts if part.kind == "result"]
+        if results and len(results) == len(message.parts):
+            found = [self._answer_to(call) for call in results]
+            return found[0] if None not in found else None
+        if message.at is None:
+            return None
+        built = any(moment - _BUILDING <= message.at <= moment for moment in self._moments)
+        if built and not _says(message):  # but for what hosts print, people say it again
+            return self._known.by_content(content, is_hosts=False)
+        if message.via == "tool":  # what stood for it after a compaction: the host built it anew
+            return self._known.by_content(content, is_hosts=True)
+        if stamp(message.at) > self._last_moment:
+            return None
+        said = (m for m in self._known.at_moment(stamp(message.at)) if m.role == message.role)
+        # Not by the whole: what the answer has cost is set to nothing.
+        return next((one.seq for one in said if one.parts == message.parts), None)
+
+    def _answer_to(self, call: str) -> int | None:
+        """The number of the message that answers a call; None while it waits, as it does where a
+        model counts its calls anew."""
+        answer, made = self._known.by_call(call, "user"), self._known.by_call(call, "assistant")
+        return answer if answer is not None and (made is None or made < answer) else None
+
+
+def _says(message: NewMessage) -> bool:
+    """Whether anything stands in a message but what a host put there."""
+    return any(
+        part.kind != "text" or without_host_texts(part.text).strip() for part in message.parts
+    )
+
 
 class KnownMessages:
     """The recorded messages of one session, looked up one at a time."""
@@ -88,12 +214,12 @@ class KnownMessages:
             *(self._session, seq, content),
         )
 
-    def by_content(self, content: str) -> int | None:
-        """The number of the newest message of that content that is a host's word."""
+    def by_content(self, content: str, *, is_hosts: bool) -> int | None:
+        """The number of the newest message of that content; `is_hosts`: that is a host's word."""
         return self._read_number(
-            "SELECT seq FROM message WHERE session = ? AND content = ? AND via = 'host'"
+            "SELECT seq FROM message WHERE session = ? AND content = ? AND (via = 'host' OR NOT ?)"
             " ORDER BY seq DESC LIMIT 1",
-            *(self._session, content),
+            *(self._session, content, is_hosts),
         )
 
     def by_call(self, call: str, role: str) -> int | None:
@@ -104,8 +230,8 @@ class KnownMessages:
             *(self._session, encodable(call), role),
         )
 
-    def at_moment(self, moment: str) -> list[int]:
-        """The numbers of the messages that a host says were said at a moment."""
+    def at_moment(self, moment: str) -> Sequence[Message]:
+        """The messages that a host says were said at a moment."""
         if self._moments is None:
             self._moments = {}
             rows = self._connection.execute(
@@ -113,7 +239,22 @@ class KnownMessages:
             )
             for at, seq in rows:
                 self._moments.setdefault(at, []).append(seq)
-        return self._moments.get(moment, [])
+        found = self._moments.get(moment, [])
+        return [*map(to_message, message_rows(self._connection, self._session, found))]
+
+    def unnamed(self, since: datetime | None) -> Sequence[tuple[str, Message]]:
+        """The newest messages without a host's id that were recorded since a moment, and when."""
+        named = "SELECT count(*) FROM message WHERE session = ? AND host_id IS NOT NULL"
+        rows = self._connection.execute(
+            f"SELECT {MESSAGE_COLUMNS}, recorded FROM message WHERE session = ?"
+            f" AND host_id IS NULL AND recorded >= ? AND ? > ({named}) ORDER BY seq DESC LIMIT ?",
+            (self._session, stamp(since) if since else "", self.last, self._session, MOST_UNNAMED),
+        ).fetchall()
+        return [(row["recorded"], to_message(row[:-1])) for row in reversed(rows)]
+
+    def compacted(self) -> Sequence[datetime]:
+        """When the host has compacted the session."""
+        return [event.at for event in events(self._connection, self._session, HOST_COMPACTED)]
 
     def newest(self, limit: int) -> list[str]:
         """The contents of the newest messages, oldest first."""

@@ -23,7 +23,8 @@ from mcp_compaction.model import (
 from mcp_compaction.ports import Scope, WindowCount
 from mcp_compaction.store import pins, views
 from mcp_compaction.store.columns import from_json, lost_error
-from mcp_compaction.store.log import MESSAGE_COLUMNS, message_rows, section_row, to_message
+from mcp_compaction.store.log import section_row
+from mcp_compaction.store.messages import MESSAGE_COLUMNS, message_rows, to_message
 from mcp_compaction.store.sessions import session_info, session_row
 
 

@@ -6,23 +6,27 @@ import json
 import sqlite3
 from collections.abc import Sequence
 from datetime import datetime
-from functools import cached_property
 from typing import NamedTuple
 
-from mcp_compaction import formats
 from mcp_compaction.errors import LogMoved
 from mcp_compaction.formats.identity import content_hash, without_clock
 from mcp_compaction.model import Logged, Message, NewMessage
-from mcp_compaction.ports import HOST_COMPACTED, Batch, Original, Placed, Recorded, Scope
+from mcp_compaction.ports import Batch, Original, Placed, Recorded, Scope
 from mcp_compaction.store import passages, views
-from mcp_compaction.store.align import Alignment, KnownMessages, align, chain_hash, split_by_content
-from mcp_compaction.store.columns import encodable, encodable_json, moment, stamp, to_json
+from mcp_compaction.store.align import (
+    Alignment,
+    KnownMessages,
+    Recognizer,
+    align,
+    chain_hash,
+    split_by_content,
+)
+from mcp_compaction.store.columns import encodable, encodable_json, stamp, to_json
+from mcp_compaction.store.messages import MESSAGE_COLUMNS, message_rows, to_message
 from mcp_compaction.store.passages import StoredPassage
 from mcp_compaction.store.scope import one_session
-from mcp_compaction.store.sessions import calibrate, events, session_row
+from mcp_compaction.store.sessions import calibrate, session_row
 from mcp_compaction.store.transcripts import add_new_events, save_mark
-
-MESSAGE_COLUMNS = "seq, role, shape, at, tokens, via, speaker, raw"
 
 
 class _Link(NamedTuple):
@@ -187,34 +191,6 @@ def _has_call(message: Message, call: str) -> bool:
     return call in (*(c.id for c in message.calls), *(r.call for r in message.results))
 
 
-def message_rows(
-    connection: sqlite3.Connection, session: int, seqs: Sequence[int]
-) -> list[sqlite3.Row]:
-    """The rows of the messages with these numbers, in order."""
-    return connection.execute(
-        f"SELECT {MESSAGE_COLUMNS} FROM message WHERE session = ?"
-        " AND seq IN (SELECT value FROM json_each(?)) ORDER BY seq",
-        (session, f"[{','.join(map(str, seqs))}]"),
-    ).fetchall()
-
-
-def to_message(row: sqlite3.Row) -> Message:
-    """The message of such a row."""
-    seq, role, shape, at, tokens, via, speaker, raw = row
-    _, parts = formats.read(shape, raw)
-    return Message(
-        seq=seq,
-        role=role,
-        parts=parts,
-        shape=shape,
-        raw=raw,
-        at=moment(at),
-        tokens=tokens,
-        via=via,
-        speaker=speaker,
-    )
-
-
 class _Log:
     """The end of one session's log while a batch is appended to it."""
 
@@ -236,60 +212,19 @@ class _Log:
         seqs: list[int] = []
         skip = len(start.known)
         branch = start.at if self._batch.whole and start.at < known.last else None
-        for message, content in zip(self._batch.messages[skip:], contents[skip:], strict=True):
-            found = known.by_host_id(message.host_id) or self._name_early(known, message)
-            found = found or self._find_again(known, message, content)
+        recognizer = Recognizer(known, self._batch, self._last_moment)
+        for place, message in enumerate(self._batch.messages[skip:], start=skip):
+            found = recognizer.find(place, contents[place])
             if found is None:
-                self._append(message, content, branch)
+                self._append(message, contents[place], branch)
                 branch = None
-            seqs.append(found or self._seq)
+            elif found.is_to_name and message.host_id is not None:
+                self._connection.execute(
+                    "UPDATE message SET host_id = ? WHERE session = ? AND seq = ?",
+                    (encodable(message.host_id), self.session, found.seq),
+                )
+            seqs.append(found.seq if found is not None else self._seq)
         return seqs
-
-    def _name_early(self, known: KnownMessages, message: NewMessage) -> int | None:
-        """The number of a message that came before its host id did, which it gets now."""
-        seq = known.by_host_id(message.early_id)
-        if seq is not None and message.host_id is not None:
-            self._connection.execute(
-                "UPDATE message SET host_id = ? WHERE session = ? AND seq = ?",
-                (encodable(message.host_id), self.session, seq),
-            )
-        return seq
-
-    def _find_again(self, known: KnownMessages, message: NewMessage, content: str) -> int | None:
-        """The number of a message that its host has written down once more, under a new id.
-
-        Claude Code does so with all that stays in the window when it is compacted from inside: a
-        result is the same where its call was answered, all else by its words and its moment.
-        """
-        if not self._batch.has_ids or not self._has_compacted:
-            return None
-        results = [part.call for part in message.parts if part.kind == "result"]
-        if results and len(results) == len(message.parts):
-            found = [self._answer_to(known, call) for call in results]
-            return found[0] if None not in found else None
-        if message.at is None:
-            return None
-        if message.via == "tool":  # what stood for it after a compaction: the host built it anew
-            return known.by_content(content)
-        if stamp(message.at) > self._last_moment:
-            return None
-        rows = message_rows(self._connection, self.session, known.at_moment(stamp(message.at)))
-        # Not by the whole: what the answer has cost is set to nothing.
-        said = (one for one in map(to_message, rows) if one.role == message.role)
-        return next((one.seq for one in said if one.parts == message.parts), None)
-
-    def _answer_to(self, known: KnownMessages, call: str) -> int | None:
-        """The number of the message that answers a call; None while it waits, as it does where a
-        model counts its calls anew."""
-        answer, made = known.by_call(call, "user"), known.by_call(call, "assistant")
-        return answer if answer is not None and (made is None or made < answer) else None
-
-    @cached_property
-    def _has_compacted(self) -> bool:
-        """Whether the host has compacted this session, before this batch or in it."""
-        if any(event.name == HOST_COMPACTED for event in self._batch.events):
-            return True
-        return bool(events(self._connection, self.session, HOST_COMPACTED))
 
     def append_all(self, known: KnownMessages, contents: list[str], placed: Placed) -> list[int]:
         """Append a batch whose place is known; the numbers of its messages."""

@@ -33,6 +33,27 @@ def find_matches(first: Sequence[str], second: Sequence[str]) -> list[SharedRun]
     return found
 
 
+def find_pairs(first: Sequence[str], second: Sequence[str]) -> list[tuple[int, int]]:
+    """The places of all that is in both: the runs in common, between these whatever is equal, the
+    earliest first, and then what stands in another order."""
+    pairs: list[tuple[int, int]] = []
+    a = b = 0  # where the newest run ends
+    for x, y, size in [*find_matches(first, second), SharedRun(len(first), len(second), 0)]:
+        for j in range(b, y):
+            i = next((i for i in range(a, x) if first[i] == second[j]), None)
+            if i is not None:
+                pairs.append((i, j))
+                a = i + 1
+        pairs += ((x + n, y + n) for n in range(size))
+        a, b = x + size, y + size
+    if not pairs:
+        return []
+    left = [i for i in range(len(first)) if i not in {i for i, _ in pairs}]
+    open_ = [j for j in range(len(second)) if j not in {j for _, j in pairs}]
+    moved = find_pairs([first[i] for i in left], [second[j] for j in open_])
+    return sorted([*pairs, *((left[i], open_[j]) for i, j in moved)])
+
+
 def _count_equal(said: Sequence[str], sent: Sequence[str]) -> int:
     """The length of the start that two sequences have in common."""
     pairs = zip(said, sent, strict=False)

@@ -80,12 +80,13 @@ def _find_start(
     """The places up to the first message that has none: their numbers rise."""
     places: list[LogPlace] = []
     after = 0  # the newest number that has its place
-    contents = {one.content for one in log}
+    known, new = Counter(one.content for one in log), Counter(one.content for one in given)
     for match in _find_sure(log, given):
         between = given[len(places) : match.second]
         missed = [one for one in still_there if after < one.seq < log[match.first].seq]
         is_edited = [one.role for one in missed] == [one.role for one in between]
-        if between and (not is_edited or any(one.content in contents for one in between)):
+        is_moved = any(known[one.content] >= new[one.content] for one in between)
+        if between and (is_moved or not is_edited):
             break
         places += (LogPlace(one.seq, is_same=False) for one in missed[: len(between)])
         places += (LogPlace(one.seq) for one in log[match.first : match.first + match.size])

@@ -64,7 +64,8 @@ class ChatRows:
         self._rows: dict[str, Row] = {}  # in the order of the transcript
         self._first: dict[bytes, JsonObject] = {}  # as each thing was first written
         self._used: set[bytes] = set()  # of these, since the last compaction
-        self._said: dict[bytes, JsonObject] = {}  # the same, by who said what
+        self._said: dict[bytes, list[JsonObject]] = {}  # the same, by who said what
+        self._built: dict[bytes, list[str]] = {}  # rows that say it since, by their ids
         self._told: list[str] = []  # what hooks have told the model since the last compaction
         self._lines: dict[str, None] = {}  # the ids of all lines since then, in order
         self.left: set[str] = set()  # rows that the host has gone back behind, by their ids
@@ -80,7 +81,7 @@ class ChatRows:
             with open_regular(self.path) as file:
                 if file.seek(0, 2) < self.position:  # written anew
                     self._rows, self._first, self._used, self._said = {}, {}, set(), {}
-                    self._told, self.position = [], 0
+                    self._built, self._told, self.position = {}, [], 0
                     self._lines, self.left = {}, set()
                 file.seek(self.position)
                 data = file.read(_MOST_BYTES)
@@ -103,7 +104,9 @@ class ChatRows:
         if is_boundary(obj):  # what stays was there just now
             self.compactions += 1
             self._first = {key: self._first[key] for key in self._used}
-            self._said = {_print_of(row.message): row.message for row in self._rows.values()}
+            self._said, self._built = {}, {}
+            for row in self._rows.values():
+                self._said.setdefault(_print_of(row.message), []).append(row.message)
             self._rows, self._used, self._told = {}, set(), []
             self._lines, self.left = {}, set()
         told = told_by_hooks(obj)
@@ -117,15 +120,29 @@ class ChatRows:
         if parent in self._lines and obj.get("promptSource") is not None:
             self._leave_behind(parent)
         if uuid and message.get("content"):
-            message = self._as_first(message, text_at(obj, "timestamp") or "", is_built(obj))
+            said = self._take_said(uuid, message) if is_built(obj) else None
+            moment = text_at(obj, "timestamp") or ""
+            message = self._as_first(message, moment, is_built(obj), said)
             is_meta = obj.get("isMeta") is True or obj.get("isApiErrorMessage") is True
             skill = (is_meta or is_built(obj)) and is_skill(message)
             self._rows[uuid] = Row(uuid, message, is_queued(obj), is_meta, skill)
 
-    def _as_first(self, message: JsonObject, moment: str, is_built: bool) -> JsonObject:
+    def _take_said(self, uuid: str, message: JsonObject) -> JsonObject | None:
+        """What a row that was built anew is of what was said: of several equal ones the last, of
+        which those that were built before it are the ones before."""
+        same, built = (of.get(_print_of(message), []) for of in (self._said, self._built))
+        if len(built) == len(same):
+            return None
+        for place, one in enumerate(built, start=len(same) - len(built) - 1):
+            self._rows[one] = self._rows[one]._replace(message={**same[place]})
+        self._built.setdefault(_print_of(message), []).append(uuid)
+        return same[-1]
+
+    def _as_first(
+        self, message: JsonObject, moment: str, is_built: bool, said: JsonObject | None
+    ) -> JsonObject:
         """A message as it was first written; what says something else now says it here, too."""
         blocks = blocks_of(message)
-        said = self._said.get(_print_of(message)) if is_built else None
         call = _ids_in(message, "tool_use", "id") or _ids_in(message, "tool_result", "tool_use_id")
         if len(call) == len(blocks) == 1:
             key = fingerprint_of([message.get("role"), *call])
@@ -134,7 +151,8 @@ class ChatRows:
         is_known = said is not None or key in self._first
         if is_built and not is_known and message.get("role") == "assistant":
             return {}  # what another plugin has put into the model's mouth: nobody knows of it
-        first = self._first.setdefault(key, said or message)
+        first = said or self._first.get(key, message)
+        self._first[key] = first
         self._used.add(key)
         if message.get("content") == first.get("content"):
             return {**first}  # an object of its own: each row is known by it

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from datetime import datetime
 from typing import NamedTuple
 
 from mcp_compaction.model import Message, NewMessage
 from mcp_compaction.ports import HOST_COMPACTED, Batch
+from mcp_compaction.store.align import CLOCKS, MOST_UNNAMED
 from mcp_compaction.store.columns import stamp
 from mcp_compaction.store.postgres.database import Row, Tx, plain
 from mcp_compaction.store.postgres.messages import MESSAGE_COLUMNS, to_message
+from mcp_compaction.store.postgres.sessions import events
 
 
 class KnownMessage(NamedTuple):
@@ -24,9 +28,10 @@ class KnownMessage(NamedTuple):
 class KnownOfBatch:
     """Those messages of a session that may be among a batch's, and those of the batch so far."""
 
-    def __init__(self, last: int, has_compacted: bool) -> None:
+    def __init__(self, last: int, moments: Sequence[datetime]) -> None:
         self.last = last
-        self.has_compacted = has_compacted
+        self._moments = moments  # at which the host has compacted
+        self._unnamed: list[tuple[str, Message]] = []
         self._newest: list[str] = []
         self._by_seq: dict[int, KnownMessage] = {}
         self._by_host_id: dict[str, int] = {}
@@ -65,10 +70,11 @@ class KnownOfBatch:
         """The number of the message of that content that was said after message `seq`."""
         return self._following.get((seq, content))
 
-    def by_content(self, content: str) -> int | None:
-        """The number of the newest message of that content that is a host's word."""
+    def by_content(self, content: str, *, is_hosts: bool) -> int | None:
+        """The number of the newest message of that content; `is_hosts`: that is a host's word."""
         seqs = self._by_content.get(content, ())
-        return max((seq for seq in seqs if self._by_seq[seq].via == "host"), default=None)
+        said = (seq for seq in seqs if not is_hosts or self._by_seq[seq].via == "host")
+        return max(said, default=None)
 
     def by_call(self, call: str, role: str) -> int | None:
         """The number of the newest message of that role that makes or answers a call."""
@@ -77,6 +83,18 @@ class KnownOfBatch:
     def at_moment(self, moment: str) -> list[Message]:
         """The messages that a host says were said at a moment."""
         return self._by_moment.get(moment, [])
+
+    def unnamed(self, since: datetime | None) -> Sequence[tuple[str, Message]]:
+        """The newest messages without a host's id that were recorded since a moment, and when."""
+        return [one for one in self._unnamed if since is None or one[0] >= stamp(since)]
+
+    def add_unnamed(self, recorded: str, message: Message) -> None:
+        """Know a message that came without a host's id, and when."""
+        self._unnamed.append((recorded, message))
+
+    def compacted(self) -> Sequence[datetime]:
+        """When the host has compacted the session."""
+        return self._moments
 
     def newest(self, limit: int) -> list[str]:
         """The contents of the newest messages, oldest first."""
@@ -94,7 +112,7 @@ class KnownOfBatch:
 async def read_known(tx: Tx, session: Row, batch: Batch, contents: list[str]) -> KnownOfBatch:
     """What of a session a batch may mean."""
     number, last = session["id"], session["last_seq"]
-    known = KnownOfBatch(last, batch.has_ids and await _has_compacted(tx, number, batch))
+    known = KnownOfBatch(last, await _compactions(tx, number) if batch.has_ids else ())
     ids = [one for m in batch.messages for one in (m.host_id, m.early_id) if one is not None]
     rows = await tx.all(
         "SELECT seq, follows, content, host_id, via FROM message WHERE owner = %(owner)s"
@@ -114,22 +132,35 @@ async def read_known(tx: Tx, session: Row, batch: Batch, contents: list[str]) ->
             after=last - len(contents),
         )
         known.set_newest([row["content"] for row in rows])
-    if known.has_compacted:
+    if batch.has_ids:
+        await _read_unnamed(tx, number, batch, known)
+    if known.compacted() or any(event.name == HOST_COMPACTED for event in batch.events):
         await _read_repeated(tx, number, batch, known)
     return known
 
 
-async def _has_compacted(tx: Tx, session: int, batch: Batch) -> bool:
-    """Whether the host has compacted this session, before this batch or in it."""
-    if any(event.name == HOST_COMPACTED for event in batch.events):
-        return True
-    row = await tx.one(
-        "SELECT 1 FROM event WHERE owner = %(owner)s AND session = %(session)s"
-        " AND name = %(name)s LIMIT 1",
+async def _compactions(tx: Tx, session: int) -> list[datetime]:
+    """When the host has compacted this session."""
+    return [event.at for event in await events(tx, session, HOST_COMPACTED)]
+
+
+async def _read_unnamed(tx: Tx, session: int, batch: Batch, known: KnownOfBatch) -> None:
+    """Read what came without a host's id, as far as it may be of this batch."""
+    moments = [message.at for message in batch.messages]
+    told = [at for at in moments if at is not None]
+    rows = await tx.all(
+        f"SELECT {MESSAGE_COLUMNS}, recorded, follows, content, host_id FROM message"
+        " WHERE owner = %(owner)s AND session = %(session)s AND host_id IS NULL"
+        " AND recorded >= %(since)s ORDER BY seq DESC LIMIT %(most)s",
         session=session,
-        name=HOST_COMPACTED,
+        since=stamp(min(told) - CLOCKS) if told and len(told) == len(moments) else "",
+        most=MOST_UNNAMED,
     )
-    return row is not None
+    for row in reversed(rows):
+        known.add_unnamed(row["recorded"], to_message(row))
+        known.add(
+            KnownMessage(row["seq"], row["follows"], row["content"], row["host_id"], row["via"])
+        )
 
 
 async def _read_repeated(tx: Tx, session: int, batch: Batch, known: KnownOfBatch) -> None:

@@ -12,7 +12,13 @@ from mcp_compaction.errors import LogMoved
 from mcp_compaction.formats.identity import content_hash, without_clock
 from mcp_compaction.model import Logged, Message, NewMessage
 from mcp_compaction.ports import Batch, Original, Placed, Recorded, Scope
-from mcp_compaction.store.align import Alignment, align, chain_hash, split_by_content
+from mcp_compaction.store.align import (
+    Alignment,
+    Recognizer,
+    align,
+    chain_hash,
+    split_by_content,
+)
 from mcp_compaction.store.columns import encodable_json, stamp, to_json
 from mcp_compaction.store.passages import StoredPassage
 from mcp_compaction.store.postgres import passages, views
@@ -131,13 +137,16 @@ class _Log:
         seqs: list[int] = []
         skip = len(start.known)
         branch = start.at if self._batch.whole and start.at < self._known.last else None
-        for message, content in zip(self._batch.messages[skip:], contents[skip:], strict=True):
-            found = self._known.by_host_id(message.host_id) or self._name_early(message)
-            found = found or self._find_again(message, content)
+        recognizer = Recognizer(self._known, self._batch, self._last_moment)
+        for place, message in enumerate(self._batch.messages[skip:], start=skip):
+            found = recognizer.find(place, contents[place])
             if found is None:
-                self._append(message, content, branch)
+                self._append(message, contents[place], branch)
                 branch = None
-            seqs.append(found or self._seq)
+            elif found.is_to_name and message.host_id is not None:
+                self._named[found.seq] = plain(message.host_id)
+                self._known.name(found.seq, plain(message.host_id))
+            seqs.append(found.seq if found is not None else self._seq)
         return seqs
 
     def append_all(self, contents: list[str], placed: Placed) -> list[int]:
@@ -151,36 +160,6 @@ class _Log:
             self._append(message, content, None if follows == self._seq else follows)
             seqs.append(self._seq)
         return seqs
-
-    def _name_early(self, message: NewMessage) -> int | None:
-        """The number of a message that came before its host id did, which it gets now."""
-        seq = self._known.by_host_id(message.early_id)
-        if seq is not None and message.host_id is not None:
-            self._named[seq] = plain(message.host_id)
-            self._known.name(seq, plain(message.host_id))
-        return seq
-
-    def _find_again(self, message: NewMessage, content: str) -> int | None:
-        """The number of a message that its host has written down once more, under a new id."""
-        if not self._known.has_compacted:
-            return None
-        results = [part.call for part in message.parts if part.kind == "result"]
-        if results and len(results) == len(message.parts):
-            found = [self._answer_to(call) for call in results]
-            return found[0] if None not in found else None
-        if message.at is None:
-            return None
-        if message.via == "tool":  # what stood for it after a compaction: the host built it anew
-            return self._known.by_content(content)
-        if stamp(message.at) > self._last_moment:
-            return None
-        said = (m for m in self._known.at_moment(stamp(message.at)) if m.role == message.role)
-        return next((one.seq for one in said if one.parts == message.parts), None)
-
-    def _answer_to(self, call: str) -> int | None:
-        answer = self._known.by_call(call, "user")
-        made = self._known.by_call(call, "assistant")
-        return answer if answer is not None and (made is None or made < answer) else None
 
     def _append(self, message: NewMessage, content: str, follows: int | None) -> None:
         self._seq += 1
