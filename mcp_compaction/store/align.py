@@ -161,7 +161,8 @@ class Recognizer:
             return found[0] if None not in found else None
         if message.at is None:
             return None
-        built = any(moment - _BUILDING <= message.at <= moment for moment in self._moments)
+        # A summary is of the very moment, what stands for earlier messages a little older.
+        built = any(moment - _BUILDING <= message.at < moment for moment in self._moments)
         if built and not _says(message):  # but for what hosts print, people say it again
             return self._known.by_content(content, is_hosts=False)
         if message.via == "tool":  # what stood for it after a compaction: the host built it anew
