@@ -105,10 +105,16 @@ class Recognizer:
         self._batch = batch
         self._last_moment = last_moment  # at which the session was used
         self._moments = [e.at for e in batch.events if e.name == HOST_COMPACTED]
+        self._new: dict[str, list[tuple[NewMessage | Message, int]]] = {}  # by their moments
         self._elsewhere: dict[int, Found] = {}
         if batch.has_ids:
             self._moments += known.compacted()
             self._elsewhere = self._find_elsewhere()
+
+    def add(self, message: NewMessage, seq: int) -> None:
+        """Know the number of a message of the batch."""
+        if message.at is not None:
+            self._new.setdefault(stamp(message.at), []).append((message, seq))
 
     def find(self, place: int, content: str) -> Found | None:
         """What a message of the batch is; None: it is new."""
@@ -167,11 +173,12 @@ class Recognizer:
             return self._known.by_content(content, is_hosts=False)
         if message.via == "tool":  # what stood for it after a compaction: the host built it anew
             return self._known.by_content(content, is_hosts=True)
-        if stamp(message.at) > self._last_moment:
-            return None
-        said = (m for m in self._known.at_moment(stamp(message.at)) if m.role == message.role)
+        moment = stamp(message.at)
+        known = self._known.at_moment(moment) if moment <= self._last_moment else ()
+        said = [(one, one.seq) for one in known] + self._new.get(moment, [])
         # Not by the whole: what the answer has cost is set to nothing.
-        return next((one.seq for one in said if one.parts == message.parts), None)
+        same = (seq for one, seq in said if (one.role, one.parts) == (message.role, message.parts))
+        return next(same, None)
 
     def _answer_to(self, call: str) -> int | None:
         """The number of the message that answers a call; None while it waits, as it does where a

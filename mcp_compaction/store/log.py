@@ -219,11 +219,14 @@ class _Log:
                 self._append(message, contents[place], branch)
                 branch = None
             elif found.is_to_name and message.host_id is not None:
+                at = None if message.at is None else stamp(message.at)
                 self._connection.execute(
-                    "UPDATE message SET host_id = ? WHERE session = ? AND seq = ?",
-                    (encodable(message.host_id), self.session, found.seq),
+                    "UPDATE message SET host_id = ?, at = coalesce(at, ?)"
+                    " WHERE session = ? AND seq = ?",
+                    (encodable(message.host_id), at, self.session, found.seq),
                 )
             seqs.append(found.seq if found is not None else self._seq)
+            recognizer.add(message, seqs[-1])
         return seqs
 
     def append_all(self, known: KnownMessages, contents: list[str], placed: Placed) -> list[int]:

@@ -2,19 +2,30 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import sqlite3
 from collections.abc import Mapping, Sequence
 from contextlib import closing
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from mcp_compaction.compactor import Compactor
+from mcp_compaction.compactor.results import FitOptions
+from mcp_compaction.formats import FORMATS, read_incoming
+from mcp_compaction.formats.identity import words_in
 from mcp_compaction.hosts.chat import HostChats
 from mcp_compaction.hosts.claude_code.rows import ChatRows
 from mcp_compaction.hosts.finding import transcripts_at
+from mcp_compaction.hosts.identity import open_chat
+from mcp_compaction.model import Message, SessionInfo
+from mcp_compaction.ports import SessionKey
 from mcp_compaction.view_service.views import ServedViews
 from tests.hosts.given_hosts import (
     SHOP,
@@ -179,3 +190,129 @@ async def test_a_chat_that_is_written_down_again_with_new_ids_is_recorded_once(
         said = [one.text for one in await said_in(compactor, taken.session)]
         once = ["Begin.", "yes", "Sure?", "yes", "yes", "yes", CAVEAT[:40], "yes", "yes"]
         assert said == once
+
+
+# Any ways, in any order
+
+WORDS = ("yes", "ok", "continue")  # few: people do say the same again
+WAYS = ("talk", "work", "transcript", "request", "other form", "agent tells", "compaction")
+
+
+class AnyWays:
+    """A chat of Claude Code that comes by several ways."""
+
+    def __init__(self, compactor: Compactor, environ: Mapping[str, str]) -> None:
+        self.compactor, self.environ = compactor, environ
+        self.said: list[Json] = []  # each message once, in order
+        self.lines: list[str] = []
+        self.first = 0  # of those that are in the window
+        self.info: SessionInfo | None = None
+
+    def say(self, *messages: Json) -> None:
+        """Say something: the host writes it down."""
+        for message in messages:
+            self.said.append(message)
+            self.lines.append(self.line(len(self.said), message))
+
+    def line(self, number: int, message: Json, again: str = "") -> str:
+        at = datetime(2024, 5, 1, tzinfo=UTC) + timedelta(minutes=number)
+        more = {"promptSource": "typed"} if isinstance(message["content"], str) else {}
+        own = {"uuid": f"u{number}{again}", "madeBy": "model", **more}
+        return row(number, message, at=at.isoformat(), **own)
+
+    def talk(self, word: str) -> None:
+        answer = [{"type": "text", "text": WORDS[(WORDS.index(word) + 1) % len(WORDS)]}]
+        self.say({"role": "user", "content": word}, {"role": "assistant", "content": answer})
+
+    def work(self, word: str) -> None:
+        call: Json = {"type": "tool_use", "id": f"t{len(self.said)}", "name": "Read", "input": {}}
+        result: Json = {"type": "tool_result", "tool_use_id": call["id"], "content": word}
+        self.say({"role": "assistant", "content": [call]}, {"role": "user", "content": [result]})
+
+    async def transcript(self, _: str) -> None:
+        (found,) = transcripts_at(write_chat(self.environ, self.lines), self.environ)
+        self.info = (await record(self.compactor, found)).session or self.info
+
+    async def open(self) -> SessionInfo:
+        key = SessionKey(project=SHOP, host="claude-code", host_session="5a1c")
+        self.info = self.info or (await open_chat(self.compactor, key))[0]
+        return self.info
+
+    async def request(self, _: str) -> None:
+        """The host's request passes a gateway."""
+        given = self.said[self.first :]
+        told = FitOptions(is_hearsay=True, relieve=False)
+        fitted = await self.compactor.fit(await self.open(), given, told)
+        assert [one for one in fitted.messages if one in self.said] == given
+
+    async def other_form(self, _: str) -> None:
+        """It passes as a request of another provider."""
+        given = [in_chat_form(one) for one in self.said[self.first :]]
+        told = FitOptions(is_hearsay=True, relieve=False)
+        await self.compactor.fit(await self.open(), given, told)
+
+    async def agent_tells(self, _: str) -> None:
+        """The agent hands all of it over."""
+        came = read_incoming({"messages": self.said})
+        await self.compactor.record(await self.open(), came, via="tool")
+
+    def compaction(self, _: str) -> None:
+        """The host compacts, and writes what stays down once more."""
+        number = len(self.said)
+        at = datetime(2024, 5, 1, tzinfo=UTC) + timedelta(minutes=number, seconds=30)
+        self.lines.append(boundary(at.isoformat()))
+        kept = range(max(0, number - 2), number)
+        again = f" {len(self.lines)}"
+        self.lines += [self.line(n + 1, self.said[n], again) for n in kept]
+
+    async def come(self, way: str, word: str) -> None:
+        done = getattr(self, way.replace(" ", "_"))(word)
+        if done is not None:
+            await done
+
+
+def in_chat_form(message: Json) -> Json:
+    """A message as it is in a chat completion."""
+    match message["content"]:
+        case [{"type": "tool_use", "id": call, "name": name}]:
+            made = {"id": call, "type": "function", "function": {"name": name, "arguments": "{}"}}
+            return {"role": "assistant", "content": None, "tool_calls": [made]}
+        case [{"type": "tool_result", "tool_use_id": call, "content": text}]:
+            return {"role": "tool", "tool_call_id": call, "content": text}
+        case [{"type": "text", "text": text}] | str(text):
+            return {"role": message["role"], "content": text}
+        case _:
+            raise AssertionError(message)
+
+
+async def follow_ways(folder: Path, ways: Sequence[tuple[str, str]]) -> None:
+    async with compactor_in(folder) as compactor:
+        chat = AnyWays(compactor, {"HOME": str(folder / "home")})
+        chat.talk("ok")
+        for way, word in ways:
+            await chat.come(way, word)
+        await chat.transcript("")
+        await chat.request("")
+        info = await chat.open()
+        newest = (await compactor.load(info)).info.messages
+        log = await compactor.originals(info, f"m1..m{newest}")
+        said = [words_in(one.message) for one in log]
+        assert said == [words_in(one) for one in messages_of(chat.said)]
+
+
+def messages_of(said: Sequence[Json]) -> list[Message]:
+    """The messages of a chat as the log has them."""
+    read = [FORMATS["anthropic"].read(one, "it") for one in said]
+    return [
+        Message(seq=n, role=role, parts=parts, shape="anthropic", raw="{}")
+        for n, (role, parts) in enumerate(read, start=1)
+    ]
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.lists(st.tuples(st.sampled_from(WAYS), st.sampled_from(WORDS)), max_size=12))
+def test_whichever_ways_bring_a_message_it_is_recorded_once_and_none_is_lost(
+    ways: list[tuple[str, str]],
+) -> None:
+    with TemporaryDirectory() as folder:
+        asyncio.run(follow_ways(Path(folder), ways))

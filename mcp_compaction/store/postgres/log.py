@@ -122,7 +122,7 @@ class _Log:
         self._batch = batch
         self._known = known
         self._rows: list[tuple[Any, ...]] = []
-        self._named: dict[int, str] = {}
+        self._named: dict[int, tuple[str, str | None]] = {}  # ids and moments
         self._made: dict[str, str] = {}
         self._calls: dict[tuple[str, int], None] = {}
         self._passages: list[StoredPassage] = []
@@ -144,9 +144,11 @@ class _Log:
                 self._append(message, contents[place], branch)
                 branch = None
             elif found.is_to_name and message.host_id is not None:
-                self._named[found.seq] = plain(message.host_id)
+                at = None if message.at is None else stamp(message.at)
+                self._named[found.seq] = plain(message.host_id), at
                 self._known.name(found.seq, plain(message.host_id))
             seqs.append(found.seq if found is not None else self._seq)
+            recognizer.add(message, seqs[-1])
         return seqs
 
     def append_all(self, contents: list[str], placed: Placed) -> list[int]:
@@ -201,19 +203,20 @@ class _Log:
 
     async def save(self, tx: Tx) -> None:
         """Write all that was appended."""
-        for seq, host_id in self._named.items():
+        for seq, (host_id, at) in self._named.items():
             if seq < self._first_new:
                 await tx.run(
-                    "UPDATE message SET host_id = %(host_id)s WHERE owner = %(owner)s"
-                    " AND session = %(session)s AND seq = %(seq)s",
+                    "UPDATE message SET host_id = %(host_id)s, at = coalesce(at, %(at)s)"
+                    " WHERE owner = %(owner)s AND session = %(session)s AND seq = %(seq)s",
                     host_id=host_id,
+                    at=at,
                     session=self.session,
                     seq=seq,
                 )
         if not self._rows:
             return
         named = [
-            (*row[:4], self._named.get(row[0], row[4]), *row[5:]) for row in self._rows
+            (*row[:4], self._named.get(row[0], (row[4],))[0], *row[5:]) for row in self._rows
         ]  # a message of this very batch may have got its id later
         columns = [list(column) for column in zip(*named, strict=True)]
         names = [
