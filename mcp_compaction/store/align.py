@@ -132,11 +132,14 @@ class Recognizer:
         """The messages that came without an id, by a request or from an agent, by their words. One
         that a provider has may be several of its host."""
         by_id = self._known.by_host_id
-        new = {
-            place: words_in(message)
-            for place, message in enumerate(self._batch.messages)
-            if by_id(message.host_id) is None and by_id(message.early_id) is None
-        }
+        new: dict[int, tuple[str, ...]] = {}
+        seen: set[object] = set()  # what is written down once more may be looked for once
+        for place, message in enumerate(self._batch.messages):
+            words, moment = words_in(message), message.at
+            is_again = moment is not None and (moment, words) in seen
+            seen.add((moment, words))
+            if not is_again and by_id(message.host_id) is None and by_id(message.early_id) is None:
+                new[place] = words
         told = [self._batch.messages[place].at for place in new]
         moments = [at for at in told if at is not None]
         since = min(moments) - CLOCKS if moments and len(moments) == len(told) else None
@@ -183,7 +186,8 @@ class Recognizer:
     def _answer_to(self, call: str) -> int | None:
         """The number of the message that answers a call; None while it waits, as it does where a
         model counts its calls anew."""
-        answer, made = self._known.by_call(call, "user"), self._known.by_call(call, "assistant")
+        made = self._known.by_call(call, "assistant")
+        answer = self._known.by_call(call, "user") or self._known.by_call(call, "tool")
         return answer if answer is not None and (made is None or made < answer) else None
 
 

@@ -205,12 +205,13 @@ class AnyWays:
         self.compactor, self.environ = compactor, environ
         self.said: list[Json] = []  # each message once, in order
         self.lines: list[str] = []
-        self.first = 0  # of those that are in the window
+        self.window: list[int] = []  # the places of those that the host has in its window
         self.info: SessionInfo | None = None
 
     def say(self, *messages: Json) -> None:
         """Say something: the host writes it down."""
         for message in messages:
+            self.window.append(len(self.said))
             self.said.append(message)
             self.lines.append(self.line(len(self.said), message))
 
@@ -240,30 +241,31 @@ class AnyWays:
 
     async def request(self, _: str) -> None:
         """The host's request passes a gateway."""
-        given = self.said[self.first :]
+        given = [self.said[place] for place in self.window]
         told = FitOptions(is_hearsay=True, relieve=False)
         fitted = await self.compactor.fit(await self.open(), given, told)
         assert [one for one in fitted.messages if one in self.said] == given
 
     async def other_form(self, _: str) -> None:
         """It passes as a request of another provider."""
-        given = [in_chat_form(one) for one in self.said[self.first :]]
+        given = [in_chat_form(self.said[place]) for place in self.window]
         told = FitOptions(is_hearsay=True, relieve=False)
         await self.compactor.fit(await self.open(), given, told)
 
     async def agent_tells(self, _: str) -> None:
-        """The agent hands all of it over."""
-        came = read_incoming({"messages": self.said})
+        """The agent hands over what it has in its window."""
+        came = read_incoming({"messages": [self.said[place] for place in self.window]})
         await self.compactor.record(await self.open(), came, via="tool")
 
     def compaction(self, _: str) -> None:
-        """The host compacts, and writes what stays down once more."""
-        number = len(self.said)
+        """The host compacts, and writes what stays down once more behind its summary."""
+        number, kept = len(self.said), self.window[-2:]
         at = datetime(2024, 5, 1, tzinfo=UTC) + timedelta(minutes=number, seconds=30)
         self.lines.append(boundary(at.isoformat()))
-        kept = range(max(0, number - 2), number)
+        self.say({"role": "user", "content": f"What was done up to {number}."})
         again = f" {len(self.lines)}"
-        self.lines += [self.line(n + 1, self.said[n], again) for n in kept]
+        self.lines += [self.line(place + 1, self.said[place], again) for place in kept]
+        self.window = [number, *kept]
 
     async def come(self, way: str, word: str) -> None:
         done = getattr(self, way.replace(" ", "_"))(word)
@@ -296,8 +298,13 @@ async def follow_ways(folder: Path, ways: Sequence[tuple[str, str]]) -> None:
         info = await chat.open()
         newest = (await compactor.load(info)).info.messages
         log = await compactor.originals(info, f"m1..m{newest}")
-        said = [words_in(one.message) for one in log]
-        assert said == [words_in(one) for one in messages_of(chat.said)]
+        found = [words_in(one.message) for one in log]
+        said = [words_in(one) for one in messages_of(chat.said)]
+        assert sorted(found) == sorted(said)
+        if "compaction" not in dict(
+            ways
+        ):  # behind which a request tells nothing of what was before
+            assert found == said
 
 
 def messages_of(said: Sequence[Json]) -> list[Message]:

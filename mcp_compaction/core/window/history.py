@@ -110,9 +110,12 @@ def _find_moved(
         said, sent = [one.content for one in log], [rest[n].content for n in left]
         before = len(taken)
         for first, second, size in find_matches(said, sent):
-            # People do say "continue" twice: one equal message alone has an id, or is the newest.
-            is_newest = log[first] is still_there[-1] and said.count(said[first]) == 1
-            if size > 1 or rest[left[second]].has_id or is_newest:
+            # People do say "continue" twice: one equal message alone has an id, or is the only one
+            # and the newest of the log, or stands before others that are known.
+            n = left[second]
+            is_only = said.count(said[first]) == sent.count(said[first]) == 1
+            is_sure = log[first] is still_there[-1] or any(places[n:])
+            if size > 1 or rest[n].has_id or (is_only and is_sure):
                 for row, n in zip(log[first : first + size], left[second:], strict=False):
                     places[n] = LogPlace(row.seq)
                     taken.add(row.seq)
@@ -266,21 +269,21 @@ def arrange(
     `view`: None where that of the session stays. `numbers`: of the history's messages, in order.
     """
     now = view or session.view
-    if not now.is_begun:
-        if list(numbers) == sorted(numbers):
+    is_same = now.is_begun and {entry.seq for entry in now.head} <= {*head}
+    if not is_same:
+        if not now.is_begun and list(numbers) == sorted(numbers):
             return view
         entries = tuple(Kept(seq=seq) for seq in head)
         pinned = tuple(pin.number for pin in session.pins)
-        now = now.model_copy(
-            update={"head": entries, "pinned": pinned, "upto": max(head, default=0)}
-        )
+        upto = max((now.upto, *head))
+        now = now.model_copy(update={"head": entries, "pinned": pinned, "upto": upto})
     digests = {e.digest for e in now.body if isinstance(e, Digested)}
     behind = {s for d in session.digests if d.number in digests for s in members_of(d, session)}
     wanted = [seq for seq in numbers if seq not in behind and seq not in head]
-    known = {e.seq: e for e in (*now.since, *now.body) if not isinstance(e, Digested)}
-    in_body = [e.seq for e in now.body if not isinstance(e, Digested)]
+    known = {e.seq: e for e in (*now.body, *now.since) if not isinstance(e, Digested)}
+    in_body = [seq for seq in known if seq not in head and seq <= now.upto]
     shown = [*in_body, *sorted(seq for seq in wanted if seq > now.upto)]
-    if now.is_begun and [seq for seq in shown if seq in {*wanted}] == wanted:
+    if is_same and [seq for seq in shown if seq in {*wanted}] == wanted:
         return view
     last = 0  # of what is laid out, which is up to the last message that stands after a later one
     newest = now.upto
