@@ -107,15 +107,33 @@ def _place(
 ) -> Placing:
     known = {row.content for row in log}
     ids = {message.host_id for message in messages} & {row.host_id for row in log} - {None}
-    log = [row._replace(content=row.host_id or "") if row.host_id in ids else row for row in log]
+    same = _names_of_content(messages)
+    log = [
+        row._replace(
+            content=(row.host_id or "")
+            if row.host_id in ids
+            else same.get(row.content, row.content)
+        )
+        for row in log
+    ]
     ours = [
         n
         for n, message in enumerate(messages)
         if contents[n] not in known and view.is_begun and _is_ours_of(message, pins)
     ]
     said = sorted({*range(len(messages))} - {*ours})
-    given = [_caller_message(messages[n], contents[n], ids) for n in said]
+    given = [_caller_message(messages[n], same.get(contents[n], contents[n]), ids) for n in said]
     return Placing(messages, contents, whole, ours, said, find_places(log, view.gone, given))
+
+
+def _names_of_content(messages: Sequence[NewMessage]) -> dict[str, str]:
+    """One name for each content, by the hashes that it has in the log where its shape was not yet
+    known, and where it was."""
+    names: dict[str, str] = {}
+    for one in messages:
+        hashes = [hash_of(shape, one.role, one.normal) for shape in FORMATS]
+        names |= dict.fromkeys(hashes, hashes[0])
+    return names
 
 
 def _caller_message(message: NewMessage, content: str, ids: set[str | None]) -> CallerMessage:

@@ -13,7 +13,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from mcp_compaction.compactor import Compactor
@@ -316,7 +316,7 @@ def messages_of(said: Sequence[Json]) -> list[Message]:
     ]
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30, deadline=None, phases=[Phase.reuse, Phase.generate])
 @given(st.lists(st.tuples(st.sampled_from(WAYS), st.sampled_from(WORDS)), max_size=12))
 def test_whichever_ways_bring_a_message_it_is_recorded_once_and_none_is_lost(
     ways: list[tuple[str, str]],
