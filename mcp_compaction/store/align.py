@@ -26,7 +26,7 @@ from mcp_compaction.store.sessions import events
 
 MOST_UNNAMED = 1000  # messages without an id that are compared with a batch
 CLOCKS = timedelta(seconds=10)  # that a host may note its words after they passed elsewhere
-_BUILDING = timedelta(seconds=1)  # within which a host has written down what it compacts to
+_BUILDING = timedelta(milliseconds=50)  # within which a host writes down what it compacts to
 
 
 def chain_hash(previous: str, content: str) -> str:

@@ -150,6 +150,8 @@ AGAIN = [
     row(13, {"role": "user", "content": "yes"}, at="2026-11-15T14:03:05.000Z"),
     built(14, "assistant", "yes"),
     built(15, "user", CAVEAT),
+    # Of a command that was typed just before, and is no copy.
+    row(16, {"role": "user", "content": CAVEAT}, at="2026-11-15T14:03:59.800Z", isMeta=True),
 ]
 
 
@@ -188,7 +190,7 @@ async def test_a_chat_that_is_written_down_again_with_new_ids_is_recorded_once(
         given = [one.message for one in rows.list_current()]
         assert (await compactor.fit(taken.session, given)).recorded.new == 0
         said = [one.text for one in await said_in(compactor, taken.session)]
-        once = ["Begin.", "yes", "Sure?", "yes", "yes", "yes", CAVEAT[:40], "yes", "yes"]
+        once = ["Begin.", "yes", "Sure?", "yes", "yes", "yes", *[CAVEAT[:40]] * 2, "yes", "yes"]
         assert said == once
 
 

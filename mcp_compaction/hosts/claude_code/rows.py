@@ -130,12 +130,13 @@ class ChatRows:
     def _take_said(self, uuid: str, message: JsonObject) -> JsonObject | None:
         """What a row that was built anew is of what was said: of several equal ones the last, of
         which those that were built before it are the ones before."""
-        same, built = (of.get(_print_of(message), []) for of in (self._said, self._built))
+        same = self._said.get(_print_of(message), [])
+        built = self._built.setdefault(_print_of(message), [])
         if len(built) == len(same):
             return None
         for place, one in enumerate(built, start=len(same) - len(built) - 1):
             self._rows[one] = self._rows[one]._replace(message={**same[place]})
-        self._built.setdefault(_print_of(message), []).append(uuid)
+        built.append(uuid)
         return same[-1]
 
     def _as_first(
