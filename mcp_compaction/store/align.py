@@ -136,7 +136,7 @@ class Recognizer:
         seen: set[object] = set()  # what is written down once more may be looked for once
         for place, message in enumerate(self._batch.messages):
             words, moment = words_in(message), message.at
-            is_again = moment is not None and (moment, words) in seen
+            is_again = bool(self._moments and moment) and (moment, words) in seen
             seen.add((moment, words))
             if not is_again and by_id(message.host_id) is None and by_id(message.early_id) is None:
                 new[place] = words

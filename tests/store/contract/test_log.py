@@ -77,6 +77,19 @@ async def test_the_same_host_id_is_the_same_message(place: Place) -> None:
     assert second == Recorded(seqs=(1, 3), new=1)
 
 
+async def test_what_came_without_an_id_is_known_when_the_host_tells_of_it(place: Place) -> None:
+    told = history("yes", "ok", "yes")
+    named = [one.model_copy(update={"host_id": f"u{n}", "at": NOW}) for n, one in enumerate(told)]
+    later = said("yes", host_id="u9").model_copy(update={"at": NOW + timedelta(minutes=1)})
+    batches = [
+        batch(*some).model_copy(update={"has_ids": True})
+        for some in (named, named, [*named, later])
+    ]
+    *known, last = await record(place, batch(*told), *batches)
+    assert [(one.seqs, one.new) for one in known[1:]] == [((1, 2, 3), 0)] * 2
+    assert (last.seqs, last.new) == ((1, 2, 3, 4), 1)
+
+
 async def test_a_host_id_said_twice_in_one_batch_is_one_message(place: Place) -> None:
     (found,) = await record(place, batch(said("hello", host_id="u1"), said("hello", host_id="u1")))
     assert found == Recorded(seqs=(1, 1), new=1)
