@@ -9,15 +9,17 @@ median of the CPU time and the memory when the list has come, then our shares of
 may be at work on the machine: the shares mean more than the times. Without `--npm` ours runs alone.
 The next line is of a call after the list, the first that needs the SDK, and of the memory then.
 The last lines are the CPU time, user and system, of commands that only read, on a session of 200
-messages, and of a hook that has nothing to do, beside the floor: Python alone, with asyncio and
-SQLite, and with pydantic besides, and as a multiple of the last. Python keeps what it compiled, as
-it does where pip has installed us, whatever PYTHONDONTWRITEBYTECODE says. With `--idle` it also
-prints the memory of a server that has counted, recalled and compressed, and two minutes after that.
+messages, of a hook that has nothing to do, and of those that show pins from the store, beside the
+floor: Python alone, with asyncio and SQLite, and with pydantic besides, and as a multiple of the
+last. Python keeps what it compiled, as it does where pip has installed us, whatever
+PYTHONDONTWRITEBYTECODE says. With `--idle` it also prints the memory of a server that has counted,
+recalled and compressed, and two minutes after that.
 """
 
 from __future__ import annotations
 
 import argparse
+import asyncio
 import json
 import os
 import shutil
@@ -29,6 +31,10 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
+
+from mcp_compaction.ports import SessionKey
+from mcp_compaction.settings import load_settings
+from mcp_compaction.wiring import open_compactor
 
 OURS = (str(Path(sys.executable).with_name("mcp-compaction")),)
 CLIENT = {"name": "benchmark", "version": "0"}
@@ -131,6 +137,8 @@ READERS = {
     "recall": ("recall", "--session", "chat", "port", "of", "the", "service"),
     "stats": ("stats", "--session", "chat"),
     "a hook": ("hook", "claude-code", "PreToolUse"),
+    "pins after /compact": ("hook", "claude-code", "SessionStart"),
+    "pins at a prompt": ("hook", "gemini", "BeforeAgent"),
 }
 
 
@@ -157,6 +165,19 @@ def keep_chat(home: str) -> None:
     place = ("--session", "chat", "--project", home)
     cpu_of((*OURS, "record", "-", *place), home, chat)
     cpu_of((*OURS, "pin", "Never push to main.", *place), home)
+    asyncio.run(pin_in_chats(home))
+
+
+async def pin_in_chats(home: str) -> None:
+    """Pin a rule in a chat of each host whose hooks show pins."""
+    compactor = await open_compactor(load_settings(environment(home)))
+    try:
+        for host in ("claude-code", "gemini"):
+            key = SessionKey(project=os.path.realpath(home), host=host, host_session="chat")
+            info, _ = await compactor.open(key)
+            await compactor.pin(info, "Never push to main.", by="user")
+    finally:
+        await compactor.close()
 
 
 def tell_commands(times: int) -> None:
@@ -169,11 +190,12 @@ def tell_commands(times: int) -> None:
         for name, typed in READERS.items():
             place = () if typed[0] == "hook" else ("--project", home)
             words[name] = (*OURS, *typed, *place)
-        told = json.dumps({"session_id": "chat", "tool_name": "Read", "tool_input": {}})
+        about = {"session_id": "chat", "cwd": home, "source": "compact"}
+        told = json.dumps({**about, "tool_name": "Read", "tool_input": {}})
         used: dict[str, list[float]] = {name: [] for name in words}
         for _ in range(times + 1):
             for name, one in words.items():
-                used[name].append(cpu_of(one, home, told if name == "a hook" else ""))
+                used[name].append(cpu_of(one, home, told if "hook" in one else ""))
     print(f"CPU of one process, median of {times}, in turn")
     medians = {name: statistics.median(found[1:]) for name, found in used.items()}
     floor = medians["+ pydantic"]

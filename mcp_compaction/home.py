@@ -90,6 +90,7 @@ GATEWAY = Kind("gateway/*.json", "kept", "a gateway that runs: port, project, id
 SUBSTITUTE = Kind("gateway/substitutes/*.json", "whole", "what stands for a chat's beginning")
 THINKING = Kind("gateway/substitutes/*.thinking", "whole", "fingerprints of a chat's thinking")
 SERVED = Kind("claude-code-mod/*.json", "kept", "a chat that the module serves, by its id")
+NEXT_PROMPT = Kind("next-prompt/*.json", "whole", "what the next prompt of a chat is told")
 RULES = Kind("checks/rules.json", "anew", "the pins with checks")
 HELD = Kind("checks/held.jsonl", "lines", "when a pin held a call, by its id; nothing of the call")
 ONCE = Kind("checks/once-p*", "kept", "nothing: one call may pass a pin")
@@ -112,6 +113,7 @@ KINDS: Final = (
         SUBSTITUTE,
         THINKING,
         SERVED,
+        NEXT_PROMPT,
         RULES,
         HELD,
         ONCE,

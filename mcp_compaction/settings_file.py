@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from mcp_compaction.errors import SettingsError
 from mcp_compaction.home import xdg_folder
@@ -42,6 +42,18 @@ def at_home(path: str, environ: Mapping[str, str]) -> Path:
     if home and (path == "~" or path.startswith("~/")):
         return Path(home, path[2:])
     return Path(path).expanduser()
+
+
+def given_settings(environ: Mapping[str, str]) -> dict[str, Any]:
+    """What the user has set, by the names of settings and unchecked: variables before the file."""
+    path, table = settings_path(environ), dict[str, Any]()
+    if path.exists():
+        import tomllib  # only who has settings waits for it
+
+        table = tomllib.loads(path.read_text(encoding="utf-8"))
+    said = {name: value for name, value in environ.items() if name.startswith(PREFIX)}
+    named = {n.removeprefix(PREFIX).lower(): value for n, value in said.items() if value.strip()}
+    return table | named
 
 
 def has_settings(environ: Mapping[str, str]) -> bool:

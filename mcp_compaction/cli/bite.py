@@ -19,7 +19,7 @@ from mcp_compaction.cli.console.repositories import leave_out_repository
 from mcp_compaction.errors import SettingsError
 from mcp_compaction.home import RULES, default_home, mask
 from mcp_compaction.hosts.trouble import note_trouble, read_trouble
-from mcp_compaction.settings_file import settings_path
+from mcp_compaction.settings_file import given_settings
 
 _MOST_SECONDS = 2.0
 _MOST_CHARS = 2**24
@@ -108,13 +108,8 @@ def _answer_failure(
 
 
 def _read_settings(environ: Mapping[str, str]) -> dict[str, Any]:
-    """The user's own settings file; it may say where the store is."""
+    """The user's settings; they may say where the store is."""
     try:
-        path = settings_path(environ)
-        if not path.exists():
-            return {}
-        import tomllib
-
-        return tomllib.loads(path.read_text(encoding="utf-8"))
+        return given_settings(environ)
     except (OSError, ValueError, SettingsError):
         return {}

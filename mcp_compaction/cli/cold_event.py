@@ -37,7 +37,8 @@ async def _handle(host: str, event: str, told: dict[str, Any], environ: Mapping[
     session, path, source = (
         str(told.get(n, "")) for n in ("session_id", "transcript_path", "source")
     )
-    happened = HostEvent(host, event, session, path, source=source)
+    part = "records" if told.get("part") == "records" else ""
+    happened = HostEvent(host, event, session, path, part, source)
     compactor = await open_compactor(settings)
     try:
         answer = await handler.handle(compactor, happened)

@@ -9,42 +9,33 @@ import json
 import os
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
 from threading import Timer
-from typing import IO, Any, Protocol, TextIO, cast
+from typing import IO, Any, TextIO, cast
 
 from mcp_compaction.cli.console.screen import Screen
-from mcp_compaction.home import default_home
+from mcp_compaction.home import NEXT_PROMPT, default_home, mask, user_folder
 from mcp_compaction.hosts.hook_runs import RunNotes, seconds_allowed
 from mcp_compaction.hosts.trouble import note_trouble
 from mcp_compaction.projects import find_project
-from mcp_compaction.settings_file import PREFIX, has_settings
-from mcp_compaction.store.pin_lines import read_pin_lines
+from mcp_compaction.settings_file import PREFIX, given_settings
+from mcp_compaction.store.listing import PinLine, list_chat_pins
 
 _MOST_SECONDS = 1.8  # since the host has started the process
 _FEWEST_SECONDS = 0.5  # where the machine is so busy that Python has taken nearly all
 _USUAL_AGE = 0.1  # seconds
 _MOST_SECONDS_APART = 60.0
 _MOST_CHARS = 2**22
-_MOST_ANSWER = 9500  # characters that a host takes whole
 _MOST_READ = 2**23  # bytes, more than a window holds
-_COMPACTED = b"<state_snapshot>"  # begins what Gemini CLI writes in place of what it leaves out
-_STARTS = ("SessionStart", "BeforeAgent")
+_SUMMARY, _ITS_END = b'"text":"<state_snapshot>', b"</state_snapshot>"  # of Gemini CLI
+_PROMPT = "BeforeAgent"
+_STARTS = ("startup", "compact")  # after others the running server looks what is missing
 _RESTS = ("AfterAgent", "SessionEnd")
 _CALL = "BeforeTool"
-_LABEL = "[pinned: rules, open tasks and facts in force, word for word]"
-
-
-class _ColdEvent(Protocol):
-    """The module that handles an event with all there is."""
-
-    def handle(
-        self, host: str, event: str, told: dict[str, Any], environ: Mapping[str, str]
-    ) -> str:
-        """What the host reads."""
-        ...
+_INSTALLED = b"hook claude-code SessionStart"  # among the hooks of the user's own settings
+_OTHERWISE = {"store", "record", "projects"}  # settings by which other pins hold, or none
 
 
 def run(
@@ -57,18 +48,16 @@ def run(
 
     For a process of its own: the limit holds until it is gone, with all that it waits for then.
     """
-    end = Timer(_limit_of(environ), _give_up, (argv, environ))
-    end.daemon = True
-    end.start()
+    _end_after(_limit_of(environ), argv, environ)
     try:
         host, event, *place = argv
         if place:  # --home DIR, as install has written it
             environ = {**environ, "MCP_COMPACTION_HOME": place[-1]}
         told: Any = json.loads(stdin.read(_MOST_CHARS))
         RunNotes(environ).note(host, event)
-        for text in _answers(host, event, cast("dict[str, Any]", told), environ):
+        text = _answer(host, event, cast("dict[str, Any]", told), environ)
+        if text:
             screen.say(text)
-            screen.flush()  # so that the host has it, whatever becomes of the rest
     except Exception as error:  # a hook never stops its host
         if environ.get("MCP_COMPACTION_DEBUG") == "1":
             raise
@@ -94,6 +83,12 @@ def _age_of_process() -> float:
         return _USUAL_AGE
 
 
+def _end_after(seconds: float, argv: Sequence[str], environ: Mapping[str, str]) -> None:
+    end = Timer(seconds, _give_up, (argv, environ))
+    end.daemon = True
+    end.start()
+
+
 def _give_up(argv: Sequence[str], environ: Mapping[str, str]) -> None:
     """End the process, whatever it waits for: nothing is left half done, and the host goes on."""
     try:
@@ -107,39 +102,25 @@ def _note(argv: Sequence[str], environ: Mapping[str, str], what: str) -> None:
     note_trouble(environ, host, event, what)
 
 
-def _answers(
-    host: str, event: str, told: dict[str, Any], environ: Mapping[str, str]
-) -> Iterator[str]:
-    """What the host reads, at most one text: pins at once, the rest as soon as all is loaded."""
-    is_claude = host == "claude-code"
-    if is_claude and event == "SessionStart" and told.get("source") != "startup":
-        return  # the running server looks what is missing at the next prompt
+def _answer(host: str, event: str, told: dict[str, Any], environ: Mapping[str, str]) -> str:
+    """What the host reads; nothing where it has nothing to read."""
     if event == _CALL:
-        yield from _name_chat(host, event, told)
-        return
+        return _name_chat(host, event, told)
     if event in _RESTS:
         _record_apart((host, event), told, environ)
-        return
-    # A settings file may say where the store is, or that nothing is recorded.
-    is_set = has_settings(environ) or bool(environ.get(f"{PREFIX}PROJECT"))
-    text = "" if is_set else _show_pins(event, told, environ)
-    if text:
-        yield text
-    if is_claude and event == "SessionStart" and not is_set:
-        return  # the running server records
-    cold = cast("_ColdEvent", import_module("mcp_compaction.cli.cold_event"))
-    later = cold.handle(host, event, told, environ)
-    if later and not text:
-        yield later
+        return ""
+    is_for_us = event == _PROMPT or told.get("source") in _STARTS
+    return _show_pins(host, event, told, environ) if is_for_us else ""
 
 
-def _name_chat(host: str, event: str, told: dict[str, Any]) -> Iterator[str]:
+def _name_chat(host: str, event: str, told: dict[str, Any]) -> str:
     """The answer by which a tool of ours knows which chat calls, unless a session is named."""
     given, chat = told.get("tool_input"), told.get("session_id")
-    if isinstance(given, dict) and chat and "session" not in given:
-        arguments = {**cast("dict[str, Any]", given), "session": f"{host}:{chat}"}
-        more = {"hookEventName": event, "tool_input": arguments}  # all: they replace the call's own
-        yield json.dumps({"hookSpecificOutput": more})
+    if not isinstance(given, dict) or not chat or "session" in given:
+        return ""
+    arguments = {**cast("dict[str, Any]", given), "session": f"{host}:{chat}"}
+    more = {"hookEventName": event, "tool_input": arguments}  # all: they replace the call's own
+    return json.dumps({"hookSpecificOutput": more})
 
 
 def _record_apart(argv: Sequence[str], told: dict[str, Any], environ: Mapping[str, str]) -> None:
@@ -163,29 +144,63 @@ def _record_apart(argv: Sequence[str], told: dict[str, Any], environ: Mapping[st
 def record_apart() -> None:
     """Handle an event of which its host reads nothing, in the process that is for that."""
     argv = sys.argv[1:]
-    end = Timer(_MOST_SECONDS_APART, _give_up, (argv, os.environ))
-    end.daemon = True
-    end.start()
+    _end_after(_MOST_SECONDS_APART, argv, os.environ)
     try:
-        cold = cast("_ColdEvent", import_module("mcp_compaction.cli.cold_event"))
-        cold.handle(argv[0], argv[1], json.loads(sys.stdin.read()), os.environ)
+        host, event, told = argv[0], argv[1], json.loads(sys.stdin.read())
+        _handle_whole(host, event, told, os.environ)
+        if event == "AfterAgent":  # at the prompt itself the host would wait for all of it
+            answer = _handle_whole(host, _PROMPT, {**told, "part": "records"}, os.environ)
+            home = _find_home(given_settings(os.environ), os.environ)
+            if answer:
+                NEXT_PROMPT.write(home, mask(answer), str(told.get("session_id")))
     except Exception as error:  # noqa: BLE001  # the next event makes it good
         _note(argv, os.environ, f"it was not handled: {error!r}")
 
 
-def _show_pins(event: str, told: dict[str, Any], environ: Mapping[str, str]) -> str:
-    """The answer that shows the project's pins, unless they stand in the chat already."""
-    if event not in _STARTS:
+def _handle_whole(host: str, event: str, told: dict[str, Any], environ: Mapping[str, str]) -> str:
+    """What the host reads where an event is handled with all there is, which takes long to load."""
+    return import_module("mcp_compaction.cli.cold_event").handle(host, event, told, environ)
+
+
+def _find_home(given: Mapping[str, Any], environ: Mapping[str, str]) -> Path:
+    return default_home({**environ, f"{PREFIX}HOME": str(given.get("home", ""))})
+
+
+def _show_pins(host: str, event: str, told: dict[str, Any], environ: Mapping[str, str]) -> str:
+    """The answer that shows the pins which do not stand in the chat, and what waits for it."""
+    given, chat = given_settings(environ), str(told.get("session_id", ""))
+    home, is_compacted = _find_home(given, environ), told.get("source") == "compact"
+    if is_compacted and not _is_for_us(home, chat, environ):
         return ""
-    chat = _read_chat(str(told.get("transcript_path", "")))
-    project = find_project(environ.get("CLAUDE_PROJECT_DIR"), str(told.get("cwd", "")))
-    lines = read_pin_lines(default_home(environ), project)
-    missing = [line for line in lines if _as_written(line) not in chat]
-    context = "\n".join([_LABEL, *lines])
-    if not missing or len(context) > _MOST_ANSWER:
-        return ""
-    answer = {"hookEventName": event, "additionalContext": context}
-    return json.dumps({"hookSpecificOutput": answer})
+    named = given.get("project") or environ.get("CLAUDE_PROJECT_DIR")
+    project = find_project(named, str(told.get("cwd", "")))
+    pins = list_chat_pins(home, project, host, chat) if _OTHERWISE.isdisjoint(given) else None
+    if pins is None:
+        return _handle_whole(host, event, told, environ)
+    there = b"" if is_compacted else _read_chat(str(told.get("transcript_path", "")))
+    missing = [pin for pin in pins if not _stands_in(pin, there)]
+    pinned = import_module("mcp_compaction.core.log.pinned")  # more for words torn out of a text
+    left = (one["hookSpecificOutput"] for one in NEXT_PROMPT.read(home, dict[str, Any], chat))
+    texts = [pinned.pinned_block(missing), *(one["additionalContext"] for one in left)]
+    NEXT_PROMPT.path(home, chat).unlink(missing_ok=True)
+    answer = {"hookEventName": event, "additionalContext": "\n".join(filter(None, texts))}
+    return json.dumps({"hookSpecificOutput": answer}) if any(texts) else ""
+
+
+def _is_for_us(home: Path, chat: str, environ: Mapping[str, str]) -> bool:
+    """Whether this process shows the pins after a compaction of Claude Code: no gateway does, and
+    no hook that `install` wrote beside the plugin's."""
+    from mcp_compaction.hosts.claude_code.mods import find_served_chat, note_dead_server
+    from mcp_compaction.hosts.gateways import is_through_gateway
+
+    folder = environ.get("CLAUDE_CONFIG_DIR") or user_folder(environ) / ".claude"
+    written, is_plugins = Path(folder, "settings.json"), "CLAUDE_PLUGIN_ROOT" in environ
+    if is_plugins and written.exists() and _INSTALLED in written.read_bytes():
+        return False
+    if is_through_gateway(home, environ, chat) and find_served_chat(home, chat) is None:
+        return False
+    note_dead_server(home, chat, environ)
+    return True
 
 
 def _read_chat(path: str) -> bytes:
@@ -194,8 +209,10 @@ def _read_chat(path: str) -> bytes:
         return b""
     with Path(path).open("rb") as file:
         file.seek(-min(_MOST_READ, os.fstat(file.fileno()).st_size), os.SEEK_END)
-        return file.read().rpartition(_COMPACTED)[2]
+        _, summary, rest = file.read().rpartition(_SUMMARY)
+        return rest.partition(_ITS_END)[2] if summary else rest
 
 
-def _as_written(text: str) -> bytes:
-    return json.dumps(text, ensure_ascii=False)[1:-1].encode()
+def _stands_in(pin: PinLine, chat: bytes) -> bool:
+    lines = [line for line in pin.text.splitlines() if line.strip()]
+    return all(json.dumps(line, ensure_ascii=False)[1:-1].encode() in chat for line in lines)

@@ -322,12 +322,13 @@ class _Handling:
         there = await self.threads.run(watch.read_text)
         gives: set[Part] = set()
         pins = [pin for pin in await self._pins() if not _stands_in(pin, _unquoted(there))]
-        text = pinned_block(pins) if "pins" not in self.memory.given else ""
+        pinned = pinned_block(pins) if "pins" not in self.memory.given else ""
+        text = pinned if self.event.part != "records" else ""
         if text:
             gives.add("pins")
         wants_records = watch.boundary and "records" not in self.memory.given
         if wants_records and _RECORDS_LABEL not in there:
-            records = await self._records_text(self.host.most_chars - len(text) - 1)
+            records = await self._records_text(self.host.most_chars - len(pinned) - 1)
             text = "\n".join(filter(None, (text, records)))
             gives.add("records")
         # What is missing counts as given once the host has it: until then it is looked for again.

@@ -6,6 +6,7 @@ import json
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import takewhile
 from pathlib import Path
 from typing import cast
 
@@ -54,8 +55,13 @@ class Watch:
             return written in file.read(_MOST_BYTES)
 
     def read_text(self) -> str:
-        """All texts of the lines since the boundary, the line of the boundary left out."""
-        return "\n".join(text for obj in self._objects()[1:] for text in _texts_in(obj))
+        """All texts of the lines since the boundary, and in its own line those behind a boundary
+        that begins a text: Gemini CLI writes all messages anew in one line."""
+        first, *rest = self._objects() or [None]
+        begin = self.mark.decode().partition('"text":"')[2]
+        own = takewhile(lambda text: not text.startswith(begin), _texts_in(first))
+        behind = (text for obj in rest for text in _texts_in(obj))
+        return "\n".join((*(own if begin else ()), *behind))
 
     def read_summary(self, place: str) -> str:
         """The summary that the line of the boundary has, at a place such as `payload.message`."""
@@ -91,6 +97,7 @@ def _parse(line: bytes) -> object:
 
 
 def _texts_in(value: object) -> Iterator[str]:
+    """The texts in a value, the last one first."""
     waiting = [value]
     while waiting:
         match waiting.pop():

@@ -55,6 +55,13 @@ class PinLine(NamedTuple):
     expires: datetime | None
     channel: str
     checks: str
+    context: str  # what governs words torn out there
+    used: datetime | None
+
+    @property
+    def ref(self) -> str:
+        """The short id a model can say: `p2`."""
+        return f"p{self.number}"
 
 
 class _Place(NamedTuple):
@@ -85,13 +92,31 @@ def list_pins(home: Path, project: str, name: str | None, most: int) -> list[Pin
             rows = {
                 row["number"]: row
                 for session in sessions
-                for row in pin_rows(store, _Place(project, session["id"]), now)
+                for row in _sound_rows(store, _Place(project, session["id"]), now)
             }
-            if any(checksum_of(row["text"]) != row["checksum"] for row in rows.values()):
-                _refuse("a pin that was changed")
     except _WHAT_TAKES_MORE:
         return None
     return [_pin_of(rows[number]) for number in sorted(rows)]
+
+
+def list_chat_pins(home: Path, project: str, host: str, chat: str) -> list[PinLine] | None:
+    """The pins that a host's chat is shown, by the host's id for it: its own and its project's;
+    None where it takes more to tell."""
+    if not store_path(home).exists():
+        return []
+    within = sessions_in(_Place(project))
+    try:
+        with closing(_open(home)) as store:
+            (now,) = store.execute(_NOW).fetchone()
+            found = store.execute(
+                f"SELECT id FROM session WHERE {within.sql} AND agent = ''"
+                " AND host = ? AND host_session = ?",
+                (*within.parameters, host, encodable(chat)),
+            ).fetchone()
+            rows = _sound_rows(store, _Place(project, found["id"] if found else 0), now)
+    except _WHAT_TAKES_MORE:
+        return None
+    return [_pin_of(row) for row in rows if row["kind"] != "note"]
 
 
 def session_rows(
@@ -133,6 +158,13 @@ def pin_rows(
     ).fetchall()
 
 
+def _sound_rows(connection: sqlite3.Connection, scope: Within, now: str) -> list[sqlite3.Row]:
+    rows = pin_rows(connection, scope, now)
+    if any(checksum_of(row["text"]) != row["checksum"] for row in rows):
+        _refuse("a pin that was changed")
+    return rows
+
+
 def author_in(row: sqlite3.Row | Mapping[str, Any]) -> PinAuthor:
     """Whose a pin is, by its row: a program's stands there as an agent's that was found in a
     message, as older versions can read it."""
@@ -172,6 +204,7 @@ def _session_of(row: sqlite3.Row, store: sqlite3.Connection) -> SessionLine:
 
 
 def _pin_of(row: sqlite3.Row) -> PinLine:
+    source, _, context = (row["source"] or "").partition("\n")
     return PinLine(
         number=row["number"],
         text=row["text"],
@@ -180,10 +213,12 @@ def _pin_of(row: sqlite3.Row) -> PinLine:
         author=author_in(row),
         session=row["session"],
         at=moment(row["at"]),
-        source=(row["source"] or "").partition("\n")[0],
+        source=source,
         expires=moment(row["expires"]),
         channel=row["channel"],
         checks=row["checks"],
+        context=context,
+        used=moment(row["used"]),
     )
 
 

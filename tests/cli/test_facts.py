@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import os
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from mcp_compaction.core.log.pinned import pinned_block
 from mcp_compaction.model import Pin
-from mcp_compaction.store.pin_lines import read_pin_lines
+from mcp_compaction.store.listing import list_chat_pins
 from tests.cli.conftest import Shell
 
 PLACE = "The settings of production are in deploy/prod.toml."
@@ -70,9 +70,9 @@ def test_a_hook_tells_a_fact_as_the_pinned_block_does(taught: Shell) -> None:
     taught.as_user().done("facts", "accept", place)
     (fact,) = facts(taught)["facts"]
     project = os.path.realpath(taught.folder / "project")
-    (line,) = read_pin_lines(taught.home, project)
-    assert line == pinned_block([Pin.model_validate(fact)]).splitlines()[1]
-    assert " from session monday: " in line
+    block = pinned_block(cast("list[Any]", list_chat_pins(taught.home, project, "", "")))
+    assert block == pinned_block([Pin.model_validate(fact)])
+    assert " from session monday: " in block
 
 
 @pytest.mark.parametrize("action", ["accept", "drop"])

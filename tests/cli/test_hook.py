@@ -17,7 +17,9 @@ import pytest
 from mcp_compaction.cli import cold_event
 from mcp_compaction.core.log.pinned import pinned_block, shown_text
 from mcp_compaction.home import TROUBLE, state_folder
+from mcp_compaction.hosts.claude_code.mods import ServedChat, note_chat
 from mcp_compaction.hosts.folders import note_folders
+from mcp_compaction.hosts.gateways import RunningGateway, note_gateway
 from mcp_compaction.hosts.hook_runs import read_run
 from mcp_compaction.hosts.trouble import note_trouble, read_trouble
 from mcp_compaction.model import Pin
@@ -28,14 +30,14 @@ from tests.hosts.given_hosts import claude_line, make_home
 
 SCRIPT = Path(sys.executable).with_name("mcp-compaction")
 RULE = "Never push to main — not\neven once."
+PATIENT = {"MCP_COMPACTION_HOOK_SECONDS": "60"}  # however busy the machine is
 
 
 def run_hook(
     home: Path, told: bytes, *words: str, **more: str
 ) -> subprocess.CompletedProcess[bytes]:
     """Run the command as a host does."""
-    patient = {"MCP_COMPACTION_HOOK_SECONDS": "60"}  # however busy the machine is
-    environ = {"HOME": str(home), "PATH": os.environ["PATH"], **patient, **more}
+    environ = {"HOME": str(home), "PATH": os.environ["PATH"], **PATIENT, **more}
     return subprocess.run(
         [SCRIPT, "hook", *words], input=told, env=environ, capture_output=True, check=False
     )
@@ -62,6 +64,104 @@ async def pin_for_project(home: Path, project: str) -> tuple[Pin, ...]:
         return await compactor.project_pins(project)
     finally:
         await compactor.close()
+
+
+async def pin_in_chat(home: Path, project: str, *texts: str) -> tuple[Pin, ...]:
+    compactor = await open_compactor(load_settings({"HOME": str(home)}))
+    try:
+        key = SessionKey(project=project, host="claude-code", host_session="0f8a")
+        info, _ = await compactor.open(key)
+        for text in texts:
+            await compactor.pin(info, text, by="user")
+        return await compactor.pins(info)
+    finally:
+        await compactor.close()
+
+
+def show(home: Path, folder: Path, **more: str) -> str:
+    """What the hook shows after a compaction of Claude Code, with no server there."""
+    done = run_hook(home, start(folder, "compact"), "claude-code", "SessionStart", **more)
+    answer = json.loads(done.stdout or "{}").get("hookSpecificOutput", {})
+    return answer.get("additionalContext", "")
+
+
+def test_after_a_compaction_the_pins_of_the_chat_stand_again_without_a_server(
+    tmp_path: Path,
+) -> None:
+    project = os.path.realpath(tmp_path)
+    asyncio.run(pin_for_project(tmp_path, project))
+    pins = asyncio.run(pin_in_chat(tmp_path, project, "Never deploy on a Friday."))
+    assert len(pins) == 2
+    assert show(tmp_path, tmp_path) == pinned_block(pins)
+    named = show(
+        tmp_path, tmp_path, MCP_COMPACTION_COUNTER="estimate"
+    )  # which says nothing of pins
+    assert named == pinned_block(pins)
+    off = show(tmp_path, tmp_path, MCP_COMPACTION_RECORD="false")
+    assert off == ""
+
+
+def test_beside_the_hooks_that_install_wrote_the_plugins_own_shows_nothing(tmp_path: Path) -> None:
+    asyncio.run(pin_in_chat(tmp_path, os.path.realpath(tmp_path), RULE))
+    plugin = {"CLAUDE_PLUGIN_ROOT": str(tmp_path / "plugin")}
+    assert RULE.split("\n")[0] in show(tmp_path, tmp_path, **plugin)
+    (tmp_path / ".claude").mkdir()
+    written = {"command": "/bin/mcp-compaction hook claude-code SessionStart"}
+    (tmp_path / ".claude/settings.json").write_text(json.dumps(written), encoding="utf-8")
+    assert show(tmp_path, tmp_path, **plugin) == ""
+    assert RULE.split("\n")[0] in show(tmp_path, tmp_path)
+
+
+def test_a_compaction_is_counted_where_the_server_of_its_chat_is_gone(tmp_path: Path) -> None:
+    home = load_settings({"HOME": str(tmp_path)}).home
+    show(tmp_path, tmp_path)
+    assert read_trouble({"HOME": str(tmp_path)}) == []
+    note_chat(home, ServedChat("0f8a", 2**22 + 1))  # no process has that number
+    show(tmp_path, tmp_path)
+    (note,) = read_trouble({"HOME": str(tmp_path)})
+    assert "left to the host: the server was not there" in note.what
+    assert "/mcp" in note.what
+
+
+def test_while_a_gateway_shows_the_pins_the_hook_does_not(tmp_path: Path, taken_port: int) -> None:
+    project = os.path.realpath(tmp_path)
+    asyncio.run(pin_in_chat(tmp_path, project, RULE))
+    home = load_settings({"HOME": str(tmp_path)}).home
+    chats = {"0f8a": "claude-code"}
+    gateway = RunningGateway(os.getpid(), taken_port, project, "", "2026-11-18", chats, {})
+    note_gateway(home, gateway)
+    assert show(tmp_path, tmp_path) == ""
+    note_chat(home, ServedChat("0f8a", os.getpid()))  # whose requests a gateway passes as they are
+    assert RULE.split("\n")[0] in show(tmp_path, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("host", "event", "source"),
+    [
+        ("claude-code", "SessionStart", "startup"),
+        ("claude-code", "SessionStart", "compact"),
+        ("gemini", "BeforeAgent", ""),
+    ],
+)
+def test_what_shows_pins_loads_nothing_that_a_host_would_wait_for(
+    tmp_path: Path, host: str, event: str, source: str
+) -> None:
+    asyncio.run(pin_for_project(tmp_path, os.path.realpath(tmp_path)))
+    code = (
+        "import os, sys; from mcp_compaction.cli.main import main\n"
+        "streams = (sys.stdout, sys.stderr, sys.stdin)\n"
+        f"assert main(['hook', '{host}', '{event}'], *streams, dict(os.environ)) == 0\n"
+        "heavy = {'asyncio', 'mcp', 'pydantic', 'mcp_compaction.model', 'tomllib'}\n"
+        "print(sorted(heavy & set(sys.modules)))"
+    )
+    environ = {"HOME": str(tmp_path), "PATH": os.environ["PATH"], **PATIENT}
+    given = start(tmp_path, source)
+    done = subprocess.run(
+        [sys.executable, "-c", code], input=given, env=environ, capture_output=True, check=True
+    )
+    shown, loaded = done.stdout.splitlines()
+    assert b"Never push to main" in shown
+    assert loaded == b"[]"
 
 
 def test_a_new_chat_starts_with_the_pins_of_its_project(tmp_path: Path) -> None:
@@ -137,6 +237,44 @@ def test_gemini_is_shown_the_pins_at_once_and_what_was_said_is_recorded_apart(
     done = run_hook(home, json.dumps(told).encode(), "gemini", "AfterAgent")
     assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
     assert any(count_messages(home, told["cwd"]) > 1 for _ in range(100))
+
+
+def test_gemini_is_shown_once_what_a_compression_left_out(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    make_home(home)
+    told = gemini_chat(tmp_path)
+    asyncio.run(pin_for_project(home, told["cwd"]))
+    path, given = Path(told["transcript_path"]), json.dumps(told).encode()
+    summary = {
+        "id": "s1",
+        "type": "user",
+        "content": [{"text": "<state_snapshot>Said.</state_snapshot>"}],
+    }
+
+    def write_anew(*said: dict[str, Any]) -> None:  # as Gemini CLI does where a chat is resumed
+        with path.open("a", encoding="utf-8") as file:
+            line = {"$set": {"messages": [summary, *said]}}
+            file.write(json.dumps(line, ensure_ascii=False, separators=(",", ":")) + "\n")
+
+    def ask() -> str:
+        done = run_hook(home, given, "gemini", "BeforeAgent")
+        answer = json.loads(done.stdout or "{}").get("hookSpecificOutput", {})
+        return answer.get("additionalContext", "")
+
+    def finish_turn() -> None:
+        code = "from mcp_compaction.cli.hook import record_apart; record_apart()"
+        command = [sys.executable, "-c", code, "gemini", "AfterAgent"]
+        environ = {"HOME": str(home), "PATH": os.environ["PATH"]}
+        subprocess.run(command, input=given, env=environ, check=True)
+
+    write_anew()
+    finish_turn()
+    shown = ask()
+    assert (shown.count(shown_text(RULE)), shown.count("[records: ")) == (1, 1)
+    context = {"text": f"<hook_context>{shown}</hook_context>"}
+    write_anew({"id": "u8", "type": "user", "content": [{"text": "And now?"}, context]})
+    finish_turn()
+    assert ask() == ""
 
 
 def test_gemini_tells_our_tools_which_chat_calls_them(tmp_path: Path) -> None:
@@ -253,7 +391,7 @@ def test_a_locked_store_holds_no_host_and_what_was_said_is_recorded_at_the_next_
         other.execute("ROLLBACK")  # the hook has ended, though the lock was still held
     assert (done.returncode, done.stderr) == (0, b"")
     assert b"p1 constraint, by user: Never push to main" in done.stdout  # which a lock lets read
-    assert read_trouble(environ)
+    assert read_trouble(environ) == []
     cold_event.handle("gemini", "AfterAgent", told, environ)
     assert count_messages(tmp_path / "home", told["cwd"]) > 1
 

@@ -11,6 +11,7 @@ import pytest
 
 from mcp_compaction.home import state_folder
 from mcp_compaction.hosts.claude_code import surroundings
+from mcp_compaction.hosts.claude_code.mods import ServedChat, note_chat, note_dead_server
 from mcp_compaction.hosts.claude_code.surroundings import RUN, WITHOUT, Surroundings, look_around
 from mcp_compaction.hosts.hook_runs import RunNotes
 from tests.cli.conftest import Shell
@@ -79,9 +80,15 @@ def test_a_plugin_from_a_marketplace_alone_is_told_by_doctor(shell: Shell) -> No
     write(
         shell.folder / ".claude/settings.json", {"enabledPlugins": {"mcp-compaction@their": True}}
     )
+    home, environ = shell.folder / "store", {"HOME": str(shell.folder)}
+    for _ in range(2):
+        note_chat(home, ServedChat("5a1c", 2**22 + 1))  # no process has that number
+        note_dead_server(home, "5a1c", environ)
     ran = shell("doctor", "--no-server")
     assert ran.code == 0
     assert "the plugin mcp-compaction@their; hooks are at work: the module has not run" in ran.out
+    assert "in 30 days 2 times: left to the host: the server was not there; to have it" in ran.out
+    assert "type /mcp in that chat" in ran.out
 
 
 def test_doctor_says_what_is_at_work_and_why(shell: Shell) -> None:

@@ -10,8 +10,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 from mcp_compaction.core.log.pinned import PINNED_LABEL
+from mcp_compaction.hosts.trouble import read_trouble
 from tests.checkers import problems
-from tests.hosts.live import PROGRAM, needs_hosts
+from tests.hosts.live import PROGRAM, ClaudeCode, ask_doctor, needs_hosts
 from tests.hosts.live_mod import (
     PIN,
     PINNED,
@@ -90,17 +91,38 @@ def test_the_agents_compaction_is_taken_over_when_its_turn_ends(tmp_path: Path) 
         check(model)
 
 
-def test_without_its_server_the_host_compacts_by_itself_and_goes_on(tmp_path: Path) -> None:
+def test_without_its_server_the_host_compacts_by_itself_and_the_rule_stands_once(
+    tmp_path: Path,
+) -> None:
     reads = [read(n) for n in range(4)]
-    with serve_model(ScriptedModel(*reads, Step("read"), Step("on"))) as model:
+    with serve_model(ScriptedModel(PIN, *reads, Step("read"), Step("on"))) as model:
         host = ModdedClaude(tmp_path, model)
-        host.run("Read the reports.", kill_server(host), "/compact", "Go on.")
-        last = model.requests[-1]
-        assert "We talked." in last
-        assert "line 50 of report 1" not in last
+        host.run(RULE, kill_server(host), "/compact", "Go on.", "And on.")
+        for request in model.requests[-2:]:
+            assert "We talked." in request
+            assert "line 50 of report 1" not in request
+            assert request.count(PINNED) == 1
+        (note,) = read_trouble(host.environ)
+        assert "left to the host: the server was not there" in note.what
 
 
-def kill_server(host: ModdedClaude) -> Callable[[], str]:
+def test_without_its_server_the_hooks_that_install_wrote_show_the_rule_once(
+    tmp_path: Path,
+) -> None:
+    reads = [read(n) for n in range(4)]
+    with serve_model(ScriptedModel(PIN, *reads, Step("read"), Step("on"))) as model:
+        host = ClaudeCode(tmp_path, model)
+        host.run(RULE, kill_server(host), "/compact", "Go on.", "And on.")
+        for request in model.requests[-2:]:
+            assert "We talked." in request
+            assert request.count(PINNED) == 1
+        _, told = ask_doctor(host.environ, host.project)
+        (note,) = [one for one in told["notes"] if "left to the host" in one]
+        assert "in 30 days 1 time: " in note
+        assert "type /mcp in that chat" in note
+
+
+def kill_server(host: ClaudeCode) -> Callable[[], str]:
     """A turn before which the server of the plugin is killed."""
 
     def kill() -> str:

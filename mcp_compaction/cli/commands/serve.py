@@ -149,18 +149,17 @@ def _serve_over_stdio(wire: Wire, call: Invocation) -> int:
 
 def _has_pins(call: Invocation) -> bool:
     """Whether a new chat of the project would be told of pins; yes where that cannot be known."""
-    import sqlite3
-
     from mcp_compaction.errors import CompactionError
     from mcp_compaction.home import default_home
     from mcp_compaction.projects import find_project
-    from mcp_compaction.store.pin_lines import read_pin_lines
+    from mcp_compaction.store.listing import list_chat_pins
 
     asked = call.args.project or call.environ.get(f"{PREFIX}PROJECT")
     home = Path(call.args.home).expanduser() if call.args.home else default_home(call.environ)
     try:
-        return bool(read_pin_lines(home, find_project(asked or call.environ.get(_PROJECT_OF_HOST))))
-    except (CompactionError, OSError, sqlite3.Error):
+        project = find_project(asked or call.environ.get(_PROJECT_OF_HOST))
+        return list_chat_pins(home, project, "", "") != []
+    except (CompactionError, OSError):
         return True
 
 

@@ -77,7 +77,7 @@ def _check_host(host: HostSetup, scope: Scope, place: SetupFolders) -> HostCheck
 def _check_plugin_alone(host: HostSetup, around: Surroundings, place: SetupFolders) -> HostCheck:
     """What was found where the plugin came from a marketplace, and nothing by `install`."""
     state = f"the plugin {', '.join(around.plugins)}; {_describe_module(around, place)}"
-    notes = tuple(find_beside(around, has_setup=False))
+    notes = (*_find_troubles(host, place), *find_beside(around, has_setup=False))
     return HostCheck(host=host.name, title=host.title, state=state, notes=notes)
 
 
@@ -175,6 +175,10 @@ def _find_notes(installed: Installed, place: SetupFolders) -> Iterator[str]:
             f"{host.title} has not fetched {host.fetches} yet, as it does where a plugin is set; "
             "without a network its start hangs for about two minutes: start it once with one"
         )
+    yield from _find_troubles(host, place)
+
+
+def _find_troubles(host: HostSetup, place: SetupFolders) -> Iterator[str]:
     since = time.time() - _DAYS * 86_400
     found = (one for one in read_trouble(place.environ) if one.at >= since)
     counted = Counter(one.what for one in found if one.host == host.name)

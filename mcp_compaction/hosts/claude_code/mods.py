@@ -6,12 +6,19 @@ By them hooks in other processes and `doctor` know of it. They hold nothing that
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
 from mcp_compaction.home import SERVED
 from mcp_compaction.hosts.gateways import is_alive
+from mcp_compaction.hosts.trouble import note_trouble
+
+_GONE = (
+    "left to the host: the server was not there; to have it again now, type /mcp in that chat and "
+    "reconnect it, and all pins go with the next prompt"
+)
 
 
 class ServedChat(NamedTuple):
@@ -42,7 +49,20 @@ def forget_chat(home: Path, session: str) -> None:
         SERVED.path(home, session).unlink()
 
 
+def read_chat(home: Path, session: str) -> ServedChat | None:
+    """The chat of that id, as the last server that served it has noted."""
+    return next(SERVED.read(home, ServedChat, session), None)
+
+
 def find_served_chat(home: Path, session: str) -> ServedChat | None:
     """The chat of that id, where the module serves it now."""
-    found = next(SERVED.read(home, ServedChat, session), None)
+    found = read_chat(home, session)
     return found if found is not None and found.is_there else None
+
+
+def note_dead_server(home: Path, session: str, environ: Mapping[str, str]) -> None:
+    """Count a compaction that was left to the host since the server of its chat is gone."""
+    found = read_chat(home, session)
+    if found is not None and not found.is_there:
+        note_trouble(environ, "claude-code", "session.compact", _GONE)
+        note_chat(home, found._replace(hosts=found.hosts + 1))
