@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import math
 import os
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
@@ -28,7 +29,7 @@ from mcp_compaction.formats.content import objects_in
 from mcp_compaction.formats.fingerprint import fingerprints_of
 from mcp_compaction.formats.thinking import sending_of
 from mcp_compaction.hosts.chat import HostChat
-from mcp_compaction.hosts.claude_code.mods import ServedChat, forget_chat, note_chat
+from mcp_compaction.hosts.claude_code.mods import ServedChat, forget_chat, note_chat, read_chat
 from mcp_compaction.hosts.claude_code.requests import SplitRequest, is_sendable
 from mcp_compaction.hosts.claude_code.rows import ChatRows, Row, as_sent, tell_rows
 from mcp_compaction.hosts.claude_code.whole import list_whole_chat, was_compacted_by_host
@@ -47,6 +48,9 @@ from mcp_compaction.model import (
     SessionInfo,
 )
 from mcp_compaction.server.window_command import answer_command
+from mcp_compaction.store.connect import store_path
+from mcp_compaction.store.database import take
+from mcp_compaction.store.lockfile import LockFile, busy_error
 from mcp_compaction.worker import client as worker
 
 if TYPE_CHECKING:
@@ -63,6 +67,8 @@ _MOST_LOOKS, _PAUSE = 15, 0.1  # for rows that the host has not written down yet
 _MOST_LOOKS_AT_PROMPT = 10  # the user waits
 _LARGE = 300_000  # tokens of a window that is compacted in a process of its own
 _PATIENCE_AT_END = 1.0  # seconds for what was said last
+_PATIENCE_AT_PROMPT = 1.0
+_PATIENCE_FOR_STORE = 2.5  # seconds until a compaction is left to the host
 _MOST_SHOWN = 120  # characters
 _CHARS = 4  # of a token, about
 _NOT_COMPACTED = (
@@ -192,7 +198,9 @@ class ClaudeMod:
         chat.limit = limit if isinstance(limit, int) and limit > 0 else chat.limit
         if chat.served is None:
             version = str(body.get("version") or "")[:40]
-            chat.served = ServedChat(session, os.getpid(), version)
+            before = read_chat(self._state.settings.home, session)  # and a server that died
+            hosts = min(before.hosts, falls) if before and isinstance(falls, int) else 0
+            chat.served = ServedChat(session, os.getpid(), version, hosts=hosts)
             self._note(chat)
         return chat
 
@@ -259,16 +267,19 @@ class ClaudeMod:
         return {"compact": chat.is_changed or chat.wants_whole or is_full}
 
     async def _compact(self, chat: _Chat, body: dict[str, Any]) -> JsonObject | None:
-        """What stands after a compaction; None: the host compacts by itself."""
+        """What stands after a compaction; None, or only why: the host compacts by itself."""
         chat.doing = ""
         try:
             return await self._try_to_compact(chat, body)
         except Exception as error:  # noqa: BLE001  # the host goes on with its own compaction
             logger.warning("a compaction was left to the host: %r", error)
-            self._note(chat, why=str(error) or repr(error))
-            return None
+            why = str(error) or repr(error)
+            self._note(chat, why=why)
+            chat.last = f"left to Claude Code: {_first_sentence(why)}"
+            return {"why": _first_sentence(why)}
 
     async def _try_to_compact(self, chat: _Chat, body: dict[str, Any]) -> JsonObject | None:
+        compactor = await self._wait_for_store()
         told, listed = body.get("told"), body.get("handles")
         handles = [str(one) for one in cast("list[object]", listed or [])]
         missing = await self._read_rows(chat, handles)
@@ -279,7 +290,6 @@ class ClaudeMod:
         rows = every.in_order(every.list_rows(handles, [known.get(one) for one in handles]))
         if not rows:
             raise InputError("the host told of no rows.")
-        compactor = await self._state.compactor()
         # Rows that come meanwhile would be taken for what the host dropped.
         async with chat.recorded.lock:
             info = await self._open(compactor, chat, body)
@@ -289,6 +299,21 @@ class ClaudeMod:
                 every = await self._state.threads.run(list_whole_chat, transcript, rows)
                 return await self._make_whole(compactor, info, chat, rows, every, body)
             return await self._make_view(compactor, info, chat, rows, body)
+
+    async def _wait_for_store(self) -> Compactor:
+        """The compactor, once nobody holds its store; StoreBusy where the host had better not wait:
+        each write by itself would wait ten times as long."""
+        lock = LockFile(store_path(self._state.settings.home))
+        try:
+            async with asyncio.timeout(_PATIENCE_FOR_STORE):
+                compactor = await self._state.compactor()
+                if self._state.settings.store is None:
+                    await take(lock, math.inf, _PATIENCE_FOR_STORE)
+                return compactor
+        except TimeoutError:
+            raise busy_error(lock.path, _PATIENCE_FOR_STORE) from None
+        finally:
+            lock.close()
 
     # What the host itself has compacted
 
@@ -386,10 +411,11 @@ class ClaudeMod:
         return {"context": pinned_block(late) or None}
 
     async def _pins_of(self, compactor: Compactor, chat: _Chat) -> list[Pin]:
-        """The pins in force; also where nothing can be written."""
+        """The pins in force; also where nothing can be written, or not now: the user waits."""
         try:
-            info = await self._record(compactor, chat)
-        except StoreError:
+            async with asyncio.timeout(_PATIENCE_AT_PROMPT):
+                info = await self._record(compactor, chat)
+        except (StoreError, TimeoutError):
             info = await compactor.find_of_host(self._state.project, chat.recorded.session, NAME)
         return await self._state.chats.pins(compactor, info)
 

@@ -6,12 +6,14 @@ from __future__ import annotations
 import json
 import sqlite3
 import sys
-from contextlib import closing
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from mcp_compaction.hosts.trouble import read_trouble
+from mcp_compaction.store.lockfile import LockFile
 from tests.checkers import problems
 from tests.hosts.live import PROGRAM, needs_hosts
 from tests.hosts.live_mod import PIN, PINNED, RULE, ModdedClaude, check, messages_of, read, size_of
@@ -72,6 +74,25 @@ def test_where_the_store_cannot_be_written_the_host_compacts_and_goes_on(
         assert after.count(PINNED) == (fault == "read-only")
         assert size_of(after) < size_of(before) / 2
         assert not any(problems(messages_of(one), "anthropic") for one in model.requests)
+
+
+def test_where_another_process_holds_the_store_the_host_compacts_and_the_rule_stands_once(
+    tmp_path: Path,
+) -> None:
+    reads = [read(n) for n in range(4)]
+    with ExitStack() as held, serve_model(ScriptedModel(PIN, *reads, Step("read"))) as model:
+        host = ModdedClaude(tmp_path, model)
+
+        def hold_store() -> str:
+            held.enter_context(LockFile(store_of(host) / "store.db").hold(60))
+            return "/compact"
+
+        model.add(Step("on"))
+        host.run(RULE, hold_store, "Go on.")
+        assert "We talked." in model.requests[-1]
+        assert model.requests[-1].count(PINNED) == 1
+        (note,) = read_trouble(host.environ)
+        assert note.what.startswith("left to the host: Another process has held ")
 
 
 def test_a_chat_goes_on_with_the_last_view_where_the_plugin_was_removed(tmp_path: Path) -> None:

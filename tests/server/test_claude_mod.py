@@ -13,10 +13,14 @@ from typing import Any
 import pytest
 
 from mcp_compaction.core.log.pinned import PINNED_LABEL
+from mcp_compaction.home import default_home
 from mcp_compaction.hosts.claude_code import surroundings
+from mcp_compaction.hosts.claude_code.mods import ServedChat, note_chat, note_dead_server
 from mcp_compaction.hosts.claude_code.rows import ChatRows
+from mcp_compaction.hosts.trouble import read_trouble
 from mcp_compaction.ports import SessionKey
 from mcp_compaction.settings import load_settings
+from mcp_compaction.store.lockfile import LockFile
 from mcp_compaction.wiring import open_compactor
 from tests.checkers import problems
 from tests.server.claude_host import PROJECT, SESSION, ClaudeHost, claude_talk
@@ -542,3 +546,36 @@ async def test_a_pin_that_a_hook_has_just_shown_is_not_told_again(tmp_path: Path
         assert OTHER.split("\n")[0] in told["context"]
         _, again = await ask(place, "/claude/prompt", session=SESSION, shown=told["context"])
         assert again["context"] is None
+
+
+async def test_a_store_that_another_process_holds_leaves_the_compaction_to_the_host_and_says_why(
+    tmp_path: Path,
+) -> None:
+    async with claude_talk(tmp_path) as (talk, host, place):
+        host.type(RULE)
+        await talk.say("pin_constraint", text=RULE)
+        work(host, 0, 4)
+        (store,) = tmp_path.rglob("store.db")
+        with LockFile(store).hold(60):
+            view = await host.compact(place)
+        assert view["why"].startswith("Another process has held ")
+        _, line = await ask(place, "/claude/status", session=SESSION)
+        assert line["last"] == f"left to Claude Code: {view['why']}"
+        await host.compact(place)  # which nobody holds now
+        assert host.tell().count(PINNED_LABEL) == 1
+
+
+async def test_a_compaction_that_was_counted_while_no_server_was_there_is_counted_once(
+    tmp_path: Path,
+) -> None:
+    environ = {"HOME": str(tmp_path / "home")}
+    home = default_home(environ)
+    note_chat(home, ServedChat(SESSION, 2**22 + 1))  # no process has that number
+    note_dead_server(home, SESSION, environ)
+    async with claude_talk(tmp_path) as (_, host, place):
+        host.type(RULE)
+        for falls in (1, 1, 2):
+            await ask(place, "/claude/status", session=SESSION, falls=falls)
+    counted = [note.what for note in read_trouble(environ)]
+    assert len(counted) == 2
+    assert "type /mcp in that chat" in counted[0]

@@ -36,6 +36,7 @@ const now = {
   busy: '', // what is going on, for the line
   hasNews: false,
   falls: 0, // compactions that were left to the host
+  why: '', // the server has said of the last one
   offloadOver: null, // tokens over which a result becomes a preview when it comes; null: none does
   viewOf: null, // the chat whose window is our view
   latePins: null, // that went with a prompt since
@@ -124,6 +125,7 @@ const compact = async ($, e) => {
     view = await ask($, 'compact', { ...wish, told: Object.fromEntries(rows.map((row) => [row.handle, row])) }, COMPACT_MS);
   }
   if (view?.skip) return { skip: view.skip };
+  now.why = view?.why ?? '';
   const own = new Map(e.messages.map((row) => [row.handle, row]));
   const messages = view?.rows?.map((row) => (row.handle ? own.get(row.handle) : row)) ?? [];
   if (messages[0]?.role !== 'user' || messages.includes(undefined)) throw new Error('there is no view');
@@ -153,6 +155,7 @@ const lastRow = async ($) => {
 const fallBack = ($, why) => {
   now.viewOf = null;
   now.hookPins = '';
+  now.shown = { ...now.shown, last: `left to Claude Code: ${why}` };
   if (!now.falls) $.ui.toast(`mcp-compaction: ${why}; compacted by Claude Code itself`);
   now.falls += 1; // which the server is told with the next question
 };
@@ -212,7 +215,8 @@ export const register = (on) => {
       sayBusy($, '');
     }
   }).catch(async ($, e, next) => {
-    fallBack($, now.isThere ? 'it had no view' : 'its server did not answer');
+    fallBack($, now.isThere ? now.why || 'it had no view' : 'its server did not answer');
+    now.why = '';
     now.isHostCompacting = true; // it asks the model for a summary of all that was said
     try {
       return await next(e);
