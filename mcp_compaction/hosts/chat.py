@@ -157,10 +157,10 @@ class HostChats:
         except CompactionError as error:
             logger.warning("a chat of %s was not recorded: %s", chat.host, error)
 
-    async def record_others(self, compactor: Compactor, session: str) -> None:
-        """Record the last words of the chats that this process knew before a new one began."""
-        for other in [one for one in self._known if one != session]:
-            await self.record_if_known(compactor, other)
+    async def record_last(self, compactor: Compactor, is_meant: Callable[[str], bool]) -> None:
+        """Record the last words of those chats that somebody has told of which are meant."""
+        for session in filter(is_meant, tuple(self._known)):
+            await self.record_if_known(compactor, session)
 
     async def record(
         self, compactor: Compactor, chat: HostChat, most_pieces: int | None = None

@@ -145,7 +145,7 @@ class EventHandler:
                 await work.record()
                 answer = await work.answer()
         if hook.moment == "start":
-            await chats.record_others(compactor, event.session)
+            await chats.record_last(compactor, lambda one: one != event.session)
         return answer
 
     async def confirm(self, compactor: Compactor, answer: HookAnswer) -> None:

@@ -66,7 +66,6 @@ _LEAST_LEFT = 4_000  # tokens: of a small chat more stays, at most the half
 _MOST_LOOKS, _PAUSE = 15, 0.1  # for rows that the host has not written down yet
 _MOST_LOOKS_AT_PROMPT = 10  # the user waits
 _LARGE = 300_000  # tokens of a window that is compacted in a process of its own
-_PATIENCE_AT_END = 1.0  # seconds for what was said last
 _PATIENCE_AT_PROMPT = 1.0
 _PATIENCE_FOR_STORE = 2.5  # seconds until a compaction is left to the host
 _MOST_SHOWN = 120  # characters
@@ -167,19 +166,10 @@ class ClaudeMod:
         """Whether the transcript of that chat is recorded here."""
         return bool(session) and session in (self._expected, *self._chats)
 
-    async def close(self) -> None:
-        """Record what was said last in each chat, and note that it is served no more."""
+    def close(self) -> None:
+        """Note that the chats are served no more."""
         for chat in self._chats.values():
-            await self._record_last(chat)
             forget_chat(self._state.settings.home, chat.recorded.session)
-
-    async def _record_last(self, chat: _Chat) -> None:
-        """Record what was said last: a host writes it down when it has told of it."""
-        try:
-            async with asyncio.timeout(_PATIENCE_AT_END):
-                await self._record(await self._state.compactor(), chat)
-        except (CompactionError, TimeoutError) as error:
-            logger.warning("the end of a chat was not recorded: %s", error)
 
     # The chats
 
@@ -260,7 +250,7 @@ class ClaudeMod:
         the host's own limit is so near that the next turn would be interrupted."""
         self._state.chats.start(self._record_beside(chat))
         if not chat.is_interactive:  # the host may end now
-            await self._record_last(chat)
+            await self._state.record_last()
         tokens, limit = body.get("tokens"), chat.limit
         net = self._state.settings.policy.safety_threshold_percent
         is_full = isinstance(tokens, int) and limit is not None and 100 * tokens >= net * limit

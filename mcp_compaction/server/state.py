@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -32,8 +33,10 @@ from mcp_compaction.tools.place import Purpose
 from mcp_compaction.view_service.views import ServedViews
 from mcp_compaction.wiring import open_compactor
 
+logger = logging.getLogger(__name__)
+
 _MENDED = "Nothing was done; tell the user, who restarts the server (in Claude Code: /mcp) then."
-_PATIENCE_AT_END = 1.0  # seconds for what hooks told last
+_PATIENCE_AT_END = 1.0  # seconds for what was said and what hooks told last
 
 _MOST_LOOKS, _PAUSE = 10, 0.1  # for words that went through a gateway
 
@@ -206,12 +209,25 @@ class State:
         if self.fault:
             raise SettingsError(f"{self.fault} {_MENDED}")
 
+    async def record_last(self) -> None:
+        """Record what was said last: a host writes it down when its module has told of it."""
+        try:
+            async with asyncio.timeout(_PATIENCE_AT_END):
+                await self.chats.record_last(
+                    await self.compactor(),
+                    lambda one: self.mod.is_at_work(one) or self.views.has_shown(one),
+                )
+        except (CompactionError, TimeoutError) as error:
+            logger.warning("the end of a chat was not recorded: %s", error)
+
     async def close(self) -> None:
         """End what runs beside the calls, and let go of the store."""
         with anyio.CancelScope(shield=True):
             await self.relieving.close()
             await self.chats.close()
-            await self.mod.close()
+            if self._compactor is not None:
+                await self.record_last()
+            self.mod.close()
             if self.events_under_way:
                 await asyncio.wait(self.events_under_way, timeout=_PATIENCE_AT_END)
             if self._compactor is not None:

@@ -98,7 +98,7 @@ async def test_what_is_wrong_with_the_settings_is_shown_by_the_module(tmp_path: 
         told = (await ask(place, "/claude/window", session=SESSION))[1]
         assert told["text"].startswith(fault)
         compacted = await ask(place, "/claude/compact", session=SESSION, handles=["u1"], told={})
-        assert compacted[1] is None
+        assert compacted[1] == {"why": fault.removesuffix(".")}
     assert not default_home(environ).exists()
 
 

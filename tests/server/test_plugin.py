@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import os
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 from mcp.types import Implementation
 
+from mcp_compaction.home import default_home
 from mcp_compaction.hosts.gateways import PROCESS, RunningGateway, note_gateway
+from tests.hosts.given_hosts import SHOP, make_home
 from tests.server.talking import talk
 from tests.view_service.test_listening import ask
 from tests.view_service.test_views import history
@@ -83,6 +88,28 @@ async def test_a_plugin_gets_no_view_while_a_gateway_shows_one(
 async def test_without_a_plugin_nothing_listens(tmp_path: Path) -> None:
     async with talk(tmp_path, environ={"HOME": str(tmp_path), "MCP_COMPACTION_VIEWS": "views"}):
         assert not list(tmp_path.rglob("views*"))
+
+
+async def test_what_the_agent_said_last_is_recorded_when_the_host_ends(tmp_path: Path) -> None:
+    home, folder = tmp_path / "home", tmp_path / "private"
+    folder.mkdir(mode=0o700)
+    environ = {**make_home(home), "MCP_COMPACTION_VIEWS": str(folder / "views.json")}
+    database, chat = home / ".local/share/opencode/opencode.db", "ses_e1e7f1d1bffe8TkSI7CaOykNXz"
+    store = default_home(environ)
+    slow = {"view_timeout_seconds": "60"}
+    async with talk(tmp_path, environ=environ, project=SHOP, home=store, policy=slow):
+        await ask(folder / "views.json", "/opencode/record", session=chat)
+        with closing(sqlite3.connect(database)) as opencode:
+            about = {"role": "assistant", "time": {"created": 1794784709000, "completed": 1}}
+            part = {"type": "text", "text": "The last word is giraffe."}
+            row = ("msg_2", chat, 1794784709000, 1794784709000, json.dumps(about))
+            opencode.execute("INSERT INTO message VALUES (?, ?, ?, ?, ?)", row)
+            row = ("prt_2", "msg_2", chat, 1794784709000, 1794784709000, json.dumps(part))
+            opencode.execute("INSERT INTO part VALUES (?, ?, ?, ?, ?, ?)", row)
+            opencode.commit()  # nobody tells of it: the host ends
+    with closing(sqlite3.connect(store / "store.db")) as kept:
+        said = [raw for (raw,) in kept.execute("SELECT raw FROM message")]
+    assert sum("The last word is giraffe." in raw for raw in said) == 1
 
 
 def _size(told: Any) -> int:

@@ -7,6 +7,8 @@ import { join } from "node:path"
 
 const TOOLS = /(^|_)(compress_context|context_stats|pin_constraint|unpin_constraint|recall_archived|restore_context|record_messages)$/
 const FIRST_MS = 5000 // that the first view may take: the server has just been started
+const START_MS = 10000 // that it may take to tell where it is: opencode asks its model as soon as tools are listed
+const LOOK_MS = 20
 const CHECK_MS = 3000
 const MOST_DEEDS = 200 // calls that are remembered of a chat, for what must run before
 const BESIDE = new Set(["title", "summary", "compaction"]) // agents that have a window of their own
@@ -16,11 +18,28 @@ export const Compaction = async ({ directory } = {}) => {
   const place = join(folder, "views.json")
   process.on("exit", () => rmSync(folder, { recursive: true, force: true }))
   let isCold = true // until our server has given a view
+  let isStarting = false // our server, which opencode starts with this process
   const windows = new Map() // tokens of the model's window, by opencode's ids
+
+  const address = async () => {
+    const allowed = 1000 * (process.env.MCP_COMPACTION_VIEW_TIMEOUT_SECONDS || 0)
+    const end = Date.now() + Math.max(START_MS, allowed)
+    for (;;) {
+      try {
+        const found = JSON.parse(readFileSync(place, "utf8"))
+        isStarting = false
+        return found
+      } catch (error) {
+        isStarting &&= Date.now() < end
+        if (!isStarting) throw error
+      }
+      await new Promise((resolve) => setTimeout(resolve, LOOK_MS))
+    }
+  }
 
   const ask = async (path, body) => {
     try {
-      const { url, token, limit_ms } = JSON.parse(readFileSync(place, "utf8"))
+      const { url, token, limit_ms } = await address()
       const headers = { authorization: "Bearer " + token, "content-type": "application/json" }
       const signal = AbortSignal.timeout((isCold ? Math.max(limit_ms, FIRST_MS) : limit_ms) + 50)
       const answer = await fetch(url + path, { method: "POST", headers, signal, body: JSON.stringify(body) })
@@ -89,6 +108,7 @@ export const Compaction = async ({ directory } = {}) => {
           const data = process.env.XDG_DATA_HOME || join(homedir(), ".local", "share")
           const named = server.environment?.MCP_COMPACTION_HOME || process.env.MCP_COMPACTION_HOME
           program = { words: server.command, home: named || join(data, "mcp-compaction") }
+          isStarting = server.enabled !== false
           server.environment = { ...server.environment, MCP_COMPACTION_VIEWS: place }
         }
     },
