@@ -51,9 +51,8 @@ def given_settings(environ: Mapping[str, str]) -> dict[str, Any]:
         import tomllib  # only who has settings waits for it
 
         table = tomllib.loads(path.read_text(encoding="utf-8"))
-    said = {name: value for name, value in environ.items() if name.startswith(PREFIX)}
-    named = {n.removeprefix(PREFIX).lower(): value for n, value in said.items() if value.strip()}
-    return table | named
+    said = (one for one in environ.items() if one[0].startswith(PREFIX) and one[1].strip())
+    return table | {name.removeprefix(PREFIX).lower(): value for name, value in said}
 
 
 def has_settings(environ: Mapping[str, str]) -> bool:

@@ -150,7 +150,7 @@ def record_apart() -> None:
         _handle_whole(host, event, told, os.environ)
         if event == "AfterAgent":  # at the prompt itself the host would wait for all of it
             answer = _handle_whole(host, _PROMPT, {**told, "part": "records"}, os.environ)
-            home = _find_home(given_settings(os.environ), os.environ)
+            home = import_module("mcp_compaction.settings").load_settings(os.environ).home
             if answer:
                 NEXT_PROMPT.write(home, mask(answer), str(told.get("session_id")))
     except Exception as error:  # noqa: BLE001  # the next event makes it good
@@ -162,20 +162,17 @@ def _handle_whole(host: str, event: str, told: dict[str, Any], environ: Mapping[
     return import_module("mcp_compaction.cli.cold_event").handle(host, event, told, environ)
 
 
-def _find_home(given: Mapping[str, Any], environ: Mapping[str, str]) -> Path:
-    return default_home({**environ, f"{PREFIX}HOME": str(given.get("home", ""))})
-
-
 def _show_pins(host: str, event: str, told: dict[str, Any], environ: Mapping[str, str]) -> str:
     """The answer that shows the pins which do not stand in the chat, and what waits for it."""
     given, chat = given_settings(environ), str(told.get("session_id", ""))
-    home, is_compacted = _find_home(given, environ), told.get("source") == "compact"
+    home = default_home({**environ, f"{PREFIX}HOME": str(given.get("home", ""))})
+    is_compacted = told.get("source") == "compact"
     if is_compacted and not _is_for_us(home, chat, environ):
         return ""
     named = given.get("project") or environ.get("CLAUDE_PROJECT_DIR")
     project = find_project(named, str(told.get("cwd", "")))
-    pins = list_chat_pins(home, project, host, chat) if _OTHERWISE.isdisjoint(given) else None
-    if pins is None:
+    pins = list_chat_pins(home, project, f"{host}:{chat}")
+    if pins is None or not _OTHERWISE.isdisjoint(given):
         return _handle_whole(host, event, told, environ)
     there = b"" if is_compacted else _read_chat(str(told.get("transcript_path", "")))
     missing = [pin for pin in pins if not _stands_in(pin, there)]

@@ -58,10 +58,9 @@ class Watch:
         """All texts of the lines since the boundary, and in its own line those behind a boundary
         that begins a text: Gemini CLI writes all messages anew in one line."""
         first, *rest = self._objects() or [None]
-        begin = self.mark.decode().partition('"text":"')[2]
-        own = takewhile(lambda text: not text.startswith(begin), _texts_in(first))
-        behind = (text for obj in rest for text in _texts_in(obj))
-        return "\n".join((*(own if begin else ()), *behind))
+        begin = self.mark.decode().partition('"text":"')[2] or None
+        own = takewhile(lambda text: begin and not text.startswith(begin), _texts_in(first))
+        return "\n".join((*own, *(text for obj in rest for text in _texts_in(obj))))
 
     def read_summary(self, place: str) -> str:
         """The summary that the line of the boundary has, at a place such as `payload.message`."""

@@ -66,7 +66,6 @@ _LEAST_LEFT = 4_000  # tokens: of a small chat more stays, at most the half
 _MOST_LOOKS, _PAUSE = 15, 0.1  # for rows that the host has not written down yet
 _MOST_LOOKS_AT_PROMPT = 10  # the user waits
 _LARGE = 300_000  # tokens of a window that is compacted in a process of its own
-_PATIENCE_AT_PROMPT = 1.0
 _PATIENCE_FOR_STORE = 2.5  # seconds until a compaction is left to the host
 _MOST_SHOWN = 120  # characters
 _CHARS = 4  # of a token, about
@@ -403,7 +402,7 @@ class ClaudeMod:
     async def _pins_of(self, compactor: Compactor, chat: _Chat) -> list[Pin]:
         """The pins in force; also where nothing can be written, or not now: the user waits."""
         try:
-            async with asyncio.timeout(_PATIENCE_AT_PROMPT):
+            async with asyncio.timeout(_MOST_LOOKS_AT_PROMPT * _PAUSE):
                 info = await self._record(compactor, chat)
         except (StoreError, TimeoutError):
             info = await compactor.find_of_host(self._state.project, chat.recorded.session, NAME)

@@ -58,11 +58,6 @@ class PinLine(NamedTuple):
     context: str  # what governs words torn out there
     used: datetime | None
 
-    @property
-    def ref(self) -> str:
-        """The short id a model can say: `p2`."""
-        return f"p{self.number}"
-
 
 class _Place(NamedTuple):
     project: str | None
@@ -92,31 +87,27 @@ def list_pins(home: Path, project: str, name: str | None, most: int) -> list[Pin
             rows = {
                 row["number"]: row
                 for session in sessions
-                for row in _sound_rows(store, _Place(project, session["id"]), now)
+                for row in pin_rows(store, _Place(project, session["id"]), now)
             }
+            return [_pin_of(rows[number]) for number in sorted(rows)]
     except _WHAT_TAKES_MORE:
         return None
-    return [_pin_of(rows[number]) for number in sorted(rows)]
 
 
-def list_chat_pins(home: Path, project: str, host: str, chat: str) -> list[PinLine] | None:
-    """The pins that a host's chat is shown, by the host's id for it: its own and its project's;
-    None where it takes more to tell."""
+def list_chat_pins(home: Path, project: str, chat: str = "") -> list[PinLine] | None:
+    """The pins that a chat is shown, its own and its project's; None where it takes more to tell.
+
+    `chat`: HOST:ID, as its host knows it.
+    """
     if not store_path(home).exists():
         return []
-    within = sessions_in(_Place(project))
     try:
         with closing(_open(home)) as store:
-            (now,) = store.execute(_NOW).fetchone()
-            found = store.execute(
-                f"SELECT id FROM session WHERE {within.sql} AND agent = ''"
-                " AND host = ? AND host_session = ?",
-                (*within.parameters, host, encodable(chat)),
-            ).fetchone()
-            rows = _sound_rows(store, _Place(project, found["id"] if found else 0), now)
+            rows = pin_rows(store, _Place(project), *store.execute(_NOW).fetchone())
+            own = (row for row in rows if row["scope"] != "session" or row["chat"] == chat)
+            return [_pin_of(row) for row in own if row["kind"] != "note"]
     except _WHAT_TAKES_MORE:
         return None
-    return [_pin_of(row) for row in rows if row["kind"] != "note"]
 
 
 def session_rows(
@@ -141,7 +132,8 @@ def session_named(
 
 PIN_COLUMNS = (
     "pin.number, pin.text, pin.kind, pin.scope, pin.author, pin.at, pin.source, pin.expires,"
-    " pin.channel, pin.used, pin.checks, pin.checksum, coalesce(session.name, '') AS session"
+    " pin.channel, pin.used, pin.checks, pin.checksum, coalesce(session.name, '') AS session,"
+    " CASE session.agent WHEN '' THEN session.host || ':' || session.host_session END AS chat"
 )
 
 
@@ -156,13 +148,6 @@ def pin_rows(
         f" WHERE {condition.sql} AND (? OR ({in_force})) ORDER BY pin.number",
         (*condition.parameters, released, now),
     ).fetchall()
-
-
-def _sound_rows(connection: sqlite3.Connection, scope: Within, now: str) -> list[sqlite3.Row]:
-    rows = pin_rows(connection, scope, now)
-    if any(checksum_of(row["text"]) != row["checksum"] for row in rows):
-        _refuse("a pin that was changed")
-    return rows
 
 
 def author_in(row: sqlite3.Row | Mapping[str, Any]) -> PinAuthor:
@@ -205,6 +190,8 @@ def _session_of(row: sqlite3.Row, store: sqlite3.Connection) -> SessionLine:
 
 def _pin_of(row: sqlite3.Row) -> PinLine:
     source, _, context = (row["source"] or "").partition("\n")
+    if checksum_of(row["text"]) != row["checksum"]:
+        _refuse("a pin that was changed")
     return PinLine(
         number=row["number"],
         text=row["text"],

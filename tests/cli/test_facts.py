@@ -70,7 +70,7 @@ def test_a_hook_tells_a_fact_as_the_pinned_block_does(taught: Shell) -> None:
     taught.as_user().done("facts", "accept", place)
     (fact,) = facts(taught)["facts"]
     project = os.path.realpath(taught.folder / "project")
-    block = pinned_block(cast("list[Any]", list_chat_pins(taught.home, project, "", "")))
+    block = pinned_block(cast("list[Any]", list_chat_pins(taught.home, project)))
     assert block == pinned_block([Pin.model_validate(fact)])
     assert " from session monday: " in block
 

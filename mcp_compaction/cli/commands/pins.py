@@ -115,18 +115,16 @@ async def _print_for_host(call: Invocation, hook: HookInput) -> int:
     if not call.args.project and not settings.project:
         call.args.project = find_project(project_of_host(call.environ), hook.folder)
     async with open_place(call) as place:
-        info = await place.compactor.find_of_host(place.project, hook.session)
-        if info is None:
-            pins = await place.compactor.project_pins(place.project)
-        else:
-            pins = await place.compactor.pins(info)
+        ours = place.compactor
+        info = await ours.find_of_host(place.project, hook.session)
+        pins = await (ours.pins(info) if info else ours.project_pins(place.project))
         block = pinned_block(pin for pin in pins if pin.kind != "note")
         if block:
             call.screen.write_json(
                 {"hookSpecificOutput": {"hookEventName": hook.event, "additionalContext": block}}
             )
         if block and info is not None and hook.source == "compact":
-            await place.compactor.put_pins_back(info)
+            await ours.put_pins_back(info)
     return 0
 
 

@@ -158,7 +158,7 @@ def _has_pins(call: Invocation) -> bool:
     home = Path(call.args.home).expanduser() if call.args.home else default_home(call.environ)
     try:
         project = find_project(asked or call.environ.get(_PROJECT_OF_HOST))
-        return list_chat_pins(home, project, "", "") != []
+        return list_chat_pins(home, project) != []
     except (CompactionError, OSError):
         return True
 

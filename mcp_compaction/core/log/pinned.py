@@ -72,5 +72,5 @@ def _line_of(pin: Pin) -> str:
         origin = f", kept {pin.at:%Y-%m-%d}" + (
             f" from session {pin.session}" if pin.session else ""
         )
-    label = f"{pin.ref} {pin.kind.replace('_', ' ')}, by {pin.author}{origin}"
+    label = f"p{pin.number} {pin.kind.replace('_', ' ')}, by {pin.author}{origin}"
     return f"{label}: {shown_text(pin.text)}"

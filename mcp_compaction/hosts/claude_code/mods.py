@@ -64,5 +64,5 @@ def note_dead_server(home: Path, session: str, environ: Mapping[str, str]) -> No
     """Count a compaction that was left to the host since the server of its chat is gone."""
     found = read_chat(home, session)
     if found is not None and not found.is_there:
-        note_trouble(environ, "claude-code", "session.compact", _GONE)
+        note_trouble(environ, "claude-code", "session.compact", _GONE, is_ours=True)
         note_chat(home, found._replace(hosts=found.hosts + 1))
