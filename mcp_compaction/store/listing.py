@@ -95,10 +95,7 @@ def list_pins(home: Path, project: str, name: str | None, most: int) -> list[Pin
 
 
 def list_chat_pins(home: Path, project: str, chat: str = "") -> list[PinLine] | None:
-    """The pins that a chat is shown, its own and its project's; None where it takes more to tell.
-
-    `chat`: HOST:ID, as its host knows it.
-    """
+    """The pins of a chat, `HOST:ID`, and of its project; None where it takes more to tell."""
     if not store_path(home).exists():
         return []
     try:
