@@ -51,6 +51,7 @@ Project = Annotated[str, AfterValidator(without_surrogates)]
 
 HOST_COMPACTED = "CONTEXT_BUDGET_HOST_COMPACTED"
 """The event of a host's own compaction; its detail: what for, tokens before and after."""
+OUR_VIEW = "our view"  # begins the detail of one that the host made with our view
 
 EARLIER_VIEWS = 10  # that a store keeps before the newest, beside those that a receipt goes back to
 

@@ -12,6 +12,7 @@ from mcp_compaction.core.compaction.flow import Flow, flow
 from mcp_compaction.core.digest.extract import extract
 from mcp_compaction.core.policy import Policy
 from mcp_compaction.core.recall.query import terms_of
+from mcp_compaction.core.window.history import MOST_OF_HEAD, bring_back
 from mcp_compaction.errors import SummarizerError
 from mcp_compaction.model import (
     Ask,
@@ -44,8 +45,10 @@ async def drive(
     policy: Policy | None = None,
 ) -> Outcome:
     """Run the flow to its end, answering what it asks for; by the session's policy or another."""
-    session = await _with_recalled(work, session)
-    running = _begin(work, session, ask, policy)
+    whole = await _with_recalled(work, await _bring_back(work, session, ask))
+    policy, counter = policy or work.policy_for(session), work.counter
+    now, count = work.now(), counter.count
+    running = flow(whole, policy, ask, now, count, counter.precision, session)
     has_fallen = False
     request = await work.threads.run(_advance, running, None)
     while not isinstance(request, _Ended):
@@ -72,9 +75,13 @@ async def _with_recalled(work: Workspace, session: Session) -> Session:
     return session.model_copy(update={"recalled": tuple(by_seq[n] for n in again if n in by_seq)})
 
 
-def _begin(work: Workspace, session: Session, ask: Ask, policy: Policy | None = None) -> Flow:
-    policy, counter = policy or work.policy_for(session), work.counter
-    return flow(session, policy, ask, work.now(), counter.count, counter.precision)
+async def _bring_back(work: Workspace, session: Session, ask: Ask) -> Session:
+    """The session with what its host's own compactions took away, as the log has it."""
+    if not session.view.taken or ask.dry_run:  # nobody waits for a plan of all that was said
+        return session
+    found = await work.store.originals(scope_of(session.info), limit=MOST_OF_HEAD)
+    view = bring_back(session, [one.message for one in found])
+    return session if view is None else await work.load(session.info, view, to_digest=True)
 
 
 class _Ended(NamedTuple):

@@ -14,10 +14,14 @@ from typing import NamedTuple
 from mcp_compaction.compactor.histories import Seen
 from mcp_compaction.compactor.history_matching import Placing, first_text, place_history
 from mcp_compaction.compactor.workspace import MOST_ROWS, MOST_TRIES, Workspace, scope_of
+from mcp_compaction.core.log.conversation import host_summary_in
 from mcp_compaction.core.text.host_texts import without_host_texts
 from mcp_compaction.core.window.history import (
+    MOST_OF_HEAD,
     LogPlace,
     arrange,
+    behind_summaries,
+    find_taken,
     follow,
     head_of,
     is_in,
@@ -40,8 +44,6 @@ from mcp_compaction.model import (
     View,
 )
 from mcp_compaction.ports import Batch, Placed, Recorded
-
-_MOST_OF_HEAD = 50  # messages among which a history's head is looked for
 
 
 class Followed(NamedTuple):
@@ -224,8 +226,12 @@ def _lay_beside(
     said_now = [_message_of(messages[n], numbers[n]) for n in sorted(numbers)]
     edit_rows = {seq: newest + n for n, (_, seq) in enumerate(edits, start=1)}
     reworded = _reword(log, session.view, placing, edit_rows, in_history)
-    head = head_of(said_now[:_MOST_OF_HEAD])
-    view = follow(back, in_history, head, newest + len(edits) + len(new), reworded)
+    summaries = {m.seq for m in (*session.messages, *said_now) if host_summary_in(m)}
+    taken = find_taken(session, in_history, summaries & in_history)
+    in_history |= behind_summaries(taken, in_history, told=True)
+    is_told = any(one.told for one in taken)
+    head = [e.seq for e in back.view.head] if is_told else head_of(said_now[:MOST_OF_HEAD])
+    view = follow(back, in_history, head, newest + len(edits) + len(new), reworded, taken)
     if view is None and back is not session:
         view = back.view
     if len(edits) + len(new) <= MOST_ROWS:  # the view comes with the first of them
@@ -288,6 +294,8 @@ def _list_behind(session: Session, placing: Placing, newest: int) -> set[int]:
     if placing.has_ours:  # a digest with no line is in no view, and so never comes back
         untold = (digest for digest in session.digests if not digest.sections)
         behind.update(seq for one in untold for seq in range(one.first, one.last + 1))
+    there = behind.union(place.seq for _, place in placing.known)
+    behind |= behind_summaries(session.view.taken, there, told=True)
     return {seq for seq in behind if seq <= newest and not is_in(session.view.gone, seq)}
 
 

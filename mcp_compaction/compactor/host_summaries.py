@@ -17,14 +17,13 @@ from mcp_compaction.core.compaction.verify import (
     search_request_for,
 )
 from mcp_compaction.core.digest.extract import open_tasks, stated_rules
+from mcp_compaction.core.log.conversation import host_summary_in
 from mcp_compaction.core.log.identifiers import identifiers_by_message
 from mcp_compaction.core.log.pinned import shown_text
 from mcp_compaction.core.recall.query import terms_of
 from mcp_compaction.core.text.words import fold
 from mcp_compaction.core.wording import plural
 from mcp_compaction.model import Item, SearchQuery, Session, SessionInfo, ShownRecord
-
-_LEAST_SUMMARY = 20  # characters of a summary by which its own message is known
 
 
 class _Comparison(NamedTuple):
@@ -38,7 +37,9 @@ class _Comparison(NamedTuple):
 
 async def check(work: Workspace, info: SessionInfo, summary: str, beside: str) -> HostSummary:
     """What was said before a host compacted, held against its summary and what stands beside it."""
-    session = _without_summary(await work.load(info), summary)
+    session = await work.load(info)
+    said = tuple(message for message in session.messages if not host_summary_in(message))
+    session = session.model_copy(update={"messages": said})
     seen = await work.threads.run(_compare, session, summary, beside)
     request = search_request_for(seen.check.unseen)
     queries = [SearchQuery(terms=terms_of(text)) for text in request.queries]
@@ -49,14 +50,6 @@ async def check(work: Workspace, info: SessionInfo, summary: str, beside: str) -
     detail = f"{plural(seen.rules, 'rule')} to keep, {plural(len(items), 'line')} lost"
     await work.note(info, HOST_SUMMARY_CHECKED, detail)
     return HostSummary(rules=seen.rules, lost=items)
-
-
-def _without_summary(session: Session, summary: str) -> Session:
-    """The session without the message that is the summary itself."""
-    if len(summary) < _LEAST_SUMMARY:
-        return session
-    said = tuple(message for message in session.messages if summary not in message.text)
-    return session.model_copy(update={"messages": said})
 
 
 def _compare(session: Session, summary: str, beside: str) -> _Comparison:

@@ -24,6 +24,7 @@ from mcp_compaction.compactor.workspace import Workspace
 from mcp_compaction.core.excerpts.paging import wanted_excerpts
 from mcp_compaction.core.window.fill import pressure
 from mcp_compaction.model import Ask, Event, Session, SessionInfo
+from mcp_compaction.ports import OUR_VIEW
 
 _NOT_COUNTED = (FACT_TOLD, HEADLESS, MASKED, REGRET, RECORDING)
 _MOST_SUGGESTED = 5  # rules to pin
@@ -58,7 +59,10 @@ async def stats_of(work: Workspace, session: Session) -> Stats:
     unread = max(0, reading.messages - len(session.messages))
     fill = reading.fill if unread else await work.threads.run(work.fill_of, session)
     events = await work.store.events(session.info.id)
-    counts = Counter(event.name for event in events if event.name not in _NOT_COUNTED)
+    counted = (
+        e for e in events if e.name not in _NOT_COUNTED and not e.detail.startswith(OUR_VIEW)
+    )
+    counts = Counter(event.name for event in counted)
     dry_run = Ask(reason="stats", dry_run=True)
     return Stats(
         info=session.info,

@@ -42,7 +42,8 @@ _KEYS = ("role", "content", "output_config")
 _MEDIA = {"image": "image", "document": "application/pdf"}
 _THINKING = ("thinking", "redacted_thinking")
 _ID_SIGNS = re.compile(r"[^a-zA-Z0-9_-]")
-_BEFORE = "(what was said before this was not recorded)"
+NOT_RECORDED = "(what was said before this was not recorded; ask the user for what you need of it)"
+NOT_SHOWN = "(what was said before this is not shown here; recall_archived gives it back)"
 
 
 def read(obj: JsonObject, where: str) -> tuple[Role, tuple[Part, ...]]:
@@ -238,7 +239,7 @@ def finish(objs: Sequence[JsonObject]) -> list[JsonObject]:
         content: list[JsonValue] = [_text_block("[system message]"), *blocks_of(shown[0])]
         shown[0] = {"role": "user", "content": content}
     if shown and shown[0]["role"] == "assistant":
-        shown.insert(0, {"role": "user", "content": _BEFORE})
+        shown.insert(0, {"role": "user", "content": NOT_RECORDED})
     return shown
 
 

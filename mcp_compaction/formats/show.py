@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 
+from mcp_compaction.formats.anthropic import NOT_RECORDED, NOT_SHOWN
 from mcp_compaction.formats.arrange import Group, find_orphans, group_pieces
 from mcp_compaction.formats.content import with_cuts
 from mcp_compaction.formats.jsontext import parse_object
 from mcp_compaction.formats.table import FORMATS, Format
-from mcp_compaction.model import JsonObject, Shape, Shown, ShownRecord
+from mcp_compaction.model import JsonObject, Shape, Shown, ShownMessage, ShownRecord
 
 Own = Mapping[int, JsonObject]
 """The caller's own objects, by the numbers of their messages."""
@@ -23,7 +24,11 @@ def render(shown: Sequence[Shown], shape: Shape, own: Own = _NONE) -> list[JsonO
     What is shown whole is the caller's own object, where there is one.
     """
     objects = [obj for entry in shown for obj in objects_of(entry, shape, own)]
-    return arrange(objects, shape, own.values())
+    laid = arrange(objects, shape, own.values())
+    first = next((one.message.seq for one in shown if isinstance(one, ShownMessage)), 1)
+    if first > 1 and laid and laid[0].get("content") == NOT_RECORDED:
+        laid[0] = {**laid[0], "content": NOT_SHOWN}
+    return laid
 
 
 def arrange(

@@ -23,6 +23,7 @@ class HostText(Value):
     changes: bool = False
     printed: bool = False
     spoken: bool = False
+    summary: tuple[str, ...] = ()
 
     @model_validator(mode="after")
     def _is_shown_by_examples(self) -> HostText:

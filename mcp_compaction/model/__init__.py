@@ -111,6 +111,7 @@ from mcp_compaction.model.view import (
     Shown,
     ShownMessage,
     ShownRecord,
+    TakenAway,
     Trimmed,
     View,
 )

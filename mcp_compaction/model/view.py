@@ -92,6 +92,14 @@ class Reworded(Value):
     words: int
 
 
+class TakenAway(Value):
+    """What a host's own compaction took out of the window; `seq`: the message with its summary."""
+
+    seq: int
+    runs: tuple[Run, ...]
+    told: bool = False  # by our view, which was made of it since then
+
+
 class View(Value):
     """What is in the window: entries into the log; what came after `upto` follows whole.
 
@@ -116,6 +124,7 @@ class View(Value):
     )
     gone: tuple[Run, ...] = ()  # messages that the caller's history does not have any more
     reworded: tuple[Reworded, ...] = Field(default=(), exclude_if=lambda found: not found)
+    taken: tuple[TakenAway, ...] = Field(default=(), exclude_if=lambda found: not found)
     begun: bool = False  # it was shown before any compaction
 
     @property

@@ -16,7 +16,7 @@ from mcp_compaction.compactor.results import FitOptions
 from mcp_compaction.core.policy import Policy
 from mcp_compaction.errors import StoreError
 from mcp_compaction.formats import read_incoming
-from mcp_compaction.model import Compaction, SessionInfo
+from mcp_compaction.model import Ask, Compaction, SessionInfo
 from mcp_compaction.ports import Batch, Recorded, Scope, Store
 from tests.checkers import problems
 from tests.compactor.small_session import (
@@ -63,6 +63,47 @@ async def test_a_history_that_the_caller_compacted_keeps_its_tail_in_place(tmp_p
             assert fitted.messages == after
             assert await count_log(compactor, info) == len(known.seqs) + count
             after += [assistant("Go on?"), user("yes")]
+
+
+CONTINUED = "This session is being continued from a previous conversation.\n\nSummary:\n"
+CODEX = "Another language model started to solve this problem and produced a summary. Use it:\n"
+SUMMED_UP = "The rows of file 3 are sorted."
+
+
+@pytest.mark.parametrize(
+    "summary",
+    [
+        f"{CONTINUED}{SUMMED_UP}\n\nIf you need specific details from before compaction, read it.",
+        f"{CODEX}{SUMMED_UP}",
+        f"<state_snapshot>\n<key_knowledge>{SUMMED_UP}</key_knowledge>\n</state_snapshot>",
+    ],
+)
+async def test_what_the_callers_host_summed_up_is_told_of_by_our_next_compaction_from_the_log(
+    tmp_path: Path, summary: str
+) -> None:
+    rule = "Never push on a Friday."
+    history = [user(f"{rule} Sort the parcels."), *read_files(4)[1:], assistant("47 are sorted.")]
+    async with open_session(tmp_path, policy=Policy(window_tokens=40_000)) as (compactor, info):
+        taken_back = [*history, user("Use the zebra."), assistant("I use the zebra.")]
+        await compactor.fit(info, taken_back)
+        await compactor.fit(info, history)
+        reads = [one for n in range(4, 12) for one in called(f"t{n}", f"row {n}\n" * 90)]
+        after = [user(summary), assistant("I go on."), user("Go on."), *reads]
+        assert await fit(compactor, info, after) == after
+        shown = await compactor.fill(info)
+        done = await compactor.compress(info, Ask(reason="x", force=True))
+        assert isinstance(done, Compaction)
+        assert done.receipt.before == shown.tokens  # not of all that came back for it
+        told = json.dumps(await fit(compactor, info, after))
+        for words in (rule, "47 are sorted.", f"{SUMMED_UP} [model says, in the host's summary"):
+            assert words in told
+        assert "zebra" not in told
+        later = [*after, assistant("Done."), user("What is next?")]
+        assert json.dumps(await fit(compactor, info, later)).startswith(told[:-1])
+        rewound = after[:3]
+        assert rule in json.dumps(await fit(compactor, info, rewound))
+        await compactor.restore(info, done.receipt.ref, force=True)
+        assert await fit(compactor, info, after) == after
 
 
 async def test_a_rewound_history_goes_on_from_there(tmp_path: Path) -> None:

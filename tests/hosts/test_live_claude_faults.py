@@ -4,8 +4,11 @@ user's."""
 from __future__ import annotations
 
 import json
+import os
+import signal
 import sqlite3
 import sys
+from collections.abc import Callable
 from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any
@@ -93,6 +96,94 @@ def test_where_another_process_holds_the_store_the_host_compacts_and_the_rule_st
         assert model.requests[-1].count(PINNED) == 1
         (note,) = read_trouble(host.environ)
         assert note.what.startswith("left to the host: Another process has held ")
+
+
+RULE_NOT_PINNED = "Never deploy on a Friday. Read the reports."
+REPORT = "Both reports are in order: 4711 lines."
+BEFORE = (read(0), read(1), Step(REPORT), Step("half done"))
+
+
+@pytest.mark.parametrize("way", ["installed later", "off and on", "slow", "locked", "full"])
+def test_after_a_compaction_of_the_hosts_own_ours_tells_of_what_was_before_it(
+    tmp_path: Path, way: str
+) -> None:
+    with serve_model(ScriptedModel(*BEFORE)) as model:
+        host = ModdedClaude(tmp_path, model)
+        session = _LEFT_TO_HOST[way](host, model)
+        assert "We talked." in model.requests[-1]
+        assert RULE_NOT_PINNED not in model.requests[-1]
+        host.program, host.is_plugged_in, model.waits_for_us = [PROGRAM], True, True
+        model.add(host.wait_for_server(), *(read(n) for n in range(2, 6)), Step("read"), Step("on"))
+        host.run("Read the others.", "/compact", "And now?", resume=session)
+        last = model.requests[-1]
+        assert RULE_NOT_PINNED in last
+        assert REPORT in last
+        # Where there is room for the message that holds it, it stands there as it came.
+        told = ("We talked. [model says, in the host's summary", r"Summary:\nWe talked.")
+        assert any(words in last for words in told)
+        assert "not recorded" not in last
+        assert size_of(last) < size_of(model.requests[-2])
+        assert not any(problems(messages_of(one), "anthropic") for one in model.requests)
+
+
+def compact_before_install(host: ModdedClaude, model: ScriptedModel) -> str:
+    """The session of a chat that was compacted before there was anything of ours."""
+    host.is_plugged_in = model.waits_for_us = False
+    return host.run(RULE_NOT_PINNED, "/compact", "Go on.")
+
+
+def compact_while_off(host: ModdedClaude, model: ScriptedModel) -> str:
+    """The same where the plugin was on at first, and off meanwhile."""
+    session = host.run(RULE_NOT_PINNED)
+    host.is_plugged_in = model.waits_for_us = False
+    return host.run("/compact", "Go on.", resume=session)
+
+
+def compact_while_slow(host: ModdedClaude, model: ScriptedModel) -> str:
+    """The same where the server does not answer in time, once."""
+
+    def send(number: signal.Signals, turn: str) -> Callable[[], str]:
+        def to_server() -> str:
+            for path in (host.folder / "home").rglob("claude-code-mod/*.json"):
+                os.kill(json.loads(path.read_text("utf-8"))["process"], number)
+            return turn
+
+        return to_server
+
+    stop, go_on = send(signal.SIGSTOP, "/compact"), send(signal.SIGCONT, "Go on.")
+    return host.run(RULE_NOT_PINNED, stop, go_on)
+
+
+def compact_while_locked(host: ModdedClaude, model: ScriptedModel) -> str:
+    """The same where another process holds the store."""
+    held: list[sqlite3.Connection] = []
+
+    def lock() -> str:
+        held.append(sqlite3.connect(store_of(host) / "store.db", isolation_level=None))
+        held[0].execute("BEGIN EXCLUSIVE")
+        return "/compact"
+
+    def unlock() -> str:
+        held[0].close()
+        return "Go on."
+
+    return host.run(RULE_NOT_PINNED, lock, unlock)
+
+
+def compact_while_full(host: ModdedClaude, model: ScriptedModel) -> str:
+    """The same where the disk has no room for the store."""
+    session = host.run(RULE_NOT_PINNED)
+    host.program = [sys.executable, "-c", _WITHOUT_ROOM, PROGRAM]
+    return host.run("/compact", "Go on.", resume=session)
+
+
+_LEFT_TO_HOST = {
+    "installed later": compact_before_install,
+    "off and on": compact_while_off,
+    "slow": compact_while_slow,
+    "locked": compact_while_locked,
+    "full": compact_while_full,
+}
 
 
 def test_a_chat_goes_on_with_the_last_view_where_the_plugin_was_removed(tmp_path: Path) -> None:

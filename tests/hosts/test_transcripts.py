@@ -11,10 +11,12 @@ from typing import Any, NamedTuple
 import pytest
 
 from mcp_compaction.compactor.events import HOST_COMPACTED
+from mcp_compaction.core.compaction.drafts import draft_of_host
+from mcp_compaction.core.log.conversation import has_conversation, host_summary_in
 from mcp_compaction.hosts.finding import own_transcript, subagents_of
 from mcp_compaction.hosts.folders import known_hosts
 from mcp_compaction.hosts.transcripts import claude_code, codex
-from mcp_compaction.model import JsonObject
+from mcp_compaction.model import JsonObject, SummaryRequest
 from mcp_compaction.ports import SessionKey
 from tests.hosts.given_hosts import SHOP, compactor_in, found_in, make_home, record_all, said_in
 
@@ -185,6 +187,37 @@ async def test_a_hosts_own_transcripts_are_recorded_as_it_wrote_them(
             assert info.parent == (None if parent is None else infos[parent].id)
             assert compactions_in(tmp_path, info.id) == compactions
             assert abs((await compactor.fill(info)).tokens - used) <= 2
+
+
+@pytest.mark.parametrize(
+    ("host", "number", "summary"),
+    [
+        ("claude-code", 0, "We talked about zebras."),
+        ("codex", 0, "summary: zebras."),  # which is read as a heading
+        ("gemini", 1, "zebras"),
+        ("opencode", 0, "There are 41 stripes."),
+    ],
+)
+async def test_the_summary_of_a_hosts_own_compaction_is_nobodys_word_and_told_as_its_models(
+    tmp_path: Path, host: str, number: int, summary: str
+) -> None:
+    environ = make_home(tmp_path / "home")
+    async with compactor_in(tmp_path) as compactor:
+        info = (await record_all(compactor, found_in(environ, host)))[number].session
+        assert info is not None
+        session = await compactor.load(info)
+        held = [message for message in session.messages if host_summary_in(message)]
+        assert {host_summary_in(message) for message in held} == {summary}
+        assert not has_conversation(held)
+        said = session.messages
+        span = SummaryRequest(first=1, last=said[-1].seq, messages=said, max_tokens=1_000)
+        told = draft_of_host(span, session)
+        assert told is not None
+        items = [item for _, items in told.sections for item in items]
+        assert [(item.text, item.by) for item in items] == [
+            (summary.removeprefix("summary: "), "model")
+        ]
+        assert all(item.doubt.startswith("in the host's summary") for item in items)
 
 
 async def test_a_chat_is_as_old_as_what_was_said_in_it(tmp_path: Path) -> None:

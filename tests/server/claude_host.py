@@ -104,12 +104,18 @@ class ClaudeHost:
         left = [line for line in lines if row["uuid"] not in line]
         self.transcript.write_text("".join(left), encoding="utf-8")
 
-    def compact_by_host(self, summary: str) -> None:
-        """Compact as the host does without us: a summary stands for all that was said."""
+    def compact_by_host(self, summary: str, keeps: int = 0) -> None:
+        """Compact as the host does without us: a summary stands for all but the last rows, which it
+        keeps behind that and does not write again."""
+        stay = self.rows[len(self.rows) - keeps :]
         boundary = {**self._line("system"), "subtype": "compact_boundary"}
-        self._write({**boundary, "compactMetadata": {"trigger": "manual"}})
+        told: dict[str, Any] = {"trigger": "manual"}
+        if stay:
+            told["preservedMessages"] = {"uuids": [row["uuid"] for row in stay]}
+        self._write({**boundary, "compactMetadata": told})
         self.kept, self.rows = self.rows, []
         self._add("user", summary, isCompactSummary=True)
+        self.rows += stay
 
     def write_built(self, text: str) -> None:
         """Write what another plugin's compaction has built in the user's role."""

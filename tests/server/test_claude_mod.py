@@ -494,6 +494,138 @@ async def test_a_pin_whose_words_were_taken_back_goes_with_the_next_prompt(
         assert len(said) == len(set(said))
 
 
+SUMMARY = (
+    "This session is being continued from a previous conversation that ran out of context. The "
+    "summary below covers the earlier portion of the conversation.\n\nSummary:\n"
+    "1. Primary Request and Intent:\n   The reports are read one by one.\n\n"
+    "2. Errors and fixes:\n   - report-99.txt was damaged.\n\n"
+    "If you need specific details from before compaction (like exact code snippets), read the full "
+    "transcript at: /home/ann/x.jsonl\nContinue the conversation from where it left off."
+)
+
+
+def told_in(host: ClaudeHost, words: str) -> bool:
+    """Whether the next request says some words."""
+    return json.dumps(words, ensure_ascii=False)[1:-1] in host.tell()
+
+
+@pytest.mark.parametrize("keeps", [0, 1])
+async def test_after_a_compaction_of_the_hosts_own_ours_tells_of_all_that_was_before_it(
+    tmp_path: Path, keeps: int
+) -> None:
+    async with claude_talk(tmp_path, WIDE) as (_, host, place):
+        host.type(RULE)
+        host.answer("Understood.", "well")
+        work(host, 0, 6)
+        host.compact_by_host(SUMMARY, keeps)
+        work(host, 6, 8)
+        before = len(host.tell())
+        view = await host.compact(place)
+        assert "compacted" in view["note"]
+        assert len(host.tell()) < before
+        assert told_in(host, RULE)
+        assert told_in(host, "the total is 347 euros")
+        said = "- The reports are read one by one. [model says, in the host's summary]"
+        assert told_in(host, said)
+        assert not told_in(host, "report-99.txt")  # nothing that is recorded tells of it
+        assert not told_in(host, "not recorded")
+        assert not told_in(host, "read the full transcript")
+        assert not problems(host.request(), "anthropic")
+        said = [raw for *_, raw in rows_kept(tmp_path)]
+        assert len(said) == len(set(said))
+
+
+async def test_what_the_host_compacts_between_two_of_ours_is_told_of_from_its_beginning(
+    tmp_path: Path,
+) -> None:
+    async with claude_talk(tmp_path, WIDE) as (talk, host, place):
+        host.type(RULE)
+        work(host, 0, 5)
+        await host.compact(place)
+        for first in (5, 8):
+            work(host, first, first + 3)
+            host.compact_by_host(SUMMARY, 1)
+        work(host, 11, 12)
+        await host.compact(place)
+        for sentence in (RULE, "[digest d2 of m2..", "in the host's summary", "Read report 6."):
+            assert told_in(host, sentence)
+        work(host, 12, 15)
+        await host.compact(place)
+        for sentence in (RULE, "in the host's summary", "report-1.txt", "report-13.txt"):
+            assert told_in(host, sentence)
+        told = await talk.say("context_stats")
+        assert "compactions: 3\n" in told
+        assert "compactions by the host: 2\n" in told
+        said = [raw for *_, raw in rows_kept(tmp_path) if "continued from" not in raw]
+        assert len(said) == len(set(said))
+
+
+@pytest.mark.parametrize("keeps", [0, 1])
+async def test_a_view_that_came_too_late_for_the_host_is_none_that_counts(
+    tmp_path: Path, keeps: int
+) -> None:
+    async with claude_talk(tmp_path, WIDE) as (_, host, place):
+        host.type(RULE)
+        work(host, 0, 4)
+        told: dict[str, Any] = {"session": SESSION, "trigger": "manual", "window_tokens": 10_000}
+        told["handles"] = [one["handle"] for one in host.list_messages()]
+        assert "rows" in (await ask(place, "/claude/compact", **told))[1]
+        host.compact_by_host(SUMMARY, keeps)
+        work(host, 4, 7)
+        await host.compact(place)
+        for sentence in (RULE, "in the host's summary", "the total is 347 euros"):
+            assert told_in(host, sentence)
+        assert not told_in(host, "not recorded")
+
+
+async def test_within_a_turn_after_the_hosts_own_compaction_nothing_changes_until_the_agent_asks(
+    tmp_path: Path,
+) -> None:
+    async with claude_talk(tmp_path, {**WIDE, "shrink_in_turn": "true"}) as (talk, host, place):
+        host.type(RULE)
+        work(host, 0, 6)
+        host.compact_by_host(SUMMARY, 1)
+        await ask(place, "/claude/append", session=SESSION)
+        work(host, 6, 12)
+        assert await fit(place, host) is None
+        assert not told_in(host, RULE)
+        wish: dict[str, Any] = {"reason": "read", "force": True, "target_percent": 5}
+        receipt = await talk.say("compress_context", **wish)
+        host.run("call_next", "ls", "a.txt")
+        first = await fit(place, host)
+        assert first is not None
+        said = json.dumps(first, ensure_ascii=False)
+        assert len(said) < len(host.tell()) / 1.5
+        for words in (RULE, "in the host's summary", "the total is 347 euros"):
+            assert json.dumps(words, ensure_ascii=False)[1:-1] in said
+        host.run("call_later", "ls", "b.txt")
+        second = await fit(place, host)
+        assert second is not None
+        assert second["messages"][: len(first["messages"])] == first["messages"]
+        assert ". m2..m" in receipt  # what it replaced begins where the chat did
+        await talk.say("restore_context", ref="c1")
+        again = await fit(place, host)  # as before, without what the host took away
+        assert again is not None  # no thought is sent behind another beginning
+        assert again["messages"][:5] == host.request_with_reminders()[:5]
+
+
+async def test_the_agents_compaction_after_the_hosts_own_is_taken_over_with_all_it_tells(
+    tmp_path: Path,
+) -> None:
+    async with claude_talk(tmp_path, {"window_tokens": "1000000"}) as (talk, host, place):
+        host.type(RULE)
+        work(host, 0, 8)
+        host.compact_by_host(SUMMARY, 1)
+        work(host, 8, 10)
+        await ask(place, "/claude/append", session=SESSION)
+        wish: dict[str, Any] = {"reason": "read", "force": True, "target_percent": 0.3}
+        assert "c1 done" in await talk.say("compress_context", **wish)
+        await host.compact(place)
+        for sentence in (RULE, "- the host's own summary as a whole (m42)", "report-3.txt"):
+            assert told_in(host, sentence)
+        assert "compactions: 1\n" in await talk.say("context_stats")
+
+
 async def test_what_the_host_compacted_away_comes_back_when_its_user_asks(tmp_path: Path) -> None:
     async with claude_talk(tmp_path) as (_, host, place):
         host.type(RULE)

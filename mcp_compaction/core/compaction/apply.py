@@ -35,6 +35,7 @@ def apply(
         index_most=window.index_most,
         gone=session.view.gone,
         reworded=session.view.reworded,
+        taken=session.view.taken,
     )
     kept = {entry.seq for entry in (*view.head, *body) if not isinstance(entry, Digested)}
     return session.model_copy(

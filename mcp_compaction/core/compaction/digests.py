@@ -107,9 +107,11 @@ def add_prose(progress: Progress, inputs: Inputs) -> Progress:
 def _digest_without_prose(
     request: SummaryRequest, checked: CheckedDraft, number: int, count: CountTokens
 ) -> Digest:
-    """The digest without a model's prose; what an agent wrote stands behind what is extracted."""
-    if checked.draft.author == "agent":
-        return _digest_with_agents(request, checked, number, count)
+    """The digest without a model's prose; what an agent wrote, or the host's summary says, stands
+    behind what is extracted."""
+    beside = checked.draft if checked.draft.author == "agent" else checked.hosts
+    if beside is not None:
+        return _digest_beside(request, checked.extracted, beside, number, count)
     is_own = checked.draft.author in OWN_AUTHORS
     return _digest_of(request, checked.draft if is_own else checked.extracted, number, count)
 
@@ -148,18 +150,18 @@ def _write_span(
     return digest
 
 
-def _digest_with_agents(
-    request: SummaryRequest, checked: CheckedDraft, number: int, count: CountTokens
+def _digest_beside(
+    request: SummaryRequest, extracted: Draft, beside: Draft, number: int, count: CountTokens
 ) -> Digest:
-    """What is extracted and what an agent wrote, in the room of one digest: the agent's lines may
-    take half of it, and what the others leave."""
+    """What is extracted and what somebody wrote, in the room of one digest: the latter may take
+    half of it, and what the others leave."""
     half = request.max_tokens // 2
-    first = fit(checked.draft.sections, half, count, nothing_stays)
+    first = fit(beside.sections, half, count, nothing_stays)
     taken = cost_of_sections(first, count)
     narrow = request.model_copy(update={"max_tokens": max(request.max_tokens - taken, 1)})
-    digest = _digest_of(narrow, checked.extracted, number, count)
-    own = lay_prose_onto(digest, checked.draft, request.max_tokens - digest.tokens, count)
-    return own.model_copy(update={"author": "agent"})
+    digest = _digest_of(narrow, extracted, number, count)
+    own = lay_prose_onto(digest, beside, request.max_tokens - digest.tokens, count)
+    return own.model_copy(update={"author": beside.author})
 
 
 def _digest_of(request: SummaryRequest, draft: Draft, number: int, count: CountTokens) -> Digest:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from mcp_compaction.core.compaction.blocks import SpanBlock
@@ -12,11 +13,18 @@ from mcp_compaction.core.digest.check.source import knowledge_of_author, rules_i
 from mcp_compaction.core.digest.extract import extract, memory_lines, must_keep
 from mcp_compaction.core.digest.fit import DigestSections, join, mark_older
 from mcp_compaction.core.digest.parse import parse_digest
-from mcp_compaction.core.digest.render import item_to_wait
-from mcp_compaction.core.log.conversation import has_conversation
+from mcp_compaction.core.digest.render import item_of_summary, item_to_wait
+from mcp_compaction.core.log.conversation import (
+    conversation_of,
+    has_conversation,
+    host_summary_in,
+)
 from mcp_compaction.core.log.index import index_of
-from mcp_compaction.model import Ask, Draft, Session, SummaryRequest
+from mcp_compaction.core.text.patterns import pattern_of
+from mcp_compaction.model import Ask, Draft, Item, Message, Session, SummaryRequest
 
+OF_HOST = "in the host's summary"
+_TAG = pattern_of(r"</?(\w+)>")  # as Gemini CLI heads the parts of a summary
 _WAIT: DigestSections = (("NEXT", (item_to_wait(),)),)
 
 
@@ -27,6 +35,7 @@ class CheckedDraft:
     draft: Draft
     extracted: Draft
     notes: tuple[str, ...] = ()
+    hosts: Draft | None = None  # what the host's own summary says
 
 
 def request_for(
@@ -35,7 +44,7 @@ def request_for(
     """The request for a draft that shall stand for a span."""
     # A host may show them in another order than they were said in.
     messages = tuple(sorted(block.messages, key=lambda message: message.seq))
-    waits = inputs.policy.ask_before_resume
+    waits = is_newest and inputs.policy.ask_before_resume
     later = tuple(m for m in inputs.messages if m.seq > messages[-1].seq)
     return SummaryRequest(
         first=messages[0].seq,
@@ -43,7 +52,7 @@ def request_for(
         messages=messages,
         must_keep=join(
             mark_older(must_keep(messages, inputs.plan_ref), inputs.overtaken),
-            join(memory_lines(memory), _WAIT if is_newest and waits else ()),
+            join(join(memory_lines(memory), _name_summary(messages)), _WAIT if waits else ()),
         ),
         index=index_of(messages, inputs.found, later),
         earlier=tuple(m for m in inputs.messages if m.seq < messages[0].seq),
@@ -74,6 +83,39 @@ def ask_for_draft(request: SummaryRequest) -> Asking[Draft]:
     return answer
 
 
+def _name_summary(messages: Sequence[Message]) -> DigestSections:
+    refs = [message.ref for message in messages if host_summary_in(message)]
+    return (("FACTS", (item_of_summary(refs[-1]),)),) if refs else ()
+
+
+def draft_of_host(request: SummaryRequest, session: Session) -> Draft | None:
+    """What the host's own summary in a span says, without what nothing that is recorded of that
+    time says; None where there is no summary."""
+    summaries = [message for message in request.messages if host_summary_in(message)]
+    if not summaries:
+        return None
+    newest = summaries[-1]  # made of those before it, too
+    said = conversation_of(message for message in request.messages if message not in summaries)
+    around = {"earlier": conversation_of(request.earlier), "later": conversation_of(request.later)}
+    is_recorded = any(one.seq < newest.seq for one in (*around["earlier"], *said))
+    source = request.model_copy(update={"messages": said, **around}) if is_recorded else request
+    draft = parse_digest(_TAG.sub(r"\n\1:\n", host_summary_in(newest)), "host")
+    told = strip_unsupported(draft, source, rules_in_force(session)).draft
+    where = OF_HOST if is_recorded else f"{OF_HOST}, unchecked"
+    return told.model_copy(
+        update={
+            "author": "extractive",
+            "sections": tuple(
+                (n, tuple(_doubt(i, where) for i in items)) for n, items in told.sections
+            ),
+        }
+    )
+
+
+def _doubt(item: Item, where: str) -> Item:
+    return item.model_copy(update={"doubt": ", ".join(filter(None, (where, item.doubt)))})
+
+
 def check_against_source(
     draft: Draft, request: SummaryRequest, session: Session, inputs: Inputs
 ) -> CheckedDraft:
@@ -83,11 +125,13 @@ def check_against_source(
     own = draft if draft.author == "extractive" else extract(request)
     stripped = strip_unsupported(own, request, rules)
     extracted = stripped.draft
+    hosts = draft_of_host(request, session) if draft.author != "archive" else None
     if draft.author == "extractive":
-        return CheckedDraft(extracted, extracted, notes_of_check(stripped))
+        return CheckedDraft(extracted, extracted, notes_of_check(stripped), hosts)
     beside = knowledge_of_author(session)
     checked = check_draft(draft, request, inputs.count, rules, beside)
     if isinstance(checked, Stripped):
-        return CheckedDraft(checked.draft, extracted, notes_of_check(checked))
+        return CheckedDraft(checked.draft, extracted, notes_of_check(checked), hosts)
     instead = extracted.model_copy(update={"note": draft.note})
-    return CheckedDraft(instead, extracted, (*notes_of_check(checked), *notes_of_check(stripped)))
+    notes = (*notes_of_check(checked), *notes_of_check(stripped))
+    return CheckedDraft(instead, extracted, notes, hosts)

@@ -29,10 +29,15 @@ def flow(
     now: datetime,
     count: CountTokens,
     precision: Precision = "exact",
+    shown: Session | None = None,
 ) -> Flow:
-    """Plan, ask for drafts, check, patch; the caller saves what is returned."""
+    """Plan, ask for drafts, check, patch; the caller saves what is returned.
+
+    `shown`: the session as the window shows it now, where a host has taken more of it away.
+    """
     count = cache(count)  # for this compaction: a view is laid out and measured again and again
-    fill = measure(session, policy, count, precision)
+    shown = shown or session
+    fill = measure(shown, policy, count, precision)
     if ask.digest is not None and not session.messages:
         return keep_own_digest(session, ask, now, fill, count)
     keeps_digest = ask.digest is not None and (ask.force or not session.info.traits.owns_window)
@@ -42,7 +47,8 @@ def flow(
     if session.view.version and not session.info.traits.owns_window:
         # The host shows more than this view: what it reported is not what is planned here.
         session = session.model_copy(update={"calibration": Calibration()})
-        fill = measure(session, policy, count, precision)
+        bare = shown.model_copy(update={"calibration": Calibration()})
+        fill = measure(bare, policy, count, precision)
     counted = in_counted_tokens(policy, fill)
     plan = make_plan(session, counted, ask, fill, count)
     if plan.gain <= 0 and session.said_since and _is_forced_to(ask, counted):

@@ -38,6 +38,15 @@ HEADINGS: dict[str, SectionName] = {  # ours, and those that agents and models w
     "TODO": "OPEN",
     "PENDING": "OPEN",
     "NEXT STEPS": "NEXT",
+    # Those of hosts' own summaries.
+    "PRIMARY REQUEST AND INTENT": "GOAL",
+    "OVERALL GOAL": "GOAL",
+    "KEY TECHNICAL CONCEPTS": "FACTS",
+    "KEY KNOWLEDGE": "FACTS",
+    "ERRORS AND FIXES": "ERRORS",
+    "PENDING TASKS": "OPEN",
+    "CURRENT WORK": "STATE",
+    "OPTIONAL NEXT STEP": "NEXT",
 }
 _NAMES = sorted((name.replace(" ", "[ _]") for name in HEADINGS), key=len, reverse=True)
 _HEADING = pattern_of(  # alone on its line, or before its first text

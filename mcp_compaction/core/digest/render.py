@@ -57,6 +57,11 @@ def item_to_wait() -> Item:
     return Item(text="wait: ask the user before you resume", must_stay=True)
 
 
+def item_of_summary(ref: str) -> Item:
+    """The line that says where the host's own summary is: there may be room for little of it."""
+    return Item(text="the host's own summary as a whole", refs=(ref,), must_stay=True)
+
+
 def must_stay(section: SectionName, item: Item) -> bool:
     """Whether no size is small enough to leave an item out."""
     return (section in MUST_STAY and item.by != "model") or item.must_stay

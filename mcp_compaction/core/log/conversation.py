@@ -11,7 +11,11 @@ from functools import cache, lru_cache
 
 from mcp_compaction.core.log.recent import read_recent_once
 from mcp_compaction.core.log.users_words import users_words_in
-from mcp_compaction.core.text.host_texts import without_host_text_behind, without_host_texts
+from mcp_compaction.core.text.host_texts import (
+    summary_in,
+    without_host_text_behind,
+    without_host_texts,
+)
 from mcp_compaction.core.text.patterns import pattern_of
 from mcp_compaction.lexicon.host_texts import own_tools
 from mcp_compaction.model import Message, Part, Text, ToolCall, ToolResult
@@ -44,6 +48,14 @@ def has_conversation(messages: Iterable[Message]) -> bool:
 def has_request(message: Message) -> bool:
     """Whether a user asked for something here, rather than a tool or a host spoke."""
     return message.is_request and has_conversation([message])
+
+
+def host_summary_in(message: Message) -> str:
+    """The summary that a host's own compaction left in a message; empty where there is none."""
+    if message.role != "user":
+        return message.text if message.speaker == "host" else ""
+    texts = (part.text for part in message.parts if isinstance(part, Text))
+    return next((found for text in texts if (found := summary_in(text.lstrip()))), "")
 
 
 def is_own_call(call: ToolCall) -> bool:
@@ -92,7 +104,7 @@ def _parts_said(message: Message, own_calls: set[str]) -> Iterator[Part]:
             case ToolResult(call=call):
                 if call not in own_calls:
                     yield from _result_said(part, message.speaker == "user")
-            case Text() if message.role == "user":
+            case Text() if message.role == "user" or message.speaker == "host":
                 if message.speaker != "host" and (said := _text_said(part)):
                     yield said
             case _:

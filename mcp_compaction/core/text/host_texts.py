@@ -87,6 +87,15 @@ def without_host_texts(text: str) -> str:
     return "".join(text[a:b] for a, b in zip(borders[::2], borders[1::2], strict=True))
 
 
+def summary_in(text: str) -> str:
+    """The summary in a text that a host's own compaction left; empty where it is none."""
+    found = (one.summary for one in known_host_texts() if text.startswith(one.begins))
+    before, *behind = next(filter(None, found), ("",))
+    summary = text.partition(before)[2] if before else ""
+    ends = [at for words in behind if (at := summary.rfind(words)) >= 0]
+    return summary[: min(ends, default=None)].strip()
+
+
 def has_words_between_endings(text: str) -> bool:
     """Whether words stand in a text behind an ending of a host's tag and before another one.
 

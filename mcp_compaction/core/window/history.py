@@ -28,10 +28,12 @@ from mcp_compaction.model import (
     Role,
     Run,
     Session,
+    TakenAway,
     Trimmed,
     View,
 )
 
+MOST_OF_HEAD = 50  # messages among which a history's head is looked for
 _DIGEST = re.compile(
     r"\[digest d\d+(?:,| of m(\d+)(?:\.\.m(\d+))?)[^\n]*; a record, not instructions\]"
 )
@@ -210,16 +212,18 @@ def follow(
     head: Sequence[int],
     newest: int,
     reworded: tuple[Reworded, ...] = (),
+    taken: tuple[TakenAway, ...] = (),
 ) -> View | None:
     """The view of what a caller still has of its history; None where the view shows just that.
 
     `there`: the known messages it has, with those that digests of the view stand for. `head`: those
-    it begins with now. `newest`: the newest of the log. `reworded`: those that it has edited. A
-    digest of anything that the caller has no more, or words otherwise, is no longer shown; what is
-    left of its messages is.
+    it begins with now. `newest`: the newest of the log. `reworded`: those that it has edited.
+    `taken`: what its host's own compactions took away. A digest of anything that the caller has no
+    more, or words otherwise, is no longer shown; what is left of its messages is.
     """
     gone = runs_of(seq for seq in range(1, newest + 1) if seq not in there)
-    if gone == session.view.gone and reworded == session.view.reworded:
+    before = session.view
+    if (gone, reworded, taken) == (before.gone, before.reworded, before.taken):
         return None
     changed = _find_changed(session.view.reworded, reworded)
     view = _reword(session.view, reworded, changed)
@@ -236,6 +240,7 @@ def follow(
     kept_head = tuple(entry for entry in view.head if entry.seq in there)
     has_head = tuple(entry.seq for entry in kept_head) == tuple(head)
     if view.is_begun and not has_head:
+        again.update(entry.seq for entry in kept_head)
         kept_head = tuple(Kept(seq=seq) for seq in head)
         body = [e for e in body if isinstance(e, Digested) or e.seq not in head]
     body = _insert(body, again.difference(head), session.digests)
@@ -256,6 +261,7 @@ def follow(
             "since": tuple(entry for entry in view.since if entry.seq in there),
             "late_pins": late_pins if is_same_so_far else (),
             "gone": gone,
+            "taken": taken,
         }
     )
 
@@ -306,6 +312,53 @@ def arrange(
     )
 
 
+def find_taken(
+    session: Session, there: set[int], summaries: Iterable[int]
+) -> tuple[TakenAway, ...]:
+    """What a host's own compactions took out of a history: all that was in the window before a
+    summary of the host's, and is there no more.
+
+    `there`: the messages that the history has; `summaries`: those that hold such a summary. What
+    an earlier summary stood for that is gone by now is behind the next one.
+    """
+    view = session.view
+    found = [one for one in view.taken if one.seq in there]
+    gone_before = [one.runs for one in view.taken if one.seq not in there]
+    for seq in sorted({*summaries}.difference(one.seq for one in found)):
+        lost = {
+            n
+            for n in range(1, seq)
+            if n not in there
+            and (not is_in(view.gone, n) or any(is_in(runs, n) for runs in gone_before))
+        }
+        is_told = any(seq in members_of(digest, session) for digest in session.digests)
+        if lost:
+            found.append(TakenAway(seq=seq, runs=runs_of(lost), told=is_told))
+    return tuple(found)
+
+
+def behind_summaries(taken: Iterable[TakenAway], there: set[int], *, told: bool) -> set[int]:
+    """The messages behind those summaries of a host that a history has: of which our view tells,
+    or the others."""
+    runs = [run for one in taken if one.told == told and one.seq in there for run in one.runs]
+    return {seq for first, last in runs for seq in range(first, last + 1)}
+
+
+def bring_back(session: Session, beginning: Sequence[Message]) -> View | None:
+    """The view with all that the host's own compactions took away, for a digest to tell of it; None
+    where there is nothing. `beginning`: the first messages of the log."""
+    view, newest = session.view, session.info.messages
+    there = {seq for seq in range(1, newest + 1) if not is_in(view.gone, seq)}
+    back = behind_summaries(view.taken, there, told=False)
+    if not back:
+        return None
+    there |= back
+    head = head_of([message for message in beginning if message.seq in there])
+    told = tuple(one.model_copy(update={"told": True}) for one in view.taken)
+    whole = follow(session, there, head, newest, view.reworded, told)
+    return whole and whole.model_copy(update={"version": view.version})
+
+
 def _find_changed(before: Iterable[Reworded], now: Iterable[Reworded]) -> set[int]:
     """The messages that are worded otherwise than before."""
     return {one.seq for one in set(before) ^ set(now)}
@@ -342,8 +395,11 @@ def view_to_restore(back: Session, now: Session) -> View:
     newest = max((m.seq for m in (*back.messages, *now.messages)), default=view.upto)
     newest = max((newest, *(last for _, last in now.view.gone)))
     there = {seq for seq in range(1, newest + 1) if not is_in(now.view.gone, seq)}
+    known = {one.seq: one for one in (*now.view.taken, *view.taken)}
+    taken = tuple(one for seq, one in sorted(known.items()) if seq in there)
+    there -= behind_summaries(taken, there, told=False)
     head = [entry.seq for entry in view.head if entry.seq in there]
-    view = follow(back, there, head, newest, now.view.reworded) or view
+    view = follow(back, there, head, newest, now.view.reworded, taken) or view
     shown = [message for message in back.messages if message.seq in there]
     seen = back.model_copy(update={"view": view, "pins": now.pins})
     if not view.is_begun and now.info.traits.owns_window:

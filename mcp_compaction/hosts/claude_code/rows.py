@@ -17,8 +17,9 @@ from typing import Any, NamedTuple, cast
 
 from mcp_compaction.core.log.conversation import is_own_tool
 from mcp_compaction.core.log.pinned import PINNED_LABEL, shown_text
-from mcp_compaction.core.text.host_texts import without_host_texts
+from mcp_compaction.core.text.host_texts import summary_in, without_host_texts
 from mcp_compaction.errors import InputError
+from mcp_compaction.formats.anthropic import NOT_SHOWN
 from mcp_compaction.formats.content import blocks_of, objects_in
 from mcp_compaction.formats.fingerprint import fingerprint_of
 from mcp_compaction.formats.thinking import thinking_in, without_thinking
@@ -29,6 +30,7 @@ from mcp_compaction.hosts.transcripts.claude_code import (
     is_queued,
     is_skill,
     message_in,
+    preserved_by,
     told_by_hooks,
 )
 from mcp_compaction.hosts.transcripts.files import open_regular
@@ -107,8 +109,10 @@ class ChatRows:
             self._said, self._built = {}, {}
             for row in self._rows.values():
                 self._said.setdefault(_print_of(row.message), []).append(row.message)
-            self._rows, self._used, self._told = {}, set(), []
-            self._lines, self.left = {}, set()
+            kept = preserved_by(obj)
+            self._rows = {uuid: row for uuid, row in self._rows.items() if uuid in kept}
+            self._used, self._told, self.left = set(), [], set()
+            self._lines = dict.fromkeys(self._rows)
         told = told_by_hooks(obj)
         self._told += told
         if any(PINNED_LABEL in text for text in told) and self._rows:
@@ -225,13 +229,12 @@ class ChatRows:
 
 def _is_said(message: JsonObject) -> bool:
     """Whether a row says anything: commands and what they printed are the host's own, which writes
-    it down late, and the same words again and again."""
+    it down late, and the same words again and again. Its summary stands for what was said."""
     if message.get("role") != "user":
         return says_something(message)
-    return any(
-        one.get("type") != "text" or without_host_texts(text_at(one, "text") or "").strip()
-        for one in blocks_of(message)
-    )
+    texts = [text_at(one, "text") or "" for one in blocks_of(message) if one.get("type") == "text"]
+    is_more = len(texts) < len(blocks_of(message))
+    return is_more or any(summary_in(one) or without_host_texts(one).strip() for one in texts)
 
 
 def _says_same(message: JsonObject, told: JsonObject) -> bool:
@@ -257,7 +260,9 @@ def as_sent(shown: Sequence[JsonObject], rows: Sequence[Row]) -> list[JsonObject
     for is_row, some in groupby(shown, lambda one: id(one) in order):
         side_by_side = list(some)
         laid += sorted(side_by_side, key=lambda one: order[id(one)]) if is_row else side_by_side
-    return laid
+    # A row that the host's own compaction kept was said before its summary, and is sent behind it.
+    needs_none = len(laid) > 1 and laid[1].get("role") == "user"
+    return laid[1:] if needs_none and laid[0].get("content") == NOT_SHOWN else laid
 
 
 def read_told(told: object) -> JsonObject:

@@ -373,17 +373,23 @@ def _read_boundary(obj: JsonObject, agent: str) -> TranscriptLine:
     detail = f"{text_at(told, 'trigger') or 'unknown'}, {before} -> {after} tokens"
     event = Event(name=HOST_COMPACTED, at=moment, detail=detail)
     return TranscriptLine(
-        agent=agent, events=(event,), reported=after or None, compacted=_compacted(told)
+        agent=agent, events=(event,), reported=after or None, compacted=_compacted(obj)
     )
 
 
-def _compacted(told: JsonObject) -> Compacted:
-    kept = object_at(told, "preservedMessages").get("uuids")
+def preserved_by(obj: JsonObject) -> tuple[str, ...]:
+    """The ids of the lines that a compaction of the host's own left in the window."""
+    kept = object_at(object_at(obj, "compactMetadata"), "preservedMessages").get("uuids")
+    return tuple(one for one in kept if isinstance(one, str)) if isinstance(kept, list) else ()
+
+
+def _compacted(obj: JsonObject) -> Compacted:
+    told = object_at(obj, "compactMetadata")
     waited = count_at(told, "durationMs")
     return Compacted(
         trigger=text_at(told, "trigger") or "",
         before=count_at(told, "preTokens") or None,
         after=count_at(told, "postTokens") or None,
         seconds=waited / 1_000 if waited else None,
-        kept=tuple(one for one in kept if isinstance(one, str)) if isinstance(kept, list) else (),
+        kept=preserved_by(obj),
     )

@@ -263,7 +263,8 @@ def _read_answer(row: _Row) -> Iterator[IncomingMessage]:
             case _:
                 pass
     answer: JsonObject = {"role": "assistant", "content": blocks}
-    yield from message_of(answer, "anthropic", row.id, row.created)
+    summed_up: Speaker = "host" if row.message.get("summary") is True else ""
+    yield from message_of(answer, "anthropic", row.id, row.created, speaker=summed_up)
     told: JsonObject = {"role": "user", "content": results}
     asked = [part.get("tool") == _QUESTION for part in row.parts if part.get("type") == "tool"]
     speaker: Speaker = "user" if asked and all(asked) else ""

@@ -23,7 +23,7 @@ from mcp_compaction.model import (
     Thinking,
     ToolResult,
 )
-from mcp_compaction.ports import Mark
+from mcp_compaction.ports import HOST_COMPACTED, OUR_VIEW, Mark
 
 MOST_MESSAGES: Final = 500  # of a piece, which is one transaction
 MOST_BYTES: Final = 4 * 2**20
@@ -120,8 +120,18 @@ class TranscriptPart:
     def add(self, line: TranscriptLine) -> None:
         """Take in what a line tells."""
         self.skipped += line.skipped
+        told = self.agents.get(line.agent)
+        if line.is_ours and told is not None:
+            told.events[-1:] = [_as_ours(event) for event in told.events[-1:]]
         if line not in (NOTHING, OURS):
             self.agents.setdefault(line.agent, Told()).add(line)
+
+
+def _as_ours(event: Event) -> Event:
+    """A compaction of a host that was made with our view, as what it left shows."""
+    if event.name != HOST_COMPACTED or event.detail.startswith(OUR_VIEW):
+        return event
+    return event.model_copy(update={"detail": f"{OUR_VIEW}, {event.detail}"})
 
 
 class Transcript(Protocol):
@@ -207,7 +217,7 @@ def message_of(
         host_id=host_id,
         early_id=early,
         at=moment,
-        via="tool" if speaker in ("host", "agent") else via,
+        via="tool" if role == "user" and speaker in ("host", "agent") else via,
         speaker=speaker,
     )
     return (message,)

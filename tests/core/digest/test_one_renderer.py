@@ -17,7 +17,8 @@ WORDS = words_of_lines(MODULES[RENDER])
 # What is no line of a digest, though it has the words of one.
 OTHERS = {
     "audit/report.py": {"before: "},  # of a column
-    "core/digest/parse.py": {"OPEN TASKS", "OPEN QUESTIONS", "NEXT STEPS"},  # of agents, models
+    # Of agents, models and hosts.
+    "core/digest/parse.py": {"OPEN TASKS", "OPEN QUESTIONS", "NEXT STEPS", "ERRORS AND FIXES"},
     "core/text/injection.py": {" (older; see "},  # what poses as ours is made harmless
     "core/excerpts/render.py": {"; a record, not instructions]"},  # of another record
     "evals/handover/claims.py": {"NEXT that is not stale", "NEXT that comes true"},  # measures
