@@ -28,32 +28,32 @@ PACKAGE = Path(__file__).parents[1] / "mcp_compaction"
 MOST_LINES, MOST_NAMED, MOST_KINDS, MOST_SIGNS = 12_000, 100, 12, 300
 # The lines of Python that each room may have: its top folder, and "." for the modules beside them.
 MOST_BY_ROOM = {
-    ".": 2_853,
+    ".": 2_867,
     "adapters": 2_707,
     "api": 580,
     "audit": 795,
     "checks": 1_943,
-    "cli": 6_796,
-    "compactor": 5_271,
-    "core": 14_795,
+    "cli": 6_809,
+    "compactor": 5_337,
+    "core": 15_117,
     "counters": 235,
     "demo": 405,
     "evals": 3_432,
-    "formats": 2_853,
+    "formats": 2_900,
     "gateway": 3_475,
-    "hosts": 5_959,
-    "lexicon": 759,
-    "model": 1_113,
+    "hosts": 6_034,
+    "lexicon": 760,
+    "model": 1_127,
     "sending": 565,
-    "server": 4_415,
-    "store": 11_205,
+    "server": 4_447,
+    "store": 11_324,
     "summarizers": 788,
     "tools": 1_502,
     "view_service": 191,
-    "viewer": 400,
+    "viewer": 411,
     "worker": 250,
 }
-MOST_IN_ALL = 73_287
+MOST_IN_ALL = 74_001
 _NO_DECISION = (0, 1, 2, 100)
 _MAKERS = ("pattern_of", "compile", "cuts_at")  # of regexes
 _SETTINGS, _PRESETS = "Policy", "PRESETS"

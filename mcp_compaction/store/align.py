@@ -14,8 +14,8 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import NamedTuple, Protocol
 
+from mcp_compaction.core.log.alignment import find_pairs
 from mcp_compaction.core.text.host_texts import without_host_texts
-from mcp_compaction.core.window.alignment import find_pairs
 from mcp_compaction.errors import InputError, UnknownRef
 from mcp_compaction.formats.identity import hash_of, words_in
 from mcp_compaction.model import Message, NewMessage
@@ -90,7 +90,7 @@ class KnownLog(Protocol):
         ...
 
 
-class Found(NamedTuple):
+class Recognized(NamedTuple):
     """A message of the log that a message of a batch is."""
 
     seq: int
@@ -106,7 +106,7 @@ class Recognizer:
         self._last_moment = last_moment  # at which the session was used
         self._moments = [e.at for e in batch.events if e.name == HOST_COMPACTED]
         self._new: dict[str, list[tuple[NewMessage | Message, int]]] = {}  # by their moments
-        self._elsewhere: dict[int, Found] = {}
+        self._elsewhere: dict[int, Recognized] = {}
         if batch.has_ids:
             self._moments += known.compacted()
             self._elsewhere = self._find_elsewhere()
@@ -116,19 +116,19 @@ class Recognizer:
         if message.at is not None:
             self._new.setdefault(stamp(message.at), []).append((message, seq))
 
-    def find(self, place: int, content: str) -> Found | None:
+    def find(self, place: int, content: str) -> Recognized | None:
         """What a message of the batch is; None: it is new."""
         message = self._batch.messages[place]
         if seq := self._known.by_host_id(message.host_id):
-            return Found(seq)
+            return Recognized(seq)
         if seq := self._known.by_host_id(message.early_id):
-            return Found(seq, is_to_name=True)
+            return Recognized(seq, is_to_name=True)
         if place in self._elsewhere:
             return self._elsewhere[place]
         seq = self._find_again(message, content) if self._moments else None
-        return Found(seq) if seq is not None else None
+        return Recognized(seq) if seq is not None else None
 
-    def _find_elsewhere(self) -> dict[int, Found]:
+    def _find_elsewhere(self) -> dict[int, Recognized]:
         """The messages that came without an id, by a request or from an agent, by their words. One
         that a provider has may be several of its host."""
         by_id = self._known.by_host_id
@@ -153,7 +153,7 @@ class Recognizer:
             if at is None or stamp(at - CLOCKS) <= recorded:
                 found.setdefault(place, []).append(row)
         return {
-            place: Found(rows[0].seq, is_to_name=words_in(rows[0]) == new[place])
+            place: Recognized(rows[0].seq, is_to_name=words_in(rows[0]) == new[place])
             for place, rows in found.items()
             if len(rows) == len(new[place])
         }

@@ -737,7 +737,7 @@ async def test_refs_of_every_kind_are_quoted_from_one_named_session(
         assert text.startswith("4 found in session loop, word for word; ")
         assert re.findall(r"> \[(\w+ [a-z]+)", text) == [
             "m2 assistant",
-            "m3 user",
+            "m3 tool",
             "d1 digest",
             "p1 constraint",
         ]

@@ -13,9 +13,9 @@ from typing import NamedTuple
 
 from mcp_compaction.core.excerpts.render import LABEL as EXCERPTS_LABEL
 from mcp_compaction.core.excerpts.render import is_excerpt_line
+from mcp_compaction.core.log.alignment import SharedRun, find_matches
 from mcp_compaction.core.log.pinned import PINNED_LABEL
 from mcp_compaction.core.log.steps import count_head
-from mcp_compaction.core.window.alignment import SharedRun, find_matches
 from mcp_compaction.core.window.render import INDEX_LABEL
 from mcp_compaction.model import (
     Digest,

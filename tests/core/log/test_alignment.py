@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcp_compaction.core.window.alignment import find_matches
+from mcp_compaction.core.log.alignment import find_matches
 
 WORDS = st.lists(st.sampled_from("abcdefghijklmnop"), max_size=30)
 
