@@ -136,7 +136,8 @@ class Recognizer:
         seen: set[object] = set()  # what is written down once more may be looked for once
         for place, message in enumerate(self._batch.messages):
             words, moment = words_in(message), message.at
-            is_again = bool(self._moments and moment) and (moment, words) in seen
+            is_copied = bool(self._moments and moment) and (moment, words) in seen
+            is_again = is_copied or self._said_then(message) is not None
             seen.add((moment, words))
             if not is_again and by_id(message.host_id) is None and by_id(message.early_id) is None:
                 new[place] = words
@@ -176,6 +177,12 @@ class Recognizer:
             return self._known.by_content(content, is_hosts=False)
         if message.via == "tool":  # what stood for it after a compaction: the host built it anew
             return self._known.by_content(content, is_hosts=True)
+        return self._said_then(message)
+
+    def _said_then(self, message: NewMessage) -> int | None:
+        """The number of a message that says the same and is of the same moment."""
+        if message.at is None or not self._moments:
+            return None
         moment = stamp(message.at)
         known = self._known.at_moment(moment) if moment <= self._last_moment else ()
         said = [(one, one.seq) for one in known] + self._new.get(moment, [])

@@ -194,6 +194,21 @@ async def test_a_chat_that_is_written_down_again_with_new_ids_is_recorded_once(
         assert said == once
 
 
+async def test_a_turn_that_is_said_again_after_a_compaction_kept_it_is_recorded_once_more_alone(
+    tmp_path: Path,
+) -> None:
+    async with compactor_in(tmp_path) as compactor:
+        chat = AnyWays(compactor, {"HOME": str(tmp_path / "home")})
+        chat.talk("ok")
+        await chat.transcript("")
+        chat.compaction("")
+        chat.say(*chat.said[:2])
+        await chat.request("")
+        await chat.transcript("")
+        info = await chat.open()
+        assert (await compactor.load(info)).info.messages == len(chat.said)
+
+
 async def test_of_a_message_that_a_store_holds_twice_recall_shows_one(tmp_path: Path) -> None:
     async with compactor_in(tmp_path) as compactor:
         info, _ = await compactor.open(SessionKey(project=SHOP))
@@ -210,6 +225,7 @@ async def test_of_a_message_that_a_store_holds_twice_recall_shows_one(tmp_path: 
 
 WORDS = ("yes", "ok", "continue")  # few: people do say the same again
 WAYS = ("talk", "work", "transcript", "request", "other form", "agent tells", "compaction")
+_WITHOUT_IDS = ("request", "other form", "agent tells")
 
 
 class AnyWays:
@@ -236,7 +252,8 @@ class AnyWays:
         return row(number, message, at=at.isoformat(), **own)
 
     def talk(self, word: str) -> None:
-        answer = [{"type": "text", "text": WORDS[(WORDS.index(word) + 1) % len(WORDS)]}]
+        reply = WORDS[(WORDS.index(word) + 1) % len(WORDS)]
+        answer = [{"type": "text", "text": reply}]
         self.say({"role": "user", "content": word}, {"role": "assistant", "content": answer})
 
     def work(self, word: str) -> None:
@@ -271,6 +288,11 @@ class AnyWays:
         came = read_incoming({"messages": [self.said[place] for place in self.window]})
         await self.compactor.record(await self.open(), came, via="tool")
 
+    @property
+    def is_compacted(self) -> bool:
+        """Whether the host has compacted the chat."""
+        return self.window[:1] > [0]
+
     def compaction(self, _: str) -> None:
         """The host compacts, and writes what stays down once more behind its summary."""
         number, kept = len(self.said), self.window[-2:]
@@ -282,6 +304,8 @@ class AnyWays:
         self.window = [number, *kept]
 
     async def come(self, way: str, word: str) -> None:
+        if self.is_compacted and way in _WITHOUT_IDS:
+            return  # of equal turns only the transcript tells which it has kept
         done = getattr(self, way.replace(" ", "_"))(word)
         if done is not None:
             await done
@@ -308,7 +332,7 @@ async def follow_ways(folder: Path, ways: Sequence[tuple[str, str]]) -> None:
         for way, word in ways:
             await chat.come(way, word)
         await chat.transcript("")
-        await chat.request("")
+        await chat.come("request", "")
         info = await chat.open()
         newest = (await compactor.load(info)).info.messages
         log = await compactor.originals(info, f"m1..m{newest}")
