@@ -290,6 +290,8 @@ async def live(machine: Machine) -> None:
     assert "cannot be read" in machine.push("call_3", f"chat-of-{WORD}-{TOKEN}")
     write_whole(rules, whole)
     run("compress", *at, "--target-percent", "1", "--force")
+    waiting = {"hookSpecificOutput": {"additionalContext": f"The {WORD} was pushed."}}
+    home.NEXT_PROMPT.write(store, json.dumps(waiting), SESSION)  # as after an answer in Gemini CLI
     with plugin_server(machine) as place:
         await ask(place, "/claude/append", session=SESSION)
         await ask(place, "/claude/status", session=SESSION)
@@ -335,7 +337,7 @@ async def test_every_file_that_is_made_is_of_a_kind_is_private_and_is_forgotten(
     copies = {one.name for one in KINDS if one.forgets == "copy"}
     with_words = machine.kinds_with(WORD)
     assert with_words == {"store.db", "outbox.db", "gateway/substitutes/*.json"} | {
-        *("trouble.jsonl", home.REPLACED.name)
+        *("trouble.jsonl", home.REPLACED.name, home.NEXT_PROMPT.name)
     }
     assert machine.kinds_with(TOKEN) == set()
     told = machine.type("forget", "--project", PROJECT, "--yes")
