@@ -29,6 +29,7 @@ _USUAL_AGE = 0.1  # seconds
 _MOST_SECONDS_APART = 60.0
 _MOST_CHARS = 2**22
 _MOST_READ = 2**23  # bytes, more than a window holds
+_JUST_NOW = 30  # seconds from a view to the hook that the host runs after it
 _SUMMARY, _ITS_END = b'"text":"<state_snapshot>', b"</state_snapshot>"  # of Gemini CLI
 _PROMPT = "BeforeAgent"
 _STARTS = ("startup", "compact")  # after others the running server looks what is missing
@@ -185,8 +186,9 @@ def _show_pins(host: str, event: str, told: dict[str, Any], environ: Mapping[str
 
 
 def _is_for_us(home: Path, chat: str, environ: Mapping[str, str]) -> bool:
-    """Whether this process shows the pins after a compaction of Claude Code: no gateway does, and
-    no hook that `install` wrote beside the plugin's."""
+    """Whether this process shows the pins after a compaction of Claude Code: no view of ours does
+    that the module was just given, no gateway, and no hook that `install` wrote beside the
+    plugin's."""
     from mcp_compaction.hosts.claude_code.mods import find_served_chat, note_dead_server
     from mcp_compaction.hosts.gateways import is_through_gateway
 
@@ -194,7 +196,10 @@ def _is_for_us(home: Path, chat: str, environ: Mapping[str, str]) -> bool:
     written, is_plugins = Path(folder, "settings.json"), "CLAUDE_PLUGIN_ROOT" in environ
     if is_plugins and written.exists() and _INSTALLED in written.read_bytes():
         return False
-    if is_through_gateway(home, environ, chat) and find_served_chat(home, chat) is None:
+    served = find_served_chat(home, chat)
+    if served is None and is_through_gateway(home, environ, chat):
+        return False
+    if served is not None and time.time() - served.viewed < _JUST_NOW:
         return False
     note_dead_server(home, chat, environ)
     return True

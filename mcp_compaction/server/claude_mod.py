@@ -13,6 +13,7 @@ import json
 import logging
 import math
 import os
+import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -205,6 +206,7 @@ class ClaudeMod:
             hosts=served.hosts + hosts,
             why=why or served.why,
             is_interactive=chat.is_interactive,
+            viewed=time.time() if ours else served.viewed,
         )
         if self._state.fault:
             return  # nobody knows where the user wants the store

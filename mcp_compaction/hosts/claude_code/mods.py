@@ -31,6 +31,7 @@ class ServedChat(NamedTuple):
     hosts: int = 0  # and by the host's own summary, since ours failed
     why: str = ""  # the last one did
     is_interactive: bool = False
+    viewed: float = 0.0  # when our view was given last, in seconds
 
     @property
     def is_there(self) -> bool:
