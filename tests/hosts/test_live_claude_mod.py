@@ -306,6 +306,7 @@ def test_the_screen_tells_of_a_compaction_once_and_shows_no_record_as_a_prompt(
             terminal.wait_for("All are read.")
             terminal.type("/compact")
             terminal.wait_for("c1 compacted")
+            terminal.wait_for("⎿  digest d1 of m2")
             screens = [terminal.show()]
             terminal.type("And now?")
             terminal.wait_for("Nothing.")
