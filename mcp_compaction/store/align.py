@@ -136,10 +136,11 @@ class Recognizer:
         seen: set[object] = set()  # what is written down once more may be looked for once
         for place, message in enumerate(self._batch.messages):
             words, moment = words_in(message), message.at
-            is_copied = bool(self._moments and moment) and (moment, words) in seen
-            is_again = is_copied or self._said_then(message) is not None
+            is_again = bool(self._moments and moment) and (moment, words) in seen
             seen.add((moment, words))
-            if not is_again and by_id(message.host_id) is None and by_id(message.early_id) is None:
+            is_named = by_id(message.host_id) is not None or by_id(message.early_id) is not None
+            # The store is asked for the moment only of what has no id there.
+            if not (is_again or is_named) and self._said_then(message) is None:
                 new[place] = words
         told = [self._batch.messages[place].at for place in new]
         moments = [at for at in told if at is not None]

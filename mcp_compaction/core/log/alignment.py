@@ -48,8 +48,9 @@ def find_pairs(first: Sequence[str], second: Sequence[str]) -> list[tuple[int, i
         a, b = x + size, y + size
     if not pairs:
         return []
-    left = [i for i in range(len(first)) if i not in {i for i, _ in pairs}]
-    open_ = [j for j in range(len(second)) if j not in {j for _, j in pairs}]
+    paired, met = {i for i, _ in pairs}, {j for _, j in pairs}
+    left = [i for i in range(len(first)) if i not in paired]
+    open_ = [j for j in range(len(second)) if j not in met]
     moved = find_pairs([first[i] for i in left], [second[j] for j in open_])
     return sorted([*pairs, *((left[i], open_[j]) for i, j in moved)])
 
