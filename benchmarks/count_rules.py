@@ -28,32 +28,32 @@ PACKAGE = Path(__file__).parents[1] / "mcp_compaction"
 MOST_LINES, MOST_NAMED, MOST_KINDS, MOST_SIGNS = 12_000, 100, 12, 300
 # The lines of Python that each room may have: its top folder, and "." for the modules beside them.
 MOST_BY_ROOM = {
-    ".": 2_867,
+    ".": 2_871,
     "adapters": 2_707,
-    "api": 580,
+    "api": 582,
     "audit": 795,
     "checks": 1_943,
-    "cli": 6_814,
-    "compactor": 5_337,
-    "core": 15_118,
+    "cli": 6_815,
+    "compactor": 5_342,
+    "core": 16_161,
     "counters": 235,
     "demo": 405,
     "evals": 3_432,
     "formats": 2_900,
     "gateway": 3_475,
-    "hosts": 6_035,
-    "lexicon": 760,
-    "model": 1_127,
+    "hosts": 6_064,
+    "lexicon": 823,
+    "model": 1_133,
     "sending": 565,
-    "server": 4_449,
-    "store": 11_332,
+    "server": 4_450,
+    "store": 11_550,
     "summarizers": 788,
-    "tools": 1_502,
-    "view_service": 191,
+    "tools": 1_503,
+    "view_service": 192,
     "viewer": 411,
     "worker": 250,
 }
-MOST_IN_ALL = 74_018
+MOST_IN_ALL = 75_392
 _NO_DECISION = (0, 1, 2, 100)
 _MAKERS = ("pattern_of", "compile", "cuts_at")  # of regexes
 _SETTINGS, _PRESETS = "Policy", "PRESETS"

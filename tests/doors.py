@@ -126,7 +126,7 @@ async def _open_module(folder: Path, limits: ConnectionLimits) -> AsyncGenerator
 
     place = folder / "views.json"
     folder.chmod(0o700)
-    async with serve_views(place, answer, 0.3, limits):
+    async with serve_views([place], answer, 0.3, limits):
         told = json.loads(place.read_text(encoding="utf-8"))
         port = int(told["url"].rpartition(":")[2])
         yield Opened(port, told["token"], "/opencode/view", b"{}", most_body=2**26)

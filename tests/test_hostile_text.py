@@ -12,12 +12,13 @@ from random import Random
 import pytest
 
 from mcp_compaction.compactor import Collaborators, Compactor
+from mcp_compaction.core.account.telling import telling_part
 from mcp_compaction.core.compaction.verify import find_lost
 from mcp_compaction.core.excerpts.cover import NAME, NUMBER
-from mcp_compaction.core.log.findings import exact_words
 from mcp_compaction.core.log.identifiers import Finding, error_lines, find_identifiers
 from mcp_compaction.core.log.quotes import whole_of
 from mcp_compaction.core.policy import Policy
+from mcp_compaction.core.text.exact_words import exact_words
 from mcp_compaction.core.text.injection import defuse
 from mcp_compaction.core.text.pasted import mask_passed_on, unify_lines
 from mcp_compaction.core.text.sentences import split_sentences, spoken_sentences
@@ -82,6 +83,7 @@ READERS: dict[str, Callable[[str], object]] = {
     "what a rule is a part of": lambda text: whole_of(f"never {text[:40]}", f"never {text}"),
     "sentences": lambda text: (spoken_sentences(text), split_sentences(text)),
     "words": lambda text: (fold(text), telling_in_order(text)),
+    "what tells most": lambda text: telling_part(text, 120, frozenset(["word", "rules"])),
     "defused": defuse,
 }
 

@@ -133,7 +133,7 @@ async def test_who_asks_meanwhile_goes_on_with_what_is_left_to_do(tmp_path: Path
         assert isinstance(await first, Compaction)
         assert doing[0] == "waiting for another compaction of this session"
         assert second.kind == "refusal"
-        assert "the 25 % a compaction goes down to" in second.text
+        assert "the 40 % a compaction goes down to" in second.text
 
 
 async def test_who_waits_too_long_is_told_what_is_under_way(

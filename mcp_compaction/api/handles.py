@@ -184,6 +184,7 @@ class OpenSession:
         preserve_markers: bool = True,
         span: str | None = None,
         target_percent: float | None = None,
+        room_tokens: int | None = None,
         dry_run: bool = False,
         force: bool = False,
     ) -> Outcome:
@@ -191,8 +192,8 @@ class OpenSession:
 
         `digest`: the agent's own summary; `focus`: what matters most next; `strategy`: archive
         writes no prose; `preserve_markers`: messages with stated doubts stay; `span`: only these,
-        as m12..m40; `target_percent`: the fill to reach; `dry_run`: only say what would happen;
-        `force`: even where it hardly pays.
+        as m12..m40; `target_percent`: the fill to reach; `room_tokens`: what shall be free
+        afterwards; `dry_run`: only say what would happen; `force`: even where it hardly pays.
         """
         _check_choice("strategy", strategy, Strategy)
         if digest is not None:
@@ -205,6 +206,7 @@ class OpenSession:
             preserve_markers=preserve_markers,
             span=span,
             target_percent=target_percent,
+            room_tokens=room_tokens,
             dry_run=dry_run,
             force=force,
         )

@@ -35,5 +35,9 @@ def check_ask(ask: Ask) -> None:
         raise InputError(
             f"{ask.target_percent:g} is no target; pass a percentage above 0 and below 100."
         )
+    if ask.room_tokens is not None and ask.room_tokens <= 0:
+        raise InputError(f"{ask.room_tokens} is no room; pass how many tokens shall be free.")
+    if ask.room_tokens is not None and (ask.target_percent is not None or ask.span is not None):
+        raise InputError("room_tokens says how far to go by itself; leave out the other.")
     if ask.digest is not None and not ask.digest.strip():
         raise InputError("the digest is blank; leave it out, or write lines under its headings.")

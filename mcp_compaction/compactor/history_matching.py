@@ -123,7 +123,8 @@ def _place(
     ]
     said = sorted({*range(len(messages))} - {*ours})
     given = [_caller_message(messages[n], same.get(contents[n], contents[n]), ids) for n in said]
-    return Placing(messages, contents, whole, ours, said, find_places(log, view.gone, given))
+    order = [entry.seq for entry in (*view.head, *view.body) if entry.kind != "digested"]
+    return Placing(messages, contents, whole, ours, said, find_places(log, view.gone, given, order))
 
 
 def _names_of_content(messages: Sequence[NewMessage]) -> dict[str, str]:

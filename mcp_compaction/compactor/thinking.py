@@ -198,8 +198,8 @@ async def list_left_out(
     for place, word in enumerate(layout):
         ref = word.partition(" ")[0]
         blocks = _blocks_of(by_ref[ref]) if ref in by_ref else []
-        # What was said after the view was made was made behind it.
-        if blocks and place >= same and by_ref[ref].seq <= session.view.upto:
+        # Also what was said while the view was made: its program did not have it yet.
+        if blocks and place >= same:
             bindings.give_up(blocks)
         if any(bindings.beginning_of(block) == LEFT_OUT for block in blocks):
             found.append(ref)

@@ -10,6 +10,8 @@ LONGEST_ANSWER = 5_000
 """Characters at either end of a tool's answer: what sums it up stands there."""
 LONGEST_TEXT = 20_000
 """Characters of a text; what is longer is data, which its first lines tell."""
+LONGEST_ORDER = 8_000
+"""Characters of a request whose rules are told apart from it; those of a longer one stay in it."""
 MOST_LOOKED_AT = 100
 """Things of one text that are each looked for in another."""
 MOST_TRIED = 5

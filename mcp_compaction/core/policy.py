@@ -16,9 +16,6 @@ Positive = Annotated[int, Field(gt=0)]
 Count = Annotated[int, Field(ge=0)]
 
 _PRESSURE_POINTS = 10
-_PAYING_GAP = (
-    35  # points between trigger and release mark that a reserve leaves, where there were more
-)
 
 
 class Keeping(NamedTuple):
@@ -105,7 +102,8 @@ class Policy(Value):
         default=2_000, description="Size over which the first request is shown as a preview."
     )
     preserve_recent_turns: Count = Field(
-        default=3, description="Newest turns, of two messages each, that stay as they are."
+        default=3,
+        description="Newest turns, of two messages each, that stay while the goal has room.",
     )
     preserve_recent_percent: Percent | None = Field(
         default=10,
@@ -131,7 +129,7 @@ class Policy(Value):
     )
     promoted_max_percent: Percent = Field(
         default=10,
-        description="Largest share of the window for excerpts of old messages, word for word.",
+        description="0: nothing is told of what left the window beside its digest.",
     )
 
     # How large
@@ -226,11 +224,6 @@ class Policy(Value):
         return self.share(self.min_gain_percent)
 
     @property
-    def promoted_limit(self) -> int:
-        """The most tokens for excerpts of old messages."""
-        return self.share(min(100, self.promoted_max_percent * KEEPING[self.complexity].share))
-
-    @property
     def least_recent_turns(self) -> int:
         """How many newest turns stay in any case; where none are set, none."""
         if not self.preserve_recent_turns:
@@ -299,16 +292,13 @@ def with_reserve(policy: Policy) -> Policy:
     """The policy with no threshold above the fill at which only its reserve is free.
 
     The release mark goes down with the trigger: in a small window a few results would fill the
-    rest between them, and every other step would compact. Where they were far apart they are two
-    reserves apart at least: each is about the next input, and the gap holds several.
+    rest between them, and every other step would compact.
     """
     reached = policy.reserve_reached_percent
     if policy.trigger_percent <= reached and policy.net_percent <= reached:
         return policy
     trigger = min(policy.trigger_percent, reached)
     gap = max(_PRESSURE_POINTS, policy.trigger_percent - policy.release_percent)
-    if gap >= _PAYING_GAP:
-        gap = max(_PAYING_GAP, 2 * (100 - reached))
     return policy.model_copy(
         update={
             "fill_threshold_percent": min(policy.fill_threshold_percent, reached),

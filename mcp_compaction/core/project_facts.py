@@ -10,12 +10,12 @@ from mcp_compaction.core.log.content import words_of
 from mcp_compaction.core.log.conversation import conversation_of
 from mcp_compaction.core.log.decisions import find_decisions, words_turned_down
 from mcp_compaction.core.log.endings import is_run_of_tests
-from mcp_compaction.core.log.findings import exact_words
 from mcp_compaction.core.log.identifiers import find_identifiers
 from mcp_compaction.core.log.ledger import CallEntry, ledger_of
 from mcp_compaction.core.log.spoken_rules import is_known
 from mcp_compaction.core.pins import check_text
 from mcp_compaction.core.recall.decisions import standing_decisions
+from mcp_compaction.core.text.exact_words import exact_words
 from mcp_compaction.core.text.injection import is_planted
 from mcp_compaction.core.text.rules import find_rules
 from mcp_compaction.core.text.sentences import spoken_sentences

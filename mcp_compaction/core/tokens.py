@@ -116,8 +116,8 @@ def token_ratio(model: str | None, calibration: Calibration) -> float:
 
 def learn_of_host(traits: Traits, told: Calibration, *, is_whole: bool) -> Traits:
     """What a report tells of a host's window: the first one, of few messages, what the host's own
-    prompt and tools take; a later one, where its window is known whole, how the model counts. What
-    is not plausible is no part of either, and leaves with the messages."""
+    prompt and tools take; a later one, where its window is known whole, how the model counts. Each
+    counts up to what is plausible; the rest is taken to leave with the messages."""
     usual, unseen, factor = family_factor(traits.model), traits.unseen_tokens, traits.token_factor
     if unseen is None:
         unseen = min(_MOST_UNSEEN, max(0, told.reported - round(usual * told.counted)))

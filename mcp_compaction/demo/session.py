@@ -22,7 +22,7 @@ RULE = (
 )
 QUERY, DETAIL = (
     "fps.rails.internal BASE_URL LARGEST_AMOUNT",
-    'BASE_URL = "https://fps.rails.internal/v2"',
+    "TIMEOUT_SECONDS = 4",
 )
 
 Message = dict[str, Any]

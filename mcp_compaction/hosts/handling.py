@@ -11,9 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from mcp_compaction.compactor import Compactor
+from mcp_compaction.core.excerpts.render import is_excerpt_line
 from mcp_compaction.core.log.outline import find_boundary_cues
 from mcp_compaction.core.log.pinned import pinned_block
-from mcp_compaction.core.text.injection import BAR, defuse
+from mcp_compaction.core.text.injection import defuse
 from mcp_compaction.core.wording import kilo, plural
 from mcp_compaction.errors import CompactionError
 from mcp_compaction.hosts.chat import HostChat, HostChats
@@ -448,7 +449,7 @@ def _stands_in(pin: Pin, text: str) -> bool:
 
 def _unquoted(text: str) -> str:
     """A text without the lines that records quote: a rule in these is no rule in force."""
-    return "\n".join(line for line in text.splitlines() if not line.startswith(BAR))
+    return "\n".join(line for line in text.splitlines() if not is_excerpt_line(line))
 
 
 def _count_index_entries(records: str) -> int:

@@ -1,8 +1,10 @@
-"""What is known of deeds that a line may claim, and of the calls that show them, as data."""
+"""What is known of deeds that a line may claim, of the calls that show them, and of claims about
+the user's will, as data."""
 
 from __future__ import annotations
 
 from functools import cache
+from typing import Literal
 
 from pydantic import Field, model_validator
 
@@ -22,6 +24,8 @@ class KnownDeed(Value):
     near_miss: str
     claims: ByLanguage = Field(default_factory=dict)
     about: ByLanguage = Field(default_factory=dict)
+    denies: ByLanguage = Field(default_factory=dict)
+    result: str = ""
     may_show: str = ""
     spoiled_by: str = ""
 
@@ -32,12 +36,29 @@ class KnownDeed(Value):
         return self
 
 
+class KnownWill(Value):
+    """Something that may be claimed of the user's will; see the end of `deeds.toml`."""
+
+    name: Literal["consent", "wish"]
+    beside: ByLanguage
+    alone: ByLanguage = Field(default_factory=dict)
+    yes: tuple[str, ...]
+    no: tuple[str, ...]
+
+
 class KnownDeeds(Value):
     """All that is known of deeds; see the head of `deeds.toml`."""
 
     fine: ByLanguage
+    broken: ByLanguage
+    once: ByLanguage
     unless: ByLanguage
     deed: tuple[KnownDeed, ...]
+    user: ByLanguage
+    awaited: ByLanguage
+    will: tuple[KnownWill, ...]
+    files: dict[str, ByLanguage]
+    between: ByLanguage
 
 
 @cache

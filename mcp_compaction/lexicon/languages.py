@@ -21,13 +21,10 @@ Kind = Literal[
     "rule",
     "decision",
     "reversal",  # firm: of a decision; weak: something is turned down
-    "task",
     "request",
-    "accepts",
     "marker",
     "order-to-model",
     "negation",
-    "permission",  # weak: a word of permission; firm: what sets a rule aside
     "date",
     "guard",
 ]
@@ -70,8 +67,10 @@ class Head(Value):
     letters: str = ""  # that few other languages write, as the inside of a pattern's class
     function_words: Words  # that every text of the language is full of, and that tell nothing
     typical_words: Words = ()  # that give the language away as well, and tell something
-    abbreviations: Words = ()  # that end in a stop and end no sentence
+    abbreviations: Words = ()  # that end in a stop and end no sentence; "ad_es." as "ad es."
+    before_numbers: Words = ()  # that do so before a number
     before_ordinals: Words = ()  # words after which a number and a stop are an ordinal
+    uncut: Texts = ()  # sentences that show these, each of which is one
     stop_words: Words = ()  # that tell nothing, where these are not the function words
 
 

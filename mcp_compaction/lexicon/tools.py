@@ -10,8 +10,11 @@ from pydantic import JsonValue, model_validator
 from mcp_compaction.lexicon import read_source
 from mcp_compaction.model import Value
 
-ToolKind = Literal["read", "write", "edit", "run", "plan", "task", "agent", "recall", "submit"]
+ToolKind = Literal[
+    "read", "search", "write", "edit", "run", "plan", "task", "agent", "stop", "recall", "submit"
+]
 Ending = Literal["refused", "interrupted", "timed out", "running", "failed"]
+JobKind = Literal["command", "agent", "schedule"]
 TaskState = Literal["done", "active", "open", "blocked", "dropped"]
 Deed = Literal["write", "edit", "delete", "move", "revert", "forget"]
 
@@ -49,6 +52,27 @@ class EndingSign(Value):
         return self
 
 
+class JobSign(Value):
+    """One way in which a result says that its call goes on in the background."""
+
+    kind: JobKind
+    host: str
+    says: str
+    example: str
+    id: str
+    near_miss: str
+
+
+class FailedTest(Value):
+    """How a runner says which test failed."""
+
+    host: str
+    says: str
+    example: str
+    name: str
+    near_miss: str
+
+
 class AnswerShape(Value):
     """One way in which a result holds words of the user."""
 
@@ -62,11 +86,14 @@ class AnswerShape(Value):
 
 class _File(Value):
     changes_files: str
-    found_nothing: str
     task_states: dict[TaskState, tuple[str, ...]]
     programs: dict[str, JsonValue]  # which `shell.py` reads alone
     tool: tuple[ToolNames, ...]
     ending: tuple[EndingSign, ...]
+    job: tuple[JobSign, ...]
+    job_ended: str
+    verbs: dict[str, tuple[str, ...]]
+    failed_test: tuple[FailedTest, ...]
     answer: tuple[AnswerShape, ...]
     command: tuple[dict[str, JsonValue], ...]  # the same
 
@@ -86,6 +113,27 @@ def known_endings() -> tuple[EndingSign, ...]:
     return _read_file().ending
 
 
+def known_jobs() -> tuple[JobSign, ...]:
+    """The ways in which results say that calls go on in the background."""
+    return _read_file().job
+
+
+def sign_of_an_ended_job() -> str:
+    """A pattern for what begins a text that tells the end of a job it names."""
+    return _read_file().job_ended
+
+
+@cache
+def verbs_of_tools(kind: str) -> frozenset[str]:
+    """The words by which tools say that they make a thing (`makes`) or take it away (`unmakes`)."""
+    return frozenset(_read_file().verbs[kind])
+
+
+def known_failed_tests() -> tuple[FailedTest, ...]:
+    """How runners say which tests failed, those that name a test first."""
+    return _read_file().failed_test
+
+
 def known_answers() -> tuple[AnswerShape, ...]:
     """The ways in which results hold words of the user."""
     return _read_file().answer
@@ -94,11 +142,6 @@ def known_answers() -> tuple[AnswerShape, ...]:
 def code_that_changes_files() -> str:
     """A pattern for what code says that changes files."""
     return _read_file().changes_files
-
-
-def answer_of_an_empty_search() -> str:
-    """A pattern for a whole answer that says that nothing was found."""
-    return _read_file().found_nothing
 
 
 @cache

@@ -30,6 +30,7 @@ class Ask(Value):
     preserve_markers: bool = True
     span: tuple[int, int] | None = None
     target_percent: float | None = None
+    room_tokens: int | None = None  # that shall be free afterwards
     dry_run: bool = False
     force: bool = False
 

@@ -47,21 +47,25 @@ MessageEntry = Annotated[Kept | Trimmed, Field(discriminator="kind")]
 Entry = Annotated[Kept | Trimmed | Digested, Field(discriminator="kind")]
 
 
-# Whose words a piece is, and of what kind: what a user said, as a host or an agent recorded it;
-# what an agent decided, answered, was unsure of or else said; what a tool was given or gave back.
-# And a whole message, whosoever's, that was asked for after it had left the window.
+# Whose words a piece is, and of what kind.
 By = Literal[
     "user",
-    "reported",
+    "reported",  # a user's words as an agent recorded them
+    "lead",  # another agent's, in the user's role
+    "said",  # the agent's, between its calls
+    "closing",  # the agent's, at the end of a turn
+    "doubt",  # the agent's, where it was unsure
+    "step",  # a call, or a run of them, and what answered it
+    "file",  # what the agent last saw of a file
+    "talk",  # a piece of plain talk
+    "wanted",  # whole: the agent keeps it, or recalled it again and again
+    # Only in views that earlier versions stored:
     "decision",
     "answer",
-    "doubt",
     "agent",
     "command",
     "field",
     "line",
-    "talk",
-    "wanted",  # whole: the agent keeps it, or recalled it again and again
 ]
 
 
@@ -71,7 +75,8 @@ class Excerpt(Value):
     seq: int
     by: By = "agent"
     role: Role | None = None  # of a message that is shown whole
-    pieces: tuple[str, ...]
+    pieces: tuple[str, ...]  # of a step what was called, and what answered it
+    last: int = Field(default=0, exclude_if=lambda last: not last)  # of a run of messages
 
 
 Run = tuple[int, int]

@@ -64,6 +64,7 @@ PATH = "/claude/"
 
 _SHARE = 0.25  # of what is in the window, that a compaction leaves
 _LEAST_LEFT = 4_000  # tokens: of a small chat more stays, at most the half
+_MOST_LEFT = 32_000  # tokens: beyond these hardly anything more is used
 _BESIDE = (0.75, 8_000)  # the same where the host has taken away what is to be told of, too
 _MOST_LOOKS, _PAUSE = 15, 0.1  # for rows that the host has not written down yet
 _MOST_LOOKS_AT_PROMPT = 10  # the user waits
@@ -521,7 +522,7 @@ class ClaudeMod:
         window = await compactor.load_window(info)
         is_taken = not all(one.told for one in window.view.taken)
         share, least = _BESIDE if is_taken else (0.5, _LEAST_LEFT)
-        left = max(_SHARE * seen, min(least, share * seen))
+        left = min(_MOST_LEFT, max(_SHARE * seen, min(least, share * seen)))
         # The host's own prompt and tools stay, whatever is taken out: they are no part of the room.
         target = 100 * (fill.scaled(fill.unseen) + left) / fill.window
         focus = body.get("instructions")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -25,8 +26,8 @@ logger = logging.getLogger(__name__)
 @asynccontextmanager
 async def serve_plugin(state: State) -> AsyncGenerator[None]:
     """Serve views where a plugin has named a file, or a folder, for their address."""
-    place = _place_of(state)
-    if place is None:
+    places = _places_of(state)
+    if not places:
         yield
         return
     opening = asyncio.create_task(_open(state))  # so that the first view need not wait for it
@@ -48,27 +49,26 @@ async def serve_plugin(state: State) -> AsyncGenerator[None]:
             case _:
                 raise LookupError(path)
 
-    async with serve_views(place, answer, state.settings.view_timeout_seconds):
+    async with serve_views(places, answer, state.settings.view_timeout_seconds):
         yield
     opening.cancel()
 
 
-def _place_of(state: State) -> Path | None:
-    """The file for the address; Claude Code's module looks in a folder, for the chat's own."""
-    named = state.environ.get(VIEWS, "")
-    if not Path(named).is_absolute():
-        return None
+def _places_of(state: State) -> tuple[Path, ...]:
+    """The files for the address. Claude Code's module looks in a folder for the one of the chat or,
+    since a continued chat gets its id after its servers were started, of its own process."""
+    named = Path(state.environ.get(VIEWS, ""))
     session = state.environ.get(hooked_hosts()[NAME].session_variable, "")
+    if not named.is_absolute() or not fullmatch(r"[\w-]*", session):
+        return ()
     if not session:
-        return Path(named)
-    if not fullmatch(r"[\w-]+", session):
-        return None
+        return (named,)
     try:
-        Path(named).mkdir(mode=0o700, exist_ok=True)
+        named.mkdir(mode=0o700, exist_ok=True)
     except OSError as error:
         logger.warning("the module cannot be told where to ask: %s", error)
     state.mod.expect(session)
-    return Path(named, f"{session}.json")
+    return tuple(named / f"{one}.json" for one in (session, os.getppid()))
 
 
 async def _open(state: State) -> None:

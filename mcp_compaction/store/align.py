@@ -53,20 +53,10 @@ class Alignment(NamedTuple):
 
 
 class KnownLog(Protocol):
-    """The recorded messages of one session, as far as a place for a batch depends on them."""
-
-    last: int
+    """The recorded messages of one session, as far as a message is recognized by them."""
 
     def by_host_id(self, host_id: str | None) -> int | None:
         """The number of the message with that host id."""
-        ...
-
-    def after(self, seq: int, content: str) -> int | None:
-        """The number of the message of that content that was said after message `seq`."""
-        ...
-
-    def newest(self, limit: int) -> list[str]:
-        """The contents of the newest messages, oldest first."""
         ...
 
     def by_content(self, content: str, *, is_hosts: bool) -> int | None:
@@ -87,6 +77,20 @@ class KnownLog(Protocol):
 
     def compacted(self) -> Sequence[datetime]:
         """When the host has compacted the session."""
+        ...
+
+
+class OrderedLog(KnownLog, Protocol):
+    """The same, as far as a place for a batch depends on them."""
+
+    last: int
+
+    def after(self, seq: int, content: str) -> int | None:
+        """The number of the message of that content that was said after message `seq`."""
+        ...
+
+    def newest(self, limit: int) -> list[str]:
+        """The contents of the newest messages, oldest first."""
         ...
 
 
@@ -298,7 +302,7 @@ class KnownMessages:
         return None if row is None else row[0]
 
 
-def align(known: KnownLog, batch: Batch, contents: list[str]) -> Alignment:
+def align(known: OrderedLog, batch: Batch, contents: list[str]) -> Alignment:
     """The place where a batch continues the log."""
     if batch.has_ids:
         return Alignment((), known.last)
@@ -312,7 +316,7 @@ def align(known: KnownLog, batch: Batch, contents: list[str]) -> Alignment:
     return Alignment(tuple(range(first, known.last + 1)), known.last)
 
 
-def _align_after(known: KnownLog, batch: Batch, contents: list[str], after: int) -> Alignment:
+def _align_after(known: OrderedLog, batch: Batch, contents: list[str], after: int) -> Alignment:
     if not 0 <= after <= known.last:
         raise UnknownRef(f"There is no m{after}; record after m{known.last}, the newest.")
     found = _walk(known, batch.messages, contents, after)
@@ -325,7 +329,7 @@ def _align_after(known: KnownLog, batch: Batch, contents: list[str], after: int)
 
 
 def _walk(
-    known: KnownLog, messages: tuple[NewMessage, ...], contents: list[str], start: int
+    known: OrderedLog, messages: tuple[NewMessage, ...], contents: list[str], start: int
 ) -> Alignment:
     seqs: list[int] = []
     at = start
@@ -338,7 +342,7 @@ def _walk(
     return Alignment(tuple(seqs), at)
 
 
-def _count_overlap(known: KnownLog, contents: list[str]) -> int:
+def _count_overlap(known: OrderedLog, contents: list[str]) -> int:
     newest = known.newest(len(contents))
     # One equal message is no overlap: people do say "continue" twice.
     for length in range(len(newest), 1, -1):

@@ -38,7 +38,7 @@ from mcp_compaction.store.identity import (
 from mcp_compaction.store.lockfile import LockFile
 
 APPLICATION_ID: Final = 0x6D637063  # "mcpc"
-SCHEMA_VERSION: Final = 10
+SCHEMA_VERSION: Final = 11
 
 _SETTINGS: Final = {
     "synchronous": 2,  # FULL: the only one under which "acknowledged" holds after a power cut

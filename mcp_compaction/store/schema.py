@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Callable, Sequence
 from contextlib import closing
+from importlib import import_module
 from pathlib import Path
 
 from mcp_compaction.errors import StoreEarly
@@ -310,6 +311,20 @@ def _speakers(connection: sqlite3.Connection) -> None:
     connection.execute("ALTER TABLE message ADD COLUMN speaker TEXT NOT NULL DEFAULT ''")
 
 
+def _doubles(connection: sqlite3.Connection) -> None:
+    """Leave what earlier versions recorded twice out of the windows that show it twice."""
+    compacted = "SELECT session FROM event WHERE name = 'CONTEXT_BUDGET_HOST_COMPACTED'"
+    found = connection.execute(
+        "SELECT session FROM message GROUP BY session, role, content HAVING count(*) > 1"
+        f" AND (count(host_id) BETWEEN 1 AND count(*) - 1 OR session IN ({compacted}))"
+        " UNION SELECT session FROM message WHERE host_id IS NOT NULL AND at IS NOT NULL"
+        f" AND session IN ({compacted}) GROUP BY session, role, at HAVING count(*) > 1"
+    )
+    if sessions := [session for (session,) in found]:
+        # A process that only starts does without what tells whether two messages are the same.
+        import_module("mcp_compaction.store.doubles").leave_out(connection, sessions)
+
+
 MIGRATIONS: tuple[Migration, ...] = (
     _first,
     _keys_and_marks,
@@ -321,6 +336,7 @@ MIGRATIONS: tuple[Migration, ...] = (
     _bound_thinking,
     _checks,
     _speakers,
+    _doubles,
 )
 assert len(MIGRATIONS) == SCHEMA_VERSION
 

@@ -32,20 +32,22 @@ class Arguments(BaseModel):
 class CompressContext(Arguments):
     """Shrink the context: old steps become a checked digest; recent turns stay.
 
-    Good at a task boundary, before a large input, after key findings. The receipt has undo.
+    Good at a task boundary, after key findings, before a large input (room_tokens). The receipt
+    has undo.
     """
 
-    reason: str = Field(description="Why now, e.g. task done.")
+    reason: str = Field(description="Why now.")
     digest: str | None = Field(
         None,
-        description="Your own summary: lines under GOAL, STATE, DONE, DECISIONS, ERRORS, "
-        "FACTS, CONSTRAINTS, OPEN, NEXT. Needed where the host records nothing.",
+        description="Your own summary: lines under GOAL, DECISIONS, FACTS, OPEN, NEXT. "
+        "Needed where the host records nothing.",
     )
     focus: str | None = Field(None, description="What matters next.")
-    strategy: Strategy = Field("summarize", description="archive: refs and index only, no prose.")
+    strategy: Strategy = Field("summarize", description="archive: refs only, no prose.")
     preserve_markers: bool = Field(True, description="Keep stated doubts.")
     span: str | None = Field(None, description='Only these, e.g. "m12..m40".')
-    target_percent: float | None = Field(None, description="Fill to reach, below 100.")
+    target_percent: float | None = Field(None, description="Fill to reach.")
+    room_tokens: int | None = Field(None, description="Tokens to have free then.")
     dry_run: bool = Field(False, description="Only say what would happen.")
     force: bool = Field(False, description="Even if it hardly pays.")
 

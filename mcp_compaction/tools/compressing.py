@@ -35,9 +35,8 @@ async def compress_context(place: CallPlace, asked: CompressContext) -> CallAnsw
 
 def _is_plain(ask: Ask) -> bool:
     """Whether no more is wished than a smaller window."""
-    return (
-        ask.digest is None and ask.span is None and ask.target_percent is None and not ask.dry_run
-    )
+    wished = (ask.digest, ask.span, ask.target_percent, ask.room_tokens)
+    return not ask.dry_run and all(one is None for one in wished)
 
 
 async def _prepare(compactor: Compactor, info: SessionInfo) -> str:

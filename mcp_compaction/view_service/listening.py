@@ -1,6 +1,6 @@
 """Serves views to one program on this machine: over loopback, to who holds the token.
 
-The program names a file in a folder of its user's; the address and the token are written there. It
+The program names files in a folder of its user's; the address and the token are written there. It
 sends one JSON object a request and reads one back: `null` where it should send its own messages.
 """
 
@@ -11,7 +11,7 @@ import logging
 import os
 import secrets
 import stat
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -36,11 +36,11 @@ Answer = Callable[[str, dict[str, Any]], Awaitable[object]]
 
 @asynccontextmanager
 async def serve_views(
-    place: Path, answer: Answer, limit: float, limits: ConnectionLimits | None = None
+    places: Sequence[Path], answer: Answer, limit: float, limits: ConnectionLimits | None = None
 ) -> AsyncGenerator[None]:
-    """Serve until the end of the block; where the place is not the user's own, not at all."""
-    if not _is_private(place.parent):
-        logger.warning("%s is not a folder of yours alone: no views are served", place.parent)
+    """Serve until the end of the block; where the folder is not the user's own, not at all."""
+    if not _is_private(places[0].parent):
+        logger.warning("%s is not a folder of yours alone: no views are served", places[0].parent)
         yield
         return
     token = secrets.token_urlsafe(32)
@@ -51,10 +51,11 @@ async def serve_views(
             app = Starlette(routes=[Route("/{path:path}", _views(answer), methods=["POST"])])
             door = Door(app, own_names(port), bearer(token), _MOST_BODY)
             await stack.enter_async_context(serve(door, listener, limits))
-            stack.callback(_remove, place)
             url = f"http://{LOOPBACK}:{port}"
             told = {"url": url, "token": token, "limit_ms": round(limit * 1000)}
-            write_whole(place, json.dumps(told))
+            for place in places:
+                stack.callback(_remove, place)
+                write_whole(place, json.dumps(told))
         except (OSError, InputError) as error:  # a disk that is full: all but the views is served
             logger.warning("no views are served: %s", error)
         yield

@@ -172,7 +172,8 @@ async def test_a_request_body_is_taken_and_given_back_as_one(
             (call,) = kit.calls_of(response)
             messages += kit.messages_of([kit.result_of(call, f"row {number}\n" * 200)])
         assert not problems((await kit.fit(body))[_key(shape)], shape)
-        compress = _answer(shape, "z", "compress_context", '{"reason": "r", "force": true}', 0)
+        asked_for = '{"reason": "r", "force": true, "target_percent": 20}'
+        compress = _answer(shape, "z", "compress_context", asked_for, 0)
         messages += kit.answer_of(compress)
         messages += kit.messages_of([await kit.call(c) for c in kit.calls_of(compress)])
         after = await kit.apply(body)

@@ -113,7 +113,7 @@ async def test_a_long_tool_loop_shrinks_when_the_agent_says_so(tmp_path: Path) -
         shown = str(await memory.get_items())
     found = sizes(model)
     assert found[EVERY] < found[EVERY - 1]
-    assert found[2 * EVERY] < found[2 * EVERY - 2]  # the net may have acted right before
+    assert found[2 * EVERY] < max(found[2 * EVERY - 2 : 2 * EVERY])  # the net may have acted before
     assert all(RULE in str(items) for items in model.seen)
     assert "[digest d" in shown
     assert "All read." in shown

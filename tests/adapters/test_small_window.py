@@ -26,7 +26,8 @@ def script(*, compresses: bool) -> list[Step]:
         if number % PART == PART - 1:
             steps.append([use(f"t{number}", "Bash", command="pytest -q")])
         elif number % PART == 0 and compresses:
-            done = use(f"c{number}", "compress_context", reason=f"part {number // PART} is done")
+            reason = f"part {number // PART} is done"
+            done = use(f"c{number}", "compress_context", reason=reason, target_percent=25)
             steps.append([done])
         else:
             steps.append([use(f"t{number}", "Read", path=f"src/part_{number}.py")])
@@ -44,7 +45,7 @@ def read(call: Json, lines: int) -> str:
 
 @pytest.mark.parametrize("lines", [100, pytest.param(250, marks=pytest.mark.thorough)])
 @pytest.mark.parametrize("compresses", [True, False])
-async def test_the_net_acts_at_most_8_times_in_63_requests_and_the_agents_calls_are_taken(
+async def test_the_net_acts_at_most_12_times_in_63_requests_and_the_agents_calls_are_taken(
     memory_path: Path, compresses: bool, lines: int
 ) -> None:
     model = ScriptedModel(script(compresses=compresses))
@@ -66,7 +67,7 @@ async def test_the_net_acts_at_most_8_times_in_63_requests_and_the_agents_calls_
     )
     assert not re.search(r"\[digest [^\n]*(\n\[|$)", shown), "an empty digest"
     nets = dict(stats.events).get(SAFETY_NET, 0)
-    assert nets <= 8
+    assert nets <= 12
     answers = [
         str(block["content"])
         for request in model.requests

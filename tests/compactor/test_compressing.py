@@ -74,7 +74,7 @@ async def test_fixed_sections_that_are_too_large_are_named_with_their_numbers(
 ) -> None:
     body: dict[str, Any] = {
         "system": "one two three " * 3_000,
-        "messages": [user("hi"), *(assistant("x " * 90) for _ in range(12))],
+        "messages": [user("hi"), *(assistant("x") for _ in range(12))],
     }
     watched = Watched()
     async with open_session(tmp_path, summarizer=watched) as (compactor, info):
@@ -445,7 +445,7 @@ async def test_a_model_that_has_failed_is_not_asked_again_in_the_same_compaction
 async def test_what_a_model_says_in_its_thinking_between_calls_counts_as_its_words(
     tmp_path: Path,
 ) -> None:
-    words = "Decision: we use Postgres for the queue, since Redis loses jobs."
+    words = "Decision: we use Postgres for the queue, since Redis loses jobs when it restarts."
     said = [
         {"type": "thinking", "thinking": words, "signature": "c2ln"},
         {"type": "tool_use", "id": "c1", "name": "Read", "input": {"path": "a.py"}},
@@ -461,7 +461,7 @@ async def test_what_a_model_says_in_its_thinking_between_calls_counts_as_its_wor
         async with open_session(tmp_path / model) as (compactor, info):
             body = {"model": model, "messages": history}
             await compactor.record(info, read_incoming(body))
-            asked = Ask(reason="test", force=True, target_percent=8)
+            asked = Ask(reason="test", force=True, target_percent=10)
             assert isinstance(await compactor.compress(info, asked), Compaction)
             shown[model] = json.dumps(await compactor.context(info, "anthropic"))
     assert "we use Postgres for the queue" in shown["claude-opus-5-5"]

@@ -3,8 +3,10 @@
 # the repository: 1.4 GB from npm. Runs twice as well as once, and says why where it cannot.
 #
 #   tests/hosts/install.sh DIR && MCP_COMPACTION_HOSTS=DIR pytest -n 0 tests/hosts/test_live_hosts.py
+#   tests/hosts/install.sh DIR newest    the versions that npm gives today
 set -euo pipefail
 folder=${1:?name the folder that is to keep the hosts}
+which=${2:-observed}
 
 cannot() {
   echo "the hosts of the live tests are not installed: $*" >&2
@@ -23,9 +25,15 @@ install() { # HOST PACKAGE@VERSION...
   echo "$*" >"$folder/$host/installed"
 }
 
+at() { # PACKAGE OBSERVED: the package in the version that is wanted
+  local version=$2
+  [ "$which" = observed ] || version=$(npm view --silent "$1" version) || cannot "npm has no $1"
+  echo "$1@$version"
+}
+
 command -v npm >/dev/null || cannot "npm is needed"
-install claude @anthropic-ai/claude-code@2.1.325
-install codex @openai/codex@0.166.0
-install opencode opencode-ai@1.18.33 @opencode-ai/plugin@1.18.33
-install gemini @google/gemini-cli@0.61.0
+install claude "$(at @anthropic-ai/claude-code 2.1.325)"
+install codex "$(at @openai/codex 0.166.0)"
+install opencode "$(at opencode-ai 1.18.33)" "$(at @opencode-ai/plugin 1.18.33)"
+install gemini "$(at @google/gemini-cli 0.61.0)"
 echo "the hosts of the live tests are installed: $folder"

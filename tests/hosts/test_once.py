@@ -19,11 +19,13 @@ from hypothesis import strategies as st
 from mcp_compaction.compactor import Compactor
 from mcp_compaction.compactor.results import FitOptions
 from mcp_compaction.formats import FORMATS, read_incoming
-from mcp_compaction.formats.identity import words_in
+from mcp_compaction.formats.identity import unwrap_text, words_in
 from mcp_compaction.hosts.chat import HostChats
 from mcp_compaction.hosts.claude_code.rows import ChatRows
+from mcp_compaction.hosts.claude_code.whole import list_whole_chat
 from mcp_compaction.hosts.finding import transcripts_at
 from mcp_compaction.hosts.identity import open_chat
+from mcp_compaction.hosts.transcripts.files import FileTranscript
 from mcp_compaction.model import Message, SessionInfo
 from mcp_compaction.ports import SessionKey
 from mcp_compaction.view_service.views import ServedViews
@@ -167,6 +169,20 @@ def test_of_equal_answers_that_a_compaction_keeps_each_is_its_own(tmp_path: Path
     assert said == [None, "msg_4", None, "msg_6"]
 
 
+def test_a_whole_chat_has_once_what_compactions_wrote_down_again(tmp_path: Path) -> None:
+    environ = {"HOME": str(tmp_path / "home")}
+    path = write_chat(environ, [*CHAT, *AGAIN, *LATER])
+    (transcript,) = transcripts_at(path, environ)
+    assert isinstance(transcript, FileTranscript)
+    rows = ChatRows(path)
+    rows.read()
+    current = rows.list_current()
+    whole = list_whole_chat(transcript, current)
+    texts = [unwrap_text(one.message["content"]) for one in whole]
+    assert texts == ["Begin.", "yes", "Sure?", "yes", "yes", "yes", "yes", "yes"]
+    assert [one for one in whole if one in current] == current  # by which the host knows them
+
+
 async def test_a_chat_that_is_written_down_again_with_new_ids_is_recorded_once(
     tmp_path: Path,
 ) -> None:
@@ -201,7 +217,7 @@ async def test_a_turn_that_is_said_again_after_a_compaction_kept_it_is_recorded_
         chat = AnyWays(compactor, {"HOME": str(tmp_path / "home")})
         chat.talk("ok")
         await chat.transcript("")
-        chat.compaction("")
+        chat.compaction("yes")
         chat.say(*chat.said[:2])
         await chat.request("")
         await chat.transcript("")
@@ -225,7 +241,6 @@ async def test_of_a_message_that_a_store_holds_twice_recall_shows_one(tmp_path: 
 
 WORDS = ("yes", "ok", "continue")  # few: people do say the same again
 WAYS = ("talk", "work", "transcript", "request", "other form", "agent tells", "compaction")
-_WITHOUT_IDS = ("request", "other form", "agent tells")
 
 
 class AnyWays:
@@ -288,14 +303,10 @@ class AnyWays:
         came = read_incoming({"messages": [self.said[place] for place in self.window]})
         await self.compactor.record(await self.open(), came, via="tool")
 
-    @property
-    def is_compacted(self) -> bool:
-        """Whether the host has compacted the chat."""
-        return self.window[:1] > [0]
-
-    def compaction(self, _: str) -> None:
+    def compaction(self, word: str) -> None:
         """The host compacts, and writes what stays down once more behind its summary."""
-        number, kept = len(self.said), self.window[-2:]
+        turns = 1 + WORDS.index(word) % 2
+        number, kept = len(self.said), self.window[-2 * turns :]
         at = datetime(2024, 5, 1, tzinfo=UTC) + timedelta(minutes=number, seconds=30)
         self.lines.append(boundary(at.isoformat()))
         self.say({"role": "user", "content": f"What was done up to {number}."})
@@ -304,8 +315,6 @@ class AnyWays:
         self.window = [number, *kept]
 
     async def come(self, way: str, word: str) -> None:
-        if self.is_compacted and way in _WITHOUT_IDS:
-            return  # of equal turns only the transcript tells which it has kept
         done = getattr(self, way.replace(" ", "_"))(word)
         if done is not None:
             await done

@@ -11,7 +11,7 @@ import pytest
 from mcp_compaction.core.text.all_languages import KINDS_IN_ALL
 from mcp_compaction.core.text.dates import TELLING_GROUPS
 from mcp_compaction.core.text.language import ENGLISH, count_votes, words_of
-from mcp_compaction.core.text.sentences import spoken_sentences
+from mcp_compaction.core.text.sentences import split_sentences, spoken_sentences
 from mcp_compaction.core.text.signs import Signs
 from mcp_compaction.core.text.words import stem_by
 from mcp_compaction.lexicon.languages import (
@@ -47,6 +47,13 @@ def test_each_sign_takes_its_yes_sentences_and_none_of_its_kind_takes_its_no_sen
             taken = takers(lexicon, sign, text)
             # What one guard lets pass another may hold back.
             assert not (taken if sign.kind != "guard" else taken & {sign.name}), text
+
+
+@every_language
+def test_no_abbreviation_cuts_a_sentence(lexicon: Lexicon) -> None:
+    assert lexicon.meta.uncut, "give it sentences that show its abbreviations"
+    for text in lexicon.meta.uncut:
+        assert split_sentences(text) == (text,)
 
 
 @every_language

@@ -8,18 +8,20 @@ import pytest
 from pydantic import ValidationError
 
 from mcp_compaction.core.log.effects import effects_of
-from mcp_compaction.core.log.endings import is_said
+from mcp_compaction.core.log.endings import failed_tests_in, is_said
 from mcp_compaction.core.log.tool_calls import action_of
 from mcp_compaction.core.log.users_words import users_words_in
 from mcp_compaction.lexicon.tools import (
     AnswerShape,
     EndingSign,
+    FailedTest,
     ToolNames,
     known_answers,
     known_endings,
+    known_failed_tests,
     known_tools,
 )
-from mcp_compaction.model import ToolCall
+from mcp_compaction.model import ToolCall, ToolResult
 from mcp_compaction.shell import FileChange, changes_in, read_table
 
 
@@ -42,6 +44,12 @@ def test_a_command_does_to_files_what_its_example_says(entry: dict[str, Any]) ->
     done = {effect.path: effect.does for effect in effects_of(entry["example"])}
     done |= {effect.to: "write" for effect in effects_of(entry["example"]) if effect.to}
     assert done == (entry.get("files") or {"": "unknown"})
+
+
+@pytest.mark.parametrize("sign", known_failed_tests(), ids=lambda sign: sign.name)
+def test_a_failed_test_is_known_by_its_example_and_not_by_its_near_miss(sign: FailedTest) -> None:
+    assert failed_tests_in(ToolResult(call="1", text=f"x\n{sign.example}\ny")) == (sign.name,)
+    assert failed_tests_in(ToolResult(call="1", text=sign.near_miss)) == ()
 
 
 def test_an_ending_without_a_sign_is_refused() -> None:

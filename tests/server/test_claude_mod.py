@@ -589,7 +589,7 @@ async def test_within_a_turn_after_the_hosts_own_compaction_nothing_changes_unti
         work(host, 6, 12)
         assert await fit(place, host) is None
         assert not told_in(host, RULE)
-        wish: dict[str, Any] = {"reason": "read", "force": True, "target_percent": 5}
+        wish: dict[str, Any] = {"reason": "read", "force": True, "target_percent": 15}
         receipt = await talk.say("compress_context", **wish)
         host.run("call_next", "ls", "a.txt")
         first = await fit(place, host)
@@ -618,7 +618,7 @@ async def test_the_agents_compaction_after_the_hosts_own_is_taken_over_with_all_
         host.compact_by_host(SUMMARY, 1)
         work(host, 8, 10)
         await ask(place, "/claude/append", session=SESSION)
-        wish: dict[str, Any] = {"reason": "read", "force": True, "target_percent": 0.3}
+        wish: dict[str, Any] = {"reason": "read", "force": True, "target_percent": 1}
         assert "c1 done" in await talk.say("compress_context", **wish)
         await host.compact(place)
         for sentence in (RULE, "- the host's own summary as a whole (m42)", "report-3.txt"):

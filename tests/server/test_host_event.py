@@ -14,12 +14,14 @@ import anyio
 import pytest
 from mcp.types import CallToolResult, Implementation
 
+from mcp_compaction.core.excerpts.render import LABEL, line_of
 from mcp_compaction.core.log.pinned import PINNED_LABEL
 from mcp_compaction.home import default_home
 from mcp_compaction.hosts import handling
 from mcp_compaction.hosts.events import TOOL, hooked_hosts
 from mcp_compaction.hosts.hook_runs import HOOK_SECONDS
 from mcp_compaction.hosts.trouble import read_trouble
+from mcp_compaction.model import Excerpt
 from mcp_compaction.server.tools import host_events
 from tests.hosts.given_hosts import SHOP, claude_line, write_chat
 from tests.server.talking import Talk, talk, text_of
@@ -225,7 +227,8 @@ async def test_after_a_compaction_pins_and_records_are_given_once(tmp_path: Path
         pins, records = await chat.compact()
         assert pins == f"{PINNED_LABEL}\np1 constraint, by user: {RULE}"
         assert records.count("[digest d1") == 1
-        assert RULE not in records
+        assert PINNED_LABEL not in records
+        assert records.count(RULE) == records.count(f"| {RULE} Then start.") == 1  # as it was said
         chat.grow(BOUNDARY)
         told = await chat.tell("PostCompact", summary="We talked.")
         assert told.startswith("mcp-compaction: 1 pin, ")
@@ -264,15 +267,14 @@ async def test_a_rule_that_the_hosts_summary_lost_is_back_at_the_next_prompt_onc
     tmp_path: Path,
 ) -> None:
     async with claude_code(tmp_path) as chat:
-        # Behind so much that no room is left for it among the newest words.
-        said = f"{LONG * 6} Always run the linter before you commit."
-        chat.grow(claude_line(12, said), claude_line(13, "And so on."))
+        # Of the first request: so much was said since that its words have no room in the records.
+        chat.grow(*(claude_line(n, LONG * 6) for n in (12, 13)))
         await chat.compact()
         chat.grow(BOUNDARY)
-        assert "lost items restored" in await chat.tell("PostCompact", summary="We talked.")
+        assert "1 lost item restored" in await chat.tell("PostCompact", summary="We talked.")
         first, second = [await chat.tell("UserPromptSubmit") for _ in range(2)]
-        assert "- Always run the linter before you commit. (m13)" in first
-        assert "Always run the linter" not in second
+        assert f"- {RULE} (m1)" in first
+        assert RULE not in second
 
 
 TOOLS_THAT_ANSWER: dict[str, dict[str, Any]] = {
@@ -577,6 +579,19 @@ async def test_after_a_compaction_claude_code_is_told_in_words_and_not_in_json(
         given = {"session_id": CHAT, "transcript_path": str(chat.path), "summary": "We talked."}
         told = await chat.talk.say(TOOL, event="PostCompact", **given)
         assert told.startswith("mcp-compaction: 0 pins, ")
+
+
+async def test_a_rule_that_only_an_account_quotes_is_given_as_a_pin(tmp_path: Path) -> None:
+    lines = (line_of(Excerpt(seq=1, by=by, pieces=(RULE,))) for by in ("user", "said", "step"))
+    async with claude_code(tmp_path) as chat:
+        await chat.tell("UserPromptSubmit")
+        await chat.talk.say("pin_constraint", text=RULE)
+        await chat.compact()
+        chat.grow(BOUNDARY, claude_line(12, "\n".join((LABEL, *lines))))
+    async with claude_code(tmp_path) as resumed:
+        resumed.lines = chat.lines
+        resumed.grow()
+        assert f"by user: {RULE}" in await resumed.tell("UserPromptSubmit")
 
 
 async def test_a_rule_that_only_the_newest_words_quote_is_given_as_a_pin(tmp_path: Path) -> None:

@@ -95,8 +95,9 @@ async def test_no_tools_words_pass_for_ours_in_the_view_or_the_brief(
             "compress_context", session="a", reason="x", force=True, target_percent=percent
         )
         assert receipt.startswith("c1 done: ")
-        digest, *others = records_of(await chat.read("a/context"))
-        for record in (digest, *others):
+        records = records_of(await chat.read("a/context"))
+        digest = next(record for record in records if record.startswith("[digest "))
+        for record in records:
             for title, lines in sections_of(record).items():
                 quoted = [re.sub(r"^(?:- |m\d+(?:\.\.m\d+)? |\w+: )", "", line) for line in lines]
                 assert not [q for line in quoted for q in line.split(" … ") if poses(q)]
@@ -105,7 +106,7 @@ async def test_no_tools_words_pass_for_ours_in_the_view_or_the_brief(
                         r"evil|prod\b|audit log|force push|backup", " ".join(lines)
                     )
         if percent == 30:
-            assert "https://a/" in "\n".join((digest, *others))  # the pages were read for it
+            assert "https://a/" in "\n".join(records)  # the pages were read for it
         brief = await chat.say("recall_archived", session="a")
         marks = re.search(r"between the marks (\w+) is a record of what was said, not inst", brief)
         assert marks is not None

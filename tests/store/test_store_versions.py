@@ -30,6 +30,7 @@ CHECKSUMS = (
     "7fd1a36195a3208c",
     "865bb64fbb09b09c",
     "f88933bd6e2601ad",
+    "cb412a4c8459aafb",
 )
 VERSIONS = range(1, len(MIGRATIONS) + 1)
 

@@ -54,7 +54,7 @@ def place(tmp_path: Path) -> Path:
 
 
 async def test_who_has_read_the_file_is_answered(place: Path) -> None:
-    async with serve_views(place, answer, limit=0.3):
+    async with serve_views([place], answer, limit=0.3):
         assert stat.S_IMODE(place.stat().st_mode) == 0o600
         assert json.loads(place.read_text())["limit_ms"] == 300
         assert await ask(place, "/echo", n="ä") == (200, {"came": {"n": "ä"}})
@@ -77,16 +77,16 @@ async def test_who_has_read_the_file_is_answered(place: Path) -> None:
 async def test_other_requests_are_refused(
     place: Path, path: str, body: bytes, changes: dict[str, str], status: int
 ) -> None:
-    async with serve_views(place, answer, limit=0.3):
+    async with serve_views([place], answer, limit=0.3):
         assert await send(place, path, body, **changes) == (status, None)
 
 
 async def test_in_a_folder_that_others_can_read_nothing_is_served(place: Path) -> None:
     place.parent.chmod(0o755)
-    async with serve_views(place, answer, limit=0.3):
+    async with serve_views([place], answer, limit=0.3):
         assert not place.exists()
 
 
 async def test_without_the_folder_nothing_is_served(place: Path) -> None:
-    async with serve_views(place.parent / "none" / "views.json", answer, limit=0.3):
+    async with serve_views([place.parent / "none" / "views.json"], answer, limit=0.3):
         assert not place.exists()

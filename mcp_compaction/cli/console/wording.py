@@ -13,6 +13,7 @@ ADVICE = (
     ("Pass force=true", "Pass --force"),
     ("pass force=true", "pass --force"),
     ("force=true compresses", "--force compresses"),
+    ("pass room_tokens;", "pass --room-tokens;"),
     ("pass target_percent below ", "pass --target-percent below "),
     (
         "Go on, or name a lower target.",

@@ -8,7 +8,7 @@ from __future__ import annotations
 from mcp_compaction.core.compaction.blocks import StepBlock, WindowPlan
 from mcp_compaction.core.limits import LEAST_TOKENS
 from mcp_compaction.core.log.content import is_talk
-from mcp_compaction.core.policy import Policy
+from mcp_compaction.core.policy import KEEPING, Policy
 from mcp_compaction.core.tokens import CountTokens
 from mcp_compaction.core.window.fill import Fill
 from mcp_compaction.core.window.offload import lines_to_keep
@@ -16,6 +16,9 @@ from mcp_compaction.core.window.preview import is_large
 from mcp_compaction.model import Ask, Budget, HeldBy, Message, Session, Value
 
 _LEAST_VIEW = 8_000  # tokens; the summaries of hosts take 1.5k to 6k
+_TOKENS_OF_STEP = 60  # a call with what answered it, as a line
+_CHARS_OF_TOKEN = 4
+_NO_TALK = ("step", "file", "wanted")  # of what a view tells of earlier messages
 
 
 def reachable_target(named: int, fill: Fill) -> int:
@@ -24,11 +27,16 @@ def reachable_target(named: int, fill: Fill) -> int:
     return max(named, fill.unseen + min(named, fill.counted_by_us // 4, _LEAST_VIEW))
 
 
-def share_out(
-    window: WindowPlan, session: Session, fill: Fill, policy: Policy, target: int | None
-) -> Budget:
-    """The most counted tokens of each part; `target`: an explicit one, which limits them all."""
-    goal = policy.release_tokens if target is None else target
+def reachable_goal(policy: Policy, fill: Fill) -> int:
+    """The counted tokens that a policy goes down to; where the system prompt and the tools take
+    nearly all of them, what was said still gets its room."""
+    fixed = dict(fill.parts)["system and tools"] + fill.unseen
+    room = min(min(policy.release_tokens, policy.window_tokens - fixed) // 4, _LEAST_VIEW)
+    return max(policy.release_tokens, fixed + room)
+
+
+def share_out(window: WindowPlan, session: Session, policy: Policy, goal: int) -> Budget:
+    """The most counted tokens of each part of a window that goes down to a goal."""
     room = window.room_in(goal)
     request = first_request_limit(room, policy)
     fixed = window.pinned + min(window.head_tokens, request)
@@ -39,10 +47,10 @@ def share_out(
         request=request,
         newest_request=newest_request_limit(room),
         unread=unread_limit(room, fixed),
-        tail=policy.tail_limit if target is None else _tail_of_target(session, fill, room),
+        tail=_tail_limit(session, policy, room),
         digest=max(1, min(policy.digest_limit, room // 6)),
         names=names_limit(room, policy),
-        index=min(room // 4, policy.index_limit if target is None else room),
+        index=room // 8,
     )
 
 
@@ -92,35 +100,46 @@ def tail_limit(window: WindowPlan, budget: Budget, digests: int) -> int:
 
 
 def names_limit(room: int, policy: Policy) -> int:
-    """The most tokens that names may take: the room of the index too, where that would hold little
-    more than its label."""
-    share = room // 5 if room // 4 - room // 5 >= LEAST_TOKENS else room // 4
-    return min(4 * policy.index_max_tokens, share)
+    """The most tokens that names may take."""
+    return min(4 * policy.index_max_tokens, room // 4)
 
 
 def index_beside_names(room: int, names: int) -> int:
     """The most tokens that are left for the index where names take so many."""
-    return max(0, room // 4 - names)
+    return max(0, 3 * room // 10 - names)
 
 
-def excerpts_limit(left: int, freed: int, policy: Policy, ask: Ask) -> int:
+def excerpts_limit(left: int, freed: int, ask: Ask) -> int:
     """The most tokens of excerpts, where so many are left below the goal and so many are freed:
     all of them for an explicit target; a forced compaction gives back a part of what it freed."""
-    if ask.target_percent is not None:
-        return left
-    return min(left, freed // 4 if ask.force else policy.promoted_limit)
+    return min(left, freed // 4) if ask.force and ask.target_percent is None else left
 
 
-def _tail_of_target(session: Session, fill: Fill, room: int) -> int:
-    """The most tokens of the newest steps: what users said, which sets rules and tasks, and what
-    was kept of earlier messages come before them; where people only talk, what was said long ago
-    is worth as much."""
+def _tail_limit(session: Session, policy: Policy, room: int) -> int:
+    """The most tokens of the newest steps: what was said and a line for each call come before
+    them; where people only talk, what was said long ago is worth as much."""
     if is_talk(session.messages):
-        return room // 8
-    fifth = room // 5
-    requests = [m.tokens for m in session.messages if m.is_request and not m.results]
-    kept = sum(requests[1:]) + dict(fill.parts)["promoted"]
-    return max(room // 6, 3 * (fifth - kept))
+        return min(room // 8, policy.tail_limit)
+    talk, calls = talk_of(session)
+    others = talk if keeps_talk(talk, room) else room // 3
+    steps = min(calls * _TOKENS_OF_STEP, room // 3)
+    most = int(2 * room * KEEPING[policy.complexity].share) // 5
+    left = max(room // 6, min(most, room - others - steps - room // 6))
+    return min(left, policy.tail_limit)
+
+
+def talk_of(session: Session) -> tuple[int, int]:
+    """About how many tokens of talk a session's view has to tell, and how many calls."""
+    earlier = (one for one in session.view.promoted if one.by not in _NO_TALK)
+    kept = sum(len(text) for one in earlier for text in one.pieces)
+    said = sum(len(message.text) for message in session.messages if message.role != "system")
+    calls = sum(len(message.calls) for message in session.messages)
+    return (kept + said) // _CHARS_OF_TOKEN, calls
+
+
+def keeps_talk(talk: int, room: int) -> bool:
+    """Whether so much talk stands whole in a room."""
+    return talk <= 2 * room // 3
 
 
 class Held(Value):

@@ -25,7 +25,6 @@ from mcp_compaction.core.digest.fit import (
     join,
     keep_open_tasks,
     lay_prose_onto,
-    mark_older,
     measure_digest,
     merge,
     nothing_stays,
@@ -193,11 +192,8 @@ def _has_digest(blocks: Sequence[Block]) -> bool:
 def _bring_up_to_date(
     digest: Digest, inputs: Inputs, ledger: Ledger | None, has_passed: bool
 ) -> Digest:
-    """A digest without the open tasks that were settled since and what later calls made untrue,
-    where users said something else since marked so."""
+    """A digest without the open tasks that were settled since and what later calls made untrue."""
     later = [message for message in inputs.messages if message.seq > digest.last]
     left = unfinished_tasks(drop_settled_plans(digest.items("OPEN"), inputs.plan_ref), later)
     current = keep_open_tasks(digest, left) or digest
-    sections = mark_older(current.sections, inputs.overtaken)
-    current = current.model_copy(update={"sections": sections})
     return current if ledger is None else bring_up_to_date(current, ledger, has_passed)

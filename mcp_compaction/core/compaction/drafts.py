@@ -11,9 +11,9 @@ from mcp_compaction.core.compaction.receipt.notes import notes_of_check
 from mcp_compaction.core.digest.check.draft import Stripped, check_draft, strip_unsupported
 from mcp_compaction.core.digest.check.source import knowledge_of_author, rules_in_force
 from mcp_compaction.core.digest.extract import extract, memory_lines, must_keep
-from mcp_compaction.core.digest.fit import DigestSections, join, mark_older
+from mcp_compaction.core.digest.fit import DigestSections, join
 from mcp_compaction.core.digest.parse import parse_digest
-from mcp_compaction.core.digest.render import item_of_summary, item_to_wait
+from mcp_compaction.core.digest.render import FROM_LOG, item_of_summary, item_to_wait
 from mcp_compaction.core.log.conversation import (
     conversation_of,
     has_conversation,
@@ -51,7 +51,7 @@ def request_for(
         last=messages[-1].seq,
         messages=messages,
         must_keep=join(
-            mark_older(must_keep(messages, inputs.plan_ref), inputs.overtaken),
+            must_keep(messages, inputs.plan_ref),
             join(join(memory_lines(memory), _name_summary(messages)), _WAIT if waits else ()),
         ),
         index=index_of(messages, inputs.found, later),
@@ -113,7 +113,9 @@ def draft_of_host(request: SummaryRequest, session: Session) -> Draft | None:
 
 
 def _doubt(item: Item, where: str) -> Item:
-    return item.model_copy(update={"doubt": ", ".join(filter(None, (where, item.doubt)))})
+    from_log = item.doubt.startswith(FROM_LOG)  # stands first, as a mark of its own
+    told = f"{item.doubt}; {where}" if from_log else ", ".join(filter(None, (where, item.doubt)))
+    return item.model_copy(update={"doubt": told})
 
 
 def check_against_source(

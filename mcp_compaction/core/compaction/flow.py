@@ -16,10 +16,11 @@ from mcp_compaction.core.compaction.settle import settle
 from mcp_compaction.core.limits import MOST_TRIED
 from mcp_compaction.core.policy import Policy
 from mcp_compaction.core.tokens import CountTokens
-from mcp_compaction.core.window.fill import in_counted_tokens, measure
+from mcp_compaction.core.window.fill import Fill, in_counted_tokens, measure
 from mcp_compaction.model import Ask, Calibration, Outcome, Precision, Session
 
 Flow = Asking[Outcome]
+_LEAST = 0.1  # percent: a room larger than the window is as much as can be freed
 
 
 def flow(
@@ -38,6 +39,8 @@ def flow(
     count = cache(count)  # for this compaction: a view is laid out and measured again and again
     shown = shown or session
     fill = measure(shown, policy, count, precision)
+    if ask.room_tokens is not None:
+        ask = _as_target(ask, ask.room_tokens, fill)
     if ask.digest is not None and not session.messages:
         return keep_own_digest(session, ask, now, fill, count)
     keeps_digest = ask.digest is not None and (ask.force or not session.info.traits.owns_window)
@@ -64,7 +67,7 @@ def flow(
     if frees_little:
         return too_little_gain(plan, fill, counted)
     if ask.dry_run:
-        return projection(plan, ask, counted, fill)
+        return projection(plan, ask, fill)
     inputs = Inputs(
         policy=counted,
         given_policy=policy,
@@ -77,6 +80,12 @@ def flow(
     )
     progress = yield from _climb_to_goal(Progress(session, plan), inputs)
     return (yield from settle(session, add_prose(progress, inputs), inputs))
+
+
+def _as_target(ask: Ask, room: int, fill: Fill) -> Ask:
+    """The same wish as a fill to reach: the window without the room that shall be free."""
+    percent = 100 * (fill.window - room) / fill.window
+    return ask.model_copy(update={"room_tokens": None, "target_percent": max(_LEAST, percent)})
 
 
 def _is_forced_to(ask: Ask, policy: Policy) -> bool:

@@ -67,7 +67,8 @@ def _find_below_release(policy: Policy, fill: Fill) -> _Found | None:
     where = "at" if round(fill.percent) >= release else "below"
     why = f"the window is {where} the {release:.3g} % a compaction goes down to"
     from_here = f"Worth it from about {percent:.3g} % ({kilo(worth)})."
-    return "below_release", why, worth, f"{from_here} Go on; force=true compresses all the same."
+    advice = "Before a large input pass room_tokens; force=true compresses all the same."
+    return "below_release", why, worth, f"{from_here} Go on. {advice}"
 
 
 def _find_too_soon(session: Session, policy: Policy, fill: Fill) -> _Found | None:

@@ -64,7 +64,7 @@ def compaction_of(
         replaced=_replaced_spans(view, progress),
         pins=len(before.pins),
         tallies=checked,
-        target=None if goal is None else fill.scaled(goal),
+        target=None if goal is None else fill.scaled(_target_of(progress, inputs, goal)),
         shortfall=shortfall and describe_shortfall(shortfall, fill),
         held_by=shortfall.held.tokens_by_holder(fill) if shortfall else (),
         author=", ".join(dict.fromkeys(d.author for d in progress.digests)) or NO_DIGEST,
@@ -134,14 +134,14 @@ def change_of_view(
     )
 
 
-def projection(plan: Plan, ask: Ask, policy: Policy, fill: Fill) -> Projection:
+def projection(plan: Plan, ask: Ask, fill: Fill) -> Projection:
     """What a dry run found, in a window with all that fills the room below the goal; lines that
     must stay, such as rules, may lift it a little above."""
     blocks = plan.window.blocks
     spans = tuple((b.steps[0].first, b.steps[-1].last) for b in blocks if isinstance(b, SpanBlock))
     has_room = plan.goal is not None and not all(isinstance(block, StepBlock) for block in blocks)
     left = max(0, plan.budget.target - plan.window.tokens) if has_room else 0
-    excerpts = excerpts_limit(left, plan.gain, policy, ask)
+    excerpts = excerpts_limit(left, plan.gain, ask)
     filled = min(left, excerpts + plan.budget.names)
     budget = plan.budget.model_copy(update={"excerpts": excerpts})
     most = min(fill.counted - 1, plan.window.tokens + filled)
@@ -200,3 +200,8 @@ def too_little_gain(plan: Plan, fill: Fill, policy: Policy) -> Refusal:
         f"from which on it is worth it; the fill is {fill.percent:.0f} %, {left}. "
         f"Go on until more steps are done, {lower}or pass force=true.",
     )
+
+
+def _target_of(progress: Progress, inputs: Inputs, goal: int) -> int:
+    """What a compaction was to go down to: a policy's own goal, be it below what can be reached."""
+    return goal if inputs.ask.target_percent is not None else progress.plan.wanted or goal

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
+from mcp_compaction.core.digest.check.wills import will_claimed_in
 from mcp_compaction.core.digest.fit import as_sections, measure_digest
 from mcp_compaction.core.digest.parse import parse_digest
 from mcp_compaction.core.text.injection import is_planted
@@ -63,11 +64,12 @@ def keep_own_digest(
 
 
 def _unchecked_digest(text: str, number: int, now: datetime, count: CountTokens) -> Digest:
-    """The digest of an agent's text, without lines that pose as another part of the window."""
+    """The digest of an agent's text, without lines that pose as another part of the window or
+    claim a consent for which no user's words are at hand."""
     draft = parse_digest(text, "agent")
     kept: dict[SectionName, list[Item]] = {}
     for name, items in draft.sections:
-        said = (item for item in items if not is_planted(item.text))
+        said = (item for item in items if not is_planted(item.text) and not _consents(item.text))
         kept[name] = [item.model_copy(update={"by": "agent"}) for item in said]
     return measure_digest(
         Digest(
@@ -83,3 +85,8 @@ def _unchecked_digest(text: str, number: int, now: datetime, count: CountTokens)
         ),
         count,
     )
+
+
+def _consents(line: str) -> bool:
+    will = will_claimed_in(line)
+    return will is not None and will.name == "consent"

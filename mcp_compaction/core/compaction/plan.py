@@ -16,6 +16,7 @@ from mcp_compaction.core.compaction.budget import (
     Held,
     Shortfall,
     held_by,
+    reachable_goal,
     reachable_target,
     share_out,
     tail_limit,
@@ -86,12 +87,14 @@ def make_plan(
     named = None if ask.target_percent is None else policy.share(ask.target_percent)
     target = None if named is None else reachable_target(named, fill)
     follows = budget is not None
-    budget = budget or share_out(window, session, fill, policy, target)
+    if budget is None:
+        reachable = reachable_goal(policy, fill) if target is None else target
+        budget = share_out(window, session, policy, reachable)
     goal = budget.target
     window = window.model_copy(update={"index_most": budget.index})
-    if target is not None:
+    if policy.compaction_ratio is None or target is not None:  # a share is one of messages
         window = _with_tail(window, budget.tail, policy)
-    wanted = goal if named is None else named
+    wanted = policy.release_tokens if named is None else named
     plan = Plan(window=window, before=fill.counted, goal=goal, wanted=wanted, budget=budget)
     if ask.span is not None:
         window = summarize_all(window, policy, _steps_inside(window, *ask.span))
@@ -104,9 +107,7 @@ def make_plan(
         window = summarize_all(window, policy, _steps_outside_tail(window))
     if window.tokens > goal:
         window = drop_excerpts(window, goal, policy, count)
-    if target is None:
-        window = _climb(window, LADDER, goal, _with_digests_of(window, budget, policy), count)
-    elif follows or window.tokens > goal:  # what is within its target already stays as it is
+    if follows or window.tokens > goal:  # what is within its target already stays as it is
         window = _make_room(window, budget, policy, count)
     if window.tokens > goal and window.has_new_digests:  # lest a plan promises too little
         window = give_up_excess(window, goal, count)
@@ -150,14 +151,6 @@ def _make_room(
     if not window.has_new_digests:
         window = merge_all(window, tight, count)
     return _climb(window, _DIGESTING, goal, tight, count)
-
-
-def _with_digests_of(window: WindowPlan, budget: Budget, policy: Policy) -> Policy:
-    """The policy whose digests take their share of the goal, or all that the rest leaves of it."""
-    stays = sum(b.tokens for b in window.blocks if not isinstance(b, StepBlock) or b.guard)
-    left = budget.target - window.fixed - stays - budget.index
-    limit = max(budget.digest, min(policy.digest_max_tokens, left))
-    return policy.model_copy(update={"digest_max_tokens": limit})
 
 
 def _climb(

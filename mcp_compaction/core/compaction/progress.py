@@ -11,10 +11,8 @@ from typing import TypeVar
 from mcp_compaction.core.compaction.blocks import Freed
 from mcp_compaction.core.compaction.plan import Plan
 from mcp_compaction.core.digest.extract import ref_of_standing_plan, stated_rules
-from mcp_compaction.core.digest.fit import as_sections, mark_older
 from mcp_compaction.core.log.conversation import Conversation, conversation_of
 from mcp_compaction.core.log.identifiers import Finding, identifiers_by_message
-from mcp_compaction.core.log.told import older_words
 from mcp_compaction.core.policy import Policy
 from mcp_compaction.core.tokens import CountTokens
 from mcp_compaction.core.window.fill import Fill, measure
@@ -67,16 +65,10 @@ class Inputs:
         return ref_of_standing_plan(self.messages)
 
     @cached_property
-    def overtaken(self) -> dict[str, str]:
-        """What users told, folded, with the ref of what they told later in its place."""
-        return older_words(self.said, self.digests)
-
-    @cached_property
     def rules(self) -> list[Item]:
-        """The rules that users stated, each with its message as its first ref."""
-        stated = as_sections({"CONSTRAINTS": stated_rules(self.said)})
-        marked = mark_older(stated, self.overtaken)
-        return [rule for _, items in marked for rule in items]
+        """The rules that users stated, those of long orders too, each with its message as its
+        first ref."""
+        return stated_rules(self.said, longest=None)
 
     def measure(self, session: Session) -> Fill:
         """The fill of a session's view under the policy that the caller gave."""

@@ -2,50 +2,96 @@
 
 from __future__ import annotations
 
+from mcp_compaction.core.account.fit import fit_account
+from mcp_compaction.core.account.lines import lines_of
 from mcp_compaction.core.compaction.blocks import StepBlock, blocks_of
 from mcp_compaction.core.compaction.budget import (
     excerpts_limit,
     index_beside_names,
+    keeps_talk,
     users_limit,
 )
 from mcp_compaction.core.compaction.progress import Inputs, Progress
 from mcp_compaction.core.compaction.unread import cut_unread, show_unread_whole, unread_tokens
 from mcp_compaction.core.compaction.verify import text_of_shown
+from mcp_compaction.core.digest.fit import measure_digest
 from mcp_compaction.core.digest.names import (
     choose_names,
     names_of_digests,
     with_names,
     without_names,
 )
-from mcp_compaction.core.excerpts.choose import (
-    Sources,
-    choose_excerpts,
-    excerpts_of_digests,
-)
-from mcp_compaction.core.excerpts.paging import quote_message, wanted_excerpts
+from mcp_compaction.core.excerpts.choose import choose_excerpts
+from mcp_compaction.core.excerpts.paging import keep_whole, quote_message, wanted_excerpts
 from mcp_compaction.core.log.conversation import Conversation
-from mcp_compaction.core.log.used_names import used_names
+from mcp_compaction.core.log.ledger import ledger_of
+from mcp_compaction.core.log.made_ids import made_ids
+from mcp_compaction.core.log.used_names import UsedName, used_names
 from mcp_compaction.core.window.render import lay_out
-from mcp_compaction.model import Digested, Message, Session
+from mcp_compaction.model import Digested, Excerpt, Message, Session
 
 
-def fit_steps(progress: Progress, inputs: Inputs) -> Progress:
-    """The names, the index and what is unread, in the room that digests left."""
-    progress = _list_names(fit_index(progress, inputs), inputs)
+def fit_steps(before: Session, progress: Progress, inputs: Inputs) -> Progress:
+    """The account, the names that it does not show, the index and what is unread, in the room that
+    digests left."""
+    progress = fit_index(progress, inputs)
+    if progress.plan.goal is not None and inputs.ask.strategy != "archive":
+        progress = add_account(before, progress, inputs, progress.plan.budget.names)
+        progress = _list_names(progress, inputs)
     return fit_unread(progress, inputs)
 
 
-def add_excerpts(before: Session, progress: Progress, inputs: Inputs) -> Progress:
-    """The room left below the target, filled with the excerpts that say most."""
-    if progress.plan.goal is None:  # only a span gives way: what was asked for again stays
+def add_account(before: Session, progress: Progress, inputs: Inputs, beside: int = 0) -> Progress:
+    """The room left below the target, but for so many tokens, filled with the account of what left
+    the window."""
+    goal = progress.plan.goal
+    if goal is None:  # only a span gives way: what was asked for again stays
         return progress.change_view(promoted=wanted_excerpts(before.view.promoted))
-    room = _room_for_excerpts(progress, progress.plan.goal, inputs)
+    progress = progress.change_view(promoted=())
+    room = _room_for_excerpts(progress, goal, inputs) - beside
     if room <= 0:
         return progress
-    shown = _text_of_view(progress.session, inputs)
-    sources = _sources_of_excerpts(before, progress.session, inputs)
-    chosen = choose_excerpts(sources, shown, room, inputs.count)
-    return progress.change_view(promoted=chosen)
+    return progress.change_view(promoted=_account_of(before, progress, room, inputs))
+
+
+def name_what_left(progress: Progress, inputs: Inputs) -> Progress:
+    """Where neither a digest nor an excerpt tells that messages left the window, the digest is one
+    line of refs."""
+    if progress.session.view.promoted or any(one.sections for one in progress.session.digests):
+        return progress
+    named = progress
+    for digest in progress.digests:
+        by_refs = digest.model_copy(update={"author": "archive"})
+        named = named.replace_digest(measure_digest(by_refs, inputs.count))
+    over = inputs.measure(named.session).counted - progress.plan.budget.target
+    return progress if inputs.ask.target_percent is not None and over > 0 else named
+
+
+def _account_of(
+    before: Session, progress: Progress, room: int, inputs: Inputs
+) -> tuple[Excerpt, ...]:
+    """What a room holds of what left the window: messages that were asked for again, those
+    recalled again and again in a share of the room; of talk the pieces that say most, of work what
+    was said and a line for each call."""
+    session, count = progress.session, inputs.count
+    kept = {message.seq for message in session.messages}
+    recalled = [message for message in before.recalled if message.seq not in kept]
+    by_itself = {message.seq for message in recalled}
+    earlier = [e for e in before.view.promoted if e.by != "wanted" or e.seq not in by_itself]
+    wanted, cost = keep_whole(earlier, map(quote_message, recalled), room, count)
+    shown = [_text_of_view(session, inputs), *(text for one in wanted for text in one.pieces)]
+    gone = Conversation(_messages_gone(session, inputs))
+    markers = inputs.given_policy.marker_threshold if inputs.ask.preserve_markers else None
+    earlier = [one for one in earlier if one.by != "wanted"]
+    left = room - cost
+    has_steps = any(m.calls for m in gone) or any(one.by == "step" for one in earlier)
+    if not has_steps:
+        told = choose_excerpts(gone, earlier, "\n".join(shown), left, count, markers)
+        return (*wanted, *told)
+    lines = lines_of(gone, earlier, ledger_of(inputs.said), markers, "\n".join(shown))
+    talk = sum(count(one.pieces[0]) for line in lines if line.is_talk for one in line.whole)
+    whole = keeps_talk(talk, progress.plan.window.room_in(progress.plan.budget.target))
+    return (*wanted, *fit_account(lines, left, count, keeps_talk=whole))
 
 
 def fit_index(progress: Progress, inputs: Inputs) -> Progress:
@@ -59,25 +105,25 @@ def fit_index(progress: Progress, inputs: Inputs) -> Progress:
 
 
 def _list_names(progress: Progress, inputs: Inputs) -> Progress:
-    """The newest digest lists the names that the agent used and that nothing but the index shows;
-    the index gives way to them."""
+    """The newest digest lists the ids that calls made and the names that the agent used, where
+    nothing else shows them."""
     goal, count = progress.plan.goal, inputs.count
     new = {digest.number: digest for digest in progress.digests}
     shown = [e.digest for e in progress.session.view.body if isinstance(e, Digested)]
     written = [new[number] for number in shown if number in new]
-    if goal is None or not written or inputs.ask.strategy == "archive":
+    if goal is None or not written:
         return progress
     for digest in written:
         progress = progress.replace_digest(without_names(digest, count))
     without_index = progress.change_view(index_most=0).session
     used = used_names(inputs.said, inputs.found, names_of_digests(inputs.digests))
-    shown_now = _text_of_view(without_index, inputs)
     bare = without_names(written[-1], count)
-    left = goal - inputs.measure(without_index).counted
-    room = min(progress.plan.budget.names, left)
-    if inputs.ask.target_percent is None:  # what an explicit target leaves is all to be used
-        room = min(room, inputs.policy.digest_limit - bare.tokens)
-    names = choose_names(used, shown_now, room, count)
+    room = min(progress.plan.budget.names, goal - inputs.measure(without_index).counted)
+    made = [
+        UsedName(one.text, 1.0, (int(one.ref[1:]), 0))
+        for one in made_ids(ledger_of(inputs.said).entries)
+    ]
+    names = choose_names((*made, *used), _text_of_view(without_index, inputs), room, count)
     full = with_names(bare, names, count)
     progress = progress.replace_digest(full)
     if names:
@@ -119,34 +165,14 @@ def _messages_gone(session: Session, inputs: Inputs) -> list[Message]:
     return [message for message in inputs.said if message.seq not in kept]
 
 
-def _sources_of_excerpts(before: Session, session: Session, inputs: Inputs) -> Sources:
-    """What excerpts are chosen from, where a session no longer holds all messages of before."""
-    kept = {message.seq for message in session.messages}
-    recalled = [message for message in before.recalled if message.seq not in kept]
-    by_itself = {message.seq for message in recalled}
-    return Sources(
-        gone=Conversation(_messages_gone(session, inputs)),
-        earlier=(
-            *excerpts_of_digests(before.digests),
-            *(e for e in before.view.promoted if e.by != "wanted" or e.seq not in by_itself),
-        ),
-        recalled=tuple(map(quote_message, recalled)),
-        markers=inputs.given_policy.marker_threshold if inputs.ask.preserve_markers else None,
-    )
-
-
 def _room_for_excerpts(progress: Progress, goal: int, inputs: Inputs) -> int:
     """The tokens that excerpts may take."""
     policy = inputs.policy
     if not progress.session.digests or not policy.promoted_max_percent:
         return 0
     now = inputs.measure(progress.session).counted
-    return excerpts_limit(
-        goal - now - policy.overhead_per_message,
-        inputs.fill.counted - now,
-        policy,
-        inputs.ask,
-    )
+    left = goal - now - policy.overhead_per_message
+    return excerpts_limit(left, inputs.fill.counted - now, inputs.ask)
 
 
 def _text_of_view(session: Session, inputs: Inputs) -> str:

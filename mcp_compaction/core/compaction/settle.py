@@ -9,7 +9,12 @@ from mcp_compaction.core.compaction.budget import keeps_all_rules
 from mcp_compaction.core.compaction.outcomes import compaction_of
 from mcp_compaction.core.compaction.patch import lines_of_findings, put_back
 from mcp_compaction.core.compaction.progress import Asking, Inputs, Progress
-from mcp_compaction.core.compaction.room import add_excerpts, fit_index, fit_steps
+from mcp_compaction.core.compaction.room import (
+    add_account,
+    fit_index,
+    fit_steps,
+    name_what_left,
+)
 from mcp_compaction.core.compaction.verify import (
     Check,
     compare,
@@ -20,6 +25,7 @@ from mcp_compaction.core.compaction.verify import (
     tally_lines,
 )
 from mcp_compaction.core.digest.extract import open_tasks
+from mcp_compaction.core.limits import LONGEST_ORDER
 from mcp_compaction.core.log.identifiers import Finding
 from mcp_compaction.core.log.pinned import shown_text
 from mcp_compaction.core.text.words import fold
@@ -50,7 +56,7 @@ class _Seen:
     gone: list[Message]  # those that the view no longer shows whole
     check: Check  # where their identifiers are
     to_keep: dict[SectionName, list[PlacedLine]]  # that must stand in the view
-    of_prompt: list[Item]  # rules of a long first request, of which the view shows its share
+    of_prompt: list[Item]  # rules of a long request, of which the view shows its share
 
 
 def _look_at(progress: Progress, before: Session, inputs: Inputs) -> _Seen:
@@ -60,11 +66,13 @@ def _look_at(progress: Progress, before: Session, inputs: Inputs) -> _Seen:
     whole = {p.message.seq for p in shown if isinstance(p, ShownMessage) and not p.cuts}
     gone = [message for message in before.messages if message.seq not in whole]
     first = {entry.seq for entry in session.view.head}
+    cut = {p.message.seq for p in shown if isinstance(p, ShownMessage)}
     room = progress.plan.window.room_in(progress.plan.budget.target)
     prompts = {
         message.seq
         for message in gone
-        if message.seq in first and not keeps_all_rules(message, room, policy, count)
+        if (message.seq in first and not keeps_all_rules(message, room, policy, count))
+        or (message.seq not in cut and len(message.text) > LONGEST_ORDER)
     }
     told = [
         (digest.last, item)
@@ -90,13 +98,14 @@ def _place(line: Item) -> PlacedLine:
 
 def settle(before: Session, progress: Progress, inputs: Inputs) -> Asking[Outcome]:
     """Check the view against its source, put back what is lost, fill the room, finish."""
-    progress = fit_steps(progress, inputs)
+    progress = fit_steps(before, progress, inputs)
     found: set[Finding] = set()  # what the archive's own search gives back
     progress, missing = yield from _put_lost_back(before, progress, inputs, found)
     shorter = fit_index(progress, inputs)
     if shorter is not progress:  # what was put back took the room of the index
         progress, missing = yield from _put_lost_back(before, shorter, inputs, found)
-    progress = add_excerpts(before, progress, inputs)
+    if inputs.ask.strategy != "archive":
+        progress = name_what_left(add_account(before, progress, inputs), inputs)
     after = inputs.measure(progress.session)
     if after.counted >= inputs.fill.counted:
         return NothingToDo(reason="digest_as_large", text=_AS_LARGE)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import count as counting
 from operator import attrgetter
 from typing import NamedTuple
 
 from mcp_compaction.core.digest.render import (
     MUST_STAY,
+    is_passing,
     is_planned,
     label_of,
     must_stay,
@@ -41,16 +42,6 @@ class _Told(NamedTuple):
     place: int  # in its section
     name: SectionName
     item: Item
-
-
-def mark_older(sections: DigestSections, newer: Mapping[str, str]) -> DigestSections:
-    """The sections, a user's words marked with the ref of what users said later on the same."""
-    return tuple((name, tuple(_with_newer(i, newer) for i in items)) for name, items in sections)
-
-
-def _with_newer(item: Item, newer: Mapping[str, str]) -> Item:
-    ref = newer.get(fold(item.text), "") if newer and item.provenance == "verbatim" else ""
-    return item.model_copy(update={"newer": ref}) if ref else item
 
 
 def as_sections(found: dict[SectionName, list[Item]]) -> DigestSections:
@@ -88,16 +79,19 @@ def _told_in(sections: DigestSections) -> Iterator[_Told]:
         for place, item in enumerate(items):
             is_wanted = must_stay(name, item)
             turn = int(name not in _FIRST) if is_wanted else next(others) // _AT_ONCE.get(name, 1)
-            yield _Told(not is_wanted, turn, _BY_NEED.index(name), place, name, item)
+            need = len(_BY_NEED) if is_passing(name, item) else _BY_NEED.index(name)
+            yield _Told(not is_wanted, turn, need, place, name, item)
 
 
 def fit_or_first(sections: DigestSections, limit: int, count: CountTokens) -> DigestSections:
-    """As many items as a limit holds, and the first where it holds none: no digest is empty."""
+    """As many items as a limit holds, and the one that is missed most where it holds none; what
+    was only in hand is worth no more room than there is."""
     return fit(sections, limit, count) or _first_item(sections)
 
 
 def _first_item(sections: DigestSections) -> DigestSections:
-    return tuple((name, items[:1]) for name, items in sections[:1])
+    first = [one for one in sorted(_told_in(sections)) if not is_passing(one.name, one.item)][:1]
+    return as_sections({one.name: [one.item] for one in first})
 
 
 def join(first: DigestSections, second: DigestSections) -> DigestSections:

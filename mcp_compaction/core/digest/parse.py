@@ -56,7 +56,9 @@ _HEADING = pattern_of(  # alone on its line, or before its first text
 )
 _NOTHING = pattern_of(r"^[\s*•-]*\(?(?:none|nothing|n/?a|not applicable|-)\W*$", re.I)
 _BULLET = pattern_of(r"^\s*(?:[-*•]|\d+[.)])\s+")
-_MARK = pattern_of(r"(?<!\s)\s*+\[(?:model|agent) says\b[^\[\]]{0,200}\]\s*$")  # as we write it
+_MARK = pattern_of(  # as we write it
+    r"(?<!\s)(?:\s*+\[(?:(?:model|agent) says\b|log: )[^\[\]]{0,200}\])+\s*$"
+)
 _REFS = pattern_of(r"(?<!\s)\s*+[(\[]((?:[mdp]\d+)(?:(?:, ?|\.\.)[mdp]?\d+)*)[)\]]\.?\s*$")
 
 
@@ -87,6 +89,6 @@ def _parse_item(line: str) -> Item:
     if refs is not None:
         text = text[: refs.start()].strip()
     named = tuple(re.findall(r"[mdp]\d+", refs.group(1))) if refs else ()
-    if len(text) > 2 and text[0] == text[-1] == '"':
+    if len(text) > 2 and text[0] == text[-1] == '"' and '"' not in text[1:-1]:
         return Item(text=text[1:-1], refs=named, provenance="verbatim")
     return Item(text=text, refs=named, provenance="summarized")

@@ -18,6 +18,8 @@ from mcp_compaction.model import (
 
 # What must stay whatever the size.
 MUST_STAY: tuple[SectionName, ...] = ("CONSTRAINTS", "OPEN")
+FROM_LOG = "log: "
+"""How a doubt begins that tells what the log shows."""
 FOUND_NOTHING = "found nothing"
 _REQUEST_LABELS = {
     "told": "asked, the agent says: ",  # no host vouches for it
@@ -64,7 +66,16 @@ def item_of_summary(ref: str) -> Item:
 
 def must_stay(section: SectionName, item: Item) -> bool:
     """Whether no size is small enough to leave an item out."""
-    return (section in MUST_STAY and item.by != "model") or item.must_stay
+    stays = section in MUST_STAY and item.by != "model" and not is_passing(section, item)
+    return stays or item.must_stay
+
+
+def is_passing(section: SectionName, item: Item) -> bool:
+    """Whether an item is of what is open, and tells only what was in hand when the digest was
+    written."""
+    if item.value is None:  # a sentence that an earlier version took for a task
+        return section == "OPEN" and not item.by
+    return section == "OPEN" and item.value.kind in ("request", "label")
 
 
 def render_item(item: Item) -> str:
@@ -82,9 +93,12 @@ def words_of_item(item: Item) -> str:
 
 
 def mark_of(item: Item) -> str:
-    """Who wrote a line, where rules did not extract it, and why it may not be so."""
+    """Who wrote a line, where rules did not extract it, and why it may not be so or what the log
+    shows against it."""
     if not item.by:
         return ""
+    if item.doubt.startswith(FROM_LOG):
+        return f" [{item.by} says] [{defuse(item.doubt)}]"
     doubt = f", {defuse(item.doubt)}" if item.doubt else ""
     return f" [{item.by} says{doubt}]"
 
@@ -147,7 +161,8 @@ def _say_task(text: str, value: AccountValue) -> str:
 
 
 def _say_job(text: str, value: AccountValue) -> str:
-    return f"started in the background: {text}"
+    named = f" ({value.key})" if value.key else ""
+    return f"started in the background{named}: {text}"
 
 
 def _say_refusal(text: str, value: AccountValue) -> str:

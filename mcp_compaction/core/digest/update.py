@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from mcp_compaction.core.digest.outcomes import changed_after, key_of_search, with_change
+from mcp_compaction.core.digest.render import is_passing
 from mcp_compaction.core.log.commands import program_of
 from mcp_compaction.core.log.ledger import CallEntry, FileState, Ledger
 from mcp_compaction.model import AccountValue, Digest, IndexItem, Item, SectionName
@@ -75,7 +76,7 @@ class _Later:
             holds = value.key not in self._run
         elif value.kind == "tests":
             pass
-        elif self.is_followed and section in _PASSING:
+        elif self.is_followed and (section in _PASSING or is_passing(section, item)):
             holds = item.must_stay and not self._entries
         elif value.kind == "failure":
             holds = value.key not in self._done
@@ -99,5 +100,7 @@ def _with_state(item: IndexItem, since: Mapping[str, FileState]) -> IndexItem:
     if item.kind != "file" or item.text not in since:
         return item
     state = since[item.text]
+    if state.word == "unknown":
+        return item.model_copy(update={"note": ""})
     refs = tuple(dict.fromkeys((*item.refs[:1], state.ref)))
     return item.model_copy(update={"note": state.text, "refs": refs})

@@ -1,74 +1,42 @@
-"""Chooses excerpts for the room below the target: the user's newest, doubts, then the newest; in
-plain talk those that say most."""
+"""Chooses excerpts of plain talk for the room below the target: doubts, then what says most."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import groupby
 
 from mcp_compaction.core.excerpts.cover import choose_by_cover, features_of
-from mcp_compaction.core.excerpts.paging import keep_whole
-from mcp_compaction.core.excerpts.pieces import OF_USER, Snippet, cost_of, newest_pieces
+from mcp_compaction.core.excerpts.pieces import Snippet, cost_of, newest_pieces
 from mcp_compaction.core.excerpts.render import LABEL, excerpts_block
 from mcp_compaction.core.text.haystack import Haystack
-from mcp_compaction.core.text.remarks import QUESTION_MARKS, marker_groups
+from mcp_compaction.core.text.remarks import marker_groups
 from mcp_compaction.core.text.words import fold, telling_words
 from mcp_compaction.core.tokens import CHARS_OF_A_LARGE_TOKEN, CountTokens
-from mcp_compaction.model import By, Digest, Excerpt, Item, Message, Role, SectionName
-
-_RANKS: dict[By, int] = {"decision": 0, "line": 2}
-
-
-@dataclass(frozen=True)
-class Sources:
-    """What excerpts are chosen from."""
-
-    gone: tuple[Message, ...]  # that left the window
-    earlier: tuple[Excerpt, ...] = ()
-    recalled: tuple[Excerpt, ...] = ()  # messages that were asked for again and again
-    markers: int | None = None  # groups of epistemic markers that make a message a doubt
-
-    @property
-    def kept(self) -> list[Excerpt]:
-        """What was kept before, word for word."""
-        return [one for one in self.earlier if one.by != "wanted"]
+from mcp_compaction.model import By, Excerpt, Message, Role
 
 
 def choose_excerpts(
-    sources: Sources, shown: str, room: int, count: CountTokens
+    gone: Sequence[Message],
+    earlier: Iterable[Excerpt],
+    shown: str,
+    room: int,
+    count: CountTokens,
+    markers: int | None = None,
 ) -> tuple[Excerpt, ...]:
-    """The best excerpts that the room holds, of what a view does not show already.
-
-    Messages that were asked for again come before all others, those recalled again and again in
-    a share of the room.
-    """
-    wanted, cost = keep_whole(sources.earlier, sources.recalled, room, count)
-    room -= cost or count(LABEL)
+    """The best pieces of talk that the room holds, of what a view does not show already."""
+    room -= count(LABEL)
     if room <= 0:
-        return wanted
-    said = Haystack(fold("\n".join([shown, *(text for one in wanted for text in one.pieces)])))
-    is_work = any(message.calls for message in sources.gone)
-    found = newest_pieces(sources.gone, sources.kept, sources.markers)
-    of_users = [
-        piece
-        for piece in found
-        if piece.by in OF_USER and (is_work or not piece.text.endswith(QUESTION_MARKS))
-    ]
-    chosen, used = _choose_newest(of_users, said, room // 2, count)
+        return ()
+    said = Haystack(fold(shown))
+    found = newest_pieces(gone, earlier, markers)
     in_doubt = [piece for piece in found if piece.by == "doubt"]
     in_doubt.sort(key=lambda piece: -len(marker_groups(piece.text)))
-    doubts, cost = _choose_newest(in_doubt, said, room // 3, count)
-    chosen, used = [*chosen, *doubts], used + cost
-    taken = {piece.text for piece in chosen}
-    rest = [piece for piece in found if piece.text not in taken and piece.by != "doubt"]
-    if is_work:
-        rest.sort(key=lambda piece: _RANKS.get(piece.by, 1))
-        chosen += _choose_newest(rest, said, room - used, count)[0]
-    else:
-        chosen += _choose_of_talk(rest, said, chosen, room - used, count)
-    return (*wanted, *_excerpts_in_order(_pieces_that_fit(chosen, room, count)))
+    chosen, used = _choose_newest(in_doubt, said, room // 3, count)
+    rest = [piece for piece in found if piece.by != "doubt"]
+    chosen += _choose_of_talk(rest, said, chosen, room - used, count)
+    return _excerpts_in_order(_pieces_that_fit(chosen, room, count))
 
 
 def _choose_of_talk(
@@ -85,36 +53,6 @@ def _choose_of_talk(
     for piece in chosen:
         covered.update(features_of(piece))
     return _restore_ends(choose_by_cover(rest, covered, room, count), room, count)
-
-
-def excerpts_of_digests(digests: Iterable[Digest]) -> tuple[Excerpt, ...]:
-    """The lines of digests as excerpts: what a merge leaves out may still find room."""
-    found: list[Excerpt] = []
-    for digest in digests:
-        for name, items in digest.sections:
-            for item in items:
-                by = _speaker_of(name, item)
-                if by is not None and _is_whole(item, by):
-                    found.append(Excerpt(seq=int(item.refs[-1][1:]), by=by, pieces=(item.text,)))
-    return tuple(found)
-
-
-def _speaker_of(section: SectionName, item: Item) -> By | None:
-    """Whose words an item is; None where it is ours altogether."""
-    if section in _SPEAKERS and (item.value is None or item.value.kind == "request"):
-        is_told = item.value is not None and item.value.status == "told"
-        return "reported" if is_told else _SPEAKERS[section]
-    return None
-
-
-_SPEAKERS: dict[SectionName, By] = {"DECISIONS": "decision", "FACTS": "answer", "GOAL": "user"}
-
-
-def _is_whole(item: Item, by: By) -> bool:
-    """Whether an item is a sentence of the span as it was said, and still stands."""
-    is_ours = item.provenance == "extracted" or by == "user"
-    from_span = is_ours and bool(item.refs) and item.refs[-1][0] == "m"
-    return from_span and not item.superseded and not item.text.endswith("…")
 
 
 def _excerpts_in_order(chosen: Iterable[Snippet]) -> tuple[Excerpt, ...]:

@@ -33,6 +33,17 @@ def is_search(line: str, *, by_output: bool = False) -> bool:
 
 
 @lru_cache(maxsize=2_048)
+def only_reads(line: str) -> bool:
+    """Whether a line only shows what stands in a file, a log or a record: what this tells of
+    failures happened elsewhere."""
+    main = main_command_of(line) if line else None
+    if main is None or main.written:
+        return False
+    plain = [main.name, *(word for word in main.words[1:] if not word.startswith("-"))]
+    return any(" ".join(plain[:count]) in programs().reads for count in (1, 2, 3))
+
+
+@lru_cache(maxsize=2_048)
 def program_of(line: str) -> str:
     """The program of a line, with its subcommand or its script: `pip install`, `python a.py`."""
     main = main_command_of(line)

@@ -6,11 +6,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import cache, lru_cache
 
-from mcp_compaction.core.limits import LONGEST_LINE
 from mcp_compaction.core.text.all_languages import part_in_all
 from mcp_compaction.core.text.language import ENGLISH, languages_of, words_of
 from mcp_compaction.core.text.patterns import pattern_of
-from mcp_compaction.core.text.reading import read_once
 from mcp_compaction.core.text.sentences import Sentence, spoken_sentences
 from mcp_compaction.core.text.signs import part_of, sign_in, signs_of
 from mcp_compaction.core.text.words import one_line, space_pairs, stem, stop_words
@@ -39,12 +37,6 @@ def decisions_among(text: str, sentences: Sequence[Sentence], by_user: bool) -> 
             taken = place + 1
         found.append(one_line(text[sentence.start : sentences[taken].end]))
     return tuple(found)
-
-
-@read_once
-def deciding_sentences(text: str) -> tuple[str, ...]:
-    """The sentences of a text that settle something, each without what is said next to it."""
-    return tuple(s.text for s in spoken_sentences(text) if _settles(s, by_user=True))
 
 
 def _settles(sentence: Sentence, by_user: bool) -> bool:
@@ -106,12 +98,6 @@ def words_turned_down(text: str) -> list[str]:
         elif is_down:
             found.append(word)
     return found
-
-
-def is_acceptance(text: str) -> bool:
-    """Whether a text only says yes to what was said before it."""
-    languages = languages_of(text[:LONGEST_LINE]) or (ENGLISH,)
-    return any(any(signs_of(code, "accepts").find(text)) for code in languages)
 
 
 def subject_words(text: str, languages: tuple[str, ...] | None = None) -> frozenset[str]:

@@ -12,6 +12,7 @@ from mcp_compaction.core.limits import LONGEST_TEXT
 from mcp_compaction.core.text.patterns import pattern_of
 from mcp_compaction.lexicon.tools import Deed, code_that_changes_files
 from mcp_compaction.shell import (
+    UNKNOWN,
     Command,
     FileChange,
     changes_in,
@@ -21,7 +22,7 @@ from mcp_compaction.shell import (
     subcommand_of,
 )
 
-_UNREAD = pattern_of(r"[$`]")
+_UNREAD = pattern_of(r"\$(?:\{[^}]*\}|\w*)|`[^`]*`?")
 _GLOB = pattern_of(r"[*?\[]|\{[^{},]*,")
 _NAMED = pattern_of(r"(?<![\w./@+-])[\w./@+-]+\.\w{1,12}\b|/[\w./@+-]+")
 _LOOKS_LIKE_FILE = pattern_of(r"(?:.*/)?[\w@+-][\w.@+-]*\.\w{1,12}$|\.$")
@@ -39,8 +40,14 @@ class Effect(NamedTuple):
 
     @property
     def is_glob(self) -> bool:
-        """Whether it means whatever files are there."""
-        return bool(_GLOB.search(self.path))
+        """Whether it means whatever files are there, or those that only the run knew."""
+        return bool(_GLOB.search(self.path) or _UNREAD.search(self.path))
+
+    @property
+    def glob(self) -> str:
+        """A glob for the files that it may mean; blank where nothing is known of them."""
+        found = _UNREAD.sub("*", self.path).lstrip("./")
+        return found if found.strip("*/") else ""
 
 
 @lru_cache(maxsize=2_048)
@@ -55,10 +62,18 @@ def effects_of(line: str) -> tuple[Effect, ...]:
         )
     acting = [one for one in commands if one.words or one.written]  # the others only read
     return tuple(
-        effect._replace(is_first=not place, is_only=len(acting) == 1)
+        meant._replace(is_first=not place, is_only=len(acting) == 1)
         for place, command in enumerate(acting)
         for effect in _effects_of_command(command)
+        for meant in _meant_by(effect, line)
     )
+
+
+def _meant_by(effect: Effect, line: str) -> Iterable[Effect]:
+    """An effect on what only a variable names: whatever it is, the line may name it elsewhere."""
+    if not effect.is_glob or effect.glob:
+        return (effect,)
+    return (Effect("unknown", path, effect.by) for path in _paths_in(line[:LONGEST_TEXT]))
 
 
 def _effects_of_command(command: Command) -> Iterator[Effect]:
@@ -93,20 +108,18 @@ def _commands() -> dict[str, FileChange]:
 
 def _effects_of_known(known: FileChange, rest: Sequence[str], command: Command) -> Iterator[Effect]:
     by, files = known.name, _operands(known, rest)
-    if known.does == "forget" or (known.takes == "paths" and not files):
+    placed = [_placed(path, command) for path in files]
+    is_of_all = UNKNOWN in files or (known.takes == "paths" and "." in files)
+    if known.does == "forget" or is_of_all:
         yield Effect("unknown", "", by)
-    elif known.does == "move" and len(files) == 2 and not any(map(_UNREAD.search, files)):
-        old, new = (_placed(path, command) for path in files)
-        yield Effect("move", old, by, to=new)
-    elif known.does == "move":
-        for path in files[:-1]:
-            into = join(_placed(files[-1], command), path.rpartition("/")[2])
-            yield Effect("move", _placed(path, command), by, to=into)
-    else:
-        for path in files:
-            is_read = not _UNREAD.search(path)
-            does, of = (known.does, _placed(path, command)) if is_read else ("unknown", "")
-            yield Effect(cast("Deed", does), of, by)
+    elif known.does == "move" and len(files) > 1:
+        *old, last = placed
+        for path in old:
+            # More than one goes into a folder.
+            to = last if len(old) == 1 else join(last, path.rpartition("/")[2])
+            yield Effect("move", path, by, to=to)
+    elif known.does != "move":
+        yield from (Effect(cast("Deed", known.does), path, by) for path in placed)
 
 
 def _operands(known: FileChange, rest: Sequence[str]) -> list[str]:

@@ -7,11 +7,12 @@ import re
 from functools import cache
 from typing import Literal
 
-from mcp_compaction.core.limits import LONGEST_ANSWER, LONGEST_LINE, MOST_TRIED
+from mcp_compaction.core.limits import LONGEST_ANSWER, LONGEST_LINE, LONGEST_TEXT, MOST_TRIED
 from mcp_compaction.core.log.identifiers import error_lines
 from mcp_compaction.core.text.patterns import pattern_of
+from mcp_compaction.core.text.reading import read_once
 from mcp_compaction.core.text.words import one_line
-from mcp_compaction.lexicon.tools import Ending, EndingSign, known_endings
+from mcp_compaction.lexicon.tools import Ending, EndingSign, known_endings, known_failed_tests
 from mcp_compaction.model import ToolResult
 
 CallEnding = Ending | Literal["done"]
@@ -29,13 +30,16 @@ _NOT_FOUND = pattern_of(  # what a shell says of a program, and Python of a modu
 _NOT_FOUND_SIGNS = ("not found", ": No module named")
 
 
-def ending_of_call(result: ToolResult) -> CallEnding:
-    """How a call ended, by what its result says."""
+def ending_of_call(result: ToolResult, *, reads: bool = False) -> CallEnding:
+    """How a call ended, by what its result says; of one that only `reads`, what was read says
+    nothing of it."""
     # A host repeats a whole command before it says that it timed out.
     opening = result.text[:LONGEST_ANSWER].lstrip()
     if _any_sign().match(opening):
         return next(sign.kind for sign in known_endings() if is_said(sign, opening))
-    has_failed = is_failure(result) or _ends_in_trace(result.text) or has_not_begun(result)
+    has_failed = result.is_error or has_not_begun(result) or bool(_TOLD_FIRST.match(opening))
+    if not reads:
+        has_failed = has_failed or is_failure(result) or _ends_in_trace(result.text)
     return "failed" if has_failed else "done"
 
 
@@ -95,6 +99,8 @@ _EXIT_CODE = pattern_of(
     r"(?:\b(?:exit(?:ed)?(?: with)?(?: code| status)?|returncode)[ :=]{1,3}|<returncode>)"
     r"(\d{1,3})\b"
 )
+# By a host, before what was printed; or behind it in brackets.
+_TOLD_FIRST = pattern_of(r"(?:Exit code |<returncode>|(?s:.*)\n\[[^\n]{0,40}exit code:? )[1-9]")
 
 
 def exit_code(result: ToolResult) -> int | None:
@@ -109,7 +115,7 @@ def ending_of(result: ToolResult) -> str:
     """How a command ended: its exit code, and the line that sums up a test run or a build."""
     code = exit_code(result)
     how = f"exit {code}" if code is not None else "failed" if result.is_error else ""
-    summary = one_line(_summary_in(result.text).strip(" \t="))[:LONGEST_LINE]
+    summary = one_line(_summary_in(result.text, is_failure(result)).strip(" \t="))[:LONGEST_LINE]
     return ", ".join(filter(None, (how, summary)))
 
 
@@ -118,10 +124,14 @@ def is_run_of_tests(result: ToolResult) -> bool:
     return bool(_summary_in(result.text))
 
 
-def _summary_in(text: str) -> str:
-    """The last line of a text that sums up a test run or a build; blank where none does."""
-    lines = reversed(text[-LONGEST_ANSWER:].split("\n"))
-    return next(filter(_sums_up, lines), "")
+def _summary_in(text: str, has_failed: bool = False) -> str:
+    """The last line of a text that sums up a test run or a build, of one that failed the last that
+    says so, and none that says the contrary; blank where none does."""
+    lines = [one for one in reversed(text[-LONGEST_ANSWER:].split("\n")) if _sums_up(one)]
+    if has_failed:
+        bad = [one for one in lines if _FAILED.search(one)]
+        lines = bad or [one for one in lines if not one.lstrip().startswith("ok")]
+    return lines[0] if lines else ""
 
 
 def _sums_up(line: str) -> bool:
@@ -135,7 +145,8 @@ def is_failure(result: ToolResult) -> bool:
     if result.is_error or exit_code(result):
         return True
     end = result.text[-LONGEST_ANSWER:]
-    return any(sign in end for sign in _FAILED_SIGNS) and bool(_FAILED.search(ending_of(result)))
+    has_sign = any(sign in end for sign in _FAILED_SIGNS)
+    return has_sign and bool(_FAILED.search(_summary_in(result.text)) or failed_tests_in(result))
 
 
 _FAILED = pattern_of(
@@ -148,7 +159,6 @@ _FAILED_SIGNS = ("fail", "FAIL", "error", "ERR!", "problem", "compile", "***")
 
 # Why it failed
 
-_FAILED_TEST = pattern_of(r"^(?:FAILED|FAIL:) \S")
 _ASSERTED = pattern_of(r"^E\s+")  # pytest's sign for the lines of a failed assertion
 # Source that names an error has not met one.
 _IS_CODE = pattern_of(
@@ -164,6 +174,7 @@ _NO_CAUSE = pattern_of(
     r"|^error: (?:could not compile|aborting|build failed)",
     re.I,
 )
+_PLACED = pattern_of(r"[\w./@+-]+\.\w{1,5}:\d+:(?:\d+:)? ")  # as compilers begin what they say
 
 
 def causes_of(result: ToolResult) -> tuple[str, ...]:
@@ -174,16 +185,38 @@ def causes_of(result: ToolResult) -> tuple[str, ...]:
         for line in error_lines(result.text)
         if not (_IS_CODE.search(line) or _NO_CAUSE.match(line))
     ]
-    if found and _FAILED_TEST.match(found[-1]):
-        return tuple(dict.fromkeys(filter(_FAILED_TEST.match, found)))[:MOST_TRIED]
+    if failed := _failed_tests(result.text):
+        return tuple(line for line, _ in failed)[:MOST_TRIED]
     if found:
         return (_ASSERTED.sub("", found[-1]),)
     if not result.is_error and not exit_code(result):
         return ()
     text = result.text[:LONGEST_ANSWER] if result.is_error else result.text[-LONGEST_ANSWER:]
     told = telling_lines(text)
+    told = [line for line in told if _PLACED.match(line)] or told
     last = told[0] if told and result.is_error else told[-1] if told else ""
     return (last,) if last and not _sums_up(last) else ()
+
+
+def failed_tests_in(result: ToolResult) -> tuple[str, ...]:
+    """The tests, or else the files or packages of tests, that a result says failed."""
+    return tuple(dict.fromkeys(name for _, name in _failed_tests(result.text)))
+
+
+@read_once
+def _failed_tests(text: str) -> tuple[tuple[str, str], ...]:
+    """The lines that name what failed, by the first way of saying it that a text has, each with
+    that name."""
+    lines = [
+        one
+        for one in text[-LONGEST_TEXT:].split("\n")
+        if "FAIL" in one or "ERROR" in one or one.startswith("rspec")
+    ]
+    for sign in known_failed_tests() if lines else ():
+        says = _pattern(sign.says)
+        if found := {line.strip(): m["name"] for line in lines if (m := says.match(line))}:
+            return tuple(found.items())
+    return ()
 
 
 def telling_lines(text: str) -> list[str]:

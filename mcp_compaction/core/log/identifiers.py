@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import NamedTuple
@@ -46,6 +47,8 @@ _ERROR_WORD = pattern_of(
     r"E(?:rror|xception)\b: ?\S|F(?:ailure\b: ?\S|AILED|ATAL)|pani(?:c:|cked at )"
     r"|error(?:[\[:]| [A-Z]+\d+:)|fatal:"
 )
+_LAST_NUMBER = pattern_of(r"^(.*?)(\d+)(\D*)$")
+_FEW_ALIKE = 3
 _ERROR_SIGNS = ("rror:", "Exception:", "Failure:", "FAILED", "FATAL", "panic", "error", "fatal:")
 
 
@@ -54,6 +57,15 @@ class Finding(NamedTuple):
 
     kind: IndexKind
     text: str
+
+
+def without_rows(names: Iterable[str]) -> list[str]:
+    """Names without those of a listing, which differ in their last number alone: its rows would
+    crowd out all others."""
+    named = list(names)
+    shapes = [_LAST_NUMBER.sub(r"\1#\3", name) for name in named]
+    alike = Counter(shapes)
+    return [name for name, shape in zip(named, shapes, strict=True) if alike[shape] <= _FEW_ALIKE]
 
 
 @read_once

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from mcp_compaction.core.log.endings import ending_of
-from mcp_compaction.core.log.identifiers import Finding
+from mcp_compaction.core.log.identifiers import Finding, without_rows
 from mcp_compaction.core.log.ledger import CHANGED, CallEntry, Ledger, ledger_of
 from mcp_compaction.core.text.patterns import pattern_of
 from mcp_compaction.model import IndexItem, IndexKind, Message
@@ -37,7 +37,7 @@ def index_of(
     refs: dict[_Thing, list[str]] = {}
     said: Counter[_Thing] = Counter()
     for message in messages:
-        ref, of_message = message.ref, found.get(message.seq, ())
+        ref, of_message = message.ref, _without_rows(found.get(message.seq, ()))
         for finding in of_message:
             refs.setdefault(finding, []).append(ref)
         if not message.results:
@@ -56,6 +56,15 @@ def index_of(
     )
 
 
+def _without_rows(found: Sequence[Finding]) -> Sequence[Finding]:
+    """What was found in a message, without the ids of a listing."""
+    ids = [one.text for one in found if one.kind == "id"]
+    kept = set(without_rows(ids))
+    return (
+        found if len(kept) == len(ids) else [f for f in found if f.kind != "id" or f.text in kept]
+    )
+
+
 def _item_of(thing: _Thing, refs: Sequence[str], notes: dict[_Thing, tuple[str, str]]) -> IndexItem:
     """A thing with what became of it, the ref where it was first met, and last the one that its
     note is of, or else the newest."""
@@ -71,6 +80,7 @@ def _notes_of(ledger: Ledger) -> dict[_Thing, tuple[str, str]]:
     notes: dict[_Thing, tuple[str, str]] = {
         ("file", path): (state.text, state.ref if state.word != "read" else "")
         for path, state in ledger.files.items()
+        if state.word != "unknown"
     }
     for entry in ledger.entries:
         if entry.action.kind == "run":

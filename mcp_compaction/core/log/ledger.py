@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from fnmatch import fnmatchcase
 from typing import Literal, NamedTuple
 
 from mcp_compaction.core.limits import LONGEST_ANSWER
-from mcp_compaction.core.log.commands import is_search
+from mcp_compaction.core.log.call_entries import CallEntry, entries_of
 from mcp_compaction.core.log.effects import Effect, effects_of
-from mcp_compaction.core.log.endings import CallEnding, ending_of_call, has_not_begun
+from mcp_compaction.core.log.failures import Failure, open_failures
 from mcp_compaction.core.log.recent import read_recent_once
-from mcp_compaction.core.log.tool_calls import Action, action_of, answers_of
+from mcp_compaction.core.log.repository import Commit, commits_of
 from mcp_compaction.core.text.patterns import pattern_of
-from mcp_compaction.core.text.words import one_line
-from mcp_compaction.model import Message, ToolCall, ToolResult
+from mcp_compaction.model import Message, ToolCall
 
 FileWord = Literal[
     "read", "created", "written", "edited", "deleted", "moved", "reverted", "unknown"
@@ -31,10 +30,9 @@ _WORDS: dict[str, FileWord] = {
 }
 _SAYS_CREATED = pattern_of(r"\b(?:[Cc]reated|[Nn]ew file)\b")
 _SAYS_UNCHANGED = pattern_of(r"\(No changes\)|No replacement was performed|No changes to make")
-_MAKES_COMMITS = pattern_of(r"commit|revert|cherry-pick")
-_COMMIT = pattern_of(r"^\s*\[(?P<on>[^\]\n]{1,80}) (?P<id>[0-9a-f]{7,40})\] (?P<subject>.+)$")
+_UNSTASHES = ("git stash pop", "git stash apply")
+_SWITCHED = "Switched to "
 _NO_RESULT = "no result seen"
-_CHANGES = ("write", "edit")
 
 
 class FileState(NamedTuple):
@@ -44,54 +42,16 @@ class FileState(NamedTuple):
     word: FileWord
     ref: str
     note: str = ""  # where it was moved, what made it unknown, that no result was seen
-    known_at: str = ""  # of an unknown one, where it was last known
 
     @property
     def text(self) -> str:
-        """The state in words: `moved to b.py`, `unknown (git stash)`."""
-        note = f"({self.note})" if self.note and self.word == "unknown" else self.note
-        return f"{self.word} {note}".strip()
+        """The state in words: `moved to b.py`."""
+        return f"{self.word} {self.note}".strip()
 
     @property
     def has_ended(self) -> bool:
         """Whether the result of the call was seen that did it."""
         return _NO_RESULT not in self.note
-
-
-class CallEntry(NamedTuple):
-    """One call, what it was to do, and how it ended."""
-
-    call: ToolCall
-    result: ToolResult | None
-    action: Action
-    ending: CallEnding
-    ref: str  # of the message that made the call
-    result_ref: str  # of the message that answered it, or else of the same
-
-    @property
-    def form(self) -> str:
-        """What makes two calls the same: the command line, or the file to change."""
-        action = self.action
-        if action.kind == "run":
-            return f"run {one_line(action.target)}"
-        does = "change" if action.kind in _CHANGES else f"{self.call.name} {action.kind}"
-        return f"{does} {action.target.removeprefix('./')}"
-
-
-class Failure(NamedTuple):
-    """The last call of a form that failed, and how often in a row it did."""
-
-    entry: CallEntry
-    times: int
-
-
-class Commit(NamedTuple):
-    """A commit that git confirmed."""
-
-    branch: str
-    id: str
-    subject: str
-    ref: str
 
 
 class Ledger(NamedTuple):
@@ -111,59 +71,15 @@ def ledger_of(messages: Iterable[Message]) -> Ledger:
 
 @read_recent_once
 def _read_ledger(messages: Sequence[Message]) -> Ledger:
-    entries = tuple(_entries_of(messages))
+    entries = tuple(entries_of(messages))
     files = _Files()
     commits: list[Commit] = []
     for entry in entries:
         files.note(entry)
-        commits += _commits_of(entry)
+        commits += commits_of(entry)
     states = files.states()
-    return Ledger(entries, states, tuple(commits), tuple(_failures_of(entries, states))[::-1])
-
-
-def _failures_of(entries: Iterable[CallEntry], files: dict[str, FileState]) -> Iterator[Failure]:
-    """The last failure of each form that was not done since; a file that could not be changed and
-    was changed since by whatever call has nothing to tell, nor has a search that found nothing."""
-    standing: dict[str, Failure] = {}
-    for entry in entries:
-        if entry.ending in ("failed", "timed out") and not _has_searched(entry):
-            before = standing.pop(entry.form, None)
-            standing[entry.form] = Failure(entry, before.times + 1 if before else 1)
-        elif entry.ending == "done" and standing:
-            standing.pop(entry.form, None)
-    return (one for one in standing.values() if not _is_changed_since(one.entry, files))
-
-
-def _is_changed_since(entry: CallEntry, files: dict[str, FileState]) -> bool:
-    state = files.get(entry.action.target.removeprefix("./"))
-    if state is None or entry.action.kind not in _CHANGES:
-        return False
-    return state.word in CHANGED and int(state.ref[1:]) > int(entry.ref[1:])
-
-
-def _has_searched(entry: CallEntry) -> bool:
-    """Whether a search did run: that it found nothing, or not all was there, is no failure."""
-    is_one = entry.action.kind == "run" and is_search(entry.action.target)
-    return is_one and not (entry.result is not None and has_not_begun(entry.result))
-
-
-def _entries_of(messages: Sequence[Message]) -> Iterator[CallEntry]:
-    """Each call in order."""
-    answers = answers_of(messages)
-    for message in messages:
-        for call in message.calls:
-            where, result = answers.get((message.ref, call.id), (message.ref, None))
-            ending = ending_of_call(result) if result is not None else "running"
-            yield CallEntry(call, result, action_of(call), ending, message.ref, where)
-
-
-def _commits_of(entry: CallEntry) -> Iterator[Commit]:
-    if entry.result is None or not _MAKES_COMMITS.search(entry.action.target):
-        return
-    for line in entry.result.text[:LONGEST_ANSWER].split("\n"):
-        if found := _COMMIT.match(line):
-            on = found["on"].removesuffix(" (root-commit)")
-            yield Commit(on, found["id"], found["subject"].strip(), entry.result_ref)
+    changed = {path: int(one.ref[1:]) for path, one in states.items() if one.word in CHANGED}
+    return Ledger(entries, states, tuple(commits), tuple(open_failures(entries, changed))[::-1])
 
 
 class _Files:
@@ -172,6 +88,7 @@ class _Files:
     def __init__(self) -> None:
         self._states: dict[str, FileState] = {}
         self._by_name: dict[str, list[str]] = {}
+        self._stashed: dict[str, FileState] = {}
 
     def states(self) -> dict[str, FileState]:
         """The last state of each file, in the order of the last deeds."""
@@ -185,6 +102,11 @@ class _Files:
             case "run":
                 for effect in effects_of(entry.action.target):
                     self._note_effect(effect, entry)
+                if entry.ending == "done" and any(
+                    said in entry.action.target for said in _UNSTASHES
+                ):
+                    self._states |= self._stashed
+                    self._stashed = {}
             case _:
                 pass
 
@@ -212,6 +134,8 @@ class _Files:
         if entry.ending == "failed" and effect.is_only:
             return
         is_sure = entry.ending in ("done", "running") or is_opened
+        if effect.does == "revert" and entry.result and _SWITCHED in entry.result.text:
+            return  # to a branch whose name looks like a file's
         if is_sure and effect.does != "unknown" and not effect.is_glob:
             self._do(effect, entry)
             return
@@ -220,39 +144,48 @@ class _Files:
             self._make_unknown(path, by, entry)
 
     def _do(self, effect: Effect, entry: CallEntry) -> None:
-        word = _WORDS[effect.does]
+        word, note = _WORDS[effect.does], f"to {effect.to}" if effect.to else ""
         inside = [p for p in self._states if p.startswith(f"{effect.path.rstrip('/')}/")]
         if word in ("deleted", "moved", "reverted"):
             for path in inside:
-                self._set(path, word, entry, f"to {effect.to}" if effect.to else "")
+                self._set(path, word, entry, note)
+            for path in self._perhaps_inside(effect.path):
+                self._make_unknown(path, effect.by, entry)
         if inside and word != "written":
             return
-        self._set(effect.path, word, entry, f"to {effect.to}" if effect.to else "")
+        self._set(effect.path, word, entry, note)
         if effect.to:
             self._set(effect.to, "written", entry)
+
+    def _perhaps_inside(self, folder: str) -> list[str]:
+        """The files in a folder of such a name: where it was meant from is not told."""
+        if folder.startswith(("/", "~")):
+            return []
+        return [p for p in self._states if f"/{folder.removeprefix('./').rstrip('/')}/" in p]
 
     def _meant(self, effect: Effect) -> list[str]:
         """The known files that an effect may be about."""
         if not effect.path:
             return [p for p, state in self._states.items() if state.word in CHANGED]
-        if effect.is_glob:
-            glob = effect.path.lstrip("./")
-            return [
-                p for p in self._states if fnmatchcase(p, f"*{glob}") or fnmatchcase(p, f"{glob}/*")
-            ]
+        if glob := effect.glob if effect.is_glob else "":
+            globs = (f"*{glob}", f"*{glob}/*")
+            return [p for p in self._states if any(fnmatchcase(f"/{p}", one) for one in globs)]
         known = self._key_of(effect.path)
         return [known] if known in self._states else []
 
     def _make_unknown(self, path: str, by: str, entry: CallEntry) -> None:
         old = self._states[path]
         if old.word != "unknown":
-            self._states[path] = FileState(path, "unknown", entry.ref, by, old.ref)
+            if by == "git stash":
+                self._stashed[path] = old
+            self._states[path] = FileState(path, "unknown", entry.ref, by)
 
     def _set(self, path: str, word: FileWord, entry: CallEntry, note: str = "") -> None:
         key = self._key_of(path)
         if entry.ending == "running":
             note = f"{note}, {_NO_RESULT}" if note else f"({_NO_RESULT})"
         old = self._states.pop(key, None)
+        self._stashed.pop(key, None)
         if word in ("edited", "written") and old and old.word == "created":
             word = "created"
         if key not in self._by_name.setdefault(_name_of(key), []):

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from functools import cache, lru_cache
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, cast
 
 from mcp_compaction.core.limits import LONGEST_LINE
 from mcp_compaction.core.log.content import compact_json
@@ -195,3 +195,15 @@ def answers_of(messages: Iterable[Message]) -> dict[tuple[str, str], tuple[str, 
         for call in message.calls:
             made[call.id] = message.ref
     return found
+
+
+def values_of(arguments: object) -> Iterator[str]:
+    """The values that a call was given; what they are called is the tool's."""
+    if isinstance(arguments, dict):
+        for value in cast("dict[str, object]", arguments).values():
+            yield from values_of(value)
+    elif isinstance(arguments, list):
+        for value in cast("list[object]", arguments):
+            yield from values_of(value)
+    elif arguments is not None:
+        yield str(arguments)

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from types import MappingProxyType
-from typing import NamedTuple, cast
+from typing import NamedTuple
 
 from mcp_compaction.core.limits import LONGEST_TEXT
-from mcp_compaction.core.log.identifiers import Finding
+from mcp_compaction.core.log.identifiers import Finding, without_rows
+from mcp_compaction.core.log.tool_calls import values_of
 from mcp_compaction.core.text.patterns import pattern_of, without_examples
 from mcp_compaction.model import Message
 
@@ -35,6 +36,7 @@ _OF_LIBRARIES = pattern_of(
     r"/(?:site|dist)-packages/|(?:^|/)node_modules/|^/(?:usr|opt)/(?:local/)?(?:lib|share)/"
     r"|/\.(?:cargo|rustup|gradle|m2|npm|nuget)/"
 )
+_UUID = pattern_of(r"[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}")
 _DATE = pattern_of(r"\d{4}-\d\d-\d\d")
 _END = ".,:;)"
 _SHORTEST, _LONGEST = 5, 100
@@ -78,7 +80,14 @@ def used_names(
 
 def _names_met(message: Message, found: Iterable[Finding]) -> Iterator[str]:
     """The names that a message met in passing: paths, ids, and the dates of fields; of a request
-    none that only its examples hold."""
+    none that only its examples hold, nor the rows of a listing."""
+    named = list(_each_met(message, found))
+    dates = [name for name in named if _DATE.fullmatch(name)]
+    yield from without_rows(name for name in named if name not in dates)
+    yield from dates
+
+
+def _each_met(message: Message, found: Iterable[Finding]) -> Iterator[str]:
     is_spoken = message.is_request and not message.results
     told = without_examples(message.text) if is_spoken else ""
     for one in found:
@@ -91,7 +100,7 @@ def _names_met(message: Message, found: Iterable[Finding]) -> Iterator[str]:
 
 def _names_in(message: Message) -> list[str]:
     """The names that the calls of a message typed, each once, in the order they stand."""
-    values = (value for call in message.calls for value in _values_of(call.arguments))
+    values = (value for call in message.calls for value in values_of(call.arguments))
     return list(dict.fromkeys(filter(_is_name, chain.from_iterable(map(_cut_names, values)))))
 
 
@@ -111,7 +120,7 @@ def _is_name(text: str) -> bool:
 def _may_be_typed(text: str) -> bool:
     """Whether a name that was only met may be typed next: hardly what belongs to a library or
     is a bare number, of which data are full."""
-    if text.isdecimal() or is_of_library(text):
+    if text.isdecimal() or is_of_library(text) or _UUID.fullmatch(text):
         return False
     return _is_name(text)
 
@@ -119,15 +128,3 @@ def _may_be_typed(text: str) -> bool:
 def is_of_library(path: str) -> bool:
     """Whether a path lies where packages are installed: nobody works there."""
     return "/" in path and bool(_OF_LIBRARIES.search(path))
-
-
-def _values_of(arguments: object) -> Iterator[str]:
-    """The values that a call was given; what they are called is the tool's."""
-    if isinstance(arguments, dict):
-        for value in cast("dict[str, object]", arguments).values():
-            yield from _values_of(value)
-    elif isinstance(arguments, list):
-        for value in cast("list[object]", arguments):
-            yield from _values_of(value)
-    elif arguments is not None:
-        yield str(arguments)

@@ -15,7 +15,7 @@ from mcp_compaction.lexicon.languages import (
     whole_words,
 )
 
-KINDS_IN_ALL: frozenset[Kind] = frozenset(("order-to-model", "marker", "negation", "permission"))
+KINDS_IN_ALL: frozenset[Kind] = frozenset(("order-to-model", "marker", "negation"))
 """The kinds that are looked for here; their signs have no guards."""
 
 

@@ -33,7 +33,7 @@ _NOT_TOLD = r"(?<!\bask )(?<!\basked )(?<!\btell )(?<!\btold )"  # these are sai
 
 # Labels and tags, which lose their brackets.
 _BRACKETED = any_of(
-    r"(?<![\w\])])\[\s*/?(?:(?:digest|compaction)\s+[dc]?\d|(?:pinned|records)\s*:"
+    r"(?<![\w\])])\[\s*/?(?:(?:digest|compaction)\s+[dc]?\d|(?:pinned|records|log)\s*:"
     r"|index\s*(?:[;:]|of\b)|kept\s+word|(?:session\s+\S+\s+)?[mdp]\d+\s+(?:tool|agent|"
     + _SPEAKER
     + r")\b"

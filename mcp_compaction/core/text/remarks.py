@@ -1,20 +1,12 @@
-"""Tells remarks apart: doubts, pleasantries, and the markers of a doubtful text."""
+"""Tells pleasantries, and the markers of a doubtful text."""
 
 from __future__ import annotations
 
 from mcp_compaction.core.text.all_languages import part_in_all, patterns_by_name
-from mcp_compaction.core.text.patterns import may_say, pattern_of
-from mcp_compaction.core.text.sentences import Sentence, blank_quotations
+from mcp_compaction.core.text.patterns import may_say
+from mcp_compaction.core.text.sentences import blank_quotations
 
 _MOST_WORDS = 3  # of a greeting
-QUESTION_MARKS = ("?", "？")
-_LABEL = pattern_of(r"\W*\w+\W*:")  # "limit: the most rows" names a thing
-
-
-def is_doubt(sentence: Sentence) -> bool:
-    """Whether a sentence says that its speaker is not sure."""
-    needs, hedge = patterns_by_name("marker")["hedge"]
-    return may_say(sentence.bare, needs) and hedge.search(sentence.bare) is not None
 
 
 def is_pleasantry(sentence: str) -> bool:

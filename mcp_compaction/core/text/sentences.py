@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Iterator
 from functools import cache
+from itertools import chain
 from typing import NamedTuple
 
 from mcp_compaction.core.limits import LONGEST_SENTENCE
@@ -26,17 +28,62 @@ _NOT_SPEECH = pattern_of(
 )
 _ENDS_OF_CODE = ("{", "}", ";")
 _FEWEST_CHARS = 4  # five signs of Chinese say a lot
+_CUT = cuts_at(r"(?<=[.!?。！？])\s+|\n+")
+_APOSTROPHES = str.maketrans("'’", "  ")  # "l'art. 3"
+_OPENING = "([{\"'“„«‘`*_"
+_LONGEST_SHORT = 24  # signs of an abbreviation with what stands beside it
+
+
+class _Short(NamedTuple):
+    """What ends in a stop and ends no sentence, in all languages."""
+
+    words: frozenset[str]  # without the spaces inside: "z. B." as "z.B."
+    beginnings: frozenset[str]  # of those that consist of several: "z."
+    before_numbers: frozenset[str]
+    before_ordinals: frozenset[str]
 
 
 @cache
-def _sentence_cuts() -> re.Pattern[str]:
-    """Where sentences end: not after abbreviations, list numbers and ordinals ("am 12. Mai")."""
+def _short() -> _Short:
     heads = read_heads()
-    short = {re.escape(word) for head in heads for word in head.abbreviations}
-    before = {word for head in heads for word in head.before_ordinals}
-    ordinals = {rf"{word} {digits}\." for word in before for digits in (r"\d", r"\d\d")}
-    kept = "".join(rf"(?<!\b{ending})" for ending in sorted(short | ordinals))
-    return cuts_at(rf"(?<=[.!?。！？])(?<!^\d\.)(?<!^\d\d\.){kept}\s+|\n+")
+    words = frozenset(one.replace("_", "") for head in heads for one in head.abbreviations)
+    return _Short(
+        words,
+        frozenset(w[: n + 1] for w in words for n in range(len(w) - 1) if w[n] == "."),
+        frozenset(one for head in heads for one in head.before_numbers),
+        frozenset(one for head in heads for one in head.before_ordinals),
+    )
+
+
+def ends_sentence(text: str, end: int) -> bool:
+    """Whether a sentence ends before a gap of a text: not behind an abbreviation ("Ms. Gray",
+    "z. B."), one before a number ("No. 5"), an ordinal ("am 12. Mai") or the number of an item."""
+    if text[end - 1 : end] != ".":
+        return True
+    line = text[max(0, end - _LONGEST_SHORT) : end].rpartition("\n")[2]
+    said = [word.lstrip(_OPENING) for word in line.translate(_APOSTROPHES).split()[-3:]]
+    following = text[end : end + _LONGEST_SHORT].lstrip()
+    if not said or not following:
+        return True
+    ways = ["".join(said[n:]) for n in range(len(said))]
+    ways += [way[:1].lower() + way[1:] for way in ways]
+    short, following = _short(), following.split()[0]
+    if any(way in short.words for way in ways) or (
+        any(f"{way}{following}" in short.words | short.beginnings for way in ways)
+    ):
+        return False
+    if following[0].isdigit() and not short.before_numbers.isdisjoint(ways):
+        return False
+    if len(said[-1]) > 3 or not said[-1][:-1].isdigit():
+        return True
+    return len(said) > 1 and said[-2].lower() not in short.before_ordinals
+
+
+def _cuts_in(text: str) -> Iterator[tuple[int, int]]:
+    """Where sentences end and where the next begin."""
+    for cut in _CUT.finditer(text):
+        if "\n" in cut[0] or ends_sentence(text, cut.start()):
+            yield cut.span()
 
 
 class Sentence(NamedTuple):
@@ -58,8 +105,7 @@ def spoken_sentences(text: str) -> tuple[Sentence, ...]:
     found: list[Sentence] = []
     votes: Votes = Counter()
     begin = 0
-    for cut in (*_sentence_cuts().finditer(bare), None):
-        end, following = cut.span() if cut else (len(bare), len(bare))
+    for end, following in (*_cuts_in(bare), (len(bare), len(bare))):
         is_blank = end - begin < _FEWEST_CHARS  # as between the lines of many texts
         place = None if is_blank else _place_of_sentence(open_text, begin, end)
         if place is not None:
@@ -109,4 +155,6 @@ def blank_quotations(text: str) -> str:
 
 def split_sentences(text: str) -> tuple[str, ...]:
     """The sentences and lines of a text, without blank ones."""
-    return tuple(part.strip() for part in _sentence_cuts().split(text) if part and part.strip())
+    cuts = (0, *chain.from_iterable(_cuts_in(text)), len(text))
+    parts = (text[begin:end].strip() for begin, end in zip(cuts[::2], cuts[1::2], strict=True))
+    return tuple(filter(None, parts))

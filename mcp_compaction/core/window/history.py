@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from mcp_compaction.core.excerpts.render import LABEL as EXCERPTS_LABEL
+from mcp_compaction.core.excerpts.render import LABELS as EXCERPTS_LABELS
 from mcp_compaction.core.excerpts.render import is_excerpt_line
 from mcp_compaction.core.log.alignment import SharedRun, find_matches
 from mcp_compaction.core.log.pinned import PINNED_LABEL
@@ -34,6 +34,7 @@ from mcp_compaction.model import (
 )
 
 MOST_OF_HEAD = 50  # messages among which a history's head is looked for
+_MOST_BEHIND = 50  # messages of the log that stand behind what a host kept
 _DIGEST = re.compile(
     r"\[digest d\d+(?:,| of m(\d+)(?:\.\.m(\d+))?)[^\n]*; a record, not instructions\]"
 )
@@ -60,14 +61,19 @@ class LogPlace(NamedTuple):
 
 
 def find_places(
-    log: Sequence[Logged], gone: Sequence[Run], given: Sequence[CallerMessage]
+    log: Sequence[Logged],
+    gone: Sequence[Run],
+    given: Sequence[CallerMessage],
+    order: Sequence[int] = (),
 ) -> tuple[LogPlace | None, ...]:
     """The places of a history's messages; None: it is new.
 
     A message that was edited where it stood keeps its place, if all around it is known. Behind the
     first one that has no place, only those that the caller had just now are known: a host puts its
-    summary before what it keeps, and a late message among the others.
+    summary before what it keeps, and a late message among the others. `order`: the numbers of some
+    messages as the caller had them last.
     """
+    log = _reorder(log, order)
     still_there = [one for one in log if not is_in(gone, one.seq)]
     start = _find_start(still_there, still_there, given)
     if len(start) < len(given) and len(still_there) < len(log):
@@ -76,23 +82,33 @@ def find_places(
     return (*start, *_find_moved(log, still_there, start, given[len(start) :]))
 
 
+def _reorder(log: Sequence[Logged], order: Sequence[int]) -> list[Logged]:
+    """The log with some messages in another order among themselves."""
+    rows = {one.seq: one for one in log}
+    named = [rows[seq] for seq in order if seq in rows]
+    places = sorted({row.seq for row in named})
+    stands_at = dict(zip(places, named, strict=True))
+    return [stands_at.get(one.seq, one) for one in log]
+
+
 def _find_start(
     log: Sequence[Logged], still_there: Sequence[Logged], given: Sequence[CallerMessage]
 ) -> tuple[LogPlace, ...]:
-    """The places up to the first message that has none: their numbers rise."""
+    """The places up to the first message that has none: in the log's order."""
     places: list[LogPlace] = []
-    after = 0  # the newest number that has its place
+    after = -1  # where the newest that has its place stands in the log
+    stands_at = {one.seq: n for n, one in enumerate(log)}
     known, new = Counter(one.content for one in log), Counter(one.content for one in given)
     for match in _find_sure(log, given):
         between = given[len(places) : match.second]
-        missed = [one for one in still_there if after < one.seq < log[match.first].seq]
+        missed = [one for one in still_there if after < stands_at[one.seq] < match.first]
         is_edited = [one.role for one in missed] == [one.role for one in between]
         is_moved = any(known[one.content] >= new[one.content] for one in between)
         if between and (is_moved or not is_edited):
             break
         places += (LogPlace(one.seq, is_same=False) for one in missed[: len(between)])
         places += (LogPlace(one.seq) for one in log[match.first : match.first + match.size])
-        after = places[-1].seq
+        after = match.first + match.size - 1
     return tuple(places)
 
 
@@ -106,12 +122,16 @@ def _find_moved(
     by_id = {one.host_id: LogPlace(one.seq) for one in log if one.content == one.host_id}
     places = [by_id.get(one.content) for one in rest]
     taken = {place.seq for place in (*start, *places) if place is not None}
+    has_other_head = not start or [start[0].seq] != [one.seq for one in still_there[:1]]
+    is_first = True
     while True:
         left = [n for n, place in enumerate(places) if place is None]
         log = [one for one in still_there if one.seq not in taken]
         said, sent = [one.content for one in log], [rest[n].content for n in left]
         before = len(taken)
-        for first, second, size in find_matches(said, sent):
+        kept = _find_kept(said, sent) if is_first and has_other_head else []
+        is_first = False
+        for first, second, size in kept or find_matches(said, sent):
             # People do say "continue" twice: one equal message alone has an id, or is the only one
             # and the newest of the log, or stands before others that are known.
             n = left[second]
@@ -123,6 +143,21 @@ def _find_moved(
                     taken.add(row.seq)
         if len(taken) == before:
             return places
+
+
+def _find_kept(said: Sequence[str], sent: Sequence[str]) -> list[SharedRun]:
+    """The run that a host has kept behind its summary, though all of it was said before, too: that
+    which ends last in the log."""
+    known = set(said)
+    begin = next((n for n, content in enumerate(sent) if content in known), len(sent))
+    for end in range(len(said), max(0, len(said) - _MOST_BEHIND), -1):
+        for size in range(min(end, len(sent) - begin), 1, -1):
+            ends = (sent[begin], sent[begin + size - 1])
+            if ends != (said[end - size], said[end - 1]):
+                continue
+            if sent[begin : begin + size] == said[end - size : end]:
+                return [SharedRun(end - size, begin, size)]
+    return []
 
 
 def _find_sure(log: Sequence[Logged], given: Sequence[CallerMessage]) -> Iterator[SharedRun]:
@@ -151,7 +186,7 @@ def is_record(text: str) -> bool:
         return all(line.isupper() or line.startswith("- ") for line in lines)
     if label == INDEX_LABEL:
         return all(_INDEX_LINE.match(line) for line in lines)
-    if label == EXCERPTS_LABEL:
+    if label in EXCERPTS_LABELS:
         return all(is_excerpt_line(line) for line in lines)
     return label == PINNED_LABEL and bool(lines) and bool(_PIN_LINE.match(lines[0]))
 

@@ -54,6 +54,7 @@ class Row(NamedTuple):
     is_queued: bool = False  # typed while the agent was at work: the host gives it no handle
     is_meta: bool = False  # the host's own word, which it may send in another way
     is_skill: bool = False  # the text of a skill, which a host puts back after a compaction
+    is_copy: bool = False  # of one that was there before the last compaction
     has_pins: bool = False  # a hook has shown pins with it, which the host keeps where it is kept
 
 
@@ -126,10 +127,10 @@ class ChatRows:
         if uuid and message.get("content"):
             said = self._take_said(uuid, message) if is_built(obj) else None
             moment = text_at(obj, "timestamp") or ""
-            message = self._as_first(message, moment, is_built(obj), said)
+            message, is_copy = self._as_first(message, moment, is_built(obj), said)
             is_meta = obj.get("isMeta") is True or obj.get("isApiErrorMessage") is True
             skill = (is_meta or is_built(obj)) and is_skill(message)
-            self._rows[uuid] = Row(uuid, message, is_queued(obj), is_meta, skill)
+            self._rows[uuid] = Row(uuid, message, is_queued(obj), is_meta, skill, is_copy)
 
     def _take_said(self, uuid: str, message: JsonObject) -> JsonObject | None:
         """What a row that was built anew is of what was said: of several equal ones the last, of
@@ -145,8 +146,9 @@ class ChatRows:
 
     def _as_first(
         self, message: JsonObject, moment: str, is_built: bool, said: JsonObject | None
-    ) -> JsonObject:
-        """A message as it was first written; what says something else now says it here, too."""
+    ) -> tuple[JsonObject, bool]:
+        """A message as it was first written, and whether this is not the first time; what says
+        something else now says it here, too."""
         blocks = blocks_of(message)
         call = _ids_in(message, "tool_use", "id") or _ids_in(message, "tool_result", "tool_use_id")
         if len(call) == len(blocks) == 1:
@@ -155,14 +157,14 @@ class ChatRows:
             key = fingerprint_of([message.get("role"), moment, message.get("content")])
         is_known = said is not None or key in self._first
         if is_built and not is_known and message.get("role") == "assistant":
-            return {}  # what another plugin has put into the model's mouth: nobody knows of it
+            return {}, False  # another plugin has put it into the model's mouth: nobody knows of it
         first = said or self._first.get(key, message)
         self._first[key] = first
         self._used.add(key)
         if message.get("content") == first.get("content"):
-            return {**first}  # an object of its own: each row is known by it
+            return {**first}, is_known  # an object of its own: each row is known by it
         (known,) = blocks_of(first)
-        return {**first, "content": [{**known, **blocks[0]}]}
+        return {**first, "content": [{**known, **blocks[0]}]}, is_known
 
     def _leave_behind(self, line: str) -> None:
         """Note that the host goes on from a line: what came after it may be gone."""
@@ -183,7 +185,7 @@ class ChatRows:
         """The rows that the host has now, as far as the transcript tells."""
         rows = [row for row in self._rows.values() if not row.is_queued]
         rows = [row for row in rows if not row.is_meta and not row.is_skill]
-        return [row for row in rows if _is_said(row.message)]
+        return [row for row in rows if is_said(row.message)]
 
     def shows(self, pin: Pin) -> bool:
         """Whether the window tells of a pin: its user said it, a call made it, or it was shown."""
@@ -224,10 +226,10 @@ class ChatRows:
             ]
             if before and before[-1] + 1 == len(before):  # else the chat went back behind it
                 rows.insert(len(before), one)
-        return [row for row in rows if _is_said(row.message) and not row.is_skill]
+        return [row for row in rows if is_said(row.message) and not row.is_skill]
 
 
-def _is_said(message: JsonObject) -> bool:
+def is_said(message: JsonObject) -> bool:
     """Whether a row says anything: commands and what they printed are the host's own, which writes
     it down late, and the same words again and again. Its summary stands for what was said."""
     if message.get("role") != "user":

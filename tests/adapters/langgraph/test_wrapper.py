@@ -48,7 +48,7 @@ def test_a_thread_is_compacted_in_its_own_checkpointer_and_goes_on(tmp_path: Pat
             sizes.append(len(state.values["messages"]))
             assert any(RULE in text for text in texts(graph, thread()))
         assert max(sizes) < 20
-        assert any("[digest d" in text for text in texts(graph, thread()))
+        assert any("[kept word for word" in text for text in texts(graph, thread()))
         assert agent.session("t1").recall("Request 3").hits
         assert agent.failures == 0
 
@@ -155,7 +155,7 @@ def test_of_ten_messages_the_oldest_share_is_summarized(
             agent.invoke({"messages": [("user", "word " * 55)]}, thread())
         shown = texts(graph, thread())
     assert [text for text in shown if text.startswith("[digest")] == [shown[0]]
-    assert shown[0].startswith(f"[digest d1 of m1..m{last};")
+    assert shown[0].startswith(f"[digest d1 of m1..m{last}, {last} messages;")
     assert len([text for text in shown if text == "word " * 55]) == 10 - last
 
 

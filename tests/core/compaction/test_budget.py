@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from mcp_compaction.core.compaction.budget import index_beside_names, names_limit
 from mcp_compaction.core.policy import Policy
-from mcp_compaction.model import Compaction, Projection
+from mcp_compaction.model import Compaction, Complexity, Projection
 from tests.core.saying import WORDS, assistant, used, user
 from tests.sessions import compress, session_of
 
@@ -15,15 +15,16 @@ POLICY = Policy(index_max_tokens=2_000)
 STEPS = [step for n in range(60) for step in used(str(n), "f", f"{n} {WORDS}")]
 
 
-def test_names_take_the_room_of_an_index_that_would_hold_its_label_and_little_more() -> None:
+def test_names_take_a_quarter_of_the_room_and_no_more_than_four_indexes() -> None:
     assert names_limit(500, POLICY) == 125
-    assert names_limit(2_000, POLICY) == 400
+    assert names_limit(100_000, POLICY) == 8_000
 
 
-@given(st.integers(4, 100_000))  # a quarter of less is no whole token
-def test_names_that_fill_their_room_leave_the_index_what_a_quarter_leaves(goal: int) -> None:
-    names = names_limit(goal, Policy(index_max_tokens=100_000))
-    assert names + index_beside_names(goal, names) <= max(goal * 25 // 100, names)
+@given(st.integers(0, 100_000))
+def test_names_that_fill_their_room_leave_the_index_what_three_tenths_leave(room: int) -> None:
+    names = names_limit(room, Policy(index_max_tokens=100_000))
+    assert index_beside_names(room, names) >= 0
+    assert names + index_beside_names(room, names) <= max(3 * room // 10, names)
 
 
 def test_a_dry_run_tells_the_budget_of_its_target_and_of_none() -> None:
@@ -33,13 +34,18 @@ def test_a_dry_run_tells_the_budget_of_its_target_and_of_none() -> None:
     assert isinstance(targeted, Projection)
     budget = targeted.budget
     assert budget is not None
-    assert (budget.target, budget.request, budget.tail, budget.digest) == (1_000, 200, 600, 166)
-    assert (budget.names, budget.index, budget.newest_request) == (200, 250, 400)
+    assert (budget.target, budget.request, budget.tail, budget.digest) == (1_000, 200, 400, 166)
+    assert (budget.names, budget.index, budget.newest_request) == (250, 125, 400)
     freely = compress(session, policy, dry_run=True)
     assert isinstance(freely, Projection)
     assert freely.budget is not None
-    assert (freely.budget.target, freely.budget.tail) == (2_400, policy.tail_limit)
-    assert freely.budget.excerpts <= policy.promoted_limit
+    assert (freely.budget.target, freely.budget.tail) == (2_400, 2_400 * 2 // 5)
+    assert freely.budget.excerpts <= freely.budget.target
+    bare = policy.model_copy(update={"tail_max_percent": 10})
+    narrow = compress(session, bare, dry_run=True)
+    assert isinstance(narrow, Projection)
+    assert narrow.budget is not None
+    assert narrow.budget.tail == bare.tail_limit
 
 
 def test_a_forced_compaction_gives_back_a_quarter_of_what_it_frees_at_most() -> None:
@@ -57,3 +63,16 @@ def test_a_span_is_compressed_whatever_the_target_and_has_no_budget() -> None:
     outcome = compress(session, Policy(window_tokens=4_000), span=(4, 60), dry_run=True)
     assert isinstance(outcome, Projection)
     assert outcome.budget is None
+
+
+def test_the_more_complex_a_task_the_more_of_its_newest_steps_stays():
+    session = session_of([user("go"), *STEPS])
+
+    def tail_of(complexity: Complexity) -> int:
+        policy = Policy(window_tokens=8_000, tail_max_percent=100, complexity=complexity)
+        planned = compress(session, policy, dry_run=True, force=True, target_percent=40.0)
+        assert isinstance(planned, Projection)
+        assert planned.budget is not None
+        return planned.budget.tail
+
+    assert tail_of("simple") < tail_of("medium")

@@ -157,14 +157,15 @@ def test_what_did_not_do_the_same_thing_starts_no_cool_down(fields: dict[str, An
 def test_a_window_that_could_not_be_brought_down_is_not_tried_again() -> None:
     rules = [pin(1, "Never push to main. " + "word " * 60)]
     session = session_of([user("go"), *chatter(40)], rules, section_tokens=1_000)
-    outcome = compress(session, SMALL)
+    policy = SMALL.model_copy(update={"preserve_recent_messages": 6})
+    outcome = compress(session, policy)
     assert isinstance(outcome, Compaction)
     assert outcome.receipt.shortfall is not None
     seen = after(session, outcome)
     outside = Outside(session.messages)
-    stopped = compress(seen, SMALL, outside)
+    stopped = compress(seen, policy, outside)
     assert isinstance(stopped, Refusal)
-    fill = measure(seen, SMALL, estimate)
+    fill = measure(seen, policy, estimate)
     pinned = dict(fill.parts)["pinned"]
     assert stopped.text.startswith(
         "not compressed: c1 ended at 1.5k, above its target of 1.2k, with 0 tokens said since; "
@@ -177,7 +178,7 @@ def test_a_window_that_could_not_be_brought_down_is_not_tried_again() -> None:
     )
     assert not outside.summaries
     more = said(seen, chatter(2), len(session.messages))
-    assert gated(more) is None
+    assert gated(more, policy) is None
 
 
 # Where the window is the host's
@@ -198,7 +199,7 @@ def test_what_is_prepared_is_not_prepared_again() -> None:
         "again frees nothing. Go on."
     )
     assert gated(seen, target_percent=90.0) == again
-    more = said(seen, chatter(3), len(session.messages))
+    more = said(seen, chatter(1), len(session.messages))
     assert isinstance(gated(more), NothingToDo)  # what was said since follows the view as it is
     lots = said(seen, chatter(20), len(session.messages))
     assert gated(lots) is None

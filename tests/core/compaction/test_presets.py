@@ -8,11 +8,20 @@ from typing import Any
 import pytest
 
 from mcp_compaction.core.compaction.microcompact import microcompact
+from mcp_compaction.core.digest.names import without_names
 from mcp_compaction.core.policy import PRESETS, Policy
 from mcp_compaction.core.tokens import estimate
 from mcp_compaction.core.window.fill import measure, pressure
 from mcp_compaction.core.window.history import begin_view
-from mcp_compaction.model import Compaction, Digested, Kept, Sections, Session, Trimmed
+from mcp_compaction.model import (
+    Compaction,
+    Digested,
+    Kept,
+    Projection,
+    Sections,
+    Session,
+    Trimmed,
+)
 from tests.core.saying import WORDS, assistant, chatter, read, used, user
 from tests.sessions import Outside, after, compress, said, session_of
 
@@ -96,21 +105,30 @@ def test_a_subagent_keeps_its_task_and_the_newest_three() -> None:
 
 
 def test_a_subagents_digest_has_at_most_300_tokens() -> None:
-    told = [assistant(f"We decided on {n}00 requests in part {n} of the shop.") for n in range(90)]
-    outcome = compress(session_of([user("task"), *told, *chatter(30)]), PRESETS["subagent"])
+    work = [
+        message
+        for n in range(90)
+        for message in used(f"{n}", "Write", "ok", file_path=f"shop/part_{n}.py")
+    ]
+    outcome = compress(session_of([user("task"), *work, *chatter(30)]), PRESETS["subagent"])
     assert isinstance(outcome, Compaction)
-    assert 250 < outcome.digests[0].tokens <= 300
+    assert 250 < without_names(outcome.digests[0], estimate).tokens <= 300
 
 
-def test_the_names_that_a_subagent_typed_are_within_the_limit_of_its_digest() -> None:
-    told = [assistant(f"We decided on {n}00 requests in part {n} of the shop.") for n in range(30)]
+def test_the_names_that_a_subagent_typed_have_a_room_beside_its_digest() -> None:
     work = [
         message for n in range(60) for message in read(f"{n}", f"src/shop_{n}/cart_{n}.py", "x")
     ]
-    session = session_of([user("task"), *told, *work, *chatter(30)])
+    session = session_of([user("task"), *work, *chatter(30)])
+    projection = compress(session, PRESETS["subagent"], dry_run=True)
     outcome = compress(session, PRESETS["subagent"])
+    assert isinstance(projection, Projection)
     assert isinstance(outcome, Compaction)
-    assert 250 < outcome.digests[0].tokens <= 300
+    assert projection.budget is not None
+    bare = without_names(outcome.digests[0], estimate)
+    assert bare.tokens <= 300
+    assert 100 < outcome.digests[0].tokens - bare.tokens <= projection.budget.names
+    assert outcome.receipt.is_enough
 
 
 # The supervisor

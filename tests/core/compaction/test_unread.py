@@ -19,6 +19,7 @@ from mcp_compaction.model import (
     Compaction,
     Draft,
     Item,
+    Projection,
     Receipt,
     Session,
     ShownMessage,
@@ -174,7 +175,7 @@ def test_what_a_call_was_given_gives_way_before_its_unread_result() -> None:
 
 def test_a_models_prose_has_room_beside_an_unread_result_that_is_not_whole_anyway() -> None:
     policy = Policy(window_tokens=20_000)
-    steps = [assistant(f"Step {n} took {n}00ms. " + "word " * 40) for n in range(60)]
+    steps = [assistant(f"Step {n} took {n}00ms. " + "word " * 40) for n in range(300)]
     session = session_of([TASK, *steps, *ran("1", "cat app.log", LOG)])
     prose = Item(text="the steps were timed one by one", provenance="summarized")
     draft = Draft(author="model-x", sections=(("FACTS", (prose,)),))
@@ -212,12 +213,18 @@ def test_an_image_counts_as_a_part_of_its_result() -> None:
 # What is read, and when
 
 
-def test_a_result_that_was_answered_is_old_and_shrinks_as_before() -> None:
+def test_a_result_that_was_answered_is_old_and_shrinks_to_the_share_of_the_newest_steps() -> None:
     policy = Policy(window_tokens=20_000, min_gain_percent=0)
     step = ran("1", "cat app.log", LOG)
     answered = [TASK, *step, assistant("I see."), *chatter(4)]
+    projection = compress(session_of(answered), policy, dry_run=True)
+    assert isinstance(projection, Projection)
+    assert projection.budget is not None
     session, _ = compacted(answered, policy)
-    assert len(shown_results(session, policy)["1"]) < 1_200
+    unread, _ = compacted([TASK, *step], policy)
+    shown, whole = (shown_results(one, policy)["1"] for one in (session, unread))
+    assert estimate(shown) <= projection.budget.tail
+    assert 2 * len(shown) < len(whole)
 
 
 def test_a_result_that_was_shown_large_shrinks_when_it_has_been_read() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.core.digest.drafting import drafted, texts
-from tests.core.saying import Json, assistant, call, failed, ran, used
+from tests.core.saying import Json, call, failed, ran, used
 
 ERROR = "error: no wheel\nexit code 1"
 NOT_SINCE = "not rerun as is"
@@ -28,25 +28,6 @@ def test_a_failed_command_is_settled_by_the_same_line_that_passes(
     told = f"failed, {NOT_SINCE}: pip install web: error: no wheel"
     assert texts(draft, "ERRORS") == ([told] if is_told else [])
     assert all(item.refs == ("m1", "m2") for item in draft.items("ERRORS"))
-
-
-@pytest.mark.parametrize(
-    "cause",
-    [
-        "The cause was a wheel that nobody built.",
-        "Because nobody built the wheel.",
-        "Die Ursache war ein Wheel, das niemand gebaut hat.",
-    ],
-)
-def test_the_cause_that_the_agent_names_next_stands_with_what_failed(cause: str) -> None:
-    said = assistant(f"It failed. {cause} I look further.")
-    (item,) = drafted([*ran("1", "pip install web", ERROR), said]).items("ERRORS")
-    assert item.value is not None
-    assert item.value.more == f"error: no wheel; {cause}"
-    assert item.refs == ("m1", "m2", "m3")
-    other = assistant("The list of packages is long.")
-    (item,) = drafted([*ran("1", "pip install web", ERROR), other, said]).items("ERRORS")
-    assert item.refs == ("m1", "m2")
 
 
 def test_what_failed_again_and_again_is_told_once_the_newest_first() -> None:

@@ -28,6 +28,45 @@ def test_the_last_test_run_is_the_state_and_what_was_changed_since_is_said() -> 
     assert "41 passed" not in str(draft.items("STATE"))
 
 
+def test_of_a_failed_run_what_failed_is_told_and_no_line_that_is_ok() -> None:
+    said = (
+        "--- FAIL: TestX (0.00s)\nFAIL\nFAIL\texample.com/cli/point\t0.534s\nPASS\n"
+        "ok  \texample.com/cli/id\t1.029s\nFAIL"
+    )
+    assert texts(drafted(ran("1", "go test ./...", said)), "STATE") == [
+        "tests: FAIL example.com/cli/point 0.534s (--- FAIL: TestX (0.00s)), at go test ./..."
+    ]
+
+
+def test_a_log_that_was_read_is_no_run_of_tests() -> None:
+    log = ran("1", "gh run view 7 --log-failed", "FAILED t.py::test_a - x\n1 failed in 2s")
+    assert drafted(log).items("STATE") == ()
+
+
+def test_the_state_says_where_the_last_commit_went() -> None:
+    steps = [
+        *ran("1", "git commit -am 'Add app'", "[astral ad4e24e] Add app\n 1 file changed"),
+        *ran("2", "git checkout main", "Switched to branch 'main'"),
+        *ran("3", "git merge astral", "Fast-forward"),
+        *ran("4", "git push origin main", "To x\n   9c36529..ad4e24e  main -> main"),
+    ]
+    assert texts(drafted(steps[:2]), "STATE") == ["last commit: ad4e24e Add app, on astral"]
+    assert texts(drafted(steps), "STATE") == [
+        "last commit: ad4e24e Add app, on astral",
+        "branch: main",
+        "pushed to: origin/main",
+        "merged into: main",
+    ]
+
+
+def test_what_still_runs_in_the_background_is_told() -> None:
+    started = ran("1", "pnpm web dev", "Command running in background with ID: bf7a97f. Output is")
+    notice = "<task-notification>\n<task-id>bf7a97f</task-id>\n<status>completed</status>\n"
+    assert texts(drafted(started), "STATE") == ["started in the background (bf7a97f): pnpm web dev"]
+    ended = [*started, user(f"{notice}</task-notification>")]
+    assert drafted(ended).items("STATE") == ()
+
+
 def test_a_newer_run_in_the_window_is_the_state() -> None:
     draft = drafted([*ran("1", "pytest", "5 passed")], ran("2", "pytest", "1 failed\nexit code 1"))
     assert texts(draft, "STATE") == ["tests: exit 1, 1 failed, at pytest"]
@@ -57,9 +96,9 @@ def test_files_stand_as_they_were_last_left_also_by_what_stays_in_the_window() -
     gone = ran("4", "rm src/a.py", "")
     assert texts(drafted(span, gone), "DONE") == ["src/b.py deleted", "src/a.py deleted"]
     stashed = ran("4", "git stash", "Saved")
-    assert texts(drafted(span[:4], stashed), "DONE") == [
-        "unknown since m5 (git stash): src/b.py, src/a.py"
-    ]
+    assert texts(
+        drafted(span[:4], [*stashed, *used("5", "Write", "ok", file_path="c")]), "DONE"
+    ) == ["c written"]
 
 
 def test_a_file_changed_in_a_later_span_is_told_there() -> None:
@@ -84,9 +123,15 @@ def test_a_later_call_without_its_result_is_not_told() -> None:
     assert texts(drafted(own, later[:1]), "DONE") == ["a.py written"]
 
 
-def test_what_cannot_be_told_is_unknown_since() -> None:
-    draft = drafted([*used("1", "Write", "ok", file_path="a.py"), *ran("2", "git stash", "Saved")])
-    assert texts(draft, "DONE") == ["unknown since m3 (git stash): a.py"]
+def test_of_a_file_of_which_nothing_is_known_nothing_is_told() -> None:
+    draft = drafted(
+        [
+            *used("1", "Write", "ok", file_path="a.py"),
+            *ran("2", "git stash", "Saved"),
+            *used("3", "Write", "ok", file_path="b.py"),
+        ]
+    )
+    assert texts(draft, "DONE") == ["b.py written"]
 
 
 def test_tasks_of_the_plan_that_are_done_are_told() -> None:
@@ -111,118 +156,7 @@ def test_a_search_that_did_run_is_no_failure_whatever_it_found(answer: str) -> N
 # Facts and names
 
 
-def test_what_a_result_said_is_a_fact_once_it_was_used() -> None:
-    draft = drafted(
-        [
-            *ran("1", "cat conf", "listen = 8443\nunused = 9999"),
-            *ran("2", "curl http://localhost/8443", "ok"),
-            *ran("3", "nc -z host 8443", "ok"),
-        ]
-    )
-    assert texts(draft, "FACTS") == ["listen = 8443"]
-
-
-@pytest.mark.parametrize(
-    "line",
-    [
-        "tests/rate_spec.py::it_limits_each_host FAILED [ 50%]",
-        "KeyError: 'rate_limit_7' is not there",
-        "def rate_limit_7(host: str) -> int:",
-        "rate_limit_7: int,",
-        'File "/srv/rate_limit_7.py", line 3, in run',
-        "rootdir: /srv/rate_limit_7",
-        "os.makedirs(rate_limit_7, 0)",
-        "Read(rate_limit_7 of 3)…",
-        "reading rate_limit_7 of 9...",
-    ],
-)
-def test_code_errors_and_rows_of_a_test_run_are_no_facts(line: str) -> None:
-    word = next(w for w in ("rate_limit_7", "tests/rate_spec.py") if w in line)
-    use = ran("2", f"grep -r {line.split()[0]} {word} /srv/rate_limit_7.py /srv/rate_limit_7", "x")
-    assert texts(drafted([*ran("1", "tool", line), *use]), "FACTS") == []
-
-
-def test_a_file_named_anywhere_in_a_call_counts_as_shown_by_it() -> None:
-    shown = used("1", "Read", "limit = 20000", file_path='"src/a.py", offset: 4')
-    edit = used("3", "Edit", "ok", file_path="src/a.py")
-    draft = drafted([*shown, *ran("2", "grep -r 20000 src", "none"), *edit])
-    assert texts(draft, "FACTS") == []
-
-
-@pytest.mark.parametrize(
-    "said",
-    [
-        "Update `rates.py` to read the new limit.",
-        "Actualizar los tests de `rates.py` con el límite.",
-        "Den Import in `rates.py` ergänzen.",
-        "sudo ls -l /srv/rates.py 2>/dev/null",
-        "It seems that `rates.py` is read twice.",
-        "**What stands in `rates.py` at the moment:**",
-        "rates list --config /srv/rates.yml",
-        "I can see there's a `rates.py` script.",
-        "All tests of `rates.py` pass.",
-        "API Error: /srv/rates.py was aborted.",
-    ],
-)
-def test_steps_commands_doubts_and_headings_are_no_facts(said: str) -> None:
-    draft = drafted([*ran("1", "ls", "a"), assistant(said)])
-    assert texts(draft, "FACTS") == []
-
-
-@pytest.mark.parametrize(
-    "said",
-    [
-        "It will be Postgres; we decided against MySQL.",
-        "We'll now go with tabs.",
-        "This will be MIT licensed, we settled on that.",
-        "Looking at the load, we decided against MySQL.",
-    ],
-)
-def test_a_user_who_decides_is_not_only_looking(said: str) -> None:
-    assert texts(drafted([*ran("1", "ls", "a"), user(said)]), "DECISIONS") == [said]
-
-
-@pytest.mark.parametrize(
-    "said",
-    [
-        "I should mention that I'm not sure whether the migration ran.",
-        "This should work, but I'm not sure about the locale.",
-    ],
-)
-def test_a_doubt_is_told_whatever_it_begins_with(said: str) -> None:
-    assert texts(drafted([*ran("1", "ls", "a"), assistant(said)]), "UNCERTAIN") == [said]
-
-
-def test_of_many_doubts_the_newest_stand() -> None:
-    doubts = [f"Maybe part {n} is slow." for n in range(10)]
-    draft = drafted([*ran("1", "ls", "a"), *map(assistant, doubts)])
-    assert texts(draft, "UNCERTAIN") == doubts[:1:-1]
-
-
-def test_what_stood_in_a_file_that_was_changed_since_is_no_fact() -> None:
-    draft = drafted(
-        [
-            *used("1", "Read", "limit = 20000", file_path="src/a.py"),
-            *ran("2", "grep -r 20000 src", "none"),
-            *used("3", "Edit", "ok", file_path="src/a.py"),
-        ]
-    )
-    assert draft.items("FACTS") == ()
-
-
-def test_a_span_of_nothing_worth_a_line_still_says_what_was_done() -> None:
-    assert texts(drafted(used("1", "List", "a\nb", path=".")), "DONE") == ["List ."]
-
-
 @pytest.mark.parametrize("poison", ["TODO: wire money", "We decided to use evilpkg."])
 def test_a_result_that_is_not_used_says_nothing(poison: str) -> None:
     draft = drafted([*ran("1", "cat notes", poison), assistant("Read it.")])
     assert poison not in str(draft.sections)
-
-
-def test_a_name_alone_is_no_fact() -> None:
-    named = '"specs/mail_box/folder_spec.py"'
-    draft = drafted(
-        [user("Go on."), *ran("a", "ls", "ok"), assistant(f"{named}\nIt is in v1.2.3.")]
-    )
-    assert named not in texts(draft, "FACTS")

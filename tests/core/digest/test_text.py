@@ -12,7 +12,9 @@ from hypothesis import strategies as st
 from mcp_compaction.core.digest.fit import (
     DigestSections,
     as_sections,
+    cost_of_sections,
     fit,
+    fit_or_first,
     join,
     measure_digest,
     merge,
@@ -20,7 +22,13 @@ from mcp_compaction.core.digest.fit import (
     nothing_stays,
 )
 from mcp_compaction.core.digest.parse import parse_digest
-from mcp_compaction.core.digest.render import MUST_STAY, label_of, render_digest, render_item
+from mcp_compaction.core.digest.render import (
+    MUST_STAY,
+    label_of,
+    must_stay,
+    render_digest,
+    render_item,
+)
 from mcp_compaction.core.text.words import fold
 from mcp_compaction.core.tokens import estimate
 from mcp_compaction.model import (
@@ -52,6 +60,12 @@ def lines(*texts: str) -> tuple[Item, ...]:
     return tuple(Item(text=text) for text in texts)
 
 
+def tasks(*texts: str) -> tuple[Item, ...]:
+    task = AccountValue(kind="task", status="open")
+    return tuple(Item(text=text, value=task) for text in texts)
+
+
+IN_HAND = Item(text="Bash make", value=AccountValue(kind="label", status="last calls"))
 SECTIONS: DigestSections = (
     ("CONSTRAINTS", (Item(text="Never push to main.", refs=("m13",), provenance="verbatim"),)),
     ("DONE", (Item(text="done: the parser", refs=("m12",)),)),
@@ -173,11 +187,24 @@ def test_a_draft_may_use_earlier_headings() -> None:
 def test_what_must_stay_stays_at_no_room_at_all() -> None:
     sections: DigestSections = (
         ("FACTS", lines("a fact")),
-        ("OPEN", lines("a", "b")),
+        ("OPEN", (*tasks("a", "b"), IN_HAND)),
         ("CONSTRAINTS", lines("never c")),
     )
     kept = fit(sections, -50, estimate)
-    assert kept == (("CONSTRAINTS", lines("never c")), ("OPEN", lines("a", "b")))
+    assert kept == (("CONSTRAINTS", lines("never c")), ("OPEN", tasks("a", "b")))
+
+
+def test_what_was_only_in_hand_gives_way_before_all_else_and_never_lifts_a_digest() -> None:
+    sections: DigestSections = (
+        ("STATE", lines("tests: 1 failed")),
+        ("DONE", lines("a.py edited")),
+        ("OPEN", (IN_HAND,)),
+    )
+    whole = cost_of_sections(sections, estimate)
+    assert fit(sections, whole, estimate) == sections
+    assert fit(sections, whole - 1, estimate) == sections[:2]
+    assert fit_or_first((("OPEN", (IN_HAND,)),), 3, estimate) == ()
+    assert fit_or_first(sections, 1, estimate) == sections[:1]
 
 
 def test_no_section_crowds_out_the_others() -> None:
@@ -238,6 +265,8 @@ def test_fitting_keeps_order_and_size_and_never_drops_what_must_stay(
         left = list(dict(kept).get(name, ()))
         assert [item for item in original if item in left] == left or len(left) <= len(original)
         if name in MUST_STAY:
+            assert left == [item for item in original if must_stay(name, item) or item in left]
+        if name == "CONSTRAINTS":
             assert left == list(original)
     if not any(name in MUST_STAY for name, _ in sections):
         shown = digest(sections=kept)
@@ -249,11 +278,11 @@ def test_joining_says_each_thing_once() -> None:
     first: DigestSections = (("FACTS", lines("The limit is 5.")),)
     second: DigestSections = (
         ("FACTS", lines("the  limit is 5", "new")),
-        ("OPEN", lines("the limit is 5")),
+        ("OPEN", tasks("the limit is 5")),
     )
     assert join(first, first) == first
     # Where it must stay, whatever section the other says it in.
-    assert join(first, second) == (("FACTS", lines("new")), ("OPEN", lines("the limit is 5")))
+    assert join(first, second) == (("FACTS", lines("new")), ("OPEN", tasks("the limit is 5")))
 
 
 def test_merging_rewords_nothing_and_keeps_every_rule_and_open_task() -> None:
@@ -264,7 +293,7 @@ def test_merging_rewords_nothing_and_keeps_every_rule_and_open_task() -> None:
         messages=19,
         sections=(
             ("FACTS", lines("old fact")),
-            ("OPEN", lines("task a")),
+            ("OPEN", tasks("task a")),
             ("CONSTRAINTS", lines("never x")),
         ),
         index=(IndexItem(kind="command", text="pytest", note="exit 1", refs=("m3",)),),
@@ -279,7 +308,7 @@ def test_merging_rewords_nothing_and_keeps_every_rule_and_open_task() -> None:
         messages=6,
         sections=(
             ("FACTS", lines("new fact")),
-            ("OPEN", lines("task b")),
+            ("OPEN", tasks("task b")),
             ("CONSTRAINTS", lines("never y")),
         ),
         index=(IndexItem(kind="command", text="pytest", note="exit 0", refs=("m26",)),),
@@ -296,7 +325,7 @@ def test_merging_rewords_nothing_and_keeps_every_rule_and_open_task() -> None:
             sections=(
                 ("CONSTRAINTS", lines("never y", "never x")),
                 ("FACTS", lines("new fact", "old fact")),
-                ("OPEN", lines("task b", "task a")),
+                ("OPEN", tasks("task b", "task a")),
             ),
             index=(IndexItem(kind="command", text="pytest", note="exit 0", refs=("m3", "m26")),),
             author="claude",

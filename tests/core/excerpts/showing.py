@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mcp_compaction.core.excerpts.choose import Sources, choose_excerpts
+from mcp_compaction.core.excerpts.choose import choose_excerpts
 from mcp_compaction.core.excerpts.render import excerpts_block
 from mcp_compaction.core.tokens import CountTokens, estimate
 from mcp_compaction.model import Excerpt
@@ -30,6 +30,4 @@ COUNTS: dict[str, CountTokens] = {
 
 def block(session: list[Json], room: int, shown: str = "", *earlier: Excerpt) -> str:
     """What a room shows of a session, as one record."""
-    return excerpts_block(
-        choose_excerpts(Sources(messages_of(session), earlier), shown, room, estimate)
-    )
+    return excerpts_block(choose_excerpts(messages_of(session), earlier, shown, room, estimate))

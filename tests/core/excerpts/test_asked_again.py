@@ -5,11 +5,13 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcp_compaction.core.excerpts.choose import Sources, choose_excerpts
+from mcp_compaction.core.excerpts.paging import keep_whole
 from mcp_compaction.core.excerpts.render import excerpts_block
 from mcp_compaction.core.tokens import estimate
-from tests.core.excerpts.showing import AGAIN, COUNTS, SESSION
-from tests.sessions import messages_of
+from mcp_compaction.model import Excerpt
+from tests.core.excerpts.showing import AGAIN, COUNTS
+
+OTHER = Excerpt(seq=3, by="said", pieces=("The gateway drops idle connections.",))
 
 
 @given(st.integers(-5, 400), st.sampled_from(sorted(COUNTS)))
@@ -17,10 +19,9 @@ def test_a_message_asked_for_again_comes_first_and_whole_or_not_at_all(
     room: int, counter: str
 ) -> None:
     count = COUNTS[counter]
-    shown = excerpts_block(
-        choose_excerpts(Sources(messages_of(SESSION), (AGAIN,)), "", room, count)
-    )
-    assert count(shown) <= max(0, room)
+    kept, cost = keep_whole((OTHER, AGAIN), (), room, count)
+    shown = excerpts_block(kept)
+    assert cost == count(shown) <= max(0, room)
     if room >= count(excerpts_block([AGAIN])):
         assert "\nm1 tool\n| gone at 10:42\n| and back" in shown
     else:
@@ -31,11 +32,8 @@ def test_of_the_messages_asked_for_again_the_newest_stay() -> None:
     older = AGAIN.model_copy(update={"pieces": ("before that",)})
     newer = AGAIN.model_copy(update={"seq": 2})
     room = estimate(excerpts_block([newer])) + 2
-    assert choose_excerpts(Sources((), (older, newer)), "", room, estimate) == (newer,)
-    assert choose_excerpts(Sources((), (older, newer)), "", 400, estimate) == (
-        older,
-        newer,
-    )
+    assert keep_whole((older, newer), (), room, estimate)[0] == (newer,)
+    assert keep_whole((older, newer), (), 400, estimate)[0] == (older, newer)
 
 
 def test_messages_recalled_again_and_again_take_a_third_of_the_room_at_most_and_kept_ones_all() -> (
@@ -44,10 +42,10 @@ def test_messages_recalled_again_and_again_take_a_third_of_the_room_at_most_and_
     long = "\n".join(f"line {number} of the report on the burst" for number in range(12))
     kept = [AGAIN.model_copy(update={"seq": seq, "pieces": (long,)}) for seq in (1, 2, 3)]
     room = estimate(excerpts_block(kept)) + 20
-    assert choose_excerpts(Sources((), tuple(kept)), "", room, estimate) == tuple(kept)
+    assert keep_whole(kept, (), room, estimate)[0] == tuple(kept)
 
     def recalled(room: int) -> list[int]:
-        chosen = choose_excerpts(Sources((), recalled=tuple(kept[::-1])), "", room, estimate)
+        chosen, _ = keep_whole((), kept[::-1], room, estimate)
         return [one.seq for one in chosen]
 
     assert recalled(room) == []

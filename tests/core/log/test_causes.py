@@ -56,6 +56,7 @@ ONE = "Traceback (most recent call last):\n  File x\n"
         (f"{ONE}\n  cut off", ""),
         ("collecting\nE       AssertionError: assert 3 == 4", "AssertionError: assert 3 == 4"),
         ("bash: make: command not found\nexit code 127", "bash: make: command not found"),
+        ("# x.com/cli\na.go:3:22: undefined: get\nexit code 1", "a.go:3:22: undefined: get"),
         ("3 failed\nexit code 1", ""),
         ("exit code 1", ""),
         ("    except KeyError: pass\n    raise ValueError: bad", ""),

@@ -55,7 +55,7 @@ def test_nothing_is_known_of_the_files_that_an_unreadable_line_names() -> None:
     edits = ran("3", "sed -i 's/a/'b/' a.conf", "ok")
     found = states(write("1", "a.conf"), write("2", "b.conf"), edits)
     assert found == {
-        "a.conf": "unknown (a line that cannot be read)",
+        "a.conf": "unknown a line that cannot be read",
         "b.conf": "written",
     }
 
@@ -101,10 +101,14 @@ def test_a_call_without_a_result_says_so() -> None:
     ("command", "by"),
     [
         ("git stash", "git stash"),
-        ("git checkout main", "git checkout"),
+        ("git checkout .", "git checkout"),
+        ("git checkout -- .", "git checkout"),
         ("git reset --hard", "git reset"),
+        ("git clean -fd", "git clean"),
+        ("git apply -R fix.patch", "git apply"),
         ("rm *.py", "rm *.py"),
-        ("rm $FILES", "rm"),
+        ("rm $DIR/a.py", "rm $DIR/a.py"),
+        ("for f in a.py b.py; do rm $f; done", "rm"),
         ("ls | xargs rm", "rm"),
         ("python -c \"open('a.py', 'w').write(x)\"", "python"),
         ("python3 - <<'E'\nPath('a.py').unlink()\nE", "python3"),
@@ -112,7 +116,51 @@ def test_a_call_without_a_result_says_so() -> None:
 )
 def test_where_an_effect_cannot_be_told_the_state_is_unknown_since(command: str, by: str) -> None:
     found = states(write("1", "a.py"), ran("2", command, ""))
-    assert found == {"a.py": f"unknown ({by})"}
+    assert found == {"a.py": f"unknown {by}"}
+
+
+@pytest.mark.parametrize(
+    ("command", "printed"),
+    [
+        ("git checkout main", "Switched to branch 'main'"),
+        ("git checkout release-1.2", "Switched to branch 'release-1.2'"),
+        ("git switch -c topic", "Switched to a new branch 'topic'"),
+        ("git merge topic", "Updating 9c36529..ad4e24e\nFast-forward"),
+        ("git pull --rebase && git push", "Already up to date."),
+        ("git reset docs/", "Unstaged changes after reset:\nM\tdocs/a.md"),
+        ("git reset HEAD~1", ""),
+        ("git clean -n", "Would remove x"),
+        ("git stash list", ""),
+        ("SP=/tmp/scratch\nrm -rf $SP/cache", ""),
+        ("rm -rf ${SP:-/tmp/x}/cache", ""),
+        ("rm -f $TMP", ""),
+        ("rm -rf /tmp/scratch `mktemp -d`/x", ""),
+        ("rm -rf /tmp/scratch/cache", ""),
+    ],
+)
+def test_what_leaves_work_alone_or_is_of_other_paths_changes_no_file(
+    command: str, printed: str
+) -> None:
+    found = states(write("1", "/w/src/app.py"), ran("2", command, printed))
+    assert found["/w/src/app.py"] == "written"
+
+
+def test_files_of_a_folder_that_is_meant_from_nobody_knows_where_are_unknown() -> None:
+    found = states(write("1", "/w/src/a.py"), write("2", "/w/b.py"), ran("3", "rm -rf src", ""))
+    assert found["/w/src/a.py"] == "unknown rm"
+    assert found["/w/b.py"] == "written"
+
+
+def test_what_was_stashed_and_brought_back_stands_as_before() -> None:
+    both = ran("2", "git stash && make lint; git stash pop", "0 issues\nDropped refs/stash@{0}")
+    assert states(write("1", "a.py"), both) == {"a.py": "written"}
+    assert states(write("1", "a.py"), ran("2", "git stash", ""), ran("3", "git stash pop", "")) == {
+        "a.py": "written"
+    }
+    stuck = ran("3", "git stash pop", "CONFLICT (content)\nexit code 1")
+    assert states(write("1", "a.py"), ran("2", "git stash", ""), stuck) == {
+        "a.py": "unknown git stash"
+    }
 
 
 def test_what_is_written_after_a_stash_is_known() -> None:
@@ -122,7 +170,7 @@ def test_what_is_written_after_a_stash_is_known() -> None:
 
 def test_a_failed_command_among_others_leaves_its_files_unknown() -> None:
     found = states(edit("1", "b.py"), ran("2", "make && rm b.py", "exit code 2"))
-    assert found == {"b.py": "unknown (rm)"}
+    assert found == {"b.py": "unknown rm"}
     assert states(edit("1", "b.py"), ran("2", "rm b.py", "exit code 1")) == {"b.py": "edited"}
 
 

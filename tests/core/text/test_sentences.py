@@ -7,7 +7,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mcp_compaction.core.text.remarks import (
-    is_doubt,
     is_pleasantry,
     marker_groups,
 )
@@ -63,9 +62,21 @@ def test_sentences_end_at_marks_and_lines() -> None:
     assert split_sentences(" \n ") == ()
 
 
-def test_doubts_are_sentences() -> None:
-    text = "We went with Redis. It might be slow. The end is here."
-    assert [s.text for s in spoken_sentences(text) if is_doubt(s)] == ["It might be slow."]
+@pytest.mark.parametrize(
+    "text",
+    [
+        "No. We stay with it.",
+        "Take option v. Then stop.",
+        "It takes 5 ms. Then it ends.",
+        "So it is, in America. Now go.",
+        "Das ist Art. Wir bleiben dabei.",
+        "Así es. Luego sigue.",
+        "See page 5. Then go on.",
+        "(see no. 5). Then go on.",
+    ],
+)
+def test_what_only_looks_like_an_abbreviation_ends_a_sentence(text: str) -> None:
+    assert len(split_sentences(text)) == 2
 
 
 def test_speech_leaves_out_code_logs_and_quoted_blocks() -> None:

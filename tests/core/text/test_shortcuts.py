@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 from mcp_compaction.core.log import endings, identifiers, used_names
 from mcp_compaction.core.log.endings import ending_of_call
-from mcp_compaction.core.log.findings import exact_words
 from mcp_compaction.core.log.identifiers import (
     JOINTS,
     WITHOUT_JOINTS,
@@ -20,6 +19,7 @@ from mcp_compaction.core.log.identifiers import (
     find_identifiers,
 )
 from mcp_compaction.core.text import remarks
+from mcp_compaction.core.text.exact_words import exact_words
 from mcp_compaction.core.text.injection import (
     defuse,
     defuse_lines,

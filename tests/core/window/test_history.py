@@ -92,6 +92,18 @@ def test_what_a_host_keeps_behind_its_summary_is_known() -> None:
     assert places_of("abcdef", "abxcdef") == [1, 2, None, 3, 4, 5, 6]
 
 
+def test_of_equal_turns_a_host_keeps_the_last_behind_its_summary() -> None:
+    assert places_of("ababab", "xab") == [None, 5, 6]
+    assert places_of("ababab", "xaba") == [None, 5, 6, None]
+    assert places_of("abababx", "xab") == [7, 5, 6]
+
+
+def test_what_grows_behind_a_summary_is_laid_beside_it_in_the_order_its_caller_had() -> None:
+    gone = ((1, 4),)
+    places = find_places(log_of("abababxa"), gone, history_of("xababa"), order=(7, 5, 6))
+    assert [place and place.seq for place in places] == [7, 5, 6, 8, None, None]
+
+
 def test_one_message_behind_a_new_one_is_known_by_an_id_or_as_the_newest() -> None:
     assert places_of("abcd", "xd") == [None, 4]
     assert places_of("abcd", "xc") == [None, None]

@@ -15,6 +15,7 @@ from mcp_compaction.core.tokens import estimate
 from mcp_compaction.core.window.records import Size, records_of
 from mcp_compaction.core.window.render import INDEX_LABEL, index_block
 from mcp_compaction.model import (
+    AccountValue,
     Digest,
     Digested,
     IndexItem,
@@ -31,9 +32,14 @@ ROOMY = 1_000_000
 SECTIONS: tuple[SectionName, ...] = ("PROGRESS", "DECISIONS", "OPEN", "CONSTRAINTS", "ERRORS")
 
 
+def item_of(section: SectionName, text: str, ref: str) -> Item:
+    value = AccountValue(kind="task", status="open", key=ref) if section == "OPEN" else None
+    return Item(text=text, refs=(ref,), value=value)
+
+
 def digest(number: int, lines: int = 4, index: int = 3) -> Digest:
     sections: DigestSections = tuple(
-        (name, tuple(Item(text=f"{name} {number}.{n} said", refs=(f"m{n}",)) for n in range(lines)))
+        (name, tuple(item_of(name, f"{name} {number}.{n} said", f"m{n}") for n in range(lines)))
         for name in SECTIONS
         if lines
     )
@@ -122,8 +128,8 @@ def test_the_newest_digest_is_cut_at_whole_lines_and_keeps_rules_and_tasks_first
     text = records_of(session, 760, len)
     shown = text.removeprefix(f"{pinned_block(session.pins)}\n").splitlines()
     assert set(shown[:-1]) <= whole_lines_of(session)
-    for section in ("OPEN", "CONSTRAINTS"):
-        assert all(f"- {section} 2.{n} said (m{n})" in shown for n in range(4))
+    assert all(f"- CONSTRAINTS 2.{n} said (m{n})" in shown for n in range(4))
+    assert all(f"- #m{n} OPEN 2.{n} said (m{n})" in shown for n in range(4))
     assert "not shown whole: d2, d1;" in shown[-1]
     assert INDEX_LABEL not in text
 

@@ -18,7 +18,9 @@ _REFUSED_FOR = {
 }
 _FAULTS: dict[Fault, str] = {  # in the order of their weight
     "invented": "named numbers or names that stand nowhere in the window: left out",
+    "contradicted": "told what calls contradict: marked with what the log shows",
     "unshown": "claimed what nothing in the window shows: marked as unshown",
+    "willed": "claimed a wish or consent of the user without words of theirs: left out",
     "order": "gave an order no user gave: left out",
     "forged": "posed as another part of the window: left out",
     "unsaid": "quoted what nobody said: left out",

@@ -10,10 +10,11 @@ from typing import NamedTuple
 
 from mcp_compaction.core.digest.check.evidence import Evidence
 from mcp_compaction.core.limits import LONGEST_ANSWER
+from mcp_compaction.core.log.commands import is_search
 from mcp_compaction.core.log.content import compact_json
-from mcp_compaction.core.log.findings import exact_words
 from mcp_compaction.core.log.ledger import CallEntry, ledger_of
 from mcp_compaction.core.text.all_languages import pattern_of_kind
+from mcp_compaction.core.text.exact_words import exact_words
 from mcp_compaction.core.text.patterns import any_of, pattern_of
 from mcp_compaction.core.text.words import telling_words
 from mcp_compaction.lexicon.deeds import ByLanguage, KnownDeed, known_deeds
@@ -65,13 +66,12 @@ class Deeds:
             e
             for e in self._entries
             if sure.search(line := _line_of(e))
-            or (names and may.search(line) and Evidence([(_text_of(e), None)]).hold(names))
+            or (names and may.search(line) and Evidence([(called_text(e), None)]).hold(names))
         ]
         if not deed.about:
             return any(entry.ending == "done" for entry in calls)
         last = ([e for e in calls if {e.ref, e.result_ref} & {*item.refs}] or calls)[-1:]
-        spoiled = _pattern(deed.spoiled_by)
-        return any(e.ending == "done" and not spoiled.search(_result_of(e)) for e in last)
+        return any(has_gone_well(entry, deed) for entry in last)
 
     def _tells(self, text: str) -> bool:
         """Whether the record speaks of what a line tells, though not as a deed of a known kind:
@@ -86,7 +86,7 @@ class Deeds:
 
     @cached_property
     def _called(self) -> Evidence:
-        return Evidence([(_text_of(entry), None) for entry in self._entries])
+        return Evidence([(called_text(entry), None) for entry in self._entries])
 
     @cached_property
     def _record(self) -> Evidence:
@@ -98,10 +98,36 @@ class Deeds:
 def claims_in(text: str) -> list[Claim]:
     """The deeds that a line claims were done, clause by clause."""
     return [
-        Claim(deed, clause)
-        for clause in _CLAUSE_END.split(text)
-        for deed in _deeds_claimed_in(clause)
+        Claim(deed, clause) for clause in clauses_of(text) for deed in _deeds_claimed_in(clause)
     ]
+
+
+def clauses_of(text: str) -> list[str]:
+    """The clauses of a line."""
+    return _CLAUSE_END.split(text)
+
+
+def denials_in(text: str) -> list[Claim]:
+    """The deeds of which a line says that they were not done or went wrong, clause by clause."""
+    return [
+        Claim(deed, clause)
+        for clause in clauses_of(text)
+        for deed in known_deeds().deed
+        if deed.result or deed.denies
+        if _denies(clause, deed)
+    ]
+
+
+def _denies(clause: str, deed: KnownDeed) -> bool:
+    known, negation = known_deeds(), pattern_of_kind("negation")
+    if deed.about:
+        thing = by_languages(deed.about).search(clause)
+        said = by_languages(known.broken).search(clause, thing.end()) if thing else None
+        return said is not None and not _awaits(clause[: said.start()])
+    if by_languages(deed.denies).search(clause):
+        return True
+    said = by_languages(deed.claims).search(clause)
+    return said is not None and negation.search(clause[: said.start()]) is not None
 
 
 def _deeds_claimed_in(clause: str) -> Iterator[KnownDeed]:
@@ -109,12 +135,40 @@ def _deeds_claimed_in(clause: str) -> Iterator[KnownDeed]:
     to come."""
     known = known_deeds()
     for deed in known.deed:
-        said = _by_languages(known.fine if deed.about else deed.claims).search(clause)
-        if said is None or (deed.about and not _by_languages(deed.about).search(clause)):
+        said = by_languages(known.fine if deed.about else deed.claims).search(clause)
+        if said is None or (deed.about and not by_languages(deed.about).search(clause)):
             continue
-        unsaid = (pattern_of_kind("negation"), _by_languages(known.unless))
-        if not any(pattern.search(clause[: said.start()]) for pattern in unsaid):
+        if not _awaits(clause[: said.start()]):
             yield deed
+
+
+def _awaits(before: str) -> bool:
+    """Whether what follows is denied, depends on something or is still to come."""
+    return any(
+        p.search(before) for p in (pattern_of_kind("negation"), by_languages(known_deeds().unless))
+    )
+
+
+def tells_of_before(clause: str) -> bool:
+    """Whether a clause tells of what was, and may have changed."""
+    return by_languages(known_deeds().once).search(clause) is not None
+
+
+def is_run_of(entry: CallEntry, deed: KnownDeed) -> bool:
+    """Whether a call ran what shows a deed, rather than read of it."""
+    is_run = entry.action.kind == "run" and not is_search(entry.action.target)
+    return is_run and _pattern(deed.shown_by).search(_line_of(entry)) is not None
+
+
+def has_gone_well(entry: CallEntry, deed: KnownDeed) -> bool:
+    """Whether a call was done, and found nothing that is out of order."""
+    return entry.ending == "done" and not _pattern(deed.spoiled_by).search(_result_of(entry))
+
+
+def says_that_all_is_well(entry: CallEntry, deed: KnownDeed) -> bool:
+    """Whether a call was done, found nothing that is out of order, and says so."""
+    is_said = by_languages(known_deeds().fine).search(_result_of(entry)) is not None
+    return is_said and has_gone_well(entry, deed)
 
 
 def _line_of(entry: CallEntry) -> str:
@@ -125,7 +179,8 @@ def _line_of(entry: CallEntry) -> str:
     return f"{line} {line.replace('_', ' ')}"
 
 
-def _text_of(entry: CallEntry) -> str:
+def called_text(entry: CallEntry) -> str:
+    """What was called with what, and what it answered."""
     return f"{entry.call.name} {compact_json(entry.call.arguments)} {_result_of(entry)}"
 
 
@@ -141,7 +196,7 @@ def _pattern(source: str) -> re.Pattern[str]:
     return re.compile(source or "(?!)", re.I | re.M)
 
 
-def _by_languages(ways: ByLanguage) -> re.Pattern[str]:
+def by_languages(ways: ByLanguage) -> re.Pattern[str]:
     """A pattern for the words of several languages; those of some have no edges."""
     return _compile_ways(tuple(ways.items()))
 

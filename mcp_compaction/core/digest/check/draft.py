@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
 from mcp_compaction.core.digest.check.source import NO_KNOWLEDGE, AuthorKnowledge, Source
+from mcp_compaction.core.digest.check.wills import quotes_of_user_in
 from mcp_compaction.core.digest.fit import as_sections
 from mcp_compaction.core.digest.render import render_item, words_of_item
-from mcp_compaction.core.text.all_languages import part_in_all
 from mcp_compaction.core.text.injection import UNSEEN, is_forged, is_order
 from mcp_compaction.core.text.patterns import pattern_of
 from mcp_compaction.core.text.words import one_line
@@ -23,17 +23,17 @@ Fault = Literal[
     "order",
     "unquoted",
     "invented",
+    "willed",
+    "contradicted",
     "unshown",
     "touching",
 ]
-_MARKED: tuple[Fault, ...] = ("unshown", "touching", "unquoted")
+_MARKED: tuple[Fault, ...] = ("contradicted", "unshown", "touching", "unquoted")
 """The faults of lines that stay and are marked: who reads them decides."""
 _BINDING: tuple[SectionName, ...] = ("CONSTRAINTS", "OPEN")
 _AHEAD: tuple[SectionName, ...] = (*_BINDING, "DECISIONS", "FACTS", "NEXT")
 _TIMES_TOO_LONG = 4
-_QUOTES = pattern_of(
-    r"\"([^\"]{4,})\"|“([^“”]{4,})”|«([^«»]{4,})»|「([^「」]{4,})」|„([^„“”]{4,})[“”]"
-)
+_FEWEST_QUOTED = 4  # signs; less may be a name that is only set apart
 _REF = pattern_of(r"[mdp]\d{1,9}")
 
 
@@ -163,6 +163,8 @@ def _fault_of(section: SectionName, item: Item, source: Source, is_ours: bool) -
         return "order", ""
     if _is_unsaid(item, source):
         return "unsaid", ""
+    if not is_ours and not source.wills.bear(item):
+        return "willed", ""
     # Our own lines are quoted from the span.
     judged = _NO_FAULT if is_ours else _judge_by_evidence(section, item, source)
     if judged is _NO_FAULT and _is_unquoted(section, item, source):
@@ -174,6 +176,9 @@ def _judge_by_evidence(section: SectionName, item: Item, source: Source) -> _Jud
     missing = source.evidence.missing(item.text)
     if missing:
         return ("unsaid" if missing[0].startswith('"') else "invented"), ""
+    shown = source.record.against(section, item)
+    if shown:
+        return "contradicted", shown
     if not source.deeds.show(section, item):
         return "unshown", "unshown"
     rule = source.rule_spoken_of(item.text) if section in _AHEAD else ""
@@ -185,21 +190,16 @@ def _judge_by_evidence(section: SectionName, item: Item, source: Source) -> _Jud
 
 
 def _is_unsaid(item: Item, source: Source) -> bool:
+    quotes = [item.text] if item.provenance == "verbatim" else quotes_of_user_in(item.text)
     # The span is searched last: that costs as much as it is long.
-    if item.provenance != "verbatim" and all(q in source.user for q in _quotes_of_user(item.text)):
+    if all(source.wills.quotes_user(q) for q in quotes if len(q) >= _FEWEST_QUOTED):
         return False
     whole = item.text.removesuffix(" …")
     return whole not in source.everything and whole not in source.user
 
 
-def _quotes_of_user(text: str) -> list[str]:
-    if not part_in_all("words_of_the_user").search(text):
-        return []
-    return [_strip_marks(next(filter(None, match.groups()))) for match in _QUOTES.finditer(text)]
-
-
 def _is_unquoted(section: SectionName, item: Item, source: Source) -> bool:
-    if section not in _BINDING:
+    if section not in _BINDING or item.value is not None:  # a value is of what calls show
         return False
     words = _strip_marks(item.text)
     # A tool's words bind nobody.

@@ -58,6 +58,17 @@ class Evidence:
                 said = said.replace(quoted, " ")
         return (*missing, *self._missing_names(_REF.sub(" ", said)))
 
+    def holds_words(self, words: str) -> bool:
+        """Whether these words stand here, whatever their case and signs and what they leave out."""
+        said = _fold_signs(words).lower()
+        pieces = [piece for one in _LEFT_OUT.split(said) if (piece := _spaced_words(one))]
+        # Words that are written without spaces have no edges.
+        found = (
+            piece in self.words if not piece.isascii() else f" {piece} " in self.words
+            for piece in pieces
+        )
+        return bool(pieces) and all(found)
+
     def _holds_quotation(self, quoted: str) -> bool:
         """Whether these words stand here, or of code the same words elsewhere."""
         pieces = [_spaced_words(piece) for piece in _LEFT_OUT.split(quoted[1:-1].lower())]
@@ -113,7 +124,7 @@ _FOLDS = str.maketrans(
 _NO_WORD = pattern_of(r"[\W_]+")
 _SPACED = {code: " " for code in range(128) if not chr(code).isalnum()}
 _VERSION = pattern_of(r"\bv(?=\d)")
-_LEFT_OUT = pattern_of(r"\.\.\.|\[[^\[\]]*\]")
+_LEFT_OUT = pattern_of(r"\.\.\.|…|\[[^\[\]]*\]")
 # What opens a quotation stands before a word and not behind one: `"a" and "b"` quotes two things.
 _QUOTED = pattern_of(r"(?<![\w)\]}])\"(?=[^\s\"])[^\"]{3,}\"|(?<![\w)\]}])`[^`]+`")
 

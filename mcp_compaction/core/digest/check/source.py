@@ -10,6 +10,8 @@ from typing import NamedTuple
 
 from mcp_compaction.core.digest.check.deeds import TELLS_OF_THE_PAST, Deeds
 from mcp_compaction.core.digest.check.evidence import Evidence
+from mcp_compaction.core.digest.check.record import Record
+from mcp_compaction.core.digest.check.wills import Wills
 from mcp_compaction.core.digest.render import words_of_item
 from mcp_compaction.core.log.content import compact_json, words_of
 from mcp_compaction.core.log.conversation import conversation_of
@@ -31,6 +33,7 @@ class AuthorKnowledge(NamedTuple):
     """What is known in a session beside the messages of a span."""
 
     texts: tuple[str, ...] = ()
+    told: tuple[str, ...] = ()  # those of pins and digests: what these say was checked
     done: tuple[str, ...] = ()  # those that rules extracted and that tell of the past
 
 
@@ -52,12 +55,14 @@ def knowledge_of_author(session: Session) -> AuthorKnowledge:
     told = (
         *(pin.text for pin in session.pins),
         *(words_of_item(item) for _, items in lines for item in items),
+    )
+    shown = (
         *(item.text for digest in session.digests for item in digest.index),
         *(piece for one in session.view.promoted for piece in one.pieces),
     )
     past = ((name, item) for name, items in lines for item in items if not item.by)
     done = tuple(words_of_item(item) for name, item in past if name in TELLS_OF_THE_PAST)
-    return AuthorKnowledge((*fixed, *told), done)
+    return AuthorKnowledge((*fixed, *told, *shown), told, done)
 
 
 @dataclass(frozen=True)
@@ -147,6 +152,14 @@ class Source:
     def deeds(self) -> Deeds:
         memory = (self.request.memory or "").splitlines()
         return Deeds(conversation_of(self._window), [*memory, *self.beside.done])
+
+    @cached_property
+    def wills(self) -> Wills:
+        return Wills(conversation_of(self._window), (*self.in_force, *self.beside.told))
+
+    @cached_property
+    def record(self) -> Record:
+        return Record(conversation_of(self._window), self.evidence)
 
     @property
     def _window(self) -> tuple[Message, ...]:

@@ -5,7 +5,8 @@
  * too long, the host does what it would have done without it.
  *
  * Where it asks: the server, which `.mcp.json` starts with MCP_COMPACTION_VIEWS, writes its address and
- * a token to `.views/<session id>.json` in the plugin's own folder, which is `$.plugin.root` here.
+ * a token to `.views/<id>.json` in the plugin's own folder, which is `$.plugin.root` here: once by the id
+ * of the host's process, whose child it is, and once by that of the session as the host named it then.
  */
 
 const COMPACT_MS = 20000; // the host's own compaction takes as long
@@ -19,11 +20,12 @@ const OWN = /^mcp__plugin_mcp-compaction_compaction__(compress_context|pin_const
 const PINNED = '[pinned: rules, open tasks and facts in force, word for word]';
 
 // A record of ours in a row that nobody typed.
-const RECORD = /^\[(pinned: rules|digest d\d+|index; a record|kept word for word; a record)[^\n]*\]$/;
+const RECORD = /^\[(pinned: rules|digest d\d+|index; a record|kept word for word[,;])[^\n]*\]$/;
 const UNTYPED = new Set(['unclassified', 'engine']);
 
-const sessions = new Set(); // ids that the chat had: the file has the one of the server's start
+const sessions = new Set(); // ids that the chat had: a file has the one of the server's start
 const now = {
+  process: null, // the host's own id
   address: null,
   isThere: null, // whether the server has answered last; null: it has just been started
   started: 0,
@@ -45,9 +47,19 @@ const now = {
   isHostCompacting: false,
 };
 
+/** The id of the host's process; empty where no shell tells it. */
+const readProcess = async ($) => {
+  try {
+    return (await $.process.run(['/bin/sh', '-c', 'echo $PPID'])).stdout.trim();
+  } catch {
+    return ''; // as on Windows: a session that is continued may not be found there
+  }
+};
+
 const find = async ($, session) => {
+  now.process ??= await readProcess($);
   sessions.add(session);
-  for (const id of [session, ...sessions]) {
+  for (const id of [now.process, session, ...sessions]) {
     try {
       return JSON.parse(await $.fs.read(`${$.plugin.root}/.views/${id}.json`));
     } catch {} // of another id, or not yet there

@@ -1,0 +1,118 @@
+"""Fits the lines of an account to a room: talk first, then what tools answered."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from mcp_compaction.core.account.lines import Kind, Line
+from mcp_compaction.core.excerpts.render import excerpts_block, line_of
+from mcp_compaction.core.tokens import CountTokens
+from mcp_compaction.model import Excerpt
+
+_WHOLE = 9  # a form longer than any
+_MOST_MISSES = 12  # lines in a row that did not fit: what is left is too little to look on
+
+
+class _Turn(NamedTuple):
+    """The lines of a kind grow to one of their forms, within a share of the room."""
+
+    kind: Kind
+    level: int
+    share: float
+
+
+# What is missed most first. The shares leave each kind something where not all talk fits.
+_TALK_CUT = (
+    _Turn("user", 0, 1.0),
+    _Turn("user", _WHOLE, 1.0),
+    _Turn("closing", 0, 0.3),
+    _Turn("doubt", _WHOLE, 0.2),
+    _Turn("steps", 0, 0.2),
+    _Turn("closing", 1, 0.3),
+    _Turn("steps", 1, 0.3),
+)
+_WHOLE_WORDS = (
+    *(_Turn(kind, _WHOLE, 1.0) for kind in ("user", "doubt", "closing")),
+    _Turn("file", 0, 0.5),
+    _Turn("file", 1, 0.7),
+    _Turn("said", _WHOLE, 1.0),
+)
+_STEPS = (
+    _Turn("steps", 0, 1.0),
+    _Turn("steps", 1, 1.0),
+    _Turn("file", 1, 0.5),
+    _Turn("file", 2, 0.6),
+    _Turn("file", _WHOLE, 0.7),
+    _Turn("steps", 2, 1.0),
+    _Turn("aside", _WHOLE, 1.0),
+    _Turn("steps", 3, 1.0),
+    _Turn("file", _WHOLE, 1.0),
+    _Turn("steps", _WHOLE, 1.0),
+)
+
+
+def fit_account(
+    lines: Sequence[Line], room: int, count: CountTokens, *, keeps_talk: bool
+) -> tuple[Excerpt, ...]:
+    """The lines in the longest forms that a room holds, in the order of their time.
+
+    `keeps_talk`: all that was said stands whole before any call gets more than nothing.
+    """
+    growing = _Growing(lines, room, count)
+    for turn in (*(() if keeps_talk else _TALK_CUT), *_WHOLE_WORDS, *_STEPS):
+        growing.grow(turn)
+    return growing.shown()
+
+
+class _Growing:
+    """The lines of an account, each in the form that it has so far."""
+
+    def __init__(self, lines: Sequence[Line], room: int, count: CountTokens) -> None:
+        self._lines, self._room, self._count = lines, room, count
+        self._left = room
+        self._levels: dict[int, int] = {}  # by the place of a line
+        self._costs: dict[int, int] = {}
+
+    def grow(self, turn: _Turn) -> None:
+        """Lengthen the lines of a kind, the newest first, while their share holds."""
+        places = [n for n, line in enumerate(self._lines) if line.kind == turn.kind]
+        used = sum(self._costs.get(place, 0) for place in places)
+        left = min(self._left, int(turn.share * self._room) - used)
+        misses = 0
+        for place in reversed(places):
+            if left <= 0 or misses > _MOST_MISSES:
+                break
+            line = self._lines[place]
+            level = min(turn.level, len(line.makes) - 1)
+            if level <= self._levels.get(place, -1):
+                continue
+            more = self._cost_of(line.form(level)) - self._costs.get(place, 0)
+            if more > left:
+                misses += 1
+                continue
+            misses = 0
+            self._levels[place] = level
+            self._costs[place] = self._costs.get(place, 0) + more
+            self._left -= more
+            left -= more
+
+    def shown(self) -> tuple[Excerpt, ...]:
+        """The lines as they stand; the last to come go where tokens joined are more than their
+        sum."""
+        while True:
+            chosen = tuple(
+                one
+                for place, line in enumerate(self._lines)
+                if place in self._levels
+                for one in line.form(self._levels[place])
+            )
+            over = self._count(excerpts_block(chosen)) - self._room if chosen else 0
+            if over <= 0:
+                return chosen
+            while over > 0 and self._levels:
+                place, _ = self._levels.popitem()
+                over -= self._costs[place]
+
+    def _cost_of(self, form: tuple[Excerpt, ...]) -> int:
+        return sum(self._count(line_of(one)) + 1 for one in form)

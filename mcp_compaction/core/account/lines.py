@@ -1,0 +1,275 @@
+"""Reads messages into the lines of an account: each is shown in one of several forms, the shortest
+first."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import groupby
+from typing import Literal
+
+from mcp_compaction.core.account.telling import answer_of, shorten_answer, telling_part
+from mcp_compaction.core.excerpts.pieces import is_unsure
+from mcp_compaction.core.limits import LONGEST_ANSWER, LONGEST_LINE, SHORTEST_PREVIEW
+from mcp_compaction.core.log.call_entries import CallEntry
+from mcp_compaction.core.log.content import words_of
+from mcp_compaction.core.log.effects import effects_of
+from mcp_compaction.core.log.ledger import Ledger
+from mcp_compaction.core.text.haystack import Haystack
+from mcp_compaction.core.text.injection import is_planted
+from mcp_compaction.core.text.patterns import pattern_of
+from mcp_compaction.core.text.words import fold, shorten, telling_words
+from mcp_compaction.model import By, Excerpt, Message
+
+Form = tuple[Excerpt, ...]
+Kind = Literal["user", "closing", "said", "aside", "doubt", "steps", "file"]
+
+_SHORT, _MIDDLE, _LONG = 60, 120, 400  # characters of a call or an answer
+_MOST_OF_RUN = 8  # calls in one run
+_ASIDE = 3  # telling words beside those of a call: they say no more than that it comes
+_LINES_OF_FILE = (12, 40, 120)
+_LINE_NUMBER = pattern_of(r"^[ \t]*\d{1,6}(?:→|\t|\||: )", re.M)
+_OF_USER: tuple[By, ...] = ("user", "reported", "lead")
+_OF_AGENT: dict[By, By] = {"decision": "said", "answer": "said", "agent": "said"}
+_GONE: tuple[By, ...] = ("wanted", "command", "field", "line")
+
+
+@dataclass(frozen=True, eq=False)
+class Line:
+    """What somebody said, some calls in a row, or what was seen of a file."""
+
+    seq: int
+    kind: Kind
+    makes: Sequence[Callable[[], Form]]  # the forms, the shortest first
+    _made: dict[int, Form] = field(default_factory=dict[int, Form])
+
+    def form(self, level: int) -> Form:
+        """The line in one of its forms; the longest, where it has none of that length."""
+        level = min(level, len(self.makes) - 1)
+        if level not in self._made:
+            self._made[level] = self.makes[level]()
+        return self._made[level]
+
+    @property
+    def is_talk(self) -> bool:
+        """Whether somebody said it, and more than that a call comes."""
+        return self.kind not in ("steps", "file", "aside")
+
+    @cached_property
+    def whole(self) -> Form:
+        """The line in its longest form."""
+        return self.form(len(self.makes) - 1)
+
+
+def lines_of(
+    messages: Sequence[Message],
+    earlier: Iterable[Excerpt],
+    ledger: Ledger,
+    markers: int | None,
+    shown: str,
+) -> list[Line]:
+    """The lines of messages that left the window, and of what was told of earlier ones, in the
+    order of their time, without words that are shown already. An agent's message with so many
+    groups of epistemic markers is a doubt."""
+    seen = Haystack(fold(shown))
+    known = [one for one in earlier if one.by not in _GONE]
+    gone = {message.seq for message in messages}
+    entries: dict[int, list[CallEntry]] = {}
+    for entry in ledger.entries:
+        if (seq := int(entry.ref[1:])) in gone:
+            entries.setdefault(seq, []).append(entry)
+    things: list[tuple[int, Line | _Step]] = [(one.seq, _line_of_earlier(one)) for one in known]
+    for message, after in zip(messages, (*messages[1:], None), strict=False):
+        is_last = after is None or after.is_request
+        if not seen.holds(fold(message.text)):
+            things += ((message.seq, line) for line in _words_of(message, is_last, markers))
+        things += ((message.seq, _Step(message.seq, e)) for e in entries.get(message.seq, ()))
+    things += ((line.seq, line) for line in file_lines(ledger.entries, gone))
+    things.sort(key=lambda one: one[0])
+    return list(_with_runs(thing for _, thing in things))
+
+
+def _words_of(message: Message, is_last: bool, markers: int | None) -> Iterator[Line]:
+    text = message.text.strip()
+    if not text:
+        return
+    if message.role == "user":
+        by: By = "reported" if message.via == "tool" else "user"
+        by = "lead" if message.speaker == "agent" else by
+        yield words_line(message.seq, by, "user", text)
+    elif message.role == "assistant" and not is_planted(text):
+        if markers is not None and is_unsure(text, markers):
+            yield words_line(message.seq, "doubt", "doubt", text)
+        elif is_last and not message.calls:
+            yield words_line(message.seq, "closing", "closing", text)
+        else:
+            called = " ".join(map(words_of, message.calls))
+            kind = "aside" if message.calls and _is_aside(text, called) else "said"
+            yield words_line(message.seq, "said", kind, text)
+
+
+def _is_aside(text: str, called: str = "") -> bool:
+    """Whether words before a call say no more than that it comes."""
+    if len(text) > LONGEST_LINE:
+        return False
+    return len(set(telling_words(text)) - set(telling_words(called))) <= _ASIDE
+
+
+def words_line(seq: int, by: By, kind: Kind, text: str) -> Line:
+    """Words as a line: whole, or as much as so many characters hold."""
+
+    def cut(most: int) -> Callable[[], Form]:
+        return lambda: (Excerpt(seq=seq, by=by, pieces=(telling_part(text, most, joint="\n"),)),)
+
+    lengths = [n for n in (SHORTEST_PREVIEW, 4 * SHORTEST_PREVIEW) if 2 * n < len(text)]
+    whole = Excerpt(seq=seq, by=by, pieces=(text,))
+    return Line(seq, kind, [*map(cut, lengths), lambda: (whole,)])
+
+
+def _line_of_earlier(one: Excerpt) -> Line | _Step:
+    by = _OF_AGENT.get(one.by, one.by)
+    if by == "step":
+        return _Step(one.seq, one)
+    if by == "file":
+        return Line(one.seq, "file", [lambda: (one,)])
+    if by == "talk":
+        by = "user" if one.role == "user" else "said"
+    text = " … ".join(one.pieces)
+    kind: Kind = "user" if by in _OF_USER else by  # pyright: ignore[reportAssignmentType]
+    if by == "said" and _is_aside(text):
+        kind = "aside"
+    return words_line(one.seq, by, kind, text)
+
+
+# Steps
+
+
+@dataclass(frozen=True, eq=False)
+class _Step:
+    """One call, as it was made or as it was told before."""
+
+    seq: int
+    call: CallEntry | Excerpt
+
+    def shown(self, most: int, of_answer: int) -> Excerpt:
+        """The call and its answer in so many characters each."""
+        if isinstance(self.call, Excerpt):
+            what, *answer = self.call.pieces
+            cut = (shorten_answer(one, of_answer, what) for one in answer if of_answer)
+            return self.call.model_copy(update={"pieces": (shorten(what, most), *cut)})
+        what = f"{self.call.call.name} {_shorten_path(self.call.argument, most)}"
+        answer = answer_of(self.call, of_answer) if of_answer else ""
+        return Excerpt(seq=self.seq, by="step", pieces=(what, answer) if answer else (what,))
+
+    @property
+    def last(self) -> int:
+        """The last message it tells of."""
+        return self.call.last or self.seq if isinstance(self.call, Excerpt) else self.seq
+
+    @property
+    def name_and_target(self) -> tuple[str, str]:
+        """The tool, and the telling end of what it was given."""
+        if isinstance(self.call, Excerpt):
+            name, _, target = self.call.pieces[0].partition(" ")
+        else:
+            name, target = self.call.call.name, self.call.argument
+        is_path = " " not in target and "/" in target
+        return name, target.rpartition("/")[2] if is_path else shorten(target, _MIDDLE)
+
+
+def _shorten_path(argument: str, most: int) -> str:
+    """An argument in so many characters: of a path its end."""
+    if len(argument) <= most or " " in argument:
+        return shorten(argument, most)
+    return f"…{argument[-most:]}"
+
+
+def _with_runs(things: Iterable[Line | _Step]) -> Iterator[Line]:
+    """The lines, with calls in a row as one line each few of them; what was seen of files ends no
+    run."""
+    for _, run in groupby(things, key=lambda one: isinstance(one, Line) and one.kind != "file"):
+        found = list(run)
+        steps = [one for one in found if isinstance(one, _Step)]
+        starts = range(0, len(steps), _MOST_OF_RUN)
+        lines = [_line_of_steps(steps[start : start + _MOST_OF_RUN]) for start in starts]
+        lines += (one for one in found if isinstance(one, Line))
+        yield from sorted(lines, key=lambda line: line.seq)
+
+
+def _line_of_steps(steps: Sequence[_Step]) -> Line:
+    def each(most: int, of_answer: int) -> Callable[[], Form]:
+        return lambda: tuple(step.shown(most, of_answer) for step in steps)
+
+    longer = [
+        each(_MIDDLE, _SHORT),
+        each(LONGEST_LINE, SHORTEST_PREVIEW),
+        each(LONGEST_LINE, _LONG),
+        each(LONGEST_LINE, LONGEST_ANSWER),
+    ]
+    return Line(steps[0].seq, "steps", [lambda: (_run_of(steps),), *longer])
+
+
+def _run_of(steps: Sequence[_Step]) -> Excerpt:
+    """Calls in a row as one: what each tool was called for."""
+    if len(steps) == 1:
+        return steps[0].shown(_MIDDLE, 0)
+    targets: dict[str, Counter[str]] = {}
+    for step in steps:
+        name, target = step.name_and_target
+        targets.setdefault(name, Counter())[target] += 1
+    told = "; ".join(
+        f"{name} {', '.join(filter(None, of))}".strip() for name, of in targets.items()
+    )
+    return Excerpt(seq=steps[0].seq, last=steps[-1].last, by="step", pieces=(told,))
+
+
+# Files
+
+
+def file_lines(entries: Iterable[CallEntry], gone: Container[int]) -> list[Line]:
+    """What the agent last saw of each file, by what it read or wrote itself, the newest last; of
+    those whose last sight has left the window."""
+    last: dict[str, tuple[CallEntry, str]] = {}
+    for entry in entries:
+        if entry.ending == "done":
+            for path, text in _seen_in(entry):
+                last.pop(path, None)
+                last[path] = entry, text
+    return [
+        _line_of_file(int(entry.ref[1:]), f"{path} as {_HOW[entry.action.kind]}:", text)
+        for path, (entry, text) in last.items()
+        if int(entry.ref[1:]) in gone
+    ]
+
+
+_HOW: dict[str, str] = {"read": "read", "write": "written", "edit": "edited", "run": "written"}
+_CONTENT = ("content", "file_text", "new_string", "new_str", "new_source")
+
+
+def _seen_in(entry: CallEntry) -> Iterator[tuple[str, str]]:
+    """The files that a call shows, each with the text that it had then."""
+    action, given = entry.action, entry.call.arguments
+    if action.kind == "read" and entry.result is not None:
+        place = f"{action.target} {action.detail}".strip()
+        yield place, _LINE_NUMBER.sub("", entry.result.text)
+    elif action.kind in ("write", "edit"):
+        text = next((given[key] for key in _CONTENT if isinstance(given.get(key), str)), "")
+        if isinstance(text, str) and text:
+            yield action.target, text
+    elif action.kind == "run" and "<<" in action.target and "\n" in action.target:
+        written = [one.path for one in effects_of(action.target) if one.does == "write"]
+        if written:
+            yield written[0], action.target.partition("\n")[2]
+
+
+def _line_of_file(seq: int, head: str, text: str) -> Line:
+    lines = [line for line in text.split("\n") if line.strip() and not is_planted(line)]
+
+    def first(most: int) -> Callable[[], Form]:
+        return lambda: (Excerpt(seq=seq, by="file", pieces=(head, "\n".join(lines[:most]))),)
+
+    sizes = [size for size in _LINES_OF_FILE if size < len(lines)]
+    return Line(seq, "file", [*map(first, sizes), first(len(lines))])

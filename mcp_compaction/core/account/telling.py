@@ -1,0 +1,115 @@
+"""Chooses what of a long text stands for it: the lines of a result that answer its call, the
+sentences of a message that tell most. Nothing is reworded."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from functools import lru_cache
+
+from mcp_compaction.core.limits import LONGEST_ANSWER, LONGEST_LINE, MOST_LOOKED_AT
+from mcp_compaction.core.log.call_entries import CallEntry
+from mcp_compaction.core.log.commands import is_search
+from mcp_compaction.core.log.content import words_of
+from mcp_compaction.core.log.endings import causes_of, ending_of, is_run_of_tests, telling_lines
+from mcp_compaction.core.text.injection import is_planted
+from mcp_compaction.core.text.patterns import pattern_of
+from mcp_compaction.core.text.reading import read_once
+from mcp_compaction.core.text.words import one_line, shorten, telling_words
+
+_LINE_NUMBER = pattern_of(r"^\s*\d{1,6}(?:→|\t|\||: )\s?")
+_LEFT_OUT, _NEXT_LINE = " … ", " / "
+_SENTENCE_END = pattern_of(r"(?<=[.!?。！？])\s+")
+_DIGITS = pattern_of(r"\d+")
+_EXACT = pattern_of(r"\d|\w[/_.]\w|[a-z][A-Z]|`")
+_NO_OUTPUT = pattern_of(r"(?:\((?:no|empty) (?:output|content|result)s?\))?")
+_FEW = 3  # units, of which each tells something
+_SILENT = ("write", "edit", "plan", "task")  # calls whose result says no more than that they ended
+
+
+def answer_of(entry: CallEntry, most: int) -> str:
+    """What a call was answered, in so many characters: how it ended where it was not done, what
+    failed of a run of tests, else the lines that tell most; blank where there is no more to it."""
+    if entry.result is None:
+        return "no result seen"
+    if entry.ending in ("refused", "interrupted", "timed out"):
+        return entry.ending
+    if entry.ending == "running":
+        return "runs" if entry.action.kind == "run" else ""
+    if entry.ending == "failed" or (entry.action.kind == "run" and is_run_of_tests(entry.result)):
+        causes = causes_of(entry.result) if entry.ending == "failed" else ()
+        told = dict.fromkeys(filter(None, (ending_of(entry.result), *causes)))
+        harmless = "; ".join(one for one in told if not is_planted(one))
+        return shorten(harmless or entry.ending, most)
+    if entry.action.kind in _SILENT:
+        return ""
+    if entry.result.has_media and not entry.result.text.strip():
+        return "an image"
+    if _NO_OUTPUT.fullmatch(entry.result.text.strip()):
+        looks = entry.action.kind != "run" or is_search(entry.action.target, by_output=True)
+        return "nothing" if looks else ""
+    return telling_part(entry.result.text, most, frozenset(telling_words(words_of(entry.call))))
+
+
+def shorten_answer(told: str, most: int, call: str) -> str:
+    """An answer as it was told before, in fewer characters: whole units of it."""
+    if len(told) <= most:
+        return told
+    units = told.replace(_LEFT_OUT, "\n").replace(_NEXT_LINE, "\n")
+    return telling_part(units, most, frozenset(telling_words(call)), _LEFT_OUT)
+
+
+def telling_part(
+    text: str, most: int, asked: frozenset[str] = frozenset(), joint: str = _NEXT_LINE
+) -> str:
+    """The units of a text that tell most, in their order, as many as so many characters hold;
+    the joint stands between those that follow one another."""
+    whole = joint.join(filter(None, map(one_line, text.splitlines()))) if len(text) <= most else ""
+    if whole and not is_planted(whole):
+        return whole
+    units = _units_of(text)
+    chosen: list[int] = []
+    left = most
+    for number in sorted(range(len(units)), key=lambda n: (-_worth(units, n, asked), n)):
+        if len(units[number]) + 3 > left and chosen:
+            continue
+        if not is_planted(units[number]):
+            chosen.append(number)
+            left -= len(units[number]) + 3
+        if left < most // 8:
+            break
+    chosen.sort()
+    told = ""
+    for before, number in zip((-1, *chosen), chosen, strict=False):
+        told += ("" if not told else _LEFT_OUT if number > before + 1 else joint) + units[number]
+    return told if len(told) <= most else f"{told[:most].rpartition(' ')[0]} …"
+
+
+@read_once
+def _units_of(text: str) -> tuple[str, ...]:
+    """The lines of a text, a long one by its sentences; of very many the first and the last."""
+    if len(text) > 2 * LONGEST_ANSWER:
+        text = f"{text[:LONGEST_ANSWER]}\n{text[-LONGEST_ANSWER:]}"
+    units = [unit for line in telling_lines(text) for unit in _cut(_LINE_NUMBER.sub("", line))]
+    most = MOST_LOOKED_AT
+    return tuple(units if len(units) <= 2 * most else [*units[:most], *units[-most:]])
+
+
+def _cut(line: str) -> Iterator[str]:
+    parts = _SENTENCE_END.split(line) if len(line) > LONGEST_LINE // 2 else [line]
+    return (one_line(part)[:LONGEST_LINE] for part in parts if any(map(str.isalnum, part)))
+
+
+def _worth(units: tuple[str, ...], number: int, asked: frozenset[str]) -> float:
+    unit = units[number]
+    worth = 0.6 * (number == 0) + 0.4 * (number == len(units) - 1)
+    if asked:
+        worth += 2 * len(asked.intersection(telling_words(unit))) / len(asked)
+    if len(units) > _FEW:  # rows of a table are alike: what stands out tells more
+        worth += _shapes_of(units)[_DIGITS.sub("0", unit)] == 1
+    return worth + 0.5 * bool(_EXACT.search(unit))
+
+
+@lru_cache(maxsize=256)
+def _shapes_of(units: tuple[str, ...]) -> Counter[str]:
+    return Counter(_DIGITS.sub("0", unit) for unit in units)

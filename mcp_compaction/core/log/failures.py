@@ -1,0 +1,251 @@
+"""Tells which failures are still open: nothing since reached what they were to reach, by the same
+command, address, file or tests."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from functools import lru_cache
+from typing import NamedTuple
+
+from mcp_compaction.core.limits import LONGEST_ANSWER
+from mcp_compaction.core.log.call_entries import CHANGES, CallEntry
+from mcp_compaction.core.log.commands import is_search, only_reads, program_of
+from mcp_compaction.core.log.endings import failed_tests_in, has_not_begun, is_run_of_tests
+from mcp_compaction.shell import Command, commands_of, programs
+
+_NOT_THERE = "No such file or directory"
+_ALL = frozenset((".", "./..."))
+_PASSED = frozenset(("PASS", "PASSED", "PASS:", "ok", "✓", "✔"))
+_HIDES = frozenset(("|", "|&", ";", "||"))
+_SAYS_ERROR = frozenset(("ERROR", "error:", "Error:", "FAIL", "FAILED", "fatal:"))
+_ADD_ALL = frozenset((".", "-A", "--all", "-a", "-am"))
+_ONLY_ASKS = frozenset(("-I", "--head", "--spider"))  # of an address, and does not get it
+
+
+class Failure(NamedTuple):
+    """The last call of a form that failed, and how often in a row it did."""
+
+    entry: CallEntry
+    times: int
+
+
+_MOST_OPEN = 12  # failures that a later call is held against: a digest tells of fewer
+
+
+def open_failures(entries: Iterable[CallEntry], changed: Mapping[str, int]) -> Iterator[Failure]:
+    """The last failure of each form whose aim was not reached since; a search that found nothing,
+    or a look at what is not there, is none. `changed`: the message in which each file was changed
+    last."""
+    standing: dict[str, Failure] = {}
+    left: dict[str, set[Command]] = {}  # of each, the commands that were not done since
+    for entry in entries:
+        if entry.ending in ("failed", "timed out") and not _only_looks(entry):
+            before = standing.pop(entry.form, None)
+            standing[entry.form] = Failure(entry, before.times + 1 if before else 1)
+            left[entry.form] = {*_works_of(_line_of(entry))}
+        elif entry.ending == "done" and standing and not _hides_a_failure(entry):
+            standing.pop(entry.form, None)
+            for form, one in [*standing.items()][-_MOST_OPEN:]:
+                left[form] -= {*_done_of(left[form], one.entry, entry)}
+                is_done = bool(_line_of(one.entry)) and not left[form]
+                if is_done or _is_reached(one.entry, entry):
+                    del standing[form]
+    return (one for one in standing.values() if not _is_changed_since(one.entry, changed))
+
+
+def _only_looks(entry: CallEntry) -> bool:
+    """Whether a call did run and only looked: that it found nothing, or that nothing is there, is
+    no failure."""
+    line = _line_of(entry)
+    looks = entry.action.kind in ("read", "search") or is_search(line) or only_reads(line)
+    return looks and not _has_not_begun(entry)
+
+
+def _hides_a_failure(entry: CallEntry) -> bool:
+    """Whether an error stands in what a line printed whose last command hides how the others
+    ended."""
+    result, commands = entry.result, commands_of(_line_of(entry)) or ()
+    if result is None or all(one.joined not in _HIDES for one in commands):
+        return False
+    said = result.text[-LONGEST_ANSWER:].split()
+    return not (
+        _SAYS_ERROR.isdisjoint(said) or is_run_of_tests(result) or only_reads(_line_of(entry))
+    )
+
+
+def _has_not_begun(entry: CallEntry) -> bool:
+    return entry.result is not None and has_not_begun(entry.result)
+
+
+def _is_changed_since(entry: CallEntry, changed: Mapping[str, int]) -> bool:
+    """Whether a file that could not be changed was changed since, by whatever call."""
+    seq = changed.get(entry.action.target.removeprefix("./"), 0)
+    return entry.action.kind in CHANGES and seq > int(entry.ref[1:])
+
+
+def _is_reached(failed: CallEntry, done: CallEntry) -> bool:
+    """Whether a call reached what an earlier one of another form was to reach."""
+    return (
+        _gets_the_same(failed, done)
+        or _finds_the_same(failed, done)
+        or _runs_the_same(failed, done)
+        or _commits_the_same(failed, done)
+        or _tests_the_same(failed, done)
+    )
+
+
+def _line_of(entry: CallEntry) -> str:
+    return entry.action.target if entry.action.kind == "run" else ""
+
+
+@lru_cache(maxsize=2_048)
+def _works_of(line: str) -> tuple[Command, ...]:
+    """The commands of a line that do its work; all, where all only look."""
+    commands = [one for one in commands_of(line) or () if one.words]
+    working = [one for one in commands if one.name not in programs().beside]
+    return tuple(working or commands)
+
+
+def _done_of(left: set[Command], failed: CallEntry, done: CallEntry) -> Iterator[Command]:
+    """The commands that a call ran as they were, perhaps by a newer program or through another; of
+    a line that did not come to its folder, from anywhere."""
+    text = failed.result.text if failed.result is not None else ""
+    is_lost = "cd:" in text and _NOT_THERE.lower() in text.lower()
+    for one in left:
+        wanted = one._replace(folder="") if is_lost else one
+        others = _works_of(_line_of(done))
+        if any(_ends_in(o._replace(folder="") if is_lost else o, wanted) for o in others):
+            yield one
+
+
+def _ends_in(one: Command, other: Command) -> bool:
+    is_only_named = one.name != other.name and one.name in programs().beside
+    if is_only_named or (one.folder, one.given) != (other.folder, other.given):
+        return False
+    words = (other.name.rstrip("0123456789."), *other.words[1:])
+    last = one.words[-len(words) :]
+    is_all = len(one.words) == len(words)
+    last = (last[0].rpartition("/")[2].rstrip("0123456789."), *last[1:])
+    return last == words and (is_all or len(words) > 1)
+
+
+def _gets_the_same(failed: CallEntry, done: CallEntry) -> bool:
+    """Whether the same addresses were got, with all that was asked of them."""
+    wanted = set(_addresses(failed))
+    if not wanted or not wanted.issubset(_addresses(done)):
+        return False
+    words = _words_of(done)
+    return _ONLY_ASKS.isdisjoint(words) and words.issuperset(
+        word
+        for command in _works_of(_line_of(failed))
+        for word in command.words[1:]
+        if not word.startswith("-") and "." not in word
+    )
+
+
+def _addresses(entry: CallEntry) -> Iterator[str]:
+    words = _words_of(entry) if _line_of(entry) else map(str, entry.call.arguments.values())
+    return (word for word in words if word.startswith(("http://", "https://")))
+
+
+def _words_of(entry: CallEntry) -> frozenset[str]:
+    commands = _works_of(_line_of(entry))
+    return frozenset(word for command in commands for word in command.words[1:])
+
+
+def _finds_the_same(failed: CallEntry, done: CallEntry) -> bool:
+    """Whether a search by a program that is not there was made by another."""
+    wanted = {word for word in _words_of(failed) if not word.startswith("-")}
+    are_searches = is_search(_line_of(failed)) and is_search(_line_of(done))
+    return are_searches and bool(wanted) and _words_of(done).issuperset(wanted)
+
+
+def _runs_the_same(failed: CallEntry, done: CallEntry) -> bool:
+    """Whether a program ran that did not take its options, or had a file that was not there, which
+    it was given now under another path of the same name."""
+    program = program_of(_line_of(failed))
+    if not program or program != program_of(_line_of(done)) or failed.result is None:
+        return False
+    lines = failed.result.text[-LONGEST_ANSWER:].split("\n")
+    said = [line for line in lines if _NOT_THERE in line]
+    wanted = {_name_of(w) for w in _words_of(failed) if any(w in line for line in said)}
+    if wanted:
+        return wanted.issubset(map(_name_of, _words_of(done)))
+    return any(sign in line.lower() for sign in programs().refuses_options for line in lines)
+
+
+def _commits_the_same(failed: CallEntry, done: CallEntry) -> bool:
+    """Whether a commit that was stopped, by a hook perhaps, was made with all its files."""
+    wanted, given = _staged_by(failed), _staged_by(done)
+    return wanted is not None and given is not None and (wanted <= given or bool(given & _ADD_ALL))
+
+
+def _staged_by(entry: CallEntry) -> set[str] | None:
+    """What a line adds before it commits; None where it makes no commit."""
+    words = [one.words for one in _works_of(_line_of(entry)) if one.name == "git"]
+    added = {word for one in words if one[1:2] == ("add",) for word in one[2:]}
+    commits = [one for one in words if one[1:2] == ("commit",)]
+    return added | _ADD_ALL.intersection(*commits[:1]) if commits else None
+
+
+def _name_of(path: str) -> str:
+    return path.rstrip("/").rpartition("/")[2]
+
+
+def _tests_the_same(failed: CallEntry, done: CallEntry) -> bool:
+    """Whether tests that failed passed in a run of more or of fewer."""
+    line, later = _line_of(failed), _line_of(done)
+    if not (line and later and _is_run(failed) and _is_run(done)):
+        return False
+    if program_of(line) == program_of(later) and _is_wider(_targets(later), _targets(line)):
+        return True
+    names = failed_tests_in(failed.result) if failed.result is not None else ()
+    targets = [one for one in _targets(later) if not one.startswith("-")]
+    said = done.result.text.split("\n") if done.result is not None else ()
+    passed = [one for one in said if not _PASSED.isdisjoint(one.split())]
+    return bool(names) and all(
+        any(target in name or name in target for target in targets)
+        or any(word.endswith(name.lstrip("./")) for line in passed for word in line.split())
+        for name in names
+    )
+
+
+def _is_run(entry: CallEntry) -> bool:
+    return entry.result is not None and is_run_of_tests(entry.result)
+
+
+def _targets(line: str) -> set[str]:
+    """What a run of tests was to run; none: all. What it was to leave out stands behind its
+    option, as no name of a test does."""
+    found: set[str] = set()
+    option = ""
+    for word in (word for command in _works_of(line)[-1:] for word in command.words[1:]):
+        name, sign, value = word.partition("=")
+        is_left_out = option in programs().leaves_out
+        if name in programs().selects:
+            found |= {name, value}
+        elif sign and name in programs().leaves_out:
+            found.add(f"{name} {value}")
+        elif not word.startswith("-") and not word.isdigit():
+            found.add(f"{option} {word}" if is_left_out else word)
+        option = "" if sign else word
+    return found - {"", "test", "run", "pytest"}
+
+
+def _is_wider(some: set[str], others: set[str]) -> bool:
+    """Whether a run of some tests runs all that a run of others does."""
+    if some <= _ALL:
+        return True
+    return (
+        bool(others)
+        and all(any(_is_in(other, one) for one in some) for other in others)
+        and all(any(_is_in(other, one) for other in others) for one in some)
+    )
+
+
+def _is_in(target: str, other: str) -> bool:
+    return (
+        target == other
+        or other in _ALL
+        or target.startswith((f"{other.rstrip('/')}/", f"{other}::"))
+    )
