@@ -16,7 +16,7 @@ from mcp_compaction.core.compaction.drafts import (
 )
 from mcp_compaction.core.compaction.progress import Asking, Inputs, Progress
 from mcp_compaction.core.compaction.receipt.notes import NO_ROOM_FOR_PROSE
-from mcp_compaction.core.compaction.room import fit_index, fit_unread
+from mcp_compaction.core.compaction.room import fit_index, fit_unread, list_names
 from mcp_compaction.core.digest.fit import (
     cost_of_sections,
     drop_settled_plans,
@@ -90,17 +90,24 @@ def add_prose(progress: Progress, inputs: Inputs) -> Progress:
 
     Until here all went as if no model had been asked, so that no draft can change what a digest
     keeps. Only the index, unread results that are cut anyway, and the passages quoted beside it
-    make room: those are chosen afterwards.
+    make room: those are chosen afterwards, and the names as if there were no prose.
     """
+    if not progress.with_prose:
+        return progress
+    goal = progress.plan.goal
+    names = _tokens_of_digests(list_names(progress, inputs)) - _tokens_of_digests(progress)
     for digest in progress.with_prose:
         longer = fit_unread(fit_index(progress.replace_digest(digest), inputs), inputs)
-        goal = progress.plan.goal
-        fits = goal is None or inputs.measure(longer.session).counted <= goal
+        fits = goal is None or inputs.measure(longer.session).counted + names <= goal
         if fits and longer.session != progress.session:
             progress = longer
         else:
             progress = replace(progress, notes=(*progress.notes, NO_ROOM_FOR_PROSE))
     return progress
+
+
+def _tokens_of_digests(progress: Progress) -> int:
+    return sum(digest.tokens for digest in progress.digests)
 
 
 def _digest_without_prose(

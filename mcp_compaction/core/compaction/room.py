@@ -37,7 +37,7 @@ def fit_steps(before: Session, progress: Progress, inputs: Inputs) -> Progress:
     progress = fit_index(progress, inputs)
     if progress.plan.goal is not None and inputs.ask.strategy != "archive":
         progress = add_account(before, progress, inputs, progress.plan.budget.names)
-        progress = _list_names(progress, inputs)
+        progress = list_names(progress, inputs)
     return fit_unread(progress, inputs)
 
 
@@ -104,7 +104,7 @@ def fit_index(progress: Progress, inputs: Inputs) -> Progress:
     return progress.change_view(index_most=max(0, dict(fill.parts)["index"] - over))
 
 
-def _list_names(progress: Progress, inputs: Inputs) -> Progress:
+def list_names(progress: Progress, inputs: Inputs) -> Progress:
     """The newest digest lists the ids that calls made and the names that the agent used, where
     nothing else shows them."""
     goal, count = progress.plan.goal, inputs.count
