@@ -160,7 +160,7 @@ class _Step:
             what, *answer = self.call.pieces
             cut = (shorten_answer(one, of_answer, what) for one in answer if of_answer)
             return self.call.model_copy(update={"pieces": (shorten(what, most), *cut)})
-        what = f"{self.call.call.name} {_shorten_path(self.call.argument, most)}"
+        what = self.call.line(most)
         answer = answer_of(self.call, of_answer) if of_answer else ""
         return Excerpt(seq=self.seq, by="step", pieces=(what, answer) if answer else (what,))
 
@@ -178,13 +178,6 @@ class _Step:
             name, target = self.call.call.name, self.call.argument
         is_path = " " not in target and "/" in target
         return name, target.rpartition("/")[2] if is_path else shorten(target, _MIDDLE)
-
-
-def _shorten_path(argument: str, most: int) -> str:
-    """An argument in so many characters: of a path its end."""
-    if len(argument) <= most or " " in argument:
-        return shorten(argument, most)
-    return f"…{argument[-most:]}"
 
 
 def _with_runs(things: Iterable[Line | _Step]) -> Iterator[Line]:

@@ -107,13 +107,13 @@ def make_plan(
         window = summarize_all(window, policy, _steps_outside_tail(window))
     if window.tokens > goal:
         window = drop_excerpts(window, goal, policy, count)
+    goes_on = is_thorough or target is not None
     if follows or window.tokens > goal:  # what is within its target already stays as it is
-        window = _make_room(window, budget, policy, count)
+        window = _make_room(window, budget, policy, count, shortens=not goes_on)
     if window.tokens > goal and window.has_new_digests:  # lest a plan promises too little
         window = give_up_excess(window, goal, count)
     elif window.tokens > goal:  # a digest is better than a missed goal
         window = summarize_all(window, policy, _unread_outside_tail(window))
-    goes_on = is_thorough or target is not None
     return plan.model_copy(update={"window": window, "goes_on": goes_on})
 
 
@@ -131,10 +131,11 @@ def _with_tail(window: WindowPlan, most: int, policy: Policy) -> WindowPlan:
 
 
 def _make_room(
-    window: WindowPlan, budget: Budget, policy: Policy, count: CountTokens
+    window: WindowPlan, budget: Budget, policy: Policy, count: CountTokens, *, shortens: bool
 ) -> WindowPlan:
     """All old steps in one digest, whatever the goal needs: the rest is for what users said and
-    for the newest steps."""
+    for the newest steps. `shortens`: where shorter results alone reach the goal, nothing else gives
+    way; a compaction that somebody asked for tells more by its account than by their beginnings."""
     goal = budget.target
     window = window.shorten_index("summarize", goal, budget.index)
     if window.tokens > goal:
@@ -142,7 +143,7 @@ def _make_room(
         digests = sum(block.tokens for block in window.blocks if isinstance(block, DigestBlock))
         window = _with_tail(window, tail_limit(window, budget, digests), policy)
         window = shrink_newest(window, policy, count)
-    shorter = _climb(window, _SHORTENING, goal, policy, count)
+    shorter = _climb(window, _SHORTENING, goal, policy, count) if shortens else window
     window = shorter if shorter.tokens <= goal else window  # else digests are needed all the same
     tight = policy.model_copy(update={"digest_max_tokens": budget.digest})
     has_digests = any(isinstance(block, DigestBlock) for block in window.blocks)

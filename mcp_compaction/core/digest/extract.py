@@ -9,8 +9,7 @@ from typing import NamedTuple
 from mcp_compaction.core.digest.fit import DigestSections, as_sections
 from mcp_compaction.core.digest.outcomes import done_items, error_items, state_items
 from mcp_compaction.core.digest.reading import Reading
-from mcp_compaction.core.limits import LONGEST_ORDER
-from mcp_compaction.core.log.commands import command_line_of
+from mcp_compaction.core.limits import LONGEST_LINE, LONGEST_ORDER
 from mcp_compaction.core.log.content import is_of_others
 from mcp_compaction.core.log.conversation import conversation_of
 from mcp_compaction.core.log.spoken_rules import whole_rules
@@ -20,7 +19,6 @@ from mcp_compaction.core.text.sentences import split_sentences
 from mcp_compaction.model import AccountValue, Draft, Item, Message, SectionName, SummaryRequest
 
 _LAST_CALLS = 3
-_LONGEST_CALL = 50  # characters of what it was given
 
 
 def ref_of_standing_plan(messages: Sequence[Message]) -> str:
@@ -95,9 +93,8 @@ def _in_hand(reading: Reading) -> Iterator[Item]:
     last = list(islice(reversed(reading.ledger.entries), _LAST_CALLS))[::-1]
     if not last:
         return
-    calls = (f"{e.call.name} {command_line_of(e.argument, _LONGEST_CALL)}".strip() for e in last)
     yield Item(
-        text="; ".join(dict.fromkeys(calls)),
+        text="; ".join(dict.fromkeys(entry.line(LONGEST_LINE // 2) for entry in last)),
         refs=tuple(dict.fromkeys(entry.ref for entry in last)),
         value=AccountValue(kind="label", status="last calls"),
     )

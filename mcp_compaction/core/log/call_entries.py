@@ -9,7 +9,7 @@ from mcp_compaction.core.limits import LONGEST_ANSWER, LONGEST_LINE
 from mcp_compaction.core.log.commands import only_reads
 from mcp_compaction.core.log.endings import CallEnding, ending_of_call
 from mcp_compaction.core.log.tool_calls import Action, action_of, answers_of, values_of
-from mcp_compaction.core.text.words import one_line
+from mcp_compaction.core.text.words import one_line, shorten
 from mcp_compaction.model import Message, ToolCall, ToolResult
 
 CHANGES = ("write", "edit")
@@ -39,10 +39,18 @@ class CallEntry(NamedTuple):
     def argument(self) -> str:
         """What the call was given that tells what it was for, on one line."""
         action = self.action
-        if not action.target:
+        if not action.target or action.kind in ("search", "other"):  # told by what it looks for
             return one_line(" ".join(values_of(self.call.arguments)))[:LONGEST_LINE]
         target = one_line(action.target[:LONGEST_ANSWER])
         return f"{target} {action.detail}".strip() if action.kind == "read" else target
+
+    def line(self, most: int) -> str:
+        """The tool and what it was given, in so many characters: of a path its end."""
+        argument = self.argument
+        if len(argument) > most:
+            is_path = " " not in argument
+            argument = f"…{argument[-most:]}" if is_path else shorten(argument, most)
+        return f"{self.call.name} {argument}".strip()
 
 
 def entries_of(messages: Sequence[Message]) -> Iterator[CallEntry]:

@@ -205,5 +205,5 @@ def values_of(arguments: object) -> Iterator[str]:
     elif isinstance(arguments, list):
         for value in cast("list[object]", arguments):
             yield from values_of(value)
-    elif arguments is not None:
+    elif arguments is not None and not isinstance(arguments, bool):
         yield str(arguments)
