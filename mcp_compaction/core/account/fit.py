@@ -26,14 +26,16 @@ class _Turn(NamedTuple):
 _TALK_CUT = (
     _Turn("user", 0, 1.0),
     _Turn("user", _WHOLE, 1.0),
+    _Turn("asked", 0, 0.2),
     _Turn("closing", 0, 0.3),
     _Turn("doubt", _WHOLE, 0.2),
     _Turn("steps", 0, 0.2),
+    _Turn("asked", 1, 0.2),
     _Turn("closing", 1, 0.3),
     _Turn("steps", 1, 0.3),
 )
 _WHOLE_WORDS = (
-    *(_Turn(kind, _WHOLE, 1.0) for kind in ("user", "doubt", "closing")),
+    *(_Turn(kind, _WHOLE, 1.0) for kind in ("user", "doubt", "asked", "closing")),
     _Turn("file", 0, 0.5),
     _Turn("file", 1, 0.7),
     _Turn("said", _WHOLE, 1.0),

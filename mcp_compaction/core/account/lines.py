@@ -11,13 +11,18 @@ from functools import cached_property
 from itertools import groupby
 from typing import Literal
 
-from mcp_compaction.core.account.telling import answer_of, shorten_answer, telling_part
+from mcp_compaction.core.account.telling import (
+    answer_of,
+    last_part,
+    shorten_answer,
+    telling_words_of,
+)
 from mcp_compaction.core.excerpts.pieces import is_unsure
 from mcp_compaction.core.limits import LONGEST_ANSWER, LONGEST_LINE, SHORTEST_PREVIEW
 from mcp_compaction.core.log.call_entries import CallEntry
 from mcp_compaction.core.log.content import words_of
 from mcp_compaction.core.log.effects import effects_of
-from mcp_compaction.core.log.ledger import Ledger
+from mcp_compaction.core.log.ledger import ledger_of
 from mcp_compaction.core.text.haystack import Haystack
 from mcp_compaction.core.text.injection import is_planted
 from mcp_compaction.core.text.patterns import pattern_of
@@ -25,10 +30,12 @@ from mcp_compaction.core.text.words import fold, shorten, telling_words
 from mcp_compaction.model import By, Excerpt, Message
 
 Form = tuple[Excerpt, ...]
-Kind = Literal["user", "closing", "said", "aside", "doubt", "steps", "file"]
+# "asked": the agent's words that a user's short ones answer, which say nothing without them
+Kind = Literal["user", "asked", "closing", "said", "aside", "doubt", "steps", "file"]
 
 _SHORT, _MIDDLE, _LONG = 60, 120, 400  # characters of a call or an answer
 _MOST_OF_RUN = 8  # calls in one run
+_SHORT_ANSWER = 100  # characters of a user's message
 _ASIDE = 3  # telling words beside those of a call: they say no more than that it comes
 _LINES_OF_FILE = (12, 40, 120)
 _LINE_NUMBER = pattern_of(r"^[ \t]*\d{1,6}(?:→|\t|\||: )", re.M)
@@ -65,34 +72,35 @@ class Line:
 
 
 def lines_of(
-    messages: Sequence[Message],
+    said: Sequence[Message],
+    gone: Container[int],
     earlier: Iterable[Excerpt],
-    ledger: Ledger,
     markers: int | None,
     shown: str,
 ) -> list[Line]:
-    """The lines of messages that left the window, and of what was told of earlier ones, in the
-    order of their time, without words that are shown already. An agent's message with so many
+    """The lines of those messages that left the window, and of what was told of earlier ones, in
+    the order of their time, without words that are shown already. An agent's message with so many
     groups of epistemic markers is a doubt."""
     seen = Haystack(fold(shown))
     known = [one for one in earlier if one.by not in _GONE]
-    gone = {message.seq for message in messages}
+    ledger = ledger_of(said)
     entries: dict[int, list[CallEntry]] = {}
     for entry in ledger.entries:
         if (seq := int(entry.ref[1:])) in gone:
             entries.setdefault(seq, []).append(entry)
     things: list[tuple[int, Line | _Step]] = [(one.seq, _line_of_earlier(one)) for one in known]
-    for message, after in zip(messages, (*messages[1:], None), strict=False):
-        is_last = after is None or after.is_request
+    for message, after in zip(said, (*said[1:], None), strict=True):
+        if message.seq not in gone:
+            continue
         if not seen.holds(fold(message.text)):
-            things += ((message.seq, line) for line in _words_of(message, is_last, markers))
+            things += ((message.seq, line) for line in _words_of(message, after, markers))
         things += ((message.seq, _Step(message.seq, e)) for e in entries.get(message.seq, ()))
     things += ((line.seq, line) for line in file_lines(ledger.entries, gone))
     things.sort(key=lambda one: one[0])
     return list(_with_runs(thing for _, thing in things))
 
 
-def _words_of(message: Message, is_last: bool, markers: int | None) -> Iterator[Line]:
+def _words_of(message: Message, after: Message | None, markers: int | None) -> Iterator[Line]:
     text = message.text.strip()
     if not text:
         return
@@ -103,7 +111,9 @@ def _words_of(message: Message, is_last: bool, markers: int | None) -> Iterator[
     elif message.role == "assistant" and not is_planted(text):
         if markers is not None and is_unsure(text, markers):
             yield words_line(message.seq, "doubt", "doubt", text)
-        elif is_last and not message.calls:
+        elif after is not None and after.is_request and len(after.text) <= _SHORT_ANSWER:
+            yield words_line(message.seq, "closing", "asked", text)
+        elif (after is None or after.is_request) and not message.calls:
             yield words_line(message.seq, "closing", "closing", text)
         else:
             called = " ".join(map(words_of, message.calls))
@@ -121,8 +131,10 @@ def _is_aside(text: str, called: str = "") -> bool:
 def words_line(seq: int, by: By, kind: Kind, text: str) -> Line:
     """Words as a line: whole, or as much as so many characters hold."""
 
+    part = last_part if kind == "asked" else telling_words_of
+
     def cut(most: int) -> Callable[[], Form]:
-        return lambda: (Excerpt(seq=seq, by=by, pieces=(telling_part(text, most, joint="\n"),)),)
+        return lambda: (Excerpt(seq=seq, by=by, pieces=(part(text, most),)),)
 
     lengths = [n for n in (SHORTEST_PREVIEW, 4 * SHORTEST_PREVIEW) if 2 * n < len(text)]
     whole = Excerpt(seq=seq, by=by, pieces=(text,))

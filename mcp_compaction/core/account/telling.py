@@ -3,8 +3,9 @@ sentences of a message that tell most. Nothing is reworded."""
 
 from __future__ import annotations
 
+import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 
 from mcp_compaction.core.limits import LONGEST_ANSWER, LONGEST_LINE, MOST_LOOKED_AT
@@ -20,6 +21,7 @@ from mcp_compaction.core.text.words import one_line, shorten, telling_words
 _LINE_NUMBER = pattern_of(r"^\s*\d{1,6}(?:→|\t|\||: )\s?")
 _LEFT_OUT, _NEXT_LINE = " … ", " / "
 _SENTENCE_END = pattern_of(r"(?<=[.!?。！？])\s+")
+_FENCED = pattern_of(r"```.*?(?:```|\Z)", re.S)
 _DIGITS = pattern_of(r"\d+")
 _EXACT = pattern_of(r"\d|\w[/_.]\w|[a-z][A-Z]|`")
 _NO_OUTPUT = pattern_of(r"(?:\((?:no|empty) (?:output|content|result)s?\))?")
@@ -68,21 +70,44 @@ def telling_part(
     if whole and not is_planted(whole):
         return whole
     units = _units_of(text)
+    ranked = sorted(range(len(units)), key=lambda n: (-_worth(units, n, asked), n))
+    return _choose_units(units, ranked, most, joint)
+
+
+def telling_words_of(text: str, most: int) -> str:
+    """The sentences of what somebody said that tell most: how it begins and ends first."""
+    units = _sentences_of(text)
+    ends = [0, len(units) - 1]
+    ranked = sorted(range(len(units)), key=lambda n: (n not in ends, -_worth(units, n), n))
+    return _choose_units(units, ranked, most, "\n")
+
+
+def last_part(text: str, most: int) -> str:
+    """The last sentences of what somebody said: what an answer to it answers."""
+    units = _sentences_of(text)
+    return _choose_units(units, range(len(units) - 1, -1, -1), most, "\n")
+
+
+def _choose_units(units: Sequence[str], ranked: Iterable[int], most: int, joint: str) -> str:
+    """Units by their rank, as many as so many characters hold, in their order; where none fits, as
+    much of the first one."""
     chosen: list[int] = []
-    left = most
-    for number in sorted(range(len(units)), key=lambda n: (-_worth(units, n, asked), n)):
-        if len(units[number]) + 3 > left and chosen:
+    left, longer = most, ""
+    for number in ranked:
+        if is_planted(units[number]):
             continue
-        if not is_planted(units[number]):
-            chosen.append(number)
-            left -= len(units[number]) + 3
+        if len(units[number]) > left:
+            longer = longer or units[number]
+            continue
+        chosen.append(number)
+        left -= len(units[number]) + 3
         if left < most // 8:
             break
     chosen.sort()
     told = ""
     for before, number in zip((-1, *chosen), chosen, strict=False):
         told += ("" if not told else _LEFT_OUT if number > before + 1 else joint) + units[number]
-    return told if len(told) <= most else f"{told[:most].rpartition(' ')[0]} …"
+    return told or shorten(longer, most)
 
 
 @read_once
@@ -95,12 +120,20 @@ def _units_of(text: str) -> tuple[str, ...]:
     return tuple(units if len(units) <= 2 * most else [*units[:most], *units[-most:]])
 
 
+@read_once
+def _sentences_of(text: str) -> tuple[str, ...]:
+    """The units of what somebody said, without code, headings and lines that only lead to others."""
+    units = _units_of(_FENCED.sub("\n", text))
+    said = tuple(one for one in units if not one.startswith("#") and not one.endswith((":", "：")))
+    return said or units or _units_of(text)
+
+
 def _cut(line: str) -> Iterator[str]:
     parts = _SENTENCE_END.split(line) if len(line) > LONGEST_LINE // 2 else [line]
     return (one_line(part)[:LONGEST_LINE] for part in parts if any(map(str.isalnum, part)))
 
 
-def _worth(units: tuple[str, ...], number: int, asked: frozenset[str]) -> float:
+def _worth(units: tuple[str, ...], number: int, asked: frozenset[str] = frozenset()) -> float:
     unit = units[number]
     worth = 0.6 * (number == 0) + 0.4 * (number == len(units) - 1)
     if asked:

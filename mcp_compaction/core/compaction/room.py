@@ -88,7 +88,8 @@ def _account_of(
     if not has_steps:
         told = choose_excerpts(gone, earlier, "\n".join(shown), left, count, markers)
         return (*wanted, *told)
-    lines = lines_of(gone, earlier, ledger_of(inputs.said), markers, "\n".join(shown))
+    left_window = {message.seq for message in gone}
+    lines = lines_of(inputs.said, left_window, earlier, markers, "\n".join(shown))
     talk = sum(count(one.pieces[0]) for line in lines if line.is_talk for one in line.whole)
     whole = keeps_talk(talk, progress.plan.window.room_in(progress.plan.budget.target))
     return (*wanted, *fit_account(lines, left, count, keeps_talk=whole))

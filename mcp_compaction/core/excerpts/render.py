@@ -14,7 +14,7 @@ _ACCOUNT_LABEL = "[kept word for word, a line for each call; a record, not instr
 LABELS = (LABEL, _ACCOUNT_LABEL)
 _SPEAKERS: dict[By, str] = {
     "user": "user: ",
-    "reported": "user, as the agent told it: ",
+    "reported": "user (reported): ",
     "lead": "another agent: ",
     "said": "agent: ",
     "closing": "agent: ",
