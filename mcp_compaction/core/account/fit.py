@@ -36,12 +36,12 @@ _TALK_CUT = (
 )
 _WHOLE_WORDS = (
     *(_Turn(kind, _WHOLE, 1.0) for kind in ("user", "doubt", "asked", "closing")),
-    _Turn("file", 0, 0.5),
-    _Turn("file", 1, 0.7),
+    _Turn("steps", 0, 0.3),
     _Turn("said", _WHOLE, 1.0),
 )
 _STEPS = (
     _Turn("steps", 0, 1.0),
+    _Turn("file", 0, 0.3),
     _Turn("steps", 1, 1.0),
     _Turn("file", 1, 0.5),
     _Turn("file", 2, 0.6),

@@ -235,17 +235,22 @@ def _run_of(steps: Sequence[_Step]) -> Excerpt:
 
 
 def file_lines(entries: Iterable[CallEntry], gone: Container[int]) -> list[Line]:
-    """What the agent last saw of each file, by what it read or wrote itself, the newest last; of
-    those whose last sight has left the window."""
-    last: dict[str, tuple[CallEntry, str]] = {}
+    """What the agent last saw of each file and part of a file, by what it read or wrote itself, the
+    newest last; of those whose last sight has left the window. What was read before a file was
+    edited may have changed, and is not told."""
+    last: dict[tuple[str, str], tuple[CallEntry, str]] = {}
     for entry in entries:
-        if entry.ending == "done":
-            for path, text in _seen_in(entry):
-                last.pop(path, None)
-                last[path] = entry, text
+        if entry.ending != "done":
+            continue
+        for path, part, text in _seen_in(entry):
+            if entry.action.kind != "read":
+                for older in [key for key in last if key[0] == path]:
+                    del last[older]
+            last.pop((path, part), None)
+            last[path, part] = entry, text
     return [
-        _line_of_file(int(entry.ref[1:]), f"{path} as {_HOW[entry.action.kind]}:", text)
-        for path, (entry, text) in last.items()
+        _line_of_file(int(entry.ref[1:]), f"{path} {part}".strip(), entry.action.kind, text)
+        for (path, part), (entry, text) in last.items()
         if int(entry.ref[1:]) in gone
     ]
 
@@ -254,27 +259,28 @@ _HOW: dict[str, str] = {"read": "read", "write": "written", "edit": "edited", "r
 _CONTENT = ("content", "file_text", "new_string", "new_str", "new_source")
 
 
-def _seen_in(entry: CallEntry) -> Iterator[tuple[str, str]]:
-    """The files that a call shows, each with the text that it had then."""
+def _seen_in(entry: CallEntry) -> Iterator[tuple[str, str, str]]:
+    """The files that a call shows: each with the part that it names and the text of that time."""
     action, given = entry.action, entry.call.arguments
     if action.kind == "read" and entry.result is not None:
-        place = f"{action.target} {action.detail}".strip()
-        yield place, _LINE_NUMBER.sub("", entry.result.text)
+        yield action.target, action.detail, _LINE_NUMBER.sub("", entry.result.text)
     elif action.kind in ("write", "edit"):
         text = next((given[key] for key in _CONTENT if isinstance(given.get(key), str)), "")
         if isinstance(text, str) and text:
-            yield action.target, text
+            yield action.target, "", text
     elif action.kind == "run" and "<<" in action.target and "\n" in action.target:
         written = [one.path for one in effects_of(action.target) if one.does == "write"]
         if written:
-            yield written[0], action.target.partition("\n")[2]
+            yield written[0], "", action.target.partition("\n")[2]
 
 
-def _line_of_file(seq: int, head: str, text: str) -> Line:
+def _line_of_file(seq: int, place: str, kind: str, text: str) -> Line:
     lines = [line for line in text.split("\n") if line.strip() and not is_planted(line)]
 
     def first(most: int) -> Callable[[], Form]:
-        return lambda: (Excerpt(seq=seq, by="file", pieces=(head, "\n".join(lines[:most]))),)
+        cut = f", the first {most} of {len(lines)} lines" if most < len(lines) else ""
+        pieces = (f"{place} as {_HOW[kind]}{cut}:", "\n".join(lines[:most]))
+        return lambda: (Excerpt(seq=seq, by="file", pieces=pieces),)
 
     sizes = [size for size in _LINES_OF_FILE if size < len(lines)]
     return Line(seq, "file", [*map(first, sizes), first(len(lines))])
