@@ -34,7 +34,8 @@ Form = tuple[Excerpt, ...]
 Kind = Literal["user", "asked", "closing", "said", "aside", "doubt", "steps", "file"]
 
 _SHORT, _MIDDLE, _LONG = 60, 120, 400  # characters of a call or an answer
-_MOST_OF_RUN = 8  # calls in one run
+_MOST_OF_RUN = 3  # calls in one run
+_TOLD_ELSEWHERE = ("plan", "task", "recall")  # by the open tasks, or by nobody
 _SHORT_ANSWER = 100  # characters of a user's message
 _ASIDE = 3  # telling words beside those of a call: they say no more than that it comes
 _LINES_OF_FILE = (12, 40, 120)
@@ -86,10 +87,10 @@ def lines_of(
     ledger = ledger_of(said)
     entries: dict[int, list[CallEntry]] = {}
     for entry in ledger.entries:
-        if (seq := int(entry.ref[1:])) in gone:
+        if (seq := int(entry.ref[1:])) in gone and entry.action.kind not in _TOLD_ELSEWHERE:
             entries.setdefault(seq, []).append(entry)
     things: list[tuple[int, Line | _Step]] = [(one.seq, _line_of_earlier(one)) for one in known]
-    for message, after in zip(said, (*said[1:], None), strict=True):
+    for message, after in zip(said, (*said[1:], None), strict=False):
         if message.seq not in gone:
             continue
         if not seen.holds(fold(message.text)):
@@ -189,7 +190,15 @@ class _Step:
         else:
             name, target = self.call.call.name, self.call.argument
         is_path = " " not in target and "/" in target
-        return name, target.rpartition("/")[2] if is_path else shorten(target, _MIDDLE)
+        told = target.rpartition("/")[2] if is_path else shorten(target, _MIDDLE)
+        return name, f"{told} -> {self.mishap}" if self.mishap else told
+
+    @property
+    def mishap(self) -> str:
+        """How the call ended where it was not done, in a few words."""
+        if isinstance(self.call, Excerpt) or self.call.ending in ("done", "running"):
+            return ""
+        return answer_of(self.call, _SHORT)
 
 
 def _with_runs(things: Iterable[Line | _Step]) -> Iterator[Line]:
@@ -220,7 +229,7 @@ def _line_of_steps(steps: Sequence[_Step]) -> Line:
 def _run_of(steps: Sequence[_Step]) -> Excerpt:
     """Calls in a row as one: what each tool was called for."""
     if len(steps) == 1:
-        return steps[0].shown(_MIDDLE, 0)
+        return steps[0].shown(_MIDDLE, _SHORT if steps[0].mishap else 0)
     targets: dict[str, Counter[str]] = {}
     for step in steps:
         name, target = step.name_and_target

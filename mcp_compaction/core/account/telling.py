@@ -17,6 +17,7 @@ from mcp_compaction.core.text.injection import is_planted
 from mcp_compaction.core.text.patterns import pattern_of
 from mcp_compaction.core.text.reading import read_once
 from mcp_compaction.core.text.words import one_line, shorten, telling_words
+from mcp_compaction.model import ToolCall
 
 _LINE_NUMBER = pattern_of(r"^\s*\d{1,6}(?:→|\t|\||: )\s?")
 _LEFT_OUT, _NEXT_LINE = " … ", " / "
@@ -26,7 +27,8 @@ _DIGITS = pattern_of(r"\d+")
 _EXACT = pattern_of(r"\d|\w[/_.]\w|[a-z][A-Z]|`")
 _NO_OUTPUT = pattern_of(r"(?:\((?:no|empty) (?:output|content|result)s?\))?")
 _FEW = 3  # units, of which each tells something
-_SILENT = ("write", "edit", "plan", "task")  # calls whose result says no more than that they ended
+_SILENT = ("write", "plan", "task")  # calls whose result says no more than that they ended
+_NEW, _OLD = ("new_string", "new_str"), ("old_string", "old_str")  # what edits are given
 
 
 def answer_of(entry: CallEntry, most: int) -> str:
@@ -43,6 +45,8 @@ def answer_of(entry: CallEntry, most: int) -> str:
         told = dict.fromkeys(filter(None, (ending_of(entry.result), *causes)))
         harmless = "; ".join(one for one in told if not is_planted(one))
         return shorten(harmless or entry.ending, most)
+    if entry.action.kind == "edit":
+        return shorten(_first_new_line(entry.call), most)
     if entry.action.kind in _SILENT:
         return ""
     if entry.result.has_media and not entry.result.text.strip():
@@ -51,6 +55,20 @@ def answer_of(entry: CallEntry, most: int) -> str:
         looks = entry.action.kind != "run" or is_search(entry.action.target, by_output=True)
         return "nothing" if looks else ""
     return telling_part(entry.result.text, most, frozenset(telling_words(words_of(entry.call))))
+
+
+def _first_new_line(call: ToolCall) -> str:
+    """The first line that an edit brings in; blank where it says so in no known way."""
+    given = call.arguments
+    new, old = (
+        next((value for key in keys if isinstance(value := given.get(key), str)), "")
+        for keys in (_NEW, _OLD)
+    )
+    was = set(map(str.strip, old.splitlines()))
+    brought = (line.strip() for line in new.splitlines() if line.strip() not in was)
+    return next(
+        (line for line in brought if any(map(str.isalnum, line)) and not is_planted(line)), ""
+    )
 
 
 def shorten_answer(told: str, most: int, call: str) -> str:
@@ -71,6 +89,9 @@ def telling_part(
         return whole
     units = _units_of(text)
     ranked = sorted(range(len(units)), key=lambda n: (-_worth(units, n, asked), n))
+    harmless = next((n for n in ranked if not is_planted(units[n])), None)
+    if harmless is not None and len(units[harmless]) > most:  # what answers, if only its beginning
+        return shorten(units[harmless], most)
     return _choose_units(units, ranked, most, joint)
 
 
@@ -122,7 +143,7 @@ def _units_of(text: str) -> tuple[str, ...]:
 
 @read_once
 def _sentences_of(text: str) -> tuple[str, ...]:
-    """The units of what somebody said, without code, headings and lines that only lead to others."""
+    """The units of what somebody said, without code, headings and lines that lead to others."""
     units = _units_of(_FENCED.sub("\n", text))
     said = tuple(one for one in units if not one.startswith("#") and not one.endswith((":", "：")))
     return said or units or _units_of(text)

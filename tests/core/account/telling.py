@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from mcp_compaction.core.account.lines import Line, lines_of
 from mcp_compaction.core.excerpts.render import line_of
-from mcp_compaction.core.log.ledger import ledger_of
-from mcp_compaction.model import Excerpt
+from mcp_compaction.model import Excerpt, Message
 from tests.core.saying import Json
 from tests.sessions import messages_of
 
@@ -15,7 +14,14 @@ from tests.sessions import messages_of
 def read(session: list[Json], *earlier: Excerpt, shown: str = "") -> list[Line]:
     """The lines of a session that has left the window as a whole."""
     messages = messages_of(session)
-    return lines_of(messages, earlier, ledger_of(messages), 3, shown)
+    return left(messages, *earlier, markers=3, shown=shown)
+
+
+def left(
+    messages: Sequence[Message], *earlier: Excerpt, markers: int | None = None, shown: str = ""
+) -> list[Line]:
+    """The lines of messages that have all left the window."""
+    return lines_of(messages, {one.seq for one in messages}, earlier, markers, shown)
 
 
 def told(lines: Iterable[Line], level: int = 9) -> list[str]:

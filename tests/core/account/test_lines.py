@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from mcp_compaction.core.account.lines import lines_of
-from mcp_compaction.core.log.ledger import ledger_of
 from mcp_compaction.core.text.injection import BAR
 from mcp_compaction.model import Excerpt, Message
-from tests.core.account.telling import read, told
-from tests.core.saying import Json, assistant, call, calls, ran, results, used, user
+from tests.core.account.telling import left, read, told
+from tests.core.saying import Json, assistant, call, calls, failed, ran, results, used, user
 from tests.core.saying import read as seen
 from tests.sessions import messages_of
 
@@ -46,7 +45,12 @@ def test_what_is_said_at_the_end_of_a_turn_is_closing_and_what_stands_before_a_c
         calls(("2", "Bash", {"command": "ls"}), text="Let me look."),
         results(("2", "b.py")),
     ]
-    assert kinds(session) == ["user", "said", "steps", "closing", "user", "aside", "steps"]
+    assert kinds(session) == ["user", "said", "steps", "asked", "user", "aside", "steps"]
+    session[4] = user(
+        "Now that this is done, look at the other hosts, at what each of them "
+        "calls, and when it does so: I want them all alike."
+    )
+    assert kinds(session)[3] == "closing"
 
 
 def test_another_agents_order_and_words_that_an_agent_reported_are_not_the_users() -> None:
@@ -55,10 +59,10 @@ def test_another_agents_order_and_words_that_an_agent_reported_are_not_the_users
     )
     lead = given.model_copy(update={"speaker": "agent"})
     reported = asked.model_copy(update={"via": "tool"})
-    lines = lines_of([lead, reported, typed], (), ledger_of([lead, reported, typed]), None, "")
+    lines = left([lead, reported, typed])
     assert told(lines) == [
         "m1 another agent: Mind the cache.",
-        "m2 user, as the agent told it: Say it in French.",
+        "m2 user (reported): Say it in French.",
         "m3 user: Go",
     ]
 
@@ -67,8 +71,7 @@ def test_a_doubt_stands_whole_and_where_no_markers_count_it_is_said_like_all_els
     doubt = "Wait, perhaps the lock is free after all. Let me verify the order of the keys."
     messages = messages_of([user("Go."), assistant(doubt)])
     by_markers = {
-        markers: [line.kind for line in lines_of(messages, (), ledger_of(messages), markers, "")]
-        for markers in (3, 9, None)
+        markers: [line.kind for line in left(messages, markers=markers)] for markers in (3, 9, None)
     }
     assert by_markers == {3: ["user", "doubt"], 9: ["user", "closing"], None: ["user", "closing"]}
 
@@ -84,7 +87,7 @@ def test_an_agents_message_that_poses_as_an_order_is_not_told() -> None:
 
 
 def test_a_view_that_nothing_left_has_no_lines() -> None:
-    assert lines_of((), (), ledger_of(()), 3, "") == []
+    assert left((), markers=3) == []
 
 
 def test_long_words_have_shorter_forms_of_their_own_sentences() -> None:
@@ -119,9 +122,58 @@ def test_calls_in_a_row_are_one_line_in_their_shortest_form() -> None:
     assert len(told(lines, 1)) == 3
 
 
-def test_a_run_has_eight_calls_at_most_and_ends_where_something_is_said() -> None:
+def test_words_that_a_kept_answer_follows_are_closing_words_and_shortened_to_their_end() -> None:
+    plan = "\n".join([f"Row {n} of the plan names crane{n}." for n in range(60)])
+    messages = messages_of([user("Go"), assistant(f"{plan}\nShall I do that?"), user("yes")])
+    (line,) = lines_of(messages, {2}, (), None, "")
+    assert line.kind == "asked"
+    (shortest,) = told([line], 0)
+    assert shortest.endswith("Row 59 of the plan names crane59.\n| Shall I do that?")
+
+
+def test_words_are_cut_by_sentences_without_code_headings_and_lead_ins() -> None:
+    said = f"# Findings\nThe lock is never freed.\nSo:\n```go\nreturn err // {'x' * 400}\n```\n" * 4
+    (line,) = read([assistant(f"{said}\nIt is freed in state.go now.")])
+    for level in (0, 1):
+        (shown,) = told([line], level)
+        assert "It is freed in state.go now." in shown
+        assert "The lock is never freed." in shown
+        assert not any(part in shown for part in ("```", "return err", "# Findings", "So:"))
+
+
+def test_a_search_is_told_by_what_it_looks_for() -> None:
+    session = used(
+        "1", "Grep", "No matches found", pattern="lock.*free", path="/w/cli", multiline=True
+    )
+    assert told(read(session)) == ["m1 Grep lock.*free /w/cli -> No matches found"]
+
+
+def test_an_edit_is_told_by_the_first_line_that_it_brings() -> None:
+    given = {"old_string": "a = 1\nb = 2", "new_string": "a = 1\nb = 3\nc = 4"}
+    session = used("1", "Edit", "ok", file_path="/w/state.go", **given)
+    assert told(line for line in read(session) if line.kind == "steps") == [
+        "m1 Edit /w/state.go -> b = 3"
+    ]
+
+
+def test_a_run_of_calls_says_which_of_them_failed() -> None:
+    session = [
+        *seen("1", "src/a.py", "x"),
+        call("2", "Bash", command="make"),
+        failed("2", "exit code 2"),
+    ]
+    lines = [line for line in read(session) if line.kind == "steps"]
+    assert told(lines, 0) == ["m1..m3 Read a.py; Bash make -> exit 2"]
+
+
+def test_calls_that_only_keep_a_list_of_tasks_are_no_lines() -> None:
+    session = used("1", "TaskUpdate", "ok", taskId="4", status="in_progress")
+    assert read(session) == []
+
+
+def test_a_run_has_three_calls_at_most_and_ends_where_something_is_said() -> None:
     many = [m for n in range(10) for m in ran(str(n), f"make step{n}", "ok")]
-    assert len(read(many)) == 2
+    assert len(read(many)) == 4
     parted = [*many[:4], user("Go on."), *many[4:8]]
     assert kinds(parted) == ["steps", "user", "steps"]
 
@@ -155,6 +207,22 @@ def test_a_file_stands_as_the_agent_last_saw_or_wrote_it() -> None:
     ]
 
 
+def test_what_was_read_before_a_file_was_edited_is_not_shown() -> None:
+    session = [
+        *used("1", "Read", "limit = 4", file_path="a.py", offset=10, limit=1),
+        *used("2", "Read", "rate = 7", file_path="a.py", offset=90, limit=1),
+        *used("3", "Edit", "ok", file_path="a.py", old_string="4", new_string="limit = 9"),
+    ]
+    files = told(line for line in read(session) if line.kind == "file")
+    assert files == [f"m5 a.py as edited:\n{BAR}limit = 9"]
+
+
+def test_a_file_that_is_shown_in_part_says_how_much_of_it() -> None:
+    rows = "\n".join(f"row {n}" for n in range(50))
+    (line,) = [one for one in read(seen("1", "a.py", rows)) if one.kind == "file"]
+    assert told([line], 0)[0].startswith("m1 a.py as read, the first 12 of 50 lines:\n")
+
+
 def test_a_file_that_was_not_read_or_not_written_is_not_shown() -> None:
     refused = "The user doesn't want to proceed with this tool use. The tool use was rejected."
     session = [
@@ -166,7 +234,7 @@ def test_a_file_that_was_not_read_or_not_written_is_not_shown() -> None:
 
 def test_a_file_whose_last_sight_is_still_in_the_window_is_not_shown_again() -> None:
     messages = messages_of([*seen("1", "a.py", "1→old"), *seen("2", "a.py", "1→new")])
-    lines = lines_of(messages[:2], (), ledger_of(messages), None, "")
+    lines = lines_of(messages, {1, 2}, (), None, "")
     assert [line.kind for line in lines] == ["steps"]
 
 
@@ -186,7 +254,7 @@ def test_what_was_kept_of_earlier_messages_stands_in_its_place() -> None:
         Excerpt(seq=2, by="step", pieces=("Bash ls", "a.py / b.py")),
         Excerpt(seq=3, by="file", pieces=("a.py as read:", "x = 1\ny = 2")),
     )
-    lines = lines_of(_later([user("Go on.")]), kept, ledger_of(()), None, "")
+    lines = left(_later([user("Go on.")]), *kept)
     assert told(lines) == [
         "m1 user: Port the hooks.",
         "m2 Bash ls -> a.py / b.py",
@@ -201,7 +269,7 @@ def test_what_an_earlier_version_kept_of_users_and_agents_keeps_its_speaker() ->
         Excerpt(seq=2, by="decision", pieces=("We use SQLite.",)),
         Excerpt(seq=3, by="field", pieces=("order: W7",)),
     )
-    assert told(lines_of((), old, ledger_of(()), None, "")) == [
+    assert told(left((), *old)) == [
         "m1 user: Anna moved … to Lisbon",
         "m2 agent: We use SQLite.",
     ]
@@ -210,7 +278,7 @@ def test_what_an_earlier_version_kept_of_users_and_agents_keeps_its_speaker() ->
 def test_a_line_that_was_told_before_shrinks_and_is_not_reworded() -> None:
     (line,) = read(ran("1", "make all", "\n".join(f"built part{n}" for n in range(40))))
     once = line.form(3)
-    (again,) = lines_of((), once, ledger_of(()), None, "")
+    (again,) = left((), *once)
     assert again.whole == once
     before = once[0].pieces
     for level in range(4):
@@ -223,7 +291,7 @@ def test_a_line_that_was_told_before_shrinks_and_is_not_reworded() -> None:
 def test_a_run_that_was_told_before_keeps_the_messages_it_tells_of() -> None:
     (line,) = read([*ran("1", "make a", "ok"), *ran("2", "make b", "ok")])
     (run,) = line.form(0)
-    (again,) = lines_of((), (run,), ledger_of(()), None, "")
+    (again,) = left((), run)
     assert told([again], 0) == told([line], 0)
     assert (again.form(0)[0].seq, again.form(0)[0].last) == (1, 3)
 
