@@ -12,11 +12,13 @@ from pathlib import Path, PurePath
 from typing import Final
 
 from mcp_compaction.compactor.events import HOST_COMPACTED
+from mcp_compaction.core.log.users_words import users_words_in
 from mcp_compaction.core.text.host_texts import without_host_texts
 from mcp_compaction.core.window.history import is_record
 from mcp_compaction.errors import InputError, MalformedMessage
 from mcp_compaction.formats import IncomingMessage
 from mcp_compaction.formats.arrival import parse_moment, reported_tokens_of
+from mcp_compaction.formats.content import blocks_of
 from mcp_compaction.formats.identity import unwrap_text
 from mcp_compaction.formats.jsontext import parse_object
 from mcp_compaction.hosts.transcripts.files import open_regular
@@ -189,11 +191,29 @@ def _speaks_in_result(obj: JsonObject) -> Speaker:
     """`user` where the host says that a result holds words of the user: the answer to a question,
     or what was said when a call was refused."""
     match obj.get("toolUseResult"):
-        case {"questions": list(), "answers": dict()}:
-            return "user"
+        case {"questions": list(), "answers": dict() as answers, **more}:
+            said = [*answers.values(), more.get("response"), *_notes_in(more.get("annotations"))]
+            return "user" if _holds_only(obj, said) else ""
         case _:
             is_refused = obj.get("toolDenialKind") == _REFUSED or _is_only_likely(obj)
             return "user" if is_refused else ""
+
+
+def _notes_in(annotations: JsonValue) -> list[JsonValue]:
+    """What a user wrote beside answers; beside it stand previews, which are the agent's."""
+    notes = annotations.values() if isinstance(annotations, dict) else ()
+    return [one.get("notes") for one in notes if isinstance(one, dict)]
+
+
+def _holds_only(obj: JsonObject, said: list[JsonValue]) -> bool:
+    """Whether all that reads like a user's words in a result is what the host says was said: the
+    preview of an option, which the agent writes, may read like an answer."""
+    texts = [",".join(map(str, one)) if isinstance(one, list) else str(one) for one in said]
+    return all(
+        any(found.words in text for text in texts)
+        for block in blocks_of(object_at(obj, "message"))
+        for found in users_words_in(str(block.get("content")))
+    )
 
 
 def _is_only_likely(obj: JsonObject) -> bool:
