@@ -96,6 +96,7 @@ class _Reader:
             window_before=before,
             everything="\n".join(self._said),
             folder=self._folder,
+            is_ours=line.is_ours,
             kept=[self._by_id[one] for one in told.kept if one in self._by_id],
         )
         self.cases.append(case)

@@ -16,8 +16,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from mcp_compaction.audit.cases import cases_of
 from mcp_compaction.compactor import Compactor
 from mcp_compaction.compactor.results import FitOptions
+from mcp_compaction.core.log.pinned import PINNED_LABEL
+from mcp_compaction.core.window.preview import note_of_size
 from mcp_compaction.formats import FORMATS, read_incoming
 from mcp_compaction.formats.identity import unwrap_text, words_in
 from mcp_compaction.hosts.chat import HostChats
@@ -27,7 +30,7 @@ from mcp_compaction.hosts.finding import transcripts_at
 from mcp_compaction.hosts.identity import open_chat
 from mcp_compaction.hosts.transcripts.files import FileTranscript
 from mcp_compaction.model import Message, SessionInfo
-from mcp_compaction.ports import SessionKey
+from mcp_compaction.ports import HOST_COMPACTED, SessionKey
 from mcp_compaction.view_service.views import ServedViews
 from tests.hosts.given_hosts import (
     SHOP,
@@ -155,6 +158,33 @@ AGAIN = [
     # Of a command that was typed just before, and is no copy.
     row(16, {"role": "user", "content": CAVEAT}, at="2026-11-15T14:03:59.800Z", isMeta=True),
 ]
+
+
+KEPT = {"promptSource": "typed", "at": "2026-11-15T14:03:01.000Z"}
+LEFT = {
+    "ours, where it keeps the request": ("Begin.", KEPT, 0),
+    "ours, where it shortens the request": (note_of_size("Begin. " * 90, "m1"), {}, 0),
+    "ours, where it digests the request": (f"{PINNED_LABEL}\np1 constraint, by user: Begin.", {}, 0),
+    "the host's": ("We talked.", {"isCompactSummary": True}, 1),
+    "another plugin's": ("ANOTHER VIEW.", {}, 1),
+}
+
+
+@pytest.mark.parametrize("way", LEFT)
+async def test_a_compaction_that_left_our_view_is_not_told_as_the_hosts(
+    tmp_path: Path, way: str
+) -> None:
+    environ = {"HOME": str(tmp_path / "home")}
+    text, marks, hosts = LEFT[way]
+    first = row(11, {"role": "user", "content": text}, **marks)
+    path = write_chat(environ, [*CHAT, boundary(), first, built(12, "assistant", "yes"), *LATER])
+    (transcript,) = transcripts_at(path, environ)
+    assert [one.is_ours for one in cases_of(transcript)] == [not hosts]
+    async with compactor_in(tmp_path) as compactor:
+        info = (await record(compactor, transcript)).session
+        assert info is not None
+        events = (await compactor.stats(info)).events
+        assert dict(events).get(HOST_COMPACTED, 0) == hosts
 
 
 LATER = [line.replace("14:03", "14:05") for line in (typed(21, "yes"), answered(22, "yes"))]

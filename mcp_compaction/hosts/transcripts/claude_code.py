@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path, PurePath
 from typing import Final
 
@@ -15,6 +16,7 @@ from mcp_compaction.compactor.events import HOST_COMPACTED
 from mcp_compaction.core.log.users_words import users_words_in
 from mcp_compaction.core.text.host_texts import without_host_texts
 from mcp_compaction.core.window.history import is_record
+from mcp_compaction.core.window.preview import OF_THE_WHOLE
 from mcp_compaction.errors import InputError, MalformedMessage
 from mcp_compaction.formats import IncomingMessage
 from mcp_compaction.formats.arrival import parse_moment, reported_tokens_of
@@ -42,7 +44,7 @@ _CUT_RESULT = "<persisted-output>"  # begins what stands for a result that was p
 SUBAGENTS = "subagents"  # the folder of their transcripts
 _FOLDER_OF_RESULTS = "tool-results"
 _LARGEST_RESULT = 2**21  # bytes
-_MOST_BEFORE = 2**18  # bytes that are looked through for a prompt that waited
+_MOST_LOOKED_THROUGH = 2**18  # bytes around a line, for what it means
 _WRITES_QUEUED = (2, 1, 100)  # from then on, surely, a prompt that waited has a line of its own
 _SIGNS_PROMPTS = (2, 1, 325)  # from then on, surely, it says of each prompt where that came from
 _TYPED = ("typed", "queued", "suggestion_accepted")  # how a person's prompt came
@@ -105,7 +107,8 @@ def read_line(obj: JsonObject, line: bytes, at: int, path: Path) -> TranscriptLi
         case "queue-operation":
             return TranscriptLine(_read_removed(obj, host_id, at, path))
         case "system" if is_boundary(obj):
-            return _read_boundary(obj, agent)
+            is_ours = _is_ours_behind(path, at + len(line))
+            return _read_boundary(obj, agent)._replace(is_ours=is_ours)
         case _:
             return NOTHING
 
@@ -248,9 +251,7 @@ def _is_command(obj: JsonObject) -> bool:
 
 def _has_words(obj: JsonObject) -> bool:
     """Whether a line in the user's role holds words, beside what the host put in."""
-    content = object_at(obj, "message").get("content")
-    blocks = content if isinstance(content, list) else [{"type": "text", "text": content}]
-    texts = [text_at(block, "text") or "" for block in blocks if isinstance(block, dict)]
+    texts = [text_at(block, "text") or "" for block in blocks_of(object_at(obj, "message"))]
     return any(without_host_texts(text).strip() for text in texts)
 
 
@@ -367,17 +368,17 @@ def _removed_from_queue(lines: Sequence[JsonObject]) -> str | None:
 
 def _lines_before(path: Path, at: int) -> list[JsonObject]:
     """The last lines of a file before a place in it."""
-    start = max(0, at - _MOST_BEFORE)
+    start = max(0, at - _MOST_LOOKED_THROUGH)
     with open_regular(path) as file:
         file.seek(start)
         whole = file.read(at - start).split(b"\n")
-    found: list[JsonObject] = []
-    for line in whole[1 if start else 0 :]:
-        try:
-            found.append(parse_object(line.decode(errors="replace"), "the line"))
-        except MalformedMessage:
-            continue
-    return found
+    return [*_objects_in(whole[1 if start else 0 :])]
+
+
+def _objects_in(lines: Sequence[bytes]) -> Iterator[JsonObject]:
+    for line in lines:
+        with suppress(MalformedMessage):
+            yield parse_object(line.decode(errors="replace"), "the line")
 
 
 def _queued_message(obj: JsonObject) -> JsonObject:
@@ -395,6 +396,18 @@ def _read_boundary(obj: JsonObject, agent: str) -> TranscriptLine:
     return TranscriptLine(
         agent=agent, events=(event,), reported=after or None, compacted=_compacted(obj)
     )
+
+
+def _is_ours_behind(path: Path, at: int) -> bool:
+    """Whether our view stands behind a boundary that ends at a place. The host's own summary, and
+    what another plugin makes up, would be the first words there."""
+    with open_regular(path) as file:
+        file.seek(at)
+        rows = _objects_in(file.read(_MOST_LOOKED_THROUGH).split(b"\n"))
+    first = next((row for row in rows if row.get("type") == "user"), {"isCompactSummary": True})
+    said = object_at(first, "message")
+    is_made_up = is_built(first) and not (_is_record(said) or OF_THE_WHOLE in _first_text_of(said))
+    return first.get("isCompactSummary") is not True and not is_made_up
 
 
 def preserved_by(obj: JsonObject) -> tuple[str, ...]:

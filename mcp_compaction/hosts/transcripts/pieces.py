@@ -72,7 +72,7 @@ class TranscriptLine(NamedTuple):
     skipped: int = 0  # messages in it that could not be read
     compacted: Compacted | None = None
     summary: str = ""  # the host's own summary, which a compaction left
-    is_ours: bool = False  # a record of ours, which our own compaction left
+    is_ours: bool = False  # a record of ours, or a compaction that leaves our view
 
 
 NOTHING: Final = TranscriptLine()
@@ -120,11 +120,11 @@ class TranscriptPart:
     def add(self, line: TranscriptLine) -> None:
         """Take in what a line tells."""
         self.skipped += line.skipped
+        if line not in (NOTHING, OURS):
+            self.agents.setdefault(line.agent, Told()).add(line)
         told = self.agents.get(line.agent)
         if line.is_ours and told is not None:
             told.events[-1:] = [_as_ours(event) for event in told.events[-1:]]
-        if line not in (NOTHING, OURS):
-            self.agents.setdefault(line.agent, Told()).add(line)
 
 
 def _as_ours(event: Event) -> Event:
