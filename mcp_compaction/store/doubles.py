@@ -10,15 +10,15 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import NamedTuple
 
-from mcp_compaction import formats
 from mcp_compaction.core.window.history import is_in, runs_of
 from mcp_compaction.formats.identity import words_in
 from mcp_compaction.model import Event, Message, NewMessage, View
 from mcp_compaction.ports import HOST_COMPACTED, Batch
 from mcp_compaction.store import views
 from mcp_compaction.store.align import CLOCKS, MOST_UNNAMED, Recognizer
-from mcp_compaction.store.columns import moment, stamp
+from mcp_compaction.store.columns import stamp
 from mcp_compaction.store.load import list_shown
+from mcp_compaction.store.messages import MESSAGE_COLUMNS, to_message
 
 _PER_MESSAGE = 4  # tokens that providers add to each
 
@@ -45,6 +45,17 @@ def find_doubles(log: Sequence[LoggedMessage], compacted: Sequence[Event]) -> di
 
     `compacted`: the host's own compactions. What a host has not told of yet is no double.
     """
+    twins = _find_twins(log, compacted)
+    more = twins
+    while more:  # what was recorded a third time
+        more = _find_twins([one for one in log if one.message.seq not in twins], compacted)
+        if len(more) == 1:  # one equal message alone is a message of its own
+            break
+        twins |= more
+    return twins
+
+
+def _find_twins(log: Sequence[LoggedMessage], compacted: Sequence[Event]) -> dict[int, int]:
     named = [one for one in log if one.host_id is not None]
     told = [one.message.at for one in named]
     newest = max((at for at in told if at is not None), default=None)
@@ -135,24 +146,11 @@ def _read_log(
 ) -> tuple[list[LoggedMessage], list[Event]]:
     """The log of a session, and the host's own compactions of it."""
     rows = connection.execute(
-        "SELECT seq, role, shape, host_id, content, at, recorded, tokens, via, raw FROM message"
+        f"SELECT {MESSAGE_COLUMNS}, host_id, content, recorded FROM message"
         " WHERE session = ? ORDER BY seq",
         (session,),
     )
-    log: list[LoggedMessage] = []
-    for seq, role, shape, host_id, content, at, recorded, tokens, via, raw in rows:
-        _, parts = formats.read(shape, raw)
-        message = Message(
-            seq=seq,
-            role=role,
-            parts=parts,
-            shape=shape,
-            raw=raw,
-            at=moment(at),
-            tokens=tokens,
-            via=via,
-        )
-        log.append(LoggedMessage(message, host_id, content, recorded))
+    log = [LoggedMessage(to_message(row[:-3]), *row[-3:]) for row in rows]
     events = connection.execute(
         "SELECT at FROM event WHERE session = ? AND name = ?", (session, HOST_COMPACTED)
     )

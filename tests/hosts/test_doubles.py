@@ -62,9 +62,10 @@ def repeat(
         store.execute("PRAGMA user_version = 10")
 
 
+@pytest.mark.parametrize("times", [1, 2])
 @pytest.mark.parametrize("host_id", [None, "new"])
-async def test_what_a_store_holds_twice_counts_once_in_fill_stats_and_receipts(
-    tmp_path: Path, host_id: str | None
+async def test_what_a_store_holds_more_than_once_counts_once_in_fill_stats_and_receipts(
+    tmp_path: Path, host_id: str | None, times: int
 ) -> None:
     lines = [*LONG, boundary("2026-11-15T14:04:00.002Z")]
     ask = Ask(reason="test", force=True, target_percent=1)
@@ -73,9 +74,10 @@ async def test_what_a_store_holds_twice_counts_once_in_fill_stats_and_receipts(
         fill, stats = await compactor.fill(info), await compactor.stats(info)
         log = await said_in(compactor, info)
         alone = await compactor.compress(info, dry_run)
-    repeat(tmp_path, range(8, 31), host_id)
+    for time in range(times):
+        repeat(tmp_path, range(8, 31), host_id and f"{host_id} {time} ")
     async with chat_in(tmp_path, lines) as (compactor, info):
-        assert len(await said_in(compactor, info)) == len(log) + 23
+        assert len(await said_in(compactor, info)) == len(log) + 23 * times
         assert await compactor.fill(info) == fill
         again = await compactor.stats(info)
         assert (again.shown, again.fill) == (stats.shown, stats.fill)

@@ -161,10 +161,10 @@ AGAIN = [
 
 
 KEPT = {"promptSource": "typed", "at": "2026-11-15T14:03:01.000Z"}
-LEFT = {
+LEFT: dict[str, tuple[str, Json, int]] = {
     "ours, where it keeps the request": ("Begin.", KEPT, 0),
     "ours, where it shortens the request": (note_of_size("Begin. " * 90, "m1"), {}, 0),
-    "ours, where it digests the request": (f"{PINNED_LABEL}\np1 constraint, by user: Begin.", {}, 0),
+    "ours, where it digests all": (f"{PINNED_LABEL}\np1 constraint, by user: Yes", {}, 0),
     "the host's": ("We talked.", {"isCompactSummary": True}, 1),
     "another plugin's": ("ANOTHER VIEW.", {}, 1),
 }
