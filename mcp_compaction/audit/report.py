@@ -72,7 +72,7 @@ def headline_of(audit: Audit) -> str:
     rules = next((one for one in total_of(hosts) if one.kind == "rules"), None)
     gone = f"; {rules.before - rules.stood} of {plural(rules.before, 'rule')} gone" if rules else ""
     ours = len(audit.findings) - len(hosts)
-    beside = f" (and {ours} by mcp-compaction)" if ours else ""
+    beside = f" (and {ours} by mcp-compaction or another plugin)" if ours else ""
     many = f"{plural(len(hosts), 'compaction')} by hosts{beside} in {plural(audit.chats, 'chat')}"
     return f"{many}{gone}"
 

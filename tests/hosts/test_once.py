@@ -20,7 +20,6 @@ from mcp_compaction.audit.cases import cases_of
 from mcp_compaction.compactor import Compactor
 from mcp_compaction.compactor.results import FitOptions
 from mcp_compaction.core.log.pinned import PINNED_LABEL
-from mcp_compaction.core.window.preview import note_of_size
 from mcp_compaction.formats import FORMATS, read_incoming
 from mcp_compaction.formats.identity import unwrap_text, words_in
 from mcp_compaction.hosts.chat import HostChats
@@ -160,31 +159,34 @@ AGAIN = [
 ]
 
 
-KEPT = {"promptSource": "typed", "at": "2026-11-15T14:03:01.000Z"}
 LEFT: dict[str, tuple[str, Json, int]] = {
-    "ours, where it keeps the request": ("Begin.", KEPT, 0),
-    "ours, where it shortens the request": (note_of_size("Begin. " * 90, "m1"), {}, 0),
-    "ours, where it digests all": (f"{PINNED_LABEL}\np1 constraint, by user: Yes", {}, 0),
-    "the host's": ("We talked.", {"isCompactSummary": True}, 1),
-    "another plugin's": ("ANOTHER VIEW.", {}, 1),
+    "as it was": ("Begin.", {"promptSource": "typed", "at": "2026-11-15T14:03:01.000Z"}, 0),
+    "as it was built anew": ("Begin.", {}, 0),
+    "a record": (f"{PINNED_LABEL}\np1 constraint, by user: Yes", {}, 0),
+    "the host's summary": ("We talked.", {"isCompactSummary": True}, 1),
 }
 
 
 @pytest.mark.parametrize("way", LEFT)
-async def test_a_compaction_that_left_our_view_is_not_told_as_the_hosts(
+async def test_a_compaction_that_left_no_summary_of_the_host_is_not_told_as_the_hosts(
     tmp_path: Path, way: str
 ) -> None:
     environ = {"HOME": str(tmp_path / "home")}
     text, marks, hosts = LEFT[way]
     first = row(11, {"role": "user", "content": text}, **marks)
-    path = write_chat(environ, [*CHAT, boundary(), first, built(12, "assistant", "yes"), *LATER])
+    own = [
+        boundary("2026-11-15T14:03:30.000Z"),
+        row(10, {"role": "user", "content": "We met."}, isCompactSummary=True),
+    ]
+    left = [boundary(), first, built(12, "assistant", "yes")]
+    path = write_chat(environ, [*CHAT, *own, *left, *LATER])
     (transcript,) = transcripts_at(path, environ)
-    assert [one.is_ours for one in cases_of(transcript)] == [not hosts]
+    assert [one.is_ours for one in cases_of(transcript)] == [False, not hosts]
     async with compactor_in(tmp_path) as compactor:
         info = (await record(compactor, transcript)).session
         assert info is not None
         events = (await compactor.stats(info)).events
-        assert dict(events).get(HOST_COMPACTED, 0) == hosts
+        assert dict(events).get(HOST_COMPACTED, 0) == 1 + hosts
 
 
 LATER = [line.replace("14:03", "14:05") for line in (typed(21, "yes"), answered(22, "yes"))]

@@ -149,6 +149,21 @@ async def test_a_result_that_only_reads_like_the_user_is_nobodys_word(
         assert (await compactor.pin(info, RULE, by="agent")).pin.author == "agent"
 
 
+async def test_an_answer_is_told_once_and_its_question_is_not_told_as_without_answer(
+    environ: Mapping[str, str], tmp_path: Path
+) -> None:
+    write_chat(
+        environ, [typed(0, TYPED), called(1, "AskUserQuestion"), HANDED_OVER["an answer"][1]]
+    )
+    async with compactor_in(tmp_path) as compactor:
+        info = (await record(compactor, found_in(environ)[0])).session
+        assert info is not None
+        *_, answer = conversation_of((await compactor.load(info)).messages)
+        (result,) = answer.results
+        assert '"May I push?"="…"' in result.text
+        assert answer.text == RULE
+
+
 async def test_a_note_beside_an_answer_is_the_users(
     environ: Mapping[str, str], tmp_path: Path
 ) -> None:

@@ -116,7 +116,7 @@ def _result_said(part: ToolResult, holds_words: bool) -> Iterator[Part]:
     text = without_host_text_behind(part.text)
     words = users_words_in(text) if holds_words else ()
     for one in reversed(words):
-        text = text[: one.start] + text[one.end :]
+        text = f"{text[: one.start]}…{text[one.end :]}"  # they stand behind it
     yield part if text == part.text else part.model_copy(update={"text": text})
     yield from (Text(text=one.words) for one in words if one.words)
 

@@ -14,7 +14,6 @@ from mcp_compaction.core.wording import plural
 
 _MOST_CHARS = 900
 _MARK = "[...]"
-OF_THE_WHOLE = "; the whole: recall_archived refs"  # stands in the note of every preview
 _FOR_BOTH_ENDS = 360  # characters of a request; always both: names used later .007 fewer
 
 
@@ -103,7 +102,7 @@ def note_of_size(text: str, ref: str, rules: int = 0) -> str:
     shown, and how to read the whole."""
     size = f"{text.count(chr(10)) + 1} lines, {len(text):,} characters"
     size += f", {plural(rules, 'more rule')}" if rules else ""
-    return f"[... {size}{OF_THE_WHOLE} {ref} ...]"
+    return f"[... {size}; the whole: recall_archived refs {ref} ...]"
 
 
 def _take_within(chars: int, text: str, ends: tuple[str, str], lines: Iterable[str]) -> list[str]:

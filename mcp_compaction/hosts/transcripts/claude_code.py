@@ -16,7 +16,6 @@ from mcp_compaction.compactor.events import HOST_COMPACTED
 from mcp_compaction.core.log.users_words import users_words_in
 from mcp_compaction.core.text.host_texts import without_host_texts
 from mcp_compaction.core.window.history import is_record
-from mcp_compaction.core.window.preview import OF_THE_WHOLE
 from mcp_compaction.errors import InputError, MalformedMessage
 from mcp_compaction.formats import IncomingMessage
 from mcp_compaction.formats.arrival import parse_moment, reported_tokens_of
@@ -399,15 +398,13 @@ def _read_boundary(obj: JsonObject, agent: str) -> TranscriptLine:
 
 
 def _is_ours_behind(path: Path, at: int) -> bool:
-    """Whether our view stands behind a boundary that ends at a place. The host's own summary, and
-    what another plugin makes up, would be the first words there."""
+    """Whether a view stands behind a boundary that ends at a place, as a plugin's module hands it
+    over: ours, or another's. The host's own summary would stand first there."""
     with open_regular(path) as file:
         file.seek(at)
         rows = _objects_in(file.read(_MOST_LOOKED_THROUGH).split(b"\n"))
-    first = next((row for row in rows if row.get("type") == "user"), {"isCompactSummary": True})
-    said = object_at(first, "message")
-    is_made_up = is_built(first) and not (_is_record(said) or OF_THE_WHOLE in _first_text_of(said))
-    return first.get("isCompactSummary") is not True and not is_made_up
+    first = next((row for row in rows if row.get("type") == "user"), None)
+    return first is not None and first.get("isCompactSummary") is not True
 
 
 def preserved_by(obj: JsonObject) -> tuple[str, ...]:
