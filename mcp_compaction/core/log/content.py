@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
 from typing import assert_never
 
+from mcp_compaction.core.text.host_texts import without_host_texts
 from mcp_compaction.core.text.patterns import pattern_of
 from mcp_compaction.core.tokens import CountTokens
 from mcp_compaction.model import (
@@ -75,7 +76,9 @@ def texts_by_speaker(message: Message, calls: Mapping[str, ToolCall]) -> list[tu
 
 def _speaker_of_part(part: Part, message: Message, calls: Mapping[str, ToolCall]) -> str:
     if not isinstance(part, ToolResult):
-        return speaker_of(message)
+        words = part.text if message.role == "user" and isinstance(part, Text) else ""
+        is_hosts = words and not without_host_texts(words).strip()
+        return "host" if is_hosts else speaker_of(message)
     call = calls.get(part.call)
     name = f" {call.name}" if call is not None and _PLAIN_NAME.fullmatch(call.name) else ""
     # A host tells so of an answer to the agent's question, and of the reason for a refusal.

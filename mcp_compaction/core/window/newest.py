@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from mcp_compaction.core.excerpts.render import excerpts_block
 from mcp_compaction.core.limits import SHORTEST_PREVIEW
+from mcp_compaction.core.log.conversation import conversation_of
 from mcp_compaction.core.log.pinned import PINNED_LABEL
 from mcp_compaction.core.text.words import shorten
 from mcp_compaction.model import Excerpt, Message
@@ -17,7 +18,7 @@ def newest_block(messages: Iterable[Message], limit: int) -> str:
     The newest come first into the room and stand last; of one that does not fit, its beginning.
     """
     chosen: list[Excerpt] = []
-    for message in sorted(messages, key=lambda one: one.seq, reverse=True):
+    for message in sorted(conversation_of(messages), key=lambda one: one.seq, reverse=True):
         if not _is_said(message):
             continue
         whole = [_quote(message, message.text), *chosen]
