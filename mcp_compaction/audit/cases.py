@@ -68,8 +68,6 @@ class _Reader:
 
     def take(self, line: TranscriptLine) -> None:
         """Take in what one line tells."""
-        if line.is_ours and line.compacted is None and self.cases:
-            self.cases[-1].is_ours = True
         if line.agent != self._agent:
             return
         self._model = line.model or self._model

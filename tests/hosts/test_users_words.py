@@ -13,7 +13,6 @@ import pytest
 
 from mcp_compaction.core.log.conversation import conversation_of
 from mcp_compaction.core.log.spoken_rules import unpinned_rules
-from mcp_compaction.core.log.users_words import users_words_in
 from tests.hosts.given_hosts import SHOP, claude_line, compactor_in, found_in, record, write_chat
 
 pytestmark = pytest.mark.anyio
@@ -175,14 +174,6 @@ async def test_a_note_beside_an_answer_is_the_users(
         assert [hit.ref for hit in (await compactor.recall(info, "role:user review")).hits] == [
             "m3"
         ]
-
-
-def test_an_answer_that_stands_there_once_more_as_its_note_counts_once() -> None:
-    asked = '"Which port?"="8443" user notes: 8443, "And now?"="8443"'
-    (first, second) = users_words_in(
-        f"User has answered your questions: {asked}. You can now continue"
-    )
-    assert (first.question, second.question) == ("Which port?", "And now?")
 
 
 async def test_a_refusal_that_an_older_host_does_not_mark_is_the_users_by_hearsay(

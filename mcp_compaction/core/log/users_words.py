@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import re
 from functools import cache
-from itertools import pairwise
 from typing import NamedTuple
 
 from mcp_compaction.core.limits import LONGEST_TEXT
@@ -26,10 +25,7 @@ def users_words_in(result: str) -> tuple[WordsInResult, ...]:
     opening = result[:LONGEST_TEXT]
     for begins, pattern in _shapes():
         if begins.match(opening):
-            found = [_read(one) for one in pattern.finditer(opening)]
-            # A typed answer may stand there once more, as its own note.
-            again = {b for a, b in pairwise(found) if not b.question and a.words == b.words}
-            return tuple(one for one in found if one not in again)
+            return tuple(map(_read, pattern.finditer(opening)))
     return ()
 
 

@@ -12,20 +12,18 @@ from contextlib import suppress
 from pathlib import Path, PurePath
 from typing import Final
 
-from mcp_compaction.compactor.events import HOST_COMPACTED
 from mcp_compaction.core.log.users_words import users_words_in
 from mcp_compaction.core.text.host_texts import without_host_texts
 from mcp_compaction.core.window.history import is_record
 from mcp_compaction.errors import InputError, MalformedMessage
 from mcp_compaction.formats import IncomingMessage
 from mcp_compaction.formats.arrival import parse_moment, reported_tokens_of
-from mcp_compaction.formats.content import blocks_of
+from mcp_compaction.formats.content import blocks_of, objects_in
 from mcp_compaction.formats.identity import unwrap_text
 from mcp_compaction.formats.jsontext import parse_object
 from mcp_compaction.hosts.transcripts.files import open_regular
 from mcp_compaction.hosts.transcripts.pieces import (
     NOTHING,
-    OURS,
     Chat,
     Compacted,
     TranscriptLine,
@@ -36,6 +34,7 @@ from mcp_compaction.hosts.transcripts.pieces import (
 )
 from mcp_compaction.lexicon.host_texts import is_printed
 from mcp_compaction.model import Event, HeardVia, JsonObject, JsonValue, Speaker
+from mcp_compaction.ports import HOST_COMPACTED, OUR_VIEW
 
 NAME: Final = "claude-code"
 _NO_MODEL = "<synthetic>"  # the host's own words, as for an error of the service
@@ -90,7 +89,7 @@ def read_line(obj: JsonObject, line: bytes, at: int, path: Path) -> TranscriptLi
             speaker = "host" if is_printed(_first_text_of(message)) else _speaker_of(obj)
             is_known = is_built(obj) and is_skill(message)
             if speaker and (is_known or _is_record(message)):
-                return OURS  # after a compaction from inside
+                return NOTHING  # after a compaction from inside
             is_summary = obj.get("isCompactSummary") is True
             summary = _first_text_of(message) if is_summary else ""
             speaks, via = speaker or _speaks_in_result(obj), _via_of(obj)
@@ -106,8 +105,7 @@ def read_line(obj: JsonObject, line: bytes, at: int, path: Path) -> TranscriptLi
         case "queue-operation":
             return TranscriptLine(_read_removed(obj, host_id, at, path))
         case "system" if is_boundary(obj):
-            is_ours = _is_ours_behind(path, at + len(line))
-            return _read_boundary(obj, agent)._replace(is_ours=is_ours)
+            return _read_boundary(obj, agent, is_ours=_is_ours_behind(path, at + len(line)))
         case _:
             return NOTHING
 
@@ -193,29 +191,23 @@ def _speaks_in_result(obj: JsonObject) -> Speaker:
     """`user` where the host says that a result holds words of the user: the answer to a question,
     or what was said when a call was refused."""
     match obj.get("toolUseResult"):
-        case {"questions": list(), "answers": dict() as answers, **more}:
-            said = [*answers.values(), more.get("response"), *_notes_in(more.get("annotations"))]
-            return "user" if _holds_only(obj, said) else ""
+        case {"questions": list(), "answers": dict()} as told:
+            return "user" if _was_said(object_at(obj, "message"), told) else ""
         case _:
             is_refused = obj.get("toolDenialKind") == _REFUSED or _is_only_likely(obj)
             return "user" if is_refused else ""
 
 
-def _notes_in(annotations: JsonValue) -> list[JsonValue]:
-    """What a user wrote beside answers; beside it stand previews, which are the agent's."""
-    notes = annotations.values() if isinstance(annotations, dict) else ()
-    return [one.get("notes") for one in notes if isinstance(one, dict)]
-
-
-def _holds_only(obj: JsonObject, said: list[JsonValue]) -> bool:
+def _was_said(message: JsonObject, told: JsonObject) -> bool:
     """Whether all that reads like a user's words in a result is what the host says was said: the
-    preview of an option, which the agent writes, may read like an answer."""
+    preview of an option, which the agent writes, may read so too."""
+    notes = [one.get("notes") for one in objects_in([*object_at(told, "annotations").values()])]
+    said = [*object_at(told, "answers").values(), told.get("response"), *notes]
     texts = [",".join(map(str, one)) if isinstance(one, list) else str(one) for one in said]
-    return all(
-        any(found.words in text for text in texts)
-        for block in blocks_of(object_at(obj, "message"))
-        for found in users_words_in(str(block.get("content")))
+    found = (
+        one for block in blocks_of(message) for one in users_words_in(str(block.get("content")))
     )
+    return all(any(one.words in text for text in texts) for one in found)
 
 
 def _is_only_likely(obj: JsonObject) -> bool:
@@ -228,13 +220,8 @@ def _is_only_likely(obj: JsonObject) -> bool:
 
 def _first_text_of(message: JsonObject) -> str:
     """What a message begins with, be it a text or blocks."""
-    match message.get("content"):
-        case str() as text:
-            return text.lstrip()
-        case [{"type": "text", "text": str() as text}, *_]:
-            return text.lstrip()
-        case _:
-            return ""
+    first = next(iter(blocks_of(message)), {})
+    return (text_at(first, "text") or "").lstrip()
 
 
 def _is_unsigned(obj: JsonObject) -> bool:
@@ -384,16 +371,21 @@ def _queued_message(obj: JsonObject) -> JsonObject:
     return {"role": "user", "content": object_at(obj, "attachment").get("prompt")}
 
 
-def _read_boundary(obj: JsonObject, agent: str) -> TranscriptLine:
+def _read_boundary(obj: JsonObject, agent: str, *, is_ours: bool) -> TranscriptLine:
     told = object_at(obj, "compactMetadata")
     before, after = count_at(told, "preTokens"), count_at(told, "postTokens")
     moment = parse_moment(obj.get("timestamp"))
     if moment is None:
         return NOTHING
     detail = f"{text_at(told, 'trigger') or 'unknown'}, {before} -> {after} tokens"
-    event = Event(name=HOST_COMPACTED, at=moment, detail=detail)
+    whose = f"{OUR_VIEW}, " if is_ours else ""
+    event = Event(name=HOST_COMPACTED, at=moment, detail=f"{whose}{detail}")
     return TranscriptLine(
-        agent=agent, events=(event,), reported=after or None, compacted=_compacted(obj)
+        agent=agent,
+        events=(event,),
+        reported=after or None,
+        compacted=_compacted(obj),
+        is_ours=is_ours,
     )
 
 

@@ -23,7 +23,7 @@ from mcp_compaction.model import (
     Thinking,
     ToolResult,
 )
-from mcp_compaction.ports import HOST_COMPACTED, OUR_VIEW, Mark
+from mcp_compaction.ports import Mark
 
 MOST_MESSAGES: Final = 500  # of a piece, which is one transaction
 MOST_BYTES: Final = 4 * 2**20
@@ -72,11 +72,10 @@ class TranscriptLine(NamedTuple):
     skipped: int = 0  # messages in it that could not be read
     compacted: Compacted | None = None
     summary: str = ""  # the host's own summary, which a compaction left
-    is_ours: bool = False  # a record of ours, or a compaction that leaves our view
+    is_ours: bool = False  # a compaction that left our view
 
 
 NOTHING: Final = TranscriptLine()
-OURS: Final = TranscriptLine(is_ours=True)
 
 
 @dataclass(slots=True)
@@ -120,18 +119,8 @@ class TranscriptPart:
     def add(self, line: TranscriptLine) -> None:
         """Take in what a line tells."""
         self.skipped += line.skipped
-        if line not in (NOTHING, OURS):
+        if line != NOTHING:
             self.agents.setdefault(line.agent, Told()).add(line)
-        told = self.agents.get(line.agent)
-        if line.is_ours and told is not None:
-            told.events[-1:] = [_as_ours(event) for event in told.events[-1:]]
-
-
-def _as_ours(event: Event) -> Event:
-    """A compaction of a host that was made with our view, as what it left shows."""
-    if event.name != HOST_COMPACTED or event.detail.startswith(OUR_VIEW):
-        return event
-    return event.model_copy(update={"detail": f"{OUR_VIEW}, {event.detail}"})
 
 
 class Transcript(Protocol):
