@@ -176,6 +176,19 @@ async def test_a_note_beside_an_answer_is_the_users(
         ]
 
 
+async def test_of_several_answers_each_is_pinned_as_the_users(
+    environ: Mapping[str, str], tmp_path: Path
+) -> None:
+    told = {"questions": [], "answers": {"Which branch?": "develop", "And else?": RULE}}
+    text = f'The user answered: "Which branch?"="develop", "And else?"="{RULE}". Read the answers'
+    given = answered(2, f"{text} carefully", toolUseResult=told, **NEWEST)
+    write_chat(environ, [typed(0, TYPED), called(1, "AskUserQuestion"), given])
+    async with compactor_in(tmp_path) as compactor:
+        info = (await record(compactor, found_in(environ)[0])).session
+        assert info is not None
+        assert (await compactor.pin(info, RULE, by="agent")).pin.author == "user"
+
+
 async def test_a_refusal_that_an_older_host_does_not_mark_is_the_users_by_hearsay(
     environ: Mapping[str, str], tmp_path: Path
 ) -> None:

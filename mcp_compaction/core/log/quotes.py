@@ -10,7 +10,7 @@ from mcp_compaction.core.log.conversation import conversation_of
 from mcp_compaction.core.text.pasted import unify_lines
 from mcp_compaction.core.text.wholes import LaidOutText, Standing
 from mcp_compaction.core.text.words import one_line
-from mcp_compaction.model import Message
+from mcp_compaction.model import Message, Text
 
 _LEAST_CHARS = 8
 
@@ -41,8 +41,8 @@ class Requests:
     def __init__(self, messages: Iterable[Message]) -> None:
         """Fold each message once."""
         asked = [m for m in messages if m.role == "user"]
-        self._own = {m.seq: m.text for m in conversation_of(asked) if m.text}
-        both = ((m, dict.fromkeys((m.text, self._own.get(m.seq, "")))) for m in asked)
+        self._own = {m.seq: _list_said(m) for m in conversation_of(asked) if m.text}
+        both = ((m, dict.fromkeys((m.text, *self._own.get(m.seq, ())))) for m in asked)
         self._texts = [(m, one_line(unify_lines("\n".join(one)))) for m, one in both if any(one)]
 
     def saying_of(self, text: str) -> Saying | None:
@@ -67,12 +67,19 @@ class Requests:
 
     def _standing_in(self, message: Message, wanted: str) -> Standing | None:
         """How a message holds these words; what only the host says in it is passed on."""
-        own = self._own.get(message.seq, "")
-        standing = _read(unify_lines(own)).standing_of(wanted) if own else None
-        if standing is not None or own == message.text:
+        own = self._own.get(message.seq, [])
+        found = [_read(unify_lines(text)).standing_of(wanted) for text in own]
+        standing = min(filter(None, found), key=lambda one: _ORDER.index(one.how), default=None)
+        if standing is not None or own == [message.text]:
             return standing
         in_all = _read(unify_lines(message.text)).standing_of(wanted)
         return Standing("passed on") if in_all else None
+
+
+def _list_said(message: Message) -> list[str]:
+    """What a user said in a message; each of several answers to an agent stands for itself."""
+    said = [part.text for part in message.parts if isinstance(part, Text)]
+    return said if message.speaker == "user" else [message.text]
 
 
 _ORDER = ("said", "told", "part", "passed on")

@@ -90,8 +90,7 @@ def read_line(obj: JsonObject, line: bytes, at: int, path: Path) -> TranscriptLi
             is_known = is_built(obj) and is_skill(message)
             if speaker and (is_known or _is_record(message)):
                 return NOTHING  # after a compaction from inside
-            is_summary = obj.get("isCompactSummary") is True
-            summary = _first_text_of(message) if is_summary else ""
+            summary = _first_text_of(message) if obj.get("isCompactSummary") is True else ""
             speaks, via = speaker or _speaks_in_result(obj), _via_of(obj)
             is_signed = obj.get("promptSource") is not None
             said = message_of(
@@ -204,10 +203,9 @@ def _was_said(message: JsonObject, told: JsonObject) -> bool:
     notes = [one.get("notes") for one in objects_in([*object_at(told, "annotations").values()])]
     said = [*object_at(told, "answers").values(), told.get("response"), *notes]
     texts = [",".join(map(str, one)) if isinstance(one, list) else str(one) for one in said]
-    found = (
-        one for block in blocks_of(message) for one in users_words_in(str(block.get("content")))
-    )
-    return all(any(one.words in text for text in texts) for one in found)
+    results = [str(block.get("content")) for block in blocks_of(message)]
+    found = [one.words for result in results for one in users_words_in(result)]
+    return all(any(words in text for text in texts) for words in found)
 
 
 def _is_only_likely(obj: JsonObject) -> bool:
@@ -220,7 +218,7 @@ def _is_only_likely(obj: JsonObject) -> bool:
 
 def _first_text_of(message: JsonObject) -> str:
     """What a message begins with, be it a text or blocks."""
-    first = next(iter(blocks_of(message)), {})
+    first = next(iter(blocks_of(message)), JsonObject())
     return (text_at(first, "text") or "").lstrip()
 
 
@@ -228,17 +226,12 @@ def _is_unsigned(obj: JsonObject) -> bool:
     """Whether a line in the user's role has words that nobody sent, by a host that tells."""
     if _version_of(obj) < _SIGNS_PROMPTS or obj.get("promptSource") is not None:
         return False
-    return not _is_command(obj) and _has_words(obj)
+    texts = [text_at(block, "text") or "" for block in blocks_of(object_at(obj, "message"))]
+    return not _is_command(obj) and any(without_host_texts(text).strip() for text in texts)
 
 
 def _is_command(obj: JsonObject) -> bool:
     return _first_text_of(object_at(obj, "message")).startswith(_TYPED_COMMANDS)
-
-
-def _has_words(obj: JsonObject) -> bool:
-    """Whether a line in the user's role holds words, beside what the host put in."""
-    texts = [text_at(block, "text") or "" for block in blocks_of(object_at(obj, "message"))]
-    return any(without_host_texts(text).strip() for text in texts)
 
 
 def _version_of(obj: JsonObject) -> tuple[int, ...]:
@@ -355,10 +348,14 @@ def _removed_from_queue(lines: Sequence[JsonObject]) -> str | None:
 def _lines_before(path: Path, at: int) -> list[JsonObject]:
     """The last lines of a file before a place in it."""
     start = max(0, at - _MOST_LOOKED_THROUGH)
+    whole = _read_bytes(path, start, at - start).split(b"\n")
+    return [*_objects_in(whole[1 if start else 0 :])]
+
+
+def _read_bytes(path: Path, start: int, size: int) -> bytes:
     with open_regular(path) as file:
         file.seek(start)
-        whole = file.read(at - start).split(b"\n")
-    return [*_objects_in(whole[1 if start else 0 :])]
+        return file.read(size)
 
 
 def _objects_in(lines: Sequence[bytes]) -> Iterator[JsonObject]:
@@ -378,23 +375,15 @@ def _read_boundary(obj: JsonObject, agent: str, *, is_ours: bool) -> TranscriptL
     if moment is None:
         return NOTHING
     detail = f"{text_at(told, 'trigger') or 'unknown'}, {before} -> {after} tokens"
-    whose = f"{OUR_VIEW}, " if is_ours else ""
-    event = Event(name=HOST_COMPACTED, at=moment, detail=f"{whose}{detail}")
-    return TranscriptLine(
-        agent=agent,
-        events=(event,),
-        reported=after or None,
-        compacted=_compacted(obj),
-        is_ours=is_ours,
-    )
+    detail = f"{OUR_VIEW}, {detail}" if is_ours else detail
+    line = TranscriptLine((), agent, (Event(name=HOST_COMPACTED, at=moment, detail=detail),))
+    return line._replace(reported=after or None, compacted=_compacted(obj), is_ours=is_ours)
 
 
 def _is_ours_behind(path: Path, at: int) -> bool:
     """Whether a view stands behind a boundary that ends at a place, as a plugin's module hands it
     over: ours, or another's. The host's own summary would stand first there."""
-    with open_regular(path) as file:
-        file.seek(at)
-        rows = _objects_in(file.read(_MOST_LOOKED_THROUGH).split(b"\n"))
+    rows = _objects_in(_read_bytes(path, at, _MOST_LOOKED_THROUGH).split(b"\n"))
     first = next((row for row in rows if row.get("type") == "user"), None)
     return first is not None and first.get("isCompactSummary") is not True
 
