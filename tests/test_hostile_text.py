@@ -14,15 +14,14 @@ import pytest
 from mcp_compaction.compactor import Collaborators, Compactor
 from mcp_compaction.core.account.telling import telling_part
 from mcp_compaction.core.compaction.verify import find_lost
-from mcp_compaction.core.excerpts.cover import NAME, NUMBER
+from mcp_compaction.core.excerpts.choose import NAME, NUMBER
 from mcp_compaction.core.log.identifiers import Finding, error_lines, find_identifiers
-from mcp_compaction.core.log.quotes import whole_of
+from mcp_compaction.core.log.spoken_rules import whole_of
 from mcp_compaction.core.policy import Policy
-from mcp_compaction.core.text.exact_words import exact_words
 from mcp_compaction.core.text.injection import defuse
-from mcp_compaction.core.text.pasted import mask_passed_on, unify_lines
 from mcp_compaction.core.text.sentences import split_sentences, spoken_sentences
-from mcp_compaction.core.text.words import fold, telling_in_order
+from mcp_compaction.core.text.wholes import mask_passed_on, unify_lines
+from mcp_compaction.core.text.words import exact_words, fold, telling_in_order
 from mcp_compaction.counters.estimate import EstimateCounter
 from mcp_compaction.errors import CompactionError
 from mcp_compaction.formats import read_incoming

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from mcp_compaction.compactor.workspace import Workspace, scope_of
 from mcp_compaction.core.log.conversation import is_own_call
-from mcp_compaction.core.log.quotes import Requests
+from mcp_compaction.core.log.spoken_rules import Requests
 from mcp_compaction.core.window.history import is_in
 from mcp_compaction.model import LatePins, Message, Pin, Session, ToolCall
 

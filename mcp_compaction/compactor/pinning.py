@@ -10,7 +10,7 @@ from mcp_compaction.compactor.masking import known_secrets
 from mcp_compaction.compactor.results import Pinned, PinWish
 from mcp_compaction.compactor.workspace import Workspace, scope_of
 from mcp_compaction.core import pins as rules
-from mcp_compaction.core.log.quotes import Saying, saying_of
+from mcp_compaction.core.log.spoken_rules import Saying, saying_of
 from mcp_compaction.core.policy import Policy
 from mcp_compaction.core.text.refs import number_of
 from mcp_compaction.core.text.repeats import mask_repeats

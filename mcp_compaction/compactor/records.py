@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from mcp_compaction.compactor.workspace import Workspace
 from mcp_compaction.core.window.fill import ratio_of
-from mcp_compaction.core.window.newest import newest_block
-from mcp_compaction.core.window.records import records_of
+from mcp_compaction.core.window.records import newest_block, records_of
 from mcp_compaction.errors import InputError
 from mcp_compaction.model import Session, SessionInfo
 

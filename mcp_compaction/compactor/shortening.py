@@ -10,7 +10,7 @@ from mcp_compaction.compactor.results import FitOptions
 from mcp_compaction.compactor.workspace import MOST_TRIES, Workspace
 from mcp_compaction.core.compaction.microcompact import microcompact
 from mcp_compaction.core.log.conversation import has_request
-from mcp_compaction.core.window.offload import offload, shorten_request
+from mcp_compaction.core.window.preview import offload, shorten_request
 from mcp_compaction.model import Event, Kept, Session, SessionInfo, Trimmed, View
 
 _LEAST_ROOM = 260  # tokens of a first request: a start, an end and a few rules

@@ -11,7 +11,7 @@ from mcp_compaction.compactor.recording import keep_reported_fill
 from mcp_compaction.compactor.thinking import leave_out_of_view
 from mcp_compaction.compactor.workspace import MOST_TRIES, Workspace
 from mcp_compaction.core.compaction.outcomes import change_of_view
-from mcp_compaction.core.excerpts.paging import messages_shown_whole, show_again
+from mcp_compaction.core.excerpts.render import messages_shown_whole, show_again
 from mcp_compaction.core.text.refs import number_of
 from mcp_compaction.core.window.history import begin_view, view_to_restore
 from mcp_compaction.core.window.render import lay_out

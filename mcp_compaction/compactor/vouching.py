@@ -8,7 +8,7 @@ from mcp_compaction.compactor.events import HEADLESS
 from mcp_compaction.compactor.masking import known_secrets, mask_text
 from mcp_compaction.compactor.workspace import Workspace
 from mcp_compaction.core.text.host_texts import without_host_texts
-from mcp_compaction.core.text.pasted import unify_lines
+from mcp_compaction.core.text.wholes import unify_lines
 from mcp_compaction.model import Event, Message, SessionInfo, Text
 
 _MASK = "[masked:"

@@ -9,8 +9,7 @@ from typing import NamedTuple
 
 from mcp_compaction.core.limits import LONGEST_SENTENCE
 from mcp_compaction.core.log.pinned import pinned_block, shown_text
-from mcp_compaction.core.log.quotes import Saying
-from mcp_compaction.core.log.spoken_rules import LikelyRule, PinnedRules, likely_rules
+from mcp_compaction.core.log.spoken_rules import LikelyRule, PinnedRules, Saying, likely_rules
 from mcp_compaction.core.policy import Policy
 from mcp_compaction.core.text.injection import UNSEEN, defuse, has_label, is_forged
 from mcp_compaction.core.text.secrets import redact

@@ -15,12 +15,10 @@ from mcp_compaction.core.log.ledger import CallEntry, ledger_of
 from mcp_compaction.core.log.spoken_rules import is_known
 from mcp_compaction.core.pins import check_text
 from mcp_compaction.core.recall.decisions import standing_decisions
-from mcp_compaction.core.text.exact_words import exact_words
 from mcp_compaction.core.text.injection import is_planted
-from mcp_compaction.core.text.rules import find_rules
 from mcp_compaction.core.text.sentences import spoken_sentences
-from mcp_compaction.core.text.signs import find_sign
-from mcp_compaction.core.text.words import fold, one_line, telling_words
+from mcp_compaction.core.text.signs import find_rules, find_sign
+from mcp_compaction.core.text.words import exact_words, fold, one_line, telling_words
 from mcp_compaction.errors import PinRefused
 from mcp_compaction.model import Digest, Draft, FactOffer, Message, Pin, SectionName, Text, ToolCall
 

@@ -10,9 +10,8 @@ from functools import lru_cache
 from itertools import combinations
 from typing import Any, NamedTuple
 
-from mcp_compaction.core.recall.passage_words import Passage, PassageWords
 from mcp_compaction.core.recall.query import MOST_TERMS
-from mcp_compaction.core.recall.terms import Way, ways_of
+from mcp_compaction.core.recall.terms import Passage, PassageWords, Way, ways_of
 from mcp_compaction.model import Hit, Match, Matches, SearchQuery, TermMatches, Worth
 from mcp_compaction.ports import Scope
 from mcp_compaction.store.columns import moment, stamp

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from mcp_compaction.core.policy import Policy
-from mcp_compaction.core.window.offload import shorten_request
+from mcp_compaction.core.window.preview import shorten_request
 from mcp_compaction.counters.estimate import EstimateCounter
 from mcp_compaction.model import Message, Text
 from tests.compactor.small_session import assistant, fit, open_session, user

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mcp_compaction.compactor import Collaborators, Compactor, stats
-from mcp_compaction.core.log.quotes import saying_of
+from mcp_compaction.core.log.spoken_rules import saying_of
 from mcp_compaction.core.policy import Policy
 from mcp_compaction.core.window.fill import Fill
 from mcp_compaction.counters.estimate import EstimateCounter

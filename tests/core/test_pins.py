@@ -10,7 +10,7 @@ import pytest
 
 from mcp_compaction.core import pins
 from mcp_compaction.core.log.pinned import CONTINUATION, pinned_block
-from mcp_compaction.core.log.quotes import Saying, saying_of
+from mcp_compaction.core.log.spoken_rules import Saying, saying_of
 from mcp_compaction.core.policy import Policy
 from mcp_compaction.core.text.refs import Ref, number_of, parse_refs, parse_span
 from mcp_compaction.core.tokens import estimate

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from mcp_compaction.core.log.quotes import saying_of
+from mcp_compaction.core.log.spoken_rules import saying_of
 from mcp_compaction.core.text.words import one_line
 from tests.core.saying import user
 from tests.sessions import messages_of

@@ -7,7 +7,7 @@ import re
 import pytest
 from pydantic import ValidationError
 
-from mcp_compaction.core.digest.check.deeds import claims_in
+from mcp_compaction.core.digest.check.record import claims_in
 from mcp_compaction.lexicon.deeds import KnownDeed, known_deeds
 
 

@@ -55,7 +55,7 @@ no = ["We zien het morgen wel."]
 ASK = """
 import json
 from mcp_compaction.core.log.decisions import find_decisions
-from mcp_compaction.core.text.rules import find_rules
+from mcp_compaction.core.text.signs import find_rules
 from mcp_compaction.core.text.words import stem
 text = "Push nooit naar main. Ik ben nog nooit in Gent geweest. We nemen SQLite."
 print(json.dumps([

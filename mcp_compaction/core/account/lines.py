@@ -21,8 +21,7 @@ from mcp_compaction.core.excerpts.pieces import is_unsure
 from mcp_compaction.core.limits import LONGEST_ANSWER, LONGEST_LINE, SHORTEST_PREVIEW
 from mcp_compaction.core.log.call_entries import CallEntry
 from mcp_compaction.core.log.content import words_of
-from mcp_compaction.core.log.effects import effects_of
-from mcp_compaction.core.log.ledger import ledger_of
+from mcp_compaction.core.log.ledger import effects_of, ledger_of
 from mcp_compaction.core.text.haystack import Haystack
 from mcp_compaction.core.text.injection import is_planted
 from mcp_compaction.core.text.patterns import pattern_of

@@ -11,8 +11,7 @@ from mcp_compaction.core.log.content import is_talk
 from mcp_compaction.core.policy import KEEPING, Policy
 from mcp_compaction.core.tokens import CountTokens
 from mcp_compaction.core.window.fill import Fill
-from mcp_compaction.core.window.offload import lines_to_keep
-from mcp_compaction.core.window.preview import is_large
+from mcp_compaction.core.window.preview import is_large, lines_to_keep
 from mcp_compaction.model import Ask, Budget, HeldBy, Message, Session, Value
 
 _LEAST_VIEW = 8_000  # tokens; the summaries of hosts take 1.5k to 6k

@@ -33,7 +33,7 @@ from mcp_compaction.core.digest.render import label_of
 from mcp_compaction.core.digest.update import bring_up_to_date
 from mcp_compaction.core.limits import LEAST_TOKENS
 from mcp_compaction.core.log.ledger import Ledger, ledger_of
-from mcp_compaction.core.log.tasks import unfinished_tasks
+from mcp_compaction.core.log.tool_calls import unfinished_tasks
 from mcp_compaction.core.tokens import CountTokens
 from mcp_compaction.model import OWN_AUTHORS, Digest, Draft, SummaryRequest
 

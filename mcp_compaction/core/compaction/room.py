@@ -22,11 +22,10 @@ from mcp_compaction.core.digest.names import (
     without_names,
 )
 from mcp_compaction.core.excerpts.choose import choose_excerpts
-from mcp_compaction.core.excerpts.paging import keep_whole, quote_message, wanted_excerpts
+from mcp_compaction.core.excerpts.render import keep_whole, quote_message, wanted_excerpts
 from mcp_compaction.core.log.conversation import Conversation
 from mcp_compaction.core.log.ledger import ledger_of
-from mcp_compaction.core.log.made_ids import made_ids
-from mcp_compaction.core.log.used_names import UsedName, used_names
+from mcp_compaction.core.log.used_names import UsedName, made_ids, used_names
 from mcp_compaction.core.window.render import lay_out
 from mcp_compaction.model import Digested, Excerpt, Message, Session
 

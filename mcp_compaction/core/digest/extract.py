@@ -13,9 +13,9 @@ from mcp_compaction.core.limits import LONGEST_LINE, LONGEST_ORDER
 from mcp_compaction.core.log.content import is_of_others
 from mcp_compaction.core.log.conversation import conversation_of
 from mcp_compaction.core.log.spoken_rules import whole_rules
-from mcp_compaction.core.log.tasks import TaskList, read_tasks
-from mcp_compaction.core.text.rules import find_rules
+from mcp_compaction.core.log.tool_calls import TaskList, read_tasks
 from mcp_compaction.core.text.sentences import split_sentences
+from mcp_compaction.core.text.signs import find_rules
 from mcp_compaction.model import AccountValue, Draft, Item, Message, SectionName, SummaryRequest
 
 _LAST_CALLS = 3

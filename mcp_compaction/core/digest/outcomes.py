@@ -14,7 +14,7 @@ from mcp_compaction.core.log.failures import Failure
 from mcp_compaction.core.log.jobs import running_jobs
 from mcp_compaction.core.log.ledger import CHANGED, FileState, Ledger
 from mcp_compaction.core.log.repository import Repository, repository_of
-from mcp_compaction.core.log.tasks import read_tasks
+from mcp_compaction.core.log.tool_calls import read_tasks
 from mcp_compaction.core.text.words import first_line
 from mcp_compaction.model import AccountValue, Item
 

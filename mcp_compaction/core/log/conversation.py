@@ -8,9 +8,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cache, lru_cache
+from typing import NamedTuple
 
+from mcp_compaction.core.limits import LONGEST_TEXT
 from mcp_compaction.core.log.recent import read_recent_once
-from mcp_compaction.core.log.users_words import users_words_in
 from mcp_compaction.core.text.host_texts import (
     summary_in,
     without_host_text_behind,
@@ -18,6 +19,7 @@ from mcp_compaction.core.text.host_texts import (
 )
 from mcp_compaction.core.text.patterns import pattern_of
 from mcp_compaction.lexicon.host_texts import own_tools
+from mcp_compaction.lexicon.tools import known_answers
 from mcp_compaction.model import Message, Part, Text, ToolCall, ToolResult
 
 _TOOL_IN_PROGRAM = pattern_of(r"\btools\.(\w+)")
@@ -126,3 +128,31 @@ def _text_said(part: Text) -> Text | None:
     if text == part.text:
         return part
     return Text(text=text) if text.strip() else None
+
+
+class WordsInResult(NamedTuple):
+    """What a user said in a result, where it stands, and the question that it answers."""
+
+    words: str
+    start: int
+    end: int
+    question: str = ""
+
+
+def users_words_in(result: str) -> tuple[WordsInResult, ...]:
+    """The words of the user in a result, by the shapes in which hosts hand them over."""
+    opening = result[:LONGEST_TEXT]
+    for begins, pattern in _shapes():
+        if begins.match(opening):
+            return tuple(map(_read, pattern.finditer(opening)))
+    return ()
+
+
+def _read(found: re.Match[str]) -> WordsInResult:
+    question = found.groupdict().get("question") or ""
+    return WordsInResult(found["words"].strip(), *found.span("words"), question)
+
+
+@cache
+def _shapes() -> tuple[tuple[re.Pattern[str], re.Pattern[str]], ...]:
+    return tuple((re.compile(one.begins), re.compile(one.each, re.S)) for one in known_answers())

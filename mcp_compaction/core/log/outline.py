@@ -9,9 +9,9 @@ from mcp_compaction.core.log.conversation import conversation_of
 from mcp_compaction.core.log.ledger import ledger_of
 from mcp_compaction.core.log.steps import steps
 from mcp_compaction.core.log.tool_calls import tasks_of
+from mcp_compaction.core.text.all_languages import marker_groups
 from mcp_compaction.core.text.injection import defuse
 from mcp_compaction.core.text.patterns import pattern_of
-from mcp_compaction.core.text.remarks import marker_groups
 from mcp_compaction.core.text.sentences import split_sentences
 from mcp_compaction.core.text.words import first_line
 from mcp_compaction.model import Message, Value

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 
 from mcp_compaction.core.limits import LONGEST_SENTENCE
 from mcp_compaction.core.log.content import words_of
-from mcp_compaction.core.log.users_words import users_words_in
+from mcp_compaction.core.log.conversation import users_words_in
 from mcp_compaction.core.text.host_texts import host_texts_in
 from mcp_compaction.core.text.patterns import pattern_of
 from mcp_compaction.model import Part, Role, Speaker, Spoken, Text, ToolResult

@@ -8,11 +8,11 @@ from itertools import zip_longest
 from mcp_compaction.core.limits import MOST_TRIED
 from mcp_compaction.core.recall.decisions import asks_for_decision, mark_decisions
 from mcp_compaction.core.recall.judge import (
+    bring_together,
     is_unasked,
     refine,
     similar_word,
 )
-from mcp_compaction.core.recall.pairs import bring_together
 from mcp_compaction.core.recall.query import Question, names_of_day, terms_of
 from mcp_compaction.core.recall.rank import MOST_READ, loosen, rank
 from mcp_compaction.model import Find, Hit, ListAll, Matches, Read, SearchQuery, Value

@@ -1,4 +1,5 @@
-"""Judges passages by their texts: who says it, when, and whether it is what was asked for."""
+"""Judges passages by their texts: who says it, when, whether it is what was asked for; and brings a
+call together with its result."""
 
 from __future__ import annotations
 
@@ -9,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 from difflib import get_close_matches
 
-from mcp_compaction.core.limits import LONGEST_LINE
+from mcp_compaction.core.limits import LONGEST_LINE, MOST_TRIED
 from mcp_compaction.core.recall.query import Question
 from mcp_compaction.core.recall.rank import IN_WORDS, MOST_NAMES
 from mcp_compaction.core.recall.terms import Closeness, closeness_of, is_name
@@ -111,3 +112,46 @@ def _let_compete(judged: Iterable[tuple[float, Hit, Sequence[str]]]) -> tuple[Hi
         weighed.append(hit.model_copy(update=change))
     # Stable: equals as they came. What digests say, messages say better, if they say it.
     return tuple(sorted(weighed, key=lambda hit: (hit.role == "digest", -hit.score)))
+
+
+def bring_together(
+    question: Question, hits: Sequence[Hit], others: Sequence[Hit]
+) -> tuple[Hit, ...]:
+    """The hits, each of the first with the message that answers or made its call behind it.
+
+    `others`: of use only there, since they hold no word of the query themselves. A question in
+    words brings all that was found of a call where its best passage stands: who describes a call
+    wants what it was given, and a part of a script is of little use.
+    """
+    calls: dict[tuple[str, str, str], list[Hit]] = {}
+    for hit in hits if len(question.terms) >= IN_WORDS else ():
+        if hit.has_tool and hit.role != "tool":
+            calls.setdefault(_passage_of(hit)[:3], []).append(hit)
+    brought: dict[tuple[str, str, str, int], Hit] = {}
+    for position, hit in enumerate(hits):
+        if _passage_of(hit) in brought:
+            continue
+        call = calls.get(_passage_of(hit)[:3], ())
+        near = [hit, *sorted(call, key=lambda one: one.ordinal)]
+        if position < MOST_TRIED and hit.has_tool:
+            near += [one for one in (*hits, *others) if _are_pair(hit, one)][:1]
+        for one in near:
+            moved = one if one is hit else one.model_copy(update={"score": hit.score})
+            brought.setdefault(_passage_of(one), moved)
+    return tuple(brought.values())
+
+
+def _passage_of(hit: Hit) -> tuple[str, str, str, int]:
+    return hit.project, hit.session, hit.ref, hit.ordinal
+
+
+def _are_pair(hit: Hit, other: Hit) -> bool:
+    """Whether one of two messages, which stand next to each other, answers a call of the other."""
+    if not (hit.has_tool and other.has_tool) or (hit.project, hit.session) != (
+        other.project,
+        other.session,
+    ):
+        return False
+    step = -1 if hit.role == "tool" else 1
+    is_answer = (hit.role == "tool") != (other.role == "tool")
+    return is_answer and other.ref == f"m{int(hit.ref[1:]) + step}"

@@ -1,10 +1,14 @@
-"""Looks for signs in all languages at once, for texts whose language does not matter or may lie."""
+"""Looks for signs in all languages at once, for texts whose language does not matter or may lie:
+markers of doubt, pleasantries."""
+
+from __future__ import annotations
 
 import re
 from collections.abc import Iterator
 from functools import cache
 
-from mcp_compaction.core.text.patterns import any_of
+from mcp_compaction.core.text.patterns import any_of, may_say
+from mcp_compaction.core.text.sentences import blank_quotations
 from mcp_compaction.lexicon.languages import (
     Kind,
     Lexicon,
@@ -51,3 +55,27 @@ def _signs_in_all(kind: Kind) -> Iterator[tuple[Lexicon, Sign]]:
 def part_in_all(name: str) -> re.Pattern[str]:
     """The parts or lists of that name in all languages as one pattern."""
     return any_of(fill_in_all(name))
+
+
+_MOST_WORDS = 3  # of a greeting
+
+
+def is_pleasantry(sentence: str) -> bool:
+    """Whether a few words only greet or thank."""
+    return len(sentence.split()) <= _MOST_WORDS and bool(part_in_all("greets").match(sentence))
+
+
+def marker_groups(text: str, fewest: int = 1) -> dict[str, str]:
+    """The groups of epistemic markers a text holds, each with its phrase; their number is the
+    text's score. None where there are fewer than asked for."""
+    likely = {
+        name: pattern
+        for name, (needs, pattern) in patterns_by_name("marker").items()
+        if may_say(text, needs)
+    }
+    if len(likely) < fewest:
+        return {}
+    found = blank_quotations(text)
+    matches = {name: pattern.search(found) for name, pattern in likely.items()}
+    groups = {name: match.group() for name, match in matches.items() if match is not None}
+    return groups if len(groups) >= fewest else {}

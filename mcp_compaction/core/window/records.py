@@ -6,17 +6,20 @@ The last line says what is not there and how to recall it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 
 from mcp_compaction.core.digest.fit import fit, nothing_stays
 from mcp_compaction.core.digest.render import label_of, render_digest
-from mcp_compaction.core.limits import MOST_TRIED
-from mcp_compaction.core.log.pinned import pinned_block
+from mcp_compaction.core.excerpts.render import excerpts_block
+from mcp_compaction.core.limits import MOST_TRIED, SHORTEST_PREVIEW
+from mcp_compaction.core.log.conversation import conversation_of
+from mcp_compaction.core.log.pinned import PINNED_LABEL, pinned_block
+from mcp_compaction.core.text.words import shorten
 from mcp_compaction.core.window.history import runs_of
 from mcp_compaction.core.window.render import index_block
 from mcp_compaction.core.wording import plural
-from mcp_compaction.model import Digest, Digested, Pin, PinKind, Session
+from mcp_compaction.model import Digest, Digested, Excerpt, Message, Pin, PinKind, Session
 
 Size = Callable[[str], int]
 """Measures a text: its characters, or its tokens."""
@@ -93,3 +96,35 @@ def _pins_within(pins: Sequence[Pin], room: int, size: Size) -> list[Pin]:
         if size(pinned_block(tried)) <= room:
             shown = tried
     return shown
+
+
+def newest_block(messages: Iterable[Message], limit: int) -> str:
+    """What users and agents said in these messages, at most so many characters; empty without any.
+
+    The newest come first into the room and stand last; of one that does not fit, its beginning.
+    """
+    chosen: list[Excerpt] = []
+    for message in sorted(conversation_of(messages), key=lambda one: one.seq, reverse=True):
+        if not _is_said(message):
+            continue
+        whole = [_quote(message, message.text), *chosen]
+        if len(excerpts_block(whole)) <= limit:
+            chosen = whole
+            continue
+        room = limit - len(excerpts_block([_quote(message, ""), *chosen]))
+        if room < SHORTEST_PREVIEW:
+            break
+        chosen.insert(0, _quote(message, shorten(message.text, room - len(" …"))))
+    return excerpts_block(chosen)
+
+
+def _is_said(message: Message) -> bool:
+    """Whether a user or an agent said it; hosts and tools write in the user's role too."""
+    is_users = message.role == "user" and message.via != "tool"
+    if PINNED_LABEL in message.text:  # some hosts put what a hook gave beside the user's words
+        return False
+    return (is_users or message.role == "assistant") and bool(message.text.strip())
+
+
+def _quote(message: Message, text: str) -> Excerpt:
+    return Excerpt(seq=message.seq, by="wanted", role=message.role, pieces=(text,))

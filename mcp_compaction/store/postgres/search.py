@@ -9,9 +9,8 @@ from typing import NamedTuple
 
 import anyio
 
-from mcp_compaction.core.recall.passage_words import Passage
 from mcp_compaction.core.recall.query import MOST_TERMS
-from mcp_compaction.core.recall.terms import ways_of
+from mcp_compaction.core.recall.terms import Passage, ways_of
 from mcp_compaction.model import Hit, Match, Matches, SearchQuery, TermMatches, Worth
 from mcp_compaction.ports import Scope
 from mcp_compaction.store.columns import moment, stamp

@@ -15,11 +15,10 @@ from mcp_compaction.core.compaction.receipt.text import receipt_text
 from mcp_compaction.core.digest.extract import must_keep, stated_rules
 from mcp_compaction.core.log.content import shown_parts, words_of
 from mcp_compaction.core.policy import Policy
-from mcp_compaction.core.text.rules import find_rules
+from mcp_compaction.core.text.signs import find_rules
 from mcp_compaction.core.text.words import fold
 from mcp_compaction.core.tokens import estimate
-from mcp_compaction.core.window.offload import lines_to_keep
-from mcp_compaction.core.window.preview import is_large
+from mcp_compaction.core.window.preview import is_large, lines_to_keep
 from mcp_compaction.core.window.render import lay_out
 from mcp_compaction.model import Compaction, Message, Session, ShownRecord, Trimmed
 from tests.core.saying import Json, assistant, chatter, ran, results, user

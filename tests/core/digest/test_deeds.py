@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mcp_compaction.core.digest.check.deeds import Deeds
+from mcp_compaction.core.digest.check.record import Deeds
 from mcp_compaction.model import Item, SectionName
 from tests.core.saying import Json, assistant, ran, user
 from tests.sessions import messages_of

@@ -5,8 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcp_compaction.core.excerpts.paging import keep_whole
-from mcp_compaction.core.excerpts.render import excerpts_block
+from mcp_compaction.core.excerpts.render import excerpts_block, keep_whole
 from mcp_compaction.core.tokens import estimate
 from mcp_compaction.model import Excerpt
 from tests.core.excerpts.showing import AGAIN, COUNTS

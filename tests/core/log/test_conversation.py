@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from mcp_compaction.core.log.conversation import conversation_of, has_request, is_own_tool
 from mcp_compaction.core.log.outline import outline_of
 from mcp_compaction.core.log.passages import passages_of
-from mcp_compaction.core.log.quotes import saying_of
+from mcp_compaction.core.log.spoken_rules import saying_of
 from mcp_compaction.core.log.steps import count_head
 from mcp_compaction.lexicon.host_texts import own_tools
 from mcp_compaction.model import Spoken, ToolCall

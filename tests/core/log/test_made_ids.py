@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mcp_compaction.core.log.ledger import ledger_of
-from mcp_compaction.core.log.made_ids import MadeId, made_ids
+from mcp_compaction.core.log.used_names import MadeId, made_ids
 from tests.core.saying import Json, failed, ran, used
 from tests.sessions import messages_of
 

@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from mcp_compaction.core.log.tasks import read_tasks, unfinished_tasks
-from mcp_compaction.core.log.tool_calls import answers_of
+from mcp_compaction.core.log.tool_calls import answers_of, read_tasks, unfinished_tasks
 from mcp_compaction.model import AccountValue, Item
 from tests.core.saying import call, planned, ran, results, used
 from tests.sessions import messages_of

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcp_compaction.core.recall.passage_words import Passage, PassageWords
+from mcp_compaction.core.recall.terms import Passage, PassageWords
 
 WORDS = st.sampled_from(
     ["src", "api", "limits", "py", "bad", "token", "error", "7f3a91", "7f3a91c2"]

@@ -9,7 +9,7 @@ import pytest
 
 from mcp_compaction.core.log.spoken_rules import unpinned_rules
 from mcp_compaction.core.pins import suggest_pins
-from mcp_compaction.core.text.rules import find_rules
+from mcp_compaction.core.text.signs import find_rules
 from mcp_compaction.model import Candidate, Digest, Item
 from tests.core.constraint_wordings import (
     DEVELOP_CONSTRAINTS,

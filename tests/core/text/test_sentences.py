@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcp_compaction.core.text.remarks import (
+from mcp_compaction.core.text.all_languages import (
     is_pleasantry,
     marker_groups,
 )

@@ -18,8 +18,8 @@ from mcp_compaction.core.log.identifiers import (
     error_lines,
     find_identifiers,
 )
-from mcp_compaction.core.text import remarks
-from mcp_compaction.core.text.exact_words import exact_words
+from mcp_compaction.core.text import all_languages
+from mcp_compaction.core.text.all_languages import marker_groups
 from mcp_compaction.core.text.injection import (
     defuse,
     defuse_lines,
@@ -37,8 +37,7 @@ from mcp_compaction.core.text.patterns import (
     cut_words,
     cutting_table,
 )
-from mcp_compaction.core.text.remarks import marker_groups
-from mcp_compaction.core.text.words import one_line
+from mcp_compaction.core.text.words import exact_words, one_line
 from mcp_compaction.lexicon.languages import read_heads
 from mcp_compaction.model import Message, Text, ToolResult
 
@@ -135,7 +134,7 @@ def test_a_plain_look_at_a_text_spares_it_no_pattern_that_finds_something(text: 
 
     spared = (*read(), marker_groups(text))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(remarks, "may_say", always)
+        patch.setattr(all_languages, "may_say", always)
         assert (*read(), marker_groups(text)) == spared
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mcp_compaction.core.log.content import texts_by_speaker
-from mcp_compaction.core.window.newest import newest_block
+from mcp_compaction.core.window.records import newest_block
 from mcp_compaction.model import Message, Text
 
 CONTEXT = "<session_context>\nThis is the Gemini CLI. Today's date is Monday.\n</session_context>"

@@ -18,7 +18,7 @@ from mcp_compaction.core.compaction.budget import (
 from mcp_compaction.core.limits import LEAST_TOKENS
 from mcp_compaction.core.policy import Policy
 from mcp_compaction.core.tokens import CountTokens
-from mcp_compaction.core.window.offload import shorten_request
+from mcp_compaction.core.window.preview import shorten_request
 from mcp_compaction.model import Cut, Message, MessageEntry
 
 

@@ -8,17 +8,15 @@ from functools import cached_property
 from itertools import pairwise
 from typing import NamedTuple
 
-from mcp_compaction.core.digest.check.deeds import TELLS_OF_THE_PAST, Deeds
 from mcp_compaction.core.digest.check.evidence import Evidence
-from mcp_compaction.core.digest.check.record import Record
+from mcp_compaction.core.digest.check.record import TELLS_OF_THE_PAST, Deeds, Record
 from mcp_compaction.core.digest.check.wills import Wills
 from mcp_compaction.core.digest.render import words_of_item
 from mcp_compaction.core.log.content import compact_json, words_of
 from mcp_compaction.core.log.conversation import conversation_of
-from mcp_compaction.core.log.quotes import Requests
-from mcp_compaction.core.log.spoken_rules import unpinned_rules
-from mcp_compaction.core.text.rules import find_rules
+from mcp_compaction.core.log.spoken_rules import Requests, unpinned_rules
 from mcp_compaction.core.text.sentences import split_sentences
+from mcp_compaction.core.text.signs import find_rules
 from mcp_compaction.core.text.words import one_line, telling_words
 from mcp_compaction.model import (
     Item,

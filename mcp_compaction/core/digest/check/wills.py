@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from functools import cache, cached_property
 from typing import Literal, NamedTuple
 
-from mcp_compaction.core.digest.check.deeds import by_languages, clauses_of
 from mcp_compaction.core.digest.check.evidence import Evidence
+from mcp_compaction.core.digest.check.record import by_languages, clauses_of
 from mcp_compaction.core.text.all_languages import pattern_of_kind
 from mcp_compaction.core.text.patterns import pattern_of
 from mcp_compaction.core.text.sentences import split_sentences
