@@ -39,7 +39,8 @@ def ending_of_call(result: ToolResult, *, reads: bool = False) -> CallEnding:
         return next(sign.kind for sign in known_endings() if is_said(sign, opening))
     has_failed = result.is_error or has_not_begun(result) or bool(_TOLD_FIRST.match(opening))
     if not reads:
-        has_failed = has_failed or is_failure(result) or _ends_in_trace(result.text)
+        ends_in_trace = f"\n{_TRACE}" in f"\n{result.text[-LONGEST_ANSWER:]}"
+        has_failed = has_failed or is_failure(result) or ends_in_trace
     return "failed" if has_failed else "done"
 
 
@@ -47,10 +48,6 @@ def has_not_begun(result: ToolResult) -> bool:
     """Whether a result says that the program to run was not found."""
     end = result.text[-LONGEST_ANSWER:]
     return any(sign in end for sign in _NOT_FOUND_SIGNS) and bool(_NOT_FOUND.search(end))
-
-
-def _ends_in_trace(text: str) -> bool:
-    return f"\n{_TRACE}" in f"\n{text[-LONGEST_ANSWER:]}"
 
 
 def is_said(sign: EndingSign, opening: str) -> bool:
@@ -159,7 +156,6 @@ _FAILED_SIGNS = ("fail", "FAIL", "error", "ERR!", "problem", "compile", "***")
 
 # Why it failed
 
-_ASSERTED = pattern_of(r"^E\s+")  # pytest's sign for the lines of a failed assertion
 # Source that names an error has not met one.
 _IS_CODE = pattern_of(
     r"^(?:\d+[\s:|→-]+)?(?:@|except|raise|catch|throw|throws|elif|if|assert|return|import|from|class"
@@ -188,7 +184,8 @@ def causes_of(result: ToolResult) -> tuple[str, ...]:
     if failed := _failed_tests(result.text):
         return tuple(line for line, _ in failed)[:MOST_TRIED]
     if found:
-        return (_ASSERTED.sub("", found[-1]),)
+        # Pytest's sign for the lines of a failed assertion.
+        return (found[-1][1:].lstrip() if found[-1].startswith("E ") else found[-1],)
     if not result.is_error and not exit_code(result):
         return ()
     text = result.text[:LONGEST_ANSWER] if result.is_error else result.text[-LONGEST_ANSWER:]

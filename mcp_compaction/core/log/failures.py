@@ -50,7 +50,11 @@ def open_failures(entries: Iterable[CallEntry], changed: Mapping[str, int]) -> I
                 is_done = bool(_line_of(one.entry)) and not left[form]
                 if is_done or _is_reached(one.entry, entry):
                     del standing[form]
-    return (one for one in standing.values() if not _is_changed_since(one.entry, changed))
+    for one in standing.values():
+        path = one.entry.action.target.removeprefix("./")
+        is_changed = changed.get(path, 0) > int(one.entry.ref[1:])  # by whatever call
+        if one.entry.action.kind not in CHANGES or not is_changed:
+            yield one
 
 
 def _only_looks(entry: CallEntry) -> bool:
@@ -58,7 +62,7 @@ def _only_looks(entry: CallEntry) -> bool:
     no failure."""
     line = _line_of(entry)
     looks = entry.action.kind in ("read", "search") or is_search(line) or only_reads(line)
-    return looks and not _has_not_begun(entry)
+    return looks and (entry.result is None or not has_not_begun(entry.result))
 
 
 def _hides_a_failure(entry: CallEntry) -> bool:
@@ -71,16 +75,6 @@ def _hides_a_failure(entry: CallEntry) -> bool:
     return not (
         _SAYS_ERROR.isdisjoint(said) or is_run_of_tests(result) or only_reads(_line_of(entry))
     )
-
-
-def _has_not_begun(entry: CallEntry) -> bool:
-    return entry.result is not None and has_not_begun(entry.result)
-
-
-def _is_changed_since(entry: CallEntry, changed: Mapping[str, int]) -> bool:
-    """Whether a file that could not be changed was changed since, by whatever call."""
-    seq = changed.get(entry.action.target.removeprefix("./"), 0)
-    return entry.action.kind in CHANGES and seq > int(entry.ref[1:])
 
 
 def _is_reached(failed: CallEntry, done: CallEntry) -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from mcp_compaction.core.log.endings import ending_of
 from mcp_compaction.core.log.identifiers import Finding, without_rows
-from mcp_compaction.core.log.ledger import CHANGED, CallEntry, Ledger, ledger_of
+from mcp_compaction.core.log.ledger import CHANGED, Ledger, ledger_of
 from mcp_compaction.core.text.patterns import pattern_of
 from mcp_compaction.model import IndexItem, IndexKind, Message
 
@@ -84,15 +84,11 @@ def _notes_of(ledger: Ledger) -> dict[_Thing, tuple[str, str]]:
     }
     for entry in ledger.entries:
         if entry.action.kind == "run":
-            notes["command", entry.action.line] = (_how_it_ended(entry), entry.ref)
+            how = "" if entry.ending in ("done", "running") else entry.ending
+            if entry.result and entry.ending in ("done", "failed"):
+                how = ending_of(entry.result) or how
+            notes["command", entry.action.line] = (how, entry.ref)
     return notes
-
-
-def _how_it_ended(entry: CallEntry) -> str:
-    if entry.ending in ("refused", "interrupted", "timed out"):
-        return entry.ending
-    how = ending_of(entry.result) if entry.result and entry.ending != "running" else ""
-    return how or ("failed" if entry.ending == "failed" else "")
 
 
 def usefulness_of(item: IndexItem) -> int:

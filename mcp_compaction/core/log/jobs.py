@@ -88,15 +88,11 @@ def _ended_by_calls(
                 text[text.find(id) :]
                 if id in text
                 else ""
-                if _asks_for_several(entry.call)
+                if any(isinstance(v, list) and len(v) > 1 for v in entry.call.arguments.values())
                 else text
             )
             if id in killed or stops or _says_ended().match(told):
                 yield by_id[id]
-
-
-def _asks_for_several(call: ToolCall) -> bool:
-    return any(isinstance(one, list) and len(one) > 1 for one in call.arguments.values())
 
 
 def _killed_by(entry: CallEntry) -> Iterator[str]:

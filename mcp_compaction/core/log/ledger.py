@@ -17,7 +17,7 @@ from mcp_compaction.core.log.recent import read_recent_once
 from mcp_compaction.core.log.repository import Commit, commits_of
 from mcp_compaction.core.text.patterns import pattern_of
 from mcp_compaction.lexicon.tools import Deed, code_that_changes_files
-from mcp_compaction.model import Message, ToolCall
+from mcp_compaction.model import Message
 from mcp_compaction.shell import (
     UNKNOWN,
     Command,
@@ -158,8 +158,8 @@ _WORDS: dict[str, FileWord] = {
     "move": "moved",
     "revert": "reverted",
 }
-_SAYS_CREATED = pattern_of(r"\b(?:[Cc]reated|[Nn]ew file)\b")
-_SAYS_UNCHANGED = pattern_of(r"\(No changes\)|No replacement was performed|No changes to make")
+_SAYS_CREATED = ("created", "new file")
+_SAYS_UNCHANGED = ("(No changes)", "No replacement was performed", "No changes to make")
 _UNSTASHES = ("git stash pop", "git stash apply")
 _SWITCHED = "Switched to "
 _NO_RESULT = "no result seen"
@@ -247,12 +247,14 @@ class _Files:
         word: FileWord = "read"
         if action.kind != "read":
             text = result.text[:LONGEST_ANSWER] if result else ""
-            if _SAYS_UNCHANGED.match(text.lstrip()):
+            if text.lstrip().startswith(_SAYS_UNCHANGED):
                 return
-            opening = text.lstrip().split("\n", 1)[0]
-            is_new = _SAYS_CREATED.search(opening) or _is_create(entry.call)
+            opening = text.lstrip().split("\n", 1)[0].lower()
+            call = entry.call
+            is_create = "create" in call.name.lower() or call.arguments.get("command") == "create"
+            is_new = is_create or any(said in opening for said in _SAYS_CREATED)
             word = ("created" if is_new else "written") if action.kind == "write" else "edited"
-        elif entry.ending == "running" or self._is_known(action.target):
+        elif entry.ending == "running" or self._key_of(action.target) in self._states:
             return
         self._set(action.target, word, entry)
 
@@ -322,9 +324,6 @@ class _Files:
             self._by_name[_name_of(key)].append(key)
         self._states[key] = FileState(key, word, entry.ref, note)
 
-    def _is_known(self, path: str) -> bool:
-        return self._key_of(path) in self._states
-
     def _key_of(self, path: str) -> str:
         """The path by which a file is known already: a longer or shorter way to write the same."""
         clean = path.removeprefix("./").rstrip("/") or path
@@ -333,10 +332,6 @@ class _Files:
         others = self._by_name.get(_name_of(clean), [])
         same = [p for p in others if p.endswith(f"/{clean}") or clean.endswith(f"/{p}")]
         return same[-1] if len(same) == 1 else clean
-
-
-def _is_create(call: ToolCall) -> bool:
-    return "create" in call.name.lower() or call.arguments.get("command") == "create"
 
 
 def _name_of(path: str) -> str:

@@ -44,7 +44,9 @@ def outline_of(messages: Sequence[Message]) -> tuple[RequestRun, ...]:
     for message in messages:
         request = requests.get(message.seq)
         if request or not found:
-            about = _subject_of(request) if request else "before the first request"
+            about = "before the first request"
+            if request:
+                about = defuse(first_line(next(iter(split_sentences(request.text)), "")))
             found.append(
                 RequestRun(first=message.seq, last=message.seq, about=about, tokens=message.tokens)
             )
@@ -85,8 +87,3 @@ def find_boundary_cues(messages: Sequence[Message]) -> tuple[str, ...]:
 def _is_in_doubt(message: Message) -> bool:
     """Whether a message is the agent's and voices doubt; that it checks something is none."""
     return message.role == "assistant" and bool(marker_groups(message.text).keys() - {"check"})
-
-
-def _subject_of(message: Message) -> str:
-    first = next(iter(split_sentences(message.text)), "")
-    return defuse(first_line(first))

@@ -24,6 +24,7 @@ _COMMAND_KEYS = ("command", "cmd", "script", "code")
 _LABEL = pattern_of(r"^(?:file_)?path: ")  # some transcripts repeat the key in the value
 _AGENT_KEYS = ("description", "title", "name", "prompt", "task", "message", "instructions")
 _TASK_KEYS = ("content", "step", "subject", "title", "text", "task", "name", "description")
+_RANGE_KEYS = ("offset", "limit", "start_line", "end_line", "view_range", "start", "end", "pages")
 _ID_KEYS = ("taskId", "task_id", "id", "todo_id", "number")
 
 CLOSED: tuple[TaskState, ...] = ("done", "dropped")
@@ -79,7 +80,8 @@ def action_of(call: ToolCall) -> Action:
         case _:
             pass
     path = _LABEL.sub("", _argument_of(call, _PATH_KEYS)).strip('"')
-    return Action(kind, path, _range_of(call)) if kind == "read" else Action(kind, path)
+    given = {k: call.arguments[k] for k in _RANGE_KEYS if call.arguments.get(k) is not None}
+    return Action(kind, path, compact_json(given) if given and kind == "read" else "")
 
 
 @lru_cache(maxsize=1_024)
@@ -177,14 +179,6 @@ def _argument_of(call: ToolCall, keys: tuple[str, ...]) -> str:
     return ""
 
 
-_RANGE_KEYS = ("offset", "limit", "start_line", "end_line", "view_range", "start", "end", "pages")
-
-
-def _range_of(call: ToolCall) -> str:
-    given = {k: call.arguments[k] for k in _RANGE_KEYS if call.arguments.get(k) is not None}
-    return compact_json(given) if given else ""
-
-
 def answers_of(messages: Iterable[Message]) -> dict[tuple[str, str], tuple[str, ToolResult]]:
     """The answer to each call, and the ref of its message, by the ref of the message that made the
     call and the call's id: some providers number the calls of a turn anew."""
@@ -272,9 +266,8 @@ def unfinished_tasks(items: Sequence[Item], later: Sequence[Message]) -> tuple[I
     """The open tasks that no later call closes, by the number that a tool gave them."""
     changes = (task_change_of(call) for m in later for call in m.calls if is_task(call))
     closed = {c.id: c.state in CLOSED for c in changes if c.id and c.state is not None}
-    return tuple(item for item in items if not closed.get(_number_of(item)))
-
-
-def _number_of(item: Item) -> str:
-    """The number that a tool gave a task."""
-    return item.value.key if item.value is not None and item.value.kind == "task" else ""
+    return tuple(
+        item
+        for item in items
+        if item.value is None or item.value.kind != "task" or not closed.get(item.value.key)
+    )

@@ -62,13 +62,10 @@ def _weight_of(question: Question, names: Sequence[str], hit: Hit) -> float:
         1 - _FARTHER * (Closeness.WHOLE - closeness_of(name, hit.text)) for name in names
     )
     weight *= _weight_of_speaker(question, hit)
-    if hit.role != "tool" and _only_asks(hit.text):
+    is_short = len(hit.text) <= LONGEST_LINE
+    if hit.role != "tool" and is_short and hit.text.rstrip().endswith(("?", "？")):
         weight *= _ASKING
     return weight * max((_weight_of_day(day, hit.at) for day in question.days), default=1.0)
-
-
-def _only_asks(text: str) -> bool:
-    return len(text) <= LONGEST_LINE and text.rstrip().endswith(("?", "？"))
 
 
 def _weight_of_day(day: Stretch, at: datetime | None) -> float:

@@ -61,12 +61,13 @@ def read_query(text: str, now: datetime | None = None) -> Question:
     if role is not None and role not in _ROLES:
         raise InputError(f"no role {role!r}; use one of {', '.join(_ROLES)}.")
     at = now or _NO_TIME
+    since, until = (_read_stretch(found.get(name), at) for name in ("since", "until"))
     return plain.model_copy(
         update={
             "role": role,
             "tool": found.get("tool"),
-            "since": _begin_of(found.get("since"), at),
-            "until": _end_of(found.get("until"), at),
+            "since": since and since.begin,
+            "until": until and until.end,
             "days": days,
             "terms": _words_beside_days(plain, days),
         }
@@ -128,17 +129,6 @@ def _words_beside_days(plain: Question, days: Iterable[Stretch]) -> tuple[str, .
     words = read_lexicon(main_language(plain.text)).words("saying") | _empty_words(plain.text)
     only_days = all(term.lower() in words for term in beside)
     return () if days and only_days else beside
-
-
-def _end_of(text: str | None, now: datetime) -> datetime | None:
-    """A moment, or the end of what was named without a time."""
-    stretch = _read_stretch(text, now)
-    return stretch.end if stretch else None
-
-
-def _begin_of(text: str | None, now: datetime) -> datetime | None:
-    stretch = _read_stretch(text, now)
-    return stretch.begin if stretch else None
 
 
 def _read_stretch(text: str | None, now: datetime) -> Stretch | None:

@@ -45,7 +45,8 @@ def rank(found: Matches) -> tuple[Worth, ...]:
 
     An answer seldom repeats the words of its question: what stands beside matches counts too.
     """
-    found = _rarest_terms(found)
+    there = sorted((terms for terms in found.terms if terms.places), key=lambda terms: terms.places)
+    found = found._replace(terms=tuple(there[:MOST_NAMES]))
     terms = _weigh_terms(found)
     passages = _score_passages(found, terms)
     messages = {place[:3]: scored.match for place, scored in passages.items()}
@@ -67,12 +68,6 @@ def rank(found: Matches) -> tuple[Worth, ...]:
         ranked.append((score, worth.row or 0, number, worth))
     ranked.sort(key=lambda entry: entry[:3], reverse=True)  # among equals the newest first
     return tuple(worth for *_, worth in ranked[:MOST_READ])
-
-
-def _rarest_terms(found: Matches) -> Matches:
-    """The rarest terms that stand somewhere."""
-    there = sorted((terms for terms in found.terms if terms.places), key=lambda terms: terms.places)
-    return found._replace(terms=tuple(there[:MOST_NAMES]))
 
 
 class _Terms(NamedTuple):

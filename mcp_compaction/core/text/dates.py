@@ -79,8 +79,6 @@ class _Said(NamedTuple):
 _Days = tuple[date, date]  # the first day and the one after the last
 _LONG_AGO = date(1970, 1, 1)
 _DAY = date.resolution
-TELLING_GROUPS = frozenset(("near", "weekday", "unit", "month", "number"))
-"""The groups of which an expression has to have one, by which its days are read."""
 _UNITS = {"day": _DAY, "week": timedelta(7), "month": timedelta(31), "year": timedelta(365)}
 
 
@@ -119,8 +117,9 @@ def _read_calendar(said: _Said) -> _Days | None:
     """A day or a month, by name or by number; without a year the last one, back to a rare one."""
     number = said.group("number")
     month = int(number) if number else said.number("months", "month")
-    if month is None or _is_verb(said):
-        return None
+    is_told = said.group("year") or said.group("nth") or said.group("on")
+    if month is None or (not is_told and said.group("month") in said.lexicon.words("month_verbs")):
+        return None  # "may 20 users" and "20 may enter" speak of no day
     year, day = said.group("year"), said.group("day")
     years = [int(year)] if year else range(said.today.year, said.today.year - 9, -1)
     days = (_date(one, month, int(day or 1)) for one in years)
@@ -128,12 +127,6 @@ def _read_calendar(said: _Said) -> _Days | None:
     if first is None:
         return None
     return (first, first + _DAY) if day else (first, _month_later(first, 1))
-
-
-def _is_verb(said: _Said) -> bool:
-    """Whether "may 20 users" and "20 may enter" speak of no day."""
-    name, is_date = said.group("month"), said.group("year") or said.group("nth") or said.group("on")
-    return name in said.lexicon.words("month_verbs") and not is_date
 
 
 def _date(year: int, month: int, day: int) -> date | None:

@@ -143,7 +143,8 @@ def without_host_text_behind(result: str) -> str:
     """A tool's result without what a host put behind it."""
     kept = len(result)
     end = _end_of_words(result, kept)
-    while kind := next((k for k in _behind_results() if result.endswith(k.ends, 0, end)), None):
+    behind = [kind for kind in known_host_texts() if kind.in_results]
+    while kind := next((k for k in behind if result.endswith(k.ends, 0, end)), None):
         start = result.rfind(kind.begins, 0, end)
         line = result.rfind("\n", 0, max(start, 0)) + 1
         if start < 0 or result[line:start].strip():
@@ -172,8 +173,3 @@ def _beginning() -> re.Pattern[str]:
 def _openings() -> re.Pattern[str]:
     """Beginnings of host text and of code fences, at the start of a line."""
     return re.compile(rf"(?P<before>^[ \t]*+)(?:(?P<fence>```|~~~)|{_beginning().pattern})", re.M)
-
-
-@cache
-def _behind_results() -> tuple[HostText, ...]:
-    return tuple(kind for kind in known_host_texts() if kind.in_results)

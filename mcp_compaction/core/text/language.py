@@ -50,12 +50,8 @@ def most_voted(votes: Votes) -> tuple[str, ...]:
     """The languages with the most votes: several, where they have the same number."""
     most = max(votes.values(), default=0)
     first = [code for code, number in votes.items() if number == most]
-    return tuple(first if len(first) < 2 else sorted(first, key=_languages().index))
-
-
-@cache
-def _languages() -> tuple[str, ...]:
-    return tuple(head.language for head in read_heads())
+    in_order = [head.language for head in read_heads()]
+    return tuple(sorted(first, key=in_order.index))
 
 
 @cache

@@ -121,11 +121,6 @@ def spoken_sentences(text: str) -> tuple[Sentence, ...]:
     return tuple(one if one.languages else one._replace(languages=around) for one in found)
 
 
-def is_speech(line: str) -> bool:
-    """Whether a line may be somebody's words, rather than a line of a log or a shell."""
-    return not line.endswith(_ENDS_OF_CODE) and not _NOT_SPEECH.match(line)
-
-
 def _place_of_sentence(text: str, start: int, end: int) -> tuple[int, int] | None:
     """Where the words of a stretch begin and end, without a list sign; None for what is no
     speech."""
@@ -136,7 +131,8 @@ def _place_of_sentence(text: str, start: int, end: int) -> tuple[int, int] | Non
     start = sign.end() if sign else start
     said = text[start:end]
     is_long_enough = _FEWEST_CHARS <= len(said) <= LONGEST_SENTENCE
-    return (start, end) if is_long_enough and is_speech(said) else None
+    is_speech = not said.endswith(_ENDS_OF_CODE) and not _NOT_SPEECH.match(said)
+    return (start, end) if is_long_enough and is_speech else None
 
 
 def _as_lines(match: re.Match[str]) -> str:

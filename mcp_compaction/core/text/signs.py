@@ -139,13 +139,10 @@ def find_likely_rules(text: str) -> tuple[FoundRule, ...]:
     """The rules of a text, and the sentences that are too vague to count and may be offered."""
     found: list[FoundRule] = []
     for sentence in spoken_sentences(text):
-        start, end = sentence.start, sentence.end
-        shown = find_sign("rule", sentence._replace(bare=_without_markup(sentence.bare)))
+        line = one_line(sentence.bare)
+        if "*" in line or not line[:1].isalnum():
+            line = _MARKUP.sub("", line)
+        shown = find_sign("rule", sentence._replace(bare=line))
         if shown is not None:
-            found.append(FoundRule(text[start:end], shown.sign.strength))
+            found.append(FoundRule(text[sentence.start : sentence.end], shown.sign.strength))
     return tuple(found)
-
-
-def _without_markup(bare: str) -> str:
-    line = one_line(bare)
-    return _MARKUP.sub("", line) if "*" in line or not line[:1].isalnum() else line

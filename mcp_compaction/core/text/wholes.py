@@ -258,9 +258,12 @@ class LaidOutText:
             seen |= places
             known |= {more for place in places for more in self._beside(place, most)}
             places = {self._units[number].block for number in known} - seen
-            if not places and self._leads_on(max(known)):
-                places = {self._units[max(known)].block + 1}
-                known.add(max(known) + 1)
+            newest = max(known)
+            place = self._units[newest].block
+            is_last = newest == self._blocks[place].units[-1]
+            if not places and is_last and self._heads[place + 1 : place + 2] == [place]:
+                places = {place + 1}  # it announces the block after its own
+                known.add(newest + 1)
         return known
 
     def _beside(self, place: int, most: int) -> Iterator[int]:
@@ -275,7 +278,8 @@ class LaidOutText:
         following = place + 1
         if following < len(self._blocks) and self._blocks[following].kind != "heading":
             first = self._blocks[following].units[0]
-            if _points_back(self._units[first].text):
+            text = self._units[first].text
+            if _leans(text) and not _is_order(text):
                 yield first
 
     def _is_apart(self, place: int) -> bool:
@@ -285,12 +289,6 @@ class LaidOutText:
             texts = (self._units[one].text for one in units)
             self._apart[place] = len(units) == 1 or all(map(_is_alone, texts))
         return self._apart[place]
-
-    def _leads_on(self, number: int) -> bool:
-        """Whether a unit announces the block after its own, and so says nothing alone."""
-        place = self._units[number].block
-        is_last = number == self._blocks[place].units[-1]
-        return is_last and self._heads[place + 1 : place + 2] == [place]
 
     def _find_heads(self) -> list[int | None]:
         """For each block the one that governs it: the heading over it, what its list begins with,
@@ -431,11 +429,6 @@ def _is_fragment(text: str) -> bool:
 def _leans(text: str) -> bool:
     """Whether a sentence goes on from another one, or points at it."""
     return bool(part_in_all("leans").match(text) or part_in_all("points").search(text))
-
-
-def _points_back(text: str) -> bool:
-    """Whether the first words after a block may be about the block."""
-    return _leans(text) and not _is_order(text)
 
 
 def _points_on(text: str, is_item: bool) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from functools import cache, lru_cache
 from itertools import pairwise, repeat
 from string import ascii_letters, digits
@@ -75,16 +74,11 @@ def stop_words(language: str = ENGLISH) -> frozenset[str]:
     return frozenset((head.stop_words or head.function_words) if head else ())
 
 
-@cache
-def _stemmers() -> dict[str, str]:
-    return {head.language: head.stemmer for head in read_heads()}
-
-
 @lru_cache(maxsize=65_536)
 def stem(word: str, language: str = ENGLISH) -> str:
     """A lowercase word without its endings, so that its forms are one; itself, where no stemmer
     knows the language."""
-    name = _stemmers().get(language, "")
+    name = next((head.stemmer for head in read_heads() if head.language == language), "")
     if not name or not word.isalpha():
         return word
     return stem_by(name, word) or word
@@ -105,11 +99,9 @@ def stem_by(stemmer: str, word: str) -> str | None:
 
 def space_pairs(text: str) -> str:
     """A text whose scripts without spaces are written as pairs of signs, which stand for words."""
-    return text if text.isascii() else _WITHOUT_SPACES.sub(_pairs_in, text)
-
-
-def _pairs_in(match: re.Match[str]) -> str:
-    return " ".join(["", *map("".join, pairwise(match[0])), ""])
+    if text.isascii():
+        return text
+    return _WITHOUT_SPACES.sub(lambda m: f" {' '.join(map(''.join, pairwise(m[0])))} ", text)
 
 
 # A word that names something exact: it has a digit, a capital inside, an underscore or a slash.

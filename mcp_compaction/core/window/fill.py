@@ -15,7 +15,7 @@ from mcp_compaction.core.window.render import (
     late_pin_blocks,
     pins_in_view,
 )
-from mcp_compaction.model import Calibration, Digested, Message, Precision, Session, Trimmed, Value
+from mcp_compaction.model import Digested, Message, Precision, Session, Trimmed, Value
 
 PartName = Literal[
     "system and tools", "memory", "pinned", "digests", "index", "promoted", "messages", "unseen"
@@ -107,7 +107,10 @@ def measure(
     promoted = excerpts_block(session.view.promoted)
     pinned = [pinned_block(pins_in_view(session)), *chain(*late_pin_blocks(session).values())]
     ratio = ratio_of(session)
-    drift = _drift_of(session.calibration, ratio)
+    known = session.calibration
+    is_known = known.counted > 0 and known.reported > 0
+    # What a provider counted beyond us, or less, and no ratio explains.
+    drift = round(known.reported / ratio) - known.counted if is_known else None
     told = None if traits.owns_window else traits.unseen_tokens
     stays = max(0, drift or 0) if told is None else round(told / ratio)
     gone = 0 if drift is None else stays - drift
@@ -143,13 +146,6 @@ def ratio_of(session: Session) -> float:
     if not traits.owns_window:
         return traits.token_factor or family_factor(traits.model)
     return token_ratio(traits.model, session.calibration)
-
-
-def _drift_of(calibration: Calibration, ratio: float) -> int | None:
-    """The tokens that a provider counted beyond ours, or fewer, and that no ratio explains."""
-    if calibration.counted <= 0 or calibration.reported <= 0:
-        return None
-    return round(calibration.reported / ratio) - calibration.counted
 
 
 def pressure(fill: Fill, policy: Policy) -> Pressure:

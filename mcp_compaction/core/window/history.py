@@ -260,7 +260,7 @@ def follow(
     before = session.view
     if (gone, reworded, taken) == (before.gone, before.reworded, before.taken):
         return None
-    changed = _find_changed(session.view.reworded, reworded)
+    changed = {one.seq for one in set(before.reworded) ^ set(reworded)}
     view = _reword(session.view, reworded, changed)
     # What a history begins with is shown whole; a digest tells of the words that it was made from.
     may_be_behind = there.difference(head, changed)
@@ -392,11 +392,6 @@ def bring_back(session: Session, beginning: Sequence[Message]) -> View | None:
     told = tuple(one.model_copy(update={"told": True}) for one in view.taken)
     whole = follow(session, there, head, newest, view.reworded, told)
     return whole and whole.model_copy(update={"version": view.version})
-
-
-def _find_changed(before: Iterable[Reworded], now: Iterable[Reworded]) -> set[int]:
-    """The messages that are worded otherwise than before."""
-    return {one.seq for one in set(before) ^ set(now)}
 
 
 def _reword(view: View, reworded: tuple[Reworded, ...], changed: set[int]) -> View:

@@ -18,7 +18,6 @@ from mcp_compaction.model import (
     Digest,
     Digested,
     Entry,
-    IndexItem,
     IndexKind,
     Kept,
     Message,
@@ -65,7 +64,10 @@ def index_block(
 ) -> str:
     """The most useful part of the index that a limit holds; empty where there is none. What is
     `listed` beside it is left out: a name, unless the index tells what became of it, or that."""
-    items = _sort_by_use(digests)
+    in_time = [d.index for d in sorted(digests, key=lambda d: d.last)]
+    merged = in_time[0] if len(in_time) == 1 else merge_index(in_time)
+    # Changed files and failures of all digests first, then by kind; the newest digest first.
+    items = sorted(merged, key=usefulness_of)
     if not items:
         return ""  # before anything is counted: the first count of a process reads a large table
     chosen: dict[IndexKind, dict[str, list[str]]] = {}  # by kind and ref
@@ -84,7 +86,12 @@ def index_block(
             used += cost
         else:
             break
-    lines = [_index_line(kind, chosen[kind]) for kind in _PLURAL if kind in chosen]
+    lines = [
+        f"{_PLURAL[kind]}: "
+        + "; ".join(f"{', '.join(told)}{ref}" for ref, told in chosen[kind].items())
+        for kind in _PLURAL
+        if kind in chosen
+    ]
     return "\n".join([INDEX_LABEL, *lines]) if lines else ""
 
 
@@ -174,14 +181,3 @@ def _end_of_first_digests(body: Sequence[Entry]) -> int:
     if start is None:
         return -1
     return start + sum(1 for _ in takewhile(lambda e: isinstance(e, Digested), body[start:])) - 1
-
-
-def _sort_by_use(digests: Iterable[Digest]) -> Iterable[IndexItem]:
-    """Changed files and failures of all digests first, then by kind; the newest digest first."""
-    in_time = [d.index for d in sorted(digests, key=lambda d: d.last)]
-    return sorted(in_time[0] if len(in_time) == 1 else merge_index(in_time), key=usefulness_of)
-
-
-def _index_line(kind: IndexKind, by_ref: dict[str, list[str]]) -> str:
-    """The things of one kind; those of one message share its ref, the newest that names them."""
-    return f"{_PLURAL[kind]}: " + "; ".join(f"{', '.join(t)}{ref}" for ref, t in by_ref.items())

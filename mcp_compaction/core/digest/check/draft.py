@@ -11,7 +11,6 @@ from mcp_compaction.core.digest.check.wills import quotes_of_user_in
 from mcp_compaction.core.digest.fit import as_sections
 from mcp_compaction.core.digest.render import render_item, words_of_item
 from mcp_compaction.core.text.injection import UNSEEN, is_forged, is_order
-from mcp_compaction.core.text.patterns import pattern_of
 from mcp_compaction.core.text.words import one_line
 from mcp_compaction.core.tokens import CountTokens
 from mcp_compaction.model import Draft, Item, SectionName, SummaryRequest, Writer
@@ -34,7 +33,6 @@ _BINDING: tuple[SectionName, ...] = ("CONSTRAINTS", "OPEN")
 _AHEAD: tuple[SectionName, ...] = (*_BINDING, "DECISIONS", "FACTS", "NEXT")
 _TIMES_TOO_LONG = 4
 _FEWEST_QUOTED = 4  # signs; less may be a name that is only set apart
-_REF = pattern_of(r"[mdp]\d{1,9}")
 
 
 RefusedFor = Literal["empty", "too_long", "nothing_believed"]
@@ -126,7 +124,7 @@ def _make_readable(item: Item, source: Source, author: str) -> Item:
     """The item on one line, without what cannot be shown, with refs that lead to what it says and
     with who wrote it."""
     is_ours, request = author == "extractive", source.request
-    named = (ref for ref in item.refs if _REF.fullmatch(ref))
+    named = (r for r in item.refs if r[:1] in ("m", "d", "p") and r[1:].isdecimal() and len(r) < 11)
     # How things stand may be told by a message that stays in the window.
     last = request.later[-1].seq if is_ours and request.later else request.last
     refs = tuple(ref for ref in named if ref[0] != "m" or int(ref[1:]) <= last)
@@ -201,11 +199,7 @@ def _is_unsaid(item: Item, source: Source) -> bool:
 def _is_unquoted(section: SectionName, item: Item, source: Source) -> bool:
     if section not in _BINDING or item.value is not None:  # a value is of what calls show
         return False
-    words = _strip_marks(item.text)
+    words = item.text.strip(" .!。！\"'“”…")
     # A tool's words bind nobody.
     said = source.user if section == "CONSTRAINTS" else source.spoken
     return not words or words not in said
-
-
-def _strip_marks(text: str) -> str:
-    return text.strip(" .!。！\"'“”…")

@@ -85,7 +85,7 @@ class Evidence:
         for name in islice(dict.fromkeys(names), MOST_LOOKED_AT):
             if not self.holds_name(name):
                 yield name
-            if _DIGIT.search(name):  # another may be what a number is the number of
+            if any(map(str.isdigit, name)):  # another may be what a number is the number of
                 said = said.replace(name, " ")
         for number in islice(numbers_of(said), MOST_LOOKED_AT):
             if not (number.is_count or number.is_one_of(self.numbers)):
@@ -148,7 +148,6 @@ def _spaced_words(text: str) -> str:
 
 _NO_NAME = pattern_of(r"^(?:https?://|[./~]+)|[/.,:;]+$|\(\)$")
 _REF = pattern_of(r"(?<![\w/.-])[mdpc]\d{1,9}(?:(?:\.\.|-)[mdpc]?\d{1,9})?(?![\w/])")
-_DIGIT = pattern_of(r"\d")
 _HEX = pattern_of(r"(?=[0-9a-f]*\d)[0-9a-f]{7,64}")
 _NAME = pattern_of(
     r"\b(?!\d)\w{1,64} ?= ?\d+(?:[.,]\d+)*\b"  # what a name is set to

@@ -159,26 +159,9 @@ def _awaits(before: str) -> bool:
     )
 
 
-def tells_of_before(clause: str) -> bool:
-    """Whether a clause tells of what was, and may have changed."""
-    return by_languages(known_deeds().once).search(clause) is not None
-
-
-def is_run_of(entry: CallEntry, deed: KnownDeed) -> bool:
-    """Whether a call ran what shows a deed, rather than read of it."""
-    is_run = entry.action.kind == "run" and not is_search(entry.action.target)
-    return is_run and _pattern(deed.shown_by).search(_line_of(entry)) is not None
-
-
 def has_gone_well(entry: CallEntry, deed: KnownDeed) -> bool:
     """Whether a call was done, and found nothing that is out of order."""
     return entry.ending == "done" and not _pattern(deed.spoiled_by).search(_result_of(entry))
-
-
-def says_that_all_is_well(entry: CallEntry, deed: KnownDeed) -> bool:
-    """Whether a call was done, found nothing that is out of order, and says so."""
-    is_said = by_languages(known_deeds().fine).search(_result_of(entry)) is not None
-    return is_said and has_gone_well(entry, deed)
 
 
 def _line_of(entry: CallEntry) -> str:
@@ -196,9 +179,8 @@ def called_text(entry: CallEntry) -> str:
 
 def _result_of(entry: CallEntry) -> str:
     text = entry.result.text if entry.result is not None else ""
-    return (
-        text if len(text) <= 2 * LONGEST_ANSWER else text[:LONGEST_ANSWER] + text[-LONGEST_ANSWER:]
-    )
+    is_read_whole = len(text) <= 2 * LONGEST_ANSWER
+    return text if is_read_whole else text[:LONGEST_ANSWER] + text[-LONGEST_ANSWER:]
 
 
 @cache
@@ -222,7 +204,6 @@ _HASH = pattern_of(r"\b(?=\w*\d)[0-9a-f]{7,40}\b")
 _PLANS = (".md", ".txt")  # they name what stands in other files
 _WORDS_BEFORE = pattern_of(r"\w\W+\w")
 _GOES_ON = pattern_of(r"[*_]*\s+[^\W\d_`(]|\s+`")
-_ENDS = pattern_of(r"[.;!?]")
 
 
 @dataclass(frozen=True)
@@ -261,8 +242,14 @@ class Record:
         for claim in denials_in(item.text) if section != "GOAL" else ():
             if claim.deed.about:
                 run = self._last_run(claim, item)
-                runs = self._runs(claim) if tells_of_before(claim.clause) else [run]
-                if run and all(says_that_all_is_well(one, claim.deed) for one in runs if one):
+                is_past = by_languages(known_deeds().once).search(claim.clause)
+                runs = self._runs(claim) if is_past else [run]
+                fine = by_languages(known_deeds().fine)
+                if run and all(
+                    has_gone_well(one, claim.deed) and fine.search(_result_of(one))
+                    for one in runs
+                    if one
+                ):
                     yield f"{claim.deed.result} passed, {run.result_ref}"
             elif done := self._done_since_changes(claim):
                 yield done
@@ -284,15 +271,12 @@ class Record:
         for sentence in split_sentences(item.text) if section in TELLS_OF_THE_PAST else ():
             for state, before, behind in self._files_in(sentence):
                 name = next((n for n in _BY_WORD if _stands_beside(n, before, behind)), "")
-                if name and self._contradicts(state, name):
-                    yield f"{_say(state)}, {state.ref}"
-
-    def _contradicts(self, state: FileState, name: str) -> bool:
-        """Whether calls did something else to a file; what only was read another agent may have
-        changed."""
-        if state.word == "read" and any(e.action.kind == "agent" for e in self._ledger.entries):
-            return False
-        return state.word in _BY_WORD[name]
+                is_read = state.word == "read"
+                # Another agent may have changed what only was read.
+                entries = self._ledger.entries if is_read else ()
+                is_sure = all(entry.action.kind != "agent" for entry in entries)
+                if name and is_sure and state.word in _BY_WORD[name]:
+                    yield f"{'only read' if is_read else state.text}, {state.ref}"
 
     def _of_places(self, section: SectionName, item: Item) -> Iterator[str]:
         """Where a file stands that a line puts elsewhere; in which file the names of a line stand,
@@ -300,7 +284,8 @@ class Record:
         for match in _PATH.finditer(item.text):
             path = match[0].removeprefix("./")
             same = [p for p in self._ledger.files if p.endswith(f"/{path.rpartition('/')[2]}")]
-            if "/" in path and same and not self.said.holds_words(_last_parts(path)):
+            last = "/".join(path.split("/")[-2:])
+            if "/" in path and same and not self.said.holds_words(last):
                 yield f"{same[-1]}, {self._ledger.files[same[-1]].ref}"
         first = next(self._files_in(item.text), None) if section in TELLS_OF_THE_PAST else None
         if first is None or _WORDS_BEFORE.search(first[1]):
@@ -341,7 +326,13 @@ class Record:
 
     def _runs(self, claim: Claim) -> list[CallEntry]:
         """The calls that do what a clause tells of; those that hold its names, where some do."""
-        runs = [e for e in self._ledger.entries if is_run_of(e, claim.deed) and e.result]
+        shown_by = _pattern(claim.deed.shown_by)
+        runs = [
+            e
+            for e in self._ledger.entries
+            if e.action.kind == "run" and not is_search(e.action.target)  # which only read of it
+            if e.result and shown_by.search(_line_of(e))
+        ]
         names = exact_words(claim.clause)
         named = [e for e in runs if Evidence([(called_text(e), None)]).hold(names)] if names else []
         return named or runs
@@ -402,17 +393,9 @@ def _stands_beside(name: str, before: str, behind: str) -> bool:
 
 def _is_gap(text: str) -> bool:
     """Whether a stretch holds no more than signs and words that may stand between."""
-    if _ENDS.search(text):
+    if any(stop in text for stop in ".;!?"):
         return False
     return not re.search(r"\w", by_languages(known_deeds().between).sub(" ", text).replace("_", ""))
-
-
-def _say(state: FileState) -> str:
-    return "only read" if state.word == "read" else state.text
-
-
-def _last_parts(path: str) -> str:
-    return "/".join(path.split("/")[-2:])
 
 
 def _seq(ref: str) -> int:
