@@ -20,7 +20,7 @@ from mcp_compaction.model import Value
 Kind = Literal[
     "rule",
     "decision",
-    "reversal",  # firm: of a decision; weak: something is turned down
+    "reversal",  # of a decision
     "request",
     "marker",
     "order-to-model",

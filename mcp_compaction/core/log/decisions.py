@@ -3,7 +3,6 @@ that it is about."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import cache, lru_cache
 
 from mcp_compaction.core.text.all_languages import part_in_all
@@ -21,15 +20,11 @@ _WORD_OR_STOP = pattern_of(rf"{_WORD.pattern}|[,;:.!?()]")
 
 def find_decisions(text: str, by_user: bool = True) -> tuple[str, ...]:
     """The sentences of a text that settle something, each with the reason given next to it."""
-    return decisions_among(text, spoken_sentences(text), by_user)
-
-
-def decisions_among(text: str, sentences: Sequence[Sentence], by_user: bool) -> tuple[str, ...]:
-    """The decisions of a text whose sentences are known, each with the reason next to it."""
-    found: list[str] = []
+    sentences, found = spoken_sentences(text), list[str]()
     taken = -1  # the sentence that the last decision ended with
     for place, sentence in enumerate(sentences):
-        if place <= taken or not _settles(sentence, by_user):
+        languages = sentence.languages or (ENGLISH,)
+        if place <= taken or not _settles(languages, sentence.bare, by_user):
             continue
         taken = place
         following = sentences[place + 1] if place + 1 < len(sentences) else None
@@ -39,12 +34,8 @@ def decisions_among(text: str, sentences: Sequence[Sentence], by_user: bool) -> 
     return tuple(found)
 
 
-def _settles(sentence: Sentence, by_user: bool) -> bool:
-    return _settles_in(sentence.languages or (ENGLISH,), sentence.bare, by_user)
-
-
 @lru_cache(maxsize=8_192)
-def _settles_in(languages: tuple[str, ...], bare: str, by_user: bool) -> bool:
+def _settles(languages: tuple[str, ...], bare: str, by_user: bool) -> bool:
     return not bare.endswith(_ENDS_OF_NONE) and any(
         _settles_as(code, bare, by_user) for code in languages
     )
@@ -69,19 +60,13 @@ def _completes(text: str, sentence: Sentence, following: Sentence) -> bool:
     if text[sentence.end : following.start].strip() or "\n\n" in text[sentence.end : following.end]:
         return False
     goes_on = part_in_all("leans").match(following.text) is not None
-    return goes_on or turns_back_only(sentence.text)
+    # "Scrap that" names nothing.
+    return goes_on or (turns_back(sentence.text) and not subject_words(sentence.text))
 
 
 def turns_back(text: str, languages: tuple[str, ...] | None = None) -> bool:
     """Whether a text takes back what was decided; to turn something down alone does not."""
-    shown = sign_in("reversal", text, languages)
-    return shown is not None and shown.sign.strength == "firm"
-
-
-@lru_cache(maxsize=8_192)
-def turns_back_only(text: str) -> bool:
-    """Whether a text takes back what was said before it and names nothing: "scrap that"."""
-    return turns_back(text) and not subject_words(text)
+    return sign_in("reversal", text, languages) is not None
 
 
 def words_turned_down(text: str) -> list[str]:

@@ -13,7 +13,6 @@ from mcp_compaction.lexicon.languages import (
     Kind,
     Lexicon,
     Sign,
-    Strength,
     fill_in_all,
     read_lexicons,
     whole_words,
@@ -36,9 +35,9 @@ def patterns_by_name(kind: Kind) -> dict[str, tuple[tuple[str, ...], re.Pattern[
 
 
 @cache
-def pattern_of_kind(kind: Kind, strength: Strength = "firm") -> re.Pattern[str]:
-    """One pattern for all signs of a kind and strength in all languages."""
-    found = tuple(one for one in _signs_in_all(kind) if one[1].strength == strength)
+def pattern_of_kind(kind: Kind) -> re.Pattern[str]:
+    """One pattern for all signs of a kind in all languages."""
+    found = tuple(_signs_in_all(kind))
     # Looking for a word's edge once, not for each language, makes it twice as fast.
     words = [p for lexicon, one in found if one.as_words for p in map(lexicon.fill, one.pattern)]
     others = [p for lexicon, one in found if not one.as_words for p in lexicon.patterns_of(one)]
