@@ -3,7 +3,6 @@ first."""
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -12,6 +11,7 @@ from itertools import groupby
 from typing import Literal
 
 from mcp_compaction.core.account.telling import (
+    LINE_NUMBER,
     answer_of,
     last_part,
     shorten_answer,
@@ -22,10 +22,8 @@ from mcp_compaction.core.limits import LONGEST_ANSWER, LONGEST_LINE, SHORTEST_PR
 from mcp_compaction.core.log.call_entries import CallEntry
 from mcp_compaction.core.log.content import words_of
 from mcp_compaction.core.log.ledger import effects_of, ledger_of
-from mcp_compaction.core.text.haystack import Haystack
 from mcp_compaction.core.text.injection import is_planted
-from mcp_compaction.core.text.patterns import pattern_of
-from mcp_compaction.core.text.words import fold, shorten, telling_words
+from mcp_compaction.core.text.words import Haystack, fold, shorten, telling_words
 from mcp_compaction.model import By, Excerpt, Message
 
 Form = tuple[Excerpt, ...]
@@ -38,7 +36,6 @@ _TOLD_ELSEWHERE = ("plan", "task", "recall")  # by the open tasks, or by nobody
 _SHORT_ANSWER = 100  # characters of a user's message
 _ASIDE = 3  # telling words beside those of a call: they say no more than that it comes
 _LINES_OF_FILE = (12, 40, 120)
-_LINE_NUMBER = pattern_of(r"^[ \t]*\d{1,6}(?:→|\t|\||: )", re.M)
 _OF_USER: tuple[By, ...] = ("user", "reported", "lead")
 _OF_AGENT: dict[By, By] = {"decision": "said", "answer": "said", "agent": "said"}
 _GONE: tuple[By, ...] = ("wanted", "command", "field", "line")
@@ -271,7 +268,7 @@ def _seen_in(entry: CallEntry) -> Iterator[tuple[str, str, str]]:
     """The files that a call shows: each with the part that it names and the text of that time."""
     action, given = entry.action, entry.call.arguments
     if action.kind == "read" and entry.result is not None:
-        yield action.target, action.detail, _LINE_NUMBER.sub("", entry.result.text)
+        yield action.target, action.detail, LINE_NUMBER.sub("", entry.result.text)
     elif action.kind in ("write", "edit"):
         text = next((given[key] for key in _CONTENT if isinstance(given.get(key), str)), "")
         if isinstance(text, str) and text:

@@ -19,7 +19,7 @@ from mcp_compaction.core.text.reading import read_once
 from mcp_compaction.core.text.words import one_line, shorten, telling_words
 from mcp_compaction.model import ToolCall
 
-_LINE_NUMBER = pattern_of(r"^\s*\d{1,6}(?:→|\t|\||: )\s?")
+LINE_NUMBER = pattern_of(r"^[ \t]*\d{1,6}(?:→|\t|\||: )", re.M)
 _LEFT_OUT, _NEXT_LINE = " … ", " / "
 _SENTENCE_END = pattern_of(r"(?<=[.!?。！？])\s+")
 _FENCED = pattern_of(r"```.*?(?:```|\Z)", re.S)
@@ -136,7 +136,7 @@ def _units_of(text: str) -> tuple[str, ...]:
     """The lines of a text, a long one by its sentences; of very many the first and the last."""
     if len(text) > 2 * LONGEST_ANSWER:
         text = f"{text[:LONGEST_ANSWER]}\n{text[-LONGEST_ANSWER:]}"
-    units = [unit for line in telling_lines(text) for unit in _cut(_LINE_NUMBER.sub("", line))]
+    units = [unit for line in telling_lines(text) for unit in _cut(LINE_NUMBER.sub("", line))]
     most = MOST_LOOKED_AT
     return tuple(units if len(units) <= 2 * most else [*units[:most], *units[-most:]])
 

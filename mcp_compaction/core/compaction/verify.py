@@ -8,11 +8,10 @@ from typing import NamedTuple
 
 from mcp_compaction.core.log.content import shown_parts, words_of
 from mcp_compaction.core.log.identifiers import Finding, find_identifiers, identifiers_of_parts
-from mcp_compaction.core.text.haystack import Haystack
 from mcp_compaction.core.text.injection import defuse
 from mcp_compaction.core.text.paths import ends_of
 from mcp_compaction.core.text.reading import read_once
-from mcp_compaction.core.text.words import fold
+from mcp_compaction.core.text.words import Haystack, fold
 from mcp_compaction.model import (
     IndexKind,
     Item,

@@ -12,9 +12,8 @@ from typing import NamedTuple
 from mcp_compaction.core.excerpts.pieces import ITEM_NUMBER, Snippet, cost_of, newest_pieces
 from mcp_compaction.core.excerpts.render import LABEL, excerpts_block
 from mcp_compaction.core.text.all_languages import marker_groups
-from mcp_compaction.core.text.haystack import Haystack
 from mcp_compaction.core.text.patterns import pattern_of
-from mcp_compaction.core.text.words import fold, telling_in_order, telling_words
+from mcp_compaction.core.text.words import Haystack, fold, telling_in_order, telling_words
 from mcp_compaction.core.tokens import CHARS_OF_A_LARGE_TOKEN, CountTokens
 from mcp_compaction.model import By, Excerpt, Message, Role
 

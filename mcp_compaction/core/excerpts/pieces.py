@@ -1,12 +1,11 @@
-"""Cuts talk into pieces that can stand alone: clauses, and messages that voice doubt."""
+"""Cuts talk into pieces that can stand alone: sentences, and messages that voice doubt."""
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cache, cached_property, lru_cache
+from functools import cached_property, lru_cache
 from itertools import chain
 
 from mcp_compaction.core.limits import LONGEST_ANSWER
@@ -24,10 +23,10 @@ from mcp_compaction.core.text.words import (
     telling_words,
 )
 from mcp_compaction.core.tokens import CountTokens
-from mcp_compaction.lexicon.languages import fill_in_all, words_in_all
+from mcp_compaction.lexicon.languages import words_in_all
 from mcp_compaction.model import By, Excerpt, Message, Role
 
-_AFTER_STOP = r"(?<=\S[.!?。！？])\s+|\n+"  # in `git add . && git push` nothing ends
+_CUT = cuts_at(r"(?<=\S[.!?。！？])\s+|\n+")  # in `git add . && git push` nothing ends
 ITEM_NUMBER = pattern_of(r"\s*\d{1,3}[.)](?:\s+|$)")
 _ENDS = (".", "!", "?", "。", "！", "？")
 _FEWEST_WORDS = 4
@@ -92,9 +91,9 @@ def _pieces_of(said: Excerpt | Message, markers: int | None) -> Iterator[Snippet
     if markers is not None and said.role == "assistant" and is_unsure(text, markers):
         yield Snippet(said.seq, 0, "doubt", one_line(text))
         return
-    clauses = (c for c in _cut_clauses(text, _clause_cuts()) if not is_pleasantry(c))
-    for place, clause in enumerate(map(one_line, clauses)):
-        yield Snippet(said.seq, place, "talk", clause, role=said.role)
+    sentences = (one for one in _cut_sentences(text) if not is_pleasantry(one))
+    for place, sentence in enumerate(map(one_line, sentences)):
+        yield Snippet(said.seq, place, "talk", sentence, role=said.role)
 
 
 def is_unsure(text: str, markers: int) -> bool:
@@ -158,20 +157,11 @@ def _turns_the_meaning(word: str) -> bool:
     return part_in_all("turns_the_meaning").search(word) is not None
 
 
-@cache
-def _clause_cuts() -> re.Pattern[str]:
-    begins, verbs = fill_in_all("clause_begins"), fill_in_all("verb_after_comma")
-    return cuts_at(
-        _AFTER_STOP,
-        rf"(?<=[,;:])\s+(?=(?:{begins}))|(?<!\s)\s+[-–—]\s+(?!\d)|(?<=,)\s+(?=(?:{verbs}))",
-    )
-
-
-def _cut_clauses(text: str, cut: re.Pattern[str]) -> Iterator[str]:
-    """Sentences and their larger parts; a part too short to stand alone joins the one before."""
+def _cut_sentences(text: str) -> Iterator[str]:
+    """The sentences of a text; one too short to stand alone joins an open line before it."""
     text = text[: 4 * LONGEST_ANSWER]
     start = end = 0  # of what is held back
-    for first, last in _stretches_between(text, cut):
+    for first, last in _stretches_between(text):
         held = text[start:end]
         if held.rstrip().endswith(_ENDS) or len(text[first:last].split()) >= _FEWEST_WORDS:
             if held.strip():
@@ -182,11 +172,11 @@ def _cut_clauses(text: str, cut: re.Pattern[str]) -> Iterator[str]:
         yield text[start:end].strip()
 
 
-def _stretches_between(text: str, cut: re.Pattern[str]) -> Iterator[tuple[int, int]]:
+def _stretches_between(text: str) -> Iterator[tuple[int, int]]:
     """Where the parts between the cuts begin and end, without blank ones; the number of an item
     belongs to what follows it."""
     start = 0
-    for match in cut.finditer(text):
+    for match in _CUT.finditer(text):
         if ITEM_NUMBER.fullmatch(text, start, match.start()):
             continue
         if "\n" not in match[0] and not ends_sentence(text, match.start()):

@@ -137,15 +137,6 @@ def test_people_talk_where_no_tool_is_called_and_a_user_says_a_good_part() -> No
     assert not is_talk(())
 
 
-def test_in_plain_talk_a_sentence_is_cut_into_its_clauses() -> None:
-    text = "Anna Kowalska moved to Lisbon, because Portugal offered cheaper studios."
-
-    assert talk(text) == [
-        "Anna Kowalska moved to Lisbon",
-        "because Portugal offered cheaper studios",
-    ]
-
-
 def test_in_plain_talk_ends_that_tell_nothing_are_cut_and_the_whole_is_remembered() -> None:
     text = "And so it was that we really visited Lisbon castle with all of them there."
 
