@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from mcp_compaction.core.log.endings import ending_of
 from mcp_compaction.core.log.identifiers import Finding, without_rows
 from mcp_compaction.core.log.ledger import CHANGED, Ledger, ledger_of
-from mcp_compaction.core.text.patterns import pattern_of
 from mcp_compaction.model import IndexItem, IndexKind, Message
 
 _RANKS: dict[IndexKind, int] = {
@@ -19,8 +18,6 @@ _RANKS: dict[IndexKind, int] = {
     "id": 4,
     "number": 5,
 }
-# A bare "failed" is mostly a program or a file that is not there, and says no more than others.
-_FAILED = pattern_of(r"exit|\d failed|timed out|refused|interrupted")
 
 
 _Thing = tuple[IndexKind, str]
@@ -92,14 +89,8 @@ def _notes_of(ledger: Ledger) -> dict[_Thing, tuple[str, str]]:
 
 
 def usefulness_of(item: IndexItem) -> int:
-    """The rank of an item, most useful first: what was changed, what failed, then by kind."""
-    rank = _RANKS[item.kind]
-    if not item.note:
-        return rank
-    if item.kind == "file":
-        return 0 if is_changed_file(item) else rank
-    has_failed = "exit 0" not in item.note and bool(_FAILED.search(item.note))
-    return 1 if has_failed else rank
+    """The rank of an item, most useful first: what was changed, then by kind."""
+    return 0 if is_changed_file(item) else _RANKS[item.kind]
 
 
 def is_changed_file(item: IndexItem) -> bool:

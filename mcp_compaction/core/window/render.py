@@ -66,7 +66,7 @@ def index_block(
     `listed` beside it is left out: a name, unless the index tells what became of it, or that."""
     in_time = [d.index for d in sorted(digests, key=lambda d: d.last)]
     merged = in_time[0] if len(in_time) == 1 else merge_index(in_time)
-    # Changed files and failures of all digests first, then by kind; the newest digest first.
+    # Changed files of all digests first, then by kind; the newest digest first.
     items = sorted(merged, key=usefulness_of)
     if not items:
         return ""  # before anything is counted: the first count of a process reads a large table
