@@ -84,68 +84,25 @@ class AnswerShape(Value):
     near_miss: str
 
 
-class _File(Value):
-    changes_files: str
-    task_states: dict[TaskState, tuple[str, ...]]
+class KnownTools(Value):
+    """All that is known of tools; see the head of `tools.toml`."""
+
+    changes_files: str  # a pattern for what code says that changes files
+    task_states: dict[TaskState, tuple[str, ...]]  # words and boxes of plans
     programs: dict[str, JsonValue]  # which `shell.py` reads alone
     tool: tuple[ToolNames, ...]
-    ending: tuple[EndingSign, ...]
+    ending: tuple[EndingSign, ...]  # in the order they are tried
     job: tuple[JobSign, ...]
-    job_ended: str
-    verbs: dict[str, tuple[str, ...]]
-    failed_test: tuple[FailedTest, ...]
+    job_ended: str  # a pattern for what begins a text that tells the end of a job it names
+    verbs: dict[Literal["makes", "unmakes"], frozenset[str]]  # what makes a thing, what removes it
+    failed_test: tuple[FailedTest, ...]  # those that name a test first
     answer: tuple[AnswerShape, ...]
-    command: tuple[dict[str, JsonValue], ...]  # the same
-
-
-def known_tools() -> tuple[ToolNames, ...]:
-    """The kinds of tools that agents have."""
-    return _read_file().tool
-
-
-def known_task_states() -> dict[TaskState, tuple[str, ...]]:
-    """The words and boxes by which plans say how a task stands."""
-    return _read_file().task_states
-
-
-def known_endings() -> tuple[EndingSign, ...]:
-    """The ways in which results say that a call was not done, in the order they are tried."""
-    return _read_file().ending
-
-
-def known_jobs() -> tuple[JobSign, ...]:
-    """The ways in which results say that calls go on in the background."""
-    return _read_file().job
-
-
-def sign_of_an_ended_job() -> str:
-    """A pattern for what begins a text that tells the end of a job it names."""
-    return _read_file().job_ended
+    command: tuple[dict[str, JsonValue], ...]  # which `shell.py` reads alone
 
 
 @cache
-def verbs_of_tools(kind: str) -> frozenset[str]:
-    """The words by which tools say that they make a thing (`makes`) or take it away (`unmakes`)."""
-    return frozenset(_read_file().verbs[kind])
-
-
-def known_failed_tests() -> tuple[FailedTest, ...]:
-    """How runners say which tests failed, those that name a test first."""
-    return _read_file().failed_test
-
-
-def known_answers() -> tuple[AnswerShape, ...]:
-    """The ways in which results hold words of the user."""
-    return _read_file().answer
-
-
-def code_that_changes_files() -> str:
-    """A pattern for what code says that changes files."""
-    return _read_file().changes_files
-
-
-@cache
-def _read_file() -> _File:
+def known_tools() -> KnownTools:
+    """What is known; read once."""
     import tomllib
 
-    return _File.model_validate(tomllib.loads(read_source("tools.toml")))
+    return KnownTools.model_validate(tomllib.loads(read_source("tools.toml")))

@@ -16,26 +16,23 @@ from mcp_compaction.lexicon.tools import (
     EndingSign,
     FailedTest,
     ToolNames,
-    known_answers,
-    known_endings,
-    known_failed_tests,
     known_tools,
 )
 from mcp_compaction.model import ToolCall, ToolResult
 from mcp_compaction.shell import FileChange, changes_in, read_table
 
 
-@pytest.mark.parametrize("tool", known_tools(), ids=lambda tool: tool.kind)
+@pytest.mark.parametrize("tool", known_tools().tool, ids=lambda tool: tool.kind)
 def test_the_example_of_a_kind_of_tool_is_of_that_kind(tool: ToolNames) -> None:
     example = tool.example
     call = ToolCall(id="1", name=example.name, arguments=example.arguments)
     assert action_of(call)[:2] == (tool.kind, example.target)
 
 
-@pytest.mark.parametrize("sign", known_endings(), ids=lambda sign: f"{sign.host} {sign.kind}")
+@pytest.mark.parametrize("sign", known_tools().ending, ids=lambda sign: f"{sign.host} {sign.kind}")
 def test_an_ending_is_known_by_its_example_and_not_by_its_near_miss(sign: EndingSign) -> None:
     assert is_said(sign, sign.example)
-    assert not any(is_said(other, sign.near_miss) for other in known_endings())
+    assert not any(is_said(other, sign.near_miss) for other in known_tools().ending)
 
 
 @pytest.mark.parametrize("entry", read_table("tools.toml")["command"], ids=lambda one: one["name"])
@@ -46,7 +43,7 @@ def test_a_command_does_to_files_what_its_example_says(entry: dict[str, Any]) ->
     assert done == (entry.get("files") or {"": "unknown"})
 
 
-@pytest.mark.parametrize("sign", known_failed_tests(), ids=lambda sign: sign.name)
+@pytest.mark.parametrize("sign", known_tools().failed_test, ids=lambda sign: sign.name)
 def test_a_failed_test_is_known_by_its_example_and_not_by_its_near_miss(sign: FailedTest) -> None:
     assert failed_tests_in(ToolResult(call="1", text=f"x\n{sign.example}\ny")) == (sign.name,)
     assert failed_tests_in(ToolResult(call="1", text=sign.near_miss)) == ()
@@ -67,7 +64,7 @@ def test_a_further_program_changes_the_files_of_its_example(entry: dict[str, Any
     assert change.files_in(words) == entry["files"]
 
 
-@pytest.mark.parametrize("shape", known_answers(), ids=lambda shape: shape.host)
+@pytest.mark.parametrize("shape", known_tools().answer, ids=lambda shape: shape.host)
 def test_words_of_the_user_are_found_in_the_example_of_a_result_and_not_in_its_near_miss(
     shape: AnswerShape,
 ) -> None:

@@ -8,8 +8,13 @@ from dataclasses import dataclass
 from mcp_compaction.core.compaction.blocks import SpanBlock
 from mcp_compaction.core.compaction.progress import Asking, Inputs
 from mcp_compaction.core.compaction.receipt.notes import notes_of_check
-from mcp_compaction.core.digest.check.draft import Stripped, check_draft, strip_unsupported
-from mcp_compaction.core.digest.check.source import knowledge_of_author, rules_in_force
+from mcp_compaction.core.digest.check.draft import (
+    Stripped,
+    check_draft,
+    knowledge_of_author,
+    rules_in_force,
+    strip_unsupported,
+)
 from mcp_compaction.core.digest.extract import extract, memory_lines, must_keep
 from mcp_compaction.core.digest.fit import DigestSections, join
 from mcp_compaction.core.digest.parse import parse_digest

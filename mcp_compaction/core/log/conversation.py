@@ -19,7 +19,7 @@ from mcp_compaction.core.text.host_texts import (
 )
 from mcp_compaction.core.text.patterns import pattern_of
 from mcp_compaction.lexicon.host_texts import own_tools
-from mcp_compaction.lexicon.tools import known_answers
+from mcp_compaction.lexicon.tools import known_tools
 from mcp_compaction.model import Message, Part, Text, ToolCall, ToolResult
 
 _TOOL_IN_PROGRAM = pattern_of(r"\btools\.(\w+)")
@@ -155,4 +155,6 @@ def _read(found: re.Match[str]) -> WordsInResult:
 
 @cache
 def _shapes() -> tuple[tuple[re.Pattern[str], re.Pattern[str]], ...]:
-    return tuple((re.compile(one.begins), re.compile(one.each, re.S)) for one in known_answers())
+    return tuple(
+        (re.compile(one.begins), re.compile(one.each, re.S)) for one in known_tools().answer
+    )

@@ -12,7 +12,7 @@ from mcp_compaction.core.log.identifiers import error_lines
 from mcp_compaction.core.text.patterns import pattern_of
 from mcp_compaction.core.text.reading import read_once
 from mcp_compaction.core.text.words import one_line
-from mcp_compaction.lexicon.tools import Ending, EndingSign, known_endings, known_failed_tests
+from mcp_compaction.lexicon.tools import Ending, EndingSign, known_tools
 from mcp_compaction.model import ToolResult
 
 CallEnding = Ending | Literal["done"]
@@ -36,7 +36,7 @@ def ending_of_call(result: ToolResult, *, reads: bool = False) -> CallEnding:
     # A host repeats a whole command before it says that it timed out.
     opening = result.text[:LONGEST_ANSWER].lstrip()
     if _any_sign().match(opening):
-        return next(sign.kind for sign in known_endings() if is_said(sign, opening))
+        return next(sign.kind for sign in known_tools().ending if is_said(sign, opening))
     has_failed = result.is_error or has_not_begun(result) or bool(_TOLD_FIRST.match(opening))
     if not reads:
         ends_in_trace = f"\n{_TRACE}" in f"\n{result.text[-LONGEST_ANSWER:]}"
@@ -66,7 +66,8 @@ def _pattern(source: str) -> re.Pattern[str]:
 def _any_sign() -> re.Pattern[str]:
     """What any of the known endings begins with: most results match none of them."""
     return re.compile(
-        "|".join(f"(?:{sign.says or re.escape(sign.begins)})" for sign in known_endings()), re.S
+        "|".join(f"(?:{sign.says or re.escape(sign.begins)})" for sign in known_tools().ending),
+        re.S,
     )
 
 
@@ -209,7 +210,7 @@ def _failed_tests(text: str) -> tuple[tuple[str, str], ...]:
         for one in text[-LONGEST_TEXT:].split("\n")
         if "FAIL" in one or "ERROR" in one or one.startswith("rspec")
     ]
-    for sign in known_failed_tests() if lines else ():
+    for sign in known_tools().failed_test if lines else ():
         says = _pattern(sign.says)
         if found := {line.strip(): m["name"] for line in lines if (m := says.match(line))}:
             return tuple(found.items())

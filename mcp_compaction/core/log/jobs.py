@@ -13,7 +13,7 @@ from mcp_compaction.core.log.call_entries import CallEntry, entries_of
 from mcp_compaction.core.log.commands import command_line_of, only_reads
 from mcp_compaction.core.log.recent import read_recent_once
 from mcp_compaction.core.text.words import first_line, one_line
-from mcp_compaction.lexicon.tools import JobKind, known_jobs, sign_of_an_ended_job
+from mcp_compaction.lexicon.tools import JobKind, known_tools
 from mcp_compaction.model import Message, ToolCall
 from mcp_compaction.shell import commands_of
 
@@ -52,7 +52,7 @@ def _job_of(entry: CallEntry) -> RunningJob | None:
     if action.kind not in ("run", "agent", "other") or only_reads(action.target):
         return None
     text = result.text[:LONGEST_ANSWER]
-    signs = (one for one in known_jobs() if (one.kind == "command") == (action.kind == "run"))
+    signs = (one for one in known_tools().job if (one.kind == "command") == (action.kind == "run"))
     for sign in signs:
         if found := _pattern(sign.says).search(text):
             return RunningJob(sign.kind, found["id"], _words_of(entry), entry.ref)
@@ -121,4 +121,4 @@ def _pattern(source: str) -> re.Pattern[str]:
 
 @cache
 def _says_ended() -> re.Pattern[str]:
-    return re.compile(sign_of_an_ended_job())
+    return re.compile(known_tools().job_ended)

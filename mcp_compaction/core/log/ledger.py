@@ -16,7 +16,7 @@ from mcp_compaction.core.log.failures import Failure, open_failures
 from mcp_compaction.core.log.recent import read_recent_once
 from mcp_compaction.core.log.repository import Commit, commits_of
 from mcp_compaction.core.text.patterns import pattern_of
-from mcp_compaction.lexicon.tools import Deed, code_that_changes_files
+from mcp_compaction.lexicon.tools import Deed, known_tools
 from mcp_compaction.model import Message
 from mcp_compaction.shell import (
     UNKNOWN,
@@ -100,7 +100,7 @@ def _effects_of_command(command: Command) -> Iterator[Effect]:
 
 @cache
 def _changes_files() -> re.Pattern[str]:
-    return re.compile(code_that_changes_files())
+    return re.compile(known_tools().changes_files)
 
 
 def _paths_in(code: str) -> Iterable[str]:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from mcp_compaction.core.log.conversation import conversation_of
 from mcp_compaction.core.log.ledger import ledger_of
+from mcp_compaction.core.log.repository import commits_of
 from mcp_compaction.core.log.steps import steps
 from mcp_compaction.core.log.tool_calls import tasks_of
 from mcp_compaction.core.text.all_languages import marker_groups
@@ -25,7 +26,6 @@ _PASSED = pattern_of(
     re.I | re.M,
 )
 _NOT_PASSED = pattern_of(r"\b[1-9]\d* (?:failed|errors?)\b|FAILED", re.I)
-_COMMIT = pattern_of(r"\bgit\s+(?:-\S+\s+\S+\s+)*commit\b")
 
 
 class RequestRun(Value):
@@ -75,7 +75,7 @@ def find_boundary_cues(messages: Sequence[Message]) -> tuple[str, ...]:
         elif entry.action.kind == "run" and entry.ending == "done":
             if _PASSED.search(text) and not _NOT_PASSED.search(text):
                 cues["tests green"] = None
-            if _COMMIT.search(entry.action.target):
+            if any(commits_of(entry)):
                 cues["commit made"] = None
         elif entry.action.kind == "plan":
             plan = tasks_of(entry.call)

@@ -12,7 +12,7 @@ from mcp_compaction.core.limits import LONGEST_LINE, LONGEST_SENTENCE
 from mcp_compaction.core.log.content import compact_json
 from mcp_compaction.core.log.recent import read_recent_once
 from mcp_compaction.core.text.patterns import pattern_of
-from mcp_compaction.lexicon.tools import TaskState, ToolKind, known_task_states, known_tools
+from mcp_compaction.lexicon.tools import TaskState, ToolKind, known_tools
 from mcp_compaction.model import Item, JsonObject, JsonValue, Message, ToolCall, ToolResult, Value
 
 ActionKind = ToolKind | Literal["other"]
@@ -91,7 +91,7 @@ def _kind_of(tool: str) -> ActionKind:
 
 @cache
 def _kinds() -> dict[str, ActionKind]:
-    return {name: tool.kind for tool in known_tools() for name in tool.names}
+    return {name: tool.kind for tool in known_tools().tool for name in tool.names}
 
 
 def is_plan(call: ToolCall) -> bool:
@@ -161,7 +161,7 @@ def _state_of(entry: JsonObject) -> TaskState | None:
 
 @cache
 def _states() -> dict[str, TaskState]:
-    return {word: state for state, words in known_task_states().items() for word in words}
+    return {word: state for state, words in known_tools().task_states.items() for word in words}
 
 
 def _fold_name(name: str) -> str:

@@ -15,7 +15,7 @@ from mcp_compaction.core.log.content import compact_json
 from mcp_compaction.core.log.identifiers import Finding, find_identifiers, without_rows
 from mcp_compaction.core.log.tool_calls import values_of
 from mcp_compaction.core.text.patterns import pattern_of, without_examples
-from mcp_compaction.lexicon.tools import verbs_of_tools
+from mcp_compaction.lexicon.tools import known_tools
 from mcp_compaction.model import Message
 from mcp_compaction.shell import commands_of
 
@@ -159,11 +159,11 @@ def made_ids(entries: Iterable[CallEntry]) -> tuple[MadeId, ...]:
             continue
         typed, (name, does) = compact_json(entry.call.arguments), _deed_of(entry)
         for one in [one for one in found.values() if one.text in typed]:
-            if does & verbs_of_tools("unmakes"):
+            if does & known_tools().verbs["unmakes"]:
                 del found[one.text]
             else:
                 found[one.text] = one._replace(used=entry.ref)
-        if does & verbs_of_tools("makes"):
+        if does & known_tools().verbs["makes"]:
             new = [text for text in _ids_in(entry) if text not in typed and text not in found]
             first.update(new[:1])
             found |= {text: MadeId(text, name, entry.result_ref) for text in new}
@@ -182,7 +182,7 @@ def _deed_of(entry: CallEntry) -> tuple[str, set[str]]:
     if entry.action.kind in ("other", "agent", "stop"):
         name = entry.call.name.rpartition("__")[2]
         return name, {word.lower() for word in _WORD.findall(name)}
-    known = verbs_of_tools("makes") | verbs_of_tools("unmakes")
+    known = known_tools().verbs["makes"] | known_tools().verbs["unmakes"]
     line = entry.action.target if entry.action.kind == "run" else ""
     for command in commands_of(line) or ():
         plain = [word for word in command.words[:4] if _is_plain(word)][:3]

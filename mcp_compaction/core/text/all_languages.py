@@ -64,17 +64,16 @@ def is_pleasantry(sentence: str) -> bool:
     return len(sentence.split()) <= _MOST_WORDS and bool(part_in_all("greets").match(sentence))
 
 
-def marker_groups(text: str, fewest: int = 1) -> dict[str, str]:
+def marker_groups(text: str) -> dict[str, str]:
     """The groups of epistemic markers a text holds, each with its phrase; their number is the
-    text's score. None where there are fewer than asked for."""
+    text's score."""
     likely = {
         name: pattern
         for name, (needs, pattern) in patterns_by_name("marker").items()
         if may_say(text, needs)
     }
-    if len(likely) < fewest:
+    if not likely:
         return {}
     found = blank_quotations(text)
     matches = {name: pattern.search(found) for name, pattern in likely.items()}
-    groups = {name: match.group() for name, match in matches.items() if match is not None}
-    return groups if len(groups) >= fewest else {}
+    return {name: match.group() for name, match in matches.items() if match is not None}

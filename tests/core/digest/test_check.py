@@ -5,8 +5,14 @@ from __future__ import annotations
 import pytest
 
 from mcp_compaction.core.compaction.receipt.notes import notes_of_check
-from mcp_compaction.core.digest.check.draft import Refused, Stripped, check_draft, strip_unsupported
-from mcp_compaction.core.digest.check.source import knowledge_of_author, rules_in_force
+from mcp_compaction.core.digest.check.draft import (
+    Refused,
+    Stripped,
+    check_draft,
+    knowledge_of_author,
+    rules_in_force,
+    strip_unsupported,
+)
 from mcp_compaction.core.digest.extract import extract, must_keep
 from mcp_compaction.core.digest.parse import parse_digest
 from mcp_compaction.core.digest.render import words_of_item

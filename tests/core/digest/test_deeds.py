@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from mcp_compaction.core.digest.check.record import Deeds
+from mcp_compaction.core.digest.check.evidence import Evidence
+from mcp_compaction.core.digest.check.record import Record
 from mcp_compaction.model import Item, SectionName
 from tests.core.saying import Json, assistant, ran, user
 from tests.sessions import messages_of
@@ -20,7 +21,7 @@ DEPLOY = ran("7", "helm upgrade shop charts/shop", "STATUS: deployed")
 
 def shows(said: list[Json], line: str, section: SectionName = "DONE", *refs: str) -> bool:
     item = Item(text=line, refs=refs, provenance="summarized")
-    return Deeds(messages_of(said)).show(section, item)
+    return Record(messages_of(said), Evidence(())).shows(section, item)
 
 
 @pytest.mark.parametrize(
@@ -73,5 +74,5 @@ def test_what_is_still_to_be_reached_is_no_claim() -> None:
 
 
 def test_what_an_earlier_digest_told_is_known() -> None:
-    known = Deeds(messages_of(RED), ["The branch was pushed."])
-    assert known.show("DONE", Item(text="The branch was pushed.", provenance="summarized"))
+    known = Record(messages_of(RED), Evidence(()), ["The branch was pushed."])
+    assert known.shows("DONE", Item(text="The branch was pushed.", provenance="summarized"))

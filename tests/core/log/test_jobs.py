@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mcp_compaction.core.log.jobs import RunningJob, running_jobs
-from mcp_compaction.lexicon.tools import JobSign, known_jobs
+from mcp_compaction.lexicon.tools import JobSign, known_tools
 from tests.core.saying import Json, call, ran, used, user
 from tests.sessions import messages_of
 
@@ -27,7 +27,7 @@ def asked(id: str, status: str, output: str = "") -> list[Json]:
     return used("9", "TaskOutput", said, task_id=id, block=True)
 
 
-@pytest.mark.parametrize("sign", known_jobs(), ids=lambda sign: f"{sign.host} {sign.kind}")
+@pytest.mark.parametrize("sign", known_tools().job, ids=lambda sign: f"{sign.host} {sign.kind}")
 def test_a_job_is_known_by_its_example_and_not_by_its_near_miss(sign: JobSign) -> None:
     tool = {"command": "Bash", "agent": "Task", "schedule": "CronCreate"}[sign.kind]
     ((kind, id, text, ref),) = running(used("1", tool, sign.example, command="x", prompt="x"))

@@ -51,7 +51,7 @@ def test_an_outline_has_a_passage_for_each_request() -> None:
         (ran("1", "curl -si localhost/health", "HTTP/1.1 200 OK\nserver: x"), []),
         (ran("1", "pytest -k none", "0 passed, 12 deselected"), []),
         (ran("1", "pytest", "1 failed, 4 passed"), []),
-        (ran("1", "git -C . commit -m x", "[main 1] x"), ["commit made"]),
+        (ran("1", "git -C . commit -m x", "[main 1f2ab90] x"), ["commit made"]),
         (ran("1", "git commit", "nothing to commit\nexit code 1"), []),
         ([call("1", "Bash", command="git commit"), failed("1", "no")], []),
         (planned("1", ("a", "completed"), ("b", "completed")), ["todo closed"]),

@@ -45,26 +45,11 @@ def test_many_queries_find_what_each_would_find_alone(
             assert list(numbers) == sorted(set[int].intersection(*held), reverse=True)[:limit]
 
 
-def test_words_count_only_side_by_side() -> None:
-    passages = passages_of("look at src/api/limits.py", "limits of the api in src")
-    assert PassageWords(passages).find_messages_with_all([["src/api/limits.py"]], 5) == ((1,),)
-
-
-def test_of_more_than_the_limit_the_newest_come_first() -> None:
-    passages = passages_of("port 80", "port 80 and much else", "port 80")
-    assert PassageWords(passages).find_messages_with_all([["port=80"]], 2) == ((3, 2),)
-
-
 def test_a_word_that_was_cut_hides_nothing() -> None:
     passages = passages_of("git log --oneline --decorate", "git show")
     assert PassageWords(passages).find_messages_with_all([["git", "--oneline", "--decor"]], 5) == (
         (1,),
     )
-
-
-def test_a_term_in_two_passages_of_a_message_is_held_by_it() -> None:
-    passages = [Passage(7, "alpha one"), Passage(7, "omega two"), Passage(8, "alpha three")]
-    assert PassageWords(passages).find_messages_with_all([["alpha", "omega"]], 5) == ((7,),)
 
 
 def test_a_name_within_a_script_without_spaces_is_found() -> None:

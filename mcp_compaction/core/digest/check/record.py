@@ -45,66 +45,6 @@ class Claim(NamedTuple):
     clause: str
 
 
-@dataclass(frozen=True)
-class Deeds:
-    """The calls of a window, and what was said beside them."""
-
-    messages: Sequence[Message]
-    known: Sequence[str] = ()  # what is told of earlier messages
-
-    def show(self, section: SectionName, item: Item) -> bool:
-        """Whether every deed that a line claims is shown by a call; a line that is told word for
-        word among what is known is believed."""
-        if section not in TELLS_OF_THE_PAST or item.provenance == "verbatim":
-            return True
-        claims = claims_in(item.text)
-        is_shown = all(self._shows(claim, item) for claim in claims)
-        is_told = section not in TELLS_DEEDS or bool(claims) or self._tells(item.text)
-        is_known = any(item.text in known or known in item.text for known in self.known if known)
-        return is_known or (is_shown and is_told)
-
-    def _shows(self, claim: Claim, item: Item) -> bool:
-        """Whether a call did it, and of things in order whether the last call that looked did find
-        them so, or the last of those that the line names; calls hold all that the clause names, and
-        so does one call that may do other things too."""
-        names = exact_words(claim.clause)
-        if not self._called.hold(names):
-            return False
-        deed = claim.deed
-        sure, may = _pattern(deed.shown_by), _pattern(deed.may_show)
-        calls = [
-            e
-            for e in self._entries
-            if sure.search(line := _line_of(e))
-            or (names and may.search(line) and Evidence([(called_text(e), None)]).hold(names))
-        ]
-        if not deed.about:
-            return any(entry.ending == "done" for entry in calls)
-        last = ([e for e in calls if {e.ref, e.result_ref} & {*item.refs}] or calls)[-1:]
-        return any(has_gone_well(entry, deed) for entry in last)
-
-    def _tells(self, text: str) -> bool:
-        """Whether the record speaks of what a line tells, though not as a deed of a known kind:
-        it has all its names, and one of its words where it has no names."""
-        names, told = exact_words(text), telling_words(text)
-        is_named = bool(names) or not told or not self._entries
-        return self._record.hold(names) and (is_named or any(w in self._record.text for w in told))
-
-    @cached_property
-    def _entries(self) -> tuple[CallEntry, ...]:
-        return ledger_of(self.messages).entries
-
-    @cached_property
-    def _called(self) -> Evidence:
-        return Evidence([(called_text(entry), None) for entry in self._entries])
-
-    @cached_property
-    def _record(self) -> Evidence:
-        """What calls hold and what assistants said."""
-        said = [message.text for message in self.messages if message.role == "assistant"]
-        return Evidence([*self._called.said, *((text, None) for text in (*said, *self.known))])
-
-
 def claims_in(text: str) -> list[Claim]:
     """The deeds that a line claims were done, clause by clause."""
     return [
@@ -212,6 +152,45 @@ class Record:
 
     messages: Sequence[Message]
     said: Evidence
+    known: Sequence[str] = ()  # what is told of earlier messages
+
+    def shows(self, section: SectionName, item: Item) -> bool:
+        """Whether every deed that a line claims is shown by a call; a line that is told word for
+        word among what is known is believed."""
+        if section not in TELLS_OF_THE_PAST or item.provenance == "verbatim":
+            return True
+        claims = claims_in(item.text)
+        is_shown = all(self._shows(claim, item) for claim in claims)
+        is_told = section not in TELLS_DEEDS or bool(claims) or self._tells(item.text)
+        is_known = any(item.text in known or known in item.text for known in self.known if known)
+        return is_known or (is_shown and is_told)
+
+    def _shows(self, claim: Claim, item: Item) -> bool:
+        """Whether a call did it, and of things in order whether the last call that looked did find
+        them so, or the last of those that the line names; calls hold all that the clause names, and
+        so does one call that may do other things too."""
+        names = exact_words(claim.clause)
+        if not self._called.hold(names):
+            return False
+        deed = claim.deed
+        sure, may = _pattern(deed.shown_by), _pattern(deed.may_show)
+        calls = [
+            e
+            for e in self._ledger.entries
+            if sure.search(line := _line_of(e))
+            or (names and may.search(line) and Evidence([(called_text(e), None)]).hold(names))
+        ]
+        if not deed.about:
+            return any(entry.ending == "done" for entry in calls)
+        last = ([e for e in calls if {e.ref, e.result_ref} & {*item.refs}] or calls)[-1:]
+        return any(has_gone_well(entry, deed) for entry in last)
+
+    def _tells(self, text: str) -> bool:
+        """Whether the record speaks of what a line tells, though not as a deed of a known kind:
+        it has all its names, and one of its words where it has no names."""
+        names, told = exact_words(text), telling_words(text)
+        is_named = bool(names) or not told or not self._ledger.entries
+        return self._told.hold(names) and (is_named or any(w in self._told.text for w in told))
 
     def against(self, section: SectionName, item: Item) -> str:
         """What the log shows against a line, blank where it shows nothing."""
@@ -341,6 +320,16 @@ class Record:
         runs = self._runs(claim)
         told = [e for e in runs if {e.ref, e.result_ref} & {*item.refs}]
         return next(reversed(told or runs), None)
+
+    @cached_property
+    def _called(self) -> Evidence:
+        return Evidence([(called_text(entry), None) for entry in self._ledger.entries])
+
+    @cached_property
+    def _told(self) -> Evidence:
+        """What calls hold and what assistants said."""
+        said = [message.text for message in self.messages if message.role == "assistant"]
+        return Evidence([*self._called.said, *((text, None) for text in (*said, *self.known))])
 
     @cached_property
     def _texts(self) -> dict[str, Evidence]:
