@@ -7,7 +7,7 @@ from itertools import islice
 
 from mcp_compaction.core.digest.reading import MOST_LINES, Reading, short
 from mcp_compaction.core.log.call_entries import CallEntry
-from mcp_compaction.core.log.commands import command_line_of, only_reads, program_of
+from mcp_compaction.core.log.commands import command_line_of, last_line_of, only_reads, program_of
 from mcp_compaction.core.log.content import words_of
 from mcp_compaction.core.log.endings import causes_of, ending_of, is_run_of_tests
 from mcp_compaction.core.log.failures import Failure
@@ -133,13 +133,15 @@ def _failure_item(failure: Failure) -> Item:
     is_run = entry.action.kind == "run"
     target = entry.action.target
     what = (
-        command_line_of(target, 50) if is_run else f"{entry.call.name} {first_line(target)}".strip()
+        command_line_of(last_line_of(target), 50)
+        if is_run
+        else f"{entry.call.name} {first_line(target)}".strip()
     )
     found = causes_of(entry.result) if entry.result is not None and entry.ending == "failed" else ()
     value = AccountValue(
         kind="failure",
         status=entry.ending,
-        more=short("; ".join(found)),
+        more=short("; ".join(one for one in found if one not in target)),
         times=failure.times,
         key=entry.form,
     )

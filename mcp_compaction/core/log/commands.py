@@ -39,7 +39,8 @@ def only_reads(line: str) -> bool:
     main = main_command_of(line) if line else None
     if main is None or main.written:
         return False
-    plain = [main.name, *(word for word in main.words[1:] if not word.startswith("-"))]
+    words = subcommand_of(main.name, main.words[1:]) or main.words[1:]
+    plain = [main.name, *(word for word in words if not word.startswith("-"))]
     return any(" ".join(plain[:count]) in programs().reads for count in (1, 2, 3))
 
 
@@ -58,6 +59,12 @@ def program_of(line: str) -> str:
         name, words = words[words.index("-m") + 1], words[words.index("-m") + 2 :]
     found = subcommand_of(name, words)
     return f"{name.rstrip('3')} {found[0]}" if found else name
+
+
+def last_line_of(command: str) -> str:
+    """What of a command ran last and tells its end: no script that it wrote before."""
+    main = main_command_of(command)
+    return command[command.rfind("\n", 0, main.start) + 1 :] if main is not None else command
 
 
 def command_line_of(command: str, most: int = 100) -> str:

@@ -83,7 +83,7 @@ _SUMMARY = pattern_of(
     r"|Success: no issues found.*|\d+ errors?, \d+ warnings?.*|All checks passed!"
     r"|(?:webpack|vite|Compiled).{0,40}(?:compiled|built|success\w*|with \d+ (?:error|warning)).*"
     r"|Compilation (?:failed|succeeded).*|ok  ?\t?\S+\t[\d.(]+.*|FAIL\t\S+.*|\d+ tests? (?:passed"
-    r"|failed|completed).*|no tests ran\b.*)[ \t=]*$",
+    r"|failed|completed).*|no tests (?:ran|collected)\b.*)[ \t=]*$",
 )
 # Counts of tests: no port, as in "0.0.0.0:8080 failed", no "Aug 12 error.log", as a listing has it,
 # no "6 failed password attempts".
@@ -163,11 +163,12 @@ _IS_CODE = pattern_of(
     r"|def|case|#|//|\*|/\*|print|log|console|[\w.]*log\w*\.)(?:\b|\W)|[{;]$"
     r"|(?<!\.)\.{4,}+.{0,40}(?:Passed|Skipped)$"  # nor has a check among others that passed
 )
-# What says that a command failed and not why: its exit code, a bare "Error", a host's fold.
+# What says that a command failed and not why: its exit code, a bare "Error", a host's fold, a
+# heading, a line without a letter.
 _NO_CAUSE = pattern_of(
     r"^\W*(?:exit(?:ed)?|return ?code|process (?:exited|finished))\b"
     r"|.*\b(?:exited|executed|finished) with (?:exit )?(?:code|status) \d+\W*$"
-    r"|(?:\W*\berrors?\b)+\W*$|^… \+\d+ lines\b"
+    r"|(?:\W*\berrors?\b)+\W*$|^… \+\d+ lines\b|[\W\d_]+$|(?:error: )?={3,}[^\d\n]+={3,}$"
     r"|^error: (?:could not compile|aborting|build failed)",
     re.I,
 )

@@ -9,7 +9,8 @@ from typing import NamedTuple
 
 from mcp_compaction.core.limits import LONGEST_ANSWER
 from mcp_compaction.core.log.call_entries import CHANGES, CallEntry
-from mcp_compaction.core.log.commands import is_search, only_reads, program_of
+from mcp_compaction.core.log.commands import is_search, main_command_of, only_reads, program_of
+from mcp_compaction.core.log.effects import effects_of
 from mcp_compaction.core.log.endings import failed_tests_in, has_not_begun, is_run_of_tests
 from mcp_compaction.shell import Command, commands_of, programs
 
@@ -34,11 +35,18 @@ _MOST_OPEN = 12  # failures that a later call is held against: a digest tells of
 
 def open_failures(entries: Iterable[CallEntry], changed: Mapping[str, int]) -> Iterator[Failure]:
     """The last failure of each form whose aim was not reached since; a search that found nothing,
-    or a look at what is not there, is none. `changed`: the message in which each file was changed
+    or a look at what is not there, is none, and what a script did that was written anew since, or
+    another in its place, is past. `changed`: the message in which each file was changed
     last."""
     standing: dict[str, Failure] = {}
     left: dict[str, set[Command]] = {}  # of each, the commands that were not done since
+    written: dict[str, int] = {}  # the files written anew, by their names
+    newest: dict[tuple[str, ...], str] = {}  # the script that was run last with the same words
     for entry in entries:
+        if entry.ending != "refused":
+            written |= dict.fromkeys(_written_by(entry), int(entry.ref[1:]))
+            script, words = _script_of(entry)
+            newest[words] = script
         if entry.ending in ("failed", "timed out") and not _only_looks(entry):
             before = standing.pop(entry.form, None)
             standing[entry.form] = Failure(entry, before.times + 1 if before else 1)
@@ -50,11 +58,37 @@ def open_failures(entries: Iterable[CallEntry], changed: Mapping[str, int]) -> I
                 is_done = bool(_line_of(one.entry)) and not left[form]
                 if is_done or _is_reached(one.entry, entry):
                     del standing[form]
+    for failed, _ in [*standing.values()]:
+        script, words = _script_of(failed)
+        scripts = (script, newest[words]) if words else (script,) if script else ()
+        if any(written.get(one, 0) > int(failed.ref[1:]) for one in scripts):
+            del standing[failed.form]
     for one in standing.values():
         path = one.entry.action.target.removeprefix("./")
         is_changed = changed.get(path, 0) > int(one.entry.ref[1:])  # by whatever call
         if one.entry.action.kind not in CHANGES or not is_changed:
             yield one
+
+
+def _written_by(entry: CallEntry) -> Iterator[str]:
+    """The names of the files that a call wrote anew or took away."""
+    if entry.action.kind == "write":
+        yield _name_of(entry.action.target)
+    for effect in effects_of(_line_of(entry)):
+        if effect.does in ("write", "delete"):
+            yield _name_of(effect.path)
+
+
+def _script_of(entry: CallEntry) -> tuple[str, tuple[str, ...]]:
+    """The name of the script that a line runs, and the words that it is given."""
+    main = main_command_of(_line_of(entry))
+    words = main.words[1 if _is_interpreter(main) else 0 :] if main is not None else ()
+    plain = [one for one in words if not one.startswith("-")]
+    return (_name_of(plain[0]), tuple(plain[1:])) if plain and "." in plain[0] else ("", ())
+
+
+def _is_interpreter(command: Command) -> bool:
+    return command.name.rstrip("0123456789.") in programs().interpreters
 
 
 def _only_looks(entry: CallEntry) -> bool:
@@ -187,9 +221,10 @@ def _name_of(path: str) -> str:
 
 
 def _tests_the_same(failed: CallEntry, done: CallEntry) -> bool:
-    """Whether tests that failed passed in a run of more or of fewer."""
+    """Whether tests that failed, or did not begin, passed in a run of more or of fewer."""
     line, later = _line_of(failed), _line_of(done)
-    if not (line and later and _is_run(failed) and _is_run(done)):
+    is_run = _is_run(failed) or _has_not_begun(failed)
+    if not (line and later and is_run and _is_run(done)):
         return False
     if program_of(line) == program_of(later) and _is_wider(_targets(later), _targets(line)):
         return True
@@ -213,7 +248,9 @@ def _targets(line: str) -> set[str]:
     option, as no name of a test does."""
     found: set[str] = set()
     option = ""
-    for word in (word for command in _works_of(line)[-1:] for word in command.words[1:]):
+    last = _works_of(line)[-1:]
+    is_module = any(_is_interpreter(one) and one.words[1:2] == ("-m",) for one in last)
+    for word in (word for one in last for word in one.words[3 if is_module else 1 :]):
         name, sign, value = word.partition("=")
         is_left_out = option in programs().leaves_out
         if name in programs().selects:
