@@ -15,8 +15,10 @@ from mcp_compaction.core.log.jobs import running_jobs
 from mcp_compaction.core.log.ledger import CHANGED, FileState, Ledger
 from mcp_compaction.core.log.repository import Repository, repository_of
 from mcp_compaction.core.log.tool_calls import read_tasks
-from mcp_compaction.core.text.words import first_line
+from mcp_compaction.core.text.words import first_line, one_line
 from mcp_compaction.model import AccountValue, Item
+
+_PROSE = (".md", ".rst", ".adoc")
 
 
 def state_items(reading: Reading) -> Iterator[Item]:
@@ -31,15 +33,19 @@ def state_items(reading: Reading) -> Iterator[Item]:
             result = entry.result if entry.ending in ("done", "failed") else None
             if result is not None and is_run_of_tests(result):
                 last[program] = entry
-    for program, entry in islice(reversed(last.items()), MOST_LINES):
+    failed = {one.entry.form for one in reading.ledger.failures}
+    standing = [(p, e) for p, e in last.items() if e.ending == "done" or e.form in failed]
+    for program, entry in islice(reversed(standing), MOST_LINES):
         assert entry.result is not None
-        cause = causes_of(entry.result)[:1] if entry.ending == "failed" else ()
-        value = AccountValue(
-            kind="tests", status=ending_of(entry.result), more="".join(cause), key=program
-        )
+        status = ending_of(entry.result)
+        causes = causes_of(entry.result)[:2] if entry.ending == "failed" else ()
+        more = short("; ".join(one for one in causes if one_line(one) not in status))
+        value = AccountValue(kind="tests", status=status, more=more, key=program)
         item = Item(text=command_line_of(entry.action.target), refs=_refs_of(entry), value=value)
         yield with_change(item, changed_after(reading.ledger, int(entry.result_ref[1:])))
-    yield from _repository_items(repository_of(reading.ledger.entries))
+    repository = repository_of(reading.ledger.entries)
+    yield from _repository_items(repository)
+    yield from _uncommitted(reading.ledger, repository)
     request = reading.request
     for job in running_jobs((*request.earlier, *request.messages, *request.later)):
         value = AccountValue(kind="job", status=job.kind, key=job.id)
@@ -61,13 +67,35 @@ def _repository_items(repository: Repository) -> Iterator[Item]:
             yield Item(text=place.name, refs=(place.ref,), value=value)
 
 
+def _uncommitted(ledger: Ledger, repository: Repository) -> Iterator[Item]:
+    """The files that were changed since the last commit, where any was made or tried."""
+    if not (repository.clean or any("git commit" in e.action.target for e in ledger.entries)):
+        return
+    folder = f"{repository.folder.name}/" if repository.folder is not None else ""
+    named = {
+        state.path.removeprefix(folder): state.ref
+        for state in reversed(ledger.files.values())
+        if state.word in CHANGED - {"reverted"} and state.has_ended
+        if int(state.ref[1:]) > repository.clean and not state.path.startswith("/tmp/")
+    }
+    if inside := [path for path in named if not (folder and path.startswith(("/", "~")))]:
+        value = AccountValue(kind="label", status="not committed")
+        refs = tuple(dict.fromkeys(named[path] for path in inside[:MOST_LINES]))
+        yield Item(text=", ".join(inside[:MOST_LINES]), refs=refs, value=value)
+
+
 def _refs_of(entry: CallEntry) -> tuple[str, ...]:
     return tuple(dict.fromkeys((entry.ref, entry.result_ref)))
 
 
 def changed_after(ledger: Ledger, seq: int) -> FileState | None:
-    """The file that was changed last, where that was after a message."""
-    changed = [state for state in ledger.files.values() if state.word in CHANGED]
+    """The file that was changed last, where that was after a message; prose is none that a run
+    of tests could read."""
+    changed = [
+        state
+        for state in ledger.files.values()
+        if state.word in CHANGED and not state.path.endswith(_PROSE)
+    ]
     return changed[-1] if changed and int(changed[-1].ref[1:]) > seq else None
 
 
@@ -75,7 +103,7 @@ def with_change(item: Item, changed: FileState | None) -> Item:
     """A run of tests, with the file that was changed after it."""
     if changed is None or item.value is None or item.value.since:
         return item
-    value = item.value.model_copy(update={"since": (changed.path.rpartition("/")[2],)})
+    value = item.value.model_copy(update={"since": (changed.path,)})
     refs = tuple(dict.fromkeys((*item.refs, changed.ref)))
     return item.model_copy(update={"value": value, "refs": refs})
 

@@ -176,15 +176,18 @@ _PLACED = pattern_of(r"[\w./@+-]+\.\w{1,5}:\d+:(?:\d+:)? ")  # as compilers begi
 
 
 def causes_of(result: ToolResult) -> tuple[str, ...]:
-    """The lines that say why a tool's answer is a failure: the tests that failed, or the last that
-    names an error, or else the last words."""
+    """The lines that say why a tool's answer is a failure: the tests that failed, with what was
+    asserted first, or the last that names an error, or else the last words."""
     found = [
         line
         for line in error_lines(result.text)
         if not (_IS_CODE.search(line) or _NO_CAUSE.match(line))
     ]
-    if failed := _failed_tests(result.text):
-        return tuple(line for line, _ in failed)[:MOST_TRIED]
+    if failed := [line for line, _ in _failed_tests(result.text)]:
+        lines = map(str.strip, result.text[-LONGEST_TEXT:].split("\n"))
+        said = next((one for one in lines if _ASSERTED.match(one) or _PLACED.match(one)), "")
+        told = [one for one in (_ASSERTED.sub("", said),) if one and one not in failed[0]]
+        return (failed[0], *told, *failed[1:])[:MOST_TRIED]
     if found:
         # Pytest's sign for the lines of a failed assertion.
         return (found[-1][1:].lstrip() if found[-1].startswith("E ") else found[-1],)

@@ -21,7 +21,8 @@ _PUSHED = pattern_of(
 )
 _MAKES_COMMITS = ("commit", "revert", "cherry-pick")
 _MAKES_BRANCH = frozenset(("-b", "-B"))
-_ASKS_BRANCH = frozenset(("--show-current", "--abbrev-ref"))
+_ASKS_FIRST = "--show-current"  # prints one line and no more
+_ASKS_BRANCH = frozenset((_ASKS_FIRST, "--abbrev-ref"))
 _SHORTEST_ID, _HEX = 7, frozenset("0123456789abcdef")
 _EARLIER = ("HEAD~", "HEAD^", "HEAD@")
 _DETACHED = "detached HEAD"
@@ -53,6 +54,7 @@ class Repository(NamedTuple):
     commit: Commit | None = None
     merged: tuple[NamedPlace, ...] = ()  # the branches that hold the last commit since
     pushed: NamedPlace | None = None  # where it was pushed to
+    clean: int = 0  # the message of the last commit, or of an answer that there was none to make
 
 
 def commits_of(entry: CallEntry) -> Iterator[Commit]:
@@ -76,10 +78,11 @@ def repository_of(entries: Iterable[CallEntry]) -> Repository:
 
 class _Standing:
     """How repositories stand so far, by their folders as lines name them; a line that names none is
-    for the folder of the line before, or for the one to which the host went back."""
+    for the folder that a line before went to, or for the one to which the host went back."""
 
     def __init__(self) -> None:
         self._known: dict[str, Repository] = {"": Repository()}  # the newest last
+        self._stays = ""  # the folder for lines that name none
         self._folder = ""
 
     @property
@@ -99,13 +102,14 @@ class _Standing:
             for command in commands_of(entry.action.target) or ():
                 words = subcommand_of(command.name, command.words[1:])
                 if command.name == "git" and words:
-                    self._folder = _folder_of(command) or self._folder
+                    self._stays = command.folder or self._stays
+                    self._folder = _folder_of(command) or self._stays
                     self._note_command(words[0], words[1:], said)
             for found in filter(None, map(_PUSHED.match, said.lines)):
                 self._note_push(found["id"] or "", found["own"], found["to"], said)
         back = text.rpartition(_WENT_BACK)[2].strip() if _WENT_BACK in text else None
         if back is not None:
-            self._folder = back if back in self._known else ""
+            self._stays = back if back in self._known else ""
 
     def _tell(self, **told: Any) -> None:
         self._known[self._folder] = self._known.pop(self._folder, Repository())._replace(**told)
@@ -124,6 +128,7 @@ class _Standing:
                 self._stand_on(to, said)
             case "status" if said.branches:
                 self._stand_on(said.branches[-1], said)
+                self._tell(clean=said.seq if said.is_clean else self._here.clean)
             case "branch" | "rev-parse" if _ASKS_BRANCH.intersection(words) and said.only_word:
                 self._stand_on(said.only_word, said)
             case "merge" | "pull" if said.is_done and _names_of(self._here).intersection(plain):
@@ -146,7 +151,7 @@ class _Standing:
             self._stand_on(commit.branch, said)
         if commit is not None or (said.is_done and not said.has_nothing_to_commit):
             # Of a quiet one nobody saw the id.
-            self._tell(commit=commit, merged=(), pushed=None)
+            self._tell(commit=commit, merged=(), pushed=None, clean=said.seq)
 
     def _note_push(self, id: str, own: str, to: str, said: _Said) -> None:
         """Take a push down where it took the last commit along."""
@@ -166,11 +171,17 @@ class _Said:
         self.entry, self.lines = entry, lines
         self.commits = list(commits_of(entry))
         self.branches = [one[1] or one[2] for one in map(_ON.match, lines) if one]
+        self.seq = int(entry.ref[1:])
 
     @property
     def is_done(self) -> bool:
         """Whether nothing of the line failed."""
         return self.entry.ending == "done"
+
+    @property
+    def is_clean(self) -> bool:
+        """Whether git says that all is committed."""
+        return any(line.startswith(_NOTHING_TO_COMMIT[0]) for line in self.lines)
 
     @property
     def has_nothing_to_commit(self) -> bool:
@@ -179,8 +190,12 @@ class _Said:
 
     @property
     def only_word(self) -> str:
-        """The word of a result that is no more than one; blank: there are more, or none."""
-        words = " ".join(self.lines).split()
+        """The word of a result that is no more than one, or of its first line where that answers
+        what was asked first; blank: there are more, or none."""
+        line = self.entry.action.target
+        first = next(iter(commands_of(line) or ()), Command(()))
+        is_first = _ASKS_FIRST in first.words and line.count(_ASKS_FIRST) == 1
+        words = " ".join(self.lines[:1] if is_first else self.lines).split()
         return words[0] if len(words) == 1 and words[0] != "HEAD" and self.is_done else ""
 
     @property

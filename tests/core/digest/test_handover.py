@@ -6,7 +6,7 @@ import pytest
 
 from mcp_compaction.core.digest.extract import extract
 from mcp_compaction.model import SummaryRequest
-from tests.core.digest.drafting import drafted, texts
+from tests.core.digest.drafting import REFUSED, drafted, texts
 from tests.core.saying import assistant, planned, ran, used, user
 from tests.sessions import messages_of
 
@@ -23,7 +23,7 @@ def test_the_last_test_run_is_the_state_and_what_was_changed_since_is_said() -> 
     )
     assert texts(draft, "STATE")[0] == (
         "tests: 1 failed, 40 passed (FAILED t.py::test_a - KeyError), at pytest -q; "
-        "changed since: a.py"
+        "changed since: src/a.py"
     )
     assert "41 passed" not in str(draft.items("STATE"))
 
@@ -36,6 +36,53 @@ def test_of_a_failed_run_what_failed_is_told_and_no_line_that_is_ok() -> None:
     assert texts(drafted(ran("1", "go test ./...", said)), "STATE") == [
         "tests: FAIL example.com/cli/point 0.534s (--- FAIL: TestX (0.00s)), at go test ./..."
     ]
+
+
+def test_of_a_failed_run_what_failed_is_said_once_with_what_was_asserted_first() -> None:
+    alone = "FAIL\texample.com/cli/point [build failed]\nFAIL"
+    assert texts(drafted(ran("1", "go test ./point", alone)), "STATE") == [
+        "tests: FAIL example.com/cli/point [build failed], at go test ./point"
+    ]
+    said = (
+        "--- FAIL: TestShare (0.00s)\n    share_test.go:760: share = 33.3, want 42.9\nFAIL\n"
+        "FAIL\texample.com/cli\t3.2s"
+    )
+    assert texts(drafted(ran("1", "go test ./...", said)), "STATE") == [
+        "tests: FAIL example.com/cli 3.2s (--- FAIL: TestShare (0.00s); share_test.go:760: share = "
+        "33.3, want 42.9), at go test ./..."
+    ]
+
+
+def test_a_red_run_is_no_state_once_a_wider_one_passed() -> None:
+    red = ran("1", "go test ./cli -run TestX", "FAIL\texample.com/cli [build failed]")
+    wider = ran("2", "mise run test", "ok  \texample.com/cli\t0.5s")
+    assert [line[:11] for line in texts(drafted(red), "STATE")] == ["tests: FAIL"]
+    (told,) = texts(drafted([*red, *wider]), "STATE")
+    assert told.startswith("tests: ok example.com/cli")
+
+
+def test_prose_makes_no_run_of_tests_old() -> None:
+    run = ran("1", "pytest", "5 passed")
+    told = texts(drafted([*run, *used("2", "Edit", "ok", file_path="docs/a.md")]), "STATE")
+    assert told == ["tests: 5 passed, at pytest"]
+
+
+def test_what_was_changed_since_the_last_commit_is_told_until_it_is_committed() -> None:
+    edits = [
+        *used("1", "Write", "ok", file_path="/w/src/a.py"),
+        *used("2", "Edit", "ok", file_path="/w/src/b.py"),
+        *used("3", "Write", "ok", file_path="/tmp/notes.txt"),
+    ]
+    assert texts(drafted(edits), "STATE") == []
+    told = "not committed: /w/src/b.py, /w/src/a.py"
+    refused = ran("4", "git commit -am 'Add a'", REFUSED)
+    assert texts(drafted([*edits, *refused]), "STATE") == [told]
+    committed = ran("5", "cd /w && git commit -am 'Add a'", "[main ad4e24e] Add a\n 2 files")
+    assert not any("not committed" in one for one in texts(drafted([*edits, *committed]), "STATE"))
+    again = [*edits, *committed, *used("6", "Edit", "ok", file_path="/w/src/b.py")]
+    assert texts(drafted(again), "STATE")[-1] == "not committed: src/b.py"
+    clean = ran("7", "git status", "On branch main\nnothing to commit, working tree clean")
+    assert not any("not committed" in one for one in texts(drafted([*again, *clean]), "STATE"))
 
 
 def test_a_log_that_was_read_is_no_run_of_tests() -> None:
@@ -76,7 +123,9 @@ def test_a_run_before_the_span_is_the_state_while_the_window_holds_it() -> None:
     earlier = messages_of(ran("1", "pytest", "5 passed"))
     span = messages_of([*used("2", "Edit", "ok", file_path="src/a.py"), user("Go on.")], 3)
     request = SummaryRequest(first=3, last=5, messages=span, earlier=earlier, max_tokens=600)
-    assert texts(extract(request), "STATE") == ["tests: 5 passed, at pytest; changed since: a.py"]
+    assert texts(extract(request), "STATE") == [
+        "tests: 5 passed, at pytest; changed since: src/a.py"
+    ]
 
 
 def test_only_the_newest_span_tells_the_state() -> None:

@@ -82,7 +82,7 @@ def test_what_held_at_the_end_of_a_span_goes_when_another_follows() -> None:
     [
         ([], "tests: 5 passed, at pytest"),
         ([ran("1", "ls", "a.py")], "tests: 5 passed, at pytest"),
-        ([used("1", "Edit", "ok", file_path="src/a.py")], "…; changed since: a.py"),
+        ([used("1", "Edit", "ok", file_path="src/a.py")], "…; changed since: src/a.py"),
         ([ran("1", "pytest -x", "Terminated")], ""),
         ([ran("1", "ruff check", "All checks passed!")], "tests: 5 passed, at pytest"),
         ([ran("1", "cat old.log", "3 passed, 1 failed")], "tests: 5 passed, at pytest"),
@@ -175,7 +175,7 @@ def test_a_second_compaction_tells_one_state_and_no_file_that_is_gone() -> None:
 def test_a_second_compaction_still_tells_tests_that_did_not_run_again() -> None:
     edit = used("3", "Edit", "ok", file_path="src/b.py")
     text = records_after_two_compactions(*edit)
-    assert "tests: exit 0, 5 passed, at pytest; changed since: b.py" in text
+    assert "tests: exit 0, 5 passed, at pytest; changed since: src/b.py" in text
 
 
 @pytest.mark.parametrize("target", [15, 25, 35])

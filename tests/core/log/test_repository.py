@@ -55,6 +55,9 @@ def test_a_commit_that_was_merged_and_pushed_says_where() -> None:
         ("git status | head -3", "On branch topic\nnothing to commit", "topic"),
         ("git branch --show-current", "topic", "topic"),
         ("git rev-parse --abbrev-ref HEAD", "topic", "topic"),
+        ("git branch --show-current && git log --oneline -1", "topic\n49f60d0 Add x", "topic"),
+        ("git log -1 --format=%s && git branch --show-current", "Fix\ntopic", "astral"),
+        ("git -C /a branch --show-current; git -C /b branch --show-current", "x\ny", "astral"),
         ("git worktree add ../x -b x", "Preparing worktree (new branch 'x')", "astral"),
         ("echo git switch main", "git switch main", "astral"),
     ],
@@ -132,6 +135,14 @@ def test_another_folder_has_a_branch_of_its_own() -> None:
     assert one.folder == ("/w/cli", "m1")
     assert one.commit == ("astral", "ad4e24e", "Add app", "m2")
     assert one.pushed == ("astral", "m6")
+
+
+def test_only_cd_moves_the_folder_on() -> None:
+    on = "On branch feature\nnothing to commit"
+    one = stands(("git -C /w/cli log --oneline -1", "abc1234 x"), ("git status", on))
+    assert (one.folder, one.branch) == (None, ("feature", "m4"))
+    one = stands(("cd /w/cli && git log --oneline -1", "abc1234 x"), ("git status", on))
+    assert one.folder == ("/w/cli", "m3")
 
 
 def test_a_line_is_for_the_folder_to_which_the_host_went_back() -> None:
