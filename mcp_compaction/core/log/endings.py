@@ -114,12 +114,12 @@ def ending_of(result: ToolResult) -> str:
     code = exit_code(result)
     how = f"exit {code}" if code is not None else "failed" if result.is_error else ""
     summary = one_line(_summary_in(result.text, is_failure(result)).strip(" \t="))[:LONGEST_LINE]
-    return ", ".join(filter(None, (how, summary)))
+    return ", ".join(filter(None, (how, summary))) or ("failed" if failed_tests_in(result) else "")
 
 
 def is_run_of_tests(result: ToolResult) -> bool:
-    """Whether a result sums up a run of tests, checks or a build."""
-    return bool(_summary_in(result.text))
+    """Whether a result sums up a run of tests, checks or a build, or names tests that failed."""
+    return bool(_summary_in(result.text) or failed_tests_in(result))
 
 
 def _summary_in(text: str, has_failed: bool = False) -> str:

@@ -72,6 +72,16 @@ def test_each_failed_test_is_a_cause() -> None:
     assert causes_of(answer(text)) == ("FAILED a.py::one - x", "FAILED a.py::two - y")
 
 
+def test_tests_that_failed_are_a_run_whatever_stands_at_its_end() -> None:
+    run = answer(
+        "collected 2 items\n\n a.py::one FAILED [ 50%]\n a.py::two PASSED [100%]\n… +28 lines"
+    )
+    assert is_run_of_tests(run)
+    assert is_failure(run)
+    assert ending_of(run) == "failed"
+    assert causes_of(run) == ("a.py::one FAILED [ 50%]",)
+
+
 def test_an_error_without_a_sign_is_told_by_its_first_words() -> None:
     assert causes_of(answer("exit code 2\nno such file\nmore", is_error=True)) == ("no such file",)
     assert causes_of(answer("", is_error=True)) == ()
