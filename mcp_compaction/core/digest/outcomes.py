@@ -113,7 +113,7 @@ def done_items(reading: Reading) -> list[Item]:
     closed = [
         Item(
             text=entry.task.text,
-            refs=(entry.ref,),
+            refs=tuple(dict.fromkeys((entry.ref, entry.changed))),
             value=AccountValue(kind="request", status="done"),
         )
         for entry in read_tasks(reading.messages).entries
@@ -133,14 +133,12 @@ def done_items(reading: Reading) -> list[Item]:
 
 def _file_items(reading: Reading) -> Iterator[Item]:
     """How each file stands that was changed in the span, the newest first; in the newest digest
-    then those that steps after the span changed, until a digest of theirs tells of them."""
-    states = reversed(reading.ledger.files.values())
-    newest_first = [state for state in states if state.word in CHANGED]
-    in_span = [state for state in newest_first if reading.is_in_span(state.ref)]
-    later = newest_first if reading.request.is_newest else []
-    later = [state for state in later if int(state.ref[1:]) > reading.request.last]
-    yield from map(_file_item, in_span)
-    yield from (_file_item(state) for state in later if state.has_ended)
+    also those that steps after the span changed, until a digest of theirs tells of them."""
+    is_newest, last = reading.request.is_newest, reading.request.last
+    for state in reversed(reading.ledger.files.values()):
+        is_later = is_newest and int(state.ref[1:]) > last and state.has_ended
+        if state.word in CHANGED and (is_later or reading.is_in_span(state.ref)):
+            yield _file_item(state)
 
 
 def _file_item(state: FileState) -> Item:

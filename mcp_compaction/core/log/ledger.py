@@ -290,9 +290,11 @@ class _Files:
             self._set(effect.to, "written", entry)
 
     def _perhaps_inside(self, folder: str) -> list[str]:
-        """The files in a folder of such a name: where it was meant from is not told."""
+        """The files in a folder of such a name: where it, or they, were meant from is not told."""
         if folder.startswith(("/", "~")):
-            return []
+            whole = f"{folder.rstrip('/')}/"
+            ends = tuple(whole[n:] for n in range(1, len(whole)) if whole[n - 1] == "/")
+            return [p for p in self._states if p.startswith(ends)]
         return [p for p in self._states if f"/{folder.removeprefix('./').rstrip('/')}/" in p]
 
     def _meant(self, effect: Effect) -> list[str]:

@@ -206,9 +206,10 @@ def values_of(arguments: object) -> Iterator[str]:
 
 
 class TaskEntry(Value):
-    """A task as it stands, and the message it was planned in."""
+    """A task as it stands, the message it was planned in, and the one that changed it last."""
 
     ref: str
+    changed: str
     task: Task
     is_single: bool = False  # its tool handles tasks one by one: no plan settles it
 
@@ -239,7 +240,10 @@ def _read_calls(messages: Sequence[Message]) -> TaskList:
         elif written := tasks_of(call):
             plan = ref
             entries = {key: entry for key, entry in entries.items() if entry.is_single}
-            entries |= {f"plan {n}": TaskEntry(ref=plan, task=t) for n, t in enumerate(written)}
+            entries |= {
+                f"plan {n}": TaskEntry(ref=plan, changed=plan, task=t)
+                for n, t in enumerate(written)
+            }
     return TaskList(plan=plan, entries=tuple(entries.values()))
 
 
@@ -259,7 +263,7 @@ def _apply_change(entries: dict[str, TaskEntry], ref: str, call: ToolCall, answe
     if text:
         known = old.ref if old else ref
         task = Task(text=text, state=state, id=number)
-        entries[key] = TaskEntry(ref=known, task=task, is_single=True)
+        entries[key] = TaskEntry(ref=known, changed=ref, task=task, is_single=True)
 
 
 def unfinished_tasks(items: Sequence[Item], later: Sequence[Message]) -> tuple[Item, ...]:

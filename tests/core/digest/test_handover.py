@@ -143,7 +143,7 @@ def test_files_stand_as_they_were_last_left_also_by_what_stays_in_the_window() -
     ]
     assert texts(drafted(span), "DONE") == ["src/b.py deleted", "src/a.py written"]
     gone = ran("4", "rm src/a.py", "")
-    assert texts(drafted(span, gone), "DONE") == ["src/b.py deleted", "src/a.py deleted"]
+    assert texts(drafted(span, gone), "DONE") == ["src/a.py deleted", "src/b.py deleted"]
     stashed = ran("4", "git stash", "Saved")
     assert texts(
         drafted(span[:4], [*stashed, *used("5", "Write", "ok", file_path="c")]), "DONE"
@@ -156,12 +156,19 @@ def test_a_file_changed_in_a_later_span_is_told_there() -> None:
     assert "a.py edited" not in texts(drafted(read, edit, is_newest=False), "DONE")
 
 
-def test_the_newest_digest_tells_files_that_only_later_steps_changed_behind_its_own() -> None:
+def test_the_newest_digest_tells_files_that_later_steps_changed_before_its_own() -> None:
     own = [*used("1", "Write", "ok", file_path="a.py"), *used("2", "Write", "ok", file_path="b.py")]
     later = used("3", "Write", "ok", file_path="c.py")
-    told = ["b.py written", "a.py written", "c.py written"]
+    told = ["c.py written", "b.py written", "a.py written"]
     assert texts(drafted(own, later), "DONE") == told
-    assert texts(drafted(own, later, is_newest=False), "DONE") == told[:2]
+    assert texts(drafted(own, later, is_newest=False), "DONE") == told[1:]
+
+
+def test_a_task_that_is_done_names_the_call_that_closed_it() -> None:
+    made = used("1", "TaskCreate", "Task #1 created", subject="parse")
+    closed = used("2", "TaskUpdate", "ok", taskId="1", status="completed")
+    (item,) = drafted([*made, *closed]).items("DONE")
+    assert item.refs == ("m1", "m3")
 
 
 def test_a_later_call_without_its_result_is_not_told() -> None:

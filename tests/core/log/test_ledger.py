@@ -181,6 +181,20 @@ def test_output_goes_into_its_file_even_where_the_next_command_fails() -> None:
     }
 
 
+def test_files_that_may_lie_in_a_folder_named_as_a_whole_are_unknown_once_it_is_gone() -> None:
+    found = states(
+        write("1", "cli/a.py"), write("2", "app/cli/b.py"), write("3", "client/c.py"),
+        ran("4", "rm -rf /w/app/cli/", ""),
+    )  # fmt: skip
+    unknown = "unknown rm"
+    assert found == {
+        "cli/a.py": unknown,
+        "app/cli/b.py": unknown,
+        "client/c.py": "written",
+        "/w/app/cli": "deleted",
+    }
+
+
 def test_a_removed_folder_takes_its_files_along() -> None:
     found = states(write("1", "src/a.py"), write("2", "b.py"), ran("3", "rm -rf src/", ""))
     assert found == {"b.py": "written", "src/a.py": "deleted"}
