@@ -49,6 +49,20 @@ def test_nine_of_ten_constraints_are_found_and_one_of_sixteen_ordinary_messages_
     assert _share(flagged, ordinary) <= 0.06, flagged
 
 
+@pytest.mark.parametrize(
+    "report",
+    [
+        "The map is lost on save. This causes the share to always return 0, so lines are missing.",
+        "Is there a reason for it? We got a report that it stopped without touching the cache.",
+        "Using UTC would be more consistent with the others and avoid trouble with time zones.",
+        "No don't turn it on, let's see if it happens again.",
+    ],
+)
+def test_a_report_and_a_thought_order_nothing_for_good(report: str) -> None:
+    assert find_rules(report) == ()
+    assert find_rules(f"{report} Never push to main.") == ("Never push to main.",)
+
+
 def test_the_two_sets_of_wordings_share_nothing() -> None:
     assert not {*DEVELOP_CONSTRAINTS, *DEVELOP_ORDINARY} & {
         *HELD_OUT_CONSTRAINTS,
