@@ -89,13 +89,10 @@ def _refs_of(entry: CallEntry) -> tuple[str, ...]:
 
 
 def changed_after(ledger: Ledger, seq: int) -> FileState | None:
-    """The file that was changed last, where that was after a message; prose is none that a run
-    of tests could read."""
-    changed = [
-        state
-        for state in ledger.files.values()
-        if state.word in CHANGED and not state.path.endswith(_PROSE)
-    ]
+    """The file that was changed last, where that was after a message; no prose, which no test
+    reads."""
+    read = (state for state in ledger.files.values() if not state.path.endswith(_PROSE))
+    changed = [state for state in read if state.word in CHANGED]
     return changed[-1] if changed and int(changed[-1].ref[1:]) > seq else None
 
 
@@ -158,11 +155,8 @@ def _failure_item(failure: Failure) -> Item:
     entry = failure.entry
     is_run = entry.action.kind == "run"
     target = entry.action.target
-    what = (
-        command_line_of(last_line_of(target), 50)
-        if is_run
-        else f"{entry.call.name} {first_line(target)}".strip()
-    )
+    line = command_line_of(last_line_of(target), 50)
+    what = line if is_run else f"{entry.call.name} {first_line(target)}".strip()
     found = causes_of(entry.result) if entry.result is not None and entry.ending == "failed" else ()
     value = AccountValue(
         kind="failure",

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from mcp_compaction.core.limits import LONGEST_ANSWER
 from mcp_compaction.core.log.call_entries import CHANGES, CallEntry
-from mcp_compaction.core.log.commands import is_search, main_command_of, only_reads, program_of
+from mcp_compaction.core.log.commands import is_search, only_reads, program_of
 from mcp_compaction.core.log.effects import effects_of
 from mcp_compaction.core.log.endings import failed_tests_in, has_not_begun, is_run_of_tests
 from mcp_compaction.shell import Command, commands_of, programs
@@ -41,7 +41,7 @@ def open_failures(entries: Iterable[CallEntry], changed: Mapping[str, int]) -> I
     standing: dict[str, Failure] = {}
     left: dict[str, set[Command]] = {}  # of each, the commands that were not done since
     written: dict[str, int] = {}  # the files written anew, by their names
-    newest: dict[tuple[str, ...], str] = {}  # the script that was run last with the same words
+    newest: dict[frozenset[str], str] = {}  # the script that was run last with the same words
     for entry in entries:
         if entry.ending != "refused":
             written |= dict.fromkeys(_written_by(entry), int(entry.ref[1:]))
@@ -79,16 +79,11 @@ def _written_by(entry: CallEntry) -> Iterator[str]:
             yield _name_of(effect.path)
 
 
-def _script_of(entry: CallEntry) -> tuple[str, tuple[str, ...]]:
+def _script_of(entry: CallEntry) -> tuple[str, frozenset[str]]:
     """The name of the script that a line runs, and the words that it is given."""
-    main = main_command_of(_line_of(entry))
-    words = main.words[1 if _is_interpreter(main) else 0 :] if main is not None else ()
-    plain = [one for one in words if not one.startswith("-")]
-    return (_name_of(plain[0]), tuple(plain[1:])) if plain and "." in plain[0] else ("", ())
-
-
-def _is_interpreter(command: Command) -> bool:
-    return command.name.rstrip("0123456789.") in programs().interpreters
+    script = program_of(_line_of(entry)).rpartition(" ")[2]
+    given = (one for one in _words_of(entry) if not one.startswith("-") and _name_of(one) != script)
+    return (script, frozenset(given)) if "." in script else ("", frozenset())
 
 
 def _only_looks(entry: CallEntry) -> bool:
@@ -249,7 +244,7 @@ def _targets(line: str) -> set[str]:
     found: set[str] = set()
     option = ""
     last = _works_of(line)[-1:]
-    is_module = any(_is_interpreter(one) and one.words[1:2] == ("-m",) for one in last)
+    is_module = any(one.words[1:2] == ("-m",) and program_of(line) != one.name for one in last)
     for word in (word for one in last for word in one.words[3 if is_module else 1 :]):
         name, sign, value = word.partition("=")
         is_left_out = option in programs().leaves_out

@@ -128,7 +128,7 @@ class _Standing:
                 self._stand_on(to, said)
             case "status" if said.branches:
                 self._stand_on(said.branches[-1], said)
-                self._tell(clean=said.seq if said.is_clean else self._here.clean)
+                self._tell(clean=said.clean or self._here.clean)
             case "branch" | "rev-parse" if _ASKS_BRANCH.intersection(words) and said.only_word:
                 self._stand_on(said.only_word, said)
             case "merge" | "pull" if said.is_done and _names_of(self._here).intersection(plain):
@@ -172,16 +172,13 @@ class _Said:
         self.commits = list(commits_of(entry))
         self.branches = [one[1] or one[2] for one in map(_ON.match, lines) if one]
         self.seq = int(entry.ref[1:])
+        is_clean = any(line.startswith(_NOTHING_TO_COMMIT[0]) for line in lines)
+        self.clean = self.seq if is_clean else 0
 
     @property
     def is_done(self) -> bool:
         """Whether nothing of the line failed."""
         return self.entry.ending == "done"
-
-    @property
-    def is_clean(self) -> bool:
-        """Whether git says that all is committed."""
-        return any(line.startswith(_NOTHING_TO_COMMIT[0]) for line in self.lines)
 
     @property
     def has_nothing_to_commit(self) -> bool:
