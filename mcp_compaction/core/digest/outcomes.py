@@ -15,10 +15,14 @@ from mcp_compaction.core.log.jobs import running_jobs
 from mcp_compaction.core.log.ledger import CHANGED, FileState, Ledger
 from mcp_compaction.core.log.repository import Repository, repository_of
 from mcp_compaction.core.log.tool_calls import read_tasks
+from mcp_compaction.core.text.patterns import pattern_of
 from mcp_compaction.core.text.words import first_line, one_line
 from mcp_compaction.model import AccountValue, Item
 
 _PROSE = (".md", ".rst", ".adoc")
+_NEVER_COMMITTED = pattern_of(r"/tmp/|(?:.*/)?\.git/")
+_TOOK = pattern_of(r" \(\d[\d.]*m?s\)$")
+_SHOWN_BY = pattern_of(r" 2>&1(?: *\|[^;&\n]*)?$")  # how what a run prints was shown
 
 
 def state_items(reading: Reading) -> Iterator[Item]:
@@ -39,9 +43,11 @@ def state_items(reading: Reading) -> Iterator[Item]:
         assert entry.result is not None
         status = ending_of(entry.result)
         causes = causes_of(entry.result)[:2] if entry.ending == "failed" else ()
-        more = short("; ".join(one for one in causes if one_line(one) not in status))
+        told = (_TOOK.sub("", one) for one in causes if one_line(one) not in status)
+        more = short("; ".join(told))
         value = AccountValue(kind="tests", status=status, more=more, key=program)
-        item = Item(text=command_line_of(entry.action.target), refs=_refs_of(entry), value=value)
+        line = command_line_of(_SHOWN_BY.sub("", entry.action.target))
+        item = Item(text=line, refs=_refs_of(entry), value=value)
         yield with_change(item, changed_after(reading.ledger, int(entry.result_ref[1:])))
     repository = repository_of(reading.ledger.entries)
     yield from _repository_items(repository)
@@ -76,7 +82,7 @@ def _uncommitted(ledger: Ledger, repository: Repository) -> Iterator[Item]:
         state.path.removeprefix(folder): state.ref
         for state in reversed(ledger.files.values())
         if state.word in CHANGED - {"reverted"} and state.has_ended
-        if int(state.ref[1:]) > repository.clean and not state.path.startswith("/tmp/")
+        if int(state.ref[1:]) > repository.clean and not _NEVER_COMMITTED.match(state.path)
     }
     if inside := [path for path in named if not (folder and path.startswith(("/", "~")))]:
         value = AccountValue(kind="label", status="not committed")

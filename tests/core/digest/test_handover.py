@@ -34,8 +34,15 @@ def test_of_a_failed_run_what_failed_is_told_and_no_line_that_is_ok() -> None:
         "ok  \texample.com/cli/id\t1.029s\nFAIL"
     )
     assert texts(drafted(ran("1", "go test ./...", said)), "STATE") == [
-        "tests: FAIL example.com/cli/point 0.534s (--- FAIL: TestX (0.00s)), at go test ./..."
+        "tests: FAIL example.com/cli/point 0.534s (--- FAIL: TestX), at go test ./..."
     ]
+
+
+def test_a_run_is_named_without_how_its_answer_was_shown() -> None:
+    (told,) = texts(drafted(ran("1", "make test 2>&1 | tail -10", "5 passed")), "STATE")
+    assert told == "tests: 5 passed, at make test"
+    (told,) = texts(drafted(ran("1", "make 2>&1 | tail; pytest", "5 passed")), "STATE")
+    assert told == "tests: 5 passed, at make 2>&1 | tail; pytest"
 
 
 def test_of_a_failed_run_what_failed_is_said_once_with_what_was_asserted_first() -> None:
@@ -48,7 +55,7 @@ def test_of_a_failed_run_what_failed_is_said_once_with_what_was_asserted_first()
         "FAIL\texample.com/cli\t3.2s"
     )
     assert texts(drafted(ran("1", "go test ./...", said)), "STATE") == [
-        "tests: FAIL example.com/cli 3.2s (--- FAIL: TestShare (0.00s); share_test.go:760: share = "
+        "tests: FAIL example.com/cli 3.2s (--- FAIL: TestShare; share_test.go:760: share = "
         "33.3, want 42.9), at go test ./..."
     ]
 
@@ -72,6 +79,7 @@ def test_what_was_changed_since_the_last_commit_is_told_until_it_is_committed() 
         *used("1", "Write", "ok", file_path="/w/src/a.py"),
         *used("2", "Edit", "ok", file_path="/w/src/b.py"),
         *used("3", "Write", "ok", file_path="/tmp/notes.txt"),
+        *used("3", "Write", "ok", file_path="/w/.git/hooks/pre-push"),
     ]
     assert texts(drafted(edits), "STATE") == []
     told = "not committed: /w/src/b.py, /w/src/a.py"
