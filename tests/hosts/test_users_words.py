@@ -13,6 +13,7 @@ import pytest
 
 from mcp_compaction.core.log.conversation import conversation_of
 from mcp_compaction.core.log.spoken_rules import unpinned_rules
+from mcp_compaction.model import JsonObject
 from tests.hosts.given_hosts import SHOP, claude_line, compactor_in, found_in, record, write_chat
 
 pytestmark = pytest.mark.anyio
@@ -179,7 +180,7 @@ async def test_a_note_beside_an_answer_is_the_users(
 async def test_of_several_answers_each_is_pinned_as_the_users(
     environ: Mapping[str, str], tmp_path: Path
 ) -> None:
-    told = {"questions": [], "answers": {"Which branch?": "develop", "And else?": RULE}}
+    told: JsonObject = {"questions": [], "answers": {"Which branch?": "develop", "And else?": RULE}}
     text = f'The user answered: "Which branch?"="develop", "And else?"="{RULE}". Read the answers'
     given = answered(2, f"{text} carefully", toolUseResult=told, **NEWEST)
     write_chat(environ, [typed(0, TYPED), called(1, "AskUserQuestion"), given])

@@ -8,8 +8,8 @@ import pytest
 from pydantic import ValidationError
 
 from mcp_compaction.core.log.conversation import users_words_in
+from mcp_compaction.core.log.effects import effects_of
 from mcp_compaction.core.log.endings import failed_tests_in, is_said
-from mcp_compaction.core.log.ledger import effects_of
 from mcp_compaction.core.log.tool_calls import action_of
 from mcp_compaction.lexicon.tools import (
     AnswerShape,

@@ -21,7 +21,8 @@ from mcp_compaction.core.excerpts.pieces import is_unsure
 from mcp_compaction.core.limits import LONGEST_ANSWER, LONGEST_LINE, SHORTEST_PREVIEW
 from mcp_compaction.core.log.call_entries import CallEntry
 from mcp_compaction.core.log.content import words_of
-from mcp_compaction.core.log.ledger import effects_of, ledger_of
+from mcp_compaction.core.log.effects import effects_of
+from mcp_compaction.core.log.ledger import ledger_of
 from mcp_compaction.core.text.injection import is_planted
 from mcp_compaction.core.text.words import Haystack, fold, shorten, telling_words
 from mcp_compaction.model import By, Excerpt, Message

@@ -185,12 +185,11 @@ def causes_of(result: ToolResult) -> tuple[str, ...]:
     ]
     if failed := [line for line, _ in _failed_tests(result.text)]:
         lines = map(str.strip, result.text[-LONGEST_TEXT:].split("\n"))
-        said = next((one for one in lines if _ASSERTED.match(one) or _PLACED.match(one)), "")
-        told = [one for one in (_ASSERTED.sub("", said),) if one and one not in failed[0]]
+        said = next((one for one in lines if one.startswith("E ") or _PLACED.match(one)), "")
+        told = [one for one in (_asserted_in(said),) if one and one not in failed[0]]
         return (failed[0], *told, *failed[1:])[:MOST_TRIED]
     if found:
-        # Pytest's sign for the lines of a failed assertion.
-        return (found[-1][1:].lstrip() if found[-1].startswith("E ") else found[-1],)
+        return (_asserted_in(found[-1]),)
     if not result.is_error and not exit_code(result):
         return ()
     text = result.text[:LONGEST_ANSWER] if result.is_error else result.text[-LONGEST_ANSWER:]
@@ -198,6 +197,11 @@ def causes_of(result: ToolResult) -> tuple[str, ...]:
     told = [line for line in told if _PLACED.match(line)] or told
     last = told[0] if told and result.is_error else told[-1] if told else ""
     return (last,) if last and not _sums_up(last) else ()
+
+
+def _asserted_in(line: str) -> str:
+    """A line without pytest's sign for a failed assertion."""
+    return line[1:].lstrip() if line.startswith("E ") else line
 
 
 def failed_tests_in(result: ToolResult) -> tuple[str, ...]:

@@ -58,15 +58,14 @@ def open_failures(entries: Iterable[CallEntry], changed: Mapping[str, int]) -> I
                 is_done = bool(_line_of(one.entry)) and not left[form]
                 if is_done or _is_reached(one.entry, entry):
                     del standing[form]
-    for failed, _ in [*standing.values()]:
-        script, words = _script_of(failed)
-        scripts = (script, newest[words]) if words else (script,) if script else ()
-        if any(written.get(one, 0) > int(failed.ref[1:]) for one in scripts):
-            del standing[failed.form]
     for one in standing.values():
+        place = int(one.entry.ref[1:])
         path = one.entry.action.target.removeprefix("./")
-        is_changed = changed.get(path, 0) > int(one.entry.ref[1:])  # by whatever call
-        if one.entry.action.kind not in CHANGES or not is_changed:
+        is_changed = changed.get(path, 0) > place  # by whatever call
+        script, words = _script_of(one.entry)
+        scripts = {script, newest[words]} if words else {script}
+        is_written = any(written.get(name, 0) > place for name in scripts)
+        if not is_written and not (one.entry.action.kind in CHANGES and is_changed):
             yield one
 
 
@@ -218,8 +217,8 @@ def _name_of(path: str) -> str:
 def _tests_the_same(failed: CallEntry, done: CallEntry) -> bool:
     """Whether tests that failed, or did not begin, passed in a run of more or of fewer."""
     line, later = _line_of(failed), _line_of(done)
-    is_run = _is_run(failed) or _has_not_begun(failed)
-    if not (line and later and is_run and _is_run(done)):
+    has_begun = failed.result is None or not has_not_begun(failed.result)
+    if not (line and later and (_is_run(failed) or not has_begun) and _is_run(done)):
         return False
     if program_of(line) == program_of(later) and _is_wider(_targets(later), _targets(line)):
         return True

@@ -12,7 +12,7 @@ from contextlib import suppress
 from pathlib import Path, PurePath
 from typing import Final
 
-from mcp_compaction.core.log.users_words import users_words_in
+from mcp_compaction.core.log.conversation import users_words_in
 from mcp_compaction.core.text.host_texts import without_host_texts
 from mcp_compaction.core.window.history import is_record
 from mcp_compaction.errors import InputError, MalformedMessage

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcp_compaction.core.log.ledger import effects_of, ledger_of
+from mcp_compaction.core.log.effects import effects_of
+from mcp_compaction.core.log.ledger import ledger_of
 from tests.core.saying import call, failed, ran, used
 from tests.sessions import messages_of
 
