@@ -371,10 +371,10 @@ def test_show_counts_and_only_in_full_names_every_ref(shell: Shell) -> None:
     shell.done("compress", "--force", "--target-percent", "95")
     brief, full = shell.done("show"), shell.done("show", "--full")
     (older,) = [line for line in brief.split("\n") if line.startswith("older")]
-    assert re.fullmatch(r"older +\d+ whole, \d+ trimmed  +m\d+\.\.m\d+  +\d+k", older)
+    assert re.fullmatch(r"older +\d+ whole, \d+ trimmed  +m\d+\.\.m\d+  +\d+k?", older)
     assert all(len(line) < 100 for line in brief.split("\n"))
-    assert re.search(r"\nolder +\d+ whole +m\d+, m\d+", full)
-    assert re.search(r"\nolder +\d+ trimmed +m\d+, .*\(", full)
+    assert re.search(r"\nolder +\d+ whole +m\d+", full)
+    assert re.search(r"\nolder +\d+ trimmed +m\d+ \(preview", full)
 
 
 def test_a_rule_that_nobody_pinned_is_offered_until_it_is(shell: Shell) -> None:

@@ -75,6 +75,7 @@ class _Growing:
         self._left = room
         self._levels: dict[int, int] = {}  # by the place of a line
         self._costs: dict[int, int] = {}
+        self._grown: list[tuple[int, int, int]] = []  # places, their levels before, what it cost
 
     def grow(self, turn: _Turn) -> None:
         """Lengthen the lines of a kind, the newest first, while their share holds."""
@@ -94,27 +95,29 @@ class _Growing:
                 misses += 1
                 continue
             misses = 0
+            self._grown.append((place, self._levels.get(place, -1), more))
             self._levels[place] = level
             self._costs[place] = self._costs.get(place, 0) + more
             self._left -= more
             left -= more
 
     def shown(self) -> tuple[Excerpt, ...]:
-        """The lines as they stand; the last to come go where tokens joined are more than their
-        sum."""
+        """The lines as they stand; those that grew last shrink again where tokens joined are more
+        than their sum."""
         while True:
             chosen = tuple(
                 one
                 for place, line in enumerate(self._lines)
-                if place in self._levels
+                if self._levels.get(place, -1) >= 0
                 for one in line.form(self._levels[place])
             )
             over = self._count(excerpts_block(chosen)) - self._room if chosen else 0
             if over <= 0:
                 return chosen
-            while over > 0 and self._levels:
-                place, _ = self._levels.popitem()
-                over -= self._costs[place]
+            while over > 0 and self._grown:
+                place, level, more = self._grown.pop()
+                self._levels[place] = level
+                over -= more
 
     def _cost_of(self, form: tuple[Excerpt, ...]) -> int:
         return sum(self._count(line_of(one)) + 1 for one in form)
