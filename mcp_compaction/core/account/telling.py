@@ -82,11 +82,12 @@ def shorten_answer(told: str, most: int, call: str) -> str:
 def telling_part(
     text: str, most: int, asked: frozenset[str] = frozenset(), joint: str = _NEXT_LINE
 ) -> str:
-    """The units of a text that tell most, in their order, as many as so many characters hold;
-    the joint stands between those that follow one another."""
-    whole = joint.join(filter(None, map(one_line, text.splitlines()))) if len(text) <= most else ""
-    if whole and not is_planted(whole):
-        return whole
+    """The units of a text that tell most, each once and in their order, as many as so many
+    characters hold; the joint stands between those that follow one another."""
+    if len(text) <= 2 * LONGEST_ANSWER:
+        whole = joint.join(dict.fromkeys(filter(None, map(one_line, text.splitlines()))))
+        if 0 < len(whole) <= most and not is_planted(whole):
+            return whole
     units = _units_of(text)
     ranked = sorted(range(len(units)), key=lambda n: (-_worth(units, n, asked), n))
     harmless = next((n for n in ranked if not is_planted(units[n])), None)
@@ -136,9 +137,10 @@ def _units_of(text: str) -> tuple[str, ...]:
     """The lines of a text, a long one by its sentences; of very many the first and the last."""
     if len(text) > 2 * LONGEST_ANSWER:
         text = f"{text[:LONGEST_ANSWER]}\n{text[-LONGEST_ANSWER:]}"
-    units = [unit for line in telling_lines(text) for unit in _cut(LINE_NUMBER.sub("", line))]
+    found = (unit for line in telling_lines(text) for unit in _cut(LINE_NUMBER.sub("", line)))
+    units = tuple(dict.fromkeys(found))
     most = MOST_LOOKED_AT
-    return tuple(units if len(units) <= 2 * most else [*units[:most], *units[-most:]])
+    return units if len(units) <= 2 * most else (*units[:most], *units[-most:])
 
 
 @read_once

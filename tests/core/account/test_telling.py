@@ -46,6 +46,10 @@ def test_the_row_that_stands_out_of_a_table_is_told() -> None:
     assert rows[117] in answer(used("1", "cranes", "\n".join(rows)))
 
 
+def test_lines_that_are_alike_are_told_once() -> None:
+    assert telling_part("warning: unused\n" * 40 + "done", 60) == "warning: unused / done"
+
+
 def test_a_short_answer_stands_whole() -> None:
     assert answer(used("1", "Look", "one\n\n  two\nthree")) == "one / two / three"
 
