@@ -241,22 +241,22 @@ def _run_of(steps: Sequence[_Step]) -> Excerpt:
 
 
 def file_lines(entries: Iterable[CallEntry], gone: Container[int]) -> list[Line]:
-    """What the agent last saw of each file and part of a file, by what it read or wrote itself, the
-    newest last; of those whose last sight has left the window. What was read before a file was
-    edited may have changed, and is not told."""
-    last: dict[tuple[str, str], tuple[CallEntry, str]] = {}
+    """What the agent last saw of each file and part of a file, by what it read or wrote itself; of
+    those whose last sight has left the window. What was read before a file was edited may have
+    changed, and is not told."""
+    last: dict[str, dict[str, tuple[CallEntry, str]]] = {}  # by paths and their parts
     for entry in entries:
         if entry.ending != "done":
             continue
         for path, part, text in _seen_in(entry):
+            parts = last.setdefault(path, {})
             if entry.action.kind != "read":
-                for older in [key for key in last if key[0] == path]:
-                    del last[older]
-            last.pop((path, part), None)
-            last[path, part] = entry, text
+                parts.clear()
+            parts[part] = entry, text
     return [
         _line_of_file(int(entry.ref[1:]), f"{path} {part}".strip(), entry.action.kind, text)
-        for (path, part), (entry, text) in last.items()
+        for path, parts in last.items()
+        for part, (entry, text) in parts.items()
         if int(entry.ref[1:]) in gone
     ]
 

@@ -81,7 +81,11 @@ def _written_by(entry: CallEntry) -> Iterator[str]:
 def _script_of(entry: CallEntry) -> tuple[str, frozenset[str]]:
     """The name of the script that a line runs, and the words that it is given."""
     script = program_of(_line_of(entry)).rpartition(" ")[2]
-    given = (one for one in _words_of(entry) if not one.startswith("-") and _name_of(one) != script)
+    given = (
+        one
+        for one in _words_of(_line_of(entry))
+        if not one.startswith("-") and _name_of(one) != script
+    )
     return (script, frozenset(given)) if "." in script else ("", frozenset())
 
 
@@ -156,7 +160,7 @@ def _gets_the_same(failed: CallEntry, done: CallEntry) -> bool:
     wanted = set(_addresses(failed))
     if not wanted or not wanted.issubset(_addresses(done)):
         return False
-    words = _words_of(done)
+    words = _words_of(_line_of(done))
     return _ONLY_ASKS.isdisjoint(words) and words.issuperset(
         word
         for command in _works_of(_line_of(failed))
@@ -166,20 +170,23 @@ def _gets_the_same(failed: CallEntry, done: CallEntry) -> bool:
 
 
 def _addresses(entry: CallEntry) -> Iterator[str]:
-    words = _words_of(entry) if _line_of(entry) else map(str, entry.call.arguments.values())
+    line = _line_of(entry)
+    words = _words_of(line) if line else map(str, entry.call.arguments.values())
     return (word for word in words if word.startswith(("http://", "https://")))
 
 
-def _words_of(entry: CallEntry) -> frozenset[str]:
-    commands = _works_of(_line_of(entry))
-    return frozenset(word for command in commands for word in command.words[1:])
+@lru_cache(maxsize=2_048)
+def _words_of(line: str) -> frozenset[str]:
+    return frozenset(word for command in _works_of(line) for word in command.words[1:])
 
 
 def _finds_the_same(failed: CallEntry, done: CallEntry) -> bool:
     """Whether a search by a program that is not there was made by another."""
-    wanted = {word for word in _words_of(failed) if not word.startswith("-")}
-    are_searches = is_search(_line_of(failed)) and is_search(_line_of(done))
-    return are_searches and bool(wanted) and _words_of(done).issuperset(wanted)
+    line, later = _line_of(failed), _line_of(done)
+    if not (is_search(line) and is_search(later)):
+        return False
+    wanted = {word for word in _words_of(line) if not word.startswith("-")}
+    return bool(wanted) and _words_of(later).issuperset(wanted)
 
 
 def _runs_the_same(failed: CallEntry, done: CallEntry) -> bool:
@@ -188,24 +195,25 @@ def _runs_the_same(failed: CallEntry, done: CallEntry) -> bool:
     program = program_of(_line_of(failed))
     if not program or program != program_of(_line_of(done)) or failed.result is None:
         return False
-    lines = failed.result.text[-LONGEST_ANSWER:].split("\n")
-    said = [line for line in lines if _NOT_THERE in line]
-    wanted = {_name_of(w) for w in _words_of(failed) if any(w in line for line in said)}
+    text = failed.result.text[-LONGEST_ANSWER:]
+    said = [line for line in text.split("\n") if _NOT_THERE in line]
+    wanted = {_name_of(w) for w in _words_of(_line_of(failed)) if any(w in line for line in said)}
     if wanted:
-        return wanted.issubset(map(_name_of, _words_of(done)))
-    return any(sign in line.lower() for sign in programs().refuses_options for line in lines)
+        return wanted.issubset(map(_name_of, _words_of(_line_of(done))))
+    return any(map(text.lower().__contains__, programs().refuses_options))
 
 
 def _commits_the_same(failed: CallEntry, done: CallEntry) -> bool:
     """Whether a commit that was stopped, by a hook perhaps, was made with all its files."""
-    wanted, given = _staged_by(failed), _staged_by(done)
+    wanted, given = _staged_by(_line_of(failed)), _staged_by(_line_of(done))
     return wanted is not None and given is not None and (wanted <= given or bool(given & _ADD_ALL))
 
 
-def _staged_by(entry: CallEntry) -> set[str] | None:
+@lru_cache(maxsize=2_048)
+def _staged_by(line: str) -> frozenset[str] | None:
     """What a line adds before it commits; None where it makes no commit."""
-    words = [one.words for one in _works_of(_line_of(entry)) if one.name == "git"]
-    added = {word for one in words if one[1:2] == ("add",) for word in one[2:]}
+    words = [one.words for one in _works_of(line) if one.name == "git"]
+    added = frozenset(word for one in words if one[1:2] == ("add",) for word in one[2:])
     commits = [one for one in words if one[1:2] == ("commit",)]
     return added | _ADD_ALL.intersection(*commits[:1]) if commits else None
 
