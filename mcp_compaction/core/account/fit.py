@@ -40,9 +40,10 @@ _WHOLE_WORDS = (
     _Turn("said", _WHOLE, 1.0),
 )
 _STEPS = (
+    _Turn("steps", 0, 0.4),
+    _Turn("steps", 1, 1.0),
     _Turn("steps", 0, 1.0),
     _Turn("file", 0, 0.3),
-    _Turn("steps", 1, 1.0),
     _Turn("file", 1, 0.5),
     _Turn("file", 2, 0.6),
     _Turn("file", _WHOLE, 0.7),
