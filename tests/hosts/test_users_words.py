@@ -164,6 +164,53 @@ async def test_an_answer_is_told_once_and_its_question_is_not_told_as_without_an
         assert answer.text == RULE
 
 
+CAREFULLY = ". Read the answers carefully — they may request clarification"
+ODDLY_ASKED: dict[str, tuple[str, dict[str, Any]]] = {
+    "quoted words in the next question": (
+        f'The user answered: "May I push?"="{RULE}", "Is "main" the branch?"="Yes"{CAREFULLY}',
+        {"answers": {"May I push?": RULE, 'Is "main" the branch?': "Yes"}},
+    ),
+    "a question of several lines": (
+        f'The user answered: "To "main":\n1. push\n2. wait\nWhich one?"="{RULE}"{CAREFULLY}',
+        {"answers": {'To "main":\n1. push\n2. wait\nWhich one?': RULE}},
+    ),
+    "words instead of an answer": (
+        f'The user asked for more questions before answering. They also wrote: "{RULE}". Call'
+        " AskUserQuestion again now with further questions about this decision",
+        {"answers": {}, "response": RULE, "followUp": True},
+    ),
+}
+
+
+@pytest.mark.parametrize("way", ODDLY_ASKED)
+async def test_an_answer_is_the_users_however_its_question_is_written(
+    way: str, environ: Mapping[str, str], tmp_path: Path
+) -> None:
+    text, told = ODDLY_ASKED[way]
+    given = answered(2, text, toolUseResult={"questions": [], **told}, **NEWEST)
+    write_chat(environ, [typed(0, TYPED), called(1, "AskUserQuestion"), given])
+    async with compactor_in(tmp_path) as compactor:
+        info = (await record(compactor, found_in(environ)[0])).session
+        assert info is not None
+        messages = (await compactor.load(info)).messages
+        assert [one.text for one in unpinned_rules(messages, ())] == [RULE]
+        assert (await compactor.pin(info, RULE, by="agent")).pin.author == "user"
+
+
+async def test_a_rule_among_several_answers_is_told_without_the_others(
+    environ: Mapping[str, str], tmp_path: Path
+) -> None:
+    told: JsonObject = {"questions": [], "answers": {"Which branch?": "develop", "And else?": RULE}}
+    text = f'The user answered: "Which branch?"="develop", "And else?"="{RULE}"{CAREFULLY}'
+    given = answered(2, text, toolUseResult=told, **NEWEST)
+    write_chat(environ, [typed(0, TYPED), called(1, "AskUserQuestion"), given])
+    async with compactor_in(tmp_path) as compactor:
+        info = (await record(compactor, found_in(environ)[0])).session
+        assert info is not None
+        messages = (await compactor.load(info)).messages
+        assert [one.text for one in unpinned_rules(messages, ())] == [RULE]
+
+
 async def test_a_note_beside_an_answer_is_the_users(
     environ: Mapping[str, str], tmp_path: Path
 ) -> None:

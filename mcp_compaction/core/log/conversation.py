@@ -131,12 +131,11 @@ def _text_said(part: Text) -> Text | None:
 
 
 class WordsInResult(NamedTuple):
-    """What a user said in a result, where it stands, and the question that it answers."""
+    """What a user said in a result, and where it stands."""
 
     words: str
     start: int
     end: int
-    question: str = ""
 
 
 def users_words_in(result: str) -> tuple[WordsInResult, ...]:
@@ -144,13 +143,9 @@ def users_words_in(result: str) -> tuple[WordsInResult, ...]:
     opening = result[:LONGEST_TEXT]
     for begins, pattern in _shapes():
         if begins.match(opening):
-            return tuple(map(_read, pattern.finditer(opening)))
+            said = pattern.finditer(opening)
+            return tuple(WordsInResult(one["words"].strip(), *one.span("words")) for one in said)
     return ()
-
-
-def _read(found: re.Match[str]) -> WordsInResult:
-    question = found.groupdict().get("question") or ""
-    return WordsInResult(found["words"].strip(), *found.span("words"), question)
 
 
 @cache

@@ -140,7 +140,8 @@ def likely_rules(messages: Sequence[Message], pins: Sequence[Pin]) -> Iterator[L
     for message in conversation_of(messages):
         if message.role != "user":
             continue
-        for text, strength in _whole_likely_rules(message.text):
+        rules = (rule for said in _list_said(message) for rule in _whole_likely_rules(said))
+        for text, strength in rules:
             if not pinned.hold(text):
                 is_told = message.via == "tool"
                 candidate = Candidate(ref=message.ref, text=text, is_told=is_told)
