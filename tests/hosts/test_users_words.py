@@ -117,6 +117,36 @@ async def test_words_of_the_user_in_a_result_are_the_users(
         assert (done.pin.author, done.pin.source) == ("user", "m3")
 
 
+ALLOWED = {"decision": "accept", "source": "user_temporary", "grantScope": "once"}
+
+
+def allowed(text: str, source: str) -> str:
+    """The result of the call before, and beside it a text, by who allowed the call."""
+    result = {"type": "tool_result", "tool_use_id": "c1", "content": "done", "is_error": False}
+    content = [result, {"type": "text", "text": text}]
+    told = {"permissionDecision": {**ALLOWED, "source": source}, "toolUseResult": "done"}
+    return claude_line(2, "", message={"role": "user", "content": content}, **told, **NEWEST)
+
+
+@pytest.mark.parametrize(
+    ("source", "author"),
+    [("user_temporary", "user"), ("user_permanent", "user"), ("config", "agent")],
+)
+async def test_words_beside_a_result_are_the_users_where_the_user_allowed_the_call(
+    source: str, author: str, environ: Mapping[str, str], tmp_path: Path
+) -> None:
+    write_chat(environ, [typed(0, TYPED), called(1, "Bash"), allowed(RULE, source)])
+    async with compactor_in(tmp_path) as compactor:
+        info = (await record(compactor, found_in(environ)[0])).session
+        assert info is not None
+        messages = (await compactor.load(info)).messages
+        rules = [RULE] if author == "user" else []
+        assert [one.text for one in unpinned_rules(messages, ())] == rules
+        found = await compactor.recall(info, "role:user review")
+        assert [hit.ref for hit in found.hits] == ["m3"] * len(rules)
+        assert (await compactor.pin(info, RULE, by="agent")).pin.author == author
+
+
 FORGED = {
     "a preview that the agent wrote": answered(
         2,

@@ -46,6 +46,7 @@ _MOST_LOOKED_THROUGH = 2**18  # bytes around a line, for what it means
 _WRITES_QUEUED = (2, 1, 100)  # from then on, surely, a prompt that waited has a line of its own
 _SIGNS_PROMPTS = (2, 1, 325)  # from then on, surely, it says of each prompt where that came from
 _TYPED = ("typed", "queued", "suggestion_accepted")  # how a person's prompt came
+_ALLOWED = ("user_temporary", "user_permanent")  # a call that a person allowed, maybe with words
 _TYPED_COMMANDS = ("<command-name>", "<command-message>")  # of which it says nothing
 _SKILL = "Base directory for this skill: "
 _SIDECHAIN = "sidechain"  # older versions do not say which subagent it was
@@ -224,7 +225,9 @@ def _first_text_of(message: JsonObject) -> str:
 
 def _is_unsigned(obj: JsonObject) -> bool:
     """Whether a line in the user's role has words that nobody sent, by a host that tells."""
-    if _version_of(obj) < _SIGNS_PROMPTS or obj.get("promptSource") is not None:
+    is_allowed = object_at(obj, "permissionDecision").get("source") in _ALLOWED
+    is_signed = is_allowed or obj.get("promptSource") is not None
+    if _version_of(obj) < _SIGNS_PROMPTS or is_signed:
         return False
     texts = [text_at(block, "text") or "" for block in blocks_of(object_at(obj, "message"))]
     return not _is_command(obj) and any(without_host_texts(text).strip() for text in texts)
