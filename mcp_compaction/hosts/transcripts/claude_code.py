@@ -226,8 +226,7 @@ def _first_text_of(message: JsonObject) -> str:
 def _is_unsigned(obj: JsonObject) -> bool:
     """Whether a line in the user's role has words that nobody sent, by a host that tells."""
     is_allowed = object_at(obj, "permissionDecision").get("source") in _ALLOWED
-    is_signed = is_allowed or obj.get("promptSource") is not None
-    if _version_of(obj) < _SIGNS_PROMPTS or is_signed:
+    if _version_of(obj) < _SIGNS_PROMPTS or is_allowed or obj.get("promptSource") is not None:
         return False
     texts = [text_at(block, "text") or "" for block in blocks_of(object_at(obj, "message"))]
     return not _is_command(obj) and any(without_host_texts(text).strip() for text in texts)

@@ -169,6 +169,19 @@ next:
     assert draft.items("FACTS") == ()
 
 
+def test_each_heading_of_claude_codes_own_summary_is_read_as_one() -> None:
+    headings = (
+        *("Primary Request and Intent", "Key Technical Concepts", "Files and Code Sections"),
+        *("Errors and fixes", "Problem Solving", "All user messages", "Pending Tasks"),
+        *("Current Work", "Optional Next Step"),
+    )
+    text = "\n\n".join(f"{n}. {head}:\n   - line {n}" for n, head in enumerate(headings, start=1))
+    draft = parse_digest(text, "host")
+    told = {item.text: name for name, items in draft.sections for item in items}
+    assert sorted(told) == [f"line {n}" for n in range(1, 10)]
+    assert (told["line 4"], told["line 5"], told["line 6"]) == ("ERRORS", "FACTS", "GOAL")
+
+
 def test_a_digest_stored_under_earlier_headings_is_shown_as_it_was() -> None:
     earlier = lines("limiter mended")
     stored = digest(sections=(("PROGRESS", earlier), ("LEARNED", lines("KeyError")))).model_dump()
