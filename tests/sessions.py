@@ -53,6 +53,20 @@ def messages_of(originals: Sequence[dict[str, Any]], first: int = 1) -> tuple[Me
     return tuple(found)
 
 
+def run(
+    command: str, result: str = "12 passed in 0.4s", name: str = "t1", *, failed: bool = False
+) -> list[dict[str, Any]]:
+    """A command line that a shell ran, and what came."""
+    call = {"type": "tool_use", "id": name, "name": "Bash", "input": {"command": command}}
+    answer = {"type": "tool_result", "tool_use_id": name, "content": result, "is_error": failed}
+    return [{"role": "assistant", "content": [call]}, {"role": "user", "content": [answer]}]
+
+
+def proved(command: str) -> list[dict[str, Any]]:
+    """A run of tests that passed twice: what is offered as a fact."""
+    return [one for time in "12" for one in run(command, name=f"{command} {time}")]
+
+
 def session_of(
     originals: Sequence[dict[str, Any]], pins: Sequence[Pin] = (), **fields: Any
 ) -> Session:

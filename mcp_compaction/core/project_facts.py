@@ -4,21 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from mcp_compaction.core.limits import LONGEST_LINE, MOST_LOOKED_AT
+from mcp_compaction.core.limits import LONGEST_LINE
 from mcp_compaction.core.log.commands import program_of
 from mcp_compaction.core.log.content import words_of
 from mcp_compaction.core.log.conversation import conversation_of
-from mcp_compaction.core.log.decisions import find_decisions, words_turned_down
 from mcp_compaction.core.log.endings import is_run_of_tests
-from mcp_compaction.core.log.identifiers import find_identifiers
 from mcp_compaction.core.log.ledger import CallEntry, ledger_of
 from mcp_compaction.core.log.spoken_rules import is_known
 from mcp_compaction.core.pins import check_text
-from mcp_compaction.core.recall.decisions import standing_decisions
 from mcp_compaction.core.text.injection import is_planted
-from mcp_compaction.core.text.sentences import spoken_sentences
-from mcp_compaction.core.text.signs import find_rules, find_sign
-from mcp_compaction.core.text.words import exact_words, fold, one_line, telling_words
+from mcp_compaction.core.text.signs import find_rules
+from mcp_compaction.core.text.words import exact_words, fold, telling_words
 from mcp_compaction.errors import PinRefused
 from mcp_compaction.model import Digest, Draft, FactOffer, Message, Pin, SectionName, Text, ToolCall
 
@@ -33,20 +29,15 @@ def offer_facts(
     declined: Iterable[str] = (),
     told: Sequence[FactOffer] = (),
 ) -> tuple[FactOffer, ...]:
-    """What is worth keeping for later sessions, the user's own words first, then the newest.
-
-    `told`: what models say of the session. Rules are not among them, nor what holds a secret or
-    poses as another voice.
-    """
+    """What is worth keeping for later sessions: what calls proved, then what models tell of the
+    session; the newest first. Rules are not among it, nor what holds a secret or poses as another
+    voice."""
     known = [fold(pin.text) for pin in pins]
     refused = set(declined)
-    said = conversation_of(messages)
-    found = (*_places(said), *_decisions(said), *_commands(said))
-    once = {fold(offer.text): offer for offer in found}
+    once = {fold(offer.text): offer for offer in _commands(messages)}
     for offer in told:
         if not is_known(offer.text, once):
             once[fold(offer.text)] = offer
-    users = {message.ref for message in said if message.role == "user"}
     return tuple(
         sorted(
             (
@@ -54,7 +45,7 @@ def offer_facts(
                 for words, offer in once.items()
                 if offer.id not in refused and not is_known(words, known) and _may_stand(offer.text)
             ),
-            key=lambda o: (bool(o.by), o.ref not in users, -int(o.ref[1:])),
+            key=lambda o: (bool(o.by), -int(o.ref[1:])),
         )
     )
 
@@ -87,38 +78,6 @@ def _may_stand(text: str) -> bool:
     except PinRefused:
         return False
     return True
-
-
-def _decisions(said: Sequence[Message]) -> Iterator[FactOffer]:
-    """The choices of users that stand at the end: what they took over another, or for a reason."""
-    made = [
-        (message.ref, decision)
-        for message in said
-        if message.role == "user"
-        for decision in find_decisions(message.text)
-    ][-MOST_LOOKED_AT:]
-    for place in standing_decisions([text for _, text in made]):
-        ref, text = made[place]
-        if _is_founded(text):
-            yield FactOffer(kind="decision", ref=ref, text=text)
-
-
-def _is_founded(decision: str) -> bool:
-    """Whether a decision says why, or over what; most others only say what is done next."""
-    return bool(words_turned_down(decision)) or len(spoken_sentences(decision)) > 1
-
-
-def _places(said: Sequence[Message]) -> Iterator[FactOffer]:
-    """The sentences of users that end in a file or an address and ask for nothing: they tell where
-    something is."""
-    for message in said:
-        if message.role != "user":
-            continue
-        for sentence in spoken_sentences(message.text):
-            named = [f.text for f in find_identifiers(sentence.text) if f.kind in ("file", "url")]
-            is_told = named and sentence.text.rstrip(".`!").endswith(named[-1])
-            if is_told and find_sign("request", sentence) is None:
-                yield FactOffer(kind="place", ref=message.ref, text=one_line(sentence.text))
 
 
 def _commands(said: Sequence[Message]) -> Iterator[FactOffer]:

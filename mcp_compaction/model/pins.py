@@ -64,10 +64,10 @@ class Candidate(Value):
 class FactOffer(Value):
     """Something that a session taught and later ones may need; only the user may keep it."""
 
-    kind: Literal["decision", "command", "place", "finding"]
+    kind: Literal["command", "decision", "finding"]
     ref: str
     text: str
-    by: Writer = ""  # a model, where no rule found it
+    by: Writer = ""  # a model, where no call proved it
     others: tuple[str, ...] = ()  # further messages that it comes from
 
     @property

@@ -12,15 +12,15 @@ from mcp_compaction.core.log.pinned import pinned_block
 from mcp_compaction.model import Pin
 from mcp_compaction.store.listing import list_chat_pins
 from tests.cli.conftest import Shell
+from tests.sessions import proved
 
-PLACE = "The settings of production are in deploy/prod.toml."
-CHOICE = "We chose SQLite over Postgres because one file is enough."
+TESTS, WEB = "Works here: .venv/bin/pytest -q", "Works here: npm test"
 
 
 @pytest.fixture
 def taught(shell: Shell) -> Shell:
     """A shell whose one session taught two facts."""
-    said = [{"role": "user", "content": PLACE}, {"role": "user", "content": CHOICE}]
+    said = [*proved(".venv/bin/pytest -q"), *proved("npm test")]
     shell.done("record", "-", "--session", "monday", stdin=json.dumps(said).encode())
     return shell
 
@@ -30,44 +30,44 @@ def facts(shell: Shell) -> dict[str, Any]:
 
 
 def test_offers_are_listed_with_where_they_were_said_and_told_to_nobody(taught: Shell) -> None:
-    choice, place = [offer["id"] for offer in facts(taught)["offered"]]
+    web, tests = [offer["id"] for offer in facts(taught)["offered"]]
     assert taught.done("facts").splitlines() == [
         "offered, and told to nobody yet:",
-        f"{choice} {CHOICE}",
-        "   decision, in m2 of monday",
-        f"{place} {PLACE}",
-        "   place, in m1 of monday",
+        f"{web} {WEB}",
+        "   command, in m7 of monday",
+        f"{tests} {TESTS}",
+        "   command, in m3 of monday",
         "keep one: mcp-compaction facts accept ID; or not: mcp-compaction facts drop ID",
     ]
     assert json.loads(taught.done("pins", "--json")) == []
 
 
 def test_the_user_accepts_one_and_drops_the_other(taught: Shell) -> None:
-    choice, place = [offer["id"] for offer in facts(taught)["offered"]]
+    web, tests = [offer["id"] for offer in facts(taught)["offered"]]
     user = taught.as_user()
-    kept = user.done("facts", "accept", place)
+    kept = user.done("facts", "accept", tests)
     assert "p1 kept until " in kept
-    assert kept.endswith(f", longer while sessions use it: {PLACE}\n")
-    assert f"{choice} declined: {CHOICE}\n" in user.done("facts", "drop", choice)
+    assert kept.endswith(f", longer while sessions use it: {TESTS}\n")
+    assert f"{web} declined: {WEB}\n" in user.done("facts", "drop", web)
     found = facts(taught)
-    assert [fact["text"] for fact in found["facts"]] == [PLACE]
+    assert [fact["text"] for fact in found["facts"]] == [TESTS]
     assert found["offered"] == []
     assert "told to every session of this project:\np1 " in taught.done("facts")
-    assert f"p1 dropped: {PLACE}\n" in user.done("facts", "drop", "p1")
+    assert f"p1 dropped: {TESTS}\n" in user.done("facts", "drop", "p1")
     assert taught.done("facts").startswith("no facts are kept for this project")
 
 
 def test_what_is_dropped_is_offered_by_no_other_session_that_said_it(taught: Shell) -> None:
-    said = json.dumps([{"role": "user", "content": PLACE}]).encode()
+    said = json.dumps(proved(".venv/bin/pytest -q")).encode()
     taught.done("record", "-", "--session", "tuesday", stdin=said)
-    (place,) = [one["id"] for one in facts(taught)["offered"] if one["text"] == PLACE]
-    taught.as_user().done("facts", "drop", place)
-    assert [one["text"] for one in facts(taught)["offered"]] == [CHOICE]
+    (tests,) = [one["id"] for one in facts(taught)["offered"] if one["text"] == TESTS]
+    taught.as_user().done("facts", "drop", tests)
+    assert [one["text"] for one in facts(taught)["offered"]] == [WEB]
 
 
 def test_a_hook_tells_a_fact_as_the_pinned_block_does(taught: Shell) -> None:
-    place = facts(taught)["offered"][1]["id"]
-    taught.as_user().done("facts", "accept", place)
+    tests = facts(taught)["offered"][1]["id"]
+    taught.as_user().done("facts", "accept", tests)
     (fact,) = facts(taught)["facts"]
     project = os.path.realpath(taught.folder / "project")
     block = pinned_block(cast("list[Any]", list_chat_pins(taught.home, project)))

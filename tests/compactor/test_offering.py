@@ -16,11 +16,13 @@ from mcp_compaction.formats import read_incoming
 from mcp_compaction.model import Ask, Compaction, Pin, SessionInfo
 from mcp_compaction.ports import Scope, SessionKey
 from mcp_compaction.store.sqlite import open_store
-from tests.compactor.small_session import StepClock, assistant, open_session, record_long, user
+from tests.compactor.small_session import StepClock, open_session, record_long, user
+from tests.sessions import proved
 
 pytestmark = pytest.mark.anyio
 
-PLACE = "The settings of production are in deploy/prod.toml."
+TESTS = "bin/check -q"
+WORKS = f"Works here: {TESTS}"
 DAYS = timedelta(days=1)
 
 
@@ -32,19 +34,19 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> StepClock:
     return one
 
 
-async def keep_place(compactor: Compactor, info: SessionInfo) -> Pin:
-    await compactor.record(info, read_incoming([user(PLACE), assistant("I see.")]))
+async def keep_fact(compactor: Compactor, info: SessionInfo) -> Pin:
+    await compactor.record(info, read_incoming(proved(TESTS)))
     (offer,) = await compactor.facts.offered(info)
     return (await compactor.facts.keep(info, offer, "terminal")).pin
 
 
 async def test_a_kept_fact_is_told_in_the_next_session_of_the_project_alone(tmp_path: Path) -> None:
     async with open_session(tmp_path) as (compactor, info):
-        fact = await keep_place(compactor, info)
-        assert (fact.author, fact.source, fact.channel) == ("user", "m1", "terminal")
+        fact = await keep_fact(compactor, info)
+        assert (fact.author, fact.channel) == ("user", "terminal")
         later, _ = await compactor.open(SessionKey(project="/p", name="tuesday"))
         told = pinned_block(await compactor.pins(later))
-        assert f"p1 fact, by user, kept 2026-11-15 from session work: {PLACE}" in told
+        assert f"p1 fact, by user, kept 2026-11-15 from session work: {WORKS}" in told
         stranger, _ = await compactor.open(SessionKey(project="/q", name="tuesday"))
         assert await compactor.pins(stranger) == ()
 
@@ -53,11 +55,11 @@ async def test_an_unused_fact_ends_and_a_used_one_is_kept_for_longer(
     tmp_path: Path, clock: StepClock
 ) -> None:
     async with open_session(tmp_path) as (compactor, info):
-        await keep_place(compactor, info)
+        await keep_fact(compactor, info)
         await compactor.pin(info, "Ida is allergic.", by="user", kind="fact", scope="project")
         clock.moment += 80 * DAYS
         later, _ = await compactor.open(SessionKey(project="/p", name="later"))
-        await compactor.record(later, read_incoming([user("Look into deploy/prod.toml.")]))
+        await compactor.record(later, read_incoming([user("Run bin/check.")]))
         await compactor.facts.offered(later)
         clock.moment += 80 * DAYS
         assert len(await compactor.project_pins("/p")) == 2
@@ -67,7 +69,7 @@ async def test_an_unused_fact_ends_and_a_used_one_is_kept_for_longer(
 
 async def test_a_compaction_notes_which_facts_were_used(tmp_path: Path, clock: StepClock) -> None:
     async with open_session(tmp_path) as (compactor, info):
-        fact = await keep_place(compactor, info)
+        fact = await keep_fact(compactor, info)
         clock.moment += 2 * DAYS
         await record_long(compactor, info)
         assert isinstance(await compactor.compress(info, Ask(reason="full")), Compaction)
@@ -83,9 +85,9 @@ async def test_a_use_does_not_lengthen_what_the_user_gave_an_end(
 ) -> None:
     async with open_session(tmp_path) as (compactor, info):
         end = clock.moment + 5 * DAYS
-        await compactor.pin(info, PLACE, by="user", kind="fact", scope="project", expires=end)
+        await compactor.pin(info, WORKS, by="user", kind="fact", scope="project", expires=end)
         clock.moment += 2 * DAYS
-        await compactor.record(info, read_incoming([user("Look into deploy/prod.toml.")]))
+        await compactor.record(info, read_incoming([user("Run bin/check.")]))
         await compactor.facts.offered(info)
         (pin,) = await compactor.project_pins("/p")
         assert (pin.expires, pin.used) == (end, None)
@@ -97,24 +99,23 @@ async def test_a_use_does_not_lengthen_what_the_user_gave_an_end(
 
 async def test_a_declined_fact_is_offered_no_more_and_a_dropped_one_neither(tmp_path: Path) -> None:
     async with open_session(tmp_path) as (compactor, info):
-        await compactor.record(info, read_incoming([user(PLACE), assistant("I see.")]))
+        await compactor.record(info, read_incoming(proved(TESTS)))
         (offer,) = await compactor.facts.offered(info)
         await compactor.facts.decline(info, offer)
         assert await compactor.facts.offered(info) == ()
         other, _ = await compactor.open(SessionKey(project="/p", name="other"))
-        fact = await keep_place(compactor, other)
+        fact = await keep_fact(compactor, other)
         await compactor.unpin(other, fact.ref, by="user")
         assert await compactor.facts.offered(other) == ()
 
 
 async def test_a_receipt_offers_facts_and_an_agent_cannot_accept_them(tmp_path: Path) -> None:
-    told = "Rates are stored in `data/rates.csv`."
     async with open_session(tmp_path) as (compactor, info):
-        await compactor.record(info, read_incoming([user(told), assistant("I see.")]))
+        await compactor.record(info, read_incoming(proved(TESTS)))
         await record_long(compactor, info)
         done = await compactor.compress(info, Ask(reason="full"))
         assert isinstance(done, Compaction)
-        assert f'fact for later sessions? m1: "{told}"' in receipt_text(done.receipt)
+        assert f'fact for later sessions? m3: "{WORKS}"' in receipt_text(done.receipt)
         assert "pin_constraint kind=fact scope=project" in receipt_text(done.receipt)
         (stored,) = await compactor.receipts(info)
         assert stored.offer.facts == ()
@@ -136,9 +137,9 @@ async def test_a_fact_of_a_forgotten_session_keeps_its_day_and_loses_the_session
     tmp_path: Path,
 ) -> None:
     async with open_session(tmp_path) as (compactor, info):
-        await keep_place(compactor, info)
+        await keep_fact(compactor, info)
         await compactor.forget(Scope(project="/p", session=info.id))
         (fact,) = await compactor.project_pins("/p")
-        assert f"p1 fact, by user, kept 2026-11-15: {PLACE}" in pinned_block([fact])
+        assert f"p1 fact, by user, kept 2026-11-15: {WORKS}" in pinned_block([fact])
         await compactor.forget(Scope(project="/p"))
         assert await compactor.project_pins("/p") == ()

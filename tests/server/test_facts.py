@@ -9,11 +9,12 @@ import pytest
 from mcp.types import ElicitResult
 
 from tests.server.talking import ERAS, Era, talk
+from tests.sessions import proved
 
 pytestmark = pytest.mark.anyio
 
-TOLD = "Rates are stored in `data/rates.csv`."
-SAID = [{"role": "user", "content": TOLD}, {"role": "assistant", "content": "I see."}]
+TOLD = "Works here: .venv/bin/pytest -q"
+SAID = proved(".venv/bin/pytest -q")
 WISH = {"text": TOLD, "kind": "fact", "scope": "project"}
 
 both_eras = pytest.mark.parametrize("era", ERAS)
@@ -32,9 +33,9 @@ async def test_a_fact_is_offered_kept_when_the_user_agrees_and_told_in_the_next_
     async with talk(tmp_path, era, elicitation_callback=agrees) as chat:
         await chat.say("record_messages", messages=SAID, session="monday")
         stats = await chat.say("context_stats", session="monday")
-        assert f'fact for later sessions? m1: "{TOLD}"' in stats
+        assert f'fact for later sessions? m3: "{TOLD}"' in stats
         kept = await chat.say("pin_constraint", **WISH, session="monday")
-        assert "p1 (fact, project, by user, said in m1, until " in kept
+        assert "p1 (fact, project, by user, until " in kept
         assert "longer while sessions use it" in kept
     assert asked == [
         "The agent wants to keep a fact for later sessions of this project, while they use it: "

@@ -51,15 +51,6 @@ def mark_decisions(hits: Sequence[Hit], about: Sequence[str] | None = None) -> t
     return tuple(noted[place] for place in dict.fromkeys((*first, *range(len(hits)))))
 
 
-def standing_decisions(texts: Sequence[str]) -> list[int]:
-    """The places of the decisions, from the oldest to the newest, that no later one turned down."""
-    return [
-        place
-        for place, older in enumerate(texts)
-        if not any(_takes_back(newer, older) for newer in texts[place + 1 :])
-    ]
-
-
 def _note(hit: Hit, by: Hit) -> Hit:
     where = "" if by.session == hit.session else f" in session {by.session}"
     return hit.model_copy(update={"note": f"superseded by {by.ref}{where}"})

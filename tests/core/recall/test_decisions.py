@@ -8,11 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcp_compaction.core.recall.decisions import (
-    asks_for_decision,
-    mark_decisions,
-    standing_decisions,
-)
+from mcp_compaction.core.recall.decisions import asks_for_decision, mark_decisions
 from mcp_compaction.model import Hit
 
 START = datetime(2026, 11, 1, 9, tzinfo=UTC)
@@ -106,7 +102,7 @@ def test_a_change_of_something_else_leaves_the_older_one_standing(
     ("older", "newer"),
     [
         ("We'll use Kafka for events.", "We ruled out Kafka because of its cost."),
-        ("Use `requests` for HTTP calls.", "Not requests after all, httpx."),
+        ("We use requests for HTTP calls.", "Not requests after all, httpx."),
         ("We use MongoDB for orders.", "We switched from MongoDB to Postgres for orders."),
         ("We decided to rewrite the API in Rust.", "Let's not rewrite the API in Rust."),
         ("On prend Postgres.", "Finalement, on prend SQLite au lieu de Postgres."),
@@ -114,7 +110,8 @@ def test_a_change_of_something_else_leaves_the_older_one_standing(
     ],
 )
 def test_what_a_later_decision_turns_down_does_not_stand(older: str, newer: str) -> None:
-    assert 0 not in standing_decisions([older, newer])
+    marked = mark_decisions((user(3, older), user(9, newer)))
+    assert [one.note for one in marked] == ["superseded by m9", ""]
 
 
 @pytest.mark.parametrize(
@@ -132,7 +129,8 @@ def test_what_a_later_decision_turns_down_does_not_stand(older: str, newer: str)
     ],
 )
 def test_decisions_that_agree_both_stand(both: tuple[str, str]) -> None:
-    assert standing_decisions(both) == [0, 1]
+    hits = (user(3, both[0]), user(9, both[1]))
+    assert mark_decisions(hits) == hits
 
 
 def test_two_subjects_do_not_replace_each_other() -> None:
