@@ -25,17 +25,19 @@ class _Turn(NamedTuple):
 # What is missed most first. The shares leave each kind something where not all talk fits.
 _TALK_CUT = (
     _Turn("user", 0, 1.0),
+    _Turn("order", 0, 1.0),
     _Turn("user", _WHOLE, 1.0),
     _Turn("asked", 0, 0.2),
     _Turn("closing", 0, 0.3),
     _Turn("doubt", _WHOLE, 0.2),
     _Turn("steps", 0, 0.2),
+    _Turn("order", _WHOLE, 1.0),
     _Turn("asked", 1, 0.2),
     _Turn("closing", 1, 0.3),
     _Turn("steps", 1, 0.3),
 )
 _WHOLE_WORDS = (
-    *(_Turn(kind, _WHOLE, 1.0) for kind in ("user", "doubt", "asked", "closing")),
+    *(_Turn(kind, _WHOLE, 1.0) for kind in ("user", "order", "doubt", "asked", "closing")),
     _Turn("steps", 0, 0.3),
     _Turn("said", _WHOLE, 1.0),
 )
@@ -56,13 +58,14 @@ _STEPS = (
 
 
 def fit_account(
-    lines: Sequence[Line], room: int, count: CountTokens, *, keeps_talk: bool
+    lines: Sequence[Line], room: int, count: CountTokens, *, keeps_talk: bool, of_order: int
 ) -> tuple[Excerpt, ...]:
     """The lines in the longest forms that a room holds, in the order of their time.
 
     `keeps_talk`: all that was said stands whole before any call gets more than nothing.
+    `of_order`: the most tokens of each long order.
     """
-    growing = _Growing(lines, room, count)
+    growing = _Growing(lines, room, count, of_order)
     for turn in (*(() if keeps_talk else _TALK_CUT), *_WHOLE_WORDS, *_STEPS):
         growing.grow(turn)
     return growing.shown()
@@ -71,8 +74,8 @@ def fit_account(
 class _Growing:
     """The lines of an account, each in the form that it has so far."""
 
-    def __init__(self, lines: Sequence[Line], room: int, count: CountTokens) -> None:
-        self._lines, self._room, self._count = lines, room, count
+    def __init__(self, lines: Sequence[Line], room: int, count: CountTokens, of_order: int) -> None:
+        self._lines, self._room, self._count, self._of_order = lines, room, count, of_order
         self._left = room
         self._levels: dict[int, int] = {}  # by the place of a line
         self._costs: dict[int, int] = {}
@@ -88,19 +91,23 @@ class _Growing:
             if left <= 0 or misses > _MOST_MISSES:
                 break
             line = self._lines[place]
-            level = min(turn.level, len(line.makes) - 1)
-            if level <= self._levels.get(place, -1):
+            level, now = min(turn.level, len(line.makes) - 1), self._levels.get(place, -1)
+            if level <= now:
                 continue
-            more = self._cost_of(line.form(level)) - self._costs.get(place, 0)
-            if more > left:
+            is_order, before = line.kind == "order", self._costs.get(place, 0)
+            most = min(left, self._of_order - before) if is_order else left
+            for form in range(level, now if is_order else level - 1, -1):
+                more = self._cost_of(line.form(form)) - before
+                if more <= most:
+                    misses = 0
+                    self._grown.append((place, now, more))
+                    self._levels[place] = form
+                    self._costs[place] = before + more
+                    self._left -= more
+                    left -= more
+                    break
+            else:
                 misses += 1
-                continue
-            misses = 0
-            self._grown.append((place, self._levels.get(place, -1), more))
-            self._levels[place] = level
-            self._costs[place] = self._costs.get(place, 0) + more
-            self._left -= more
-            left -= more
 
     def shown(self) -> tuple[Excerpt, ...]:
         """The lines as they stand; those that grew last shrink again where tokens joined are more

@@ -14,11 +14,17 @@ from mcp_compaction.core.account.telling import (
     LINE_NUMBER,
     answer_of,
     last_part,
+    outline_of,
     shorten_answer,
     telling_words_of,
 )
 from mcp_compaction.core.excerpts.pieces import is_unsure
-from mcp_compaction.core.limits import LONGEST_ANSWER, LONGEST_LINE, SHORTEST_PREVIEW
+from mcp_compaction.core.limits import (
+    LONGEST_ANSWER,
+    LONGEST_LINE,
+    LONGEST_ORDER,
+    SHORTEST_PREVIEW,
+)
 from mcp_compaction.core.log.call_entries import CallEntry
 from mcp_compaction.core.log.content import words_of
 from mcp_compaction.core.log.effects import effects_of
@@ -28,10 +34,12 @@ from mcp_compaction.core.text.words import Haystack, fold, shorten, telling_word
 from mcp_compaction.model import By, Excerpt, Message
 
 Form = tuple[Excerpt, ...]
-# "asked": the agent's words that a user's short ones answer, which say nothing without them
-Kind = Literal["user", "asked", "closing", "said", "aside", "doubt", "steps", "file"]
+# "order": a user's, or a lead's, words at length; "asked": the agent's words that a user's short
+# ones answer, which say nothing without them
+Kind = Literal["user", "order", "asked", "closing", "said", "aside", "doubt", "steps", "file"]
 
 _SHORT, _MIDDLE, _LONG = 60, 120, 400  # characters of a call or an answer
+_SHORT_WORDS = (SHORTEST_PREVIEW, 4 * SHORTEST_PREVIEW)
 _MOST_OF_RUN = 3  # calls in one run
 _TOLD_ELSEWHERE = ("plan", "task", "recall")  # by the open tasks, or by nobody
 _SHORT_ANSWER = 100  # characters of a user's message
@@ -127,14 +135,19 @@ def _is_aside(text: str, called: str = "") -> bool:
 
 
 def words_line(seq: int, by: By, kind: Kind, text: str) -> Line:
-    """Words as a line: whole, or as much as so many characters hold."""
+    """Words as a line: whole, or as much as so many characters hold; of a long order by its
+    headings and what it orders."""
 
-    part = last_part if kind == "asked" else telling_words_of
+    kind = "order" if kind == "user" and len(text) > LONGEST_ORDER else kind
 
     def cut(most: int) -> Callable[[], Form]:
+        part = last_part if kind == "asked" else telling_words_of
+        part = outline_of if most > _SHORT_WORDS[-1] else part
         return lambda: (Excerpt(seq=seq, by=by, pieces=(part(text, most),)),)
 
-    lengths = [n for n in (SHORTEST_PREVIEW, 4 * SHORTEST_PREVIEW) if 2 * n < len(text)]
+    lengths = [n for n in _SHORT_WORDS if 2 * n < len(text)]
+    while kind == "order" and 2 * lengths[-1] < len(text):
+        lengths.append(2 * lengths[-1])
     whole = Excerpt(seq=seq, by=by, pieces=(text,))
     return Line(seq, kind, [*map(cut, lengths), lambda: (whole,)])
 

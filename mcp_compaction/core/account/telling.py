@@ -16,11 +16,15 @@ from mcp_compaction.core.log.endings import causes_of, ending_of, is_run_of_test
 from mcp_compaction.core.text.injection import is_planted
 from mcp_compaction.core.text.patterns import pattern_of
 from mcp_compaction.core.text.reading import read_once
+from mcp_compaction.core.text.sentences import spoken_sentences
+from mcp_compaction.core.text.signs import find_rules, find_sign
+from mcp_compaction.core.text.wholes import HEADING
 from mcp_compaction.core.text.words import one_line, shorten, telling_words
 from mcp_compaction.model import ToolCall
 
 LINE_NUMBER = pattern_of(r"^[ \t]*\d{1,6}(?:→|\t|\||: )", re.M)
 _LEFT_OUT, _NEXT_LINE = " … ", " / "
+_LINES_LEFT_OUT = " …\n"
 _SENTENCE_END = pattern_of(r"(?<=[.!?。！？])\s+")
 _FENCED = pattern_of(r"```.*?(?:```|\Z)", re.S)
 _DIGITS = pattern_of(r"\d+")
@@ -110,7 +114,58 @@ def last_part(text: str, most: int) -> str:
     return _choose_units(units, range(len(units) - 1, -1, -1), most, "\n")
 
 
-def _choose_units(units: Sequence[str], ranked: Iterable[int], most: int, joint: str) -> str:
+def outline_of(text: str, most: int) -> str:
+    """The headings of a long order, what it orders and what it lists, line by line, as many as so
+    many characters hold; where room is left, what else it says."""
+    units, ranked = _read_order(text)
+    return _choose_units(units, ranked, most, "\n", _LINES_LEFT_OUT)
+
+
+@read_once
+def _read_order(text: str) -> tuple[tuple[str, ...], tuple[int, ...]]:
+    """The sentences of an order with the signs of their lists, and their places by rank: headings
+    by their depth; then, of each part between two headings in turn, what is ordered, what is
+    listed, all other sentences, and last what is no speech."""
+    rules = frozenset(find_rules(text))
+    units: list[str] = []
+    ranks: list[tuple[int, int]] = []
+    told: Counter[int] = Counter()  # of this part, by rank
+
+    def add(unit: str, rank: int) -> None:
+        units.append(unit)
+        ranks.append((rank, told[rank]))
+        told[rank] += 1
+
+    end = 0
+    for sentence in spoken_sentences(text):
+        begin = text.rfind("\n", end, sentence.start) + 1  # 0: the line has begun before
+        start = begin if begin or not end else sentence.start
+        for line in _cut_lines(text[end:start]):
+            add(line, 4)
+        end = sentence.end
+        unit = text[start:end].strip()
+        if heading := HEADING.match(unit):
+            told.clear()
+            told[0] = len(heading[1] or "")
+            add(unit, 0)
+        elif text[sentence.start : end] in rules or find_sign("request", sentence):
+            add(unit, 1)
+        else:
+            add(unit, 2 if text[start : sentence.start].strip() else 3)
+    for line in _cut_lines(text[end:]):
+        add(line, 4)
+    return tuple(units), tuple(sorted(range(len(units)), key=lambda n: (ranks[n], n)))
+
+
+def _cut_lines(text: str) -> Iterator[str]:
+    return (
+        one_line(line)[:LONGEST_LINE] for line in text.splitlines() if any(map(str.isalnum, line))
+    )
+
+
+def _choose_units(
+    units: Sequence[str], ranked: Iterable[int], most: int, joint: str, gap: str = _LEFT_OUT
+) -> str:
     """Units by their rank, as many as so many characters hold, in their order; where none fits, as
     much of the first one."""
     chosen: list[int] = []
@@ -128,7 +183,7 @@ def _choose_units(units: Sequence[str], ranked: Iterable[int], most: int, joint:
     chosen.sort()
     told = ""
     for before, number in zip((-1, *chosen), chosen, strict=False):
-        told += ("" if not told else _LEFT_OUT if number > before + 1 else joint) + units[number]
+        told += ("" if not told else gap if number > before + 1 else joint) + units[number]
     return told or shorten(longer, most)
 
 

@@ -69,9 +69,14 @@ def newest_request_limit(room: int) -> int:
     return 2 * room // 5
 
 
+def order_limit(room: int) -> int:
+    """The most tokens of a long order that is no longer at hand."""
+    return room // 4
+
+
 def keeps_all_rules(request: Message, room: int, policy: Policy, count: CountTokens) -> bool:
-    """Whether all rules of the first request stand in a view: those of a program's long prompt
-    would leave a small one no room for the work itself."""
+    """Whether all rules of a request stand in a view: those of a program's long prompt would leave
+    a small one no room for the work itself."""
     if not is_large(request.text, policy, count):
         return True
     return count("\n".join(lines_to_keep(request)[0])) <= newest_request_limit(room)

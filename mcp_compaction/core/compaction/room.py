@@ -9,6 +9,7 @@ from mcp_compaction.core.compaction.budget import (
     excerpts_limit,
     index_beside_names,
     keeps_talk,
+    order_limit,
     users_limit,
 )
 from mcp_compaction.core.compaction.progress import Inputs, Progress
@@ -90,8 +91,10 @@ def _account_of(
     left_window = {message.seq for message in gone}
     lines = lines_of(inputs.said, left_window, earlier, markers, "\n".join(shown))
     talk = sum(count(one.pieces[0]) for line in lines if line.is_talk for one in line.whole)
-    whole = keeps_talk(talk, progress.plan.window.room_in(progress.plan.budget.target))
-    return (*wanted, *fit_account(lines, left, count, keeps_talk=whole))
+    room = progress.plan.window.room_in(progress.plan.budget.target)
+    whole = talk <= left and keeps_talk(talk, room)
+    account = fit_account(lines, left, count, keeps_talk=whole, of_order=order_limit(room))
+    return (*wanted, *account)
 
 
 def fit_index(progress: Progress, inputs: Inputs) -> Progress:

@@ -65,14 +65,16 @@ def _look_at(progress: Progress, before: Session, inputs: Inputs) -> _Seen:
     shown = lay_out(session, inputs.given_policy.index_limit, count)
     whole = {p.message.seq for p in shown if isinstance(p, ShownMessage) and not p.cuts}
     gone = [message for message in before.messages if message.seq not in whole]
-    first = {entry.seq for entry in session.view.head}
     cut = {p.message.seq for p in shown if isinstance(p, ShownMessage)}
     room = progress.plan.window.room_in(progress.plan.budget.target)
     prompts = {
         message.seq
         for message in gone
-        if (message.seq in first and not keeps_all_rules(message, room, policy, count))
-        or (message.seq not in cut and len(message.text) > LONGEST_ORDER)
+        if (
+            not keeps_all_rules(message, room, policy, count)
+            if message.seq in cut
+            else len(message.text) > LONGEST_ORDER
+        )
     }
     told = [
         (digest.last, item)

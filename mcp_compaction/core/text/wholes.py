@@ -112,7 +112,7 @@ _SIGN = pattern_of(  # of a list, before the words of an item
     re.I,
 )
 _SAYS = pattern_of(r"[^\W_]|[\u2190-\u24ff\u2600-\U0010ffff]")  # ❌ says as much as a word
-_HEADING = pattern_of(r"(#{1,6}) |(?:\*\*|__)[^*_]+(?:\*\*|__):?$")
+HEADING = pattern_of(r"(#{1,6}) |(?:\*\*|__)[^*_]+(?:\*\*|__):?$")
 _LOWEST = "#######"  # the rank of a heading that has none
 _BLANK_LINE = pattern_of(r"\n\s*\n")
 _STOPS = (".", "!", "?", "。", "！", "？")
@@ -332,7 +332,7 @@ def _blocks_of(text: str) -> Iterator[tuple[Kind, int, int, int]]:
         words = line.strip()
         is_open = begin < end
         has_words = _has_words(words)
-        heading = _HEADING.match(words)
+        heading = HEADING.match(words)
         indent = len(line) - len(line.lstrip())
         # What is set in under an open line hangs on it as an item does.
         hangs = is_open and kind == "prose" and indent > margin + 1

@@ -39,6 +39,19 @@ def tokens(shown: tuple[Excerpt, ...], count: CountTokens = estimate) -> int:
     return count(excerpts_block(shown)) if shown else 0
 
 
+def fit(
+    lines: list[Line],
+    room: int,
+    count: CountTokens = estimate,
+    *,
+    keeps_talk: bool,
+    of_order: int | None = None,
+) -> tuple[Excerpt, ...]:
+    """An account in which a long order may take a quarter of the room."""
+    most = room // 4 if of_order is None else of_order
+    return fit_account(lines, room, count, keeps_talk=keeps_talk, of_order=most)
+
+
 def whole_cost(lines: list[Line]) -> int:
     return tokens(tuple(one for line in lines for one in line.whole))
 
@@ -49,7 +62,7 @@ def test_an_account_never_takes_more_than_its_room(
     session: list[Json], room: int, counter: str, keeps_talk: bool
 ) -> None:
     count = COUNTS[counter]
-    shown = fit_account(read(session), room, count, keeps_talk=keeps_talk)
+    shown = fit(read(session), room, count, keeps_talk=keeps_talk)
     assert tokens(shown, count) <= max(0, room)
 
 
@@ -59,7 +72,7 @@ def test_what_is_shown_is_a_form_of_its_line_in_the_order_of_time(
     session: list[Json], room: int, keeps_talk: bool
 ) -> None:
     lines = read(session)
-    shown = fit_account(lines, room, estimate, keeps_talk=keeps_talk)
+    shown = fit(lines, room, estimate, keeps_talk=keeps_talk)
     left = list(shown)
     for line in lines:
         forms = [line.form(level) for level in range(len(line.makes))]
@@ -75,7 +88,15 @@ def test_where_there_is_room_for_all_each_line_is_whole(session: list[Json]) -> 
     everything = tuple(one for line in lines for one in line.whole)
     room = 2 * whole_cost(lines) + 100  # each line is counted by itself
     for keeps_talk in (True, False):
-        assert fit_account(lines, room, estimate, keeps_talk=keeps_talk) == everything
+        assert fit(lines, room, estimate, keeps_talk=keeps_talk) == everything
+
+
+def order_of(lines: int) -> str:
+    """A specification of so many rules under headings."""
+    rules = (f"{n}. Never let part {n} write to harbor {n} without a lock." for n in range(lines))
+    return "\n".join(
+        f"## Section {n}\n{rule}" if n % 25 == 0 else rule for n, rule in enumerate(rules)
+    )
 
 
 def working(turns: int) -> list[Json]:
@@ -95,9 +116,9 @@ def working(turns: int) -> list[Json]:
 def test_all_talk_is_whole_before_any_call_is_told() -> None:
     lines = read(working(12))
     talk = tuple(one for line in lines if line.is_talk for one in line.whole)
-    shown = fit_account(lines, tokens(talk) + 40, estimate, keeps_talk=True)
+    shown = fit(lines, tokens(talk) + 40, estimate, keeps_talk=True)
     assert tuple(one for one in shown if one.by in ("user", "closing")) == talk
-    narrow = fit_account(lines, tokens(talk) // 2, estimate, keeps_talk=True)
+    narrow = fit(lines, tokens(talk) // 2, estimate, keeps_talk=True)
     asked = tuple(one for one in talk if one.by == "user")
     assert tuple(one for one in narrow if one.by == "user") == asked
     assert not any(one.by == "step" for one in narrow)
@@ -106,7 +127,7 @@ def test_all_talk_is_whole_before_any_call_is_told() -> None:
 def test_where_not_all_talk_fits_the_other_kinds_have_their_share() -> None:
     lines = read(working(40))
     room = whole_cost([line for line in lines if line.kind == "user"]) * 3
-    shown = fit_account(lines, room, estimate, keeps_talk=False)
+    shown = fit(lines, room, estimate, keeps_talk=False)
     taken = {by: tokens(tuple(o for o in shown if o.by == by)) for by in ("closing", "step")}
     assert 0 < taken["closing"] <= room * 2 // 5
     assert 0 < taken["step"] <= room * 2 // 5
@@ -115,25 +136,48 @@ def test_where_not_all_talk_fits_the_other_kinds_have_their_share() -> None:
 def test_the_newest_lines_of_a_kind_come_first() -> None:
     lines = read(working(12))
     talk = tokens(tuple(one for line in lines if line.is_talk for one in line.whole))
-    shown = fit_account(lines, talk + 300, estimate, keeps_talk=True)
+    shown = fit(lines, talk + 300, estimate, keeps_talk=True)
     steps = [one.seq for one in shown if one.by == "step"]
     all_steps = [line.seq for line in lines if line.kind == "steps"]
     assert steps
     assert max(steps) >= all_steps[-1]
     wishes = read([user(f"Wish number {n} is about harbor {n}.") for n in range(40)])
-    kept = [one.seq for one in fit_account(wishes, 150, estimate, keeps_talk=False)]
+    kept = [one.seq for one in fit(wishes, 150, estimate, keeps_talk=False)]
     assert 0 < len(kept) < 40
     assert kept == list(range(41 - len(kept), 41))
 
 
 def test_a_pasted_blob_does_not_cost_older_words_of_the_user_their_place() -> None:
     lines = read([user("Keep the port of Anna at 8443."), user("pasted " * 2_000)])
-    shown = fit_account(lines, 200, estimate, keeps_talk=False)
+    shown = fit(lines, 200, estimate, keeps_talk=False)
     assert shown[0].pieces == ("Keep the port of Anna at 8443.",)
+
+
+def test_a_long_order_is_whole_while_it_fits_its_share_and_told_in_short_otherwise() -> None:
+    order = order_of(200)
+    (line,) = read([user(order)])
+    whole = tokens(line.whole)
+    for keeps_talk in (True, False):
+        assert fit([line], 4 * whole, keeps_talk=keeps_talk)[0].pieces == (order,)
+        (short,) = fit([line], 3 * whole, keeps_talk=keeps_talk)
+        assert whole // 4 < tokens((short,)) < whole
+
+
+def test_several_long_orders_leave_room_for_short_words_and_calls() -> None:
+    session = [m for _ in range(3) for m in (user(order_of(900)), *working(4))]
+    lines = read(session)
+    for room in (3_000, 10_000, 30_000):
+        shown = fit(lines, room, keeps_talk=False)
+        orders = {line.seq for line in lines if line.kind == "order"}
+        told = [one for one in shown if one.seq in orders]
+        assert len(told) == 3
+        assert all(tokens((one,)) <= room // 4 + 40 for one in told)
+        assert sum(one.by == "user" for one in shown) == 3 + 12
+        assert any(one.by == "step" for one in shown)
 
 
 def test_a_room_that_is_too_small_for_all_is_filled() -> None:
     lines = read(working(12))
     for room in range(800, 4_800, 400):
-        shown = fit_account(lines, room, estimate, keeps_talk=True)
+        shown = fit(lines, room, estimate, keeps_talk=True)
         assert 0.9 * room <= tokens(shown) <= room

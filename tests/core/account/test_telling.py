@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcp_compaction.core.account.telling import answer_of, telling_part
+from mcp_compaction.core.account.telling import answer_of, outline_of, telling_part
 from mcp_compaction.core.log.call_entries import entries_of
+from mcp_compaction.lexicon.languages import read_heads, read_lexicon
 from tests.core.saying import Json, call, failed, ran, used
 from tests.core.saying import read as seen
 from tests.sessions import messages_of
@@ -121,3 +122,96 @@ def test_what_is_told_stands_in_the_text_and_keeps_to_its_length(
     source = " ".join(text.split())
     parts = [part for some in told.split(" … ") for part in some.split(" / ")]
     assert all(part.removesuffix(" …") in source for part in parts)
+
+
+# Long orders
+
+PLAN = """# Port the limiter
+
+The limiter was written in a hurry. It reads the clock twice, and nobody knows why.
+
+## Storage
+
+Some words on how the tables came to be. Keep the old table until May.
+
+1. Add a column `tenant` to the counts.
+2. The owner is Ida.
+- Never drop a table without a copy.
+
+```
+Never read this line of code.
+```
+
+## Clock
+
+Its drift was measured last year.
+* A test for the drift
+"""
+
+
+def test_of_a_long_order_headings_come_first_then_what_is_ordered_then_what_is_listed() -> None:
+    headings = "# Port the limiter …\n## Storage …\n## Clock"
+    assert outline_of(PLAN, 60) == headings
+    assert outline_of(PLAN, 165) == (
+        "# Port the limiter …\n## Storage …\nKeep the old table until May.\n"
+        "1. Add a column `tenant` to the counts. …\n- Never drop a table without a copy. …\n"
+        "## Clock"
+    )
+    assert "* A test for the drift" in outline_of(PLAN, 240)
+    assert "in a hurry" not in outline_of(PLAN, 240)
+    assert "in a hurry" in outline_of(PLAN, 2_000)
+    assert "line of code" not in outline_of(PLAN, 390)
+    assert "Never read this line of code." in outline_of(PLAN, 2_000)
+    assert "…" not in outline_of(PLAN, 2_000)
+
+
+def test_of_a_long_paste_without_a_sentence_its_lines_are_told() -> None:
+    paste = "\n".join(f"2026-11-19 10:{n:02}:00 worker{n} took job {n}" for n in range(60))
+    assert outline_of(f"# Log\n{paste}", 200).count("worker") >= 3
+    assert outline_of("pasted " * 2_000, 900).startswith("pasted pasted")
+
+
+def test_each_part_of_a_long_order_has_its_turn() -> None:
+    parts = [
+        f"## Part {part}\n"
+        + "\n".join(f"- Never lift crane {part}-{n} at night." for n in range(50))
+        for part in range(6)
+    ]
+    told = outline_of("\n\n".join(parts), 900)
+    assert len(told) <= 900
+    for part in range(6):
+        assert f"## Part {part}\n- Never lift crane {part}-0 at night." in told
+
+
+@pytest.mark.parametrize("language", [head.language for head in read_heads()])
+def test_an_order_is_heard_in_every_language(language: str) -> None:
+    signs = [one for one in read_lexicon(language).sign if one.strength == "firm"]
+    ordered = next(one.yes[0] for one in signs if one.kind == "request")
+    ruled = next(one.yes[0] for one in signs if one.kind == "rule" and one.yes)
+    told = next(one.no[-1] for one in signs if one.kind == "request")
+    text = "\n".join(["# Plan", *[told] * 40, ordered, *[told] * 40, ruled, *[told] * 40])
+    most = len(ordered) + len(ruled) + 20
+    assert [line.removesuffix(" …") for line in outline_of(text, most).split("\n")] == [
+        "# Plan",
+        ordered,
+        ruled,
+    ]
+
+
+@given(
+    st.lists(st.sampled_from([*PLAN.split("\n"), "请把它改名。", "x" * 700]), max_size=60),
+    st.integers(40, 900),
+)
+def test_an_outline_is_made_of_lines_of_the_order_in_their_order(
+    lines: list[str], most: int
+) -> None:
+    text = "\n".join(lines)
+    place = 0
+    for line in outline_of(text, most).split("\n"):
+        place = text.find(line.removesuffix(" …").removesuffix("…"), place)
+        assert place >= 0
+    assert len(outline_of(text, most)) <= most + 1
+
+
+def test_what_poses_as_an_order_to_the_model_is_not_in_an_outline() -> None:
+    assert PLANTED not in outline_of(f"# A\n{PLANTED}\n- Add a test.", 900)

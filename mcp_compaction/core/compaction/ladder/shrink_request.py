@@ -25,12 +25,12 @@ from mcp_compaction.model import Cut, Message, MessageEntry
 def shrink_request(window: WindowPlan, goal: int, policy: Policy, count: CountTokens) -> WindowPlan:
     """The first request takes its share of the room at most, and the newest two fifths; over that
     they are shown as previews, in which their rules, questions and commands stay in sight; of a
-    long first request's rules a small view shows its share. What a host put before the first in
-    messages of their own is shortened alike."""
+    long request's rules a small view shows its share. What a host put before the first in messages
+    of their own is shortened alike."""
     room = window.room_in(goal)
     window = _shrink_head(window, room, policy, count)
     newest = newest_request_limit(room)
-    blocks = tuple(_shrink_newest(block, newest, count) for block in window.blocks)
+    blocks = tuple(_shrink_newest(b, room, newest, policy, count) for b in window.blocks)
     return window.after("shrink_request", blocks=blocks)
 
 
@@ -48,12 +48,17 @@ def _shrink_head(window: WindowPlan, room: int, policy: Policy, count: CountToke
     return window.after("shrink_request", head=tuple(head), head_tokens=window.head_tokens - saved)
 
 
-def _shrink_newest(block: Block, limit: int, count: CountTokens) -> Block:
+def _shrink_newest(
+    block: Block, room: int, limit: int, policy: Policy, count: CountTokens
+) -> Block:
     if not isinstance(block, StepBlock) or block.guard != "request" or block.tokens <= limit:
         return block
     shown = zip(block.step.messages, block.entries, strict=True)
     long = (m for m, entry in shown if entry_tokens(m, entry) > limit)
-    return trim(block, {m.seq: _cuts_within(m, limit, count) for m in long}, count)
+    cuts = {
+        m.seq: _cuts_within(m, limit, count, keeps_all_rules(m, room, policy, count)) for m in long
+    }
+    return trim(block, cuts, count)
 
 
 def _shorten(
@@ -65,8 +70,6 @@ def _shorten(
     return trim_entry(message, entry, _cuts_within(message, limit, count, keeps_all), count)
 
 
-def _cuts_within(
-    message: Message, limit: int, count: CountTokens, keeps_all: bool = True
-) -> list[Cut]:
+def _cuts_within(message: Message, limit: int, count: CountTokens, keeps_all: bool) -> list[Cut]:
     shorter = shorten_request(message, limit, count, keeps_all=keeps_all)
     return [cut.model_copy(update={"why": "preview"}) for cut in shorter.cuts]
