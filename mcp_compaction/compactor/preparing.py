@@ -71,4 +71,5 @@ def _prepared_of(session: Session, compaction: Compaction) -> Prepared:
         digests=compaction.digests,
         digested_upto=max((digest.last for digest in known), default=0),
         notes=compaction.receipt.notes,
+        running=compaction.running,
     )

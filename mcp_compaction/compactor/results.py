@@ -14,6 +14,7 @@ from mcp_compaction.model import (
     Pin,
     PinKind,
     PinScope,
+    RunningJob,
     SessionInfo,
     Value,
     Via,
@@ -115,6 +116,7 @@ class Prepared(Value):
     digests: tuple[Digest, ...]  # those written now
     digested_upto: int  # the newest message that a digest stands for
     notes: tuple[str, ...] = ()
+    running: tuple[RunningJob, ...] = ()  # in the background, while it was made
 
 
 class HostSummary(Value):

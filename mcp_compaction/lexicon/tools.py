@@ -8,13 +8,12 @@ from typing import Literal
 from pydantic import JsonValue, model_validator
 
 from mcp_compaction.lexicon import read_source
-from mcp_compaction.model import Value
+from mcp_compaction.model import JobKind, Value
 
 ToolKind = Literal[
     "read", "search", "write", "edit", "run", "plan", "task", "agent", "stop", "recall", "submit"
 ]
 Ending = Literal["refused", "interrupted", "timed out", "running", "failed"]
-JobKind = Literal["command", "agent", "schedule"]
 TaskState = Literal["done", "active", "open", "blocked", "dropped"]
 Deed = Literal["write", "edit", "delete", "move", "revert", "forget"]
 

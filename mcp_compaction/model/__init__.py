@@ -22,6 +22,7 @@ from mcp_compaction.model.digests import (
     ValueKind,
     Writer,
 )
+from mcp_compaction.model.jobs import HostJobs, JobKind, RunningJob
 from mcp_compaction.model.messages import (
     HeardVia,
     JsonObject,

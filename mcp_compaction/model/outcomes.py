@@ -8,6 +8,7 @@ from typing import Literal
 from pydantic import Field
 
 from mcp_compaction.model.digests import Digest
+from mcp_compaction.model.jobs import HostJobs, RunningJob
 from mcp_compaction.model.messages import Precision, Value
 from mcp_compaction.model.pins import Offer
 from mcp_compaction.model.view import View
@@ -33,6 +34,7 @@ class Ask(Value):
     room_tokens: int | None = None  # that shall be free afterwards
     dry_run: bool = False
     force: bool = False
+    running: tuple[HostJobs, ...] = ()  # what its host says of the background, oldest first
 
 
 class Tally(Value):
@@ -101,6 +103,7 @@ class Compaction(Value):
     view: View
     digests: tuple[Digest, ...]
     receipt: Receipt
+    running: tuple[RunningJob, ...] = ()  # in the background, while it was made
 
 
 RefusalReason = Literal[

@@ -6,6 +6,7 @@ from datetime import datetime
 from typing import NamedTuple
 
 from mcp_compaction.model.digests import IndexItem, Item, SectionName
+from mcp_compaction.model.jobs import RunningJob
 from mcp_compaction.model.messages import Message, Value
 
 
@@ -19,6 +20,7 @@ class SummaryRequest(Value):
     earlier: tuple[Message, ...] = ()
     later: tuple[Message, ...] = ()
     is_newest: bool = True  # no newer span is digested beside it
+    running: tuple[RunningJob, ...] = ()  # in the background, now
     must_keep: tuple[tuple[SectionName, tuple[Item, ...]], ...] = ()
     index: tuple[IndexItem, ...] = ()
     max_tokens: int

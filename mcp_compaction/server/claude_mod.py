@@ -20,6 +20,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
+from pydantic import TypeAdapter, ValidationError
+
 from mcp_compaction.compactor import Compactor
 from mcp_compaction.compactor.results import FitOptions
 from mcp_compaction.core.compaction.receipt.text import outcome_text
@@ -41,6 +43,7 @@ from mcp_compaction.hosts.transcripts.files import FileTranscript
 from mcp_compaction.model import (
     Ask,
     Compaction,
+    HostJobs,
     JsonObject,
     Mode,
     Outcome,
@@ -96,6 +99,7 @@ class _Chat:
     is_changed: bool = False  # its view, since the host last took one
     shrinks: bool = False  # its requests show our view within a turn, too
     wants_whole: bool = False  # its next compaction gives back what the host's own took away
+    running: tuple[HostJobs, ...] = ()  # what it says of the background
     doing: str = ""  # what a compaction that runs is at
     last: str = ""  # compaction, in a line
     served: ServedChat | None = None
@@ -131,6 +135,11 @@ class ClaudeMod:
         """The tokens at which the host compacts a chat by itself; None where it is not known."""
         chat = self._chats.get(session or "")
         return chat.limit if chat is not None else None
+
+    def running_in(self, session: str | None) -> tuple[HostJobs, ...]:
+        """What the host last said of the background of a chat."""
+        chat = self._chats.get(session or "")
+        return chat.running if chat is not None else ()
 
     def note_change(self, info: SessionInfo) -> None:
         """Note that a tool has changed the view of a chat: the host is to take it over."""
@@ -182,6 +191,8 @@ class ClaudeMod:
             self._state.follow_chat(NAME, session)
         if isinstance(body.get("interactive"), bool):
             chat.is_interactive = body["interactive"]
+        if "running" in body:
+            chat.running = _jobs_told(body["running"])
         falls = body.get("falls")
         if chat.served is not None and isinstance(falls, int) and falls > chat.served.hosts:
             self._note(chat, hosts=falls - chat.served.hosts)
@@ -531,6 +542,7 @@ class ClaudeMod:
             focus=focus if isinstance(focus, str) and focus.strip() else None,
             target_percent=min(99.0, max(0.001, target)),
             force=True,
+            running=chat.running,
         )
         if fill.counted_by_us < _LARGE:  # nobody waits for the server but the host
             return await compactor.compress(info, ask, report)
@@ -569,6 +581,15 @@ class ClaudeMod:
         )
         chat.is_changed |= told.is_changed
         return {"text": told.text}
+
+
+def _jobs_told(told: object) -> tuple[HostJobs, ...]:
+    """What the module says of the background; where that cannot be read, nothing is known."""
+    try:
+        return TypeAdapter(tuple[HostJobs, ...]).validate_python(told)
+    except ValidationError as error:
+        logger.warning("what runs in the background was not understood: %s", error)
+        return ()
 
 
 def _describe_receipt(receipt: Receipt) -> str:

@@ -6,6 +6,7 @@ from datetime import datetime
 from typing import NamedTuple
 
 from mcp_compaction.compactor.results import Prepared
+from mcp_compaction.core.compaction.receipt.text import running_lines
 from mcp_compaction.core.text.injection import defuse
 from mcp_compaction.core.wording import kilo, plural
 
@@ -51,6 +52,7 @@ def prepared_text(prepared: Prepared, pins: int) -> str:
             f"to m{prepared.digested_upto} and the index are put back. The window is unchanged "
             "until then, and calling again frees nothing.",
             *(f"note: {defuse(note)}" for note in prepared.notes),
+            *running_lines(prepared.running),
             "next: go on, or tell the user that this is a good moment for /compact.",
         ]
     )

@@ -30,18 +30,29 @@ from tests.hosts.tmux import Tmux, needs_tmux
 
 pytestmark = needs_hosts
 
+SERVE = "sh serve.sh"
+NOT_RUNNING = "Command running in background with ID: bf7a97f."
 RULE_NOT_PINNED = "Never deploy on a Friday. Say hello."
 
 
 def test_the_hosts_compaction_is_our_view_with_the_pin_once(tmp_path: Path) -> None:
-    reads = [read(n) for n in range(8)]
-    more = [read(n) for n in range(8, 16)]
+    host = ModdedClaude(tmp_path, ScriptedModel(), flags=["--permission-mode", "acceptEdits"])
+    notes = write(host.project / "notes.txt", "one\ntwo\n")
+    write(host.project / "serve.sh", f"echo '{NOT_RUNNING}'")
+    path = {"file_path": str(notes)}
+    begin = [Step(tool="Read", arguments=path), Step(tool="shell", arguments={"command": SERVE})]
+    edit = Step(tool="Edit", arguments={**path, "old_string": "two", "new_string": "three"})
+    reads = [*begin, *(read(n) for n in range(8))]
+    more = [edit, *(read(n) for n in range(8, 16))]
     with serve_model(ScriptedModel(PIN, *reads, Step("read"), *more, Step("read"))) as model:
-        host = ModdedClaude(tmp_path, model)
+        host.model = model
         session = host.run(RULE, "/compact the errors", "Go on.", "/compact")
-        first, second = model.requests[10], model.requests[9]
+        first, second = model.requests[12], model.requests[11]
         assert size_of(first) < size_of(second) / 2
         assert first.count(PINNED) == 1
+        assert notes.read_text("utf-8") == "one\nthree\n"  # without a new Read
+        assert NOT_RUNNING in second
+        assert "started in the background" not in first  # as the host says
         before = len(model.requests)
         model.add(Step("hello"))
         host.run("Are you there?", resume=session)
@@ -55,6 +66,13 @@ def test_the_hosts_compaction_is_our_view_with_the_pin_once(tmp_path: Path) -> N
         assert (len(calls), len(results)) == (16, 16)
         assert sum("Are you there?" in raw for raw in kept) == 1
         assert not any(raw.startswith('{"role":"user","content":"[') for raw in kept)
+
+
+def write(path: Path, text: str) -> Path:
+    """Write a file of the project."""
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(text, encoding="utf-8")
+    return path
 
 
 def test_the_hosts_own_limit_is_answered_by_our_view_amid_the_work(tmp_path: Path) -> None:

@@ -243,6 +243,40 @@ async def test_the_agents_compaction_is_taken_over_when_the_turn_ends(tmp_path: 
         assert not problems(host.request(), "anthropic")
 
 
+STARTED = "Command running in background with ID: {}. Output is being written to: /tmp/o"
+NOW_MS = 1_900_000_000_000  # after all that is said here
+
+
+async def test_what_the_host_says_runs_is_told_and_what_it_does_not_name_has_ended(
+    tmp_path: Path,
+) -> None:
+    async with claude_talk(tmp_path, WIDE) as (talk, host, place):
+        for id in ("b8akwt3ul", "b4yo6synv"):
+            host.run(f"call_{id}", f"serve {id}", STARTED.format(id))
+        work(host, 0, 12)
+        word = {"at": NOW_MS, "kinds": ["command", "schedule"], "names": ["b8akwt3ul"]}
+        agents = {"at": NOW_MS, "kinds": ["agent"], "names": []}
+        await ask(place, "/claude/append", session=SESSION, running=[word, agents])
+        wish: dict[str, Any] = {"reason": "read", "force": True, "target_percent": 5}
+        receipt = await talk.say("compress_context", **wish)
+        assert "still running: 1 job: serve b8akwt3ul (b8akwt3ul). " in receipt
+        work(host, 12, 24)
+        await host.compact(place, running=[word])
+        assert host.tell().count("started in the background (b8akwt3ul)") == 1
+        assert "started in the background (b4yo6synv)" not in host.tell()
+        work(host, 24, 36)
+        await host.compact(place, running=[word | {"names": []}])
+        assert "started in the background" not in host.tell()
+
+
+async def test_where_the_hosts_word_cannot_be_read_calls_tell_what_runs(tmp_path: Path) -> None:
+    async with claude_talk(tmp_path) as (_, host, place):
+        host.run("call_s", "serve", STARTED.format("b8akwt3ul"))
+        work(host, 0, 12)
+        await host.compact(place, running=[{"names": 7}])
+        assert "started in the background (b8akwt3ul)" in host.tell()
+
+
 async def test_where_nobody_sits_before_it_the_receipt_says_so(tmp_path: Path) -> None:
     async with claude_talk(tmp_path) as (talk, host, place):
         work(host, 0, 12)

@@ -25,6 +25,7 @@ from mcp_compaction.settings import load_settings
 from mcp_compaction.store.sqlite import SqliteStore
 from mcp_compaction.wiring import open_compactor
 from tests.checkers import problems
+from tests.core.saying import chatter, ran, user
 from tests.foreign_files import FILES
 from tests.server.talking import ERAS, SMALL, Era, Talk, talk, text_of
 from tests.strategies import coding_session
@@ -147,6 +148,22 @@ async def test_a_loop_records_compresses_recalls_and_undoes(tmp_path: Path, era:
         assert "2 found in session loop" in both
         undone = await chat.say("restore_context", session="loop", ref="c1", force=True)
         assert undone.startswith("c2 restored")
+
+
+@both_eras
+async def test_an_agent_that_compresses_while_something_runs_is_told_what(
+    tmp_path: Path, era: Era
+) -> None:
+    started = "Command running in background with ID: bf7a97f. Output is being written to: o"
+    messages = [user("Go."), *ran("1", "pnpm dev", started), *chatter(60)]
+    line = "still running: 1 job: pnpm dev (bf7a97f). What comes of it is told later: wait, or go"
+    async with talk(tmp_path, era) as chat:
+        await chat.say("record_messages", messages=messages, session="loop")
+        wish = {"reason": "x", "session": "loop", "force": True, "target_percent": 20}
+        assert line in await chat.say("compress_context", **wish)
+        killed = ran("2", "kill bf7a97f", "")
+        await chat.say("record_messages", messages=[*killed, *chatter(60, 60)], session="loop")
+        assert "still running" not in await chat.say("compress_context", **wish)
 
 
 @both_eras

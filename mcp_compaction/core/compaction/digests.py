@@ -203,4 +203,6 @@ def _bring_up_to_date(
     later = [message for message in inputs.messages if message.seq > digest.last]
     left = unfinished_tasks(drop_settled_plans(digest.items("OPEN"), inputs.plan_ref), later)
     current = keep_open_tasks(digest, left) or digest
-    return current if ledger is None else bring_up_to_date(current, ledger, has_passed)
+    return (
+        current if ledger is None else bring_up_to_date(current, ledger, has_passed, inputs.running)
+    )

@@ -63,6 +63,7 @@ def request_for(
         earlier=tuple(m for m in inputs.messages if m.seq < messages[0].seq),
         later=later,
         is_newest=is_newest,
+        running=inputs.running,
         max_tokens=block.limit,
         focus=inputs.ask.focus,
         memory=memory,

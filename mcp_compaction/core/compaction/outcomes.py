@@ -71,7 +71,11 @@ def compaction_of(
         notes=tuple(dict.fromkeys(progress.notes)),
     )
     return Compaction(
-        base_version=before.view.version, view=view, digests=progress.digests, receipt=receipt
+        base_version=before.view.version,
+        view=view,
+        digests=progress.digests,
+        receipt=receipt,
+        running=inputs.running,
     )
 
 

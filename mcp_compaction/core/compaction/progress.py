@@ -11,8 +11,10 @@ from typing import TypeVar
 from mcp_compaction.core.compaction.blocks import Freed
 from mcp_compaction.core.compaction.plan import Plan
 from mcp_compaction.core.digest.extract import ref_of_standing_plan, stated_rules
+from mcp_compaction.core.digest.outcomes import jobs_in
 from mcp_compaction.core.log.conversation import Conversation, conversation_of
 from mcp_compaction.core.log.identifiers import Finding, identifiers_by_message
+from mcp_compaction.core.log.jobs import running_jobs
 from mcp_compaction.core.policy import Policy
 from mcp_compaction.core.tokens import CountTokens
 from mcp_compaction.core.window.fill import Fill, measure
@@ -23,6 +25,7 @@ from mcp_compaction.model import (
     Found,
     Item,
     Message,
+    RunningJob,
     SearchRequest,
     Session,
     SummaryRequest,
@@ -69,6 +72,12 @@ class Inputs:
         """The rules that users stated, those of long orders too, each with its message as its
         first ref."""
         return stated_rules(self.said, longest=None)
+
+    @cached_property
+    def running(self) -> tuple[RunningJob, ...]:
+        """What runs in the background, also what earlier digests tell of."""
+        earlier = [job for digest in self.digests for job in jobs_in(digest)]
+        return running_jobs(self.messages, earlier, self.ask.running)
 
     def measure(self, session: Session) -> Fill:
         """The fill of a session's view under the policy that the caller gave."""

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import datetime
 from itertools import islice
+from typing import cast
 
 from mcp_compaction.core.digest.reading import MOST_LINES, Reading, short
 from mcp_compaction.core.log.call_entries import CallEntry
@@ -11,13 +13,12 @@ from mcp_compaction.core.log.commands import command_line_of, last_line_of, only
 from mcp_compaction.core.log.content import words_of
 from mcp_compaction.core.log.endings import causes_of, ending_of, is_run_of_tests
 from mcp_compaction.core.log.failures import Failure
-from mcp_compaction.core.log.jobs import running_jobs
 from mcp_compaction.core.log.ledger import CHANGED, FileState, Ledger
 from mcp_compaction.core.log.repository import Repository, repository_of
 from mcp_compaction.core.log.tool_calls import read_tasks
 from mcp_compaction.core.text.patterns import pattern_of
 from mcp_compaction.core.text.words import first_line, one_line
-from mcp_compaction.model import AccountValue, Item
+from mcp_compaction.model import AccountValue, Digest, Item, JobKind, RunningJob
 
 _PROSE = (".md", ".rst", ".adoc")
 _NEVER_COMMITTED = pattern_of(r"/tmp/|(?:.*/)?\.git/")
@@ -52,10 +53,20 @@ def state_items(reading: Reading) -> Iterator[Item]:
     repository = repository_of(reading.ledger.entries)
     yield from _repository_items(repository)
     yield from _uncommitted(reading.ledger, repository)
-    request = reading.request
-    for job in running_jobs((*request.earlier, *request.messages, *request.later)):
-        value = AccountValue(kind="job", status=job.kind, key=job.id)
+    for job in reading.request.running:
+        at = job.at.isoformat() if job.at is not None else ""
+        value = AccountValue(kind="job", status=job.kind, key=job.id, more=at)
         yield Item(text=short(job.text), refs=(job.ref,), value=value)
+
+
+def jobs_in(digest: Digest) -> Iterator[RunningJob]:
+    """The jobs that ran when a digest was written, of which a later call may tell the end."""
+    for item in digest.items("STATE"):
+        value = item.value
+        if value is not None and value.kind == "job" and value.key and item.refs:
+            at = datetime.fromisoformat(value.more) if value.more else None
+            kind = cast("JobKind", value.status)
+            yield RunningJob(kind, value.key, item.text, item.refs[0], at)
 
 
 def _repository_items(repository: Repository) -> Iterator[Item]:

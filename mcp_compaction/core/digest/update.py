@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -10,7 +10,7 @@ from mcp_compaction.core.digest.outcomes import changed_after, key_of_search, wi
 from mcp_compaction.core.digest.render import is_passing
 from mcp_compaction.core.log.commands import program_of
 from mcp_compaction.core.log.ledger import CallEntry, FileState, Ledger
-from mcp_compaction.model import AccountValue, Digest, IndexItem, Item, SectionName
+from mcp_compaction.model import AccountValue, Digest, IndexItem, Item, RunningJob, SectionName
 
 # What holds at the end of a span only; what a user told holds until something is done, and what
 # tests said until they run again.
@@ -18,12 +18,14 @@ _PASSING: tuple[SectionName, ...] = ("STATE", "NEXT", "ASKED")
 _PLAIN = AccountValue(kind="label")  # of a line that has no value
 
 
-def bring_up_to_date(digest: Digest, ledger: Ledger, is_followed: bool) -> Digest:
+def bring_up_to_date(
+    digest: Digest, ledger: Ledger, is_followed: bool, running: Iterable[RunningJob] = ()
+) -> Digest:
     """The digest without what later calls made untrue; where newer messages are digested after it,
     also without what only held at its end."""
     if not digest.messages:  # the agent's own words, which stand for no messages
         return digest
-    later = _Later(digest, ledger, is_followed)
+    later = _Later(digest, ledger, is_followed, frozenset(job.ref for job in running))
     sections = (
         (name, tuple(told for item in items if (told := later.told_now(name, item)) is not None))
         for name, items in digest.sections
@@ -43,6 +45,7 @@ class _Later:
     digest: Digest
     ledger: Ledger
     is_followed: bool
+    running: frozenset[str]  # the calls that started what still runs
 
     @cached_property
     def _entries(self) -> list[CallEntry]:
@@ -78,6 +81,8 @@ class _Later:
             pass
         elif self.is_followed and (section in _PASSING or is_passing(section, item)):
             holds = item.must_stay and not self._entries
+        elif value.kind == "job":
+            holds = not self.running.isdisjoint(item.refs)
         elif value.kind == "failure":
             holds = value.key not in self._done
         elif value.kind == "file":

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from datetime import datetime
 from functools import cache
 from typing import NamedTuple
 
@@ -13,35 +14,62 @@ from mcp_compaction.core.log.call_entries import CallEntry, entries_of
 from mcp_compaction.core.log.commands import command_line_of, only_reads
 from mcp_compaction.core.log.recent import read_recent_once
 from mcp_compaction.core.text.words import first_line, one_line
-from mcp_compaction.lexicon.tools import JobKind, known_tools
-from mcp_compaction.model import Message, ToolCall
+from mcp_compaction.lexicon.tools import known_tools
+from mcp_compaction.model import HostJobs, Message, RunningJob, ToolCall
 from mcp_compaction.shell import commands_of
 
 _NOTIFIES = "notification>"  # a host's tag
 _KILLS = ("kill", "pkill", "taskkill")
 
 
-class RunningJob(NamedTuple):
-    """What was started in the background."""
+class _Log(NamedTuple):
+    """What was recorded, as far as jobs are told of in it."""
 
-    kind: JobKind
-    id: str  # by which a later call asks for it or stops it; blank: only its call is known
-    text: str  # the command, or what a subagent is to do
-    ref: str
+    jobs: tuple[RunningJob, ...]
+    entries: tuple[CallEntry, ...]
+    notices: tuple[tuple[str, datetime | None], ...]  # of a host, that something has ended
+    at: dict[str, datetime | None]  # when each message was said
 
 
-@read_recent_once
-def running_jobs(messages: Sequence[Message]) -> tuple[RunningJob, ...]:
+def running_jobs(
+    messages: Sequence[Message],
+    earlier: Iterable[RunningJob] = (),
+    told: Iterable[HostJobs] = (),
+) -> tuple[RunningJob, ...]:
     """The jobs whose end neither a result nor a host's notification told, the oldest first.
 
     The messages have to be as they were recorded: a host's notifications are no conversation.
+    `earlier`: those that ran before them. `told`: what the host itself says, the newest last; it
+    counts for what had been started by then.
     """
+    log = _read(tuple(messages))
+    jobs = {job.id or job.ref: job for job in (*earlier, *log.jobs)}
+    ended = dict(_ends(log, {job.id for job in jobs.values() if job.id}))
+    for word in told:
+        for key, job in jobs.items():
+            if job.kind in word.kinds and job.at is not None and job.at <= word.at:
+                if (job.id or job.text) not in word.names:
+                    ended[key] = word.at
+                elif (at := ended.get(key)) is not None and at <= word.at:
+                    del ended[key]  # it was given more to do
+    return tuple(job for key, job in jobs.items() if key not in ended)
+
+
+@read_recent_once
+def _read(messages: Sequence[Message]) -> _Log:
+    at = {message.ref: message.at for message in messages}
     entries = tuple(entries_of([m for m in messages if m.calls or m.results]))
-    jobs = [job for entry in entries if (job := _job_of(entry)) is not None]
-    if not jobs:
-        return ()
-    ended = {*_ended_by_calls(entries, jobs), *_ended_by_notice(messages, jobs)}
-    return tuple(job for job in jobs if job not in ended)
+    jobs = tuple(
+        job._replace(at=at[job.ref]) for entry in entries if (job := _job_of(entry)) is not None
+    )
+    told = (m for m in messages if m.role == "user" and _NOTIFIES in m.text)
+    notices = tuple(
+        (notice, message.at)
+        for message in told
+        for notice in message.text.split(_NOTIFIES)
+        if _says_ended().match(notice)
+    )
+    return _Log(jobs, entries, notices, at)
 
 
 def _job_of(entry: CallEntry) -> RunningJob | None:
@@ -72,27 +100,22 @@ def _given_to(call: ToolCall) -> Iterator[str]:
             yield str(one)
 
 
-def _ended_by_calls(
-    entries: Iterable[CallEntry], jobs: Sequence[RunningJob]
-) -> Iterator[RunningJob]:
-    """The jobs of which the result of a later call tells the end, or that one stopped."""
-    by_id = {job.id: job for job in jobs if job.id}
-    for entry in entries:
+def _ends(log: _Log, ids: set[str]) -> Iterator[tuple[str, datetime | None]]:
+    """The jobs of which the result of a later call tells the end, that one stopped, or of whose
+    end a host tells by itself; and when."""
+    for entry in log.entries if ids else ():
         killed = {*_killed_by(entry)}
         given = {*_given_to(entry.call)}
         stops = entry.action.kind == "stop" and entry.ending == "done"
         text = entry.result.text[:LONGEST_ANSWER] if entry.result is not None else ""
-        for id in by_id.keys() & (killed | given):
+        is_list = any(isinstance(v, list) and len(v) > 1 for v in entry.call.arguments.values())
+        for id in ids & (killed | given):
             # Of several that were asked for, what stands behind its id is told of each.
-            told = (
-                text[text.find(id) :]
-                if id in text
-                else ""
-                if any(isinstance(v, list) and len(v) > 1 for v in entry.call.arguments.values())
-                else text
-            )
+            told = text[text.find(id) :] if id in text else text * (not is_list)
             if id in killed or stops or _says_ended().match(told):
-                yield by_id[id]
+                yield id, log.at[entry.result_ref]
+    for notice, at in log.notices:
+        yield from ((id, at) for id in ids if id in notice)
 
 
 def _killed_by(entry: CallEntry) -> Iterator[str]:
@@ -100,18 +123,6 @@ def _killed_by(entry: CallEntry) -> Iterator[str]:
         for command in commands_of(entry.action.target) or ():
             if command.name in _KILLS:
                 yield from command.words[1:]
-
-
-def _ended_by_notice(
-    messages: Iterable[Message], jobs: Sequence[RunningJob]
-) -> Iterator[RunningJob]:
-    """The jobs of whose end a host tells by itself."""
-    for message in messages:
-        if message.role != "user" or _NOTIFIES not in message.text:
-            continue
-        for notice in message.text.split(_NOTIFIES):
-            if _says_ended().match(notice):
-                yield from (job for job in jobs if job.id and job.id in notice)
 
 
 @cache

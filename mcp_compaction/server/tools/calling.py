@@ -156,6 +156,8 @@ class ServerPlace(CallPlace):
         if relieving.is_running(info):
             await report("waiting for the compaction that is under way")
             await relieving.wait(info)
+        told = self.state.mod.running_in(info.host_session)
+        ask = ask.model_copy(update={"running": told})
         return await worker.compress(self.settings, compactor, info, ask, report)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mcp_compaction.core.digest.extract import extract
+from mcp_compaction.core.log.jobs import running_jobs
 from mcp_compaction.model import SummaryRequest
 from tests.core.digest.drafting import REFUSED, drafted, texts
 from tests.core.saying import assistant, planned, ran, used, user
@@ -116,10 +117,9 @@ def test_the_state_says_where_the_last_commit_went() -> None:
 
 def test_what_still_runs_in_the_background_is_told() -> None:
     started = ran("1", "pnpm web dev", "Command running in background with ID: bf7a97f. Output is")
-    notice = "<task-notification>\n<task-id>bf7a97f</task-id>\n<status>completed</status>\n"
-    assert texts(drafted(started), "STATE") == ["started in the background (bf7a97f): pnpm web dev"]
-    ended = [*started, user(f"{notice}</task-notification>")]
-    assert drafted(ended).items("STATE") == ()
+    draft = drafted(started, running=running_jobs(messages_of(started)))
+    assert texts(draft, "STATE") == ["started in the background (bf7a97f): pnpm web dev"]
+    assert drafted(started).items("STATE") == ()
 
 
 def test_a_newer_run_in_the_window_is_the_state() -> None:

@@ -2,19 +2,29 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 import pytest
 
-from mcp_compaction.core.log.jobs import RunningJob, running_jobs
+from mcp_compaction.core.log.jobs import running_jobs
 from mcp_compaction.lexicon.tools import JobSign, known_tools
+from mcp_compaction.model import HostJobs, JobKind, RunningJob
 from tests.core.saying import Json, call, ran, used, user
-from tests.sessions import messages_of
+from tests.sessions import NOW, messages_of
 
 STARTED = "Command running in background with ID: bf7a97f. Output is being written to: /tmp/o"
 LAUNCHED = "Async agent launched successfully.\nagentId: afba179 (internal ID)"
 
 
-def running(*steps: list[Json]) -> list[RunningJob]:
-    return list(running_jobs(messages_of([m for step in steps for m in step])))
+def running(*steps: list[Json], told: HostJobs | None = None) -> list[tuple[str, ...]]:
+    messages = messages_of([m for step in steps for m in step])
+    found = running_jobs(messages, told=[told] if told else [])
+    return [(job.kind, job.id, job.text, job.ref) for job in found]
+
+
+def says(*names: str, kind: JobKind = "agent", after: int = 99) -> HostJobs:
+    """What a host says after so many messages."""
+    return HostJobs(at=NOW + timedelta(seconds=after), kinds=(kind,), names=names)
 
 
 def notified(id: str, status: str) -> list[Json]:
@@ -81,3 +91,34 @@ def test_a_process_that_was_killed_by_its_number_has_ended() -> None:
 def test_a_transcript_that_was_read_starts_nothing() -> None:
     assert running(ran("1", "cat session.log", STARTED)) == []
     assert running(used("1", "Read", STARTED, file_path="session.log")) == []
+
+
+def test_what_the_host_does_not_name_has_ended_where_it_names_all_of_that_kind() -> None:
+    server = ran("1", "pnpm dev", STARTED)
+    scan = used("2", "Agent", LAUNCHED, description="Scan the docs")
+    both = ["bf7a97f", "afba179"]
+    assert [id for _, id, *_ in running(server, scan, told=says("afba179"))] == both
+    assert [id for _, id, *_ in running(server, scan, told=says("c0ffee1"))] == both[:1]
+    assert [id for _, id, *_ in running(server, scan, told=says(kind="command"))] == both[1:]
+    assert [id for _, id, *_ in running(server, scan, told=says(after=2))] == both  # not yet there
+
+
+def test_a_subagent_that_has_not_answered_runs_while_the_host_names_its_task() -> None:
+    task = [call("1", "Task", description="Scan the docs", prompt="…")]
+    assert running(task, told=says("c0ffee1", "Scan the docs")) == running(task)
+    assert running(task, told=says("c0ffee1", "Scan the code")) == []
+
+
+def test_a_subagent_that_was_given_more_to_do_runs_until_it_ends_again() -> None:
+    launched = used("1", "Agent", LAUNCHED, description="Scan the docs")
+    ended = notified("afba179", "completed")
+    assert running(launched, ended, told=says("afba179")) == running(launched)
+    assert running(launched, ended, told=says("afba179", after=2)) == []
+
+
+def test_what_ran_before_these_messages_runs_until_they_tell_its_end() -> None:
+    earlier = RunningJob("command", "bf7a97f", "pnpm dev", "m1", NOW)
+    said = messages_of([user("Go on.")], 9)
+    assert running_jobs(said, [earlier]) == (earlier,)
+    assert running_jobs(said, [earlier], [says(kind="command")]) == ()
+    assert running_jobs(messages_of(notified("bf7a97f", "failed"), 9), [earlier]) == ()

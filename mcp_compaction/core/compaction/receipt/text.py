@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from mcp_compaction.core.compaction.ladder import shown_as
 from mcp_compaction.core.limits import LONGEST_LINE
 from mcp_compaction.core.text.injection import defuse
-from mcp_compaction.core.text.words import shorten
+from mcp_compaction.core.text.words import first_line, shorten
 from mcp_compaction.core.wording import kilo, plural
 from mcp_compaction.model import (
     NO_DIGEST,
@@ -17,11 +19,13 @@ from mcp_compaction.model import (
     Outcome,
     Projection,
     Receipt,
+    RunningJob,
     Spent,
     Tally,
 )
 
 _ASK_TO_KEEP = "to ask the user whether to keep one: pin_constraint kind=fact scope=project"
+_MOST_JOBS = 5  # named
 _NO_MODEL = (*OWN_AUTHORS, NO_DIGEST)
 _TAKEN_OVER: dict[Mode, str] = {
     "turn": "when this turn ends",
@@ -34,11 +38,19 @@ def outcome_text(outcome: Outcome, mode: Mode = "own", session: str = "") -> str
     """What a caller is told; `session`: the name by which a fresh chat goes on."""
     match outcome.kind:
         case "compaction":
-            return receipt_text(outcome.receipt, mode, session)
+            lines = (receipt_text(outcome.receipt, mode, session), *running_lines(outcome.running))
+            return "\n".join(lines)
         case "projection":
             return projection_text(outcome)
         case _:
             return outcome.text
+
+
+def running_lines(running: Sequence[RunningJob]) -> tuple[str, ...]:
+    """What runs in the background while its window is compacted: what comes of it is not told."""
+    named = [f"{first_line(defuse(j.text))}{f' ({j.id})' * bool(j.id)}" for j in running]
+    told = f"still running: {plural(len(named), 'job')}: {'; '.join(named[:_MOST_JOBS])}"
+    return (f"{told}. What comes of it is told later: wait, or go on.",) * bool(named)
 
 
 def would_not_pay(outcome: Outcome) -> str:

@@ -23,6 +23,8 @@ const PINNED = '[pinned: rules, open tasks and facts in force, word for word]';
 const RECORD = /^\[(pinned: rules|digest d\d+|index; a record|kept word for word[,;])[^\n]*\]$/;
 const UNTYPED = new Set(['unclassified', 'engine']);
 
+const RUNS = new Set(['pending', 'running', 'waiting']); // subagents, of all that the host lists
+
 const sessions = new Set(); // ids that the chat had: a file has the one of the server's start
 const now = {
   process: null, // the host's own id
@@ -45,6 +47,7 @@ const now = {
   hookPins: '', // that hooks have shown: the transcript may not have it yet
   prompts: -1, // that the chat had when the last one was sent
   isHostCompacting: false,
+  tasks: null, // what ran in the background when the last turn ended
 };
 
 /** The id of the host's process; empty where no shell tells it. */
@@ -67,6 +70,14 @@ const find = async ($, session) => {
   throw new Error('the server is not there');
 };
 
+/** What runs in the background: subagents now, commands and schedules when a turn last ended. */
+const listRunning = async ($) => {
+  const at = await $.clock.now();
+  const agents = (await $.agent.list()).filter((one) => RUNS.has(one.status));
+  const names = agents.flatMap((one) => [one.id, one.description]);
+  return [...(now.tasks ? [now.tasks] : []), { at, kinds: ['agent'], names }];
+};
+
 const post = async ($, path, body) => {
   const session = await $.session.id();
   now.address ??= await find($, session);
@@ -78,6 +89,7 @@ const post = async ($, path, body) => {
     falls: now.falls,
     window_tokens: now.limits.window,
     limit_tokens: now.limits.at,
+    running: await listRunning($),
     ...body,
   };
   const answer = await $.http.fetch(`${url}/claude/${path}`, {
@@ -287,6 +299,14 @@ export const register = (on) => {
     } catch {} // at the next compaction, then
     return done;
   });
+
+  on('classic.Stop', async ($, e, next) => {
+    if (e.background_tasks && e.session_crons) {
+      const names = [...e.background_tasks, ...e.session_crons].map((one) => one.id);
+      now.tasks = { at: await $.clock.now(), kinds: ['command', 'schedule'], names };
+    }
+    return next(e);
+  }).catch(($, e, next) => next(e));
 
   on('session.measure', async ($, e, next) => {
     const measured = await next(e);
