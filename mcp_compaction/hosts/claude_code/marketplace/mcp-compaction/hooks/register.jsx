@@ -72,10 +72,15 @@ const find = async ($, session) => {
 
 /** What runs in the background: subagents now, commands and schedules when a turn last ended. */
 const listRunning = async ($) => {
-  const at = await $.clock.now();
-  const agents = (await $.agent.list()).filter((one) => RUNS.has(one.status));
-  const names = agents.flatMap((one) => [one.id, one.description]);
-  return [...(now.tasks ? [now.tasks] : []), { at, kinds: ['agent'], names }];
+  const told = now.tasks ? [now.tasks] : [];
+  try {
+    const at = await $.clock.now();
+    const agents = (await $.agent.list()).filter((one) => RUNS.has(one.status));
+    const names = agents.flatMap((one) => [one.id, one.description]);
+    return [...told, { at, kinds: ['agent'], names }];
+  } catch {
+    return told; // an older host: calls tell of them
+  }
 };
 
 const post = async ($, path, body) => {
