@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 import tempfile
 from typing import Any
 
@@ -56,8 +57,8 @@ def limiter_step(number: int) -> list[dict[str, Any]]:
     ]
 
 
-def compress(tokens: int, settings: dict[str, object]) -> tuple[str, str]:
-    """The receipt and the digests of the made-up session, in a store of its own."""
+def compress(tokens: int, settings: dict[str, object]) -> tuple[str, str, str]:
+    """The receipt, the digests and the whole view of the made-up session, in a store of its own."""
     with (
         tempfile.TemporaryDirectory() as home,
         open_store(home=home, project="/local", window_tokens=tokens, **settings) as store,
@@ -70,7 +71,8 @@ def compress(tokens: int, settings: dict[str, object]) -> tuple[str, str]:
         outcome = session.compress("try a model", force=True)
         digests = outcome.digests if isinstance(outcome, Compaction) else ()
         texts = [quote.text for digest in digests for quote in session.quote(digest.ref)]
-    return outcome_text(outcome), "\n".join(texts)
+        view = json.dumps(session.request("anthropic"))
+    return outcome_text(outcome), "\n".join(texts), view
 
 
 def only_in(digest: str, other: str) -> list[str]:
@@ -79,16 +81,22 @@ def only_in(digest: str, other: str) -> list[str]:
     return [line for line in digest.splitlines() if line.startswith("- ") and line not in known]
 
 
+def gone_from(digest: str, view: str) -> list[str]:
+    """The items of a digest with a word that stands nowhere in a view."""
+    items = [line for line in digest.splitlines() if line.startswith("- ")]
+    return [line for line in items if any(word not in view for word in line.split())]
+
+
 def main() -> None:
     """Show the receipt and what the model made of the digest."""
     args = read_arguments()
-    _, by_rules = compress(args.tokens, {"summarizer": "extractive"})
-    receipt, by_model = compress(args.tokens, settings_of(args))
+    _, by_rules, _ = compress(args.tokens, {"summarizer": "extractive"})
+    receipt, by_model, view = compress(args.tokens, settings_of(args))
     print(receipt)
     print(f"\n{args.model} added:")
     print("\n".join(only_in(by_model, by_rules)) or "nothing")
     print("\nextracted, and no longer there:")
-    print("\n".join(only_in(by_rules, by_model)) or "nothing")
+    print("\n".join(gone_from(by_rules, view)) or "nothing")
 
 
 if __name__ == "__main__":

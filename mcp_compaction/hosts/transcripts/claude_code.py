@@ -355,9 +355,11 @@ def _lines_before(path: Path, at: int) -> list[JsonObject]:
 
 
 def _read_bytes(path: Path, start: int, size: int) -> bytes:
-    with open_regular(path) as file:
+    """A part of a file; nothing where the file is gone meanwhile."""
+    with suppress(InputError), open_regular(path) as file:
         file.seek(start)
         return file.read(size)
+    return b""
 
 
 def _objects_in(lines: Sequence[bytes]) -> Iterator[JsonObject]:
