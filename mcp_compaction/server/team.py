@@ -254,7 +254,7 @@ class _Team:
 
     async def say_metrics(self, _: Request) -> Response:
         """What this process has done, in Prometheus' text; for any token."""
-        pool = self.database.pool.get_stats()
+        pool = self.database.use_of_pool()
         counts = self.database.counts
         compactions = counts["compactions"] + worker.counts["compactions"]
         lines = [
@@ -268,11 +268,11 @@ class _Team:
             *_metric("transactions_total", "counter", counts["transactions"]),
             *_metric("transactions_retried_total", "counter", counts["retried"]),
             *_metric("owners", "gauge", len(self._apps)),
-            *_metric("pool_connections", "gauge", pool.get("pool_size", 0)),
-            *_metric("pool_connections_free", "gauge", pool.get("pool_available", 0)),
-            *_metric("pool_waiting", "gauge", pool.get("requests_waiting", 0)),
-            *_metric("pool_waits_total", "counter", pool.get("requests_queued", 0)),
-            *_metric("pool_wait_seconds_total", "counter", pool.get("requests_wait_ms", 0) / 1000),
+            *_metric("pool_connections", "gauge", pool["size"]),
+            *_metric("pool_connections_free", "gauge", pool["free"]),
+            *_metric("pool_waiting", "gauge", pool["waiting"]),
+            *_metric("pool_waits_total", "counter", pool["waits"]),
+            *_metric("pool_wait_seconds_total", "counter", pool["milliseconds"] / 1000),
         ]
         return PlainTextResponse("\n".join([*lines, ""]), media_type="text/plain; version=0.0.4")
 

@@ -147,6 +147,11 @@ class Stop:
         """Whether the work should be given up."""
         return self._wished
 
+    def raise_if_wished(self) -> None:
+        """Give the work up, if that was asked for."""
+        if self._wished:
+            raise _Stopped
+
     def commit_or_raise(self) -> None:
         """Pass the point of no return, unless a rollback was asked for."""
         with self._guard:

@@ -211,9 +211,9 @@ async def test_a_large_message_is_read_beside_the_loop_and_written_in_small_stat
             module, name, partial(note_thread, threads, name, getattr(module, name))
         )
 
-    async def run(tx: Tx, statement: str, **values: Any) -> int:
+    def run(tx: Tx, statement: str, **values: Any) -> int:
         sizes.append(len(values.get("terms", ())))
-        return await run_really(tx, statement, **values)
+        return run_really(tx, statement, **values)
 
     run_really = Tx.run
     monkeypatch.setattr(Tx, "run", run)
@@ -266,8 +266,8 @@ async def test_other_machines_need_tokens_and_tls_in_front(postgres: Server) -> 
         check_front(door, "http://box.lan")
     check_front(door, "https://box.lan")
     async with database.opened(postgres.address) as team:
-        async with team.pool.connection() as connection:
-            await connection.execute(b"DELETE FROM token")
+        with team.pool.connection() as connection:
+            connection.execute(b"DELETE FROM token")
         with pytest.raises(SettingsError, match="mcp-compaction token add NAME"):
             await check_tokens(team, door)
         await check_tokens(team, ServerAddress())

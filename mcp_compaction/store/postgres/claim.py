@@ -42,9 +42,9 @@ async def hold_claim(
             await database.write(owner, lambda tx: _give_back(tx, session, holder))
 
 
-async def is_claimed(tx: Tx, session: int) -> bool:
+def is_claimed(tx: Tx, session: int) -> bool:
     """Whether somebody compacts that session now."""
-    row = await tx.one(
+    row = tx.one(
         "SELECT 1 FROM claim WHERE owner = %(owner)s AND session = %(session)s"
         " AND expires > clock_timestamp()",
         session=session,
@@ -66,9 +66,9 @@ async def _take(
     return True
 
 
-async def _try_to_take(tx: Tx, session: int, holder: str) -> bool:
+def _try_to_take(tx: Tx, session: int, holder: str) -> bool:
     """Take a claim that nobody holds, or whose holder has been silent for too long."""
-    row = await tx.one(
+    row = tx.one(
         "INSERT INTO claim (owner, session, holder, beat, expires) VALUES (%(owner)s, %(session)s,"
         " %(holder)s, clock_timestamp(), clock_timestamp() + make_interval(secs => %(silence)s))"
         " ON CONFLICT (owner, session) DO UPDATE SET holder = excluded.holder,"
@@ -88,8 +88,8 @@ async def _give_signs(database: TeamDatabase, owner: str, session: int, holder: 
             await database.write(owner, lambda tx: _give_sign(tx, session, holder))
 
 
-async def _give_sign(tx: Tx, session: int, holder: str) -> None:
-    await tx.run(
+def _give_sign(tx: Tx, session: int, holder: str) -> None:
+    tx.run(
         "UPDATE claim SET beat = clock_timestamp(),"
         " expires = clock_timestamp() + make_interval(secs => %(silence)s)"
         " WHERE owner = %(owner)s AND session = %(session)s AND holder = %(holder)s",
@@ -99,8 +99,8 @@ async def _give_sign(tx: Tx, session: int, holder: str) -> None:
     )
 
 
-async def _give_back(tx: Tx, session: int, holder: str) -> None:
-    await tx.run(
+def _give_back(tx: Tx, session: int, holder: str) -> None:
+    tx.run(
         "DELETE FROM claim WHERE owner = %(owner)s AND session = %(session)s"
         " AND holder = %(holder)s",
         session=session,

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import asyncio
+import os
+import socket
+import threading
 from collections import Counter
-from collections.abc import AsyncGenerator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager, contextmanager
+from time import monotonic
 from typing import Any, NamedTuple, TypeVar
 from urllib.parse import urlsplit
 
 import anyio
 import psycopg
-from psycopg import AsyncConnection, IsolationLevel, errors, sql
+from psycopg import Connection, Cursor, IsolationLevel, errors, sql
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg.rows import dict_row
-from psycopg_pool import AsyncConnectionPool, PoolTimeout
+from psycopg_pool import ConnectionPool, PoolTimeout
 
 from mcp_compaction.errors import (
     StoreBusy,
@@ -22,6 +28,7 @@ from mcp_compaction.errors import (
     StoreNewer,
     StoreReadOnly,
 )
+from mcp_compaction.store.database import Stop, wait_to_end
 from mcp_compaction.store.postgres.schema import (
     LOCK,
     MIGRATIONS,
@@ -36,6 +43,7 @@ Row = dict[str, Any]
 
 _TRIES = 6  # of what certainly left nothing behind
 _PAUSE = 0.1  # seconds before the second try; each further one waits twice as long
+_CANCEL_SECONDS = 5.0
 
 
 class PoolLimits(NamedTuple):
@@ -46,52 +54,71 @@ class PoolLimits(NamedTuple):
 
 
 class Tx:
-    """One transaction of one owner."""
+    """One transaction of one owner, on a thread of its own."""
 
-    def __init__(self, connection: AsyncConnection[Row], owner: str) -> None:
+    def __init__(self, connection: Connection[Row], owner: str, stop: Stop) -> None:
         self._connection = connection
+        self._stop = stop
         self.owner = owner
 
-    async def all(self, statement: str, **values: object) -> list[Row]:
+    def all(self, statement: str, **values: object) -> list[Row]:
         """The rows of a statement."""
-        cursor = await self._connection.execute(statement.encode(), {"owner": self.owner, **values})
-        return await cursor.fetchall()
+        return self._do(statement, values).fetchall()
 
-    async def one(self, statement: str, **values: object) -> Row | None:
+    def one(self, statement: str, **values: object) -> Row | None:
         """The first row of a statement."""
-        cursor = await self._connection.execute(statement.encode(), {"owner": self.owner, **values})
-        return await cursor.fetchone()
+        return self._do(statement, values).fetchone()
 
-    async def run(self, statement: str, **values: object) -> int:
+    def run(self, statement: str, **values: object) -> int:
         """The number of rows that a statement wrote."""
-        cursor = await self._connection.execute(statement.encode(), {"owner": self.owner, **values})
-        return cursor.rowcount
+        return self._do(statement, values).rowcount
+
+    def _do(self, statement: str, values: Mapping[str, object]) -> Cursor[Row]:
+        self._stop.raise_if_wished()
+        return self._connection.execute(statement.encode(), {"owner": self.owner, **values})
 
 
 class TeamDatabase:
-    """A bounded pool of connections, which any owner's transactions take turns in."""
+    """A bounded pool of connections, which any owner's transactions take turns in.
 
-    def __init__(self, pool: AsyncConnectionPool[AsyncConnection[Row]], place: str) -> None:
+    A transaction runs on a thread, so that the loop is never blocked. The thread cannot be
+    cancelled: whoever waits for it has the server end its statement, and waits for the rollback.
+    """
+
+    def __init__(self, pool: ConnectionPool[Connection[Row]], place: str) -> None:
         self.pool = pool
         self.counts = Counter[str]()  # of what this process did
         self.place = place
+        self._threads = ThreadPoolExecutor(pool.max_size, thread_name_prefix="store")
+        self._turns = asyncio.Semaphore(pool.max_size)
+        self._waiting = 0
 
-    async def read(
-        self, owner: str, work: Callable[[Tx], Awaitable[T]], seconds: float | None = None
-    ) -> T:
+    async def read(self, owner: str, work: Callable[[Tx], T], seconds: float | None = None) -> T:
         """The result of a function that reads all from one moment.
 
         `seconds`: the longest wait for a connection, where the usual one is too long.
         """
         return await self._retry(lambda: self._run(owner, work, is_reading=True, seconds=seconds))
 
-    async def write(self, owner: str, work: Callable[[Tx], Awaitable[T]]) -> T:
+    async def write(self, owner: str, work: Callable[[Tx], T]) -> T:
         """The result of a function in one transaction, committed whole or not at all."""
         return await self._retry(lambda: self._run(owner, work, is_reading=False))
 
     async def close(self) -> None:
         """Close the connections."""
-        await self.pool.close()
+        await anyio.to_thread.run_sync(self.pool.close)
+        self._threads.shutdown(wait=False)
+
+    def use_of_pool(self) -> dict[str, int]:
+        """What the pool's connections do now, and how often and how long one was waited for."""
+        stats = self.pool.get_stats()
+        return {
+            "size": stats.get("pool_size", 0),
+            "free": stats.get("pool_available", 0),
+            "waiting": self._waiting,
+            "waits": self.counts["waits"],
+            "milliseconds": self.counts["milliseconds"],
+        }
 
     async def _retry(self, run: Callable[[], Awaitable[T]]) -> T:
         """Run a transaction, again where a lost connection or another's lock left nothing of it."""
@@ -103,31 +130,70 @@ class TeamDatabase:
                     raise _lost_error(self.place) from lost.__cause__
                 self.counts["retried"] += 1
                 await anyio.sleep(_PAUSE * 2**attempt)
-                await self.pool.check()  # after a restart every idle connection is a dead one
+                # After a restart every idle connection is a dead one.
+                await anyio.to_thread.run_sync(self.pool.check)
         raise AssertionError("the last try returns or raises")
 
     async def _run(
         self,
         owner: str,
-        work: Callable[[Tx], Awaitable[T]],
+        work: Callable[[Tx], T],
         *,
         is_reading: bool,
         seconds: float | None = None,
     ) -> T:
+        async with self._turn(self.pool.timeout if seconds is None else seconds):
+            running = _Running()
+            future = asyncio.get_running_loop().run_in_executor(
+                self._threads, lambda: self._transact(owner, work, running, is_reading=is_reading)
+            )
+            result = await wait_to_end(future, running.give_up)
+            self.counts["transactions"] += 1
+            return result
+
+    @asynccontextmanager
+    async def _turn(self, seconds: float) -> AsyncGenerator[None]:
+        """Waits inside the loop until a connection is free, and keeps it for the block."""
+        began = monotonic()
+        is_free = not self._turns.locked()
+        if not is_free and self._waiting >= self.pool.max_waiting:
+            raise self._busy_error()
+        self._waiting += 1
+        try:
+            async with asyncio.timeout(seconds):
+                await self._turns.acquire()
+        except TimeoutError:
+            raise self._busy_error() from None
+        finally:
+            self._waiting -= 1
+            if not is_free:
+                self.counts["waits"] += 1
+                self.counts["milliseconds"] += round(1000 * (monotonic() - began))
+        try:
+            yield
+        finally:
+            self._turns.release()
+
+    def _busy_error(self) -> StoreBusy:
+        return StoreBusy(
+            f"{self.place} has no connection free; wait a few seconds, then try again."
+        )
+
+    def _transact(
+        self, owner: str, work: Callable[[Tx], T], running: _Running, *, is_reading: bool
+    ) -> T:
         is_committing = False
         try:
-            async with self.pool.connection(timeout=seconds) as connection:
-                await _prepare(connection, is_reading=is_reading)
-                await connection.execute(_BEGIN, {"owner": owner})
-                result = await work(Tx(connection, owner))
+            with self.pool.connection() as connection, running.on(connection):
+                _prepare(connection, is_reading=is_reading)
+                connection.execute(_BEGIN, {"owner": owner})
+                result = work(Tx(connection, owner, running))
+                running.commit_or_raise()
                 is_committing = not is_reading
-                await connection.commit()
-                self.counts["transactions"] += 1
+                connection.commit()
                 return result
         except PoolTimeout:
-            raise StoreBusy(
-                f"{self.place} has no connection free; wait a few seconds, then try again."
-            ) from None
+            raise self._busy_error() from None
         except (errors.SerializationFailure, errors.DeadlockDetected) as lost:
             raise _LeftNothing from lost
         except (psycopg.OperationalError, psycopg.InterfaceError) as lost:
@@ -143,6 +209,44 @@ class TeamDatabase:
             raise StoreError(f"{self.place}: {_one_line(error)}. Look at its log.") from error
 
 
+class _Running(Stop):
+    """A transaction on its thread, which may be given up from the loop."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._connection: Connection[Row] | None = None
+        self._held = threading.Lock()
+
+    @contextmanager
+    def on(self, connection: Connection[Row]) -> Generator[None]:
+        """Has the transaction run on a connection inside the block."""
+        with self._held:
+            self._connection = connection
+        try:
+            self.raise_if_wished()
+            yield
+        finally:
+            with self._held:
+                self._connection = None
+            if self.wished:  # a late cancel would end what runs on it next
+                connection.close()
+
+    def give_up(self) -> None:
+        """Have the server end what it does for the transaction, unless it commits."""
+        self.wish()
+        threading.Thread(target=self._cancel, name="cancel", daemon=True).start()
+
+    def _cancel(self) -> None:
+        with self._held:
+            if self._connection is None or not self.wished:
+                return
+            try:
+                self._connection.cancel_safe(timeout=_CANCEL_SECONDS)
+            except psycopg.Error:  # the server is away, and the thread would wait for its answer
+                with socket.socket(fileno=os.dup(self._connection.fileno())) as line:
+                    line.shutdown(socket.SHUT_RDWR)
+
+
 # The owner for row-level security, and that a commit waits for the disk, in one round trip.
 _BEGIN = (
     f"SELECT set_config('{OWNER_SETTING}', %(owner)s, true),"
@@ -150,10 +254,11 @@ _BEGIN = (
 ).encode()
 
 
-async def _prepare(connection: AsyncConnection[Row], *, is_reading: bool) -> None:
-    level = IsolationLevel.REPEATABLE_READ if is_reading else IsolationLevel.READ_COMMITTED
-    await connection.set_isolation_level(level)
-    await connection.set_read_only(is_reading)
+def _prepare(connection: Connection[Row], *, is_reading: bool) -> None:
+    connection.isolation_level = (
+        IsolationLevel.REPEATABLE_READ if is_reading else IsolationLevel.READ_COMMITTED
+    )
+    connection.read_only = is_reading
 
 
 class _LeftNothing(Exception):
@@ -204,9 +309,9 @@ async def open_database(
     """A pool of connections to a database whose tables are up to date."""
     limits = limits or PoolLimits()
     place = shown_address(address)
-    pool = AsyncConnectionPool(
+    pool = ConnectionPool(
         _conninfo_of(address),
-        connection_class=AsyncConnection[Row],
+        connection_class=Connection[Row],
         kwargs={"row_factory": dict_row, "prepare_threshold": None},
         min_size=1,
         max_size=limits.connections,
@@ -214,15 +319,19 @@ async def open_database(
         max_waiting=limits.connections * 25,
         open=False,
     )
-    try:
-        await pool.open(wait=True, timeout=limits.seconds)
-        async with pool.connection() as connection:
-            await _migrate(connection, place, may_migrate=may_migrate)
-    except BaseException as error:
-        await pool.close()
-        if isinstance(error, PoolTimeout | psycopg.OperationalError):
-            raise _lost_error(place) from None  # libpq's text may show the address
-        raise
+
+    def open_pool() -> None:
+        try:
+            pool.open(wait=True, timeout=limits.seconds)
+            with pool.connection() as connection:
+                _migrate(connection, place, may_migrate=may_migrate)
+        except BaseException as error:
+            pool.close()
+            if isinstance(error, PoolTimeout | psycopg.OperationalError):
+                raise _lost_error(place) from None  # libpq's text may show the address
+            raise
+
+    await anyio.to_thread.run_sync(open_pool)
     return TeamDatabase(pool, place)
 
 
@@ -237,32 +346,34 @@ async def migrate(address: str, grant_to: str | None = None) -> None:
 
     That role is made where it is not there yet: it may log in, and pass no policy.
     """
-    place = shown_address(address)
-    try:
-        async with await AsyncConnection[Row].connect(
-            _conninfo_of(address), row_factory=dict_row, prepare_threshold=None
-        ) as connection:
-            await _migrate(connection, place)
+
+    def work() -> None:
+        with _connected(address, autocommit=False) as connection:
+            _migrate(connection, shown_address(address))
             if grant_to is not None:
-                await _grant(connection, grant_to)
-    except psycopg.OperationalError:
-        raise _lost_error(place) from None
+                _grant(connection, grant_to)
+
+    await anyio.to_thread.run_sync(work)
 
 
 async def check_may_purge(address: str) -> None:
     """Refuse a role that may not rewrite the tables: PostgreSQL would only warn it."""
-    async with _connected(address) as connection:
-        cursor = await connection.execute(
-            b"SELECT 1 FROM pg_class WHERE relname = ANY(%s) AND relkind = 'r'"
-            b" AND relnamespace = current_schema()::regnamespace"
-            b" AND NOT pg_has_role(relowner, 'USAGE')",
-            (list(TABLES),),
-        )
-        if await cursor.fetchone() is not None:
+
+    def work() -> None:
+        with _connected(address) as connection:
+            is_others = connection.execute(
+                b"SELECT 1 FROM pg_class WHERE relname = ANY(%s) AND relkind = 'r'"
+                b" AND relnamespace = current_schema()::regnamespace"
+                b" AND NOT pg_has_role(relowner, 'USAGE')",
+                (list(TABLES),),
+            ).fetchone()
+        if is_others is not None:
             raise StoreReadOnly(
                 f"Only the role that owns the tables of {shown_address(address)} may rewrite them; "
                 "name that role in MCP_COMPACTION_STORE. Nothing was forgotten."
             )
+
+    await anyio.to_thread.run_sync(work)
 
 
 async def purge(address: str) -> None:
@@ -270,49 +381,51 @@ async def purge(address: str) -> None:
 
     Each is locked meanwhile. The write-ahead log, replicas and dumps are not ours to rewrite.
     """
-    async with _connected(address) as connection:
-        for table in TABLES:
-            statement = sql.SQL("VACUUM (FULL) {}").format(sql.Identifier(table))
-            await connection.execute(statement)
+
+    def work() -> None:
+        with _connected(address) as connection:
+            for table in TABLES:
+                statement = sql.SQL("VACUUM (FULL) {}").format(sql.Identifier(table))
+                connection.execute(statement)
+
+    await anyio.to_thread.run_sync(work)
 
 
-@asynccontextmanager
-async def _connected(address: str) -> AsyncGenerator[AsyncConnection[Row]]:
-    """One connection of its own, on which each statement is a transaction."""
+@contextmanager
+def _connected(address: str, *, autocommit: bool = True) -> Generator[Connection[Row]]:
+    """One connection of its own, on which each statement is a transaction if nothing else is
+    asked for."""
     try:
-        async with await AsyncConnection[Row].connect(
-            _conninfo_of(address), row_factory=dict_row, autocommit=True, prepare_threshold=None
+        with Connection[Row].connect(
+            _conninfo_of(address),
+            row_factory=dict_row,
+            autocommit=autocommit,
+            prepare_threshold=None,
         ) as connection:
             yield connection
     except psycopg.OperationalError:
         raise _lost_error(shown_address(address)) from None
 
 
-async def _grant(connection: AsyncConnection[Row], role: str) -> None:
-    cursor = await connection.execute(b"SELECT 1 FROM pg_roles WHERE rolname = %s", (role,))
+def _grant(connection: Connection[Row], role: str) -> None:
+    cursor = connection.execute(b"SELECT 1 FROM pg_roles WHERE rolname = %s", (role,))
     name = sql.Identifier(role)
-    if await cursor.fetchone() is None:
-        await connection.execute(
-            sql.SQL("CREATE ROLE {} LOGIN NOSUPERUSER NOBYPASSRLS").format(name)
-        )
+    if cursor.fetchone() is None:
+        connection.execute(sql.SQL("CREATE ROLE {} LOGIN NOSUPERUSER NOBYPASSRLS").format(name))
     for table in TABLES:
-        await connection.execute(
+        connection.execute(
             sql.SQL("GRANT SELECT, INSERT, UPDATE, DELETE ON {} TO {}").format(
                 sql.Identifier(table), name
             )
         )
     for table in READ_ONLY:
-        await connection.execute(
-            sql.SQL("GRANT SELECT ON {} TO {}").format(sql.Identifier(table), name)
-        )
+        connection.execute(sql.SQL("GRANT SELECT ON {} TO {}").format(sql.Identifier(table), name))
 
 
-async def _migrate(
-    connection: AsyncConnection[Row], place: str, *, may_migrate: bool = True
-) -> None:
+def _migrate(connection: Connection[Row], place: str, *, may_migrate: bool = True) -> None:
     """Bring the tables up to date; whoever comes second waits and finds it done."""
-    version = await _read_version(connection)
-    await connection.rollback()
+    version = _read_version(connection)
+    connection.rollback()
     if version > SCHEMA_VERSION:
         raise StoreNewer(f"{place} was made by a newer mcp-compaction; update this one.")
     if version == SCHEMA_VERSION:
@@ -323,15 +436,13 @@ async def _migrate(
             "run as their owner: mcp-compaction migrate"
         )
     try:
-        await connection.execute(f"SELECT pg_advisory_xact_lock({LOCK})".encode())
-        await connection.execute(
-            b"CREATE TABLE IF NOT EXISTS migration (version bigint PRIMARY KEY)"
-        )
-        for number in range(await _read_version(connection), SCHEMA_VERSION):
+        connection.execute(f"SELECT pg_advisory_xact_lock({LOCK})".encode())
+        connection.execute(b"CREATE TABLE IF NOT EXISTS migration (version bigint PRIMARY KEY)")
+        for number in range(_read_version(connection), SCHEMA_VERSION):
             for statement in MIGRATIONS[number]:
-                await connection.execute(statement.encode())
-            await connection.execute(b"INSERT INTO migration (version) VALUES (%s)", (number + 1,))
-        await connection.commit()
+                connection.execute(statement.encode())
+            connection.execute(b"INSERT INTO migration (version) VALUES (%s)", (number + 1,))
+        connection.commit()
     except errors.InsufficientPrivilege:
         raise StoreReadOnly(
             f"The tables of {place} are of schema {version}, {SCHEMA_VERSION} is needed, and this "
@@ -339,13 +450,13 @@ async def _migrate(
         ) from None
 
 
-async def _read_version(connection: AsyncConnection[Row]) -> int:
-    cursor = await connection.execute(b"SELECT to_regclass('migration') IS NOT NULL AS is_there")
-    row = await cursor.fetchone()
+def _read_version(connection: Connection[Row]) -> int:
+    cursor = connection.execute(b"SELECT to_regclass('migration') IS NOT NULL AS is_there")
+    row = cursor.fetchone()
     if row is None or not row["is_there"]:
         return 0
-    cursor = await connection.execute(b"SELECT coalesce(max(version), 0) AS v FROM migration")
-    row = await cursor.fetchone()
+    cursor = connection.execute(b"SELECT coalesce(max(version), 0) AS v FROM migration")
+    row = cursor.fetchone()
     return 0 if row is None else int(row["v"])
 
 

@@ -14,9 +14,9 @@ from mcp_compaction.store.postgres.schema import SCHEMA_VERSION
 _READ_AT_ONCE = 5_000
 
 
-async def health(tx: Tx, place: str) -> Health:
+def health(tx: Tx, place: str) -> Health:
     """The state of one owner's rows; nothing is changed."""
-    sessions = await tx.all(
+    sessions = tx.all(
         "SELECT id, last_seq, last_chain FROM session WHERE owner = %(owner)s ORDER BY id"
     )
     problems: list[str] = []
@@ -25,7 +25,7 @@ async def health(tx: Tx, place: str) -> Health:
     for session in sessions:
         chain, seq = "", 0
         is_broken = False
-        while rows := await _read_rows(tx, session["id"], seq):
+        while rows := _read_rows(tx, session["id"], seq):
             for row in rows:
                 seq, chain = seq + 1, chain_hash(chain, row["content"])
                 is_broken |= (row["seq"], row["chain"]) != (seq, chain)
@@ -38,8 +38,8 @@ async def health(tx: Tx, place: str) -> Health:
                 f"The chain of session {session['id']} is broken; restore the database from its "
                 "own backup."
             )
-    problems += await _find_index_problems(tx)
-    version = await tx.one("SELECT current_setting('server_version') AS version")
+    problems += _find_index_problems(tx)
+    version = tx.one("SELECT current_setting('server_version') AS version")
     return Health(
         place=place,
         engine=f"PostgreSQL {(version or {'version': '?'})['version']}",
@@ -52,8 +52,8 @@ async def health(tx: Tx, place: str) -> Health:
     )
 
 
-async def _read_rows(tx: Tx, session: int, after: int) -> list[Row]:
-    return await tx.all(
+def _read_rows(tx: Tx, session: int, after: int) -> list[Row]:
+    return tx.all(
         "SELECT seq, content, chain, raw FROM message WHERE owner = %(owner)s"
         " AND session = %(session)s AND seq > %(after)s ORDER BY seq LIMIT %(limit)s",
         session=session,
@@ -62,8 +62,8 @@ async def _read_rows(tx: Tx, session: int, after: int) -> list[Row]:
     )
 
 
-async def _find_index_problems(tx: Tx) -> Iterator[str]:
-    lost = await tx.one(
+def _find_index_problems(tx: Tx) -> Iterator[str]:
+    lost = tx.one(
         "SELECT 1 FROM posting WHERE posting.owner = %(owner)s AND NOT EXISTS (SELECT 1"
         " FROM passage WHERE passage.owner = %(owner)s AND passage.id = posting.passage"
         " AND passage.session = posting.session) LIMIT 1"

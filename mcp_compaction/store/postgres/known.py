@@ -109,12 +109,12 @@ class KnownOfBatch:
         self._newest = contents
 
 
-async def read_known(tx: Tx, session: Row, batch: Batch, contents: list[str]) -> KnownOfBatch:
+def read_known(tx: Tx, session: Row, batch: Batch, contents: list[str]) -> KnownOfBatch:
     """What of a session a batch may mean."""
     number, last = session["id"], session["last_seq"]
-    known = KnownOfBatch(last, await _compactions(tx, number) if batch.has_ids else ())
+    known = KnownOfBatch(last, _compactions(tx, number) if batch.has_ids else ())
     ids = [one for m in batch.messages for one in (m.host_id, m.early_id) if one is not None]
-    rows = await tx.all(
+    rows = tx.all(
         "SELECT seq, follows, content, host_id, via FROM message WHERE owner = %(owner)s"
         " AND session = %(session)s AND (content = ANY(%(contents)s) OR host_id = ANY(%(ids)s))"
         " ORDER BY seq",
@@ -125,7 +125,7 @@ async def read_known(tx: Tx, session: Row, batch: Batch, contents: list[str]) ->
     for row in rows:
         known.add(KnownMessage(**row))
     if not (batch.has_ids or batch.whole or batch.after is not None):
-        rows = await tx.all(
+        rows = tx.all(
             "SELECT content FROM message WHERE owner = %(owner)s AND session = %(session)s"
             " AND seq > %(after)s ORDER BY seq",
             session=number,
@@ -133,22 +133,22 @@ async def read_known(tx: Tx, session: Row, batch: Batch, contents: list[str]) ->
         )
         known.set_newest([row["content"] for row in rows])
     if batch.has_ids:
-        await _read_unnamed(tx, number, batch, known)
+        _read_unnamed(tx, number, batch, known)
     if known.compacted() or any(event.name == HOST_COMPACTED for event in batch.events):
-        await _read_repeated(tx, number, batch, known)
+        _read_repeated(tx, number, batch, known)
     return known
 
 
-async def _compactions(tx: Tx, session: int) -> list[datetime]:
+def _compactions(tx: Tx, session: int) -> list[datetime]:
     """When the host has compacted this session."""
-    return [event.at for event in await events(tx, session, HOST_COMPACTED)]
+    return [event.at for event in events(tx, session, HOST_COMPACTED)]
 
 
-async def _read_unnamed(tx: Tx, session: int, batch: Batch, known: KnownOfBatch) -> None:
+def _read_unnamed(tx: Tx, session: int, batch: Batch, known: KnownOfBatch) -> None:
     """Read what came without a host's id, as far as it may be of this batch."""
     moments = [message.at for message in batch.messages]
     told = [at for at in moments if at is not None]
-    rows = await tx.all(
+    rows = tx.all(
         f"SELECT {MESSAGE_COLUMNS}, recorded, follows, content, host_id FROM message"
         " WHERE owner = %(owner)s AND session = %(session)s AND host_id IS NULL"
         " AND recorded >= %(since)s ORDER BY seq DESC LIMIT %(most)s",
@@ -163,9 +163,9 @@ async def _read_unnamed(tx: Tx, session: int, batch: Batch, known: KnownOfBatch)
         )
 
 
-async def _read_repeated(tx: Tx, session: int, batch: Batch, known: KnownOfBatch) -> None:
+def _read_repeated(tx: Tx, session: int, batch: Batch, known: KnownOfBatch) -> None:
     """Read what a host that has compacted may have written down once more."""
-    rows = await tx.all(
+    rows = tx.all(
         "SELECT made.call, message.role, message.seq, message.follows, message.content,"
         " message.host_id, message.via FROM call_message AS made JOIN message"
         " ON message.owner = %(owner)s AND message.session = made.session"
@@ -177,7 +177,7 @@ async def _read_repeated(tx: Tx, session: int, batch: Batch, known: KnownOfBatch
     for row in rows:
         known.add_call(row.pop("call"), row.pop("role"), row["seq"])
         known.add(KnownMessage(**row))
-    rows = await tx.all(
+    rows = tx.all(
         f"SELECT {MESSAGE_COLUMNS}, follows, content, host_id FROM message"
         " WHERE owner = %(owner)s AND session = %(session)s AND at = ANY(%(moments)s)"
         " ORDER BY seq",

@@ -6,8 +6,6 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
-from anyio import to_thread
-
 from mcp_compaction.errors import LogMoved
 from mcp_compaction.formats.identity import content_hash, without_clock
 from mcp_compaction.model import Logged, Message, NewMessage
@@ -34,27 +32,27 @@ from mcp_compaction.store.postgres.sessions import (
 )
 
 
-async def append(tx: Tx, session: int, batch: Batch, now: datetime) -> Recorded:
+def append(tx: Tx, session: int, batch: Batch, now: datetime) -> Recorded:
     """Append what is not yet known; known messages keep their numbers."""
-    row = await session_row(tx, session, to_write=True)
-    contents = await to_thread.run_sync(lambda: [content_hash(one) for one in batch.messages])
+    row = session_row(tx, session, to_write=True)
+    contents = [content_hash(one) for one in batch.messages]
     if batch.placed is not None:
         _check_placed(row, batch.placed)
-    known = await read_known(tx, row, batch, contents)
+    known = read_known(tx, row, batch, contents)
     log = _Log(row, batch, known, stamp(now))
-    log.tools = await _read_tools(tx, session, batch)
+    log.tools = _read_tools(tx, session, batch)
     if batch.placed is not None:
-        return await _append_placed(tx, row, batch, contents, batch.placed, log)
+        return _append_placed(tx, row, batch, contents, batch.placed, log)
     start = align(known, batch, contents)
-    seqs = [*start.known, *await to_thread.run_sync(log.extend, start, contents)]
-    await log.save(tx)
+    seqs = [*start.known, *log.extend(start, contents)]
+    log.save(tx)
     same, changed = split_by_content(seqs, known.contents(seqs), contents)
     if batch.via == "host":
         told = {seq for seq, m in zip(seqs, batch.messages, strict=True) if m.via == "tool"}
-        await vouch(tx, session, [seq for seq in same if seq not in told])
+        vouch(tx, session, [seq for seq in same if seq not in told])
     leaves = batch.whole and log.new and start.at < row["last_seq"]
     diverged = start.at + 1 if leaves else next(iter(changed), None)
-    await _save_beside(tx, batch, log)
+    _save_beside(tx, batch, log)
     return Recorded(seqs=tuple(seqs), new=log.new, diverged=diverged)
 
 
@@ -65,39 +63,39 @@ def _check_placed(row: Row, placed: Placed) -> None:
         raise LogMoved("the view of this session has changed meanwhile; try again.")
 
 
-async def _append_placed(
+def _append_placed(
     tx: Tx, row: Row, batch: Batch, contents: list[str], placed: Placed, log: _Log
 ) -> Recorded:
     """Append a batch that was laid beside the log, and show the view that comes of it."""
     session: int = row["id"]
     if placed.view is not None:
-        await views.put(tx, session, placed.view, placed.base_version + 1)
+        views.put(tx, session, placed.view, placed.base_version + 1)
     seqs = log.append_all(contents, placed)
-    await log.save(tx)
+    log.save(tx)
     if batch.via == "host":
-        await vouch(tx, session, placed.same)
+        vouch(tx, session, placed.same)
     if batch.calibration is not None and row["view_version"] == placed.base_version:
         counted, reported = batch.calibration.counted, batch.calibration.reported
-        await calibrate(tx, session, counted, reported)
-    await _save_beside(tx, batch, log)
+        calibrate(tx, session, counted, reported)
+    _save_beside(tx, batch, log)
     return Recorded(seqs=tuple(seqs), new=log.new)
 
 
-async def _save_beside(tx: Tx, batch: Batch, log: _Log) -> None:
+def _save_beside(tx: Tx, batch: Batch, log: _Log) -> None:
     """Save all that came beside the messages of a batch, and where the log ends now."""
-    if await _save_sections(tx, log.session, batch, log.now) or log.new:
-        await log.save_end(tx)
-    await add_new_events(tx, log.session, batch.events)
+    if _save_sections(tx, log.session, batch, log.now) or log.new:
+        log.save_end(tx)
+    add_new_events(tx, log.session, batch.events)
     if batch.mark is not None:
-        await save_mark(tx, log.session, batch.mark)
+        save_mark(tx, log.session, batch.mark)
 
 
-async def _read_tools(tx: Tx, session: int, batch: Batch) -> dict[str, str]:
+def _read_tools(tx: Tx, session: int, batch: Batch) -> dict[str, str]:
     """The tools of the calls that a batch answers, as far as they were made before."""
     calls = {plain(call) for message in batch.messages for call in calls_of(message)}
     if not calls:
         return {}
-    rows = await tx.all(
+    rows = tx.all(
         "SELECT call, tool FROM tool_call WHERE owner = %(owner)s AND session = %(session)s"
         " AND call = ANY(%(calls)s)",
         session=session,
@@ -201,11 +199,11 @@ class _Log:
                 names += [] if tool is None else [tool]
         return tuple(names)
 
-    async def save(self, tx: Tx) -> None:
+    def save(self, tx: Tx) -> None:
         """Write all that was appended."""
         for seq, (host_id, at) in self._named.items():
             if seq < self._first_new:
-                await tx.run(
+                tx.run(
                     "UPDATE message SET host_id = %(host_id)s, at = coalesce(at, %(at)s)"
                     " WHERE owner = %(owner)s AND session = %(session)s AND seq = %(seq)s",
                     host_id=host_id,
@@ -233,19 +231,19 @@ class _Log:
             "speakers",
             "raws",
         ]
-        await tx.run(
+        tx.run(
             _INSERT,
             **dict(zip(names, columns, strict=True)),
             session=self.session,
             now=self.now,
             counter=plain(self._batch.counter),
         )
-        await self._save_calls(tx)
-        await passages.insert(tx, self._passages)
+        self._save_calls(tx)
+        passages.insert(tx, self._passages)
 
-    async def _save_calls(self, tx: Tx) -> None:
+    def _save_calls(self, tx: Tx) -> None:
         if self._made:
-            await tx.run(
+            tx.run(
                 "INSERT INTO tool_call (owner, session, call, tool)"
                 " SELECT %(owner)s, %(session)s, * FROM unnest(%(calls)s::text[],"
                 " %(tools)s::text[])"
@@ -255,7 +253,7 @@ class _Log:
                 tools=list(self._made.values()),
             )
         if self._calls:
-            await tx.run(
+            tx.run(
                 "INSERT INTO call_message (owner, session, call, seq)"
                 " SELECT %(owner)s, %(session)s, * FROM unnest(%(calls)s::text[],"
                 " %(seqs)s::bigint[]) ON CONFLICT DO NOTHING",
@@ -264,9 +262,9 @@ class _Log:
                 seqs=[seq for _, seq in self._calls],
             )
 
-    async def save_end(self, tx: Tx) -> None:
+    def save_end(self, tx: Tx) -> None:
         """Note in the session where its log ends now."""
-        await tx.run(
+        tx.run(
             "UPDATE session SET last_seq = %(seq)s, last_chain = %(chain)s,"
             " updated = greatest(updated, %(used)s) WHERE owner = %(owner)s AND id = %(session)s",
             seq=self._seq,
@@ -298,7 +296,7 @@ _INSERT = """
 """
 
 
-async def _save_sections(tx: Tx, session: int, batch: Batch, now: str) -> bool:
+def _save_sections(tx: Tx, session: int, batch: Batch, now: str) -> bool:
     if batch.sections is None:
         return False
     text = to_json(batch.sections)
@@ -307,12 +305,12 @@ async def _save_sections(tx: Tx, session: int, batch: Batch, now: str) -> bool:
         "memory_tokens": batch.memory_tokens,
         "json": text,
     }
-    latest = await section_row(tx, session)
+    latest = section_row(tx, session)
     if latest is not None and all(latest[name] == value for name, value in given.items()):
         return False
     if latest is not None and without_clock(latest["json"]) == without_clock(text):
         # A clock in a system prompt would leave a row with each request.
-        await tx.run(
+        tx.run(
             "UPDATE section SET section_tokens = %(section_tokens)s,"
             " memory_tokens = %(memory_tokens)s, json = %(json)s WHERE owner = %(owner)s"
             " AND session = %(session)s AND number = %(number)s",
@@ -321,7 +319,7 @@ async def _save_sections(tx: Tx, session: int, batch: Batch, now: str) -> bool:
             number=latest["number"],
         )
         return True
-    await tx.run(
+    tx.run(
         "INSERT INTO section (owner, session, number, at, section_tokens, memory_tokens, json)"
         " VALUES (%(owner)s, %(session)s, %(number)s, %(now)s, %(section_tokens)s,"
         " %(memory_tokens)s, %(json)s)",
@@ -333,18 +331,18 @@ async def _save_sections(tx: Tx, session: int, batch: Batch, now: str) -> bool:
     return True
 
 
-async def section_row(tx: Tx, session: int) -> Row | None:
+def section_row(tx: Tx, session: int) -> Row | None:
     """The newest sections of a session with their counts."""
-    return await tx.one(
+    return tx.one(
         "SELECT number, section_tokens, memory_tokens, json FROM section WHERE owner = %(owner)s"
         " AND session = %(session)s ORDER BY number DESC LIMIT 1",
         session=session,
     )
 
 
-async def history(tx: Tx, session: int) -> tuple[Logged, ...]:
+def history(tx: Tx, session: int) -> tuple[Logged, ...]:
     """All messages of a session by their identity, in order."""
-    rows = await tx.all(
+    rows = tx.all(
         "SELECT seq, role, content, host_id FROM message WHERE owner = %(owner)s"
         " AND session = %(session)s ORDER BY seq",
         session=session,
@@ -352,9 +350,9 @@ async def history(tx: Tx, session: int) -> tuple[Logged, ...]:
     return tuple(Logged(row["seq"], row["role"], row["content"], row["host_id"]) for row in rows)
 
 
-async def hearsay(tx: Tx, session: int) -> tuple[Message, ...]:
+def hearsay(tx: Tx, session: int) -> tuple[Message, ...]:
     """The messages in the user's role that only somebody else told of."""
-    rows = await tx.all(
+    rows = tx.all(
         f"SELECT {MESSAGE_COLUMNS} FROM message WHERE owner = %(owner)s"
         " AND session = %(session)s AND via = 'tool' AND role = 'user' ORDER BY seq",
         session=session,
@@ -362,10 +360,10 @@ async def hearsay(tx: Tx, session: int) -> tuple[Message, ...]:
     return tuple(map(to_message, rows))
 
 
-async def vouch(tx: Tx, session: int, seqs: Sequence[int]) -> None:
+def vouch(tx: Tx, session: int, seqs: Sequence[int]) -> None:
     """Note that the host itself said these too, not only an agent."""
     if seqs:
-        await tx.run(
+        tx.run(
             "UPDATE message SET via = 'host' WHERE owner = %(owner)s AND session = %(session)s"
             " AND via = 'tool' AND seq = ANY(%(seqs)s)",
             session=session,
@@ -373,16 +371,16 @@ async def vouch(tx: Tx, session: int, seqs: Sequence[int]) -> None:
         )
 
 
-async def originals(
+def originals(
     tx: Tx, scope: Scope, seqs: Sequence[int], after: int, limit: int
 ) -> tuple[Original, ...]:
     """Messages of one session by number, or those after a number."""
-    session = await one_session(tx, scope)
-    name = (await session_row(tx, session))["name"]
+    session = one_session(tx, scope)
+    name = session_row(tx, session)["name"]
     if seqs:
-        messages = (await read_messages(tx, session, seqs))[:limit]
+        messages = read_messages(tx, session, seqs)[:limit]
     else:
-        rows = await tx.all(
+        rows = tx.all(
             f"SELECT {MESSAGE_COLUMNS} FROM message WHERE owner = %(owner)s"
             " AND session = %(session)s AND seq > %(after)s ORDER BY seq LIMIT %(limit)s",
             session=session,
@@ -393,9 +391,9 @@ async def originals(
     return tuple(Original(session=name, message=message) for message in messages)
 
 
-async def count_answers(tx: Tx, session: int) -> int:
+def count_answers(tx: Tx, session: int) -> int:
     """How often the model has answered in that session."""
-    row = await tx.one(
+    row = tx.one(
         "SELECT count(*) AS answers FROM message WHERE owner = %(owner)s"
         " AND session = %(session)s AND role = 'assistant'",
         session=session,
@@ -403,18 +401,16 @@ async def count_answers(tx: Tx, session: int) -> int:
     return 0 if row is None else row["answers"]
 
 
-async def messages_of_calls(
-    tx: Tx, scope: Scope, calls: Sequence[str]
-) -> tuple[tuple[int, ...], ...]:
+def messages_of_calls(tx: Tx, scope: Scope, calls: Sequence[str]) -> tuple[tuple[int, ...], ...]:
     """The messages of one session with each tool call and its result, by the call's id."""
-    session = await one_session(tx, scope)
-    rows = await tx.all(
+    session = one_session(tx, scope)
+    rows = tx.all(
         "SELECT call, seq FROM call_message WHERE owner = %(owner)s AND session = %(session)s"
         " AND call = ANY(%(calls)s) ORDER BY seq",
         session=session,
         calls=[plain(call) for call in calls],
     )
-    made = await tx.all(
+    made = tx.all(
         "SELECT call FROM tool_call WHERE owner = %(owner)s AND session = %(session)s"
         " AND call = ANY(%(calls)s)",
         session=session,

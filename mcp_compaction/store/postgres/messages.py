@@ -29,9 +29,9 @@ def to_message(row: Row) -> Message:
     )
 
 
-async def read_messages(tx: Tx, session: int, seqs: Sequence[int]) -> list[Message]:
+def read_messages(tx: Tx, session: int, seqs: Sequence[int]) -> list[Message]:
     """The messages with these numbers, in order."""
-    rows = await tx.all(
+    rows = tx.all(
         f"SELECT {MESSAGE_COLUMNS} FROM message WHERE owner = %(owner)s"
         " AND session = %(session)s AND seq = ANY(%(seqs)s) ORDER BY seq",
         session=session,

@@ -9,8 +9,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing
 from typing import Any, NamedTuple
 
-import anyio
-
 from mcp_compaction.core.recall.terms import keys_of
 from mcp_compaction.model import Digest
 from mcp_compaction.store.columns import encodable
@@ -75,12 +73,12 @@ def unpack_places(data: bytes) -> Places:
     return struct.unpack(f">{len(data) // 2}H", data)
 
 
-async def insert(tx: Tx, passages: Sequence[StoredPassage]) -> None:
+def insert(tx: Tx, passages: Sequence[StoredPassage]) -> None:
     """Make texts findable; of many, some at a time, so that others are answered in between."""
     sizes = Counter((one.session, one.kind, one.number) for one in passages)
     for start in range(0, len(passages), _INSERTED_AT_ONCE):
         part = passages[start : start + _INSERTED_AT_ONCE]
-        await tx.run(_INSERT, **await anyio.to_thread.run_sync(_columns_of, part, sizes))
+        tx.run(_INSERT, **_columns_of(part, sizes))
 
 
 def _columns_of(
@@ -136,9 +134,9 @@ _INSERT = """
 """
 
 
-async def insert_digest(tx: Tx, session: int, project: str, digest: Digest, at: str) -> None:
+def insert_digest(tx: Tx, session: int, project: str, digest: Digest, at: str) -> None:
     """Make a digest findable, its sections in pieces."""
-    await insert(
+    insert(
         tx,
         [
             StoredPassage(session, project, "d", digest.number, ordinal, "digest", at, (), text)
@@ -147,9 +145,9 @@ async def insert_digest(tx: Tx, session: int, project: str, digest: Digest, at: 
     )
 
 
-async def delete(tx: Tx, session: int, kind: str, number: int) -> None:
+def delete(tx: Tx, session: int, kind: str, number: int) -> None:
     """Make the texts of a message, digest or pin unfindable."""
-    rows = await tx.all(
+    rows = tx.all(
         "DELETE FROM passage WHERE owner = %(owner)s AND session = %(session)s"
         " AND kind = %(kind)s AND number = %(number)s RETURNING id, text",
         session=session,
@@ -157,51 +155,51 @@ async def delete(tx: Tx, session: int, kind: str, number: int) -> None:
         number=number,
     )
     # By their terms, which the one index of the postings begins with.
-    await tx.run(
+    tx.run(
         "DELETE FROM posting USING unnest(%(terms)s::text[], %(ids)s::bigint[])"
         " AS gone (term, id) WHERE posting.owner = %(owner)s AND posting.term = gone.term"
         " AND posting.session = %(session)s AND posting.passage = gone.id",
-        **await _terms_of_rows(rows),
+        **_terms_of_rows(rows),
         session=session,
     )
 
 
-async def delete_session(tx: Tx, session: int) -> None:
+def delete_session(tx: Tx, session: int) -> None:
     """Make all texts of a session unfindable, but for its pins, which may outlive it."""
-    rows = await tx.all(
+    rows = tx.all(
         "UPDATE passage SET session = 0 WHERE owner = %(owner)s AND session = %(session)s"
         " AND kind = 'p' RETURNING id, text",
         session=session,
     )
-    await tx.run(
+    tx.run(
         "UPDATE posting SET session = 0 FROM unnest(%(terms)s::text[], %(ids)s::bigint[])"
         " AS kept (term, id) WHERE posting.owner = %(owner)s AND posting.term = kept.term"
         " AND posting.session = %(session)s AND posting.passage = kept.id",
-        **await _terms_of_rows(rows),
+        **_terms_of_rows(rows),
         session=session,
     )
     for table in ("posting", "passage"):
-        await tx.run(
+        tx.run(
             f"DELETE FROM {table} WHERE owner = %(owner)s AND session = %(session)s",
             session=session,
         )
 
 
-async def _terms_of_rows(rows: Sequence[Row]) -> dict[str, object]:
+def _terms_of_rows(rows: Sequence[Row]) -> dict[str, object]:
     """The terms of some passages, each beside its passage."""
     texts = [row["text"].decode() for row in rows]
-    postings = await anyio.to_thread.run_sync(postings_of, texts)
+    postings = postings_of(texts)
     return {
         "terms": [posting.term for posting in postings],
         "ids": [rows[posting.text]["id"] for posting in postings],
     }
 
 
-async def rebuild(tx: Tx) -> None:
+def rebuild(tx: Tx) -> None:
     """Build the postings anew from the texts."""
-    await tx.run("DELETE FROM posting WHERE owner = %(owner)s")
+    tx.run("DELETE FROM posting WHERE owner = %(owner)s")
     after = 0
-    while rows := await tx.all(
+    while rows := tx.all(
         "SELECT id, session, text FROM passage WHERE owner = %(owner)s AND id > %(after)s"
         " ORDER BY id LIMIT %(limit)s",
         after=after,
@@ -209,8 +207,8 @@ async def rebuild(tx: Tx) -> None:
     ):
         after = rows[-1]["id"]
         texts = [row["text"].decode() for row in rows]
-        postings = await anyio.to_thread.run_sync(postings_of, texts)
-        await tx.run(
+        postings = postings_of(texts)
+        tx.run(
             "INSERT INTO posting (owner, term, session, passage, places)"
             " SELECT %(owner)s, * FROM unnest(%(terms)b::text[], %(sessions)b::bigint[],"
             " %(passages)b::bigint[], %(places)b::bytea[])",

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from datetime import datetime
 
-import anyio
-
 from mcp_compaction.errors import PinRefused, UnknownRef
 from mcp_compaction.model import Pin
 from mcp_compaction.ports import NewPin, PinChange, Scope
@@ -39,10 +37,10 @@ _IN_SCOPE = (
 _IN_FORCE = "pin.released IS NULL AND (pin.expires IS NULL OR pin.expires > %(now)s)"
 
 
-async def pins(tx: Tx, scope: Scope, now: datetime, released: bool = False) -> tuple[Pin, ...]:
+def pins(tx: Tx, scope: Scope, now: datetime, released: bool = False) -> tuple[Pin, ...]:
     """The pins in force in the scope, oldest first; with the released and expired ones if asked."""
-    await check_session(tx, scope)
-    rows = await tx.all(
+    check_session(tx, scope)
+    rows = tx.all(
         f"{_PINS} AND {_IN_SCOPE} AND (%(released)s OR ({_IN_FORCE})) ORDER BY pin.number",
         **scope_values(scope),
         released=released,
@@ -51,17 +49,17 @@ async def pins(tx: Tx, scope: Scope, now: datetime, released: bool = False) -> t
     return tuple(pin_of({**row, "text": row["text"].decode()}) for row in rows)
 
 
-async def add_pin(tx: Tx, session: int, pin: NewPin, now: datetime) -> Pin:
+def add_pin(tx: Tx, session: int, pin: NewPin, now: datetime) -> Pin:
     """Keep a pin, releasing the one it supersedes."""
-    row = await session_row(tx, session)
+    row = session_row(tx, session)
     if encodable(pin.text) != pin.text:
         raise PinRefused("The text holds half of a character; send it again without the damage.")
-    await take_turn(tx)
-    made = await tx.one("UPDATE counter SET pins = pins + 1 WHERE owner = %(owner)s RETURNING pins")
+    take_turn(tx)
+    made = tx.one("UPDATE counter SET pins = pins + 1 WHERE owner = %(owner)s RETURNING pins")
     number = 0 if made is None else made["pins"]
     kept = Pin(**pin.model_dump(exclude={"supersedes"}), number=number, session=row["name"], at=now)
     source = pack_source(pin)
-    await tx.run(
+    tx.run(
         "INSERT INTO pin (owner, number, session, project, kind, scope, author, at, expires,"
         " source, channel, used, checksum, text) VALUES (%(owner)s, %(number)s, %(session)s,"
         " %(project)s, %(kind)s, %(scope)s, %(author)s, %(at)s, %(expires)s, %(source)s,"
@@ -80,14 +78,14 @@ async def add_pin(tx: Tx, session: int, pin: NewPin, now: datetime) -> Pin:
         checksum=kept.checksum,
         text=pin.text.encode(),
     )
-    await passages.insert(
+    passages.insert(
         tx,
         [StoredPassage(session, row["project"], "p", number, 0, "pin", stamp(now), (), pin.text)],
     )
     if pin.supersedes is not None:
         scope = Scope(project=row["project"], session=session)
-        await release_pin(tx, scope, pin.supersedes, now)
-        await tx.run(
+        release_pin(tx, scope, pin.supersedes, now)
+        tx.run(
             "UPDATE pin SET superseded_by = %(by)s WHERE owner = %(owner)s AND number = %(number)s",
             by=number,
             number=pin.supersedes,
@@ -95,22 +93,22 @@ async def add_pin(tx: Tx, session: int, pin: NewPin, now: datetime) -> Pin:
     return kept
 
 
-async def change_pins(
+def change_pins(
     tx: Tx, session: int, decide: Callable[[tuple[Pin, ...]], PinChange], now: datetime
 ) -> Pin | None:
     """Change the pins in force in a session as `decide` says when it is shown them."""
-    await take_turn(tx)
-    scope = Scope(project=(await session_row(tx, session))["project"], session=session)
-    change = await anyio.to_thread.run_sync(decide, await pins(tx, scope, now))
+    take_turn(tx)
+    scope = Scope(project=session_row(tx, session)["project"], session=session)
+    change = decide(pins(tx, scope, now))
     for number in change.releases:
-        await release_pin(tx, scope, number, now)
-    return None if change.new is None else await add_pin(tx, session, change.new, now)
+        release_pin(tx, scope, number, now)
+    return None if change.new is None else add_pin(tx, session, change.new, now)
 
 
-async def release_pin(tx: Tx, scope: Scope, number: int, now: datetime) -> None:
+def release_pin(tx: Tx, scope: Scope, number: int, now: datetime) -> None:
     """Take a pin out of force; its text stays findable."""
-    await check_session(tx, scope)
-    released = await tx.run(
+    check_session(tx, scope)
+    released = tx.run(
         "UPDATE pin SET released = %(now)s WHERE owner = %(owner)s AND number = %(number)s"
         f" AND released IS NULL AND {_IN_SCOPE}",
         **scope_values(scope),
@@ -121,10 +119,10 @@ async def release_pin(tx: Tx, scope: Scope, number: int, now: datetime) -> None:
         raise UnknownRef(f"There is no pin p{number} in force here; look at the pinned block.")
 
 
-async def set_checks(tx: Tx, scope: Scope, number: int, checks: str) -> None:
+def set_checks(tx: Tx, scope: Scope, number: int, checks: str) -> None:
     """Set the checks beside a pin in force; blank: it has none."""
-    await check_session(tx, scope)
-    done = await tx.run(
+    check_session(tx, scope)
+    done = tx.run(
         "UPDATE pin SET checks = %(checks)s WHERE owner = %(owner)s AND number = %(number)s"
         f" AND released IS NULL AND {_IN_SCOPE}",
         **scope_values(scope),
@@ -135,9 +133,9 @@ async def set_checks(tx: Tx, scope: Scope, number: int, checks: str) -> None:
         raise UnknownRef(f"There is no pin p{number} in force here; look at the pinned block.")
 
 
-async def renew_facts(tx: Tx, numbers: Sequence[int], now: datetime, expires: datetime) -> None:
+def renew_facts(tx: Tx, numbers: Sequence[int], now: datetime, expires: datetime) -> None:
     """Note that project facts were used; a pin that is none of them stays as it is."""
-    await tx.run(
+    tx.run(
         "UPDATE pin SET used = %(used)s, expires = %(expires)s WHERE owner = %(owner)s"
         " AND number = ANY(%(numbers)s) AND used IS NOT NULL",
         used=stamp(now),
@@ -146,11 +144,9 @@ async def renew_facts(tx: Tx, numbers: Sequence[int], now: datetime, expires: da
     )
 
 
-async def unannounced_pins(
-    tx: Tx, project: str, session: int | None, now: datetime
-) -> tuple[Pin, ...]:
+def unannounced_pins(tx: Tx, project: str, session: int | None, now: datetime) -> tuple[Pin, ...]:
     """The pins for the project or for everywhere that no other session was told of yet."""
-    rows = await tx.all(
+    rows = tx.all(
         f"{_PINS} AND {_IN_SCOPE} AND pin.scope <> 'session' AND pin.kind <> 'note'"
         f" AND pin.session IS DISTINCT FROM %(session)s::bigint AND {_IN_FORCE}"
         " AND NOT EXISTS (SELECT 1 FROM announced WHERE announced.owner = %(owner)s"
@@ -163,9 +159,9 @@ async def unannounced_pins(
     return tuple(pin_of({**row, "text": row["text"].decode()}) for row in rows)
 
 
-async def mark_announced(tx: Tx, project: str, numbers: Sequence[int]) -> None:
+def mark_announced(tx: Tx, project: str, numbers: Sequence[int]) -> None:
     """Note that the project's sessions were told of these pins."""
-    await tx.run(
+    tx.run(
         "INSERT INTO announced (owner, pin, project) SELECT %(owner)s, pin, %(project)s"
         " FROM unnest(%(numbers)s::bigint[]) AS told (pin) ON CONFLICT DO NOTHING",
         numbers=list(numbers),

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import anyio
-
 from mcp_compaction.errors import UnknownRef
 from mcp_compaction.ports import Original, Scope, Twin, Twins
 from mcp_compaction.store.postgres.database import Tx
@@ -18,39 +16,39 @@ from mcp_compaction.store.twins import LEAST_CHARS, MOST_LISTED, rarest_run, wor
 _SCANNED = 1_000  # newest passages with a piece of the text that are looked at
 
 
-async def requests_with(tx: Tx, scope: Scope, text: str, limit: int) -> tuple[Original, ...]:
+def requests_with(tx: Tx, scope: Scope, text: str, limit: int) -> tuple[Original, ...]:
     """User messages of one session that may hold a text, those with all of it in one place first.
 
     Of each kind at most `limit`: the host's before an agent's, the oldest first.
     """
-    session = await one_session(tx, scope)
+    session = one_session(tx, scope)
     pieces = pieces_of(text)
     if not pieces:
         return ()
-    whole, *parts = await anyio.to_thread.run_sync(terms_of, [" ".join(pieces), *pieces])
+    whole, *parts = terms_of([" ".join(pieces), *pieces])
     seqs: dict[int, None] = {}
-    places = await _find(tx, session, whole)
-    seqs |= dict.fromkeys(await _read_users(tx, places, limit, is_long=False))
-    places = [place for part in parts for place in await _find(tx, session, part)]
+    places = _find(tx, session, whole)
+    seqs |= dict.fromkeys(_read_users(tx, places, limit, is_long=False))
+    places = [place for part in parts for place in _find(tx, session, part)]
     newest = sorted(set(places), key=lambda place: -place.passage)[:_SCANNED]
-    seqs |= dict.fromkeys(await _read_users(tx, newest, limit, is_long=True))
+    seqs |= dict.fromkeys(_read_users(tx, newest, limit, is_long=True))
     if not seqs:
         return ()
-    found = await originals(tx, scope, list(seqs), 0, len(seqs))
+    found = originals(tx, scope, list(seqs), 0, len(seqs))
     by_seq = {original.message.seq: original for original in found}
     return tuple(by_seq[seq] for seq in seqs)
 
 
-async def _find(tx: Tx, session: int, terms: tuple[str, ...]) -> list[Place]:
+def _find(tx: Tx, session: int, terms: tuple[str, ...]) -> list[Place]:
     if not terms:
         return []
-    return await find_phrase(tx, Phrase(terms), [session], upto=KEYS_FROM)
+    return find_phrase(tx, Phrase(terms), [session], upto=KEYS_FROM)
 
 
-async def _read_users(tx: Tx, places: list[Place], limit: int, *, is_long: bool) -> list[int]:
+def _read_users(tx: Tx, places: list[Place], limit: int, *, is_long: bool) -> list[int]:
     """The user messages of some passages; `is_long`: only those of several passages, since only
     they can hold a text across a cut."""
-    rows = await tx.all(
+    rows = tx.all(
         "SELECT DISTINCT message.via, message.seq FROM passage JOIN message"
         " ON message.owner = %(owner)s AND message.session = passage.session"
         " AND message.seq = passage.number WHERE passage.owner = %(owner)s"
@@ -65,10 +63,10 @@ async def _read_users(tx: Tx, places: list[Place], limit: int, *, is_long: bool)
     return [row["seq"] for row in rows]
 
 
-async def twins(tx: Tx, scope: Scope, seq: int, within: Scope) -> Twins:
+def twins(tx: Tx, scope: Scope, seq: int, within: Scope) -> Twins:
     """The messages that say the same or hold it whole, whatever their white space."""
-    session = await one_session(tx, scope)
-    row = await tx.one(
+    session = one_session(tx, scope)
+    row = tx.one(
         "SELECT shape, raw FROM message WHERE owner = %(owner)s AND session = %(session)s"
         " AND seq = %(seq)s",
         session=session,
@@ -79,7 +77,7 @@ async def twins(tx: Tx, scope: Scope, seq: int, within: Scope) -> Twins:
     wanted = words_of(row["shape"], row["raw"].decode())
     if len(wanted.replace(FORGOTTEN, "").strip()) < LEAST_CHARS:
         return Twins()
-    rows = await tx.all(
+    rows = tx.all(
         "SELECT message.seq, message.shape, message.raw, session.name, session.project"
         " FROM message JOIN session ON session.owner = %(owner)s AND session.id = message.session"
         f" WHERE message.owner = %(owner)s AND {IN_SCOPE}"

@@ -37,9 +37,9 @@ _NUMBERS = (
 _ORDER = {**ORDER, "section": "number"}
 
 
-async def inventory(tx: Tx) -> Inventory:
+def inventory(tx: Tx) -> Inventory:
     """All sessions there are, and whose each transcript is."""
-    rows = await tx.all("SELECT * FROM session WHERE owner = %(owner)s ORDER BY id")
+    rows = tx.all("SELECT * FROM session WHERE owner = %(owner)s ORDER BY id")
     names = {row["id"]: SessionName(row["project"], row["name"]) for row in rows}
     listed = tuple(
         ListedSession(
@@ -53,23 +53,23 @@ async def inventory(tx: Tx) -> Inventory:
         )
         for row in rows
     )
-    marks = await tx.all("SELECT address, session FROM transcript WHERE owner = %(owner)s")
+    marks = tx.all("SELECT address, session FROM transcript WHERE owner = %(owner)s")
     return Inventory(listed, {mark["address"]: names.get(mark["session"]) for mark in marks})
 
 
-async def read_rows(tx: Tx, session: int) -> SessionRows:
+def read_rows(tx: Tx, session: int) -> SessionRows:
     """All rows of a session but for its pins."""
-    row = await session_row(tx, session)
-    parent = None if row["parent"] is None else await session_row(tx, row["parent"])
+    row = session_row(tx, session)
+    parent = None if row["parent"] is None else session_row(tx, row["parent"])
     tables: dict[str, list[Cells]] = {}
     for table, columns in TABLES.items():
-        found = await tx.all(
+        found = tx.all(
             f"SELECT {', '.join(columns)} FROM {table} WHERE owner = %(owner)s"
             f" AND session = %(session)s ORDER BY {_ORDER.get(table, 'id')}",
             session=session,
         )
         tables[table] = [_cells(one, columns) for one in found]
-    texts = await tx.all(
+    texts = tx.all(
         f"SELECT {', '.join(PASSAGE)} FROM passage WHERE owner = %(owner)s"
         " AND session = %(session)s AND kind <> 'p' ORDER BY id",
         session=session,
@@ -82,18 +82,18 @@ async def read_rows(tx: Tx, session: int) -> SessionRows:
     )
 
 
-async def write_rows(tx: Tx, rows: SessionRows) -> int:
+def write_rows(tx: Tx, rows: SessionRows) -> int:
     """Keep a session that is not there yet; its id."""
-    await take_turn(tx)
-    made = await tx.one(
+    take_turn(tx)
+    made = tx.one(
         "UPDATE counter SET sessions = sessions + 1 WHERE owner = %(owner)s RETURNING sessions"
     )
     session: int = 0 if made is None else made["sessions"]
-    await tx.run(
+    tx.run(
         f"INSERT INTO session (owner, id, parent, {', '.join(SESSION)}) VALUES (%(owner)s, %(id)s,"
         f" %(parent)s, {', '.join(f'%({column})s' for column in SESSION)})",
         id=session,
-        parent=await _find(tx, rows.parent),
+        parent=_find(tx, rows.parent),
         **{
             column: plain(cell) if isinstance(cell, str) else cell
             for column, cell in zip(SESSION, rows.session, strict=True)
@@ -103,28 +103,28 @@ async def write_rows(tx: Tx, rows: SessionRows) -> int:
         found = rows.tables[table]
         for start in range(0, len(found), _AT_ONCE):
             part = found[start : start + _AT_ONCE]
-            await _insert(tx, table, columns, part, session=session, start=start)
-    await _insert_passages(tx, [one._replace(session=session) for one in rows.passages])
+            _insert(tx, table, columns, part, session=session, start=start)
+    _insert_passages(tx, [one._replace(session=session) for one in rows.passages])
     return session
 
 
-async def read_loose_rows(tx: Tx) -> LooseRows:
+def read_loose_rows(tx: Tx) -> LooseRows:
     """The rows that are not of one session alone."""
-    found = await tx.all(
+    found = tx.all(
         f"SELECT {', '.join(f'pin.{column}' for column in PIN)},"
         " session.project AS of_project, session.name AS of_name FROM pin LEFT JOIN session"
         " ON session.owner = %(owner)s AND session.id = pin.session WHERE pin.owner = %(owner)s"
         " ORDER BY pin.number"
     )
-    told = await tx.all(
+    told = tx.all(
         "SELECT pin, project FROM announced WHERE owner = %(owner)s ORDER BY pin, project"
     )
-    texts = await tx.all(
+    texts = tx.all(
         f"SELECT {', '.join(PASSAGE)} FROM passage WHERE owner = %(owner)s AND kind = 'p'"
         " ORDER BY id"
     )
-    last = await tx.one("SELECT pins FROM counter WHERE owner = %(owner)s")
-    marks = await tx.all(
+    last = tx.one("SELECT pins FROM counter WHERE owner = %(owner)s")
+    marks = tx.all(
         "SELECT address, position, tail FROM transcript WHERE owner = %(owner)s"
         " AND session IS NULL ORDER BY address"
     )
@@ -139,27 +139,27 @@ async def read_loose_rows(tx: Tx) -> LooseRows:
     )
 
 
-async def write_loose_rows(tx: Tx, rows: LooseRows) -> None:
+def write_loose_rows(tx: Tx, rows: LooseRows) -> None:
     """Keep pins that are not there yet, and where forgotten transcripts end."""
-    await take_turn(tx)
+    take_turn(tx)
     for pin in rows.pins:
-        session = await _find(tx, pin.session)
-        await _insert(tx, "pin", PIN, [pin.row], session=session)
-        await _insert_passages(tx, [one._replace(session=session) for one in pin.passages])
-        await tx.run(
+        session = _find(tx, pin.session)
+        _insert(tx, "pin", PIN, [pin.row], session=session)
+        _insert_passages(tx, [one._replace(session=session) for one in pin.passages])
+        tx.run(
             "INSERT INTO announced (owner, pin, project) SELECT %(owner)s, %(pin)s, project"
             " FROM unnest(%(projects)s::text[]) AS told (project)",
             pin=pin.number,
             projects=[plain(project) for project in pin.announced],
         )
-    await tx.run(  # a number that was given once is never given again
+    tx.run(  # a number that was given once is never given again
         "UPDATE counter SET pins = greatest(pins, %(last)s) WHERE owner = %(owner)s",
         last=rows.last_pin,
     )
-    await _insert(tx, "transcript", TABLES["transcript"], rows.transcripts, session=None)
+    _insert(tx, "transcript", TABLES["transcript"], rows.transcripts, session=None)
 
 
-async def _insert(
+def _insert(
     tx: Tx,
     table: str,
     columns: Sequence[str],
@@ -174,7 +174,7 @@ async def _insert(
     arrays = ", ".join(f"%({column})s::{_type_of(column)}[]" for column in columns)
     listed = ", ".join(columns)
     number, counted = (", number", ", place + %(start)s") if table == "section" else ("", "")
-    await tx.run(
+    tx.run(
         f"INSERT INTO {table} (owner, session{number}, {listed}) SELECT %(owner)s,"
         f" %(of)s::bigint{counted}, {listed} FROM unnest({arrays}) WITH ORDINALITY"
         f" AS given ({listed}, place) ORDER BY place",
@@ -187,21 +187,21 @@ async def _insert(
     )
 
 
-async def _insert_passages(tx: Tx, texts: Sequence[StoredPassage]) -> None:
+def _insert_passages(tx: Tx, texts: Sequence[StoredPassage]) -> None:
     """Make texts findable, those of one message in one statement, which counts them."""
     part: list[StoredPassage] = []
     for _, whole in groupby(texts, key=lambda text: (text.kind, text.number)):
         part += whole
         if len(part) >= _AT_ONCE:
-            await passages.insert(tx, part)
+            passages.insert(tx, part)
             part = []
-    await passages.insert(tx, part)
+    passages.insert(tx, part)
 
 
-async def _find(tx: Tx, name: SessionName | None) -> int | None:
+def _find(tx: Tx, name: SessionName | None) -> int | None:
     if name is None:
         return None
-    row = await tx.one(
+    row = tx.one(
         "SELECT id FROM session WHERE owner = %(owner)s AND project = %(project)s"
         " AND name = %(name)s",
         project=plain(name.project),

@@ -7,8 +7,6 @@ from collections.abc import Iterable, Sequence
 from itertools import combinations
 from typing import NamedTuple
 
-import anyio
-
 from mcp_compaction.core.recall.query import MOST_TERMS
 from mcp_compaction.core.recall.terms import Passage, ways_of
 from mcp_compaction.model import Hit, Match, Matches, SearchQuery, TermMatches, Worth
@@ -74,36 +72,36 @@ class _Reach(NamedTuple):
     is_whole: bool  # the sessions alone say which rows those are, but for pins without one
 
 
-async def find(tx: Tx, scope: Scope, query: SearchQuery) -> Matches:
+def find(tx: Tx, scope: Scope, query: SearchQuery) -> Matches:
     """The passages that hold each term; of a very common term, the newest."""
-    await check_session(tx, scope)
-    reach = await _reach_of(tx, scope, query)
-    phrases = await anyio.to_thread.run_sync(phrases_of, query.terms, query.is_start)
+    check_session(tx, scope)
+    reach = _reach_of(tx, scope, query)
+    phrases = phrases_of(query.terms, query.is_start)
     asked = {term: _Asked(found) for term, found in zip(query.terms, phrases, strict=True) if found}
     asked = dict(list(asked.items())[:MOST_TERMS])
     search = _Search(tx, reach)
-    counts = await search.count(asked)
+    counts = search.count(asked)
     rarest = sorted((term for term in counts if counts[term]), key=lambda term: counts[term])
     telling = [term for n, term in enumerate(rarest) if can_rank(counts, rarest[: n + 1])]
     # Where every word is common: the newest places of the rarest, and where several stand.
     freely = telling or rarest[:MOST_COMMON]
-    found = {term: await search.find(asked[term]) for term in freely}
+    found = {term: search.find(asked[term]) for term in freely}
     cut = tuple(term for term in freely if counts[term] > RANKED)
     for one, other in combinations(cut, 2):
-        both = await search.find_both(asked[one], asked[other])
+        both = search.find_both(asked[one], asked[other])
         for term in (one, other):
             found[term] = tuple(dict.fromkeys((*found[term], *both)))
     # Beside rarer words a common one is looked for only where one of them stands.
     known = {match.row: match for term in telling for match in found[term]}
     for term in rarest[len(telling) :][:MOST_COMMON] if known else ():
-        rows = await search.find_among(asked[term], known.values())
+        rows = search.find_among(asked[term], known.values())
         found[term] = tuple(known[row] for row in rows)
     return Matches(
         terms=tuple(
             TermMatches(term, counts[term], found.get(term, ()), term in cut) for term in counts
         ),
-        messages=await _count_messages(tx, scope),
-        passages=await _count_all_passages(tx, scope),
+        messages=_count_messages(tx, scope),
+        passages=_count_all_passages(tx, scope),
     )
 
 
@@ -135,12 +133,12 @@ class _Search:
         self._reach = reach
         self._places: dict[_Asked, list[Place]] = {}
 
-    async def count(self, asked: dict[str, _Asked]) -> dict[str, int]:
+    def count(self, asked: dict[str, _Asked]) -> dict[str, int]:
         """For each term the passages that hold it, counted up to a limit."""
         counts = dict.fromkeys(asked, 0)
         if self._reach.is_whole:
             plain_ones = [term for term in asked if asked[term].is_plain]
-            rows = await self._tx.all(
+            rows = self._tx.all(
                 "SELECT asked.number, (SELECT count(*) FROM (SELECT 1 FROM posting"
                 " WHERE posting.owner = %(owner)s AND posting.term = asked.term"
                 " AND posting.session = ANY(%(sessions)s) LIMIT %(limit)s) AS held) AS places"
@@ -154,30 +152,30 @@ class _Search:
             for term in asked:
                 if not asked[term].is_plain and self._reach.sessions:
                     here = set(self._reach.sessions)
-                    places = await self._places_of(asked[term])
+                    places = self._places_of(asked[term])
                     counts[term] = min(COUNTED, sum(place.session in here for place in places))
         for term, count in counts.items():
             if not count:  # row by row: nobody may learn what others say, not even how often
-                counts[term] = len(await self._read_rows(asked[term], RANKED + 1))
+                counts[term] = len(self._read_rows(asked[term], RANKED + 1))
         return counts
 
-    async def find(self, asked: _Asked) -> tuple[Match, ...]:
+    def find(self, asked: _Asked) -> tuple[Match, ...]:
         """The newest passages that hold a term."""
-        return await self._read_rows(asked, RANKED)
+        return self._read_rows(asked, RANKED)
 
-    async def find_both(self, one: _Asked, other: _Asked) -> tuple[Match, ...]:
+    def find_both(self, one: _Asked, other: _Asked) -> tuple[Match, ...]:
         """The newest passages that hold both terms."""
-        there = set(await self._places_of(other))
-        both = [place for place in await self._places_of(one) if place in there]
-        return await self._read_places(both, RANKED)
+        there = set(self._places_of(other))
+        both = [place for place in self._places_of(one) if place in there]
+        return self._read_places(both, RANKED)
 
-    async def find_among(self, asked: _Asked, known: Iterable[Match]) -> list[int]:
+    def find_among(self, asked: _Asked, known: Iterable[Match]) -> list[int]:
         """Those of some passages that hold a term, the newest first."""
         listed = [Place(match.session or 0, match.row) for match in known]
         if not asked.is_plain:
-            there = set(await self._places_of(asked))
+            there = set(self._places_of(asked))
             return sorted((p.passage for p in listed if p in there), reverse=True)
-        rows = await self._tx.all(
+        rows = self._tx.all(
             "SELECT posting.passage FROM unnest(%(sessions)s::bigint[], %(passages)s::bigint[])"
             " AS known (session, passage) JOIN posting ON posting.owner = %(owner)s"
             " AND posting.term = %(term)s AND posting.session = known.session"
@@ -188,10 +186,10 @@ class _Search:
         )
         return [row["passage"] for row in rows]
 
-    async def _read_rows(self, asked: _Asked, limit: int) -> tuple[Match, ...]:
+    def _read_rows(self, asked: _Asked, limit: int) -> tuple[Match, ...]:
         if not asked.is_plain:
-            return await self._read_places(await self._places_of(asked), limit)
-        rows = await self._tx.all(
+            return self._read_places(self._places_of(asked), limit)
+        rows = self._tx.all(
             f"SELECT {_MATCH} FROM posting JOIN passage ON passage.owner = %(owner)s"
             " AND passage.id = posting.passage WHERE posting.owner = %(owner)s"
             f" AND posting.term = %(term)s AND {_IN_SESSIONS} AND {self._reach.condition}"
@@ -203,10 +201,10 @@ class _Search:
         )
         return tuple(map(_match_of, rows))
 
-    async def _read_places(self, places: Sequence[Place], limit: int) -> tuple[Match, ...]:
+    def _read_places(self, places: Sequence[Place], limit: int) -> tuple[Match, ...]:
         if not places:
             return ()
-        rows = await self._tx.all(
+        rows = self._tx.all(
             f"SELECT {_MATCH} FROM passage WHERE passage.owner = %(owner)s"
             f" AND passage.id = ANY(%(passages)s) AND {self._reach.condition}"
             " ORDER BY passage.id DESC LIMIT %(limit)s",
@@ -216,12 +214,12 @@ class _Search:
         )
         return tuple(map(_match_of, rows))
 
-    async def _places_of(self, asked: _Asked) -> list[Place]:
+    def _places_of(self, asked: _Asked) -> list[Place]:
         """The newest passages that hold a term, among the sessions that can be named."""
         if asked not in self._places:
             found: set[Place] = set()
             for phrase in asked.phrases:
-                found |= set(await find_phrase(self._tx, phrase, self._reach.sessions))
+                found |= set(find_phrase(self._tx, phrase, self._reach.sessions))
             self._places[asked] = sorted(found, key=lambda place: -place.passage)[:SCANNED]
         return self._places[asked]
 
@@ -250,13 +248,13 @@ _PLACES = (
 )
 
 
-async def find_phrase(
+def find_phrase(
     tx: Tx, phrase: Phrase, sessions: list[int] | None, limit: int = SCANNED, upto: int = 1 << 16
 ) -> list[Place]:
     """The newest passages that hold a phrase; `upto`: before this place in them."""
     *before, last = phrase.terms
     if not before:
-        rows = await tx.all(
+        rows = tx.all(
             "SELECT DISTINCT session, passage FROM posting WHERE owner = %(owner)s"
             f" AND term >= %(low)s AND term <= %(high)s AND {_IN_SESSIONS}"
             " ORDER BY passage DESC LIMIT %(limit)s",
@@ -267,16 +265,16 @@ async def find_phrase(
         )
         return [Place(row["session"], row["passage"]) for row in rows]
     sure = sorted({*before, *(() if phrase.is_start else (last,))})
-    rarest = await _find_rarest(tx, sure, sessions)
-    likely = await find_phrase(tx, Phrase((rarest,)), sessions)
+    rarest = _find_rarest(tx, sure, sessions)
+    likely = find_phrase(tx, Phrase((rarest,)), sessions)
     keys = {
         "of": [place.session for place in likely],
         "passages": [place.passage for place in likely],
     }
     # Term by term, so that each is looked up by the one index there is.
-    rows = await tx.all(f"{_PLACES} AND posting.term = ANY(%(terms)s)", **keys, terms=sure)
+    rows = tx.all(f"{_PLACES} AND posting.term = ANY(%(terms)s)", **keys, terms=sure)
     if phrase.is_start:
-        rows += await tx.all(
+        rows += tx.all(
             f"{_PLACES} AND posting.term >= %(low)s AND posting.term <= %(high)s",
             **keys,
             low=last,
@@ -304,9 +302,9 @@ def _stands_in(phrase: Phrase, terms: dict[str, set[int]]) -> bool:
     return bool(ways)
 
 
-async def _find_rarest(tx: Tx, terms: Sequence[str], sessions: list[int] | None) -> str:
+def _find_rarest(tx: Tx, terms: Sequence[str], sessions: list[int] | None) -> str:
     """The rarest of some terms, each counted up to a limit."""
-    row = await tx.one(
+    row = tx.one(
         "SELECT asked.term, (SELECT count(*) FROM (SELECT 1 FROM posting"
         f" WHERE posting.owner = %(owner)s AND posting.term = asked.term AND {_IN_SESSIONS}"
         " LIMIT %(limit)s) AS held) AS places FROM unnest(%(terms)s::text[]) AS asked (term)"
@@ -318,11 +316,11 @@ async def _find_rarest(tx: Tx, terms: Sequence[str], sessions: list[int] | None)
     return terms[0] if row is None else row["term"]
 
 
-async def _reach_of(tx: Tx, scope: Scope, query: SearchQuery) -> _Reach:
+def _reach_of(tx: Tx, scope: Scope, query: SearchQuery) -> _Reach:
     condition, values = _condition_of(scope, query)
     sessions: list[int] | None = None
     if scope.project is not None or scope.session is not None:
-        rows = await tx.all(
+        rows = tx.all(
             f"SELECT id FROM session WHERE owner = %(owner)s AND {IN_SCOPE} LIMIT %(limit)s",
             **scope_values(scope),
             limit=MOST_MARKED + 1,
@@ -360,9 +358,9 @@ def _condition_of(scope: Scope, query: SearchQuery) -> tuple[str, dict[str, obje
     return " AND ".join(parts), values
 
 
-async def _count_messages(tx: Tx, scope: Scope) -> int:
+def _count_messages(tx: Tx, scope: Scope) -> int:
     """The number of messages in a scope."""
-    row = await tx.one(
+    row = tx.one(
         "SELECT coalesce(sum(last_seq), 0)::bigint AS messages FROM session"
         f" WHERE owner = %(owner)s AND {IN_SCOPE}",
         **scope_values(scope),
@@ -370,9 +368,9 @@ async def _count_messages(tx: Tx, scope: Scope) -> int:
     return 0 if row is None else row["messages"]
 
 
-async def _count_all_passages(tx: Tx, scope: Scope) -> int:
+def _count_all_passages(tx: Tx, scope: Scope) -> int:
     """The number of passages in a scope, counted up to a limit."""
-    row = await tx.one(
+    row = tx.one(
         "SELECT count(*) AS passages FROM (SELECT 1 FROM session JOIN passage"
         " ON passage.owner = %(owner)s AND passage.session = session.id"
         f" WHERE session.owner = %(owner)s AND {IN_SCOPE} LIMIT %(limit)s) AS found",
@@ -391,12 +389,10 @@ _HIT = (
 )
 
 
-async def read(
-    tx: Tx, scope: Scope, query: SearchQuery, wanted: Sequence[Worth]
-) -> tuple[Hit, ...]:
+def read(tx: Tx, scope: Scope, query: SearchQuery, wanted: Sequence[Worth]) -> tuple[Hit, ...]:
     """The texts of what is worth reading, in that order; only what the query may see."""
     condition, values = _condition_of(scope, query)
-    rows = await tx.all(
+    rows = tx.all(
         f"SELECT wanted.place, {_HIT} FROM unnest(%(of)s::bigint[], %(ids)s::bigint[],"
         " %(numbers)s::bigint[], %(ordinals)s::bigint[]) WITH ORDINALITY"
         " AS wanted (session, id, number, ordinal, place)"
@@ -416,11 +412,11 @@ async def read(
     return tuple(_hit_of(row, wanted[int(row["place"]) - 1]) for row in rows)
 
 
-async def list_passages(tx: Tx, scope: Scope, query: SearchQuery, limit: int) -> tuple[Hit, ...]:
+def list_passages(tx: Tx, scope: Scope, query: SearchQuery, limit: int) -> tuple[Hit, ...]:
     """The passages that a query means by its qualifiers alone, in order."""
-    await check_session(tx, scope)
+    check_session(tx, scope)
     condition, values = _condition_of(scope, query)
-    rows = await tx.all(
+    rows = tx.all(
         f"SELECT {_HIT}, NOT EXISTS (SELECT 1 FROM message WHERE message.owner = %(owner)s"
         " AND message.session = passage.session AND message.seq = passage.number"
         " AND message.at IS NOT NULL) AS is_undated"
@@ -449,18 +445,18 @@ def _hit_of(row: Row, worth: Worth | None = None) -> Hit:
     )
 
 
-async def search_many(
+def search_many(
     tx: Tx, scope: Scope, queries: Sequence[SearchQuery], limit: int
 ) -> tuple[tuple[int, ...], ...]:
     """The newest messages of one session that hold a query's terms, by query."""
-    session = await one_session(tx, scope)
-    rows = await tx.all(
+    session = one_session(tx, scope)
+    rows = tx.all(
         "SELECT number, text FROM passage WHERE owner = %(owner)s"
         " AND session = %(session)s AND kind = 'm' ORDER BY number DESC, id DESC LIMIT %(limit)s",
         session=session,
         limit=READ_AT_ONCE,
     )
-    return await anyio.to_thread.run_sync(_find_messages_with_all, rows, queries, limit)
+    return _find_messages_with_all(rows, queries, limit)
 
 
 def _find_messages_with_all(

@@ -29,64 +29,62 @@ def scope_values(scope: Scope) -> dict[str, object]:
     }
 
 
-async def check_session(tx: Tx, scope: Scope) -> None:
+def check_session(tx: Tx, scope: Scope) -> None:
     """Refuse a scope whose session is not in its project."""
     if scope.session is None:
         return
-    found = await tx.one(
+    found = tx.one(
         f"SELECT 1 FROM session WHERE owner = %(owner)s AND {IN_SCOPE}", **scope_values(scope)
     )
     if found is None:
         raise UnknownSession(f"There is no session {scope.session} here; list the sessions first.")
 
 
-async def one_session(tx: Tx, scope: Scope) -> int:
+def one_session(tx: Tx, scope: Scope) -> int:
     """The session of a scope that must name one."""
     if scope.session is None:
         raise InputError("This needs one session; name it.")
-    await check_session(tx, scope)
+    check_session(tx, scope)
     return scope.session
 
 
-async def session_row(tx: Tx, session: int, *, to_write: bool = False) -> Row:
+def session_row(tx: Tx, session: int, *, to_write: bool = False) -> Row:
     """The row of a session that must be there; to write to it, nobody else may."""
     lock = " FOR UPDATE" if to_write else ""
-    row = await tx.one(
-        f"SELECT * FROM session WHERE owner = %(owner)s AND id = %(id)s{lock}", id=session
-    )
+    row = tx.one(f"SELECT * FROM session WHERE owner = %(owner)s AND id = %(id)s{lock}", id=session)
     if row is None:
         raise UnknownSession(f"There is no session {session}; list the sessions first.")
     return row
 
 
-async def session_info(tx: Tx, session: int) -> SessionInfo:
+def session_info(tx: Tx, session: int) -> SessionInfo:
     """The name and place of a session that must be there."""
-    return info_of(await session_row(tx, session))
+    return info_of(session_row(tx, session))
 
 
-async def take_turn(tx: Tx) -> None:
+def take_turn(tx: Tx) -> None:
     """Wait until nobody else makes sessions or pins of this owner."""
-    await tx.run("INSERT INTO counter (owner) VALUES (%(owner)s) ON CONFLICT (owner) DO NOTHING")
-    await tx.one("SELECT 1 FROM counter WHERE owner = %(owner)s FOR UPDATE")
+    tx.run("INSERT INTO counter (owner) VALUES (%(owner)s) ON CONFLICT (owner) DO NOTHING")
+    tx.one("SELECT 1 FROM counter WHERE owner = %(owner)s FOR UPDATE")
 
 
-async def open_session(
+def open_session(
     tx: Tx, key: SessionKey, traits: Traits, now: datetime
 ) -> tuple[SessionInfo, bool]:
     """The session of that key, and whether it is new; only then the traits count."""
-    row = await _find(tx, key)
+    row = _find(tx, key)
     if row is None:
-        await take_turn(tx)
-        row = await _find(tx, key)
+        take_turn(tx)
+        row = _find(tx, key)
     if row is not None:
-        await _adopt(tx, row, key)
-        return await session_info(tx, row["id"]), False
-    name = key.name if key.name is not None else await _make_name(tx, key)
-    made = await tx.one(
+        _adopt(tx, row, key)
+        return session_info(tx, row["id"]), False
+    name = key.name if key.name is not None else _make_name(tx, key)
+    made = tx.one(
         "UPDATE counter SET sessions = sessions + 1 WHERE owner = %(owner)s RETURNING sessions"
     )
     number = 0 if made is None else made["sessions"]
-    await tx.run(
+    tx.run(
         "INSERT INTO session (owner, id, name, project, agent, host, host_session, parent, created,"
         " updated, traits) VALUES (%(owner)s, %(id)s, %(name)s, %(project)s, %(agent)s, %(host)s,"
         " %(host_session)s, %(parent)s, %(now)s, %(now)s, %(traits)s)",
@@ -97,11 +95,11 @@ async def open_session(
         now=stamp(now),
         traits=to_json(traits),
     )
-    return await session_info(tx, number), True
+    return session_info(tx, number), True
 
 
-async def _find(tx: Tx, key: SessionKey) -> Row | None:
-    return await _find_by_host(tx, key) or await _find_by_name(tx, key)
+def _find(tx: Tx, key: SessionKey) -> Row | None:
+    return _find_by_host(tx, key) or _find_by_name(tx, key)
 
 
 def _values_of(key: SessionKey) -> dict[str, object]:
@@ -113,20 +111,20 @@ def _values_of(key: SessionKey) -> dict[str, object]:
     }
 
 
-async def _find_by_host(tx: Tx, key: SessionKey) -> Row | None:
+def _find_by_host(tx: Tx, key: SessionKey) -> Row | None:
     if key.host_session is None:
         return None
-    return await tx.one(
+    return tx.one(
         "SELECT * FROM session WHERE owner = %(owner)s AND project = %(project)s"
         " AND host = %(host)s AND host_session = %(host_session)s AND agent = %(agent)s",
         **_values_of(key),
     )
 
 
-async def _find_by_name(tx: Tx, key: SessionKey) -> Row | None:
+def _find_by_name(tx: Tx, key: SessionKey) -> Row | None:
     if key.name is None:
         return None
-    return await tx.one(
+    return tx.one(
         "SELECT * FROM session WHERE owner = %(owner)s AND project = %(project)s"
         " AND name = %(name)s",
         project=plain(key.project),
@@ -134,10 +132,10 @@ async def _find_by_name(tx: Tx, key: SessionKey) -> Row | None:
     )
 
 
-async def _adopt(tx: Tx, row: Row, key: SessionKey) -> None:
+def _adopt(tx: Tx, row: Row, key: SessionKey) -> None:
     """Let a host find by its own id what it first asked for by name."""
     if row["host_session"] is None and key.host_session is not None:
-        await tx.run(
+        tx.run(
             "UPDATE session SET host = %(host)s, host_session = %(host_session)s, agent = %(agent)s"
             " WHERE owner = %(owner)s AND id = %(id)s",
             **_values_of(key),
@@ -145,51 +143,51 @@ async def _adopt(tx: Tx, row: Row, key: SessionKey) -> None:
         )
 
 
-async def _make_name(tx: Tx, key: SessionKey) -> str:
+def _make_name(tx: Tx, key: SessionKey) -> str:
     words = PurePath(key.project).name
     if key.parent is not None:
-        words = f"{(await session_row(tx, key.parent))['name']}-{key.agent or 'agent'}"
+        words = f"{session_row(tx, key.parent)['name']}-{key.agent or 'agent'}"
     stem = re.sub(r"[^a-z0-9]+", "-", words.lower()).strip("-")[:40].strip("-") or "session"
-    row = await tx.one(
+    row = tx.one(
         "SELECT count(*) + 1 AS number FROM session WHERE owner = %(owner)s"
         " AND project = %(project)s",
         project=plain(key.project),
     )
     number: int = 1 if row is None else row["number"]
-    while await _find_by_name(tx, key.model_copy(update={"name": f"{stem}-{number}"})) is not None:
+    while _find_by_name(tx, key.model_copy(update={"name": f"{stem}-{number}"})) is not None:
         number += 1
     return f"{stem}-{number}"
 
 
-async def take_over(tx: Tx, copy: int, key: SessionKey, said: Mapping[str, str]) -> bool:
+def take_over(tx: Tx, copy: int, key: SessionKey, said: Mapping[str, str]) -> bool:
     """Give a session and its subagents' to a host, where they hold nothing but what it says."""
-    await take_turn(tx)
-    rows = await tx.all(
+    take_turn(tx)
+    rows = tx.all(
         "SELECT id FROM session WHERE owner = %(owner)s AND parent = %(copy)s ORDER BY id",
         copy=copy,
     )
     every = [copy, *(row["id"] for row in rows)]
-    if key.host_session is None or await _find_by_host(tx, key) is not None:
+    if key.host_session is None or _find_by_host(tx, key) is not None:
         return False
     for one in every:
-        if not await _holds_only(tx, one, said):
+        if not _holds_only(tx, one, said):
             return False
     for one in every:
-        row = await session_row(tx, one, to_write=True)
+        row = session_row(tx, one, to_write=True)
         is_here = row["project"] == plain(key.project)
         values = _values_of(key)
         if one != copy:
             values["agent"] = row["agent"]
-        await tx.run(
+        tx.run(
             "UPDATE session SET project = %(project)s, name = %(name)s, host = %(host)s,"
             " host_session = %(host_session)s, agent = %(agent)s, parent = %(parent)s"
             " WHERE owner = %(owner)s AND id = %(id)s",
             **values,
-            name=row["name"] if is_here else await _make_name(tx, key),
+            name=row["name"] if is_here else _make_name(tx, key),
             parent=key.parent if one == copy else copy,
             id=one,
         )
-        await tx.run(
+        tx.run(
             "UPDATE passage SET project = %(project)s WHERE owner = %(owner)s AND session = %(id)s",
             project=plain(key.project),
             id=one,
@@ -197,24 +195,24 @@ async def take_over(tx: Tx, copy: int, key: SessionKey, said: Mapping[str, str])
     return True
 
 
-async def _holds_only(tx: Tx, session: int, said: Mapping[str, str]) -> bool:
+def _holds_only(tx: Tx, session: int, said: Mapping[str, str]) -> bool:
     """Whether a session has these messages and nothing else: no pin and no view."""
-    row = await session_row(tx, session, to_write=True)
-    pin = await tx.one(
+    row = session_row(tx, session, to_write=True)
+    pin = tx.one(
         "SELECT 1 FROM pin WHERE owner = %(owner)s AND session = %(id)s LIMIT 1", id=session
     )
     if row["view_version"] or pin is not None:
         return False
-    rows = await tx.all(
+    rows = tx.all(
         "SELECT host_id, content FROM message WHERE owner = %(owner)s AND session = %(id)s",
         id=session,
     )
     return all(said.get(row["host_id"] or "") == row["content"] for row in rows)
 
 
-async def find_session(tx: Tx, scope: Scope, name: str) -> SessionInfo | None:
+def find_session(tx: Tx, scope: Scope, name: str) -> SessionInfo | None:
     """The session of that name in the scope; the newest where several projects have one."""
-    row = await tx.one(
+    row = tx.one(
         f"SELECT * FROM session WHERE owner = %(owner)s AND name = %(name)s AND {IN_SCOPE}"
         " ORDER BY updated DESC LIMIT 1",
         **scope_values(scope),
@@ -223,11 +221,11 @@ async def find_session(tx: Tx, scope: Scope, name: str) -> SessionInfo | None:
     return None if row is None else info_of(row)
 
 
-async def find_host_session(
+def find_host_session(
     tx: Tx, project: str, host_session: str, host: str | None
 ) -> SessionInfo | None:
     """The session that a host knows by this id of its own; its main agent's before others."""
-    row = await tx.one(
+    row = tx.one(
         "SELECT * FROM session WHERE owner = %(owner)s AND project = %(project)s"
         " AND host_session = %(host_session)s AND (%(host)s::text IS NULL OR host = %(host)s)"
         " ORDER BY (agent = '') DESC, updated DESC LIMIT 1",
@@ -238,9 +236,9 @@ async def find_host_session(
     return None if row is None else info_of(row)
 
 
-async def list_sessions(tx: Tx, scope: Scope, limit: int) -> tuple[SessionInfo, ...]:
+def list_sessions(tx: Tx, scope: Scope, limit: int) -> tuple[SessionInfo, ...]:
     """The sessions of the scope, the newest first."""
-    rows = await tx.all(
+    rows = tx.all(
         f"SELECT * FROM session WHERE owner = %(owner)s AND {IN_SCOPE}"
         " ORDER BY updated DESC, id DESC LIMIT %(limit)s",
         **scope_values(scope),
@@ -249,22 +247,22 @@ async def list_sessions(tx: Tx, scope: Scope, limit: int) -> tuple[SessionInfo, 
     return tuple(map(info_of, rows))
 
 
-async def set_traits(tx: Tx, session: int, traits: Traits) -> SessionInfo:
+def set_traits(tx: Tx, session: int, traits: Traits) -> SessionInfo:
     """Set those traits of a session that are named; the others stay as they are."""
-    known = info_of(await session_row(tx, session, to_write=True)).traits
+    known = info_of(session_row(tx, session, to_write=True)).traits
     named = {name: getattr(traits, name) for name in traits.model_fields_set}
-    await tx.run(
+    tx.run(
         "UPDATE session SET traits = %(traits)s WHERE owner = %(owner)s AND id = %(id)s",
         traits=to_json(known.model_copy(update=named)),
         id=session,
     )
-    return await session_info(tx, session)
+    return session_info(tx, session)
 
 
-async def calibrate(tx: Tx, session: int, counted: int, reported: int) -> None:
+def calibrate(tx: Tx, session: int, counted: int, reported: int) -> None:
     """Note our count of the window beside the provider's count of the same window."""
-    await session_row(tx, session, to_write=True)
-    await tx.run(
+    session_row(tx, session, to_write=True)
+    tx.run(
         "UPDATE session SET counted = %(counted)s, reported = %(reported)s"
         " WHERE owner = %(owner)s AND id = %(id)s",
         counted=counted,
@@ -273,10 +271,10 @@ async def calibrate(tx: Tx, session: int, counted: int, reported: int) -> None:
     )
 
 
-async def add_event(tx: Tx, session: int, event: Event) -> None:
+def add_event(tx: Tx, session: int, event: Event) -> None:
     """Note that something happened."""
-    await session_row(tx, session)
-    await tx.run(
+    session_row(tx, session)
+    tx.run(
         "INSERT INTO event (owner, session, name, at, detail)"
         " VALUES (%(owner)s, %(session)s, %(name)s, %(at)s, %(detail)s)",
         session=session,
@@ -284,10 +282,10 @@ async def add_event(tx: Tx, session: int, event: Event) -> None:
     )
 
 
-async def add_new_events(tx: Tx, session: int, given: Sequence[Event]) -> None:
+def add_new_events(tx: Tx, session: int, given: Sequence[Event]) -> None:
     """Note what happened, each once: a transcript may be read again from its start."""
     for event in given:
-        await tx.run(
+        tx.run(
             "INSERT INTO event (owner, session, name, at, detail)"
             " SELECT %(owner)s, %(session)s, %(name)s, %(at)s, %(detail)s WHERE NOT EXISTS"
             " (SELECT 1 FROM event WHERE owner = %(owner)s AND session = %(session)s"
@@ -301,10 +299,10 @@ def _event_values(event: Event) -> dict[str, object]:
     return {"name": plain(event.name), "at": stamp(event.at), "detail": plain(event.detail)}
 
 
-async def events(tx: Tx, session: int, name: str | None) -> tuple[Event, ...]:
+def events(tx: Tx, session: int, name: str | None) -> tuple[Event, ...]:
     """The events of that session, oldest first; with a name only those of it."""
-    await session_row(tx, session)
-    rows = await tx.all(
+    session_row(tx, session)
+    rows = tx.all(
         "SELECT name, at, detail FROM event WHERE owner = %(owner)s AND session = %(session)s"
         " AND (%(name)s::text IS NULL OR name = %(name)s) ORDER BY id",
         session=session,
@@ -313,9 +311,9 @@ async def events(tx: Tx, session: int, name: str | None) -> tuple[Event, ...]:
     return tuple(Event(name=row["name"], at=row["at"], detail=row["detail"]) for row in rows)
 
 
-async def find_transcript(tx: Tx, address: str) -> KnownTranscript | None:
+def find_transcript(tx: Tx, address: str) -> KnownTranscript | None:
     """How far a transcript is recorded; None where nothing of it is."""
-    row = await tx.one(
+    row = tx.one(
         "SELECT session, position, tail FROM transcript WHERE owner = %(owner)s"
         " AND address = %(address)s",
         address=plain(address),
@@ -324,13 +322,13 @@ async def find_transcript(tx: Tx, address: str) -> KnownTranscript | None:
         return None
     return KnownTranscript(
         mark=Mark(address=address, position=row["position"], tail=row["tail"]),
-        session=None if row["session"] is None else await session_info(tx, row["session"]),
+        session=None if row["session"] is None else session_info(tx, row["session"]),
     )
 
 
-async def save_mark(tx: Tx, session: int, mark: Mark) -> None:
+def save_mark(tx: Tx, session: int, mark: Mark) -> None:
     """Note how far a transcript is recorded."""
-    await tx.run(
+    tx.run(
         "INSERT INTO transcript (owner, address, session, position, tail)"
         " VALUES (%(owner)s, %(address)s, %(session)s, %(position)s, %(tail)s)"
         " ON CONFLICT (owner, address) DO UPDATE SET session = excluded.session,"
@@ -342,11 +340,11 @@ async def save_mark(tx: Tx, session: int, mark: Mark) -> None:
     )
 
 
-async def add_calls(tx: Tx, session: int, calls: Sequence[ModelCall], now: datetime) -> None:
+def add_calls(tx: Tx, session: int, calls: Sequence[ModelCall], now: datetime) -> None:
     """Note calls, those that gave nothing too: they were paid for."""
-    await session_row(tx, session)
+    session_row(tx, session)
     for call in calls:
-        await tx.run(
+        tx.run(
             "INSERT INTO model_call (owner, session, at, model, seconds, input_tokens,"
             " output_tokens, cached_tokens, cost, failed) VALUES (%(owner)s, %(session)s, %(at)s,"
             " %(model)s, %(seconds)s, %(input)s, %(output)s, %(cached)s, %(cost)s, %(failed)s)",
@@ -362,9 +360,9 @@ async def add_calls(tx: Tx, session: int, calls: Sequence[ModelCall], now: datet
         )
 
 
-async def spent(tx: Tx, session: int | None, since: datetime | None) -> Spent:
+def spent(tx: Tx, session: int | None, since: datetime | None) -> Spent:
     """The sum over the calls at or after a moment, of one session or of all."""
-    row = await tx.one(
+    row = tx.one(
         "SELECT count(*) AS calls, coalesce(sum(input_tokens), 0)::bigint AS input_tokens,"
         " coalesce(sum(output_tokens), 0)::bigint AS output_tokens,"
         " coalesce(sum(cached_tokens), 0)::bigint AS cached_tokens,"
@@ -378,28 +376,28 @@ async def spent(tx: Tx, session: int | None, since: datetime | None) -> Spent:
     return Spent(**(row or {}))
 
 
-async def thinking(tx: Tx, session: int) -> dict[str, str]:
+def thinking(tx: Tx, session: int) -> dict[str, str]:
     """The beginnings that the thinking blocks of a session were made behind."""
-    rows = await tx.all(
+    rows = tx.all(
         "SELECT block, beginning FROM thinking WHERE owner = %(owner)s AND session = %(session)s",
         session=session,
     )
     return {row["block"]: row["beginning"] for row in rows}
 
 
-async def keep_thinking(tx: Tx, session: int, changes: Mapping[str, str | None]) -> None:
+def keep_thinking(tx: Tx, session: int, changes: Mapping[str, str | None]) -> None:
     """Set rows of a session, or remove them; what was left out once stays so."""
-    await session_row(tx, session, to_write=True)
+    session_row(tx, session, to_write=True)
     for block, beginning in changes.items():
         if beginning is None:
-            await tx.run(
+            tx.run(
                 "DELETE FROM thinking WHERE owner = %(owner)s AND session = %(session)s"
                 " AND block = %(block)s",
                 session=session,
                 block=plain(block),
             )
         else:
-            await tx.run(
+            tx.run(
                 "INSERT INTO thinking (owner, session, block, beginning)"
                 " VALUES (%(owner)s, %(session)s, %(block)s, %(beginning)s)"
                 " ON CONFLICT (owner, session, block) DO UPDATE"

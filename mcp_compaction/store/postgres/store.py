@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, suppress
 from datetime import datetime
 from pathlib import Path
@@ -352,8 +352,8 @@ class PostgresStore:
             with anyio.CancelScope(shield=True):
                 await self._database.close()
 
-    async def _read(self, work: Callable[[Tx], Awaitable[T]]) -> T:
+    async def _read(self, work: Callable[[Tx], T]) -> T:
         return await self._database.read(self.owner, work)
 
-    async def _write(self, work: Callable[[Tx], Awaitable[T]]) -> T:
+    async def _write(self, work: Callable[[Tx], T]) -> T:
         return await self._database.write(self.owner, work)

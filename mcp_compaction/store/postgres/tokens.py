@@ -37,12 +37,12 @@ def hash_token(token: str) -> str:
     return sha256(token.encode("utf-8", "replace")).hexdigest()
 
 
-async def add_token(tx: Tx, name: str, identity: TokenIdentity, now: datetime) -> str:
+def add_token(tx: Tx, name: str, identity: TokenIdentity, now: datetime) -> str:
     """Make a token; it is shown once and kept nowhere."""
     if not name.strip() or not identity.owner.strip():
         raise InputError("A token needs a name; write it as ann-laptop.")
     token = _PREFIX + secrets.token_urlsafe(32)
-    made = await tx.run(
+    made = tx.run(
         "INSERT INTO token (name, hash, belongs_to, project, made)"
         " VALUES (%(name)s, %(hash)s, %(belongs_to)s, %(project)s, %(made)s)"
         " ON CONFLICT (name) DO NOTHING",
@@ -57,10 +57,10 @@ async def add_token(tx: Tx, name: str, identity: TokenIdentity, now: datetime) -
     return token
 
 
-async def find_identity(tx: Tx, token: str) -> TokenIdentity | None:
+def find_identity(tx: Tx, token: str) -> TokenIdentity | None:
     """Whose token it is; None where it is nobody's, or was revoked."""
     wanted = hash_token(token)
-    row = await tx.one(
+    row = tx.one(
         "SELECT hash, belongs_to, project FROM token WHERE hash = %(hash)s AND revoked IS NULL",
         hash=wanted,
     )
@@ -69,22 +69,22 @@ async def find_identity(tx: Tx, token: str) -> TokenIdentity | None:
     return TokenIdentity(row["belongs_to"], row["project"])
 
 
-async def list_hashes(tx: Tx) -> list[str]:
+def list_hashes(tx: Tx) -> list[str]:
     """The hashes of the tokens in force."""
-    return [row["hash"] for row in await tx.all("SELECT hash FROM token WHERE revoked IS NULL")]
+    return [row["hash"] for row in tx.all("SELECT hash FROM token WHERE revoked IS NULL")]
 
 
-async def list_tokens(tx: Tx) -> list[TokenLine]:
+def list_tokens(tx: Tx) -> list[TokenLine]:
     """All tokens, the revoked ones too."""
-    rows = await tx.all(
+    rows = tx.all(
         "SELECT name, belongs_to AS owner, project, made, revoked FROM token ORDER BY name"
     )
     return [TokenLine(**row) for row in rows]
 
 
-async def revoke_token(tx: Tx, name: str, now: datetime) -> None:
+def revoke_token(tx: Tx, name: str, now: datetime) -> None:
     """Let a token open nothing any more."""
-    revoked = await tx.run(
+    revoked = tx.run(
         "UPDATE token SET revoked = %(now)s WHERE name = %(name)s AND revoked IS NULL",
         name=plain(name),
         now=stamp(now),
@@ -93,6 +93,6 @@ async def revoke_token(tx: Tx, name: str, now: datetime) -> None:
         raise UnknownRef(f"There is no token {name} in force; run: mcp-compaction token list")
 
 
-async def has_tokens(tx: Tx) -> bool:
+def has_tokens(tx: Tx) -> bool:
     """Whether any token is in force."""
-    return await tx.one("SELECT 1 FROM token WHERE revoked IS NULL LIMIT 1") is not None
+    return tx.one("SELECT 1 FROM token WHERE revoked IS NULL LIMIT 1") is not None

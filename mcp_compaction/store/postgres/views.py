@@ -16,17 +16,17 @@ from mcp_compaction.store.views import version_of_prepared
 _MOST_DROPPED = 50
 
 
-async def save(tx: Tx, session: int, compaction: Compaction, event: Event | None) -> bool:
+def save(tx: Tx, session: int, compaction: Compaction, event: Event | None) -> bool:
     """Save a compaction whole, unless the view has changed since it was made."""
-    row = await session_row(tx, session, to_write=True)
+    row = session_row(tx, session, to_write=True)
     if row["view_version"] != compaction.base_version:
         return False
     receipt = compaction.receipt
-    await put(tx, session, compaction.view, compaction.base_version + 1)
+    put(tx, session, compaction.view, compaction.base_version + 1)
     for digest in compaction.digests:
-        await _insert_digest(tx, session, digest)
-        await passages.insert_digest(tx, session, row["project"], digest, stamp(receipt.at))
-    await tx.run(
+        _insert_digest(tx, session, digest)
+        passages.insert_digest(tx, session, row["project"], digest, stamp(receipt.at))
+    tx.run(
         "INSERT INTO receipt (owner, session, number, base_version, json)"
         " VALUES (%(owner)s, %(session)s, %(number)s, %(base)s, %(json)s)",
         session=session,
@@ -34,7 +34,7 @@ async def save(tx: Tx, session: int, compaction: Compaction, event: Event | None
         base=compaction.base_version,
         json=to_json(receipt),
     )
-    await tx.run(
+    tx.run(
         "UPDATE session SET next_digest = %(digest)s, next_compaction = %(compaction)s,"
         " updated = %(at)s WHERE owner = %(owner)s AND id = %(session)s",
         digest=max([row["next_digest"], *(d.number + 1 for d in compaction.digests)]),
@@ -43,18 +43,18 @@ async def save(tx: Tx, session: int, compaction: Compaction, event: Event | None
         session=session,
     )
     if event is not None:
-        await add_event(tx, session, event)
+        add_event(tx, session, event)
     return True
 
 
-async def save_prepared(tx: Tx, session: int, prepared: Compaction) -> bool:
+def save_prepared(tx: Tx, session: int, prepared: Compaction) -> bool:
     """Keep a view and its digests beside the view that is shown, unless that one has changed."""
-    row = await session_row(tx, session, to_write=True)
+    row = session_row(tx, session, to_write=True)
     shown, base = row["view_version"], prepared.base_version
     version = version_of_prepared(shown)
     if base not in (shown, version):
         return False
-    await tx.run(
+    tx.run(
         "INSERT INTO view (owner, session, version, json)"
         " VALUES (%(owner)s, %(session)s, %(version)s, %(json)s)"
         " ON CONFLICT (owner, session, version) DO UPDATE SET json = excluded.json",
@@ -63,8 +63,8 @@ async def save_prepared(tx: Tx, session: int, prepared: Compaction) -> bool:
         json=to_json(prepared.view.model_copy(update={"version": version})),
     )
     for digest in prepared.digests:
-        await _insert_digest(tx, session, digest)
-    await tx.run(
+        _insert_digest(tx, session, digest)
+    tx.run(
         "UPDATE session SET next_digest = %(digest)s WHERE owner = %(owner)s AND id = %(session)s",
         digest=max([row["next_digest"], *(d.number + 1 for d in prepared.digests)]),
         session=session,
@@ -72,14 +72,14 @@ async def save_prepared(tx: Tx, session: int, prepared: Compaction) -> bool:
     return True
 
 
-async def prepared_view(tx: Tx, session: int) -> View | None:
+def prepared_view(tx: Tx, session: int) -> View | None:
     """The view that was prepared beside the shown one; None where that has changed since."""
-    version = version_of_prepared((await session_row(tx, session))["view_version"])
-    return await _read_view(tx, session, version)
+    version = version_of_prepared(session_row(tx, session)["view_version"])
+    return _read_view(tx, session, version)
 
 
-async def _read_view(tx: Tx, session: int, version: int) -> View | None:
-    row = await tx.one(
+def _read_view(tx: Tx, session: int, version: int) -> View | None:
+    row = tx.one(
         "SELECT json FROM view WHERE owner = %(owner)s AND session = %(session)s"
         " AND version = %(version)s",
         session=session,
@@ -88,8 +88,8 @@ async def _read_view(tx: Tx, session: int, version: int) -> View | None:
     return None if row is None else from_json(View, row["json"])
 
 
-async def _insert_digest(tx: Tx, session: int, digest: Digest) -> None:
-    await tx.run(
+def _insert_digest(tx: Tx, session: int, digest: Digest) -> None:
+    tx.run(
         "INSERT INTO digest (owner, session, number, tokens, json)"
         " VALUES (%(owner)s, %(session)s, %(number)s, %(tokens)s, %(json)s)",
         session=session,
@@ -99,44 +99,44 @@ async def _insert_digest(tx: Tx, session: int, digest: Digest) -> None:
     )
 
 
-async def renew(tx: Tx, session: int) -> None:
+def renew(tx: Tx, session: int) -> None:
     """Give the present view a new version, so that nothing made from it can be saved any more."""
-    version = (await session_row(tx, session, to_write=True))["view_version"]
-    await put(tx, session, await view(tx, session, version), version + 1)
+    version = session_row(tx, session, to_write=True)["view_version"]
+    put(tx, session, view(tx, session, version), version + 1)
 
 
-async def save_view(tx: Tx, session: int, shown: View, base: int, event: Event | None) -> bool:
+def save_view(tx: Tx, session: int, shown: View, base: int, event: Event | None) -> bool:
     """Show a session by another view, unless its view has changed since that was made."""
-    if (await session_row(tx, session, to_write=True))["view_version"] != base:
+    if session_row(tx, session, to_write=True)["view_version"] != base:
         return False
-    await put(tx, session, shown, base + 1)
+    put(tx, session, shown, base + 1)
     if event is not None:
-        await add_event(tx, session, event)
+        add_event(tx, session, event)
     return True
 
 
-async def put(tx: Tx, session: int, shown: View, version: int) -> None:
+def put(tx: Tx, session: int, shown: View, version: int) -> None:
     """Keep a view under its version, as the one that is shown."""
-    await tx.run(
+    tx.run(
         "INSERT INTO view (owner, session, version, json)"
         " VALUES (%(owner)s, %(session)s, %(version)s, %(json)s)",
         session=session,
         version=version,
         json=to_json(shown.model_copy(update={"version": version})),
     )
-    await tx.run(
+    tx.run(
         "UPDATE session SET view_version = %(version)s WHERE owner = %(owner)s"
         " AND id = %(session)s",
         version=version,
         session=session,
     )
-    await _drop_left_behind(tx, session, shown, version)
+    _drop_left_behind(tx, session, shown, version)
 
 
-async def _drop_left_behind(tx: Tx, session: int, shown: View, version: int) -> None:
+def _drop_left_behind(tx: Tx, session: int, shown: View, version: int) -> None:
     """Drop views that nobody goes back to; the base of each receipt stays, and so does a view that
     alone tells which words a message was edited to, for `forget` asks."""
-    rows = await tx.all(
+    rows = tx.all(
         "SELECT version, json FROM view WHERE view.owner = %(owner)s AND session = %(session)s"
         " AND version < %(before)s AND version NOT IN (SELECT base_version FROM receipt"
         " WHERE receipt.owner = %(owner)s AND session = %(session)s)"
@@ -153,7 +153,7 @@ async def _drop_left_behind(tx: Tx, session: int, shown: View, version: int) -> 
         <= told
     ]
     if left:
-        await tx.run(
+        tx.run(
             "DELETE FROM view WHERE owner = %(owner)s AND session = %(session)s"
             " AND version = ANY(%(left)s)",
             session=session,
@@ -161,31 +161,31 @@ async def _drop_left_behind(tx: Tx, session: int, shown: View, version: int) -> 
         )
 
 
-async def view(tx: Tx, session: int, version: int) -> View:
+def view(tx: Tx, session: int, version: int) -> View:
     """A view of that session as it once was; version 0 shows everything."""
-    await session_row(tx, session)
+    session_row(tx, session)
     if version == 0:
         return View()
-    found = await _read_view(tx, session, version)
+    found = _read_view(tx, session, version)
     if found is None:
         raise UnknownRef(f"There is no view {version} of this session; look at its receipts.")
     return found
 
 
-async def digests(tx: Tx, session: int) -> tuple[Digest, ...]:
+def digests(tx: Tx, session: int) -> tuple[Digest, ...]:
     """All digests of that session, oldest first."""
-    await session_row(tx, session)
-    rows = await tx.all(
+    session_row(tx, session)
+    rows = tx.all(
         "SELECT json FROM digest WHERE owner = %(owner)s AND session = %(session)s ORDER BY number",
         session=session,
     )
     return tuple(from_json(Digest, row["json"]) for row in rows)
 
 
-async def receipts(tx: Tx, session: int) -> tuple[tuple[Receipt, int], ...]:
+def receipts(tx: Tx, session: int) -> tuple[tuple[Receipt, int], ...]:
     """All receipts, oldest first, each with the version of the view it was made from."""
-    await session_row(tx, session)
-    rows = await tx.all(
+    session_row(tx, session)
+    rows = tx.all(
         "SELECT json, base_version FROM receipt WHERE owner = %(owner)s"
         " AND session = %(session)s ORDER BY number",
         session=session,

@@ -10,6 +10,7 @@ import subprocess
 from collections.abc import AsyncGenerator, Generator
 from contextlib import closing, contextmanager
 from pathlib import Path
+from threading import Event as ThreadEvent
 from uuid import uuid4
 
 import anyio
@@ -17,14 +18,14 @@ import pytest
 
 from mcp_compaction.core.recall.rank import rank
 from mcp_compaction.errors import StoreError, StoreNewer, StoreReadOnly
-from mcp_compaction.model import SearchQuery
+from mcp_compaction.model import Event, SearchQuery
 from mcp_compaction.ports import Scope
 from tests.store.given_store import NOW, batch, here, history, matching, new_session, said
 from tests.store.postgres_server import Server, other_user, running_server
 
 psycopg = pytest.importorskip("psycopg")
 from mcp_compaction.store.postgres import database as databases  # noqa: E402
-from mcp_compaction.store.postgres.database import PoolLimits, TeamDatabase  # noqa: E402
+from mcp_compaction.store.postgres.database import PoolLimits, TeamDatabase, Tx  # noqa: E402
 from mcp_compaction.store.postgres.schema import TABLES  # noqa: E402
 from mcp_compaction.store.postgres.store import PostgresStore, open_store  # noqa: E402
 
@@ -166,6 +167,38 @@ async def test_a_claim_of_a_process_that_died_ends_by_itself(database: TeamDatab
         # The late owner gives back what is no longer its own: nothing.
     async with store.compacting(session, 0) as is_ours:
         assert is_ours
+
+
+async def test_a_write_that_is_cancelled_while_it_waits_leaves_nothing_and_blocks_nobody(
+    database: TeamDatabase, role: str
+) -> None:
+    store = PostgresStore(database, owner())
+    session = await new_session(store)
+    begun = ThreadEvent()
+    with psycopg.connect(role) as other:
+        other.execute("SELECT set_config('mcp_compaction.owner', %s, true)", (store.owner,))
+        other.execute("SELECT 1 FROM session WHERE id = %s FOR UPDATE", (session,))
+
+        def write(tx: Tx) -> None:
+            tx.run(
+                "INSERT INTO event (owner, session, name, at, detail)"
+                " VALUES (%(owner)s, %(session)s, 'NAME', '', '')",
+                session=session,
+            )
+            begun.set()
+            tx.run("UPDATE session SET name = 'late' WHERE owner = %(owner)s")
+
+        with anyio.fail_after(30):
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(database.write, store.owner, write)
+                while not begun.is_set():
+                    await anyio.sleep(0.01)  # the loop runs on while the thread waits
+                tasks.cancel_scope.cancel()
+            assert await store.events(session) == ()
+    assert (await store.sessions(Scope(project=None), 1))[0].name != "late"
+    for _ in range(5):  # more than there are connections
+        await store.add_event(session, Event(name="NAME", at=NOW, detail=""))
+    assert len(await store.events(session)) == 5
 
 
 @pytest.mark.thorough
