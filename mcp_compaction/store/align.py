@@ -9,9 +9,9 @@ before, or where the host has compacted and has written them down once more.
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
+from functools import singledispatch
 from typing import NamedTuple, Protocol
 
 from mcp_compaction.core.log.alignment import find_pairs
@@ -23,6 +23,7 @@ from mcp_compaction.ports import HOST_COMPACTED, Batch
 from mcp_compaction.store.columns import encodable, stamp
 from mcp_compaction.store.messages import MESSAGE_COLUMNS, message_rows, to_message
 from mcp_compaction.store.sessions import events
+from mcp_compaction.store.sql import Row, Tx
 
 MOST_UNNAMED = 1000  # messages without an id that are compared with a batch
 CLOCKS = timedelta(seconds=10)  # that a host may note its words after they passed elsewhere
@@ -50,6 +51,16 @@ class Alignment(NamedTuple):
 
     known: tuple[int, ...]
     at: int
+
+
+class KnownMessage(NamedTuple):
+    """A recorded message by its identity."""
+
+    seq: int
+    follows: int | None
+    content: str
+    host_id: str | None
+    via: str
 
 
 class KnownLog(Protocol):
@@ -84,6 +95,23 @@ class OrderedLog(KnownLog, Protocol):
     """The same, as far as a place for a batch depends on them."""
 
     last: int
+    is_looked_up: bool  # each for itself, so that what is new has to be there
+
+    def add(self, message: KnownMessage, /) -> None:
+        """Know one message more."""
+        ...
+
+    def add_call(self, call: str, role: str, seq: int, /) -> None:
+        """Know that a message makes or answers a call."""
+        ...
+
+    def name(self, seq: int, host_id: str, /) -> None:
+        """Know a message by the id that its host gave it later."""
+        ...
+
+    def contents(self, seqs: list[int], /) -> dict[int, str]:
+        """The contents of the messages with these numbers."""
+        ...
 
     def after(self, seq: int, content: str) -> int | None:
         """The number of the message of that content that was said after message `seq`."""
@@ -213,11 +241,18 @@ def _says(message: NewMessage) -> bool:
 class KnownMessages:
     """The recorded messages of one session, looked up one at a time."""
 
-    def __init__(self, connection: sqlite3.Connection, session: int, last: int) -> None:
-        self._connection = connection
+    is_looked_up = True
+
+    def __init__(self, tx: Tx, session: int, last: int) -> None:
+        self._tx = tx
         self._session = session
         self._moments: dict[str, list[int]] | None = None
         self.last = last
+
+    def add(self, *_: object) -> None:
+        """Nothing: what is added is looked up as well."""
+
+    add_call = name = add
 
     def by_host_id(self, host_id: str | None) -> int | None:
         """The number of the message with that host id."""
@@ -258,18 +293,18 @@ class KnownMessages:
         """The messages that a host says were said at a moment."""
         if self._moments is None:
             self._moments = {}
-            rows = self._connection.execute(
+            rows = self._tx.execute(
                 "SELECT at, seq FROM message WHERE session = ? AND at IS NOT NULL", (self._session,)
             )
             for at, seq in rows:
                 self._moments.setdefault(at, []).append(seq)
         found = self._moments.get(moment, [])
-        return [*map(to_message, message_rows(self._connection, self._session, found))]
+        return [*map(to_message, message_rows(self._tx, self._session, found))]
 
     def unnamed(self, since: datetime | None) -> Sequence[tuple[str, Message]]:
         """The newest messages without a host's id that were recorded since a moment, and when."""
         named = "SELECT count(*) FROM message WHERE session = ? AND host_id IS NOT NULL"
-        rows = self._connection.execute(
+        rows = self._tx.execute(
             f"SELECT {MESSAGE_COLUMNS}, recorded FROM message WHERE session = ?"
             f" AND host_id IS NULL AND recorded >= ? AND ? > ({named}) ORDER BY seq DESC LIMIT ?",
             (self._session, stamp(since) if since else "", self.last, self._session, MOST_UNNAMED),
@@ -278,11 +313,11 @@ class KnownMessages:
 
     def compacted(self) -> Sequence[datetime]:
         """When the host has compacted the session."""
-        return [event.at for event in events(self._connection, self._session, HOST_COMPACTED)]
+        return [event.at for event in events(self._tx, self._session, HOST_COMPACTED)]
 
     def newest(self, limit: int) -> list[str]:
         """The contents of the newest messages, oldest first."""
-        rows = self._connection.execute(
+        rows = self._tx.execute(
             "SELECT content FROM message WHERE session = ? AND seq > ? ORDER BY seq",
             (self._session, self.last - limit),
         )
@@ -290,7 +325,7 @@ class KnownMessages:
 
     def contents(self, seqs: list[int]) -> dict[int, str]:
         """The contents of the messages with these numbers."""
-        rows = self._connection.execute(
+        rows = self._tx.execute(
             "SELECT seq, content FROM message WHERE session = ?"
             " AND seq IN (SELECT value FROM json_each(?))",
             (self._session, str(seqs)),
@@ -298,8 +333,20 @@ class KnownMessages:
         return dict(rows)
 
     def _read_number(self, sql: str, *parameters: str | int) -> int | None:
-        row = self._connection.execute(sql, parameters).fetchone()
+        row = self._tx.execute(sql, parameters).fetchone()
         return None if row is None else row[0]
+
+
+@singledispatch
+def read_known(tx: Tx, session: Row, _batch: Batch, _contents: list[str]) -> OrderedLog:
+    """What of a session a batch may mean; each engine has its way to look."""
+    return KnownMessages(tx, session["id"], session["last_seq"])
+
+
+def calls_of(message: NewMessage) -> list[str]:
+    """The ids of the calls that a message makes or answers."""
+    calls = [part.id for part in message.parts if part.kind == "call"]
+    return calls + [part.call for part in message.parts if part.kind == "result"]
 
 
 def align(known: OrderedLog, batch: Batch, contents: list[str]) -> Alignment:

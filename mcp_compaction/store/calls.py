@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Sequence
 from datetime import datetime
 
 from mcp_compaction.model import ModelCall, Spent
 from mcp_compaction.store.columns import encodable, stamp
 from mcp_compaction.store.sessions import session_row
+from mcp_compaction.store.sql import Tx
 
 
-def add_calls(
-    connection: sqlite3.Connection, session: int, calls: Sequence[ModelCall], now: datetime
-) -> None:
+def add_calls(tx: Tx, session: int, calls: Sequence[ModelCall], now: datetime) -> None:
     """Note calls, those that gave nothing too: they were paid for."""
-    session_row(connection, session)
-    connection.executemany(
+    session_row(tx, session)
+    tx.executemany(
         "INSERT INTO model_call (session, at, model, seconds, input_tokens, output_tokens,"
         " cached_tokens, cost, failed) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
         [
@@ -30,13 +28,14 @@ def add_calls(
     )
 
 
-def spent(connection: sqlite3.Connection, session: int | None, since: datetime | None) -> Spent:
+def spent(tx: Tx, session: int | None, since: datetime | None) -> Spent:
     """The sum over the calls at or after a moment, of one session or of all."""
-    row = connection.execute(
-        "SELECT count(*), total(input_tokens), total(output_tokens), total(cached_tokens),"
-        " total(cost), total(seconds), total(failed != '') FROM model_call"
-        " WHERE (? IS NULL OR session = ?) AND at >= ?",
-        (session, session, "" if since is None else stamp(since)),
+    row = tx.execute(
+        "SELECT count(*), coalesce(sum(input_tokens), 0), coalesce(sum(output_tokens), 0),"
+        " coalesce(sum(cached_tokens), 0), coalesce(sum(cost), 0.0), coalesce(sum(seconds), 0.0),"
+        " count(nullif(failed, '')) FROM model_call WHERE session = coalesce(?, session)"
+        " AND at >= ?",
+        (session, "" if since is None else stamp(since)),
     ).fetchone()
     return Spent(
         calls=row[0],
@@ -45,5 +44,5 @@ def spent(connection: sqlite3.Connection, session: int | None, since: datetime |
         cached_tokens=int(row[3]),
         cost=row[4],
         seconds=row[5],
-        failed=int(row[6]),
+        failed=row[6],
     )

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import json
 import re
-import sqlite3
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 from hashlib import sha256
@@ -24,6 +24,7 @@ from mcp_compaction.store.cleaning import (
 from mcp_compaction.store.columns import from_json, stamp, to_json
 from mcp_compaction.store.scope import of_project, one_session, sessions_in
 from mcp_compaction.store.sessions import session_row
+from mcp_compaction.store.sql import Tx
 from mcp_compaction.store.stub import FORGOTTEN, stub
 
 _OWNED = (
@@ -32,166 +33,145 @@ _OWNED = (
 )
 
 
-def forget(
-    connection: sqlite3.Connection, scope: Scope, seqs: Sequence[int], now: datetime
-) -> Forgotten:
+def forget(tx: Tx, scope: Scope, seqs: Sequence[int], now: datetime) -> Forgotten:
     """Remove messages, a session or a project from every table; the file is purged after it."""
     if scope.project is None and scope.session is None:
         raise InputError("Forgetting everything at once is not offered; name a project or session.")
     if seqs:
-        forgotten = _forget_messages(connection, one_session(connection, scope), seqs, stamp(now))
-    elif scope.session is not None:
-        one = one_session(connection, scope)
-        forgotten = _forget_sessions(connection, [one], stamp(now))
-    else:
-        forgotten = _forget_project(connection, scope, stamp(now))
-    passages.optimize(connection)
-    return forgotten
+        return _forget_messages(tx, one_session(tx, scope), seqs, stamp(now))
+    if scope.session is not None:
+        return _forget_sessions(tx, [one_session(tx, scope)], stamp(now))
+    return _forget_project(tx, scope, stamp(now))
 
 
-def list_chats(connection: sqlite3.Connection) -> set[str]:
+def list_chats(tx: Tx) -> set[str]:
     """All chats that are known, by the ids of their hosts."""
-    rows = connection.execute("SELECT DISTINCT host_session FROM session")
+    rows = tx.execute("SELECT DISTINCT host_session FROM session")
     return {chat for (chat,) in rows if chat}
 
 
-def list_calls(connection: sqlite3.Connection, scope: Scope, seqs: Sequence[int]) -> set[str]:
+def list_calls(tx: Tx, scope: Scope, seqs: Sequence[int]) -> set[str]:
     """The calls that messages make or answer."""
     asked = "SELECT call FROM call_message WHERE session = ? AND seq = ?"
-    return {call for seq in seqs for (call,) in connection.execute(asked, (scope.session, seq))}
+    return {call for seq in seqs for (call,) in tx.execute(asked, (scope.session, seq))}
 
 
 # Some messages
 
 
-def _forget_messages(
-    connection: sqlite3.Connection, session: int, seqs: Sequence[int], now: str
-) -> Forgotten:
-    edits = _list_edits(connection, session)
+def _forget_messages(tx: Tx, session: int, seqs: Sequence[int], now: str) -> Forgotten:
+    edits = _list_edits(tx, session)
     once = dict.fromkeys([*seqs, *(words for seq, words in edits if seq in seqs)])
-    lines = sum(_forget_message(connection, session, seq, now) for seq in once)
+    lines = sum(_forget_message(tx, session, seq, now) for seq in once)
     for place in {seq for seq, words in edits if words in once} - once.keys():
-        lines += _clean_derived(connection, session, place, now)
-    views.renew(connection, session)  # a compaction under way may still quote a message
+        lines += _clean_derived(tx, session, place, now)
+    views.renew(tx, session)  # a compaction under way may still quote a message
     for seq in once:  # what a pin keeps of the message beside its own words
-        connection.execute(
-            "UPDATE pin SET source = ?1 WHERE session = ?2 AND source LIKE ?1 || char(10) || '%'",
-            (f"m{seq}", session),
+        tx.execute(
+            "UPDATE pin SET source = ? WHERE session = ? AND source LIKE ?",
+            (f"m{seq}", session, f"m{seq}\n%"),
         )
-    pins = [
-        _list_pins(connection, "session = ? AND source = ?", session, f"m{seq}") for seq in once
-    ]
+    pins = [_list_pins(tx, "session = ? AND source = ?", session, f"m{seq}") for seq in once]
     return Forgotten(
         messages=len(once), digest_lines=lines, kept_pins=tuple(chain.from_iterable(pins))
     )
 
 
-def _forget_message(connection: sqlite3.Connection, session: int, seq: int, now: str) -> int:
+def _forget_message(tx: Tx, session: int, seq: int, now: str) -> int:
     """Remove a message and what was made from it; the number of digest lines that took."""
-    row = connection.execute(
-        "SELECT id, role, shape, raw FROM message WHERE session = ? AND seq = ?", (session, seq)
+    row = tx.execute(
+        "SELECT role, shape, tokens, raw FROM message WHERE session = ? AND seq = ?", (session, seq)
     ).fetchone()
     if row is None:
         raise UnknownRef(f"There is no m{seq} in this session; look at its messages.")
-    if not _is_forgotten(connection, session, seq):
-        _leave_tombstone(connection, session, f"m{seq}", [row["raw"]], now)
+    if not _is_forgotten(tx, session, seq):
+        _leave_tombstone(tx, session, f"m{seq}", [row["raw"]], now)
         _, parts = formats.read(row["shape"], row["raw"])
         left = stub(row["shape"], row["role"], parts, row["raw"])
-        connection.execute(
-            "UPDATE message SET raw = ?, tokens = min(tokens, ?) WHERE id = ?",
-            (left, STUB_TOKENS, row["id"]),
+        tx.execute(
+            "UPDATE message SET raw = ?, tokens = ? WHERE session = ? AND seq = ?",
+            (left, min(row["tokens"], STUB_TOKENS), session, seq),
         )
-    passages.delete(connection, "session = ? AND kind = 'm' AND number = ?", (session, seq))
-    return _clean_derived(connection, session, seq, now)
+    passages.delete(tx, session, "m", seq)
+    return _clean_derived(tx, session, seq, now)
 
 
-def _list_edits(connection: sqlite3.Connection, session: int) -> set[tuple[int, int]]:
+def _list_edits(tx: Tx, session: int) -> set[tuple[int, int]]:
     """The messages that were edited, each with one that holds other words for it."""
-    rows = connection.execute(
-        "SELECT json_extract(edit.value, '$.seq'), json_extract(edit.value, '$.words')"
-        " FROM view, json_each(view.json, '$.reworded') AS edit WHERE view.session = ?",
-        (session,),
-    )
-    return {(seq, words) for seq, words in rows}
+    rows = tx.execute("SELECT json FROM view WHERE session = ?", (session,))
+    edits = (one for (text,) in rows for one in json.loads(text).get("reworded", ()))
+    return {(one["seq"], one["words"]) for one in edits}
 
 
-def _clean_derived(connection: sqlite3.Connection, session: int, seq: int, now: str) -> int:
+def _clean_derived(tx: Tx, session: int, seq: int, now: str) -> int:
     """Remove what was made from a message; the number of digest lines that took."""
-    _clean_views(connection, session, seq)
-    _clean_reports(connection, session, seq)
-    return _clean_digests(connection, session, seq, now)
+    _clean_views(tx, session, seq)
+    _clean_reports(tx, session, seq)
+    return _clean_digests(tx, session, seq, now)
 
 
-def _list_pins(
-    connection: sqlite3.Connection, condition: str, *parameters: str | int
-) -> tuple[str, ...]:
-    rows = connection.execute(
-        f"SELECT number FROM pin WHERE {condition} ORDER BY number", parameters
-    )
+def _list_pins(tx: Tx, condition: str, *parameters: str | int) -> tuple[str, ...]:
+    rows = tx.execute(f"SELECT number FROM pin WHERE {condition} ORDER BY number", parameters)
     return tuple(f"p{number}" for (number,) in rows)
 
 
-def _is_forgotten(connection: sqlite3.Connection, session: int, seq: int) -> bool:
-    row = connection.execute(
+def _is_forgotten(tx: Tx, session: int, seq: int) -> bool:
+    row = tx.execute(
         "SELECT 1 FROM tombstone WHERE session = ? AND ref = ?", (session, f"m{seq}")
     ).fetchone()
     return row is not None
 
 
-def _clean_digests(connection: sqlite3.Connection, session: int, seq: int, now: str) -> int:
-    project = session_row(connection, session)["project"]
+def _clean_digests(tx: Tx, session: int, seq: int, now: str) -> int:
+    project = session_row(tx, session)["project"]
     removed = 0
-    for digest in views.digests(connection, session):
+    for digest in views.digests(tx, session):
         cleaned = remove_lines(digest, seq)
         lines = count_lines(digest) - count_lines(cleaned)
         if not lines:
             continue
         removed += lines
-        connection.execute(
+        tx.execute(
             "UPDATE digest SET json = ? WHERE session = ? AND number = ?",
             (to_json(cleaned), session, digest.number),
         )
-        row = connection.execute(
+        row = tx.execute(
             "SELECT at FROM passage WHERE session = ? AND kind = 'd' AND number = ?",
             (session, digest.number),
         ).fetchone()
-        passages.delete(
-            connection, "session = ? AND kind = 'd' AND number = ?", (session, digest.number)
-        )
+        passages.delete(tx, session, "d", digest.number)
         at = now if row is None else row["at"]
-        passages.insert_digest(connection, session, project, cleaned, at)
+        passages.insert_digest(tx, session, project, cleaned, at)
     return removed
 
 
-def _clean_views(connection: sqlite3.Connection, session: int, seq: int) -> None:
-    rows = connection.execute("SELECT version, json FROM view WHERE session = ?", (session,))
+def _clean_views(tx: Tx, session: int, seq: int) -> None:
+    rows = tx.execute("SELECT version, json FROM view WHERE session = ?", (session,))
     for version, text in rows.fetchall():
         view = from_json(View, text)
         cleaned = clean_view(view, seq)
         if cleaned is view:
             continue
-        connection.execute(
+        tx.execute(
             "UPDATE view SET json = ? WHERE session = ? AND version = ?",
             (to_json(cleaned), session, version),
         )
 
 
-def _clean_reports(connection: sqlite3.Connection, session: int, seq: int) -> None:
+def _clean_reports(tx: Tx, session: int, seq: int) -> None:
     """Blank what receipts and events say about a message: it may be a quotation."""
     named = re.compile(rf"\bm{seq}\b")
-    for receipt, _ in views.receipts(connection, session):
-        _update_receipt(connection, session, receipt, clean_receipt(receipt, seq))
-    rows = connection.execute("SELECT id, detail FROM event WHERE session = ?", (session,))
+    for receipt, _ in views.receipts(tx, session):
+        _update_receipt(tx, session, receipt, clean_receipt(receipt, seq))
+    rows = tx.execute("SELECT id, detail FROM event WHERE session = ?", (session,))
     for number, detail in rows.fetchall():
         if named.search(detail):
-            connection.execute("UPDATE event SET detail = ? WHERE id = ?", (FORGOTTEN, number))
+            tx.execute("UPDATE event SET detail = ? WHERE id = ?", (FORGOTTEN, number))
 
 
-def _update_receipt(
-    connection: sqlite3.Connection, session: int, receipt: Receipt, cleaned: Receipt
-) -> None:
+def _update_receipt(tx: Tx, session: int, receipt: Receipt, cleaned: Receipt) -> None:
     if cleaned != receipt:
-        connection.execute(
+        tx.execute(
             "UPDATE receipt SET json = ? WHERE session = ? AND number = ?",
             (to_json(cleaned), session, receipt.compaction),
         )
@@ -200,64 +180,56 @@ def _update_receipt(
 # Whole sessions
 
 
-def _forget_project(connection: sqlite3.Connection, scope: Scope, now: str) -> Forgotten:
+def _forget_project(tx: Tx, scope: Scope, now: str) -> Forgotten:
     condition = sessions_in(scope)
-    rows = connection.execute(f"SELECT id FROM session WHERE {condition.sql}", condition.parameters)
+    rows = tx.execute(f"SELECT id FROM session WHERE {condition.sql}", condition.parameters)
     sessions = [number for (number,) in rows]
     sql, paths = of_project("project", scope.project or "")
-    shared = _delete_pins(connection, f"{sql} AND scope = 'project'", *paths)
-    forgotten = _forget_sessions(connection, sessions, now)
+    shared = _delete_pins(tx, f"{sql} AND scope = 'project'", *paths)
+    forgotten = _forget_sessions(tx, sessions, now)
     # A global pin belongs to every project; only its origin is forgotten.
-    connection.execute(f"UPDATE pin SET project = NULL WHERE {sql}", paths)
-    connection.execute(f"UPDATE passage SET project = NULL WHERE {sql}", paths)
-    connection.execute(f"DELETE FROM announced WHERE {sql}", paths)
+    tx.execute(f"UPDATE pin SET project = NULL WHERE {sql}", paths)
+    tx.execute(f"UPDATE passage SET project = NULL WHERE {sql}", paths)
+    tx.execute(f"DELETE FROM announced WHERE {sql}", paths)
     return forgotten.model_copy(update={"pins": forgotten.pins + shared})
 
 
-def _forget_sessions(
-    connection: sqlite3.Connection, sessions: Sequence[int], now: str
-) -> Forgotten:
+def _forget_sessions(tx: Tx, sessions: Sequence[int], now: str) -> Forgotten:
     messages = pins = 0
     kept: list[str] = []
     for session in sessions:
-        raws = connection.execute(
-            "SELECT raw FROM message WHERE session = ? ORDER BY seq", (session,)
-        )
-        messages += _leave_tombstone(connection, session, "session", (raw for (raw,) in raws), now)
-        pins += _delete_pins(connection, "session = ? AND scope = 'session'", session)
-        kept += _list_pins(connection, "session = ?", session)
-        passages.orphan_pins(connection, session)
-        connection.execute("UPDATE pin SET session = NULL WHERE session = ?", (session,))
-        passages.delete(connection, "session = ?", (session,))
+        raws = tx.execute("SELECT raw FROM message WHERE session = ? ORDER BY seq", (session,))
+        messages += _leave_tombstone(tx, session, "session", (raw for (raw,) in raws), now)
+        pins += _delete_pins(tx, "session = ? AND scope = 'session'", session)
+        kept += _list_pins(tx, "session = ?", session)
+        passages.delete_session(tx, session)
+        tx.execute("UPDATE pin SET session = NULL WHERE session = ?", (session,))
         for table in _OWNED:
-            connection.execute(f"DELETE FROM {table} WHERE session = ?", (session,))
+            tx.execute(f"DELETE FROM {table} WHERE session = ?", (session,))
         # The place stays, or the next reading would bring back what was forgotten.
-        connection.execute("UPDATE transcript SET session = NULL WHERE session = ?", (session,))
-        connection.execute("UPDATE session SET parent = NULL WHERE parent = ?", (session,))
-        connection.execute("DELETE FROM session WHERE id = ?", (session,))
+        tx.execute("UPDATE transcript SET session = NULL WHERE session = ?", (session,))
+        tx.execute("UPDATE session SET parent = NULL WHERE parent = ?", (session,))
+        tx.execute("DELETE FROM session WHERE id = ?", (session,))
     return Forgotten(messages=messages, sessions=len(sessions), pins=pins, kept_pins=tuple(kept))
 
 
-def _delete_pins(connection: sqlite3.Connection, condition: str, *parameters: str | int) -> int:
-    rows = connection.execute(f"SELECT number FROM pin WHERE {condition}", parameters)
-    numbers = [number for (number,) in rows]
-    for number in numbers:
-        passages.delete(connection, "kind = 'p' AND number = ?", (number,))
-        connection.execute("UPDATE pin SET superseded_by = NULL WHERE superseded_by = ?", (number,))
-        connection.execute("DELETE FROM announced WHERE pin = ?", (number,))
-        connection.execute("DELETE FROM pin WHERE number = ?", (number,))
-    return len(numbers)
+def _delete_pins(tx: Tx, condition: str, *parameters: str | int) -> int:
+    rows = tx.execute(f"SELECT number, session FROM pin WHERE {condition}", parameters).fetchall()
+    for number, session in rows:
+        passages.delete(tx, session, "p", number)
+        tx.execute("UPDATE pin SET superseded_by = NULL WHERE superseded_by = ?", (number,))
+        tx.execute("DELETE FROM announced WHERE pin = ?", (number,))
+        tx.execute("DELETE FROM pin WHERE number = ?", (number,))
+    return len(rows)
 
 
-def _leave_tombstone(
-    connection: sqlite3.Connection, session: int, ref: str, raws: Iterable[str], now: str
-) -> int:
+def _leave_tombstone(tx: Tx, session: int, ref: str, raws: Iterable[str], now: str) -> int:
     """Leave the hash of the forgotten messages; their number."""
     digest, count = sha256(), 0
     for raw in raws:
         digest.update(raw.encode())
         count += 1
-    connection.execute(
+    tx.execute(
         "INSERT INTO tombstone (session, ref, sha256, at) VALUES (?, ?, ?, ?)",
         (session, ref, digest.hexdigest(), now),
     )

@@ -8,17 +8,17 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Mapping
 from contextlib import closing
 from datetime import datetime
 from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
+from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
 from mcp_compaction.errors import CompactionError, StoreError
 from mcp_compaction.store.columns import encodable, moment
 from mcp_compaction.store.connect import SCHEMA_VERSION, connect, pragma, refuse_remote, store_path
 from mcp_compaction.store.scope import Condition, Within, pins_in, project_of, sessions_in
+from mcp_compaction.store.sql import Row, Tx
 
 if TYPE_CHECKING:
     from mcp_compaction.model import PinAuthor
@@ -107,21 +107,17 @@ def list_chat_pins(home: Path, project: str, chat: str = "") -> list[PinLine] | 
         return None
 
 
-def session_rows(
-    connection: sqlite3.Connection, within: Condition, limit: int
-) -> list[sqlite3.Row]:
+def session_rows(tx: Tx, within: Condition, limit: int) -> list[Row]:
     """The rows of sessions, the newest first."""
-    return connection.execute(
+    return tx.execute(
         f"SELECT * FROM session WHERE {within.sql} ORDER BY updated DESC, id DESC LIMIT ?",
         (*within.parameters, limit),
     ).fetchall()
 
 
-def session_named(
-    connection: sqlite3.Connection, within: Condition, name: str
-) -> sqlite3.Row | None:
+def session_named(tx: Tx, within: Condition, name: str) -> Row | None:
     """The row of the session of that name; the newest where several projects have one."""
-    return connection.execute(
+    return tx.execute(
         f"SELECT * FROM session WHERE name = ? AND {within.sql} ORDER BY updated DESC LIMIT 1",
         (encodable(name), *within.parameters),
     ).fetchone()
@@ -134,20 +130,18 @@ PIN_COLUMNS = (
 )
 
 
-def pin_rows(
-    connection: sqlite3.Connection, scope: Within, now: str, released: bool = False
-) -> list[sqlite3.Row]:
+def pin_rows(tx: Tx, scope: Within, now: str, released: bool = False) -> list[Row]:
     """The rows of the pins in force in the scope; with the released and expired ones if asked."""
     condition = pins_in(scope)
     in_force = "pin.released IS NULL AND (pin.expires IS NULL OR pin.expires > ?)"
-    return connection.execute(
+    return tx.execute(
         f"SELECT {PIN_COLUMNS} FROM pin LEFT JOIN session ON session.id = pin.session"
         f" WHERE {condition.sql} AND (? OR ({in_force})) ORDER BY pin.number",
         (*condition.parameters, released, now),
     ).fetchall()
 
 
-def author_in(row: sqlite3.Row | Mapping[str, Any]) -> PinAuthor:
+def author_in(row: Row) -> PinAuthor:
     """Whose a pin is, by its row: a program's stands there as an agent's that was found in a
     message, as older versions can read it."""
     is_programs = (row["author"], row["channel"]) == ("agent", "message")
@@ -170,7 +164,7 @@ def _open(home: Path) -> sqlite3.Connection:
     return store
 
 
-def _session_of(row: sqlite3.Row, store: sqlite3.Connection) -> SessionLine:
+def _session_of(row: Row, store: sqlite3.Connection) -> SessionLine:
     told = store.execute(
         "SELECT detail FROM event WHERE session = ? AND name = ? ORDER BY id DESC LIMIT 1",
         (row["id"], _PAID),
@@ -185,7 +179,7 @@ def _session_of(row: sqlite3.Row, store: sqlite3.Connection) -> SessionLine:
     )
 
 
-def _pin_of(row: sqlite3.Row) -> PinLine:
+def _pin_of(row: Row) -> PinLine:
     source, _, context = (row["source"] or "").partition("\n")
     if checksum_of(row["text"]) != row["checksum"]:
         _refuse("a pin that was changed")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sqlite3
 from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
@@ -26,52 +25,51 @@ from mcp_compaction.store.columns import from_json, lost_error
 from mcp_compaction.store.log import section_row
 from mcp_compaction.store.messages import MESSAGE_COLUMNS, message_rows, to_message
 from mcp_compaction.store.sessions import session_info, session_row
+from mcp_compaction.store.sql import Row, Tx
 
 
-def load(
-    connection: sqlite3.Connection, session: int, now: datetime, view: View | None = None
-) -> Session:
+def load(tx: Tx, session: int, now: datetime, view: View | None = None) -> Session:
     """The session at this moment, seen through its newest view or through the one given."""
-    row = session_row(connection, session)
-    seen = views.view(connection, session, row["view_version"]) if view is None else view
-    sections = section_row(connection, session)
-    in_force = pins.pins(connection, Scope(project=row["project"], session=session), now)
+    row = session_row(tx, session)
+    seen = views.view(tx, session, row["view_version"]) if view is None else view
+    sections = section_row(tx, session)
+    in_force = pins.pins(tx, Scope(project=row["project"], session=session), now)
     return Session(
-        info=session_info(connection, session),
+        info=session_info(tx, session),
         sections=Sections() if sections is None else from_json(Sections, sections["json"]),
         section_tokens=0 if sections is None else sections["section_tokens"],
         memory_tokens=0 if sections is None else sections["memory_tokens"],
         view=seen,
-        messages=_read_messages_shown(connection, session, seen),
-        digests=_read_digests_shown(connection, session, seen),
+        messages=_read_messages_shown(tx, session, seen),
+        digests=_read_digests_shown(tx, session, seen),
         pins=tuple(pin for pin in in_force if pin.kind != "note"),
         calibration=Calibration(counted=row["counted"], reported=row["reported"]),
         next_digest=row["next_digest"],
         next_compaction=row["next_compaction"],
-        last_compaction=_read_last_receipt(connection, session),
+        last_compaction=_read_last_receipt(tx, session),
     )
 
 
 def count_window(
-    connection: sqlite3.Connection, session: int, now: datetime, known: WindowCount | None = None
+    tx: Tx, session: int, now: datetime, known: WindowCount | None = None
 ) -> WindowCount:
     """The count of a window; where its view is the known one, only what came since is read.
 
     The tokens of a recorded message change only by a forget, and that gives the view a new version.
     """
-    row = session_row(connection, session)
+    row = session_row(tx, session)
     if known is None or known.session.view.version != row["view_version"]:
-        known = _count_view(connection, row)
-    upto, messages, tokens = connection.execute(
-        "SELECT max(seq), count(*), coalesce(sum(tokens), 0) FROM message"
+        known = _count_view(tx, row)
+    upto, messages, tokens = tx.execute(
+        "SELECT max(seq), count(*), CAST(coalesce(sum(tokens), 0) AS BIGINT) FROM message"
         f" WHERE session = ? AND seq > ? AND {_STILL_THERE}",
         (session, known.upto, _runs_text(known.session.view)),
     ).fetchone()
-    sections = section_row(connection, session)
-    in_force = pins.pins(connection, Scope(project=row["project"], session=session), now)
+    sections = section_row(tx, session)
+    in_force = pins.pins(tx, Scope(project=row["project"], session=session), now)
     frame = known.session.model_copy(
         update={
-            "info": session_info(connection, session),
+            "info": session_info(tx, session),
             "section_tokens": 0 if sections is None else sections["section_tokens"],
             "memory_tokens": 0 if sections is None else sections["memory_tokens"],
             "pins": tuple(pin for pin in in_force if pin.kind != "note"),
@@ -86,24 +84,24 @@ def count_window(
     )
 
 
-def _count_view(connection: sqlite3.Connection, row: sqlite3.Row) -> WindowCount:
+def _count_view(tx: Tx, row: Row) -> WindowCount:
     """The count of what a session's newest view names; nothing that came after it."""
     session: int = row["id"]
-    view = views.view(connection, session, row["view_version"])
+    view = views.view(tx, session, row["view_version"])
     shown = list_shown(view)
     words = {one.seq: one.words for one in view.reworded}
-    kept = _sum_tokens(connection, session, [words.get(seq, seq) for seq in shown.kept])
-    cut = _sum_tokens(connection, session, [words.get(e.seq, e.seq) for e in view.since])
+    kept = _sum_tokens(tx, session, [words.get(seq, seq) for seq in shown.kept])
+    cut = _sum_tokens(tx, session, [words.get(e.seq, e.seq) for e in view.since])
     saved = cut - sum(entry.tokens for entry in view.since)
     edited = [one for one in view.reworded if one.seq > view.upto]
-    saved += _sum_tokens(connection, session, [one.seq for one in edited])
-    saved -= _sum_tokens(connection, session, [one.words for one in edited])
+    saved += _sum_tokens(tx, session, [one.seq for one in edited])
+    saved -= _sum_tokens(tx, session, [one.words for one in edited])
     of_digests = tuple(entry for entry in view.body if isinstance(entry, Digested))
     return WindowCount(
         session=Session(
-            info=session_info(connection, session),
+            info=session_info(tx, session),
             view=view.model_copy(update={"head": (), "body": of_digests}),
-            digests=_read_digests_shown(connection, session, view),
+            digests=_read_digests_shown(tx, session, view),
         ),
         upto=view.upto,
         messages=len(shown.kept) + len(shown.trimmed),
@@ -111,11 +109,11 @@ def _count_view(connection: sqlite3.Connection, row: sqlite3.Row) -> WindowCount
     )
 
 
-def _sum_tokens(connection: sqlite3.Connection, session: int, seqs: list[int]) -> int:
+def _sum_tokens(tx: Tx, session: int, seqs: list[int]) -> int:
     """The tokens of the messages with these numbers, each as often as it is named."""
-    (tokens,) = connection.execute(
-        "SELECT coalesce(sum(tokens), 0) FROM json_each(?) AS named"
-        " CROSS JOIN message ON message.session = ? AND message.seq = named.value",
+    (tokens,) = tx.execute(
+        "SELECT CAST(coalesce(sum(tokens), 0) AS BIGINT) FROM json_each(?) AS named"
+        " CROSS JOIN message ON message.session = ? AND message.seq = CAST(named.value AS BIGINT)",
         (str(seqs), session),
     ).fetchone()
     return tokens
@@ -124,8 +122,8 @@ def _sum_tokens(connection: sqlite3.Connection, session: int, seqs: list[int]) -
 # In the caller's history, as far as the view knows it.
 _STILL_THERE = (
     "NOT EXISTS (SELECT 1 FROM json_each(?) AS run"
-    " WHERE message.seq BETWEEN json_extract(run.value, '$[0]')"
-    " AND json_extract(run.value, '$[1]'))"
+    " WHERE message.seq BETWEEN CAST(json_extract(run.value, '$[0]') AS BIGINT)"
+    " AND CAST(json_extract(run.value, '$[1]') AS BIGINT))"
 )
 
 
@@ -155,14 +153,12 @@ def list_shown(view: View) -> ShownEntries:
     return shown
 
 
-def _read_messages_shown(
-    connection: sqlite3.Connection, session: int, view: View
-) -> tuple[Message, ...]:
+def _read_messages_shown(tx: Tx, session: int, view: View) -> tuple[Message, ...]:
     """The messages that a view shows, in the words that the caller has for them now."""
-    messages = tuple(map(to_message, _read_rows_shown(connection, session, view)))
+    messages = tuple(map(to_message, _read_rows_shown(tx, session, view)))
     if not view.reworded:
         return messages
-    rows = message_rows(connection, session, [one.words for one in view.reworded])
+    rows = message_rows(tx, session, [one.words for one in view.reworded])
     said = {message.seq: message for message in map(to_message, rows)}
     now = {one.seq: said[one.words] for one in view.reworded}
     return tuple(
@@ -170,11 +166,11 @@ def _read_messages_shown(
     )
 
 
-def _read_rows_shown(connection: sqlite3.Connection, session: int, view: View) -> list[sqlite3.Row]:
+def _read_rows_shown(tx: Tx, session: int, view: View) -> list[Row]:
     shown = list_shown(view)
     named = {*shown.kept, *(entry.seq for entry in shown.trimmed)}
-    before = message_rows(connection, session, sorted(s for s in named if s <= view.upto))
-    since = connection.execute(
+    before = message_rows(tx, session, sorted(s for s in named if s <= view.upto))
+    since = tx.execute(
         f"SELECT {MESSAGE_COLUMNS} FROM message WHERE session = ? AND seq > ?"
         f" AND {_STILL_THERE} ORDER BY seq",
         (session, view.upto, _runs_text(view)),
@@ -182,11 +178,9 @@ def _read_rows_shown(connection: sqlite3.Connection, session: int, view: View) -
     return [*before, *since]
 
 
-def _read_digests_shown(
-    connection: sqlite3.Connection, session: int, view: View
-) -> tuple[Digest, ...]:
+def _read_digests_shown(tx: Tx, session: int, view: View) -> tuple[Digest, ...]:
     shown = set(list_shown(view).digests)
-    rows = connection.execute(
+    rows = tx.execute(
         "SELECT json FROM digest WHERE session = ?"
         " AND number IN (SELECT value FROM json_each(?)) ORDER BY number",
         (session, str(sorted(shown))),
@@ -196,16 +190,16 @@ def _read_digests_shown(
     return tuple(from_json(Digest, text) for (text,) in rows)
 
 
-def _read_last_receipt(connection: sqlite3.Connection, session: int) -> Receipt | None:
-    row = connection.execute(
+def _read_last_receipt(tx: Tx, session: int) -> Receipt | None:
+    row = tx.execute(
         "SELECT json FROM receipt WHERE session = ? ORDER BY number DESC LIMIT 1", (session,)
     ).fetchone()
     return None if row is None else from_json(Receipt, row[0])
 
 
-def not_shown(connection: sqlite3.Connection, session: int, seqs: Sequence[int]) -> tuple[int, ...]:
+def not_shown(tx: Tx, session: int, seqs: Sequence[int]) -> tuple[int, ...]:
     """The messages of these that the newest view no longer shows; none without a compaction."""
-    view = _newest_view(connection, session)
+    view = _newest_view(tx, session)
     return () if view is None else seqs_not_shown(view, seqs)
 
 
@@ -215,11 +209,9 @@ def seqs_not_shown(view: dict[str, Any], seqs: Sequence[int]) -> tuple[int, ...]
     return tuple(sorted({seq for seq in seqs if not (seq in shown or _follows(view, seq))}))
 
 
-def shown_whole(
-    connection: sqlite3.Connection, session: int, seqs: Sequence[int]
-) -> tuple[int, ...]:
+def shown_whole(tx: Tx, session: int, seqs: Sequence[int]) -> tuple[int, ...]:
     """The messages of these that the newest view shows whole; none without a compaction."""
-    view = _newest_view(connection, session)
+    view = _newest_view(tx, session)
     return () if view is None else seqs_shown_whole(view, seqs)
 
 
@@ -233,9 +225,9 @@ def seqs_shown_whole(view: dict[str, Any], seqs: Sequence[int]) -> tuple[int, ..
     )
 
 
-def _newest_view(connection: sqlite3.Connection, session: int) -> dict[str, Any] | None:
+def _newest_view(tx: Tx, session: int) -> dict[str, Any] | None:
     """The newest view as JSON: every recall asks, and to check its many cuts takes far longer."""
-    row = connection.execute(
+    row = tx.execute(
         "SELECT json FROM view JOIN session ON view.session = session.id"
         " AND view.version = session.view_version WHERE session.id = ?",
         (session,),

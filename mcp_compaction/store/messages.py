@@ -2,28 +2,27 @@
 
 from __future__ import annotations
 
-import sqlite3
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from typing import Any
 
 from mcp_compaction import formats
 from mcp_compaction.model import Message
 from mcp_compaction.store.columns import moment
+from mcp_compaction.store.sql import Row, Tx
 
 MESSAGE_COLUMNS = "seq, role, shape, at, tokens, via, speaker, raw"
 
 
-def message_rows(
-    connection: sqlite3.Connection, session: int, seqs: Sequence[int]
-) -> list[sqlite3.Row]:
+def message_rows(tx: Tx, session: int, seqs: Sequence[int]) -> list[Row]:
     """The rows of the messages with these numbers, in order."""
-    return connection.execute(
+    return tx.execute(
         f"SELECT {MESSAGE_COLUMNS} FROM message WHERE session = ?"
         " AND seq IN (SELECT value FROM json_each(?)) ORDER BY seq",
         (session, f"[{','.join(map(str, seqs))}]"),
     ).fetchall()
 
 
-def to_message(row: sqlite3.Row) -> Message:
+def to_message(row: Iterable[Any]) -> Message:
     """The message of such a row."""
     seq, role, shape, at, tokens, via, speaker, raw = row
     _, parts = formats.read(shape, raw)

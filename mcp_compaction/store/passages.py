@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 import textwrap
 from collections.abc import Iterable, Iterator
+from functools import singledispatch
 from typing import Literal, NamedTuple
 
 from mcp_compaction.core.limits import LONGEST_SENTENCE
@@ -12,6 +13,7 @@ from mcp_compaction.core.recall.terms import keys_of
 from mcp_compaction.model import Digest
 from mcp_compaction.store.columns import encodable
 from mcp_compaction.store.marks import marks
+from mcp_compaction.store.sql import Tx
 
 
 class StoredPassage(NamedTuple):
@@ -28,51 +30,63 @@ class StoredPassage(NamedTuple):
     text: str
 
 
-def insert(connection: sqlite3.Connection, passage: StoredPassage) -> None:
-    """Make a text findable."""
+# Each engine has an index of its own, and registers what is done in it.
+
+
+@singledispatch
+def insert(tx: Tx, passages: Iterable[StoredPassage]) -> None:
+    """Make texts findable."""
+    for passage in passages:
+        _insert(tx, passage)
+
+
+@singledispatch
+def delete(tx: Tx, session: int | None, kind: str, number: int) -> None:
+    """Make the texts of a message, digest or pin unfindable; their words stay in the index until
+    it is optimized."""
+    _delete(tx, "session IS ? AND kind = ? AND number = ?", session, kind, number)
+
+
+@singledispatch
+def delete_session(tx: Tx, session: int) -> None:
+    """Make all texts of a session unfindable, but for its pins, which may outlive it."""
+    rows = tx.execute(
+        "SELECT session, project, kind, number, ordinal, role, at, tools, text"
+        " FROM passage WHERE session = ? AND kind = 'p'",
+        (session,),
+    ).fetchall()
+    _delete(tx, "session = ?", session)
+    insert(tx, [StoredPassage(*row)._replace(session=None, tools=()) for row in rows])
+
+
+def _insert(tx: Tx, passage: StoredPassage) -> None:
     text = encodable(passage.text)
     tools = "".join(f"\n{encodable(tool).lower()}\n" for tool in passage.tools)
     found_by = (text, keys_of(text), marks(passage.session, passage.role, passage.tools))
-    cursor = connection.execute(
+    cursor = tx.execute(
         "INSERT INTO passage"
         " (session, project, kind, number, ordinal, role, at, tools, text, keys, marks)"
         " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         (*passage[:7], tools, *found_by),
     )
-    connection.execute(
+    tx.execute(
         "INSERT INTO passage_index (rowid, text, keys, marks) VALUES (?, ?, ?, ?)",
         (cursor.lastrowid, *found_by),
     )
 
 
-def delete(
-    connection: sqlite3.Connection, condition: str, parameters: tuple[str | int, ...]
-) -> None:
-    """Make texts unfindable; their words stay in the index until it is optimized."""
-    rows = connection.execute(
+def _delete(tx: Tx, condition: str, *parameters: str | int | None) -> None:
+    rows = tx.execute(
         f"SELECT id, text, keys, marks FROM passage WHERE {condition}", parameters
     ).fetchall()
     for row in rows:
         # An external-content index must be told the old text to find its words.
-        connection.execute(
+        tx.execute(
             "INSERT INTO passage_index (passage_index, rowid, text, keys, marks)"
             " VALUES ('delete', ?, ?, ?, ?)",
             tuple(row),
         )
-        connection.execute("DELETE FROM passage WHERE id = ?", (row[0],))
-
-
-def orphan_pins(connection: sqlite3.Connection, session: int) -> None:
-    """Keep the pins of a session findable that is about to go."""
-    condition = "session = ? AND kind = 'p'"
-    rows = connection.execute(
-        "SELECT session, project, kind, number, ordinal, role, at, tools, text"
-        f" FROM passage WHERE {condition}",
-        (session,),
-    ).fetchall()
-    delete(connection, condition, (session,))
-    for row in rows:
-        insert(connection, StoredPassage(*row)._replace(session=None, tools=()))
+        tx.execute("DELETE FROM passage WHERE id = ?", (row[0],))
 
 
 def optimize(connection: sqlite3.Connection) -> None:
@@ -88,13 +102,16 @@ def rebuild(connection: sqlite3.Connection) -> None:
     connection.execute("INSERT INTO passage_index (passage_index) VALUES ('rebuild')")
 
 
-def insert_digest(
-    connection: sqlite3.Connection, session: int, project: str, digest: Digest, at: str
-) -> None:
+def insert_digest(tx: Tx, session: int, project: str, digest: Digest, at: str) -> None:
     """Make a digest findable, its sections in pieces; its index only says where things stand."""
-    for ordinal, text in enumerate(texts_of_digest(digest)):
-        row = StoredPassage(session, project, "d", digest.number, ordinal, "digest", at, (), text)
-        insert(connection, row)
+    texts = enumerate(texts_of_digest(digest))
+    insert(
+        tx,
+        [
+            StoredPassage(session, project, "d", digest.number, ordinal, "digest", at, (), text)
+            for ordinal, text in texts
+        ],
+    )
 
 
 def texts_of_digest(digest: Digest) -> list[str]:

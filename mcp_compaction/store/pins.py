@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import sqlite3
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from mcp_compaction.errors import PinRefused, StoreDamaged, UnknownRef
 from mcp_compaction.model import Author, Pin
@@ -17,27 +16,26 @@ from mcp_compaction.store.listing import PIN_COLUMNS, author_in, pin_rows
 from mcp_compaction.store.passages import StoredPassage
 from mcp_compaction.store.scope import check_session, pins_in
 from mcp_compaction.store.sessions import session_row
+from mcp_compaction.store.sql import Row, Tx
 
 if TYPE_CHECKING:
     from mcp_compaction.checks.judge import Rule
 
 
-def pins(
-    connection: sqlite3.Connection, scope: Scope, now: datetime, released: bool = False
-) -> tuple[Pin, ...]:
+def pins(tx: Tx, scope: Scope, now: datetime, released: bool = False) -> tuple[Pin, ...]:
     """The pins in force in the scope, oldest first; with the released and expired ones if asked."""
-    check_session(connection, scope)
-    return tuple(map(pin_of, pin_rows(connection, scope, stamp(now), released)))
+    check_session(tx, scope)
+    return tuple(map(pin_of, pin_rows(tx, scope, stamp(now), released)))
 
 
-def add_pin(connection: sqlite3.Connection, session: int, pin: NewPin, now: datetime) -> Pin:
+def add_pin(tx: Tx, session: int, pin: NewPin, now: datetime) -> Pin:
     """Keep a pin, releasing the one it supersedes."""
-    row = session_row(connection, session)
+    row = session_row(tx, session)
     if encodable(pin.text) != pin.text:
         raise PinRefused("The text holds half of a character; send it again without the damage.")
-    cursor = connection.execute(
+    cursor = tx.execute(
         "INSERT INTO pin (session, project, kind, scope, author, at, expires, source, channel,"
-        " used, checksum, text) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, '', ?)",
+        " used, text, checksum) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, '')",
         (
             *(session, row["project"], pin.kind, pin.scope, stored_author(pin), stamp(now)),
             *(None if pin.expires is None else stamp(pin.expires), pack_source(pin), pin.channel),
@@ -46,38 +44,36 @@ def add_pin(connection: sqlite3.Connection, session: int, pin: NewPin, now: date
     )
     number = cursor.lastrowid or 0
     kept = Pin(**pin.model_dump(exclude={"supersedes"}), number=number, session=row["name"], at=now)
-    connection.execute("UPDATE pin SET checksum = ? WHERE number = ?", (kept.checksum, number))
+    tx.execute("UPDATE pin SET checksum = ? WHERE number = ?", (kept.checksum, number))
     passages.insert(
-        connection,
-        StoredPassage(session, row["project"], "p", number, 0, "pin", stamp(now), (), pin.text),
+        tx,
+        [StoredPassage(session, row["project"], "p", number, 0, "pin", stamp(now), (), pin.text)],
     )
     if pin.supersedes is not None:
-        release_pin(connection, Scope(project=row["project"], session=session), pin.supersedes, now)
-        connection.execute(
-            "UPDATE pin SET superseded_by = ? WHERE number = ?", (number, pin.supersedes)
-        )
+        release_pin(tx, Scope(project=row["project"], session=session), pin.supersedes, now)
+        tx.execute("UPDATE pin SET superseded_by = ? WHERE number = ?", (number, pin.supersedes))
     return kept
 
 
 def change_pins(
-    connection: sqlite3.Connection,
+    tx: Tx,
     session: int,
     decide: Callable[[tuple[Pin, ...]], PinChange],
     now: datetime,
 ) -> Pin | None:
     """Change the pins in force in a session as `decide` says when it is shown them."""
-    scope = Scope(project=session_row(connection, session)["project"], session=session)
-    change = decide(pins(connection, scope, now))
+    scope = Scope(project=session_row(tx, session)["project"], session=session)
+    change = decide(pins(tx, scope, now))
     for number in change.releases:
-        release_pin(connection, scope, number, now)
-    return None if change.new is None else add_pin(connection, session, change.new, now)
+        release_pin(tx, scope, number, now)
+    return None if change.new is None else add_pin(tx, session, change.new, now)
 
 
-def release_pin(connection: sqlite3.Connection, scope: Scope, number: int, now: datetime) -> None:
+def release_pin(tx: Tx, scope: Scope, number: int, now: datetime) -> None:
     """Take a pin out of force; its text stays findable."""
-    check_session(connection, scope)
+    check_session(tx, scope)
     condition = pins_in(scope)
-    cursor = connection.execute(
+    cursor = tx.execute(
         "UPDATE pin SET released = ? WHERE number = ? AND released IS NULL"
         f" AND number IN (SELECT number FROM pin WHERE {condition.sql})",
         (stamp(now), number, *condition.parameters),
@@ -86,11 +82,11 @@ def release_pin(connection: sqlite3.Connection, scope: Scope, number: int, now: 
         raise UnknownRef(f"There is no pin p{number} in force here; look at the pinned block.")
 
 
-def set_checks(connection: sqlite3.Connection, scope: Scope, number: int, checks: str) -> None:
+def set_checks(tx: Tx, scope: Scope, number: int, checks: str) -> None:
     """Set the checks beside a pin in force; blank: it has none."""
-    check_session(connection, scope)
+    check_session(tx, scope)
     condition = pins_in(scope)
-    cursor = connection.execute(
+    cursor = tx.execute(
         "UPDATE pin SET checks = ? WHERE number = ? AND released IS NULL"
         f" AND number IN (SELECT number FROM pin WHERE {condition.sql})",
         (checks, number, *condition.parameters),
@@ -99,12 +95,12 @@ def set_checks(connection: sqlite3.Connection, scope: Scope, number: int, checks
         raise UnknownRef(f"There is no pin p{number} in force here; look at the pinned block.")
 
 
-def rules_with_checks(connection: sqlite3.Connection) -> list[Rule]:
+def rules_with_checks(tx: Tx) -> list[Rule]:
     """All pins in force that have checks, of every project, as hooks read them."""
     from mcp_compaction.checks.check import read_checks
     from mcp_compaction.checks.judge import Rule
 
-    rows = connection.execute(
+    rows = tx.execute(
         "SELECT pin.*, coalesce(session.host_session, '') AS host_session"
         " FROM pin LEFT JOIN session ON session.id = pin.session"
         " WHERE pin.released IS NULL AND pin.checks != '' ORDER BY pin.number"
@@ -126,22 +122,18 @@ def rules_with_checks(connection: sqlite3.Connection) -> list[Rule]:
     ]
 
 
-def renew_facts(
-    connection: sqlite3.Connection, numbers: Sequence[int], now: datetime, expires: datetime
-) -> None:
+def renew_facts(tx: Tx, numbers: Sequence[int], now: datetime, expires: datetime) -> None:
     """Note that project facts were used; a pin that is none of them stays as it is."""
-    connection.executemany(
+    tx.executemany(
         "UPDATE pin SET used = ?, expires = ? WHERE number = ? AND used IS NOT NULL",
         [(stamp(now), stamp(expires), number) for number in numbers],
     )
 
 
-def unannounced_pins(
-    connection: sqlite3.Connection, project: str, session: int | None, now: datetime
-) -> tuple[Pin, ...]:
+def unannounced_pins(tx: Tx, project: str, session: int | None, now: datetime) -> tuple[Pin, ...]:
     """The pins for the project or for everywhere that no other session was told of yet."""
     condition = pins_in(Scope(project=project))
-    rows = connection.execute(
+    rows = tx.execute(
         f"SELECT {PIN_COLUMNS} FROM pin LEFT JOIN session ON session.id = pin.session"
         f" WHERE {condition.sql} AND pin.scope != 'session'"
         " AND pin.kind != 'note' AND pin.session IS NOT ?"
@@ -154,10 +146,10 @@ def unannounced_pins(
     return tuple(pin_of(row) for row in rows)
 
 
-def mark_announced(connection: sqlite3.Connection, project: str, numbers: Sequence[int]) -> None:
+def mark_announced(tx: Tx, project: str, numbers: Sequence[int]) -> None:
     """Note that the project's sessions were told of these pins."""
-    connection.executemany(
-        "INSERT OR IGNORE INTO announced (pin, project) VALUES (?, ?)",
+    tx.executemany(
+        "INSERT INTO announced (pin, project) VALUES (?, ?) ON CONFLICT DO NOTHING",
         [(number, project) for number in numbers],
     )
 
@@ -172,7 +164,7 @@ def stored_author(pin: NewPin) -> Author:
     return "agent" if pin.author == "program" else pin.author
 
 
-def pin_of(row: sqlite3.Row | Mapping[str, Any]) -> Pin:
+def pin_of(row: Row) -> Pin:
     """The pin of such a row; one whose text was changed is damage."""
     source, _, context = (row["source"] or "").partition("\n")
     pin = Pin(

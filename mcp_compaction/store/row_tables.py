@@ -1,9 +1,10 @@
-"""The rows of the SQLite file, read and written as they are."""
+"""One owner's rows, read and written as they are."""
 
 from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterable, Sequence
+from functools import singledispatch
 
 from mcp_compaction.errors import StoreError
 from mcp_compaction.store import passages
@@ -24,10 +25,11 @@ from mcp_compaction.store.rows import (
     SessionRows,
     passage_of,
 )
+from mcp_compaction.store.sql import Tx
 
 
-def inventory(connection: sqlite3.Connection) -> Inventory:
-    """All sessions there are, and whose each transcript is."""
+def inventory_of_file(connection: sqlite3.Connection) -> Inventory:
+    """All sessions of a file whose tables are up to date."""
     version = pragma(connection, "user_version")
     if version != SCHEMA_VERSION:
         raise StoreError(
@@ -35,7 +37,12 @@ def inventory(connection: sqlite3.Connection) -> Inventory:
             "nothing where it reads; bring it up to date with any command, as: "
             "mcp-compaction sessions --home FOLDER"
         )
-    rows = connection.execute(
+    return inventory(connection)
+
+
+def inventory(tx: Tx) -> Inventory:
+    """All sessions there are, and whose each transcript is."""
+    rows = tx.execute(
         "SELECT session.*, parent.project AS parent_project, parent.name AS parent_name"
         " FROM session LEFT JOIN session AS parent ON parent.id = session.parent"
         " ORDER BY session.id"
@@ -53,13 +60,13 @@ def inventory(connection: sqlite3.Connection) -> Inventory:
         for row in rows
     )
     by_id = {one.id: one.name for one in listed}
-    marks = connection.execute("SELECT address, session FROM transcript").fetchall()
+    marks = tx.execute("SELECT address, session FROM transcript").fetchall()
     return Inventory(listed, {address: by_id.get(session) for address, session in marks})
 
 
-def read_rows(connection: sqlite3.Connection, session: int) -> SessionRows:
+def read_rows(tx: Tx, session: int) -> SessionRows:
     """All rows of a session but for its pins."""
-    row = connection.execute(
+    row = tx.execute(
         f"SELECT {', '.join(f'session.{one}' for one in SESSION)}, parent.project, parent.name"
         " FROM session LEFT JOIN session AS parent ON parent.id = session.parent"
         " WHERE session.id = ?",
@@ -67,7 +74,7 @@ def read_rows(connection: sqlite3.Connection, session: int) -> SessionRows:
     ).fetchone()
     tables = {
         table: _read(
-            connection,
+            tx,
             f"SELECT {', '.join(columns)} FROM {table} WHERE session = ?"
             f" ORDER BY {ORDER.get(table, 'id')}",
             session,
@@ -75,7 +82,7 @@ def read_rows(connection: sqlite3.Connection, session: int) -> SessionRows:
         for table, columns in TABLES.items()
     }
     texts = _read(
-        connection,
+        tx,
         f"SELECT {', '.join(PASSAGE)} FROM passage WHERE session = ? AND kind != 'p' ORDER BY id",
         session,
     )
@@ -84,41 +91,35 @@ def read_rows(connection: sqlite3.Connection, session: int) -> SessionRows:
     )
 
 
-def write_rows(connection: sqlite3.Connection, rows: SessionRows) -> int:
+def write_rows(tx: Tx, rows: SessionRows) -> int:
     """Keep a session that is not there yet; its id."""
-    parent = _find(connection, rows.parent)
-    cursor = connection.execute(
+    parent = _find(tx, rows.parent)
+    cursor = tx.execute(
         f"INSERT INTO session ({', '.join(SESSION)}, parent) VALUES ({_marks(len(SESSION) + 1)})",
         (*rows.session, parent),
     )
     session = cursor.lastrowid or 0
     for table, columns in TABLES.items():
-        connection.executemany(
+        tx.executemany(
             f"INSERT INTO {table} (session, {', '.join(columns)})"
             f" VALUES ({_marks(len(columns) + 1)})",
             ((session, *row) for row in rows.tables[table]),
         )
-    for passage in rows.passages:
-        passages.insert(connection, passage._replace(session=session))
+    passages.insert(tx, [passage._replace(session=session) for passage in rows.passages])
     return session
 
 
-def read_loose_rows(connection: sqlite3.Connection) -> LooseRows:
+def read_loose_rows(tx: Tx) -> LooseRows:
     """The rows that are not of one session alone."""
     found = _read(
-        connection,
+        tx,
         f"SELECT {', '.join(f'pin.{one}' for one in PIN)}, session.project, session.name"
         " FROM pin LEFT JOIN session ON session.id = pin.session ORDER BY pin.number",
     )
-    told = _read(connection, "SELECT pin, project FROM announced ORDER BY pin, project")
-    texts = _read(
-        connection, f"SELECT {', '.join(PASSAGE)} FROM passage WHERE kind = 'p' ORDER BY id"
-    )
-    (last,) = connection.execute(
-        "SELECT coalesce(max(seq), 0) FROM sqlite_sequence WHERE name = 'pin'"
-    ).fetchone()
+    told = _read(tx, "SELECT pin, project FROM announced ORDER BY pin, project")
+    texts = _read(tx, f"SELECT {', '.join(PASSAGE)} FROM passage WHERE kind = 'p' ORDER BY id")
     loose = "SELECT address, position, tail FROM transcript WHERE session IS NULL ORDER BY address"
-    return LooseRows(gather_pins(found, told, texts), last, tuple(_read(connection, loose)))
+    return LooseRows(gather_pins(found, told, texts), last_pin(tx), tuple(_read(tx, loose)))
 
 
 def gather_pins(
@@ -142,44 +143,51 @@ def gather_pins(
     )
 
 
-def write_loose_rows(connection: sqlite3.Connection, rows: LooseRows) -> None:
+def write_loose_rows(tx: Tx, rows: LooseRows) -> None:
     """Keep pins that are not there yet, and where forgotten transcripts end."""
-    connection.execute("PRAGMA defer_foreign_keys = ON")  # a pin may be superseded by a later one
+    expect_pins(tx, rows.last_pin)
     for pin in rows.pins:
-        session = _find(connection, pin.session)
-        connection.execute(
+        session = _find(tx, pin.session)
+        tx.execute(
             f"INSERT INTO pin (session, {', '.join(PIN)}) VALUES ({_marks(len(PIN) + 1)})",
             (session, *pin.row),
         )
-        for passage in pin.passages:
-            passages.insert(connection, passage._replace(session=session))
-        connection.executemany(
+        passages.insert(tx, [passage._replace(session=session) for passage in pin.passages])
+        tx.executemany(
             "INSERT INTO announced (pin, project) VALUES (?, ?)",
             ((pin.number, project) for project in pin.announced),
         )
-    (last,) = connection.execute(
-        "SELECT coalesce(max(seq), 0) FROM sqlite_sequence WHERE name = 'pin'"
-    ).fetchone()
-    if rows.last_pin > last:  # a number that was given once is never given again
-        connection.execute("DELETE FROM sqlite_sequence WHERE name = 'pin'")
-        connection.execute(
-            "INSERT INTO sqlite_sequence (name, seq) VALUES ('pin', ?)", (rows.last_pin,)
-        )
-    connection.executemany(
+    tx.executemany(
         "INSERT INTO transcript (address, position, tail) VALUES (?, ?, ?)", rows.transcripts
     )
 
 
-def _read(connection: sqlite3.Connection, sql: str, *values: int) -> list[Cells]:
-    return [tuple(row) for row in connection.execute(sql, values)]
+@singledispatch
+def last_pin(tx: Tx) -> int:
+    """The newest number that was ever given to a pin."""
+    (last,) = tx.execute(
+        "SELECT coalesce(max(seq), 0) FROM sqlite_sequence WHERE name = 'pin'"
+    ).fetchone()
+    return last
 
 
-def _find(connection: sqlite3.Connection, name: SessionName | None) -> int | None:
+@singledispatch
+def expect_pins(tx: Tx, upto: int) -> None:
+    """Have pins kept under their numbers: one that was given once is never given again."""
+    tx.execute("PRAGMA defer_foreign_keys = ON")  # a pin may be superseded by a later one
+    if upto > last_pin(tx):
+        tx.execute("DELETE FROM sqlite_sequence WHERE name = 'pin'")
+        tx.execute("INSERT INTO sqlite_sequence (name, seq) VALUES ('pin', ?)", (upto,))
+
+
+def _read(tx: Tx, sql: str, *values: int) -> list[Cells]:
+    return [tuple(row) for row in tx.execute(sql, values)]
+
+
+def _find(tx: Tx, name: SessionName | None) -> int | None:
     if name is None:
         return None
-    row = connection.execute(
-        "SELECT id FROM session WHERE project = ? AND name = ?", name
-    ).fetchone()
+    row = tx.execute("SELECT id FROM session WHERE project = ? AND name = ?", name).fetchone()
     return None if row is None else row["id"]
 
 

@@ -6,12 +6,12 @@ project can slip through a forgotten WHERE.
 
 from __future__ import annotations
 
-import sqlite3
 from functools import lru_cache
 from typing import NamedTuple, Protocol
 
 from mcp_compaction.errors import InputError, UnknownSession
 from mcp_compaction.git_folders import WORKTREES_OF_CLAUDE, home_of, paths_of
+from mcp_compaction.store.sql import Tx
 
 
 class Within(Protocol):
@@ -75,23 +75,23 @@ def pins_in(scope: Within) -> Condition:
     return Condition(sql, parameters)
 
 
-def check_session(connection: sqlite3.Connection, scope: Within) -> None:
+def check_session(tx: Tx, scope: Within) -> None:
     """Refuse a scope whose session is not in its project."""
     if scope.session is None:
         return
     condition = sessions_in(scope)
-    found = connection.execute(
+    found = tx.execute(
         f"SELECT 1 FROM session WHERE {condition.sql}", condition.parameters
     ).fetchone()
     if found is None:
         raise UnknownSession(f"There is no session {scope.session} here; list the sessions first.")
 
 
-def one_session(connection: sqlite3.Connection, scope: Within) -> int:
+def one_session(tx: Tx, scope: Within) -> int:
     """The session of a scope that must name one."""
     if scope.session is None:
         raise InputError("This needs one session; name it.")
-    check_session(connection, scope)
+    check_session(tx, scope)
     return scope.session
 
 

@@ -381,7 +381,9 @@ class SqliteStore:
 
         def work(connection: sqlite3.Connection) -> Forgotten:
             self._connections.expect_fewer_rows()
-            return self._tell_hooks(connection, forget.forget(connection, scope, seqs, now))
+            forgotten = forget.forget(connection, scope, seqs, now)
+            passages.optimize(connection)
+            return self._tell_hooks(connection, forgotten)
 
         calls = await self._read(lambda c: forget.list_calls(c, scope, seqs))
         async with self._recover_if_moved():
@@ -409,7 +411,7 @@ class SqliteStore:
         """All sessions there are, in the order in which they were made."""
         from mcp_compaction.store import row_tables
 
-        return await self._read(row_tables.inventory)
+        return await self._read(row_tables.inventory_of_file)
 
     async def read_rows(self, session: int) -> SessionRows:
         """All rows of a session, from one moment."""

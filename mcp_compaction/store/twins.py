@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import sqlite3
 from collections.abc import Iterable, Iterator
 
 from pydantic import JsonValue
@@ -15,6 +14,7 @@ from mcp_compaction.errors import UnknownRef
 from mcp_compaction.model import Part, Shape, ToolCall
 from mcp_compaction.ports import Scope, Twin, Twins
 from mcp_compaction.store.scope import one_session, project_of, sessions_in
+from mcp_compaction.store.sql import Tx
 from mcp_compaction.store.stub import FORGOTTEN
 
 LEAST_CHARS = 8  # "yes" stands everywhere
@@ -23,11 +23,11 @@ MOST_LISTED = 200
 _PLAIN = re.compile(r"[A-Za-z0-9_.:-]+")
 
 
-def twins(connection: sqlite3.Connection, scope: Scope, seq: int, within: Scope) -> Twins:
+def twins(tx: Tx, scope: Scope, seq: int, within: Scope) -> Twins:
     """The messages that say the same or hold it whole, whatever their white space."""
-    session = one_session(connection, scope)
-    row = connection.execute(
-        "SELECT id, shape, raw FROM message WHERE session = ? AND seq = ?", (session, seq)
+    session = one_session(tx, scope)
+    row = tx.execute(
+        "SELECT shape, raw FROM message WHERE session = ? AND seq = ?", (session, seq)
     ).fetchone()
     if row is None:
         raise UnknownRef(f"There is no m{seq} in this session; look at its messages.")
@@ -35,12 +35,13 @@ def twins(connection: sqlite3.Connection, scope: Scope, seq: int, within: Scope)
     if len(wanted.replace(FORGOTTEN, "").strip()) < LEAST_CHARS:
         return Twins()
     condition = sessions_in(within)
-    rows = connection.execute(
+    rows = tx.execute(
         "SELECT message.seq, message.shape, message.raw, session.name, session.project"
         " FROM message JOIN session ON session.id = message.session"
-        f" WHERE {condition.sql} AND message.id != ? AND instr(message.raw, ?)"
+        f" WHERE {condition.sql} AND NOT (message.session = ? AND message.seq = ?)"
+        " AND instr(message.raw, ?) > 0"
         " ORDER BY session.id = ? DESC, session.project, session.id, message.seq",
-        (*condition.parameters, row["id"], rarest_run(wanted), session),
+        (*condition.parameters, session, seq, rarest_run(wanted), session),
     )
     found = [
         Twin(project=project_of(project), session=name, ref=f"m{number}")

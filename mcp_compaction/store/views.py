@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sqlite3
 
 from mcp_compaction.errors import UnknownRef
 from mcp_compaction.model import Compaction, Digest, Event, Receipt, View
@@ -11,64 +10,66 @@ from mcp_compaction.ports import EARLIER_VIEWS
 from mcp_compaction.store import passages
 from mcp_compaction.store.columns import from_json, lost_error, stamp, to_json
 from mcp_compaction.store.sessions import add_event, session_row
+from mcp_compaction.store.sql import Tx
 
 _MOST_DROPPED = 50  # views at once: a store of an earlier version may have thousands
 
 
 def save(
-    connection: sqlite3.Connection,
+    tx: Tx,
     session: int,
     compaction: Compaction,
     event: Event | None = None,
 ) -> bool:
     """Save a compaction whole, unless the view has changed since it was made."""
-    row = session_row(connection, session)
+    row = session_row(tx, session)
     if row["view_version"] != compaction.base_version:
         return False
     receipt = compaction.receipt
-    put(connection, session, compaction.view, compaction.base_version + 1)
+    put(tx, session, compaction.view, compaction.base_version + 1)
     for digest in compaction.digests:
-        _insert_digest(connection, session, digest)
-        passages.insert_digest(connection, session, row["project"], digest, stamp(receipt.at))
-    connection.execute(
+        _insert_digest(tx, session, digest)
+        passages.insert_digest(tx, session, row["project"], digest, stamp(receipt.at))
+    tx.execute(
         "INSERT INTO receipt (session, number, base_version, json) VALUES (?, ?, ?, ?)",
         (session, receipt.compaction, compaction.base_version, to_json(receipt)),
     )
     next_digest = max([row["next_digest"], *(d.number + 1 for d in compaction.digests)])
-    connection.execute(
+    tx.execute(
         "UPDATE session SET next_digest = ?, next_compaction = ?, updated = ? WHERE id = ?",
         (next_digest, receipt.compaction + 1, stamp(receipt.at), session),
     )
     if event is not None:
-        add_event(connection, session, event)
+        add_event(tx, session, event)
     return True
 
 
-def save_prepared(connection: sqlite3.Connection, session: int, prepared: Compaction) -> bool:
+def save_prepared(tx: Tx, session: int, prepared: Compaction) -> bool:
     """Keep a view and its digests beside the view that is shown, unless that one has changed.
 
     A search does not find these digests: when their messages leave the window, others are written.
     """
-    row = session_row(connection, session)
+    row = session_row(tx, session)
     shown, base = row["view_version"], prepared.base_version
     version = version_of_prepared(shown)
     if base not in (shown, version):
         return False
-    connection.execute(
-        "INSERT OR REPLACE INTO view (session, version, json) VALUES (?, ?, ?)",
+    tx.execute(
+        "INSERT INTO view (session, version, json) VALUES (?, ?, ?)"
+        " ON CONFLICT (session, version) DO UPDATE SET json = excluded.json",
         (session, version, to_json(prepared.view.model_copy(update={"version": version}))),
     )
     for digest in prepared.digests:
-        _insert_digest(connection, session, digest)
+        _insert_digest(tx, session, digest)
     next_digest = max([row["next_digest"], *(d.number + 1 for d in prepared.digests)])
-    connection.execute("UPDATE session SET next_digest = ? WHERE id = ?", (next_digest, session))
+    tx.execute("UPDATE session SET next_digest = ? WHERE id = ?", (next_digest, session))
     return True
 
 
-def prepared_view(connection: sqlite3.Connection, session: int) -> View | None:
+def prepared_view(tx: Tx, session: int) -> View | None:
     """The view that was prepared beside the shown one; None where that has changed since."""
-    version = version_of_prepared(session_row(connection, session)["view_version"])
-    row = connection.execute(
+    version = version_of_prepared(session_row(tx, session)["view_version"])
+    row = tx.execute(
         "SELECT json FROM view WHERE session = ? AND version = ?", (session, version)
     ).fetchone()
     return None if row is None else from_json(View, row[0])
@@ -79,48 +80,44 @@ def version_of_prepared(shown: int) -> int:
     return -1 - shown
 
 
-def _insert_digest(connection: sqlite3.Connection, session: int, digest: Digest) -> None:
-    connection.execute(
+def _insert_digest(tx: Tx, session: int, digest: Digest) -> None:
+    tx.execute(
         "INSERT INTO digest (session, number, tokens, json) VALUES (?, ?, ?, ?)",
         (session, digest.number, digest.tokens, to_json(digest)),
     )
 
 
-def renew(connection: sqlite3.Connection, session: int) -> None:
+def renew(tx: Tx, session: int) -> None:
     """Give the present view a new version, so that nothing made from it can be saved any more."""
-    version = session_row(connection, session)["view_version"]
-    put(connection, session, view(connection, session, version), version + 1)
+    version = session_row(tx, session)["view_version"]
+    put(tx, session, view(tx, session, version), version + 1)
 
 
-def save_view(
-    connection: sqlite3.Connection, session: int, shown: View, base: int, event: Event | None
-) -> bool:
+def save_view(tx: Tx, session: int, shown: View, base: int, event: Event | None) -> bool:
     """Show a session by another view, unless its view has changed since that was made."""
-    if session_row(connection, session)["view_version"] != base:
+    if session_row(tx, session)["view_version"] != base:
         return False
-    put(connection, session, shown, base + 1)
+    put(tx, session, shown, base + 1)
     if event is not None:
-        add_event(connection, session, event)
+        add_event(tx, session, event)
     return True
 
 
-def put(connection: sqlite3.Connection, session: int, shown: View, version: int) -> None:
+def put(tx: Tx, session: int, shown: View, version: int) -> None:
     """Keep a view under its version, as the one that is shown."""
-    connection.execute(
+    tx.execute(
         "INSERT INTO view (session, version, json) VALUES (?, ?, ?)",
         (session, version, to_json(shown.model_copy(update={"version": version}))),
     )
-    connection.execute("UPDATE session SET view_version = ? WHERE id = ?", (version, session))
-    _drop_left_behind(connection, session, shown, version)
+    tx.execute("UPDATE session SET view_version = ? WHERE id = ?", (version, session))
+    _drop_left_behind(tx, session, shown, version)
 
 
-def _drop_left_behind(
-    connection: sqlite3.Connection, session: int, shown: View, version: int
-) -> None:
+def _drop_left_behind(tx: Tx, session: int, shown: View, version: int) -> None:
     """Drop views that nobody goes back to: each is as long as its window, so that to keep all of
     them takes the square of a session. The base of each receipt stays, and so does a view that
     alone tells which words a message was edited to, for `forget` asks."""
-    rows = connection.execute(
+    rows = tx.execute(
         "SELECT version, json_extract(json, '$.reworded') FROM view WHERE session = ?1"
         " AND version < ?2 AND version NOT IN (SELECT base_version FROM receipt WHERE session = ?1)"
         " ORDER BY version DESC LIMIT ?3",
@@ -132,15 +129,15 @@ def _drop_left_behind(
         for old, edits in rows.fetchall()
         if {(one["seq"], one["words"]) for one in json.loads(edits or "[]")} <= told
     ]
-    connection.executemany("DELETE FROM view WHERE session = ? AND version = ?", left)
+    tx.executemany("DELETE FROM view WHERE session = ? AND version = ?", left)
 
 
-def view(connection: sqlite3.Connection, session: int, version: int) -> View:
+def view(tx: Tx, session: int, version: int) -> View:
     """A view of that session as it once was; version 0 shows everything."""
-    present = session_row(connection, session)["view_version"]
+    present = session_row(tx, session)["view_version"]
     if version == 0:
         return View()
-    row = connection.execute(
+    row = tx.execute(
         "SELECT json FROM view WHERE session = ? AND version = ?", (session, version)
     ).fetchone()
     if row is None and version == present:
@@ -150,19 +147,17 @@ def view(connection: sqlite3.Connection, session: int, version: int) -> View:
     return from_json(View, row[0])
 
 
-def digests(connection: sqlite3.Connection, session: int) -> tuple[Digest, ...]:
+def digests(tx: Tx, session: int) -> tuple[Digest, ...]:
     """All digests of that session, oldest first."""
-    session_row(connection, session)
-    rows = connection.execute(
-        "SELECT json FROM digest WHERE session = ? ORDER BY number", (session,)
-    )
+    session_row(tx, session)
+    rows = tx.execute("SELECT json FROM digest WHERE session = ? ORDER BY number", (session,))
     return tuple(from_json(Digest, text) for (text,) in rows)
 
 
-def receipts(connection: sqlite3.Connection, session: int) -> tuple[tuple[Receipt, int], ...]:
+def receipts(tx: Tx, session: int) -> tuple[tuple[Receipt, int], ...]:
     """All receipts, oldest first, each with the version of the view it was made from."""
-    session_row(connection, session)
-    rows = connection.execute(
+    session_row(tx, session)
+    rows = tx.execute(
         "SELECT json, base_version FROM receipt WHERE session = ? ORDER BY number", (session,)
     )
     return tuple((from_json(Receipt, text), base) for text, base in rows)

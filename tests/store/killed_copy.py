@@ -9,11 +9,11 @@ import os
 import signal
 import sys
 from collections.abc import Callable
+from importlib import import_module
 from typing import Any
 
 from mcp_compaction.cli.main import run
-from mcp_compaction.store import passages as in_file
-from mcp_compaction.store.postgres import passages as in_database
+from mcp_compaction.store import passages
 
 
 def kill_at(number: int, insert: Callable[..., Any]) -> Callable[..., Any]:
@@ -30,7 +30,7 @@ def kill_at(number: int, insert: Callable[..., Any]) -> Callable[..., Any]:
 
 if __name__ == "__main__":
     _, call, source, target = sys.argv
-    in_file.insert = kill_at(int(call), in_file.insert)
-    in_database.insert = kill_at(int(call), in_database.insert)
+    import_module("mcp_compaction.store.postgres.store")  # it registers its own way to insert
+    passages.insert = kill_at(int(call), passages.insert)
     sys.argv[1:] = ["copy", "--from", source, "--to", target]
     run()

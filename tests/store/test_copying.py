@@ -185,7 +185,7 @@ def test_a_copy_killed_in_a_session_goes_on_and_both_stores_answer_the_same(
 ) -> None:
     source, target = pair
     before = source.rows()
-    in_second_session = 2 if target.owner else 40
+    in_second_session = 2
     assert killed_copy(source, target, in_second_session) == -signal.SIGKILL
     listed = target.shell("sessions", "--json").json()
     assert [one["name"] for one in listed] == ["notes"]

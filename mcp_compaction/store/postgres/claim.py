@@ -99,6 +99,14 @@ def _give_sign(tx: Tx, session: int, holder: str) -> None:
     )
 
 
+def drop_claims(tx: Tx) -> None:
+    """Remove the claims of sessions that are gone."""
+    tx.run(
+        "DELETE FROM claim WHERE claim.owner = %(owner)s AND NOT EXISTS (SELECT 1 FROM session"
+        " WHERE session.owner = %(owner)s AND session.id = claim.session)"
+    )
+
+
 def _give_back(tx: Tx, session: int, holder: str) -> None:
     tx.run(
         "DELETE FROM claim WHERE owner = %(owner)s AND session = %(session)s"

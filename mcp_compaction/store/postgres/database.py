@@ -7,18 +7,26 @@ import os
 import socket
 import threading
 from collections import Counter
-from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapping
+from collections.abc import (
+    AsyncGenerator,
+    Awaitable,
+    Callable,
+    Generator,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, contextmanager
 from time import monotonic
-from typing import Any, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 from urllib.parse import urlsplit
 
 import anyio
 import psycopg
 from psycopg import Connection, Cursor, IsolationLevel, errors, sql
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
-from psycopg.rows import dict_row
 from psycopg_pool import ConnectionPool, PoolTimeout
 
 from mcp_compaction.errors import (
@@ -29,6 +37,14 @@ from mcp_compaction.errors import (
     StoreReadOnly,
 )
 from mcp_compaction.store.database import Stop, wait_to_end
+from mcp_compaction.store.postgres.dialect import (
+    Row,
+    Statement,
+    is_insert_of_values,
+    rows_like_sqlites,
+    rows_of,
+    translate,
+)
 from mcp_compaction.store.postgres.schema import (
     LOCK,
     MIGRATIONS,
@@ -37,13 +53,14 @@ from mcp_compaction.store.postgres.schema import (
     SCHEMA_VERSION,
     TABLES,
 )
+from mcp_compaction.store.sql import Cell
 
 T = TypeVar("T")
-Row = dict[str, Any]
 
 _TRIES = 6  # of what certainly left nothing behind
 _PAUSE = 0.1  # seconds before the second try; each further one waits twice as long
 _CANCEL_SECONDS = 5.0
+_MOST_TOGETHER = 256  # rows in one INSERT
 
 
 class PoolLimits(NamedTuple):
@@ -73,9 +90,67 @@ class Tx:
         """The number of rows that a statement wrote."""
         return self._do(statement, values).rowcount
 
+    def execute(self, sql: str, parameters: Sequence[Cell] = ()) -> Result:
+        """What a statement of SQLite's gives."""
+        return self._translated(translate(sql), parameters)
+
+    def executemany(self, sql: str, parameters: Iterable[Sequence[Cell]]) -> None:
+        """Run a statement of SQLite's for each of some rows; rows go in together."""
+        rows = list(parameters)
+        if not is_insert_of_values(sql):
+            statement = translate(sql)
+            bound = [statement.bind(row, self.owner) for row in rows]
+            self._stop.raise_if_wished()
+            if bound:
+                self._connection.cursor().executemany(statement.sql.encode(), bound)
+            return
+        while rows:
+            count = min(_MOST_TOGETHER, 1 << len(rows).bit_length() - 1)
+            together, rows = rows[:count], rows[count:]
+            self._translated(translate(sql, count), [one for row in together for one in row])
+
+    def lock(self, session: int | None, *, subagents: bool = False) -> None:
+        """Wait until nobody else writes to a session, nor to its subagents' if asked for; None:
+        to any."""
+        self.all(
+            "SELECT id FROM session WHERE owner = %(owner)s AND (%(id)s::bigint IS NULL"
+            " OR id = %(id)s OR %(subagents)s AND parent = %(id)s) ORDER BY id FOR UPDATE"
+            if session is None or subagents
+            else "SELECT id FROM session WHERE owner = %(owner)s AND id = %(id)s FOR UPDATE",
+            id=session,
+            subagents=subagents,
+        )
+
+    def take_turn(self) -> None:
+        """Wait until nobody else makes sessions or pins of this owner."""
+        self.run(
+            "INSERT INTO counter (owner) VALUES (%(owner)s) ON CONFLICT (owner)"
+            " DO UPDATE SET owner = excluded.owner"
+        )
+
+    def _translated(self, statement: Statement, parameters: Sequence[Cell]) -> Result:
+        self._stop.raise_if_wished()
+        cursor = self._connection.cursor(row_factory=rows_like_sqlites)
+        cursor.execute(statement.sql.encode(), statement.bind(parameters, self.owner))
+        return Result(cursor, cursor.fetchall()[0][0] if statement.gives_number else None)
+
     def _do(self, statement: str, values: Mapping[str, object]) -> Cursor[Row]:
         self._stop.raise_if_wished()
         return self._connection.execute(statement.encode(), {"owner": self.owner, **values})
+
+
+class Result:
+    """What a statement of SQLite's gave."""
+
+    def __init__(self, cursor: Cursor[Row], number: int | None) -> None:
+        self._cursor = cursor
+        self.rowcount = cursor.rowcount
+        self.lastrowid = number
+        self.fetchone = cursor.fetchone
+        self.fetchall = cursor.fetchall
+
+    def __iter__(self) -> Iterator[Row]:
+        return iter(self._cursor)
 
 
 class TeamDatabase:
@@ -292,17 +367,6 @@ def shown_address(address: str) -> str:
     return f"postgresql://{where}{parts.path}"
 
 
-def plain(text: str) -> str:
-    """A text as PostgreSQL can hold it: half a character as U+FFFD, NUL as its sign."""
-    if "\0" in text:
-        text = text.replace("\0", "\u2400")
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-    return text
-
-
 async def open_database(
     address: str, limits: PoolLimits | None = None, *, may_migrate: bool = True
 ) -> TeamDatabase:
@@ -312,7 +376,7 @@ async def open_database(
     pool = ConnectionPool(
         _conninfo_of(address),
         connection_class=Connection[Row],
-        kwargs={"row_factory": dict_row, "prepare_threshold": None},
+        kwargs={"row_factory": rows_of, "prepare_threshold": None},
         min_size=1,
         max_size=limits.connections,
         timeout=limits.seconds,
@@ -398,7 +462,7 @@ def _connected(address: str, *, autocommit: bool = True) -> Generator[Connection
     try:
         with Connection[Row].connect(
             _conninfo_of(address),
-            row_factory=dict_row,
+            row_factory=rows_of,
             autocommit=autocommit,
             prepare_threshold=None,
         ) as connection:

@@ -2,31 +2,24 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from datetime import datetime
-from typing import NamedTuple
 
-from mcp_compaction.model import Message, NewMessage
+from mcp_compaction.model import Message
 from mcp_compaction.ports import HOST_COMPACTED, Batch
-from mcp_compaction.store.align import CLOCKS, MOST_UNNAMED
-from mcp_compaction.store.columns import stamp
-from mcp_compaction.store.postgres.database import Row, Tx, plain
-from mcp_compaction.store.postgres.messages import MESSAGE_COLUMNS, to_message
-from mcp_compaction.store.postgres.sessions import events
-
-
-class KnownMessage(NamedTuple):
-    """A recorded message by its identity."""
-
-    seq: int
-    follows: int | None
-    content: str
-    host_id: str | None
-    via: str
+from mcp_compaction.store.align import CLOCKS, MOST_UNNAMED, KnownMessage, calls_of
+from mcp_compaction.store.columns import encodable, stamp
+from mcp_compaction.store.messages import MESSAGE_COLUMNS, to_message
+from mcp_compaction.store.postgres.database import Row, Tx
+from mcp_compaction.store.postgres.dialect import plain
+from mcp_compaction.store.sessions import events
 
 
 class KnownOfBatch:
     """Those messages of a session that may be among a batch's, and those of the batch so far."""
+
+    is_looked_up = False
 
     def __init__(self, last: int, moments: Sequence[datetime]) -> None:
         self.last = last
@@ -44,15 +37,15 @@ class KnownOfBatch:
         """Know one message more."""
         self._by_seq[message.seq] = message
         if message.host_id is not None:
-            self._by_host_id.setdefault(message.host_id, message.seq)
+            self._by_host_id.setdefault(plain(message.host_id), message.seq)
         self._by_content.setdefault(message.content, []).append(message.seq)
         before = message.seq - 1 if message.follows is None else message.follows
         self._following.setdefault((before, message.content), message.seq)
 
     def add_call(self, call: str, role: str, seq: int) -> None:
         """Know that a message makes or answers a call."""
-        known = self._by_call.get((call, role), 0)
-        self._by_call[call, role] = max(known, seq)
+        known = self._by_call.get((plain(call), role), 0)
+        self._by_call[plain(call), role] = max(known, seq)
 
     def add_moment(self, moment: str, message: Message) -> None:
         """Know that a message was said at a moment."""
@@ -60,7 +53,7 @@ class KnownOfBatch:
 
     def name(self, seq: int, host_id: str) -> None:
         """Know a message by the id that its host gave it later."""
-        self._by_host_id[host_id] = seq
+        self._by_host_id[plain(host_id)] = seq
 
     def by_host_id(self, host_id: str | None) -> int | None:
         """The number of the message with that host id."""
@@ -114,29 +107,27 @@ def read_known(tx: Tx, session: Row, batch: Batch, contents: list[str]) -> Known
     number, last = session["id"], session["last_seq"]
     known = KnownOfBatch(last, _compactions(tx, number) if batch.has_ids else ())
     ids = [one for m in batch.messages for one in (m.host_id, m.early_id) if one is not None]
-    rows = tx.all(
-        "SELECT seq, follows, content, host_id, via FROM message WHERE owner = %(owner)s"
-        " AND session = %(session)s AND (content = ANY(%(contents)s) OR host_id = ANY(%(ids)s))"
-        " ORDER BY seq",
-        session=number,
-        contents=contents,
-        ids=[plain(one) for one in ids],
+    rows = tx.execute(
+        f"SELECT {_KNOWN} FROM message WHERE session = ? AND (content IN (SELECT value FROM"
+        " json_each(?)) OR host_id IN (SELECT value FROM json_each(?))) ORDER BY seq",
+        (number, json.dumps(contents), json.dumps(ids)),
     )
     for row in rows:
-        known.add(KnownMessage(**row))
+        known.add(KnownMessage(*row))
     if not (batch.has_ids or batch.whole or batch.after is not None):
-        rows = tx.all(
-            "SELECT content FROM message WHERE owner = %(owner)s AND session = %(session)s"
-            " AND seq > %(after)s ORDER BY seq",
-            session=number,
-            after=last - len(contents),
+        rows = tx.execute(
+            "SELECT content FROM message WHERE session = ? AND seq > ? ORDER BY seq",
+            (number, last - len(contents)),
         )
-        known.set_newest([row["content"] for row in rows])
+        known.set_newest([content for (content,) in rows])
     if batch.has_ids:
         _read_unnamed(tx, number, batch, known)
     if known.compacted() or any(event.name == HOST_COMPACTED for event in batch.events):
         _read_repeated(tx, number, batch, known)
     return known
+
+
+_KNOWN = "message.seq, message.follows, message.content, message.host_id, message.via"
 
 
 def _compactions(tx: Tx, session: int) -> list[datetime]:
@@ -148,50 +139,35 @@ def _read_unnamed(tx: Tx, session: int, batch: Batch, known: KnownOfBatch) -> No
     """Read what came without a host's id, as far as it may be of this batch."""
     moments = [message.at for message in batch.messages]
     told = [at for at in moments if at is not None]
-    rows = tx.all(
-        f"SELECT {MESSAGE_COLUMNS}, recorded, follows, content, host_id FROM message"
-        " WHERE owner = %(owner)s AND session = %(session)s AND host_id IS NULL"
-        " AND recorded >= %(since)s ORDER BY seq DESC LIMIT %(most)s",
-        session=session,
-        since=stamp(min(told) - CLOCKS) if told and len(told) == len(moments) else "",
-        most=MOST_UNNAMED,
-    )
+    since = stamp(min(told) - CLOCKS) if told and len(told) == len(moments) else ""
+    rows = tx.execute(
+        f"SELECT recorded, {_KNOWN}, {MESSAGE_COLUMNS} FROM message WHERE session = ?"
+        " AND host_id IS NULL AND recorded >= ? ORDER BY seq DESC LIMIT ?",
+        (session, since, MOST_UNNAMED),
+    ).fetchall()
     for row in reversed(rows):
-        known.add_unnamed(row["recorded"], to_message(row))
-        known.add(
-            KnownMessage(row["seq"], row["follows"], row["content"], row["host_id"], row["via"])
-        )
+        known.add_unnamed(row[0], to_message(row[6:]))
+        known.add(KnownMessage(*row[1:6]))
 
 
 def _read_repeated(tx: Tx, session: int, batch: Batch, known: KnownOfBatch) -> None:
     """Read what a host that has compacted may have written down once more."""
-    rows = tx.all(
-        "SELECT made.call, message.role, message.seq, message.follows, message.content,"
-        " message.host_id, message.via FROM call_message AS made JOIN message"
-        " ON message.owner = %(owner)s AND message.session = made.session"
-        " AND message.seq = made.seq WHERE made.owner = %(owner)s"
-        " AND made.session = %(session)s AND made.call = ANY(%(calls)s)",
-        session=session,
-        calls=[plain(call) for message in batch.messages for call in calls_of(message)],
+    calls = [encodable(call) for message in batch.messages for call in calls_of(message)]
+    rows = tx.execute(
+        f"SELECT made.call, message.role, {_KNOWN} FROM call_message AS made JOIN message"
+        " ON message.session = made.session AND message.seq = made.seq"
+        " WHERE made.session = ? AND made.call IN (SELECT value FROM json_each(?))",
+        (session, json.dumps(calls)),
     )
     for row in rows:
-        known.add_call(row.pop("call"), row.pop("role"), row["seq"])
-        known.add(KnownMessage(**row))
-    rows = tx.all(
-        f"SELECT {MESSAGE_COLUMNS}, follows, content, host_id FROM message"
-        " WHERE owner = %(owner)s AND session = %(session)s AND at = ANY(%(moments)s)"
-        " ORDER BY seq",
-        session=session,
-        moments=[stamp(message.at) for message in batch.messages if message.at is not None],
+        known.add_call(row[0], row[1], row[2])
+        known.add(KnownMessage(*row[2:]))
+    moments = [stamp(message.at) for message in batch.messages if message.at is not None]
+    rows = tx.execute(
+        f"SELECT {_KNOWN}, {MESSAGE_COLUMNS} FROM message WHERE session = ?"
+        " AND at IN (SELECT value FROM json_each(?)) ORDER BY seq",
+        (session, json.dumps(moments)),
     )
     for row in rows:
-        known.add_moment(row["at"], to_message(row))
-        known.add(
-            KnownMessage(row["seq"], row["follows"], row["content"], row["host_id"], row["via"])
-        )
-
-
-def calls_of(message: NewMessage) -> list[str]:
-    """The ids of the calls that a message makes or answers."""
-    calls = [part.id for part in message.parts if part.kind == "call"]
-    return calls + [part.call for part in message.parts if part.kind == "result"]
+        known.add_moment(row["at"], to_message(row[5:]))
+        known.add(KnownMessage(*row[:5]))

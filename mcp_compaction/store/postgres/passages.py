@@ -10,10 +10,10 @@ from contextlib import closing
 from typing import Any, NamedTuple
 
 from mcp_compaction.core.recall.terms import keys_of
-from mcp_compaction.model import Digest
 from mcp_compaction.store.columns import encodable
-from mcp_compaction.store.passages import StoredPassage, texts_of_digest
-from mcp_compaction.store.postgres.database import Row, Tx, plain
+from mcp_compaction.store.passages import StoredPassage
+from mcp_compaction.store.postgres.database import Row, Tx
+from mcp_compaction.store.postgres.dialect import plain
 
 KEYS_FROM = 1 << 15  # a place from which on it is one among the keys, not in the text
 _REBUILT_AT_ONCE = 2_000
@@ -73,30 +73,30 @@ def unpack_places(data: bytes) -> Places:
     return struct.unpack(f">{len(data) // 2}H", data)
 
 
-def insert(tx: Tx, passages: Sequence[StoredPassage]) -> None:
+def insert(tx: Tx, texts: Sequence[StoredPassage]) -> None:
     """Make texts findable; of many, some at a time, so that others are answered in between."""
-    sizes = Counter((one.session, one.kind, one.number) for one in passages)
-    for start in range(0, len(passages), _INSERTED_AT_ONCE):
-        part = passages[start : start + _INSERTED_AT_ONCE]
+    sizes = Counter((one.session, one.kind, one.number) for one in texts)
+    for start in range(0, len(texts), _INSERTED_AT_ONCE):
+        part = texts[start : start + _INSERTED_AT_ONCE]
         tx.run(_INSERT, **_columns_of(part, sizes))
 
 
 def _columns_of(
-    passages: Sequence[StoredPassage], sizes: Mapping[tuple[int | None, str, int], int]
+    given: Sequence[StoredPassage], sizes: Mapping[tuple[int | None, str, int], int]
 ) -> dict[str, list[Any]]:
-    texts = [encodable(passage.text) for passage in passages]
+    texts = [encodable(passage.text) for passage in given]
     postings = postings_of(texts)
     return {
-        "sessions": [passage.session or 0 for passage in passages],
-        "projects": [None if one.project is None else plain(one.project) for one in passages],
-        "kinds": [passage.kind for passage in passages],
-        "numbers": [passage.number for passage in passages],
-        "ordinals": [passage.ordinal for passage in passages],
-        "sizes": [sizes[one.session, one.kind, one.number] for one in passages],
+        "sessions": [passage.session or 0 for passage in given],
+        "projects": [None if one.project is None else plain(one.project) for one in given],
+        "kinds": [passage.kind for passage in given],
+        "numbers": [passage.number for passage in given],
+        "ordinals": [passage.ordinal for passage in given],
+        "sizes": [sizes[one.session, one.kind, one.number] for one in given],
         "chars": [len(text.partition("\0")[0]) for text in texts],
-        "roles": [plain(passage.role) for passage in passages],
-        "ats": [passage.at for passage in passages],
-        "tools": ["".join(f"\n{plain(tool).lower()}\n" for tool in one.tools) for one in passages],
+        "roles": [plain(passage.role) for passage in given],
+        "ats": [passage.at for passage in given],
+        "tools": ["".join(f"\n{plain(tool).lower()}\n" for tool in one.tools) for one in given],
         "texts": [text.encode() for text in texts],
         "terms": [posting.term for posting in postings],
         "of": [posting.text + 1 for posting in postings],
@@ -134,23 +134,12 @@ _INSERT = """
 """
 
 
-def insert_digest(tx: Tx, session: int, project: str, digest: Digest, at: str) -> None:
-    """Make a digest findable, its sections in pieces."""
-    insert(
-        tx,
-        [
-            StoredPassage(session, project, "d", digest.number, ordinal, "digest", at, (), text)
-            for ordinal, text in enumerate(texts_of_digest(digest))
-        ],
-    )
-
-
-def delete(tx: Tx, session: int, kind: str, number: int) -> None:
+def delete(tx: Tx, session: int | None, kind: str, number: int) -> None:
     """Make the texts of a message, digest or pin unfindable."""
     rows = tx.all(
         "DELETE FROM passage WHERE owner = %(owner)s AND session = %(session)s"
         " AND kind = %(kind)s AND number = %(number)s RETURNING id, text",
-        session=session,
+        session=session or 0,
         kind=kind,
         number=number,
     )
@@ -160,7 +149,7 @@ def delete(tx: Tx, session: int, kind: str, number: int) -> None:
         " AS gone (term, id) WHERE posting.owner = %(owner)s AND posting.term = gone.term"
         " AND posting.session = %(session)s AND posting.passage = gone.id",
         **_terms_of_rows(rows),
-        session=session,
+        session=session or 0,
     )
 
 

@@ -1,17 +1,14 @@
-"""Finds the user messages that may hold a text, and those that hold all that another one says."""
+"""Finds the user messages that may hold a text, by the postings."""
 
 from __future__ import annotations
 
-from mcp_compaction.errors import UnknownRef
-from mcp_compaction.ports import Original, Scope, Twin, Twins
+from mcp_compaction.ports import Original, Scope
+from mcp_compaction.store.log import originals
 from mcp_compaction.store.postgres.database import Tx
-from mcp_compaction.store.postgres.log import originals
 from mcp_compaction.store.postgres.passages import KEYS_FROM
 from mcp_compaction.store.postgres.search import Phrase, Place, find_phrase, terms_of
-from mcp_compaction.store.postgres.sessions import IN_SCOPE, one_session, scope_values
 from mcp_compaction.store.requests import pieces_of
-from mcp_compaction.store.stub import FORGOTTEN
-from mcp_compaction.store.twins import LEAST_CHARS, MOST_LISTED, rarest_run, words_of
+from mcp_compaction.store.scope import one_session
 
 _SCANNED = 1_000  # newest passages with a piece of the text that are looked at
 
@@ -61,37 +58,3 @@ def _read_users(tx: Tx, places: list[Place], limit: int, *, is_long: bool) -> li
         limit=limit,
     )
     return [row["seq"] for row in rows]
-
-
-def twins(tx: Tx, scope: Scope, seq: int, within: Scope) -> Twins:
-    """The messages that say the same or hold it whole, whatever their white space."""
-    session = one_session(tx, scope)
-    row = tx.one(
-        "SELECT shape, raw FROM message WHERE owner = %(owner)s AND session = %(session)s"
-        " AND seq = %(seq)s",
-        session=session,
-        seq=seq,
-    )
-    if row is None:
-        raise UnknownRef(f"There is no m{seq} in this session; look at its messages.")
-    wanted = words_of(row["shape"], row["raw"].decode())
-    if len(wanted.replace(FORGOTTEN, "").strip()) < LEAST_CHARS:
-        return Twins()
-    rows = tx.all(
-        "SELECT message.seq, message.shape, message.raw, session.name, session.project"
-        " FROM message JOIN session ON session.owner = %(owner)s AND session.id = message.session"
-        f" WHERE message.owner = %(owner)s AND {IN_SCOPE}"
-        " AND NOT (message.session = %(session)s AND message.seq = %(seq)s)"
-        " AND position(%(run)s::bytea IN message.raw) > 0"
-        " ORDER BY (session.id = %(session)s) DESC, session.project, session.id, message.seq",
-        **scope_values(within),
-        session=session,
-        seq=seq,
-        run=rarest_run(wanted).encode(),
-    )
-    found = [
-        Twin(project=row["project"], session=row["name"], ref=f"m{row['seq']}")
-        for row in rows
-        if wanted in words_of(row["shape"], row["raw"].decode())
-    ]
-    return Twins(found=tuple(found[:MOST_LISTED]), more=max(0, len(found) - MOST_LISTED))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Iterable, Sequence
 from itertools import combinations
@@ -12,14 +13,10 @@ from mcp_compaction.core.recall.terms import Passage, ways_of
 from mcp_compaction.model import Hit, Match, Matches, SearchQuery, TermMatches, Worth
 from mcp_compaction.ports import Scope
 from mcp_compaction.store.columns import moment, stamp
-from mcp_compaction.store.postgres.database import Row, Tx, plain
+from mcp_compaction.store.postgres.database import Row, Tx
+from mcp_compaction.store.postgres.dialect import plain, plain_cell
 from mcp_compaction.store.postgres.passages import tokenize, unpack_places
-from mcp_compaction.store.postgres.sessions import (
-    IN_SCOPE,
-    check_session,
-    one_session,
-    scope_values,
-)
+from mcp_compaction.store.scope import Condition, check_session, one_session, rows_in, sessions_in
 from mcp_compaction.store.search import (
     COUNTED,
     MOST_COMMON,
@@ -321,8 +318,9 @@ def _reach_of(tx: Tx, scope: Scope, query: SearchQuery) -> _Reach:
     sessions: list[int] | None = None
     if scope.project is not None or scope.session is not None:
         rows = tx.all(
-            f"SELECT id FROM session WHERE owner = %(owner)s AND {IN_SCOPE} LIMIT %(limit)s",
-            **scope_values(scope),
+            f"SELECT id FROM session WHERE owner = %(owner)s AND {_marked(sessions_in(scope))}"
+            " LIMIT %(limit)s",
+            **_values_of(scope),
             limit=MOST_MARKED + 1,
         )
         if len(rows) <= MOST_MARKED:
@@ -335,11 +333,8 @@ def _reach_of(tx: Tx, scope: Scope, query: SearchQuery) -> _Reach:
 
 def _condition_of(scope: Scope, query: SearchQuery) -> tuple[str, dict[str, object]]:
     """The condition for the rows that a query may see."""
-    values = scope_values(scope)
-    parts = [
-        "(%(project)s::text IS NULL OR passage.project = %(project)s)",
-        "(%(only)s::bigint IS NULL OR passage.session = %(only)s)",
-    ]
+    values = _values_of(scope)
+    parts = [_marked(rows_in(scope, "passage"))]
     if query.roles:
         parts.append("passage.role = ANY(%(roles)s)")
         values["roles"] = [plain(role.lower()) for role in query.roles]
@@ -358,12 +353,23 @@ def _condition_of(scope: Scope, query: SearchQuery) -> tuple[str, dict[str, obje
     return " AND ".join(parts), values
 
 
+def _marked(condition: Condition) -> str:
+    """The condition of a scope, its values by the names that `_values_of` gives them."""
+    numbers = itertools.count()
+    return re.sub(r"\?", lambda _: f"%(scope{next(numbers)})s", condition.sql)
+
+
+def _values_of(scope: Scope) -> dict[str, object]:
+    values = sessions_in(scope).parameters
+    return {f"scope{number}": plain_cell(value) for number, value in enumerate(values)}
+
+
 def _count_messages(tx: Tx, scope: Scope) -> int:
     """The number of messages in a scope."""
     row = tx.one(
         "SELECT coalesce(sum(last_seq), 0)::bigint AS messages FROM session"
-        f" WHERE owner = %(owner)s AND {IN_SCOPE}",
-        **scope_values(scope),
+        f" WHERE owner = %(owner)s AND {_marked(sessions_in(scope))}",
+        **_values_of(scope),
     )
     return 0 if row is None else row["messages"]
 
@@ -373,8 +379,9 @@ def _count_all_passages(tx: Tx, scope: Scope) -> int:
     row = tx.one(
         "SELECT count(*) AS passages FROM (SELECT 1 FROM session JOIN passage"
         " ON passage.owner = %(owner)s AND passage.session = session.id"
-        f" WHERE session.owner = %(owner)s AND {IN_SCOPE} LIMIT %(limit)s) AS found",
-        **scope_values(scope),
+        f" WHERE session.owner = %(owner)s AND {_marked(sessions_in(scope))}"
+        " LIMIT %(limit)s) AS found",
+        **_values_of(scope),
         limit=COUNTED,
     )
     return 0 if row is None else row["passages"]

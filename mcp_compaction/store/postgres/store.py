@@ -45,24 +45,38 @@ from mcp_compaction.ports import (
     Twins,
     WindowCount,
 )
-from mcp_compaction.store.postgres import (
+from mcp_compaction.store import (
+    align,
     forget,
+    load,
     log,
     passages,
     pins,
-    requests,
-    rows,
-    search,
+    row_tables,
     sessions,
+    thinking,
+    transcripts,
+    twins,
     views,
 )
-from mcp_compaction.store.postgres.claim import hold_claim, is_claimed
+from mcp_compaction.store import calls as model_calls
+from mcp_compaction.store.postgres import known, requests, search
+from mcp_compaction.store.postgres import passages as postings
+from mcp_compaction.store.postgres import rows as numbers
+from mcp_compaction.store.postgres.claim import drop_claims, hold_claim, is_claimed
 from mcp_compaction.store.postgres.database import PoolLimits, TeamDatabase, Tx, open_database
 from mcp_compaction.store.postgres.health import health
-from mcp_compaction.store.postgres.load import count_window, load, not_shown, shown_whole
 from mcp_compaction.store.rows import Inventory, LooseRows, SessionRows
 
 T = TypeVar("T")
+
+# What PostgreSQL does in its own way; all other statements are SQLite's.
+align.read_known.register(Tx, known.read_known)
+passages.insert.register(Tx, postings.insert)
+passages.delete.register(Tx, postings.delete)
+passages.delete_session.register(Tx, postings.delete_session)
+row_tables.last_pin.register(Tx, numbers.last_pin)
+row_tables.expect_pins.register(Tx, numbers.expect_pins)
 
 
 async def open_store(address: str, owner: str, limits: PoolLimits | None = None) -> PostgresStore:
@@ -88,12 +102,24 @@ class PostgresStore:
         self, key: SessionKey, traits: Traits, now: datetime
     ) -> tuple[SessionInfo, bool]:
         """The session of that key, and whether it was made just now."""
-        return await self._write(lambda tx: sessions.open_session(tx, key, traits, now))
+
+        def make(tx: Tx) -> tuple[SessionInfo, bool]:
+            if not sessions.is_known(tx, key):
+                tx.take_turn()  # somebody else may be making it
+            return sessions.open_session(tx, key, traits, now)
+
+        return await self._write(make)
 
     async def take_over(self, copy: int, key: SessionKey, said: Mapping[str, str]) -> bool:
         """Give a session and its subagents' to a host, where they hold nothing but messages that
         it says: their contents, by the host's ids."""
-        return await self._write(lambda tx: sessions.take_over(tx, copy, key, said))
+
+        def work(tx: Tx) -> bool:
+            tx.take_turn()
+            tx.lock(copy, subagents=True)
+            return sessions.take_over(tx, copy, key, said)
+
+        return await self._write(work)
 
     async def find_session(self, scope: Scope, name: str) -> SessionInfo | None:
         """The session of that name in the scope."""
@@ -113,15 +139,15 @@ class PostgresStore:
 
     async def set_traits(self, session: int, traits: Traits) -> SessionInfo:
         """Set those traits of a session that are named; the others stay as they are."""
-        return await self._write(lambda tx: sessions.set_traits(tx, session, traits))
+        return await self._write(lambda tx: sessions.set_traits(tx, session, traits), session)
 
     async def append(self, session: int, batch: Batch, now: datetime) -> Recorded:
         """Append what is not yet known; known messages keep their numbers."""
-        return await self._write(lambda tx: log.append(tx, session, batch, now))
+        return await self._write(lambda tx: log.append(tx, session, batch, now), session)
 
     async def find_transcript(self, address: str) -> KnownTranscript | None:
         """How far a transcript is recorded; None where nothing of it is."""
-        return await self._read(lambda tx: sessions.find_transcript(tx, address))
+        return await self._read(lambda tx: transcripts.find_transcript(tx, address))
 
     async def history(self, session: int) -> tuple[Logged, ...]:
         """All messages of a session by their identity, in order."""
@@ -133,37 +159,39 @@ class PostgresStore:
 
     async def vouch(self, session: int, seqs: Sequence[int]) -> None:
         """Note that the host itself tells of these messages, so that they are the user's."""
-        await self._write(lambda tx: log.vouch(tx, session, seqs))
+        await self._write(lambda tx: log.vouch(tx, session, seqs), session)
 
     async def save_view(
         self, session: int, view: View, base_version: int, event: Event | None = None
     ) -> bool:
         """Show a session by another view, without a compaction; False if its view has changed."""
-        return await self._write(lambda tx: views.save_view(tx, session, view, base_version, event))
+        return await self._write(
+            lambda tx: views.save_view(tx, session, view, base_version, event), session
+        )
 
     async def calibrate(self, session: int, counted: int, reported: int) -> None:
         """Note our count of the window beside the provider's count of the same window."""
-        await self._write(lambda tx: sessions.calibrate(tx, session, counted, reported))
+        await self._write(lambda tx: sessions.calibrate(tx, session, counted, reported), session)
 
     async def load(self, session: int, now: datetime, view: View | None = None) -> Session:
         """The session at this moment, seen through its newest view or through the one given."""
-        return await self._read(lambda tx: load(tx, session, now, view))
+        return await self._read(lambda tx: load.load(tx, session, now, view))
 
     async def count_window(
         self, session: int, now: datetime, known: WindowCount | None = None
     ) -> WindowCount:
         """The count of a window; where its view is the known one, only what came since is read."""
-        return await self._read(lambda tx: count_window(tx, session, now, known))
+        return await self._read(lambda tx: load.count_window(tx, session, now, known))
 
     async def save(self, session: int, compaction: Compaction, event: Event | None = None) -> bool:
         """Save view, digests, receipt, search rows and event; False if the view has changed."""
-        is_saved = await self._write(lambda tx: views.save(tx, session, compaction, event))
+        is_saved = await self._write(lambda tx: views.save(tx, session, compaction, event), session)
         self._database.counts["compactions"] += is_saved
         return is_saved
 
     async def save_prepared(self, session: int, prepared: Compaction) -> bool:
         """Keep a view and its digests beside the shown view; False if that one has changed."""
-        return await self._write(lambda tx: views.save_prepared(tx, session, prepared))
+        return await self._write(lambda tx: views.save_prepared(tx, session, prepared), session)
 
     async def prepared_view(self, session: int) -> View | None:
         """The view that was prepared beside the shown one; None where that has changed since."""
@@ -183,11 +211,11 @@ class PostgresStore:
 
     async def not_shown(self, session: int, seqs: Sequence[int]) -> tuple[int, ...]:
         """The messages of these that the newest view no longer shows; none without a compaction."""
-        return await self._read(lambda tx: not_shown(tx, session, seqs))
+        return await self._read(lambda tx: load.not_shown(tx, session, seqs))
 
     async def shown_whole(self, session: int, seqs: Sequence[int]) -> tuple[int, ...]:
         """The messages of these that the newest view shows whole; none without a compaction."""
-        return await self._read(lambda tx: shown_whole(tx, session, seqs))
+        return await self._read(lambda tx: load.shown_whole(tx, session, seqs))
 
     async def digests(self, session: int) -> tuple[Digest, ...]:
         """All digests of that session, oldest first."""
@@ -245,7 +273,7 @@ class PostgresStore:
         self, session: int, decide: Callable[[tuple[Pin, ...]], PinChange], now: datetime
     ) -> Pin | None:
         """Change the pins in force in a session as `decide` says when it is shown them."""
-        return await self._write(lambda tx: pins.change_pins(tx, session, decide, now))
+        return await self._write(lambda tx: pins.change_pins(tx, session, decide, now), turn=True)
 
     async def release_pin(self, scope: Scope, number: int, now: datetime) -> None:
         """Take a pin out of force; its text stays findable."""
@@ -289,27 +317,34 @@ class PostgresStore:
 
     async def add_calls(self, session: int, calls: Sequence[ModelCall], now: datetime) -> None:
         """Note what was asked of models on behalf of a session."""
-        await self._write(lambda tx: sessions.add_calls(tx, session, calls, now))
+        await self._write(lambda tx: model_calls.add_calls(tx, session, calls, now))
 
     async def spent(self, session: int | None, since: datetime | None = None) -> Spent:
         """The sum of a session's model calls since a moment; None: of all sessions, ever."""
-        return await self._read(lambda tx: sessions.spent(tx, session, since))
+        return await self._read(lambda tx: model_calls.spent(tx, session, since))
 
     async def thinking(self, session: int) -> dict[str, str]:
         """The beginning that each thinking block of a session was made behind."""
-        return await self._read(lambda tx: sessions.thinking(tx, session))
+        return await self._read(lambda tx: thinking.thinking(tx, session))
 
     async def keep_thinking(self, session: int, changes: Mapping[str, str | None]) -> None:
         """Keep the beginnings of thinking blocks; None: nothing is to be known of one."""
-        await self._write(lambda tx: sessions.keep_thinking(tx, session, changes))
+        await self._write(lambda tx: thinking.keep_thinking(tx, session, changes), session)
 
     async def twins(self, scope: Scope, seq: int, within: Scope) -> Twins:
         """The messages within a scope that hold all that one message of a session says."""
-        return await self._read(lambda tx: requests.twins(tx, scope, seq, within))
+        return await self._read(lambda tx: twins.twins(tx, scope, seq, within))
 
     async def forget(self, scope: Scope, seqs: Sequence[int], now: datetime) -> Forgotten:
         """Remove messages, or without any a session or a project; no query finds them again."""
-        return await self._write(lambda tx: forget.forget(tx, scope, seqs, now))
+
+        def work(tx: Tx) -> Forgotten:
+            tx.lock(scope.session)
+            forgotten = forget.forget(tx, scope, seqs, now)
+            drop_claims(tx)
+            return forgotten
+
+        return await self._write(work)
 
     async def backup(self, target: Path) -> None:
         """Refuse: a database is backed up by its own tools."""
@@ -320,27 +355,27 @@ class PostgresStore:
 
     async def inventory(self) -> Inventory:
         """All sessions there are, in the order in which they were made."""
-        return await self._read(rows.inventory)
+        return await self._read(row_tables.inventory)
 
     async def read_rows(self, session: int) -> SessionRows:
         """All rows of a session, from one moment."""
-        return await self._read(lambda tx: rows.read_rows(tx, session))
+        return await self._read(lambda tx: row_tables.read_rows(tx, session))
 
     async def write_rows(self, given: SessionRows, /) -> int:
         """Keep a session whole or not at all, where there is none of that name; its id."""
-        return await self._write(lambda tx: rows.write_rows(tx, given))
+        return await self._write(lambda tx: row_tables.write_rows(tx, given), turn=True)
 
     async def read_loose_rows(self) -> LooseRows:
         """The rows that are not of one session alone."""
-        return await self._read(rows.read_loose_rows)
+        return await self._read(row_tables.read_loose_rows)
 
     async def write_loose_rows(self, given: LooseRows, /) -> None:
         """Keep these, all or none; there is no pin of these numbers."""
-        await self._write(lambda tx: rows.write_loose_rows(tx, given))
+        await self._write(lambda tx: row_tables.write_loose_rows(tx, given), turn=True)
 
     async def repair(self) -> None:
         """Build the search terms anew from their texts."""
-        await self._write(passages.rebuild)
+        await self._write(postings.rebuild)
 
     async def health(self) -> Health:
         """Look the store over without changing it."""
@@ -355,5 +390,17 @@ class PostgresStore:
     async def _read(self, work: Callable[[Tx], T]) -> T:
         return await self._database.read(self.owner, work)
 
-    async def _write(self, work: Callable[[Tx], T]) -> T:
-        return await self._database.write(self.owner, work)
+    async def _write(
+        self, work: Callable[[Tx], T], session: int | None = None, *, turn: bool = False
+    ) -> T:
+        """The result of a function in one transaction; `session`: nobody else writes to it
+        meanwhile; `turn`: nobody else makes sessions or pins."""
+
+        def alone(tx: Tx) -> T:
+            if session is not None:
+                tx.lock(session)
+            if turn:
+                tx.take_turn()
+            return work(tx)
+
+        return await self._database.write(self.owner, alone)

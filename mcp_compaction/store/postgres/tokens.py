@@ -10,7 +10,8 @@ from typing import NamedTuple
 
 from mcp_compaction.errors import InputError, UnknownRef
 from mcp_compaction.store.columns import stamp
-from mcp_compaction.store.postgres.database import Tx, plain
+from mcp_compaction.store.postgres.database import Tx
+from mcp_compaction.store.postgres.dialect import plain
 
 _PREFIX = "mct_"
 
