@@ -21,7 +21,8 @@ from mcp_compaction.server import receiving
 from mcp_compaction.server.http import ServerAddress
 from mcp_compaction.server.team import check_front, check_tokens
 from mcp_compaction.settings import load_settings
-from mcp_compaction.store.postgres import database, log
+from mcp_compaction.store import log
+from mcp_compaction.store.postgres import database
 from mcp_compaction.store.postgres.database import Tx
 from mcp_compaction.store.postgres.store import PostgresStore
 from mcp_compaction.wiring import open_compactor

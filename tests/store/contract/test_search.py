@@ -19,6 +19,7 @@ from tests.store.given_store import (
     batch,
     called,
     here,
+    matching,
     new_session,
     said,
 )
@@ -175,3 +176,13 @@ async def test_a_match_says_which_passage_it_is_and_how_many_its_message_has(pla
         found = await store.find(here(session), SearchQuery(terms=("word0", "word2")))
     places = [[(m.number, m.ordinal, m.size) for m in one.matches] for one in found.terms]
     assert places == [[(2, 0, 3), (1, 0, 1)], [(3, 0, 1), (2, 2, 3)]]
+
+
+async def test_what_a_worktree_recorded_is_its_repositorys(place: Place) -> None:
+    async with place.opened() as store:
+        tree = f"{KEY.project}/.claude/worktrees/one"
+        session = await new_session(store, SessionKey(project=tree, name="beside"))
+        await store.append(session, batch(said("the vault is open")), NOW)
+        assert [info.id for info in await store.sessions(here(), 10)] == [session]
+        assert [hit.session for hit in await matching(store, here(), "vault")] == ["beside"]
+        assert await store.sessions(Scope(project=f"{KEY.project}/.claude"), 10) == ()

@@ -287,4 +287,7 @@ async def use(store: PostgresStore, word: str) -> None:
         async with store.compacting(session, 5) as is_ours:
             assert is_ours
     await store.append(session, batch(said(f"the word is {word}", host_id="last")), NOW)
+    await store.keep_thinking(session, dict.fromkeys(("one", "two", "three"), "beginning"))
+    await store.keep_thinking(session, dict.fromkeys(("one", "two")))
+    assert await store.thinking(session) == {"three": "beginning"}
     assert (await store.health()).problems == ()
