@@ -15,38 +15,42 @@ import tempfile
 import time
 from collections.abc import Awaitable, Callable, Sequence
 
-from mcp_compaction.compactor import Compactor
+from mcp_compaction import compactor
+from mcp_compaction.compactor.results import PinWish
+from mcp_compaction.compactor.workspace import Workspace
 from mcp_compaction.formats import read_incoming
 from mcp_compaction.model import SessionInfo
 from mcp_compaction.ports import SessionKey
 from mcp_compaction.settings import load_settings
-from mcp_compaction.wiring import open_compactor
+from mcp_compaction.wiring import open_workspace
 
 SIZES = (100, 1_000, 10_000, 20_000)
 ROUNDS = 15
 BATCH = 1_000
 ROOMY = {"MCP_COMPACTION_WINDOW_TOKENS": "100000000"}  # nothing is to be compressed
 
-Call = Callable[[Compactor, SessionInfo, int], Awaitable[object]]
+Call = Callable[[Workspace, SessionInfo, int], Awaitable[object]]
 
 
-async def record(compactor: Compactor, info: SessionInfo, number: int) -> None:
+async def record(work: Workspace, info: SessionInfo, number: int) -> None:
     """What record_messages does for one message: append, safety net, fill line."""
-    await compactor.record(info, read_incoming([message(number)]))
-    await compactor.relieve(info)
-    await compactor.fill_shown(info)
+    await compactor.record(work, info, read_incoming([message(number)]))
+    await compactor.relieve(work, info)
+    await work.read_window(info)
 
 
-async def recall(compactor: Compactor, info: SessionInfo, number: int) -> None:
+async def recall(work: Workspace, info: SessionInfo, number: int) -> None:
     """What recall_archived does for a query of one rare and one common word."""
-    await compactor.recall(info, f"ticket {number % 100}")
-    await compactor.fill_shown(info)
+    await compactor.recall(work, info, f"ticket {number % 100}")
+    await work.read_window(info)
 
 
-async def pin(compactor: Compactor, info: SessionInfo, number: int) -> None:
+async def pin(work: Workspace, info: SessionInfo, number: int) -> None:
     """What pin_constraint does for a note."""
-    await compactor.pin(info, f"Ticket {number} waits for a review.", by="agent", kind="note")
-    await compactor.fill_shown(info)
+    await compactor.pin(
+        work, info, PinWish(f"Ticket {number} waits for a review.", by="agent", kind="note")
+    )
+    await work.read_window(info)
 
 
 CALLS: dict[str, Call] = {"record": record, "recall": recall, "pin": pin}
@@ -59,18 +63,20 @@ def message(number: int) -> dict[str, str]:
     return {"role": role, "content": words * 3}
 
 
-async def costs_at(compactor: Compactor, size: int) -> dict[str, float]:
+async def costs_at(work: Workspace, size: int) -> dict[str, float]:
     """The median CPU seconds of each call in a window of that many messages."""
-    info, _ = await compactor.open(SessionKey(project=f"/calls/{size}", name="window"))
+    info, _ = await compactor.open_session(
+        work, SessionKey(project=f"/calls/{size}", name="window")
+    )
     for start in range(0, size, BATCH):
         batch = [message(n) for n in range(start, min(size, start + BATCH))]
-        await compactor.record(info, read_incoming(batch))
+        await compactor.record(work, info, read_incoming(batch))
     costs: dict[str, float] = {}
     for name, call in CALLS.items():
         times: list[float] = []
         for number in range(size, size + ROUNDS + 1):
             began = time.process_time()
-            await call(compactor, info, number)
+            await call(work, info, number)
             times.append(time.process_time() - began)
         costs[name] = statistics.median(times[1:])
     return costs
@@ -79,12 +85,12 @@ async def costs_at(compactor: Compactor, size: int) -> dict[str, float]:
 async def run(sizes: Sequence[int]) -> None:
     """Print the cost of each call at each size, and the largest window over the smallest."""
     with tempfile.TemporaryDirectory() as folder:
-        compactor = await open_compactor(load_settings({"MCP_COMPACTION_HOME": folder, **ROOMY}))
+        work = await open_workspace(load_settings({"MCP_COMPACTION_HOME": folder, **ROOMY}))
         try:
-            await costs_at(compactor, 1)  # imports and caches are not what is measured
-            found = {size: await costs_at(compactor, size) for size in sizes}
+            await costs_at(work, 1)  # imports and caches are not what is measured
+            found = {size: await costs_at(work, size) for size in sizes}
         finally:
-            await compactor.close()
+            await work.store.close()
     print(f"{'messages':>10}" + "".join(f"{name:>12}" for name in CALLS))
     for size, costs in found.items():
         print(f"{size:>10,}" + "".join(f"{1_000 * costs[name]:>9.2f} ms" for name in CALLS))

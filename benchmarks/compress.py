@@ -23,16 +23,18 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from mcp_compaction import compactor
+
 sys.path.insert(0, str(Path(__file__).parents[1]))  # the generated sessions live with the tests
 
 from benchmarks.windows import GENERATED, endless, read_sessions, texts_of, window_of
-from mcp_compaction.compactor import Compactor
+from mcp_compaction.compactor.workspace import Workspace
 from mcp_compaction.counters.o200k import best_counter
 from mcp_compaction.formats import read_incoming
 from mcp_compaction.model import Ask, Compaction, SessionInfo, Traits
 from mcp_compaction.ports import SessionKey
 from mcp_compaction.settings import load_settings
-from mcp_compaction.wiring import open_compactor
+from mcp_compaction.wiring import open_workspace
 
 SIZES = (50_000, 100_000, 200_000, 400_000, 800_000)
 MOST = {"coding": 10, "joined": 10, "short": 10, "sessions": 25}  # compress / count
@@ -82,18 +84,18 @@ async def run(
 ) -> None:
     """Measure on one store; what recording leaves behind are the others beside each session."""
     with tempfile.TemporaryDirectory() as folder:
-        compactor = await open_compactor(load_settings({"MCP_COMPACTION_HOME": folder}))
+        work = await open_workspace(load_settings({"MCP_COMPACTION_HOME": folder}))
         try:
             best_counter().count("the ranks are loaded once, before anything is timed")
             if with_recording:
-                await record_throughput(compactor)
+                await record_throughput(work)
             for kind, source in kinds.items():
                 measured = [
-                    await measure(compactor, f"{kind}-{size}", source, size, ask) for size in sizes
+                    await measure(work, f"{kind}-{size}", source, size, ask) for size in sizes
                 ]
                 print_kind(kind, measured)
         finally:
-            await compactor.close()
+            await work.store.close()
 
 
 def print_kind(kind: str, measured: Sequence[Measured]) -> None:
@@ -112,7 +114,7 @@ def print_kind(kind: str, measured: Sequence[Measured]) -> None:
     print(flush=True)
 
 
-async def measure(compactor: Compactor, name: str, source: Source, size: int, ask: Ask) -> Measured:
+async def measure(work: Workspace, name: str, source: Source, size: int, ask: Ask) -> Measured:
     """The best of a few compactions of one window, and counts of it right before and after."""
     counter = best_counter()
     window = window_of(source(), size, counter.count)
@@ -122,10 +124,10 @@ async def measure(compactor: Compactor, name: str, source: Source, size: int, as
     found: list[Measured] = []
     for number in range(rounds):
         key = SessionKey(project="/bench", name=f"{name}-{number}")
-        info, _ = await compactor.open(key, Traits(window_tokens=tokens))
-        await compactor.record(info, read_incoming(list(window)))
+        info, _ = await compactor.open_session(work, key, Traits(window_tokens=tokens))
+        await compactor.record(work, info, read_incoming(list(window)))
         before = count_once(texts)
-        compressing = await compress_once(compactor, info, ask)
+        compressing = await compress_once(work, info, ask)
         counting = (before + count_once(texts)) / 2
         found.append(Measured(tokens, len(window), counting, compressing))
     return min(found, key=lambda one: one.compressing)
@@ -144,7 +146,7 @@ def count_once(texts: Sequence[str]) -> float:
     return spent / times
 
 
-async def compress_once(compactor: Compactor, info: SessionInfo, ask: Ask) -> float:
+async def compress_once(work: Workspace, info: SessionInfo, ask: Ask) -> float:
     """CPU seconds of one real compaction, digest and verification included; as in the process that
     a server has for it, nobody looks for cycles meanwhile."""
     forget_what_was_read()
@@ -152,7 +154,7 @@ async def compress_once(compactor: Compactor, info: SessionInfo, ask: Ask) -> fl
     gc.disable()
     try:
         began = time.process_time()
-        outcome = await compactor.compress(info, ask)
+        outcome = await compactor.compress(work, info, ask)
         seconds = time.process_time() - began
     finally:
         gc.enable()
@@ -182,20 +184,22 @@ def _sizes(text: str) -> tuple[int, ...]:
     return tuple(int(size.replace("_", "")) for size in text.split(","))
 
 
-async def record_throughput(compactor: Compactor) -> None:
+async def record_throughput(work: Workspace) -> None:
     """Messages a second at three sizes; what they leave behind fills the store."""
-    first, _ = await compactor.open(SessionKey(project="/others", name="warm-up"))
-    await compactor.record(first, read_incoming([small_message(-n) for n in range(1_000)]))
+    first, _ = await compactor.open_session(work, SessionKey(project="/others", name="warm-up"))
+    await compactor.record(work, first, read_incoming([small_message(-n) for n in range(1_000)]))
     print("recording (batches of 1,000, about 200 characters each)")
     rates: list[float] = []
     known = 0
     for size in (1_000, 10_000, 100_000):
         seconds = 0.0
-        info, _ = await compactor.open(SessionKey(project="/others", name=f"bulk-{size}"))
+        info, _ = await compactor.open_session(
+            work, SessionKey(project="/others", name=f"bulk-{size}")
+        )
         for start in range(0, size, 1_000):
             batch = [small_message(known + start + n) for n in range(1_000)]
             began = time.perf_counter()
-            await compactor.record(info, read_incoming(batch))
+            await compactor.record(work, info, read_incoming(batch))
             seconds += time.perf_counter() - began
         known += size
         rates.append(size / seconds)

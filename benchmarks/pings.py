@@ -20,6 +20,8 @@ from pathlib import Path
 from time import monotonic
 from typing import Any, NamedTuple
 
+from mcp_compaction import compactor
+
 sys.path.insert(0, str(Path(__file__).parents[1]))  # the host and the sessions live with the tests
 
 from benchmarks.windows import GENERATED, window_of
@@ -28,7 +30,7 @@ from mcp_compaction.formats import read_incoming
 from mcp_compaction.model import Traits
 from mcp_compaction.ports import SessionKey
 from mcp_compaction.settings import load_settings
-from mcp_compaction.wiring import open_compactor
+from mcp_compaction.wiring import open_workspace
 from tests.server.host import Host, call, request, toy
 
 MOST = 10  # times the median of an idle server
@@ -76,15 +78,17 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 async def fill_store(home: Path, kind: str, tokens: int) -> None:
     """Record a large window, and a small one beside it."""
-    compactor = await open_compactor(load_settings({"MCP_COMPACTION_HOME": str(home)}))
+    work = await open_workspace(load_settings({"MCP_COMPACTION_HOME": str(home)}))
     window = window_of(GENERATED[kind](), tokens, best_counter().count)
     try:
         for name, messages in (("large", window), ("small", window[:40])):
             key = SessionKey(project=PROJECT, name=name)
-            info, _ = await compactor.open(key, Traits(window_tokens=tokens, owns_window=True))
-            await compactor.record(info, read_incoming(list(messages)))
+            info, _ = await compactor.open_session(
+                work, key, Traits(window_tokens=tokens, owns_window=True)
+            )
+            await compactor.record(work, info, read_incoming(list(messages)))
     finally:
-        await compactor.close()
+        await work.store.close()
 
 
 def wait_for_reply(

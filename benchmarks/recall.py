@@ -1,6 +1,6 @@
 """Whether recall brings back what was asked for, and how long that takes as the archive grows.
 
-Everything goes through the product's own path, `Compactor.record` and `Compactor.recall`, on a
+Everything goes through the product's own path, `compactor.record` and `compactor.recall`, on a
 real store in a temporary folder; speeds are compared within one run.
 """
 
@@ -15,6 +15,8 @@ from collections.abc import Callable, Collection, Sequence
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
+
+from mcp_compaction import compactor
 
 sys.path.insert(0, str(Path(__file__).parents[1]))  # the other files of this folder
 
@@ -214,14 +216,14 @@ def measure_groups(places: Sequence[int], wanted: Collection[int], chat: Chat) -
 async def ask_ours(chats: Sequence[Chat], count: Count) -> list[Asked]:
     """Each question with our recall; timed at the default size, ranked without a limit."""
     asked: list[Asked] = []
-    async with temporary_store() as compactor:
-        recorded = [await record(compactor, chat.name, chat.came) for chat in chats]
+    async with temporary_store() as work:
+        recorded = [await record(work, chat.name, chat.came) for chat in chats]
         for chat, (info, places) in zip(chats, recorded, strict=True):
             for query in chat.queries:
                 began = time.perf_counter()
-                default = await compactor.recall(info, query.text)
+                default = await compactor.recall(work, info, query.text)
                 ms = milliseconds(began)
-                answer = await compactor.recall(info, query.text, max_tokens=_NO_LIMIT)
+                answer = await compactor.recall(work, info, query.text, max_tokens=_NO_LIMIT)
                 found = [Found(places[hit.ref], hit.text) for hit in answer.hits]
                 scores = rankings.measure(found, query.wanted, count)
                 shown = {places[hit.ref] for hit in default.hits}
@@ -311,10 +313,10 @@ async def first_places(said: Sequence[str], queries: Sequence[str]) -> dict[str,
     ours: list[list[int]] = []
     roles = ("user", "assistant")
     came = read_incoming([{"role": roles[n % 2], "content": text} for n, text in enumerate(said)])
-    async with temporary_store() as compactor:
-        info, places = await record(compactor, "words", came)
+    async with temporary_store() as work:
+        info, places = await record(work, "words", came)
         for query in queries:
-            answer = await compactor.recall(info, query, max_tokens=_NO_LIMIT)
+            answer = await compactor.recall(work, info, query, max_tokens=_NO_LIMIT)
             ours.append(list(dict.fromkeys(places[hit.ref] for hit in answer.hits)))
     words, trigrams = rankings.fts5_words(said), rankings.fts5_trigrams(said)
     return {

@@ -18,7 +18,8 @@ from typing import Any, Literal, NamedTuple
 from benchmarks import texts
 from benchmarks.stores import PROJECT, open_at
 from benchmarks.tables import Table, milliseconds, progress, times
-from mcp_compaction.compactor import Compactor
+from mcp_compaction import compactor
+from mcp_compaction.compactor.workspace import Workspace
 from mcp_compaction.formats import Incoming, read_incoming
 from mcp_compaction.model import SessionInfo
 from mcp_compaction.ports import SessionKey
@@ -45,11 +46,11 @@ async def measure_scale(size: int, keep: Path | None, rounds: int) -> list[Table
     """Build a store of so many messages, or take the one that is there, and ask it."""
     with folder_for(size, keep) as folder:
         built = await build(folder, size)
-        compactor = await open_at(folder)
+        work = await open_at(folder)
         try:
-            rows = await ask_at_scale(compactor, size, rounds)
+            rows = await ask_at_scale(work, size, rounds)
         finally:
-            await compactor.close()
+            await work.store.close()
     peak = peak_mib()
     return [
         Table(
@@ -81,18 +82,18 @@ async def build(folder: Path, size: int) -> dict[str, Any]:
         return json.loads(told.read_text(encoding="utf-8"))
     if any(folder.iterdir()):
         raise SystemExit(f"{folder} holds a store that was not finished; remove it and run again.")
-    compactor = await open_at(folder)
+    work = await open_at(folder)
     seconds = 0.0
     try:
         for batch, numbers in batches(size):
-            info, _ = await compactor.open(home_of(batch))
+            info, _ = await compactor.open_session(work, home_of(batch))
             came = messages(numbers, size)
             began = time.perf_counter()
-            await compactor.record(info, came)
+            await compactor.record(work, info, came)
             seconds += time.perf_counter() - began
             progress(f"recording: {numbers[-1] + 1:,} of {size:,}")
     finally:
-        await compactor.close()
+        await work.store.close()
     disk = sum(file.stat().st_size for file in folder.iterdir())
     built: dict[str, Any] = {
         "messages": size,
@@ -143,16 +144,16 @@ def messages(numbers: range, size: int) -> Incoming:
     return came.model_copy(update={"messages": dated})
 
 
-async def ask_at_scale(compactor: Compactor, size: int, rounds: int) -> list[dict[str, Any]]:
+async def ask_at_scale(work: Workspace, size: int, rounds: int) -> list[dict[str, Any]]:
     """Ask the long session everything, kind by kind, so many times; the fastest of them counts."""
-    info = await compactor.find(PROJECT, _SESSION)
-    await compactor.recall(info, "warm")
+    info = await compactor.find_session(work, PROJECT, _SESSION)
+    await compactor.recall(work, info, "warm")
     kinds = probes_for(size, info.messages)
     taken: dict[str, list[tuple[Taken, ...]]] = {kind: [] for kind in kinds}
     for number in range(rounds):
         for kind, probes in kinds.items():
             progress(f"asking: {kind}, round {number + 1} of {rounds}")
-            taken[kind].append(tuple([await ask(compactor, info, probe) for probe in probes]))
+            taken[kind].append(tuple([await ask(work, info, probe) for probe in probes]))
     progress("")
     return [
         {"query": kind, "hits": statistics.median(one.hits for one in asked[0])}
@@ -170,13 +171,13 @@ class Taken(NamedTuple):
     hits: int
 
 
-async def ask(compactor: Compactor, info: SessionInfo, probe: Probe) -> Taken:
+async def ask(work: Workspace, info: SessionInfo, probe: Probe) -> Taken:
     """Ask one question, and time it."""
     began, began_work = time.perf_counter(), time.process_time()
     if probe.is_ref:
-        hits = len(await compactor.recall_refs(info, probe.text))
+        hits = len(await compactor.recall_refs(work, info, probe.text))
     else:
-        hits = len((await compactor.recall(info, probe.text, scope=probe.scope)).hits)
+        hits = len((await compactor.recall(work, info, probe.text, scope=probe.scope)).hits)
     return Taken(milliseconds(began), (time.process_time() - began_work) * 1_000, hits)
 
 

@@ -19,10 +19,11 @@ import time
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from mcp_compaction.compactor import Compactor
+from mcp_compaction import compactor
+from mcp_compaction.compactor.workspace import Workspace
 from mcp_compaction.ports import SessionKey
 from mcp_compaction.settings import load_settings
-from mcp_compaction.wiring import open_compactor
+from mcp_compaction.wiring import open_workspace
 
 SIZES = (50_000, 150_000, 500_000)
 ROUNDS = 9
@@ -71,11 +72,11 @@ def plain_cost(text: str | bytes) -> float:
     return time.process_time() - began
 
 
-async def fit(compactor: Compactor, body: Body, name: str) -> float:
+async def fit(work: Workspace, body: Body, name: str) -> float:
     """The CPU seconds of fitting one request."""
-    info, _ = await compactor.open(SessionKey(project="/requests", name=name))
+    info, _ = await compactor.open_session(work, SessionKey(project="/requests", name=name))
     began = time.process_time()
-    await compactor.fit(info, body)
+    await compactor.fit(work, info, body)
     return time.process_time() - began
 
 
@@ -84,21 +85,21 @@ async def costs_at(home: str, tokens: int) -> Cost:
     settings = load_settings({"MCP_COMPACTION_HOME": home, **ROOMY})
     steps = max(1, tokens // TOKENS_OF_A_STEP)
     body, name = body_of(steps), f"of-{tokens}"
-    compactor = await open_compactor(settings)
+    work = await open_workspace(settings)
     try:
-        await fit(compactor, body, name)
+        await fit(work, body, name)
     finally:
-        await compactor.close()
-    compactor = await open_compactor(settings)  # as in a new process: nothing is remembered
+        await work.store.close()
+    work = await open_workspace(settings)  # as in a new process: nothing is remembered
     try:
-        first = await fit(compactor, body, name)
+        first = await fit(work, body, name)
         times: list[float] = []
         for number in range(ROUNDS):
             for message in step(steps + number):
                 body = {**body, "messages": [*body["messages"], message]}
-                times.append(await fit(compactor, body, name))
+                times.append(await fit(work, body, name))
     finally:
-        await compactor.close()
+        await work.store.close()
     text = json.dumps(body)
     plain = statistics.median(plain_cost(text) for _ in range(ROUNDS))
     return Cost(tokens, len(body["messages"]), plain, first, statistics.median(times))

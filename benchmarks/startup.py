@@ -32,9 +32,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from mcp_compaction import compactor
+from mcp_compaction.compactor.results import PinWish
 from mcp_compaction.ports import SessionKey
 from mcp_compaction.settings import load_settings
-from mcp_compaction.wiring import open_compactor
+from mcp_compaction.wiring import open_workspace
 
 OURS = (str(Path(sys.executable).with_name("mcp-compaction")),)
 CLIENT = {"name": "benchmark", "version": "0"}
@@ -170,14 +172,14 @@ def keep_chat(home: str) -> None:
 
 async def pin_in_chats(home: str) -> None:
     """Pin a rule in a chat of each host whose hooks show pins."""
-    compactor = await open_compactor(load_settings(environment(home)))
+    work = await open_workspace(load_settings(environment(home)))
     try:
         for host in ("claude-code", "gemini"):
             key = SessionKey(project=os.path.realpath(home), host=host, host_session="chat")
-            info, _ = await compactor.open(key)
-            await compactor.pin(info, "Never push to main.", by="user")
+            info, _ = await compactor.open_session(work, key)
+            await compactor.pin(work, info, PinWish("Never push to main.", by="user"))
     finally:
-        await compactor.close()
+        await work.store.close()
 
 
 def tell_commands(times: int) -> None:

@@ -1,4 +1,4 @@
-"""Compactors on real stores, as the benchmarks of recall ask them."""
+"""Workspaces on real stores, as the benchmarks of recall ask them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from contextlib import asynccontextmanager
 from functools import cache
 from pathlib import Path
 
-from mcp_compaction.compactor import Collaborators, Compactor
+from mcp_compaction import compactor
+from mcp_compaction.compactor.workspace import Workspace
 from mcp_compaction.core.policy import Policy
 from mcp_compaction.counters.o200k import best_counter
 from mcp_compaction.formats import Incoming
@@ -23,31 +24,29 @@ PROJECT = "/project"
 
 
 @asynccontextmanager
-async def temporary_store() -> AsyncGenerator[Compactor]:
-    """A compactor on a store that is gone afterwards."""
+async def temporary_store() -> AsyncGenerator[Workspace]:
+    """A workspace on a store that is gone afterwards."""
     with tempfile.TemporaryDirectory() as folder:
-        compactor = await open_at(Path(folder))
+        work = await open_at(Path(folder))
         try:
-            yield compactor
+            yield work
         finally:
-            await compactor.close()
+            await work.store.close()
 
 
-async def open_at(folder: Path) -> Compactor:
-    """A compactor on the store in that folder."""
+async def open_at(folder: Path) -> Workspace:
+    """A workspace on the store in that folder."""
     return open_on(await open_store(store_path(folder)))
 
 
-def open_on(store: Store) -> Compactor:
-    """A compactor on a store that is open."""
-    return Compactor(
-        Collaborators(
-            store=store,
-            summarizer=ExtractiveSummarizer(),
-            counter=counter(),
-            clock=SystemClock(),
-            policy=Policy(),
-        )
+def open_on(store: Store) -> Workspace:
+    """A workspace on a store that is open."""
+    return Workspace(
+        store=store,
+        summarizer=ExtractiveSummarizer(),
+        counter=counter(),
+        clock=SystemClock(),
+        policy=Policy(),
     )
 
 
@@ -59,10 +58,8 @@ def counter() -> TokenCounter:
     return ready
 
 
-async def record(
-    compactor: Compactor, name: str, came: Incoming
-) -> tuple[SessionInfo, dict[str, int]]:
+async def record(work: Workspace, name: str, came: Incoming) -> tuple[SessionInfo, dict[str, int]]:
     """Record a session; with the place of each ref in it."""
-    info, _ = await compactor.open(SessionKey(project=PROJECT, name=name))
-    recorded = await compactor.record(info, came)
+    info, _ = await compactor.open_session(work, SessionKey(project=PROJECT, name=name))
+    recorded = await compactor.record(work, info, came)
     return info, {f"m{seq}": place for place, seq in enumerate(recorded.seqs)}

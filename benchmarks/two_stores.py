@@ -22,6 +22,8 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
+from mcp_compaction import compactor
+
 sys.path.insert(0, str(Path(__file__).parents[1]))
 import psycopg
 
@@ -37,7 +39,7 @@ from benchmarks.recall_at_scale import (
 )
 from benchmarks.stores import PROJECT, open_on, record
 from benchmarks.tables import Table, milliseconds, progress, table_text, times
-from mcp_compaction.compactor import Compactor
+from mcp_compaction.compactor.workspace import Workspace
 from mcp_compaction.model import Ask
 from mcp_compaction.ports import SessionKey, Store
 from mcp_compaction.store.connect import store_path
@@ -49,8 +51,8 @@ _PROCESSES = (1, 2, 4)
 _LARGE_SESSION = "long"
 
 
-async def open_both(folder: Path, address: str) -> dict[str, Compactor]:
-    """A compactor on each store of a folder, empty where they are new."""
+async def open_both(folder: Path, address: str) -> dict[str, Workspace]:
+    """A workspace on each store of a folder, empty where they are new."""
     folder.mkdir(parents=True, exist_ok=True)
     owner = folder / "owner"
     if not owner.exists():
@@ -72,7 +74,7 @@ async def compare_answers(path: Path, address: str, folder: Path) -> Table:
             found = [
                 [
                     (hit.ref, hit.ordinal, hit.text, round(hit.score, 9))
-                    for hit in (await one.recall(infos[name], query.text)).hits
+                    for hit in (await compactor.recall(one, infos[name], query.text)).hits
                 ]
                 for name, one in both.items()
             ]
@@ -100,9 +102,12 @@ async def measure(size: int, address: str, folder: Path, copies: int) -> list[Ta
     analyze(address)
     kinds: list[dict[str, Any]] = []
     slow: dict[str, list[float]] = {}
-    infos = {name: await one.find(PROJECT, _LARGE_SESSION) for name, one in both.items()}
+    infos = {
+        name: await compactor.find_session(one, PROJECT, _LARGE_SESSION)
+        for name, one in both.items()
+    }
     for name, one in both.items():
-        await one.recall(infos[name], "warm")
+        await compactor.recall(one, infos[name], "warm")
     for kind, probes in probes_for(size, infos["SQLite"].messages).items():
         progress(f"asking: {kind}")
         taken: dict[str, list[float]] = {name: [] for name in both}
@@ -136,33 +141,33 @@ async def measure(size: int, address: str, folder: Path, copies: int) -> list[Ta
     ]
 
 
-async def fill_once(place: Path, name: str, compactor: Compactor, size: int) -> dict[str, Any]:
+async def fill_once(place: Path, name: str, work: Workspace, size: int) -> dict[str, Any]:
     """What filling a store took, now or when it was filled."""
     told = place / f"{name}.json"
     if not told.exists():
-        told.write_text(json.dumps(await fill(compactor, size)), encoding="utf-8")
+        told.write_text(json.dumps(await fill(work, size)), encoding="utf-8")
     return json.loads(told.read_text(encoding="utf-8"))
 
 
-async def fill(compactor: Compactor, size: int) -> dict[str, Any]:
+async def fill(work: Workspace, size: int) -> dict[str, Any]:
     """Record so many messages, some more one by one, and compress a session of their like."""
     began = time.perf_counter()
     for batch, numbers in batches(size):
-        info, _ = await compactor.open(home_of(batch))
-        await compactor.record(info, messages(numbers, size))
+        info, _ = await compactor.open_session(work, home_of(batch))
+        await compactor.record(work, info, messages(numbers, size))
         progress(f"recording: {numbers[-1] + 1:,} of {size:,}")
     rate = size / (time.perf_counter() - began)
-    info, _ = await compactor.open(SessionKey(project=PROJECT, name="one by one"))
+    info, _ = await compactor.open_session(work, SessionKey(project=PROJECT, name="one by one"))
     single: list[float] = []
     for number in range(_TIMED):
         came = messages(range(size + number, size + number + 1), size)
         start = time.perf_counter()
-        await compactor.record(info, came)
+        await compactor.record(work, info, came)
         single.append(milliseconds(start))
-    info, _ = await compactor.open(SessionKey(project=PROJECT, name="compressed"))
-    await compactor.record(info, messages(range(400), 400))
+    info, _ = await compactor.open_session(work, SessionKey(project=PROJECT, name="compressed"))
+    await compactor.record(work, info, messages(range(400), 400))
     start = time.perf_counter()
-    await compactor.compress(info, Ask(reason="to see how long it takes", force=True))
+    await compactor.compress(work, info, Ask(reason="to see how long it takes", force=True))
     return {
         "messages/s": rate,
         "record p50 ms": statistics.median(single),
@@ -195,17 +200,19 @@ def record_some(place: str, owner: str, number: int) -> float:
 
     async def run() -> float:
         if place.startswith("postgres"):
-            compactor = open_on(await open_rows(place, owner))
+            work = open_on(await open_rows(place, owner))
         else:
             Path(place).mkdir(parents=True, exist_ok=True)
-            compactor = open_on(await open_file(store_path(Path(place))))
-        info, _ = await compactor.open(SessionKey(project=PROJECT, name=f"process {number}"))
-        await compactor.record(info, messages(range(1), 1))
+            work = open_on(await open_file(store_path(Path(place))))
+        info, _ = await compactor.open_session(
+            work, SessionKey(project=PROJECT, name=f"process {number}")
+        )
+        await compactor.record(work, info, messages(range(1), 1))
         began = time.perf_counter()
         for one in range(1, _TIMED + 1):
-            await compactor.record(info, messages(range(one, one + 1), _TIMED))
+            await compactor.record(work, info, messages(range(one, one + 1), _TIMED))
         rate = _TIMED / (time.perf_counter() - began)
-        await compactor.close()
+        await work.store.close()
         return rate
 
     return asyncio.run(run())
@@ -234,10 +241,10 @@ def measure_room(address: str) -> Table:
     )
 
 
-async def close(both: dict[str, Compactor]) -> None:
+async def close(both: dict[str, Workspace]) -> None:
     """Close both."""
     for one in both.values():
-        await one.close()
+        await one.store.close()
 
 
 def main(argv: list[str] | None = None) -> int:

@@ -112,13 +112,13 @@ async def measure_session(messages: Sequence[dict[str, Any]], counter: Any) -> l
     for percent in PERCENTS:
         async with subject(None, counter) as ours:
             await ours.record(Incoming(messages=came[:cut]))
-            early = (await ours.compactor.load(ours.info)).messages
+            early = (await ours.workspace.load(ours.info)).messages
             await ours.set_window(max(total, SMALLEST_WINDOW))
             began = time.process_time()
             await ours.compress(percent)
             cpu = time.process_time() - began
             view = with_runs_written_out("\n".join(line.text for line in await ours.read_lines()))
-            digests = (await ours.compactor.load(ours.info)).digests
+            digests = (await ours.workspace.load(ours.info)).digests
         claims = judge_claims(early, needs.later, digests)
         told, files = claims["files whose state is told"]
         false, _ = claims["files told of falsely"]
@@ -140,7 +140,7 @@ async def measure_dialogue(case: EvalCase, counter: Any) -> list[Row]:
     rows: list[Row] = []
     for percent in PERCENTS:
         async with subject(case, counter) as ours:
-            messages = (await ours.compactor.load(ours.info)).messages
+            messages = (await ours.workspace.load(ours.info)).messages
             await ours.set_window(max(sum(m.tokens for m in messages), SMALLEST_WINDOW))
             began = time.process_time()
             shown = await ours.compress(percent)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from pydantic import SecretStr
 
-from mcp_compaction.compactor import Collaborators, Compactor
+from mcp_compaction.compactor.workspace import Workspace
 from mcp_compaction.core.digest.allowance import Limits
 from mcp_compaction.counters.later import LaterCounter
 from mcp_compaction.errors import SettingsError
@@ -164,24 +164,22 @@ async def open_rows_of(place: str, settings: Settings, *, to_read: bool) -> RowS
     return await store.open_store(address, settings.owner)
 
 
-async def open_compactor(
+async def open_workspace(
     settings: Settings, clock: Clock | None = None, store: Store | None = None
-) -> Compactor:
-    """A compactor as the settings want it; close it when done.
+) -> Workspace:
+    """A workspace as the settings want it; close it when done.
 
     `store`: one that is open already, in the place of the settings' own.
     """
     counter = counter_of(settings)
     store = store or await open_store_of(settings)
-    return Compactor(
-        Collaborators(
-            store=store,
-            summarizer=summarizer_of(settings, counter.count),
-            counter=counter,
-            clock=clock or SystemClock(),
-            policy=settings.policy,
-            mask_secrets=settings.redact,
-            limits=limits_of(settings),
-            trusts_headless=lambda project: project in headless_projects(settings.home),
-        )
+    return Workspace(
+        store=store,
+        summarizer=summarizer_of(settings, counter.count),
+        counter=counter,
+        clock=clock or SystemClock(),
+        policy=settings.policy,
+        mask_secrets=settings.redact,
+        limits=limits_of(settings),
+        trusts_headless=lambda project: project in headless_projects(settings.home),
     )

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from mcp_compaction import compactor
 from mcp_compaction.connections import ConnectionLimits, open_listener, serve
 from mcp_compaction.formats import Incoming, IncomingMessage
 from mcp_compaction.gateway.address import GatewayAddress
@@ -21,7 +22,7 @@ from mcp_compaction.server.http import ServerAddress, build_app, ensure_token
 from mcp_compaction.settings import load_settings
 from mcp_compaction.view_service.listening import serve_views
 from mcp_compaction.viewer import serving as viewer
-from mcp_compaction.wiring import open_compactor
+from mcp_compaction.wiring import open_workspace
 from tests.gateway.upstream import Asked, provide, write_whole
 from tests.server.host import HELLO
 from tests.server.talking import SMALL, talk
@@ -91,15 +92,15 @@ async def open_page(
     async def audit() -> dict[str, Any]:
         return {}
 
-    compactor = await open_compactor(load_settings({"MCP_COMPACTION_HOME": str(folder)}))
-    info, _ = await compactor.open(SessionKey(project="/p", name="a"))
+    work = await open_workspace(load_settings({"MCP_COMPACTION_HOME": str(folder)}))
+    info, _ = await compactor.open_session(work, SessionKey(project="/p", name="a"))
     said = IncomingMessage(shape="anthropic", raw='{"role": "user", "content": "Hello."}')
-    await compactor.record(info, Incoming(messages=(said,)))
+    await compactor.record(work, info, Incoming(messages=(said,)))
     with open_listener() as listener:
         port = listener.getsockname()[1]
-        async with serve(viewer.build_app(compactor, key, port, audit), listener, limits):
+        async with serve(viewer.build_app(work, key, port, audit), listener, limits):
             yield Opened(port, key.token, "/api/sessions", method="GET", most_body=2**14)
-    await compactor.close()
+    await work.store.close()
 
 
 def _open_viewer(folder: Path, limits: ConnectionLimits) -> AbstractAsyncContextManager[Opened]:

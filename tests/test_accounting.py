@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from mcp_compaction.compactor import Collaborators, Compactor
+from mcp_compaction import compactor
 from mcp_compaction.compactor.events import FALLBACK
 from mcp_compaction.compactor.statistics import Stats
+from mcp_compaction.compactor.workspace import Workspace
 from mcp_compaction.core.compaction.receipt.text import spent_line
 from mcp_compaction.core.digest.allowance import Limits
 from mcp_compaction.core.digest.extract import extract
@@ -59,7 +60,7 @@ async def stats_after(
     folder: Path, summarizer: Summarizer, limits: Limits | None = None, *, compress: bool = True
 ) -> Stats:
     """The stats of a session that was compressed once by that summarizer."""
-    collaborators = Collaborators(
+    work = Workspace(
         store=await open_store(folder / "store.db"),
         summarizer=summarizer,
         counter=EstimateCounter(),
@@ -67,16 +68,15 @@ async def stats_after(
         policy=POLICY,
         limits=limits or Limits(),
     )
-    compactor = Compactor(collaborators)
     try:
-        info, _ = await compactor.open(SessionKey(project="/p", name="work"))
-        await compactor.record(info, read_incoming(coding_session(40, 400)))
+        info, _ = await compactor.open_session(work, SessionKey(project="/p", name="work"))
+        await compactor.record(work, info, read_incoming(coding_session(40, 400)))
         if compress:
-            done = await compactor.compress(info, Ask(reason="done"))
+            done = await compactor.compress(work, info, Ask(reason="done"))
             assert isinstance(done, Compaction)
-        return await compactor.stats(info)
+        return await compactor.read_stats(work, info)
     finally:
-        await compactor.close()
+        await work.store.close()
 
 
 async def test_what_a_model_took_is_in_the_stats_and_in_one_line_of_the_tool(

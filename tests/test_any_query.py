@@ -8,8 +8,9 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from mcp_compaction.compactor import Collaborators, Compactor
+from mcp_compaction import compactor
 from mcp_compaction.compactor.results import Recalled
+from mcp_compaction.compactor.workspace import Workspace
 from mcp_compaction.core.policy import Policy
 from mcp_compaction.counters.estimate import EstimateCounter
 from mcp_compaction.errors import InputError
@@ -38,14 +39,14 @@ QUERIES = st.lists(SIGNS | st.text(st.characters(codec=None), max_size=20), max_
 class Asking:
     """One session that can be asked again and again."""
 
-    def __init__(self, compactor: Compactor, info: SessionInfo) -> None:
-        self._compactor = compactor
+    def __init__(self, work: Workspace, info: SessionInfo) -> None:
+        self._work = work
         self._info = info
 
     async def __call__(self, query: str) -> Recalled | None:
         """What a query gives; None where it is refused."""
         try:
-            return await self._compactor.recall(self._info, query, scope="project")
+            return await compactor.recall(self._work, self._info, query, scope="project")
         except InputError:
             return None
 
@@ -54,14 +55,12 @@ class Asking:
 async def ask(tmp_path_factory: pytest.TempPathFactory) -> AsyncGenerator[Asking]:
     """A session of some length to be asked."""
     store = await open_store(tmp_path_factory.mktemp("any") / "store.db")
-    compactor = Compactor(
-        Collaborators(store, ExtractiveSummarizer(), EstimateCounter(), StepClock(), Policy())
-    )
-    info, _ = await compactor.open(SessionKey(project="/p", name="s"))
+    work = Workspace(store, ExtractiveSummarizer(), EstimateCounter(), StepClock(), Policy())
+    info, _ = await compactor.open_session(work, SessionKey(project="/p", name="s"))
     said = [{"role": "user", "content": "the login, AND OR NOT the logout"}]
-    await compactor.record(info, read_incoming([*said, *coding_session(10, 200)]))
-    yield Asking(compactor, info)
-    await compactor.close()
+    await compactor.record(work, info, read_incoming([*said, *coding_session(10, 200)]))
+    yield Asking(work, info)
+    await work.store.close()
 
 
 @pytest.mark.thorough

@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from mcp_compaction.compactor import Collaborators, Compactor
+from mcp_compaction import compactor
+from mcp_compaction.compactor.results import PinWish
+from mcp_compaction.compactor.workspace import Workspace
 from mcp_compaction.core.policy import Policy
 from mcp_compaction.counters.estimate import EstimateCounter
 from mcp_compaction.formats import read_incoming
@@ -29,39 +31,38 @@ async def test_after_fifty_compactions_every_original_is_there_byte_for_byte(
     tmp_path: Path,
 ) -> None:
     told = coding_session(20 * TIMES, 40)
-    collaborators = Collaborators(
+    work = Workspace(
         store=await open_store(tmp_path / "store.db"),
         summarizer=ExtractiveSummarizer(),
         counter=EstimateCounter(),
         clock=SystemClock(),
         policy=Policy(window_tokens=8_000),
     )
-    compactor = Compactor(collaborators)
     try:
         key = SessionKey(project="/p", name="long")
-        info, _ = await compactor.open(key, Traits(owns_window=True))
-        await compactor.pin(info, PIN, by="user")
-        first = await recorded(compactor, info)
+        info, _ = await compactor.open_session(work, key, Traits(owns_window=True))
+        await compactor.pin(work, info, PinWish(PIN, by="user"))
+        first = await recorded(work, info)
         done = 0
         while done < TIMES:
             start = len(first)
-            await compactor.record(info, read_incoming(told[start : start + 16]))
-            first |= await recorded(compactor, info, after=start)
-            outcome = await compactor.compress(info, Ask(reason="again", force=True))
+            await compactor.record(work, info, read_incoming(told[start : start + 16]))
+            first |= await recorded(work, info, after=start)
+            outcome = await compactor.compress(work, info, Ask(reason="again", force=True))
             done += isinstance(outcome, Compaction)
             if done:
-                shown = json.dumps(await compactor.context(info))
+                shown = json.dumps(await compactor.context(work, info))
                 assert f"by user: {json.dumps(PIN)[1:-1]}" in shown
-        assert await recorded(compactor, info) == first
+        assert await recorded(work, info) == first
         assert [json.loads(raw) for raw in first.values()] == told[: len(first)]
     finally:
-        await compactor.close()
+        await work.store.close()
 
 
-async def recorded(compactor: Compactor, info: SessionInfo, after: int = 0) -> dict[int, str]:
+async def recorded(work: Workspace, info: SessionInfo, after: int = 0) -> dict[int, str]:
     """The originals of a session by their numbers."""
-    newest = (await compactor.load(info)).info.messages
+    newest = (await work.load(info)).info.messages
     if newest == after:
         return {}
-    found = await compactor.originals(info, f"m{after + 1}..m{newest}")
+    found = await compactor.originals(work, info, f"m{after + 1}..m{newest}")
     return {original.message.seq: original.message.raw for original in found}

@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from benchmarks.windows import joined
-from mcp_compaction.compactor import Collaborators, Compactor
+from mcp_compaction import compactor
+from mcp_compaction.compactor.workspace import Workspace
 from mcp_compaction.core.log.identifiers import Finding, identifiers_by_message
 from mcp_compaction.core.policy import Policy
 from mcp_compaction.core.recall.query import terms_of
@@ -39,26 +40,25 @@ class StillClock:
         return NOW
 
 
-async def open_compactor(path: Path, policy: Policy | None = None) -> tuple[Compactor, SessionInfo]:
-    collaborators = Collaborators(
+async def open_workspace(path: Path, policy: Policy | None = None) -> tuple[Workspace, SessionInfo]:
+    work = Workspace(
         store=await open_store(path),
         summarizer=ExtractiveSummarizer(),
         counter=EstimateCounter(),
         clock=StillClock(),
         policy=policy or Policy(),
     )
-    compactor = Compactor(collaborators)
-    info, _ = await compactor.open(SessionKey(project="/p", name="work"))
-    return compactor, info
+    info, _ = await compactor.open_session(work, SessionKey(project="/p", name="work"))
+    return work, info
 
 
 async def record(path: Path) -> dict[int, tuple[Finding, ...]]:
-    compactor, info = await open_compactor(path)
+    work, info = await open_workspace(path)
     try:
-        await compactor.record(info, read_incoming(list(islice(joined(), MESSAGES))))
-        return identifiers_by_message((await compactor.load(info)).messages)
+        await compactor.record(work, info, read_incoming(list(islice(joined(), MESSAGES))))
+        return identifiers_by_message((await work.load(info)).messages)
     finally:
-        await compactor.close()
+        await work.store.close()
 
 
 @pytest.fixture(scope="module")
@@ -88,13 +88,13 @@ async def test_what_is_called_recoverable_is_on_the_first_page_of_recall(
         if any(finding in named[number] for number in numbers)
     ]
     assert len(recoverable) > 40
-    compactor, info = await open_compactor(path)
+    work, info = await open_workspace(path)
     try:
         for finding in recoverable:
-            given = (await compactor.recall(info, finding.text)).hits
+            given = (await compactor.recall(work, info, finding.text)).hits
             assert any(finding in named[int(hit.ref[1:])] for hit in given), finding
     finally:
-        await compactor.close()
+        await work.store.close()
 
 
 def test_more_queries_are_no_more_work_for_the_store(

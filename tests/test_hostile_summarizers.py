@@ -13,7 +13,9 @@ from typing import Any
 
 import pytest
 
-from mcp_compaction.compactor import Collaborators, Compactor
+from mcp_compaction import compactor
+from mcp_compaction.compactor.results import PinWish
+from mcp_compaction.compactor.workspace import Workspace
 from mcp_compaction.core.digest.fit import as_sections
 from mcp_compaction.core.digest.parse import parse_digest
 from mcp_compaction.core.policy import Policy
@@ -225,43 +227,42 @@ class _Still:
 
 async def _play(folder: Path, hostile: Hostile, sessions: int) -> None:
     store = await open_store(folder / "store.db")
-    collaborators = Collaborators(
+    work = Workspace(
         store=store,
         summarizer=hostile,
         counter=EstimateCounter(),
         clock=_Still(),
         policy=WINDOW,
     )
-    compactor = Compactor(collaborators)
     try:
         for number in range(sessions):
             hostile.seed = number
             key = SessionKey(project=f"/p{number}", name=f"{hostile.name} {number}")
-            info, _ = await compactor.open(key)
-            await _attack(compactor, info, hostile)
+            info, _ = await compactor.open_session(work, key)
+            await _attack(work, info, hostile)
     finally:
-        await compactor.close()
+        await work.store.close()
 
 
-async def _attack(compactor: Compactor, info: SessionInfo, hostile: Hostile) -> None:
+async def _attack(work: Workspace, info: SessionInfo, hostile: Hostile) -> None:
     told: Any = _session(hostile.seed)
-    await compactor.record(info, read_incoming(told))
+    await compactor.record(work, info, read_incoming(told))
     for text in PINS:
-        await compactor.pin(info, text, by="user")
+        await compactor.pin(work, info, PinWish(text, by="user"))
     asked = hostile.calls
-    outcome = await compactor.compress(info, Ask(reason="test", force=True))
+    outcome = await compactor.compress(work, info, Ask(reason="test", force=True))
     assert isinstance(outcome, Compaction), outcome
     assert hostile.calls > asked, "the summarizer was never asked"
     notes = "; ".join(outcome.receipt.notes)
     assert re.search(hostile.reason, notes), notes
     outcome.receipt.model_dump_json().encode()
-    await _check_view(compactor, info, hostile)
+    await _check_view(work, info, hostile)
 
 
-async def _check_view(compactor: Compactor, info: SessionInfo, hostile: Hostile) -> None:
-    session = await compactor.load(info)
+async def _check_view(work: Workspace, info: SessionInfo, hostile: Hostile) -> None:
+    session = await work.load(info)
     assert tuple(pin.text for pin in session.pins) == PINS
-    shown = lay_out(session, *compactor.index_terms(session))
+    shown = lay_out(session, *work.index_terms(session))
     ours = [piece.text for piece in shown if isinstance(piece, ShownRecord)]
     for text in ours:
         text.encode()  # no half of a character

@@ -11,7 +11,9 @@ from random import Random
 
 import pytest
 
-from mcp_compaction.compactor import Collaborators, Compactor
+from mcp_compaction import compactor
+from mcp_compaction.compactor.results import PinWish
+from mcp_compaction.compactor.workspace import Workspace
 from mcp_compaction.core.account.telling import telling_part
 from mcp_compaction.core.compaction.verify import find_lost
 from mcp_compaction.core.excerpts.choose import NAME, NUMBER
@@ -144,30 +146,28 @@ def in_session(text: str, place: str) -> list[Json]:
     return [*begin, *said[place], *steps]
 
 
-async def compactor_in(home: Path) -> Compactor:
-    return Compactor(
-        Collaborators(
-            store=await open_store(home / "store.db"),
-            summarizer=ExtractiveSummarizer(),
-            counter=EstimateCounter(),
-            clock=SystemClock(),
-            policy=Policy(window_tokens=200_000),
-        )
+async def workspace_in(home: Path) -> Workspace:
+    return Workspace(
+        store=await open_store(home / "store.db"),
+        summarizer=ExtractiveSummarizer(),
+        counter=EstimateCounter(),
+        clock=SystemClock(),
+        policy=Policy(window_tokens=200_000),
     )
 
 
 async def compact(home: Path, text: str, place: str) -> float:
     """The processor time in which such a session is recorded and compacted."""
-    compactor = await compactor_in(home)
+    work = await workspace_in(home)
     try:
         name = str(time.monotonic_ns())
-        info, _ = await compactor.open(SessionKey(project="/p", name=name))
+        info, _ = await compactor.open_session(work, SessionKey(project="/p", name=name))
         start = time.process_time()
-        await compactor.record(info, read_incoming(in_session(text, place)))
-        await compactor.compress(info, Ask(reason="x", force=True, target_percent=1.0))
+        await compactor.record(work, info, read_incoming(in_session(text, place)))
+        await compactor.compress(work, info, Ask(reason="x", force=True, target_percent=1.0))
         return time.process_time() - start
     finally:
-        await compactor.close()
+        await work.store.close()
 
 
 ONCE_SLOW = (  # they took the square of their length, or worse
@@ -199,36 +199,38 @@ def _whole(text: str) -> Ask:
     return Ask(reason="x", force=True, target_percent=1.0, digest=text)
 
 
-CALLS: dict[str, Callable[[Compactor, SessionInfo, str], Awaitable[object]]] = {
-    "recorded": lambda c, info, text: c.record(info, read_incoming(in_session(text, "user"))),
-    "pinned": lambda c, info, text: c.pin(info, text, by="agent"),
-    "looked for": lambda c, info, text: c.recall(info, text, scope="session"),
-    "given as a digest": lambda c, info, text: c.compress(info, _whole(text)),
-    "compacted": lambda c, info, _: c.compress(info, Ask(reason="x", force=True)),
+CALLS: dict[str, Callable[[Workspace, SessionInfo, str], Awaitable[object]]] = {
+    "recorded": lambda c, info, text: compactor.record(
+        c, info, read_incoming(in_session(text, "user"))
+    ),
+    "pinned": lambda c, info, text: compactor.pin(c, info, PinWish(text, by="agent")),
+    "looked for": lambda c, info, text: compactor.recall(c, info, text, scope="session"),
+    "given as a digest": lambda c, info, text: compactor.compress(c, info, _whole(text)),
+    "compacted": lambda c, info, _: compactor.compress(c, info, Ask(reason="x", force=True)),
 }
 
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("what", CALLS)
 async def test_a_long_text_is_read_outside_the_event_loop(tmp_path: Path, what: str) -> None:
-    compactor, text = await compactor_in(tmp_path), repeat("a:")(300_000)
+    work, text = await workspace_in(tmp_path), repeat("a:")(300_000)
     try:
-        info, _ = await compactor.open(SessionKey(project="/p", name="work"))
+        info, _ = await compactor.open_session(work, SessionKey(project="/p", name="work"))
         said = in_session(text if what == "compacted" else "Fix it.", "tool")
-        await compactor.record(info, read_incoming(said))
+        await compactor.record(work, info, read_incoming(said))
         loop, all_threads = time.thread_time(), time.process_time()
         with suppress(CompactionError):
-            await CALLS[what](compactor, info, text)
+            await CALLS[what](work, info, text)
         loop, all_threads = time.thread_time() - loop, time.process_time() - all_threads
         assert loop <= max(0.15, all_threads / 4), (loop, all_threads)
     finally:
-        await compactor.close()
+        await work.store.close()
 
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("what", ["1,", "word "])
 async def test_others_are_answered_while_a_megabyte_is_recorded(tmp_path: Path, what: str) -> None:
-    compactor, text = await compactor_in(tmp_path), repeat(what)(1_000_000)
+    work, text = await workspace_in(tmp_path), repeat(what)(1_000_000)
     stretches: list[float] = []
 
     async def answer_others() -> None:
@@ -238,13 +240,13 @@ async def test_others_are_answered_while_a_megabyte_is_recorded(tmp_path: Path, 
             stretches.append(time.process_time() - last)
 
     try:
-        info, _ = await compactor.open(SessionKey(project="/p", name="work"))
+        info, _ = await compactor.open_session(work, SessionKey(project="/p", name="work"))
         others = asyncio.create_task(answer_others())
         await asyncio.sleep(0)
-        await compactor.record(info, read_incoming(in_session(text, "tool")))
+        await compactor.record(work, info, read_incoming(in_session(text, "tool")))
         others.cancel()
     finally:
-        await compactor.close()
+        await work.store.close()
     assert max(stretches) <= max(0.3, sum(stretches) / 3), (max(stretches), sum(stretches))
 
 

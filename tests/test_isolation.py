@@ -12,7 +12,9 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from mcp_compaction.compactor import Collaborators, Compactor
+from mcp_compaction import compactor
+from mcp_compaction.compactor.results import PinWish
+from mcp_compaction.compactor.workspace import Workspace
 from mcp_compaction.core.policy import Policy
 from mcp_compaction.core.recall.rank import rank
 from mcp_compaction.counters.estimate import EstimateCounter
@@ -88,27 +90,33 @@ def path_of(number: int) -> str:
     return f"/home/ann/shop{number // 2}" + ("/inner" if number % 2 else "")
 
 
-async def settle(compactor: Compactor, number: int) -> Home:
+async def settle(work: Workspace, number: int) -> Home:
     """A project with a session, a twin of it, a subagent's and one that was only digested."""
     sessions: list[SessionInfo] = []
     pins: list[Pin] = []
     for name, parent in (("main", None), (f"of-{word(number)}", None), ("sub", "main")):
         above = next((s.id for s in sessions if s.name == parent), None)
         key = SessionKey(project=path_of(number), name=name, agent=parent or "", parent=above)
-        info, _ = await compactor.open(key)
-        await compactor.record(info, read_incoming(said(number, name)))
-        sessions.append(await compactor.find(info.project, name))
-    digested, _ = await compactor.open(SessionKey(project=path_of(number), name="digested"))
+        info, _ = await compactor.open_session(work, key)
+        await compactor.record(work, info, read_incoming(said(number, name)))
+        sessions.append(await compactor.find_session(work, info.project, name))
+    digested, _ = await compactor.open_session(
+        work, SessionKey(project=path_of(number), name="digested")
+    )
     digest = f"DECISIONS\n- {word(number)} keeps the login\nOPEN\n- close {word(number)}"
-    await compactor.compress(digested, Ask(reason="x", digest=digest))
+    await compactor.compress(work, digested, Ask(reason="x", digest=digest))
     if is_compressed(number):
-        done = await compactor.compress(sessions[0], Ask(reason="x", force=True))
+        done = await compactor.compress(work, sessions[0], Ask(reason="x", force=True))
         assert isinstance(done, Compaction)
     for scope in ("session", "project"):
         text = f"Keep the {scope} login of {word(number)}."
-        pins.append((await compactor.pin(sessions[0], text, by="user", scope=scope)).pin)
+        pins.append(
+            (await compactor.pin(work, sessions[0], PinWish(text, by="user", scope=scope))).pin
+        )
     if number == 7:  # the one thing that is for every project
-        await compactor.pin(sessions[0], "Be kind to the login.", by="user", scope="global")
+        await compactor.pin(
+            work, sessions[0], PinWish("Be kind to the login.", by="user", scope="global")
+        )
     return Home(number, (*sessions, digested), tuple(pins))
 
 
@@ -116,7 +124,7 @@ Probe = Callable[[], Awaitable[object]]
 Asked = tuple[str, Probe]
 
 
-def probes(compactor: Compactor, store: SqliteStore, mine: Home, theirs: Home) -> Iterator[Asked]:
+def probes(work: Workspace, store: SqliteStore, mine: Home, theirs: Home) -> Iterator[Asked]:
     """Every kind of question about another project's things, asked from one's own."""
     own = mine.sessions[theirs.number % len(mine.sessions)]
     foreign = theirs.sessions[mine.number % len(theirs.sessions)]
@@ -127,44 +135,53 @@ def probes(compactor: Compactor, store: SqliteStore, mine: Home, theirs: Home) -
     skip = theirs.number % 7
 
     async def found(name: str) -> object:
-        info = await compactor.find(mine.project, name)
-        return info, await compactor.context(info), await compactor.receipts(info)
+        info = await compactor.find_session(work, mine.project, name)
+        return info, await compactor.context(work, info), await compactor.receipts(work, info)
 
-    yield "words", lambda: compactor.recall(own, secret)
-    yield "words", lambda: compactor.recall(own, f"login port {secret}", scope="project", skip=skip)
-    yield "words", lambda: compactor.recall(own, "login port key", scope="project", max_tokens=400)
-    yield "words", lambda: compactor.recall(own, f"{secret[:6]}* OR role:user login", skip=skip)
-    yield "forged id", lambda: compactor.recall(forged, secret)
-    yield "forged id", lambda: compactor.recall_refs(forged, "m1..m3")
-    yield "forged id", lambda: compactor.pins(forged)
-    yield "forged id", lambda: compactor.unpin(forged, pin.ref, by="user")
-    yield "refs", lambda: compactor.recall_refs(own, f"toolu_{secret}")
-    yield "refs", lambda: compactor.recall_refs(own, "toolu_twin")
-    yield "refs", lambda: compactor.recall_refs(own, f"m1..m9, {pin.ref}")
-    yield "refs", lambda: compactor.recall_refs(own, pin.ref)
-    yield "refs", lambda: compactor.recall_refs(own, f"m{1 + skip}~9 d1")
-    yield "refs", lambda: compactor.originals(own, f"m{foreign.id}")
+    yield "words", lambda: compactor.recall(work, own, secret)
+    yield (
+        "words",
+        lambda: compactor.recall(work, own, f"login port {secret}", scope="project", skip=skip),
+    )
+    yield (
+        "words",
+        lambda: compactor.recall(work, own, "login port key", scope="project", max_tokens=400),
+    )
+    yield (
+        "words",
+        lambda: compactor.recall(work, own, f"{secret[:6]}* OR role:user login", skip=skip),
+    )
+    yield "forged id", lambda: compactor.recall(work, forged, secret)
+    yield "forged id", lambda: compactor.recall_refs(work, forged, "m1..m3")
+    yield "forged id", lambda: work.pins(forged)
+    yield "forged id", lambda: compactor.unpin(work, forged, pin.ref, by="user")
+    yield "refs", lambda: compactor.recall_refs(work, own, f"toolu_{secret}")
+    yield "refs", lambda: compactor.recall_refs(work, own, "toolu_twin")
+    yield "refs", lambda: compactor.recall_refs(work, own, f"m1..m9, {pin.ref}")
+    yield "refs", lambda: compactor.recall_refs(work, own, pin.ref)
+    yield "refs", lambda: compactor.recall_refs(work, own, f"m{1 + skip}~9 d1")
+    yield "refs", lambda: compactor.originals(work, own, f"m{foreign.id}")
     yield "names", lambda: found(foreign.name)
     yield "names", lambda: found(f"of-{secret}")
     yield "names", lambda: found(secret[:8])
     yield "names", lambda: found(str(foreign.id))
-    yield "names", lambda: compactor.find(f"{mine.project}/", foreign.name)
-    yield "names", lambda: compactor.sessions(mine.project)
-    yield "pins", lambda: compactor.unpin(own, pin.ref, by="user")
-    yield "pins", lambda: compactor.pin(own, "x", by="user", supersedes=pin.ref)
-    yield "pins", lambda: compactor.pins(own)
-    yield "pins", lambda: compactor.project_pins(mine.project)
+    yield "names", lambda: compactor.find_session(work, f"{mine.project}/", foreign.name)
+    yield "names", lambda: compactor.list_sessions(work, mine.project)
+    yield "pins", lambda: compactor.unpin(work, own, pin.ref, by="user")
+    yield "pins", lambda: compactor.pin(work, own, PinWish("x", by="user", supersedes=pin.ref))
+    yield "pins", lambda: work.pins(own)
+    yield "pins", lambda: work.project_pins(mine.project)
     yield "pins", lambda: store.release_pin(outside, pin.number, NOW)
-    yield "stats", lambda: compactor.brief(own)
-    yield "stats", lambda: compactor.digests(own)
+    yield "stats", lambda: compactor.brief(work, own)
+    yield "stats", lambda: work.store.digests(own.id)
     if mine.number == theirs.number % 10:
-        yield "stats", lambda: compactor.stats(own)
-    yield "restore", lambda: compactor.restore(own, f"c{1 + foreign.id}")
-    yield "restore", lambda: compactor.page_in(own, f"toolu_{secret}")
-    yield "forget", lambda: compactor.forget(outside)
-    yield "forget", lambda: compactor.forget(outside, "m1")
-    yield "forget", lambda: compactor.twins(forged, "m1", Scope(project=mine.project))
-    yield "forget", lambda: compactor.twins(own, "m1", Scope(project=mine.project))
+        yield "stats", lambda: compactor.read_stats(work, own)
+    yield "restore", lambda: compactor.restore(work, own, f"c{1 + foreign.id}")
+    yield "restore", lambda: compactor.page_in(work, own, f"toolu_{secret}")
+    yield "forget", lambda: compactor.forget(work, outside)
+    yield "forget", lambda: compactor.forget(work, outside, "m1")
+    yield "forget", lambda: compactor.twins(work, forged, "m1", Scope(project=mine.project))
+    yield "forget", lambda: compactor.twins(work, own, "m1", Scope(project=mine.project))
     yield "store", lambda: store.originals(outside, (1, 2, 3))
     yield "store", lambda: store.messages_of_calls(outside, (f"toolu_{secret}", "toolu_twin"))
     yield "store", lambda: store.search_many(outside, [SearchQuery(terms=(secret,))], 5)
@@ -219,12 +236,9 @@ async def ask_of_all(path: Path, kinds: frozenset[str], least: int) -> Counter[s
     asked: Counter[str] = Counter()
     store = await open_store(path)
     policy = Policy(window_tokens=4_000, preserve_recent_messages=1, digest_max_tokens=99)
-    collaborators = Collaborators(
-        store, ExtractiveSummarizer(), EstimateCounter(), StepClock(), policy
-    )
-    compactor = Compactor(collaborators)
+    work = Workspace(store, ExtractiveSummarizer(), EstimateCounter(), StepClock(), policy)
     try:
-        homes = [await settle(compactor, number) for number in range(PROJECTS)]
+        homes = [await settle(work, number) for number in range(PROJECTS)]
         before = rows(store.path)
         for step in range(1, PROJECTS):
             if asked.total() >= least:
@@ -233,7 +247,7 @@ async def ask_of_all(path: Path, kinds: frozenset[str], least: int) -> Counter[s
                 (kind, mine, probe)
                 for mine in homes
                 for number, (kind, probe) in enumerate(
-                    probes(compactor, store, mine, homes[(mine.number + step) % PROJECTS])
+                    probes(work, store, mine, homes[(mine.number + step) % PROJECTS])
                 )
                 if (number + mine.number + step) % 8 == 0 and kind in kinds
             ]
@@ -243,9 +257,9 @@ async def ask_of_all(path: Path, kinds: frozenset[str], least: int) -> Counter[s
                 asked[kind] += 1
         assert rows(store.path) == before
         everywhere = await compactor.recall(
-            homes[0].sessions[0], "login", scope="all", max_tokens=20_000
+            work, homes[0].sessions[0], "login", scope="all", max_tokens=20_000
         )
         assert len(set(_WORD.findall(repr(everywhere)))) > 2  # only when that is asked for
     finally:
-        await compactor.close()
+        await work.store.close()
     return asked

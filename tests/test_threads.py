@@ -6,12 +6,15 @@ import asyncio
 import threading
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from mcp_compaction.compactor import Collaborators, Compactor, compressing
+from mcp_compaction import compactor
+from mcp_compaction.compactor import compressing
 from mcp_compaction.compactor.events import SAFETY_NET
+from mcp_compaction.compactor.workspace import Workspace
 from mcp_compaction.core.policy import Policy
 from mcp_compaction.core.tokens import estimate
 from mcp_compaction.formats import read_incoming
@@ -62,35 +65,34 @@ class Held(ExtractiveSummarizer):
 
 
 @asynccontextmanager
-async def full_session(folder: Path) -> AsyncGenerator[tuple[Compactor, SessionInfo]]:
+async def full_session(folder: Path) -> AsyncGenerator[tuple[Workspace, SessionInfo]]:
     """A session that fills its window, counted off the loop's thread."""
-    collaborators = Collaborators(
+    work = Workspace(
         store=await open_store(folder / "store.db"),
         summarizer=ExtractiveSummarizer(),
         counter=Elsewhere(),
         clock=SystemClock(),
         policy=Policy(window_tokens=10_000),
     )
-    compactor = Compactor(collaborators)
     try:
         key, own = SessionKey(project="/p", name="work"), Traits(owns_window=True)
-        info, _ = await compactor.open(key, own)
+        info, _ = await compactor.open_session(work, key, own)
         body = {"system": "Be brief.", "messages": coding_session(60, 300)}
-        await compactor.record(info, read_incoming(body))
-        yield compactor, info
+        await compactor.record(work, info, read_incoming(body))
+        yield work, info
     finally:
-        await compactor.close()
+        await work.store.close()
 
 
 @pytest.mark.thorough
 async def test_nothing_large_is_counted_on_the_loop(tmp_path: Path) -> None:
-    async with full_session(tmp_path) as (compactor, info):
-        assert (await compactor.fill(info)).percent > 95
-        await compactor.stats(info)
-        assert isinstance(await compactor.compress(info, Ask(reason="x")), Compaction)
-        await compactor.context(info)
-        assert isinstance(await compactor.page_in(info, "m9"), Compaction)
-        assert isinstance(await compactor.restore(info, "c1", force=True), Compaction)
+    async with full_session(tmp_path) as (work, info):
+        assert (await work.read_window(info)).fill.percent > 95
+        await compactor.read_stats(work, info)
+        assert isinstance(await compactor.compress(work, info, Ask(reason="x")), Compaction)
+        await compactor.context(work, info)
+        assert isinstance(await compactor.page_in(work, info, "m9"), Compaction)
+        assert isinstance(await compactor.restore(work, info, "c1", force=True), Compaction)
 
 
 async def test_who_is_cancelled_does_not_wait_for_a_thread() -> None:
@@ -110,18 +112,18 @@ async def test_who_is_cancelled_does_not_wait_for_a_thread() -> None:
 
 
 async def test_a_full_session_is_relieved_once_however_many_ask(tmp_path: Path) -> None:
-    async with full_session(tmp_path) as (compactor, info):
-        outcomes = await asyncio.gather(*(compactor.relieve(info) for _ in range(4)))
+    async with full_session(tmp_path) as (work, info):
+        outcomes = await asyncio.gather(*(compactor.relieve(work, info) for _ in range(4)))
         assert sum(isinstance(outcome, Compaction) for outcome in outcomes) == 1
         assert outcomes.count(None) == 3
-        assert dict((await compactor.stats(info)).events)[SAFETY_NET] == 1
+        assert dict((await compactor.read_stats(work, info)).events)[SAFETY_NET] == 1
 
 
 async def test_who_asks_meanwhile_goes_on_with_what_is_left_to_do(tmp_path: Path) -> None:
-    async with full_session(tmp_path) as (compactor, info):
+    async with full_session(tmp_path) as (work, info):
         held = Held()
-        slow = compactor.with_summarizer(lambda _: held)
-        first = asyncio.create_task(slow.compress(info, Ask(reason="first")))
+        slow = replace(work, summarizer=held)
+        first = asyncio.create_task(compactor.compress(slow, info, Ask(reason="first")))
         await held.was_asked.wait()
         doing: list[str] = []
 
@@ -129,7 +131,7 @@ async def test_who_asks_meanwhile_goes_on_with_what_is_left_to_do(tmp_path: Path
             doing.append(what)
             held.may_go_on.set()
 
-        second = await compactor.compress(info, Ask(reason="second"), progress)
+        second = await compactor.compress(work, info, Ask(reason="second"), progress)
         assert isinstance(await first, Compaction)
         assert doing[0] == "waiting for another compaction of this session"
         assert second.kind == "refusal"
@@ -140,20 +142,22 @@ async def test_who_waits_too_long_is_told_what_is_under_way(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(compressing, "_PATIENCE", 0.0)
-    async with full_session(tmp_path) as (compactor, info):
+    async with full_session(tmp_path) as (work, info):
         held = Held()
-        slow = compactor.with_summarizer(lambda _: held)
-        first = asyncio.create_task(slow.compress(info, Ask(reason="first")))
+        slow = replace(work, summarizer=held)
+        first = asyncio.create_task(compactor.compress(slow, info, Ask(reason="first")))
         await held.was_asked.wait()
-        assert await compactor.is_compacting(info)
-        second = await compactor.compress(info, Ask(reason="second", force=True))
+        assert await work.store.is_compacting(info.id)
+        second = await compactor.compress(work, info, Ask(reason="second", force=True))
         assert second.kind == "refusal"
         assert second.text.startswith(
             "not compressed: another compaction of work has been under way"
         )
         assert second.text.endswith("Go on; context_stats tells when it is there.")
-        assert await compactor.relieve(info) == second
-        assert (await compactor.compress(info, Ask(reason="x", dry_run=True))).kind == "projection"
+        assert await compactor.relieve(work, info) == second
+        assert (
+            await compactor.compress(work, info, Ask(reason="x", dry_run=True))
+        ).kind == "projection"
         held.may_go_on.set()
         assert isinstance(await first, Compaction)
-        assert not await compactor.is_compacting(info)
+        assert not await work.store.is_compacting(info.id)

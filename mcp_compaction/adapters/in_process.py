@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from mcp_compaction import compactor
 from mcp_compaction.api.handles import OpenSession
 from mcp_compaction.compactor.results import FitOptions
 from mcp_compaction.formats.thinking import sending_of
@@ -20,7 +21,7 @@ class InProcess:
     def __init__(self, session: OpenSession, shape: Shape) -> None:
         self.by_agent = session.store.settings.policy.agent_controlled
         self._session = session
-        self._compactor = session.store.compactor
+        self._work = session.store.workspace
         self._key = "input" if shape == "responses" else "messages"
 
     async def fit(
@@ -43,12 +44,12 @@ class InProcess:
         """What to send after a provider refused a thinking block: the message, and the block."""
         sending = sending_of(sent, beside)
         model = str(beside.get("model") or "")
-        left = await self._compactor.leave_out_refused(self._session.info, sending, model, place)
+        left = await compactor.take_refusal(self._work, self._session.info, sending, model, place)
         return left.messages
 
     def note_passing(self) -> None:
         """Note that something was sent behind what `fit` gave that will not be sent again."""
-        self._compactor.note_passing(self._session.info)
+        compactor.note_passing(self._work, self._session.info)
 
     async def record(self, answer: JsonObject) -> None:
         """Keep what the model answered, with the usage that it reported."""
@@ -60,11 +61,11 @@ class InProcess:
 
     async def make_room(self, limit: int | None) -> None:
         """Compress after a provider refused a request as too large."""
-        info, ask = await plan_after_overflow(self._compactor, self._session.info, limit)
+        info, ask = await plan_after_overflow(self._work, self._session.info, limit)
         self._session.info = info
-        await self._compactor.compress(info, ask)
+        await compactor.compress(self._work, info, ask)
 
     async def budget_line(self) -> str:
         """The line with the fill, and advice when it is due."""
-        fill, pressure = await self._compactor.pressure(self._session.info)
-        return budget_line(fill, pressure, by_agent=self.by_agent)
+        window = await self._work.read_window(self._session.info)
+        return budget_line(window.fill, window.pressure, by_agent=self.by_agent)

@@ -1,4 +1,4 @@
-"""The open store and its sessions, as asynchronous handles on the compactor."""
+"""The open store and its sessions, as asynchronous handles on one workspace."""
 
 from __future__ import annotations
 
@@ -6,17 +6,19 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, cast, get_args
 
-from mcp_compaction.compactor import Compactor
+from mcp_compaction import compactor
 from mcp_compaction.compactor.asking import make_ask
 from mcp_compaction.compactor.results import (
     FitOptions,
     Pinned,
+    PinWish,
     Prepared,
     Quote,
     Recalled,
     SearchScope,
 )
 from mcp_compaction.compactor.statistics import Stats
+from mcp_compaction.compactor.workspace import Workspace
 from mcp_compaction.errors import InputError
 from mcp_compaction.formats import read_incoming
 from mcp_compaction.formats.arrival import shape_of_body
@@ -47,8 +49,8 @@ Messages = Mapping[str, object] | Sequence[Mapping[str, object]]
 class OpenStore:
     """A store that is open, and the project whose sessions it gives."""
 
-    def __init__(self, compactor: Compactor, settings: Settings, project: str) -> None:
-        self.compactor = compactor
+    def __init__(self, work: Workspace, settings: Settings, project: str) -> None:
+        self.workspace = work
         self.settings = settings
         self.project = project
 
@@ -76,9 +78,9 @@ class OpenStore:
         }
         given = {key: value for key, value in named.items() if value is not None}
         key = SessionKey(project=self.project, name=name)
-        info, _ = await self.compactor.open(key, Traits.model_validate(given))
+        info, _ = await compactor.open_session(self.workspace, key, Traits.model_validate(given))
         if info.traits.model_copy(update=given) != info.traits:
-            info = await self.compactor.set_traits(info, Traits.model_validate(given))
+            info = await self.workspace.store.set_traits(info.id, Traits.model_validate(given))
         return OpenSession(self, info)
 
 
@@ -88,7 +90,7 @@ class OpenSession:
     def __init__(self, store: OpenStore, info: SessionInfo) -> None:
         self.store = store
         self.info = info
-        self._compactor = store.compactor
+        self._work = store.workspace
 
     @property
     def name(self) -> str:
@@ -102,7 +104,7 @@ class OpenSession:
         """
         check_records(self.store)
         came = read_incoming([*messages] if isinstance(messages, tuple) else messages)
-        recorded = await self._compactor.record(self.info, came, after)
+        recorded = await compactor.record(self._work, self.info, came, after)
         traits = came.traits_over(self.info.traits)
         self.info = self.info.model_copy(update={"traits": traits})
         return recorded
@@ -114,7 +116,7 @@ class OpenSession:
         `instructions` and `input`.
         """
         _check_choice("shape", shape, Shape)
-        return await self._compactor.context(self.info, shape, begins=True)
+        return await compactor.context(self._work, self.info, shape, begins=True)
 
     async def fit(
         self,
@@ -155,7 +157,7 @@ class OpenSession:
             joins=(shape or shape_of_body(body)) == "anthropic",
             beside=beside,
         )
-        return await self._compactor.fit(self.info, request, options)
+        return await compactor.fit(self._work, self.info, request, options)
 
     async def record_answer(self, answer: Any) -> Recorded:
         """Keep what the model answered, with the usage that it reported.
@@ -164,15 +166,17 @@ class OpenSession:
         a dict or as the object of an SDK.
         """
         check_records(self.store)
-        return await self._compactor.record_answer(self.info, plain_of(answer))
+        return await compactor.record_answer(self._work, self.info, plain_of(answer))
 
     async def prepare(self) -> Prepared | Outcome:
         """Digest all but the newest steps, for a window that somebody else will empty."""
-        return await self._compactor.prepare(self.info)
+        return await compactor.prepare(self._work, self.info)
 
     async def records(self, *, max_chars: int | None = None, max_tokens: int | None = None) -> str:
         """The text that a window needs after somebody else emptied it: pins, digests, index."""
-        return await self._compactor.records(self.info, max_chars=max_chars, max_tokens=max_tokens)
+        return await compactor.read_records(
+            self._work, self.info, max_chars=max_chars, max_tokens=max_tokens
+        )
 
     async def compress(
         self,
@@ -210,11 +214,11 @@ class OpenSession:
             dry_run=dry_run,
             force=force,
         )
-        return await self._compactor.compress(self.info, ask)
+        return await compactor.compress(self._work, self.info, ask)
 
     async def relieve(self) -> Outcome | None:
         """Compress if the window is so full that the system acts by itself; None if it is not."""
-        return await self._compactor.relieve(self.info)
+        return await compactor.relieve(self._work, self.info)
 
     async def restore(self, ref: str, *, force: bool = False) -> Outcome:
         """Go back to the view before a compaction, as c4, with everything said since.
@@ -222,7 +226,7 @@ class OpenSession:
         `force`: even where the window would be over its limit.
         """
         _check_text("ref", ref)
-        return await self._compactor.restore(self.info, ref, force)
+        return await compactor.restore(self._work, self.info, ref, force)
 
     async def pin(
         self,
@@ -247,24 +251,20 @@ class OpenSession:
         _check_choice("scope", scope, PinScope)
         if expires is not None and expires.tzinfo is None:
             raise InputError(f"{expires} has no time zone; add one, as tzinfo=UTC.")
-        return await self._compactor.pin(
+        return await compactor.pin(
+            self._work,
             self.info,
-            text,
-            by=by,
-            kind=kind,
-            scope=scope,
-            supersedes=supersedes,
-            expires=expires,
+            PinWish(text, by=by, kind=kind, scope=scope, supersedes=supersedes, expires=expires),
         )
 
     async def unpin(self, ref: str, *, by: Author = "agent") -> Pin:
         """Release a pin, as p2; its text stays findable. Only the user releases the user's."""
         _check_choice("by", by, Author)
-        return await self._compactor.unpin(self.info, ref, by=by)
+        return await compactor.unpin(self._work, self.info, ref, by=by)
 
     async def pins(self) -> tuple[Pin, ...]:
         """The pins in force in this session, those of its project and notes included."""
-        return await self._compactor.pins(self.info)
+        return await self._work.pins(self.info)
 
     async def recall(
         self,
@@ -280,7 +280,8 @@ class OpenSession:
         """
         _check_text("query", query)
         _check_choice("scope", scope, SearchScope)
-        return await self._compactor.recall(
+        return await compactor.recall(
+            self._work,
             self.info,
             query,
             scope=scope,
@@ -296,19 +297,19 @@ class OpenSession:
         tool calls, with spaces between them.
         """
         _check_text("refs", refs)
-        return await self._compactor.recall_refs(self.info, refs)
+        return await compactor.recall_refs(self._work, self.info, refs)
 
     async def page_in(self, refs: str) -> Outcome:
         """Show messages again, whole, from the next request on."""
         _check_text("refs", refs)
-        return await self._compactor.page_in(self.info, refs)
+        return await compactor.page_in(self._work, self.info, refs)
 
     async def stats(self) -> Stats:
         """How full the window is, what compressing would free, and what happened so far.
 
         It plans a compaction, and costs as much as a dry run.
         """
-        return await self._compactor.stats(self.info)
+        return await compactor.read_stats(self._work, self.info)
 
 
 def check_records(store: OpenStore) -> None:

@@ -9,11 +9,11 @@ from types import TracebackType
 
 from mcp_compaction.api.blocking import BlockingStore, open_blocking
 from mcp_compaction.api.handles import OpenStore
-from mcp_compaction.compactor import Compactor
+from mcp_compaction.compactor.workspace import Workspace
 from mcp_compaction.errors import InputError
 from mcp_compaction.projects import find_project
 from mcp_compaction.settings import MAY_BE_NONE, Settings, load_settings
-from mcp_compaction.wiring import open_compactor
+from mcp_compaction.wiring import open_workspace
 
 
 def open_store(
@@ -48,21 +48,21 @@ class Opening:
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._is_open = False
-        self._compactor: Compactor | None = None
+        self._work: Workspace | None = None
         self._blocking = ExitStack()
 
     async def __aenter__(self) -> OpenStore:
         if self._is_open:
             raise InputError("this store is open already; call open_store() once for each block.")
         project = find_project(self._settings.project)
-        self._compactor = await open_compactor(self._settings)
+        self._work = await open_workspace(self._settings)
         self._is_open = True
-        return OpenStore(self._compactor, self._settings, project)
+        return OpenStore(self._work, self._settings, project)
 
     async def __aexit__(self, *_: object) -> None:
         self._is_open = False
-        if self._compactor is not None:
-            await self._compactor.close()
+        if self._work is not None:
+            await self._work.store.close()
 
     def __enter__(self) -> BlockingStore:
         return self._blocking.enter_context(open_blocking(self))

@@ -126,7 +126,7 @@ async def audit_chat(
             came = [*earlier, *case.fresh]
             if came:
                 await ours.record(Incoming(messages=tuple(came)))
-            said = (await ours.compactor.load(ours.info)).messages[len(earlier) :]
+            said = (await ours.workspace.load(ours.info)).messages[len(earlier) :]
             held = carry(things_of(said), held, window_of(case.window_before))
             seen, told = await _compress(case, ours, came, count)
         findings.append(_finding_of(case, held, seen, told, count))

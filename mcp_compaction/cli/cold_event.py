@@ -15,7 +15,7 @@ from mcp_compaction.hosts.handling import EventHandler, HostEvent
 from mcp_compaction.hosts.trouble import note_trouble
 from mcp_compaction.projects import find_project
 from mcp_compaction.settings import load_settings
-from mcp_compaction.wiring import open_compactor
+from mcp_compaction.wiring import open_workspace
 
 
 def handle(host: str, event: str, told: dict[str, Any], environ: Mapping[str, str]) -> str:
@@ -39,11 +39,11 @@ async def _handle(host: str, event: str, told: dict[str, Any], environ: Mapping[
     )
     part = "records" if told.get("part") == "records" else ""
     happened = HostEvent(host, event, session, path, part, source)
-    compactor = await open_compactor(settings)
+    work = await open_workspace(settings)
     try:
-        answer = await handler.handle(compactor, happened)
-        await handler.confirm(compactor, answer)
+        answer = await handler.handle(work, happened)
+        await handler.confirm(work, answer)
         return answer.text
     finally:
         await chats.close()
-        await compactor.close()
+        await work.store.close()

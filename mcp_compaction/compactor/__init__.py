@@ -1,9 +1,97 @@
-"""The one asynchronous shell: load, drive the flow, save; every host and command enters here."""
+"""The one asynchronous shell: load, drive the flow, save; every host and command enters here.
+
+Its verbs are functions on one `Workspace`: `await compactor.pin(work, info, wish)`. The module of
+each is loaded when it is first named: most commands only look something up.
+"""
 
 from __future__ import annotations
 
-from mcp_compaction.compactor.facade import Compactor
-from mcp_compaction.compactor.progress import Progress, ignore_progress
-from mcp_compaction.compactor.workspace import Collaborators
+from importlib import import_module
+from typing import TYPE_CHECKING
 
-__all__ = ["Collaborators", "Compactor", "Progress", "ignore_progress"]
+# The imports are for readers of types; at run time the table finds each verb.
+# ruff: noqa: F401
+# pyright: reportUnusedImport=false
+if TYPE_CHECKING:
+    from mcp_compaction.compactor.checking import Checks
+    from mcp_compaction.compactor.compressing import (
+        compress,
+        fill_to_relieve,
+        is_ready,
+        make,
+        relieve,
+    )
+    from mcp_compaction.compactor.headless import tell_programs
+    from mcp_compaction.compactor.history_fitting import compare, fit, record_answer, record_history
+    from mcp_compaction.compactor.host_summaries import check_host_summary
+    from mcp_compaction.compactor.late_pins import show_late_pins
+    from mcp_compaction.compactor.offering import ProjectFacts
+    from mcp_compaction.compactor.owning import export, forget, receipts, twins
+    from mcp_compaction.compactor.pinning import (
+        announce,
+        is_said,
+        owner_of,
+        pin,
+        pin_question,
+        unpin,
+    )
+    from mcp_compaction.compactor.preparing import prepare
+    from mcp_compaction.compactor.recalling import brief, originals, quote, recall, recall_refs
+    from mcp_compaction.compactor.recording import (
+        is_off,
+        record,
+        record_transcript,
+        switch_recording,
+        take_over,
+    )
+    from mcp_compaction.compactor.records import newest_words, read_records
+    from mcp_compaction.compactor.sessions import (
+        find_named,
+        find_session,
+        list_sessions,
+        open_session,
+        own_window,
+        put_pins_back,
+    )
+    from mcp_compaction.compactor.shortening import shorten
+    from mcp_compaction.compactor.stats import load_newest, read_stats, stats_of
+    from mcp_compaction.compactor.thinking import (
+        leave_out_thinking,
+        list_thinking_left_out,
+        note_passing,
+        take_refusal,
+    )
+    from mcp_compaction.compactor.viewing import begin, context, page_in, restore
+    from mcp_compaction.compactor.vouching import vouch
+
+_VERBS = {
+    "checking": "Checks",
+    "compressing": "compress fill_to_relieve is_ready make relieve",
+    "headless": "tell_programs",
+    "history_fitting": "compare fit record_answer record_history",
+    "host_summaries": "check_host_summary",
+    "late_pins": "show_late_pins",
+    "offering": "ProjectFacts",
+    "owning": "export forget receipts twins",
+    "pinning": "announce is_said owner_of pin pin_question unpin",
+    "preparing": "prepare",
+    "recalling": "brief originals quote recall recall_refs",
+    "recording": "is_off record record_transcript switch_recording take_over",
+    "records": "newest_words read_records",
+    "sessions": "find_named find_session list_sessions open_session own_window put_pins_back",
+    "shortening": "shorten",
+    "stats": "load_newest read_stats stats_of",
+    "thinking": "leave_out_thinking list_thinking_left_out note_passing take_refusal",
+    "viewing": "begin context page_in restore",
+    "vouching": "vouch",
+}
+_MODULES = {verb: module for module, verbs in _VERBS.items() for verb in verbs.split()}
+
+
+def __getattr__(name: str) -> object:
+    """The verb of that name; it is looked up once."""
+    if name not in _MODULES:
+        raise AttributeError(f"the compactor has no {name!r}")
+    found: object = getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
+    globals()[name] = found
+    return found

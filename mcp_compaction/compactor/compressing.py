@@ -48,21 +48,20 @@ _MOST_GROWTH = 10.0  # points of the window, after which a compaction is made re
 
 
 async def compress(
-    work: Workspace, info: SessionInfo, ask: Ask, progress: Progress | None
+    work: Workspace, info: SessionInfo, ask: Ask, progress: Progress = ignore_progress
 ) -> Outcome:
     """Compact the session as asked; whatever fails, the session is as before or as after.
 
     While another compacts it, in whatever process, that one's end is waited for.
     """
     check_ask(ask)
-    report = progress or ignore_progress
 
     async def run() -> Outcome:
-        return await _compress(work, info, await _mask_if_wanted(work, info, ask), report)
+        return await _compress(work, info, await _mask_if_wanted(work, info, ask), progress)
 
     if ask.dry_run:
         return await report_failure(work, info, run)
-    return await run_alone(work, info, run, report)
+    return await run_alone(work, info, run, progress)
 
 
 async def run_alone(

@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import NamedTuple
 
 from mcp_compaction.core.policy import Policy
-from mcp_compaction.core.window.fill import Fill, PartName, measure
+from mcp_compaction.core.window.fill import Fill, PartName, Pressure, measure, pressure
 from mcp_compaction.model import Session
 from mcp_compaction.ports import Store, TokenCounter, WindowCount
 from mcp_compaction.threads import Threads
@@ -25,6 +25,16 @@ class FillReading(NamedTuple):
     policy: Policy
     fill: Fill
     messages: int
+
+    @property
+    def fill_shown(self) -> Fill | None:
+        """The fill; None where the window shows no message."""
+        return self.fill if self.messages else None
+
+    @property
+    def pressure(self) -> Pressure:
+        """What the fill calls for."""
+        return pressure(self.fill, self.policy)
 
 
 class _Known(NamedTuple):

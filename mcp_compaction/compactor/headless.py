@@ -37,7 +37,7 @@ def _is_prompt(message: NewMessage) -> bool:
 async def _sent_by_programs(work: Workspace, info: SessionInfo) -> Collection[object]:
     """The moments, or the refs, of the prompts in a session that count as a program's."""
     events = await work.store.events(info.id, HEADLESS)
-    if not events or work.collaborators.trusts_headless(info.project):
+    if not events or work.trusts_headless(info.project):
         return ()
     return {event.detail or event.at for event in events}
 

@@ -89,8 +89,12 @@ class _Given(NamedTuple):
     rest_print: bytes
 
 
-async def fit(work: Workspace, info: SessionInfo, sent: Any, options: FitOptions) -> Fitted:
-    """Record what is new of a history, and give what should be sent in its place."""
+async def fit(
+    work: Workspace, info: SessionInfo, sent: Any, options: FitOptions | None = None
+) -> Fitted:
+    """Record what is new of a history, a list of messages or a request body, and give what should
+    be sent in its place."""
+    options = options or FitOptions()
     await check_is_on(work, info)
     given = await work.threads.run(_read, sent, options.prints, options.joins)
     recorded, history = await _record(work, info, given, options)
@@ -146,7 +150,9 @@ async def _leave_thinking(
     more = options.beside
     own = sending_of(given.messages, given.rest, given.prints, more)
     sending = sending_of(laid.messages, given.rest, laid.history.prints, more)
-    left = await thinking.leave_out(work, info, own, sending, str(model or ""), given.shape)
+    left = await thinking.leave_out_thinking(
+        work, info, own, sending, str(model or ""), given.shape
+    )
     if left is None or not left.gone:
         return laid
     # Without its thinking a message is still the whole message that was said.

@@ -35,7 +35,9 @@ class _Comparison(NamedTuple):
     missing: tuple[Item, ...]  # rules, tasks and pins that do not stand there word for word
 
 
-async def check(work: Workspace, info: SessionInfo, summary: str, beside: str) -> HostSummary:
+async def check_host_summary(
+    work: Workspace, info: SessionInfo, summary: str, beside: str
+) -> HostSummary:
     """What was said before a host compacted, held against its summary and what stands beside it."""
     session = await work.load(info)
     said = tuple(message for message in session.messages if not host_summary_in(message))

@@ -104,7 +104,7 @@ def end_of_fact(work: Workspace, used: datetime) -> datetime:
     return used + timedelta(days=work.policy.fact_days)
 
 
-async def question_of(
+async def pin_question(
     work: Workspace, project: str, info: SessionInfo | None, wish: PinWish
 ) -> rules.UserQuestion | None:
     """The question that only the user may answer; the session need not exist yet."""
@@ -202,7 +202,7 @@ def _pin_named(ref: str, pins: Sequence[Pin]) -> Pin:
     raise UnknownRef(f"no pin {ref} in force here; there are: {known}.")
 
 
-async def unpin(work: Workspace, info: SessionInfo, ref: str, by: Author) -> Pin:
+async def unpin(work: Workspace, info: SessionInfo, ref: str, *, by: Author) -> Pin:
     """Release a pin; its text stays findable."""
     now = work.now()
     pin = _pin_named(ref, await work.store.pins(scope_of(info), now))
@@ -212,7 +212,7 @@ async def unpin(work: Workspace, info: SessionInfo, ref: str, by: Author) -> Pin
 
 
 async def announce(
-    work: Workspace, project: str, info: SessionInfo | None, known: Collection[int]
+    work: Workspace, project: str, info: SessionInfo | None = None, known: Collection[int] = ()
 ) -> tuple[Pin, ...]:
     """The pins for the project or for everywhere that are new to it; each is given once.
 

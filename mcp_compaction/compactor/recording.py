@@ -73,14 +73,14 @@ async def check_is_on(work: Workspace, info: SessionInfo) -> None:
         )
 
 
-async def switch(work: Workspace, info: SessionInfo, is_on: bool) -> None:
+async def switch_recording(work: Workspace, info: SessionInfo, is_on: bool) -> None:
     """Keep what is said in a chat from now on, or nothing of it."""
     detail = "on" if is_on else "off"
     await work.store.add_event(info.id, Event(name=RECORDING, at=work.now(), detail=detail))
 
 
 async def record(
-    work: Workspace, info: SessionInfo, came: Incoming, after: str | None, via: Via
+    work: Workspace, info: SessionInfo, came: Incoming, after: str | None = None, via: Via = "host"
 ) -> Recorded:
     """Append what is not yet known; the result has the number of each message, in order.
 
@@ -167,8 +167,8 @@ async def record_transcript(
     info: SessionInfo,
     came: Incoming,
     via: HeardVia,
-    mark: Mark | None,
-    events: tuple[Event, ...],
+    mark: Mark | None = None,
+    events: tuple[Event, ...] = (),
 ) -> Recorded:
     """Append a piece of a transcript, at most as many messages as one transaction may take; where
     recording is off it is passed over, and never read again."""

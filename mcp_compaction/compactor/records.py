@@ -9,14 +9,20 @@ from mcp_compaction.errors import InputError
 from mcp_compaction.model import Session, SessionInfo
 
 
-async def records(
+async def read_records(
     work: Workspace,
     info: SessionInfo,
-    max_chars: int | None,
-    max_tokens: int | None,
+    *,
+    max_chars: int | None = None,
+    max_tokens: int | None = None,
     with_pins: bool = True,
 ) -> str:
-    """The pins, digests and index that a window needs after somebody else emptied it."""
+    """The text that a window needs after somebody else emptied it, at most so large.
+
+    Pins whole, then digests, the newest first and in whole lines, then the index; the last
+    line says what is missing and how to recall it. Empty where nothing is known.
+    `with_pins`: False where the pins are shown beside it.
+    """
     given = [limit for limit in (max_chars, max_tokens) if limit is not None]
     if len(given) != 1 or given[0] < 1:
         raise InputError("pass either max_chars or max_tokens, as a number above 0.")

@@ -31,9 +31,13 @@ def read_name(name: str, most: int = _MOST_NAME) -> str:
 
 
 async def open_session(
-    work: Workspace, key: SessionKey, traits: Traits, started: datetime | None
+    work: Workspace,
+    key: SessionKey,
+    traits: Traits | None = None,
+    started: datetime | None = None,
 ) -> tuple[SessionInfo, bool]:
-    """The session of a key, made where it is not there yet, and whether it is new."""
+    """The session of a key, made where it is not there yet, and whether it is new; `started`: when
+    a chat that is recorded later began."""
     now = work.now()
     if key.name is not None:
         known = await find_named(work, key.project, key.name)
@@ -41,7 +45,7 @@ async def open_session(
         most = 2 * _MOST_NAME if key.agent else _MOST_NAME
         name = known.name if known is not None else read_name(key.name, most)
         key = key.model_copy(update={"name": name})
-    return await work.store.open_session(key, traits, min(started or now, now))
+    return await work.store.open_session(key, traits or Traits(), min(started or now, now))
 
 
 async def find_named(work: Workspace, project: str | None, name: str) -> SessionInfo | None:
@@ -52,13 +56,20 @@ async def find_named(work: Workspace, project: str | None, name: str) -> Session
     return found or await work.store.find_session(scope, name.strip())
 
 
-async def find(work: Workspace, project: str, name: str | None) -> SessionInfo:
+async def list_sessions(
+    work: Workspace, project: str | None, limit: int = 50
+) -> tuple[SessionInfo, ...]:
+    """The sessions of a project, or of all, the newest first."""
+    return await work.store.sessions(Scope(project=project), limit)
+
+
+async def find_session(work: Workspace, project: str, name: str | None) -> SessionInfo:
     """The session of that name, or the only one there is."""
     if name is not None:
         found = await find_named(work, project, name)
         if found is not None:
             return found
-    known = await work.store.sessions(Scope(project=project), _MOST_LISTED)
+    known = await list_sessions(work, project, _MOST_LISTED)
     if name is None and len(known) == 1:
         return known[0]
     if not known:

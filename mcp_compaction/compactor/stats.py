@@ -52,6 +52,11 @@ async def load_newest(work: Workspace, info: SessionInfo) -> Session:
     return await work.load(info)
 
 
+async def read_stats(work: Workspace, info: SessionInfo) -> Stats:
+    """Fill, pressure, what compressing would free, pins and what happened so far."""
+    return await stats_of(work, await load_newest(work, info))
+
+
 async def stats_of(work: Workspace, session: Session) -> Stats:
     """The statistics of a session that was loaded with its messages, or the newest of them; they
     cost a plan of these."""

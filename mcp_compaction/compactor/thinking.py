@@ -48,7 +48,7 @@ async def learn_again(work: Workspace, info: SessionInfo) -> None:
         known.learn(await work.store.thinking(info.id))
 
 
-async def leave_out(
+async def leave_out_thinking(
     work: Workspace, info: SessionInfo, own: Sending, sending: Sending, model: str, shape: Shape
 ) -> Left | None:
     """What to send of a request that stands for a caller's own history; None: all of it."""
@@ -179,7 +179,7 @@ async def take_refusal(
     return left
 
 
-async def list_left_out(
+async def list_thinking_left_out(
     work: Workspace, session: Session, layout: Sequence[str], before: Sequence[str]
 ) -> tuple[str, ...]:
     """The refs of a layout whose thinking has to be left out; `before`: the layout that a program

@@ -64,7 +64,7 @@ def _is_to_begin(session: Session) -> bool:
 
 
 async def context(
-    work: Workspace, info: SessionInfo, shape: Shape, begins: bool = False
+    work: Workspace, info: SessionInfo, shape: Shape = "anthropic", *, begins: bool = False
 ) -> JsonObject:
     """The context the model should see now, as a provider's request body, ready to send.
 
@@ -87,7 +87,7 @@ async def context(
     return make_request_body(session.sections.system, shown, shape)
 
 
-async def restore(work: Workspace, info: SessionInfo, ref: str, force: bool) -> Outcome:
+async def restore(work: Workspace, info: SessionInfo, ref: str, force: bool = False) -> Outcome:
     """Go back to the view before a compaction, with everything said since."""
     number = number_of(ref, "c")
     receipts = await work.store.receipts(info.id)

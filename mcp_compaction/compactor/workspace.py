@@ -1,6 +1,6 @@
-"""The workspace that a compactor's modules share: its collaborators, and how to read a session.
+"""The workspace that the compactor's verbs share: what it is made of, and how to read a session.
 
-The modules are functions over it, so that each can be read without the others.
+The verbs are functions on it, so that each module can be read without the others.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ MOST_ROWS = 1_000  # a longer transaction would make other processes wait
 MOST_TRIES = 3  # to save a view that others change meanwhile
 
 
-@dataclass(frozen=True, slots=True)
-class Collaborators:
-    """The parts that a compactor is made of."""
+@dataclass(eq=False)
+class Workspace:
+    """The parts that a compactor works with, and the readings that several of its verbs need."""
 
     store: Store
     summarizer: Summarizer
@@ -46,20 +46,10 @@ class Collaborators:
     limits: Limits = field(default_factory=Limits)
     # Whether the user counts the prompts of programs in a project as their own.
     trusts_headless: Callable[[str], bool] = lambda _: False
-
-
-class Workspace:
-    """The collaborators of one compactor, and the readings that several of its modules need."""
-
-    def __init__(self, collaborators: Collaborators) -> None:
-        self.collaborators = collaborators
-        self.store = collaborators.store
-        self.summarizer = collaborators.summarizer
-        self.counter = collaborators.counter
-        self.policy = collaborators.policy
-        self.mask_secrets = collaborators.mask_secrets
-        self.threads = Threads()
-        self.ready: dict[int, Compaction] = {}  # made before they are due, by session
+    threads: Threads = field(default_factory=Threads, init=False)
+    # Compactions made before they are due, by session: `relieve` saves one then, unless the view
+    # is another by that time.
+    ready: dict[int, Compaction] = field(default_factory=dict[int, "Compaction"], init=False)
 
     # What only some of its modules need is loaded for them alone.
 
@@ -92,7 +82,7 @@ class Workspace:
 
     def now(self) -> datetime:
         """The present moment, in UTC."""
-        return self.collaborators.clock.now()
+        return self.clock.now()
 
     async def load(
         self, info: SessionInfo, view: View | None = None, *, to_digest: bool = False
@@ -142,12 +132,11 @@ class Workspace:
 
     async def allowance(self, info: SessionInfo) -> Allowance:
         """The model calls and cost still allowed for this session."""
-        limits = self.collaborators.limits
-        if limits == Limits():
+        if self.limits == Limits():
             return Allowance()
         hour_ago = self.now() - timedelta(hours=1)
         session = await self.store.spent(info.id)
-        return allowance_of(session, await self.store.spent(None, hour_ago), limits)
+        return allowance_of(session, await self.store.spent(None, hour_ago), self.limits)
 
     def fill_of(self, session: Session) -> Fill:
         """The fill of a loaded session's window."""

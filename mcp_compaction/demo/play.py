@@ -11,7 +11,8 @@ from pathlib import Path
 from textwrap import shorten
 from typing import Any, cast
 
-from mcp_compaction.compactor import Compactor
+from mcp_compaction import compactor
+from mcp_compaction.compactor.workspace import Workspace
 from mcp_compaction.core.log.pinned import PINNED_LABEL, shown_text
 from mcp_compaction.demo.session import (
     DETAIL,
@@ -30,7 +31,7 @@ from mcp_compaction.model import Receipt, Value
 from mcp_compaction.program import PROGRAM
 from mcp_compaction.server.probe import ProbedAnswer, Server, ServerError, start_server
 from mcp_compaction.settings import load_settings
-from mcp_compaction.wiring import open_compactor
+from mcp_compaction.wiring import open_workspace
 
 Tell = Callable[[str], None]
 
@@ -155,22 +156,22 @@ async def play(home: Path, tell: Tell) -> Figures:
                 who = "agent" if beat[0]["role"] == "assistant" else "user"
                 words = shorten(next(_texts_in(beat[:1])), _LINE, placeholder=" …")
                 tell(f"{who}: {words} (up to m{len(loop.said)})")
-        compactor = await open_compactor(load_settings(environ))
+        work = await open_workspace(load_settings(environ))
         try:
             seconds = time.monotonic() - began
-            return await _figures_of(loop, window, compactor, seconds)
+            return await _figures_of(loop, window, work, seconds)
         finally:
-            await compactor.close()
+            await work.store.close()
 
 
 async def _figures_of(
-    loop: _Loop, window: dict[str, Any], compactor: Compactor, seconds: float
+    loop: _Loop, window: dict[str, Any], work: Workspace, seconds: float
 ) -> Figures:
-    info = await compactor.find(PROJECT, NAME)
-    receipts = await compactor.receipts(info)
+    info = await compactor.find_session(work, PROJECT, NAME)
+    receipts = await compactor.receipts(work, info)
     if not receipts:
         raise ServerError(f"no compaction came of it: {loop.answers['compress_context'].text}")
-    kept = await compactor.originals(info, f"m1..m{len(loop.said)}")
+    kept = await compactor.originals(work, info, f"m1..m{len(loop.said)}")
     contents: list[list[dict[str, Any]]] = [
         [] if isinstance(message["content"], str) else message["content"] for message in loop.said
     ]

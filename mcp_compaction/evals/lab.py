@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Literal
 
+from mcp_compaction import compactor
 from mcp_compaction.compactor.results import FitOptions
 from mcp_compaction.core.digest.extract import open_tasks, stated_rules
 from mcp_compaction.core.log.identifiers import identifiers_by_message
@@ -93,7 +94,7 @@ async def compare(
     total = sum(counter.count(turn.text) for turn in early)
     async with subject(None, counter) as untouched:
         await untouched.record(Incoming(messages=session.early))
-        recorded = await untouched.compactor.load(untouched.info)
+        recorded = await untouched.workspace.load(untouched.info)
     things = Things(recorded.messages, Needs(early, session.later))
     sizes: dict[int | None, int] = {}
     for strategy in wanted:
@@ -112,7 +113,7 @@ async def compare(
                 note = "; ".join(await _run(ours, strategy))
                 view = await ours.read_lines()
                 if strategy.way == "memory":
-                    facts = await ours.compactor.facts.offered(ours.info)
+                    facts = await compactor.ProjectFacts(ours.workspace).offered(ours.info)
                     view = [PlainLine(role="", text="\n".join(fact.text for fact in facts))]
                     note = "" if facts else "no facts are offered"
             text = "\n".join(line.text for line in view)
@@ -133,7 +134,7 @@ async def _run(ours: Subject, strategy: Strategy) -> tuple[str, ...]:
     if strategy.way == "memory":
         return ()
     if strategy.way == "microcompact":
-        await ours.compactor.shorten(ours.info, 0, FitOptions(False, microcompact=True))
+        await compactor.shorten(ours.workspace, ours.info, 0, FitOptions(False, microcompact=True))
         return ()
     is_forced = strategy.way == "force"
     told = "archive" if strategy.way == "archive" else "summarize"

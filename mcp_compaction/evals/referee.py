@@ -15,6 +15,7 @@ from typing import Any
 
 import anyio.to_thread
 
+from mcp_compaction import compactor
 from mcp_compaction.core.policy import Policy
 from mcp_compaction.evals.results import PRODUCT, RefereeScore
 from mcp_compaction.evals.subject import subject
@@ -111,4 +112,4 @@ async def _compress(turns: Sequence[Any], chars: int) -> str:
         if len(text) <= chars:
             return text
         # Rules stand in every view, whatever its size; records keep to theirs.
-        return await session.compactor.records(session.info, max_chars=chars)
+        return await compactor.read_records(session.workspace, session.info, max_chars=chars)

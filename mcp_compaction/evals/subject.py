@@ -12,7 +12,9 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import cast
 
-from mcp_compaction.compactor import Collaborators, Compactor
+from mcp_compaction import compactor
+from mcp_compaction.compactor.results import PinWish
+from mcp_compaction.compactor.workspace import Workspace
 from mcp_compaction.core.digest.extract import must_keep, ref_of_standing_plan
 from mcp_compaction.core.log.content import text_of, words_of
 from mcp_compaction.core.log.spoken_rules import unpinned_rules
@@ -80,7 +82,7 @@ class Noticed:
 class Subject:
     """One session in the product's hands."""
 
-    compactor: Compactor
+    workspace: Workspace
     info: SessionInfo
     shape: Shape = "anthropic"
     seqs: list[int] = field(default_factory=list[int])  # the log's number of each message
@@ -89,13 +91,15 @@ class Subject:
 
     async def record(self, came: Incoming) -> None:
         """Append messages."""
-        recorded = await self.compactor.record(self.info, came)
+        recorded = await compactor.record(self.workspace, self.info, came)
         self.shape = came.messages[0].shape
         self.seqs += recorded.seqs
 
     async def set_window(self, tokens: int) -> None:
         """Make the window that percents are taken of exactly this large."""
-        self.info = await self.compactor.set_traits(self.info, Traits(window_tokens=tokens))
+        self.info = await self.workspace.store.set_traits(
+            self.info.id, Traits(window_tokens=tokens)
+        )
 
     async def compress(
         self, percent: float | None, *, strategy: Strategy = "summarize", force: bool = False
@@ -104,7 +108,7 @@ class Subject:
         view."""
         began = time.perf_counter()
         ask = Ask(reason="evaluation", target_percent=percent, strategy=strategy, force=force)
-        outcome = await self.compactor.compress(self.info, ask)
+        outcome = await compactor.compress(self.workspace, self.info, ask)
         seconds = time.perf_counter() - began
         why = "" if isinstance(outcome, Compaction | Projection) else outcome.text
         faults = () if isinstance(outcome, Compaction) else (f"{outcome.kind}: {why}",)
@@ -114,7 +118,7 @@ class Subject:
 
     async def read_lines(self) -> list[PlainLine]:
         """The messages of the view as a model would read them, each with its role."""
-        shown = await self.compactor.context(self.info, self.shape)
+        shown = await compactor.context(self.workspace, self.info, self.shape)
         apart = split_turns(_messages_of(shown))
         read_messages = (read(self.shape, json.dumps(m)) for m in apart)
         return [
@@ -125,7 +129,7 @@ class Subject:
     async def recall(self, question: str) -> Recollection:
         """One recall of the default size."""
         if question not in self._answers:
-            found = await self.compactor.recall(self.info, question)
+            found = await compactor.recall(self.workspace, self.info, question)
             places = {f"m{seq}": place for place, seq in enumerate(self.seqs)}
             self._answers[question] = Recollection(
                 Context(tuple(line for hit in found.hits for line in hit.text.splitlines())),
@@ -139,14 +143,14 @@ class Subject:
             return True
         seq = None if probe.source is None else self.seqs[probe.source]
         if seq is not None and str(seq) in _REF.findall(view.raw):
-            original = (await self.compactor.originals(self.info, f"m{seq}"))[0]
+            original = (await compactor.originals(self.workspace, self.info, f"m{seq}"))[0]
             if original.message.tokens <= _RECALL_TOKENS:  # one recall gives it whole
                 return True
         return survives(probe, await self._find_first(f"{probe.key} {probe.needle}".strip()))
 
     async def read_noticed(self) -> Noticed:
         """The rules and open tasks that the product itself notices."""
-        session = await self.compactor.load(self.info)
+        session = await self.workspace.load(self.info)
         held = must_keep(session.messages, ref_of_standing_plan(session.messages))
         offered = unpinned_rules(session.messages, ())
         places = {f"m{seq}": place for place, seq in enumerate(self.seqs)}
@@ -160,8 +164,8 @@ class Subject:
         if words not in self._hits:
             # A recall within the session would count as the agent's own, and what is recalled
             # again and again is shown at the next compaction: measuring would change the view.
-            found = await self.compactor.recall(
-                None, words, scope="project", project=self.info.project
+            found = await compactor.recall(
+                self.workspace, None, words, scope="project", project=self.info.project
             )
             texts = [hit.text for hit in found.hits[:_FIRST_HITS]]
             self._hits[words] = Context(tuple(line for t in texts for line in t.splitlines()))
@@ -170,14 +174,14 @@ class Subject:
     async def _read_view(self, seconds: float, faults: tuple[str, ...]) -> Shown:
         lines: list[str] = []
         for shape in dict.fromkeys((self.shape, "anthropic")):
-            shown = await self.compactor.context(self.info, shape)
+            shown = await compactor.context(self.workspace, self.info, shape)
             messages = _messages_of(shown)
             faults += validate(messages, shape)
             if shape == self.shape:
                 parts = [part for one in messages for part in read(shape, json.dumps(one))[1]]
                 texts = [line for part in parts for line in text_of(part).splitlines()]
                 lines = [line for line in texts if line.strip()]
-        fill = await self.compactor.fill(self.info)
+        fill = (await self.workspace.read_window(self.info)).fill
         return Shown(Context(tuple(lines)), fill.tokens, seconds, faults)
 
 
@@ -192,25 +196,23 @@ async def subject(
     with TemporaryDirectory(prefix="mcp-compaction-eval-") as folder:
         # Neither the user's settings nor other sessions may change what is measured; and one
         # counter serves all, since loading its ranks takes longer than many a compaction.
-        compactor = Compactor(
-            Collaborators(
-                store=await open_store(store_path(Path(folder))),
-                summarizer=summarizer or ExtractiveSummarizer(),
-                counter=counter,
-                clock=SystemClock(),
-                policy=policy or Policy(),
-            )
+        work = Workspace(
+            store=await open_store(store_path(Path(folder))),
+            summarizer=summarizer or ExtractiveSummarizer(),
+            counter=counter,
+            clock=SystemClock(),
+            policy=policy or Policy(),
         )
         try:
-            info, _ = await compactor.open(SessionKey(project="/eval", name="case"))
-            made = Subject(compactor, info)
+            info, _ = await compactor.open_session(work, SessionKey(project="/eval", name="case"))
+            made = Subject(work, info)
             if case is not None:
                 await made.record(case.came)
                 for text in case.pins:
-                    await compactor.pin(info, text, by="user")
+                    await compactor.pin(work, info, PinWish(text, by="user"))
             yield made
         finally:
-            await compactor.close()
+            await work.store.close()
 
 
 def _messages_of(body: JsonObject) -> list[JsonObject]:

@@ -14,6 +14,7 @@ from itertools import takewhile
 from operator import eq, truth
 from typing import NamedTuple
 
+from mcp_compaction import compactor
 from mcp_compaction.api import OpenSession
 from mcp_compaction.compactor.history_layout import state_of
 from mcp_compaction.compactor.results import FitOptions
@@ -166,9 +167,9 @@ class GatewayConversation:
 
     async def _compare(self, given: SentHistory) -> None:
         """Take up what an earlier process has recorded of the same history."""
-        compactor, info = self.session.store.compactor, self.session.info
-        if (await compactor.load(info)).info.messages:
-            found = await compactor.compare(info, given.call.recordable(given.messages))
+        work, info = self.session.store.workspace, self.session.info
+        if (await work.load(info)).info.messages:
+            found = await compactor.compare(work, info, given.call.recordable(given.messages))
             if found.goes_on and found.known:
                 self._known = RecordedHistory(
                     given.messages[: found.known], given.prints[: found.known]
@@ -224,16 +225,18 @@ class GatewayConversation:
         new = given.messages[self._count_known(given, known) :]
         tokens = sum(len(json.dumps(one, ensure_ascii=False)) for one in new) / LEAST_BYTES
         if self._percent is None:
-            self._percent = (await self.session.store.compactor.fill(self.session.info)).percent
+            self._percent = (
+                await self.session.store.workspace.read_window(self.session.info)
+            ).fill.percent
         return self._percent + 100 * tokens / policy.window_tokens >= policy.net_percent
 
     async def _keep_below_window(self, given: SentHistory) -> Substitute:
         """Record a request before it is sent, and compress where it would not fit otherwise."""
         found = await self._record(given, len(given.messages), self._offload_over)
-        compactor, info = self.session.store.compactor, self.session.info
+        work, info = self.session.store.workspace, self.session.info
         for _ in range(2):  # what was made ready may be too little by now
-            fill, pressure = await compactor.pressure(info)
-            if fill.percent < (pressure.net_percent if self._is_ready else _FULL):
+            window = await work.read_window(info)
+            if window.fill.percent < (window.pressure.net_percent if self._is_ready else _FULL):
                 break
             await self._make_ready()
             outcome = await self.session.relieve()  # which is another's, where it is None
@@ -250,7 +253,7 @@ class GatewayConversation:
         shape = given.call.api.shape
         session = Session(info=info, messages=_messages_of(given.messages, shape), pins=pins)
         seen = session.model_copy(update={"view": begin_view(session, session.messages)})
-        shown = lay_out(seen, *self.session.store.compactor.index_terms(seen))
+        shown = lay_out(seen, *self.session.store.workspace.index_terms(seen))
         return render(shown, shape, dict(enumerate(given.messages, 1)))
 
     # After it was accepted
@@ -334,8 +337,9 @@ class GatewayConversation:
         self._since_compaction += 1
         if self._percent is not None and self._percent < self._least_percent:
             return None
-        compactor, info = self.session.store.compactor, self.session.info
-        fill, pressure = await compactor.pressure(info)
+        work, info = self.session.store.workspace, self.session.info
+        window = await work.read_window(info)
+        fill, pressure = window.fill, window.pressure
         if self._since_compaction < _COOL_DOWN and fill.percent < _FULL:
             return None
         if not await self._is_worth(given, fill, pressure, is_warm=is_warm):
@@ -367,7 +371,7 @@ class GatewayConversation:
     async def _try_to_make_ready(self) -> bool:
         try:
             store = self.session.store
-            return await worker.make_ready(store.settings, store.compactor, self.session.info)
+            return await worker.make_ready(store.settings, store.workspace, self.session.info)
         except CompactionError:  # which the compaction itself meets again
             return False
 
@@ -400,7 +404,7 @@ class GatewayConversation:
         """Compress after an overflow, and give what to send instead; None: it is no smaller."""
         async with self._lock:
             await self._record(given, len(given.messages))
-            fill = await self.session.store.compactor.fill(self.session.info)
+            fill = (await self.session.store.workspace.read_window(self.session.info)).fill
             target = min(99.0, _AFTER_OVERFLOW * fill.percent)
             outcome = await self.session.compress(reason, target_percent=target, force=True)
             if not isinstance(outcome, Compaction):
@@ -413,9 +417,9 @@ class GatewayConversation:
         """Record a request that shows the view that was laid out last; False: lay out another."""
         if sent.view != self._fitted_view:
             return False
-        compactor, body = self.session.store.compactor, given.call.recordable(given.messages)
+        work, body = self.session.store.workspace, given.call.recordable(given.messages)
         options = FitOptions(prints=tuple(given.prints), is_hearsay=True)
-        if await compactor.record_history(self.session.info, body, options) is None:
+        if await compactor.record_history(work, self.session.info, body, options) is None:
             return False
         self._take_as_known(given, len(given.messages))
         self._percent = None
@@ -461,7 +465,7 @@ class GatewayConversation:
             is_hearsay=True,  # any process can send a request
             is_sent=False,  # thinking is looked at last, with all that goes out
         )
-        fitted = await store.compactor.fit(self.session.info, body, options)
+        fitted = await compactor.fit(store.workspace, self.session.info, body, options)
         self._percent = fitted.fill.percent
         self._fitted_view = fitted.view
         self._has_waiting_pins = fitted.has_waiting_pins
@@ -473,7 +477,7 @@ class GatewayConversation:
 
     async def _view(self) -> object:
         """What the layout of the window depends on."""
-        return state_of(await self.session.store.compactor.load_window(self.session.info))
+        return state_of(await self.session.store.workspace.load_window(self.session.info))
 
 
 def _messages_of(messages: Sequence[JsonObject], shape: Shape) -> tuple[Message, ...]:

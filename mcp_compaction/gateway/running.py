@@ -17,7 +17,7 @@ from tempfile import TemporaryDirectory
 import anyio
 
 from mcp_compaction.api.handles import OpenStore
-from mcp_compaction.compactor import Compactor
+from mcp_compaction.compactor.workspace import Workspace
 from mcp_compaction.connections import ConnectionLimits, open_listener, serve
 from mcp_compaction.core.policy import Policy
 from mcp_compaction.errors import InputError, StoreError
@@ -33,7 +33,7 @@ from mcp_compaction.hosts.limits import find_limit
 from mcp_compaction.model import Traits
 from mcp_compaction.sending.sender import sending
 from mcp_compaction.settings import Settings
-from mcp_compaction.wiring import SystemClock, open_compactor
+from mcp_compaction.wiring import SystemClock, open_workspace
 
 RELEASE_PERCENT = 40.0  # of the window, that a compaction leaves
 _LEAVING = 5.0  # seconds for what is still to be recorded when a host has ended
@@ -155,12 +155,12 @@ class StoreOpening:
     def __init__(self, settings: Settings, project: str) -> None:
         self._settings = settings
         self._project = project
-        self._task: asyncio.Task[Compactor] | None = None
+        self._task: asyncio.Task[Workspace] | None = None
 
     async def store(self) -> OpenStore:
         """The store; its errors are those of opening it."""
-        compactor = await asyncio.shield(self._begin())
-        return OpenStore(compactor, self._settings, self._project)
+        work = await asyncio.shield(self._begin())
+        return OpenStore(work, self._settings, self._project)
 
     async def first_trouble(self) -> str:
         """Why the store is not open, after a moment; empty: it is."""
@@ -173,10 +173,10 @@ class StoreOpening:
             raise error
         return f"{str(error).rstrip('.')}. {_UNTIL_THEN}" if error is not None else ""
 
-    def _begin(self) -> asyncio.Task[Compactor]:
+    def _begin(self) -> asyncio.Task[Workspace]:
         task = self._task
         if task is None or (task.done() and (task.cancelled() or task.exception() is not None)):
-            task = self._task = asyncio.create_task(open_compactor(self._settings))
+            task = self._task = asyncio.create_task(open_workspace(self._settings))
         return task
 
     async def close(self) -> None:
@@ -185,7 +185,7 @@ class StoreOpening:
             return
         self._task.cancel()
         with suppress(asyncio.CancelledError, StoreError):
-            await (await self._task).close()
+            await (await self._task).store.close()
 
 
 async def run_host(

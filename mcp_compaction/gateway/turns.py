@@ -13,7 +13,9 @@ from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from operator import is_
 from typing import Any, TypeVar
 
+from mcp_compaction import compactor
 from mcp_compaction.api.handles import OpenSession, OpenStore
+from mcp_compaction.compactor.events import PAID
 from mcp_compaction.core.policy import for_session
 from mcp_compaction.formats.fingerprint import fingerprint_of
 from mcp_compaction.formats.thinking import (
@@ -200,7 +202,7 @@ class CallTurns:
         await self._threads.run(kept.write, rows)
         try:
             session = (await self.conversation_of(given.call)).session
-            await session.store.compactor.keep_thinking(session.info, changes)
+            await session.store.workspace.store.keep_thinking(session.info.id, changes)
         except Exception:
             kept.bindings.put_back(changes)
             raise
@@ -215,7 +217,7 @@ class CallTurns:
                 session = OpenSession(store, await self._open(store, call))
                 known = GatewayConversation(session, self.substitutes_of(call), self.note_outcome)
                 if may_be_bound(call.model, call.api.shape):
-                    rows = await store.compactor.thinking(session.info)
+                    rows = await store.workspace.store.thinking(session.info.id)
                     self.thinking_of(call).bindings.learn(rows)
             oldest = _keep_newest(self._conversations, key, known)
             if oldest is not None:
@@ -256,43 +258,43 @@ class CallTurns:
             return
         conversation.is_left = True
         session = conversation.session
-        compactor, info = session.store.compactor, session.info
-        giving = compactor.set_traits(info, Traits(owns_window=False))
+        work, info = session.store.workspace, session.info
+        giving = work.store.set_traits(info.id, Traits(owns_window=False))
         await self.isolate(counting.NOT_RECORDED, giving)
         account = self.ledger.accounts.get(session.name)
         if account is not None:
             told = "\n".join(account.lines())
-            await self.isolate(counting.NOT_RECORDED, compactor.note_paid(info, told))
+            await self.isolate(counting.NOT_RECORDED, work.note(info, PAID, told))
         await self._pass_over(conversation)
 
     async def vouch(self, conversation: GatewayConversation) -> None:
         """Count what the user typed as the user's, as far as the host's own transcript has it."""
         session = conversation.session
         if self._environ is not None:
-            await self._words.vouch(session.store.compactor, session.info)
+            await self._words.vouch(session.store.workspace, session.info)
 
     async def _pass_over(self, conversation: GatewayConversation) -> None:
         """Note that the host's transcript tells nothing new, where all of it is recorded."""
         await self.isolate(counting.NOT_RECORDED, self.vouch(conversation))
         if self._environ is not None and not conversation.has_gap:
-            compactor, info = conversation.session.store.compactor, conversation.session.info
-            passing = pass_over_chat(compactor, info, self._environ)
+            work, info = conversation.session.store.workspace, conversation.session.info
+            passing = pass_over_chat(work, info, self._environ)
             await self.isolate(counting.NOT_RECORDED, passing)
 
     async def _open(self, store: OpenStore, call: HostCall) -> SessionInfo:
-        compactor = store.compactor
+        work = store.workspace
         key = SessionKey(project=store.project, host=call.host.name, host_session=call.session)
         traits = Traits(model=call.model or None)
-        await check_history(compactor, key.model_copy(update={"agent": call.agent}))
-        info, _ = await open_chat(compactor, key, traits)
+        await check_history(work, key.model_copy(update={"agent": call.agent}))
+        info, _ = await open_chat(work, key, traits)
         if call.agent:
             own = key.model_copy(update={"agent": call.agent, "parent": info.id})
-            info, _ = await open_chat(compactor, own, traits)
+            info, _ = await open_chat(work, own, traits)
         if not info.traits.owns_window:
-            info = await compactor.own_window(info)
-        window = compactor.window_set
+            info = await compactor.own_window(work, info)
+        window = work.policy.window_set
         if window not in (None, info.traits.window_tokens):  # which commands beside us show, too
-            info = await compactor.set_traits(info, Traits(window_tokens=window))
+            info = await work.store.set_traits(info.id, Traits(window_tokens=window))
         return info
 
     async def isolate(self, kind: str, work: Awaitable[T]) -> T | None:

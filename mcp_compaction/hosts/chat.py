@@ -15,7 +15,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
-from mcp_compaction.compactor import Compactor
+from mcp_compaction.compactor.workspace import Workspace
 from mcp_compaction.errors import CompactionError
 from mcp_compaction.hosts.finding import (
     chats_before,
@@ -102,26 +102,26 @@ class HostChats:
     def _key_of(self, chat: HostChat) -> SessionKey:
         return SessionKey(project=self.project, host=chat.host, host_session=chat.session)
 
-    async def open(self, compactor: Compactor, chat: HostChat) -> SessionInfo:
+    async def open(self, work: Workspace, chat: HostChat) -> SessionInfo:
         """The session of a chat; its window is the host's."""
-        chat.info, _ = await open_chat(compactor, self._key_of(chat))
+        chat.info, _ = await open_chat(work, self._key_of(chat))
         return chat.info
 
     async def open_with_history(
-        self, compactor: Compactor, chat: HostChat, window_tokens: object = None
+        self, work: Workspace, chat: HostChat, window_tokens: object = None
     ) -> SessionInfo:
         """The session of a chat whose whole history comes, with the window that its host tells."""
-        await check_history(compactor, self._key_of(chat))
-        info = chat.info or await self.open(compactor, chat)
+        await check_history(work, self._key_of(chat))
+        info = chat.info or await self.open(work, chat)
         told = window_tokens if isinstance(window_tokens, int) and window_tokens > 0 else None
-        if compactor.window_set is None and told not in (None, info.traits.window_tokens):
-            info = await compactor.set_traits(info, Traits(window_tokens=told))
+        if work.policy.window_set is None and told not in (None, info.traits.window_tokens):
+            info = await work.store.set_traits(info.id, Traits(window_tokens=told))
         chat.info = info
         return info
 
-    async def pins(self, compactor: Compactor, info: SessionInfo | None) -> list[Pin]:
+    async def pins(self, work: Workspace, info: SessionInfo | None) -> list[Pin]:
         """The pins in force in a chat; without a session those of the project."""
-        every = await (compactor.pins(info) if info else compactor.project_pins(self.project))
+        every = await (work.pins(info) if info else work.project_pins(self.project))
         return [pin for pin in every if pin.kind != "note"]
 
     # Recording
@@ -147,54 +147,54 @@ class HostChats:
             )
         return chat.transcript
 
-    async def record_if_known(self, compactor: Compactor, session: str | None) -> None:
+    async def record_if_known(self, work: Workspace, session: str | None) -> None:
         """Record what is new of a chat that somebody has told of, before a tool looks at it."""
         chat = self._known.get(session or "")
         if chat is None or (self.has_gateway(chat.session) and not self.has_mod(chat.session)):
             return
         try:
-            await self.record(compactor, chat)
+            await self.record(work, chat)
         except CompactionError as error:
             logger.warning("a chat of %s was not recorded: %s", chat.host, error)
 
-    async def record_last(self, compactor: Compactor, is_meant: Callable[[str], bool]) -> None:
+    async def record_last(self, work: Workspace, is_meant: Callable[[str], bool]) -> None:
         """Record the last words of those chats that somebody has told of which are meant."""
         for session in filter(is_meant, tuple(self._known)):
-            await self.record_if_known(compactor, session)
+            await self.record_if_known(work, session)
 
     async def record(
-        self, compactor: Compactor, chat: HostChat, most_pieces: int | None = None
+        self, work: Workspace, chat: HostChat, most_pieces: int | None = None
     ) -> RecordedPart:
         """Record what is new in the host's own transcripts of a chat and of its subagents."""
         async with chat.lock:
-            return await self.record_locked(compactor, chat, most_pieces)
+            return await self.record_locked(work, chat, most_pieces)
 
     async def record_locked(
-        self, compactor: Compactor, chat: HostChat, most_pieces: int | None = None
+        self, work: Workspace, chat: HostChat, most_pieces: int | None = None
     ) -> RecordedPart:
         """The same for one who holds the chat's lock."""
         transcript = await self.find_transcript(chat)
         if transcript is None or not self.may_record(self.project):
             return RecordedPart()
-        taken = await self._record_new(compactor, transcript, most_pieces)
+        taken = await self._record_new(work, transcript, most_pieces)
         chat.info = taken.session or chat.info
         chat.has_news |= taken.new > 0
         if isinstance(transcript, FileTranscript):
             if not self._has_looked_back:
                 self._has_looked_back = True
-                self.start(self._look_back(compactor, transcript))
-            await self._record_subagents(compactor, transcript, chat.sizes, most_pieces)
+                self.start(self._look_back(work, transcript))
+            await self._record_subagents(work, transcript, chat.sizes, most_pieces)
         return taken
 
     def _record_new(
-        self, compactor: Compactor, transcript: Transcript, most: int | None = None
+        self, work: Workspace, transcript: Transcript, most: int | None = None
     ) -> Awaitable[RecordedPart]:
         project_of, may = partial(project_of_chat, transcript, asked=self.project), self.may_record
-        return record_new(compactor, transcript, project_of, may_record=may, most_pieces=most)
+        return record_new(work, transcript, project_of, may_record=may, most_pieces=most)
 
     async def _record_subagents(
         self,
-        compactor: Compactor,
+        work: Workspace,
         transcript: FileTranscript,
         sizes: dict[Path, int],
         most_pieces: int | None = None,
@@ -202,21 +202,21 @@ class HostChats:
         for one in await self.threads.run(subagents_of, transcript, self.environ):
             size = await self.threads.run(one.size)
             if sizes.get(one.path) != size:
-                taken = await self._record_new(compactor, one, most_pieces)
+                taken = await self._record_new(work, one, most_pieces)
                 if taken.is_complete:
                     sizes[one.path] = size
 
-    async def _look_back(self, compactor: Compactor, transcript: FileTranscript) -> None:
+    async def _look_back(self, work: Workspace, transcript: FileTranscript) -> None:
         """Record the last words of earlier chats: their hosts ended before these were there. One
         that was never recorded, or was forgotten, stays so."""
         try:
             for one in await self.threads.run(
                 chats_before, transcript, self.environ, _MOST_EARLIER
             ):
-                known = await compactor.find_transcript(one.address)
+                known = await work.store.find_transcript(one.address)
                 info = known.session if known is not None else None
                 if info is not None and not self.has_gateway(info.host_session or ""):
-                    await self._record_new(compactor, one)
-                    await self._record_subagents(compactor, one, {})
+                    await self._record_new(work, one)
+                    await self._record_subagents(work, one, {})
         except CompactionError as error:
             logger.warning("earlier chats of %s were not recorded: %s", transcript.host, error)

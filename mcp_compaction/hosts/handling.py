@@ -10,7 +10,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from mcp_compaction.compactor import Compactor
+from mcp_compaction import compactor
+from mcp_compaction.compactor.workspace import Workspace
 from mcp_compaction.core.excerpts.render import is_excerpt_line
 from mcp_compaction.core.log.outline import find_boundary_cues
 from mcp_compaction.core.log.pinned import pinned_block
@@ -107,12 +108,10 @@ class EventHandler:
         """Whether a hook has told of that chat."""
         return session is not None and session in self._memories
 
-    async def find_limit(
-        self, compactor: Compactor, info: SessionInfo, tokens: int
-    ) -> Limit | None:
+    async def find_limit(self, work: Workspace, info: SessionInfo, tokens: int) -> Limit | None:
         """What the fill of a chat of so many tokens is told against; None where nobody knows."""
-        if compactor.window_set is not None:
-            return Limit(compactor.window_set, is_set=True)
+        if work.policy.window_set is not None:
+            return Limit(work.policy.window_set, is_set=True)
         host = hooked_hosts().get(info.host)
         if host is None:
             return None
@@ -122,7 +121,7 @@ class EventHandler:
         # A chat that is far beyond it: the host goes by another limit than the one we know.
         return None if found is not None and found.percent(tokens) > _MOST_TOLD else found
 
-    async def handle(self, compactor: Compactor, event: HostEvent) -> HookAnswer:
+    async def handle(self, work: Workspace, event: HostEvent) -> HookAnswer:
         """Do what an event calls for; the answer counts once `confirm` is called."""
         chats = self.chats
         host = hooked_hosts().get(event.host)
@@ -135,21 +134,21 @@ class EventHandler:
         if chats.has_gateway(event.session) and not has_mod:
             return HookAnswer()
         chat = chats.hear_of(host.name, event.session, Path(event.transcript))
-        info = await chats.open(compactor, chat)
+        info = await chats.open(work, chat)
         memory = self._memories.setdefault(event.session, _Memory(chat, info))
         async with memory.lock:
             memory.info = info
-            work = _Handling(compactor, self, host, hook, event, memory)
-            if has_mod and not work.is_for_hooks():
-                answer = await work.answer_beside_mod()
+            handling = _Handling(work, self, host, hook, event, memory)
+            if has_mod and not handling.is_for_hooks():
+                answer = await handling.answer_beside_mod()
             else:
-                await work.record()
-                answer = await work.answer()
+                await handling.record()
+                answer = await handling.answer()
         if hook.moment == "start":
-            await chats.record_last(compactor, lambda one: one != event.session)
+            await chats.record_last(work, lambda one: one != event.session)
         return answer
 
-    async def confirm(self, compactor: Compactor, answer: HookAnswer) -> None:
+    async def confirm(self, work: Workspace, answer: HookAnswer) -> None:
         """Count an answer as given: it reached the host in time."""
         memory = self._memories.get(answer.session)
         if memory is None:
@@ -162,7 +161,7 @@ class EventHandler:
         if answer.gives:
             memory.must_check = False
         if "pins" in answer.gives:
-            await compactor.put_pins_back(memory.info)
+            await compactor.put_pins_back(work, memory.info)
 
 
 class _Handling:
@@ -170,14 +169,14 @@ class _Handling:
 
     def __init__(
         self,
-        compactor: Compactor,
+        work: Workspace,
         handler: EventHandler,
         host: HookedHost,
         hook: Hook,
         event: HostEvent,
         memory: _Memory,
     ) -> None:
-        self.compactor, self.handler, self.chats = compactor, handler, handler.chats
+        self.workspace, self.handler, self.chats = work, handler, handler.chats
         self.host, self.hook, self.event = host, hook, event
         self.memory, self.info, self.threads = memory, memory.info, handler.chats.threads
 
@@ -192,7 +191,7 @@ class _Handling:
         try:
             if not await self.chats.take(chat, found):
                 return self.info
-            taken = await self.chats.record(self.compactor, chat, _MOST_PIECES)
+            taken = await self.chats.record(self.workspace, chat, _MOST_PIECES)
             if taken.skipped:
                 note(chat.host, "", "lines of the transcript could not be read")
             if self.memory.watch is None:
@@ -282,7 +281,7 @@ class _Handling:
         result = await self.threads.run(read_result, self.host, event.tool, event.response)
         if result is None:
             return HookAnswer()
-        preview = await preview_result(self.compactor, self.record, result, event.call, over)
+        preview = await preview_result(self.workspace, self.record, result, event.call, over)
         if not preview:
             return HookAnswer()
         told = {"hookEventName": event.name, "updatedToolOutput": result.show(preview)}
@@ -337,16 +336,20 @@ class _Handling:
         return text, frozenset(gives)
 
     async def _pins(self) -> list[Pin]:
-        return await self.chats.pins(self.compactor, self.info)
+        return await self.chats.pins(self.workspace, self.info)
 
     async def _pins_text(self) -> str:
         return pinned_block(await self._pins())
 
     async def _records_text(self, most: int | None = None) -> str:
         limit = most or self.host.most_chars
-        newest = await self.compactor.newest_words(self.info, limit * _NEWEST_SHARE // 100)
+        newest = await compactor.newest_words(
+            self.workspace, self.info, limit * _NEWEST_SHARE // 100
+        )
         room = limit - len(newest) - 1
-        records = await self.compactor.records(self.info, max_chars=room, with_pins=False)
+        records = await compactor.read_records(
+            self.workspace, self.info, max_chars=room, with_pins=False
+        )
         return "\n".join(filter(None, (newest, records)))
 
     # Before a compaction
@@ -363,7 +366,7 @@ class _Handling:
 
     async def _try_to_prepare(self) -> None:
         try:
-            await self.compactor.prepare(self.info)
+            await compactor.prepare(self.workspace, self.info)
         except CompactionError as error:
             logger.warning("%s was not prepared: %s", self.info.name, error)
 
@@ -381,7 +384,7 @@ class _Handling:
             summary = await self.threads.run(watch.read_summary, self.host.summary)
         pins, records = await self._pins(), await self._records_text()
         beside = f"{pinned_block(pins)}\n{records}"
-        found = await self.compactor.check_host_summary(self.info, summary, beside)
+        found = await compactor.check_host_summary(self.workspace, self.info, summary, beside)
         lines = [f"- {defuse(item.text)} ({', '.join(item.refs)})" for item in found.lost]
         self.memory.lost = tuple(lines[:_MOST_LOST])
         told = (
@@ -397,11 +400,11 @@ class _Handling:
 
     async def _indicate_fill(self, does: str = "prepares it") -> tuple[str, float | None]:
         """One line on the fill near the host's own trigger or at a boundary, once a step."""
-        fill = await self.compactor.fill_shown(self.info)
-        session = await self.compactor.load_window(self.info)
+        fill = (await self.workspace.read_window(self.info)).fill_shown
+        session = await self.workspace.load_window(self.info)
         limit = None
         if fill is not None:
-            limit = await self.handler.find_limit(self.compactor, session.info, fill.tokens)
+            limit = await self.handler.find_limit(self.workspace, session.info, fill.tokens)
         percent = limit.percent(fill.tokens) if fill is not None and limit is not None else 0.0
         if fill is None or limit is None or percent < _LEAST_TOLD:
             self.memory.step = 0.0
@@ -421,7 +424,7 @@ class _Handling:
         if not self.memory.chat.has_news:
             return ()
         self.memory.chat.has_news = False
-        session = await self.compactor.load(self.info)
+        session = await self.workspace.load(self.info)
         return await self.threads.run(find_boundary_cues, session.messages)
 
     def _as_context(self, text: str, gives: frozenset[Part]) -> HookAnswer:

@@ -13,7 +13,8 @@ from datetime import datetime
 from hashlib import sha256
 from pathlib import Path
 
-from mcp_compaction.compactor import Compactor
+from mcp_compaction import compactor
+from mcp_compaction.compactor.workspace import Workspace
 from mcp_compaction.errors import ForgottenChat, InputError
 from mcp_compaction.formats import Incoming
 from mcp_compaction.git_folders import git_top_of
@@ -47,33 +48,35 @@ def project_of_chat(transcript: Transcript, chat: Chat, asked: str | None = None
 
 
 async def open_chat(
-    compactor: Compactor,
+    work: Workspace,
     key: SessionKey,
     traits: Traits | None = None,
     started: datetime | None = None,
 ) -> tuple[SessionInfo, bool]:
     """The session of a host's chat, made where it is not there yet, and whether it is new."""
-    info, is_new = await compactor.open(key, traits or Traits(owns_window=False), started)
+    info, is_new = await compactor.open_session(
+        work, key, traits or Traits(owns_window=False), started
+    )
     if key.host_session is not None:
         address = _address_of(key.host, key.host_session, key.agent)
-        if await compactor.find_transcript(address) is None:
+        if await work.store.find_transcript(address) is None:
             mark = Mark(address=address, position=0, tail="")
-            await compactor.record_transcript(info, Incoming(messages=()), via="host", mark=mark)
+            await compactor.record_transcript(
+                work, info, Incoming(messages=()), via="host", mark=mark
+            )
     return info, is_new
 
 
-async def check_history(compactor: Compactor, key: SessionKey) -> None:
+async def check_history(work: Workspace, key: SessionKey) -> None:
     """Refuse the history of a chat that was ever forgotten: it still holds what went."""
-    if await is_forgotten(compactor, key.host, key.host_session, key.agent):
+    if await is_forgotten(work, key.host, key.host_session, key.agent):
         raise ForgottenChat(_FORGOTTEN)
 
 
-async def is_forgotten(
-    compactor: Compactor, host: str, session: str | None, agent: str = ""
-) -> bool:
+async def is_forgotten(work: Workspace, host: str, session: str | None, agent: str = "") -> bool:
     """Whether a chat, or the one that a subagent serves, was ever forgotten."""
     for name in {"", agent} if session is not None else ():
-        known = await compactor.find_transcript(_address_of(host, session or "", name))
+        known = await work.store.find_transcript(_address_of(host, session or "", name))
         if known is not None and known.session is None:
             return True
     return False

@@ -8,8 +8,9 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from itertools import count
 
-from mcp_compaction.compactor import Compactor
+from mcp_compaction import compactor
 from mcp_compaction.compactor.sessions import read_name
+from mcp_compaction.compactor.workspace import Workspace
 from mcp_compaction.errors import InputError, UnknownSession
 from mcp_compaction.formats import Incoming
 from mcp_compaction.hosts.finding import subagents_of, transcripts_of_chat
@@ -41,7 +42,7 @@ class RecordedPart:
 
 
 async def record_new(
-    compactor: Compactor,
+    work: Workspace,
     transcript: Transcript,
     project_of: FindProject,
     *,
@@ -58,12 +59,12 @@ async def record_new(
     it is read as that later, such a session becomes the chat's, as far as it holds nothing else.
     `most_pieces` is for those who must not wait: a piece is at most 500 messages.
     """
-    work = _Recording(compactor, transcript, project_of, name, may_record)
-    return await work.run(on_progress, most_pieces)
+    recording = _Recording(work, transcript, project_of, name, may_record)
+    return await recording.run(on_progress, most_pieces)
 
 
 async def pass_over_chat(
-    compactor: Compactor, info: SessionInfo, environ: Mapping[str, str], *, is_to_go: bool = False
+    work: Workspace, info: SessionInfo, environ: Mapping[str, str], *, is_to_go: bool = False
 ) -> None:
     """Note that the transcripts of a session's chat are recorded to their ends: what they tell came
     otherwise. One that begins long before the session tells of more, and stays as it is.
@@ -76,17 +77,17 @@ async def pass_over_chat(
     threads = Threads()
     for one in await threads.run(transcripts_of_chat, info.host, info.host_session, environ):
         if one.chat().agent == info.agent:
-            await _pass_over(compactor, one, info, is_to_go=is_to_go)
+            await _pass_over(work, one, info, is_to_go=is_to_go)
         if is_to_go and not info.agent and isinstance(one, FileTranscript):
             for agents in await threads.run(subagents_of, one, environ):
-                if await compactor.find_transcript(agents.address) is None:
-                    await _pass_over(compactor, agents, info, is_to_go=True)
+                if await work.store.find_transcript(agents.address) is None:
+                    await _pass_over(work, agents, info, is_to_go=True)
 
 
 async def _pass_over(
-    compactor: Compactor, transcript: Transcript, info: SessionInfo, *, is_to_go: bool
+    work: Workspace, transcript: Transcript, info: SessionInfo, *, is_to_go: bool
 ) -> None:
-    known = await compactor.find_transcript(transcript.address)
+    known = await work.store.find_transcript(transcript.address)
     mark = known.mark if known is not None else None
     threads = Threads()
     while True:
@@ -95,7 +96,7 @@ async def _pass_over(
         if first is not None and first < info.created - _FIRST_REQUEST:
             return
         mark = Mark(address=transcript.address, position=piece.position, tail=piece.tail)
-        await compactor.record_transcript(info, Incoming(messages=()), via="host", mark=mark)
+        await compactor.record_transcript(work, info, Incoming(messages=()), via="host", mark=mark)
         if piece.is_last:
             return
 
@@ -104,7 +105,7 @@ async def _pass_over(
 class _Recording:
     """One transcript while what is new in it is recorded."""
 
-    _compactor: Compactor
+    _work: Workspace
     _transcript: Transcript
     _project_of: FindProject
     _name: str | None
@@ -118,7 +119,7 @@ class _Recording:
     async def run(
         self, on_progress: Callable[[int], None], most_pieces: int | None
     ) -> RecordedPart:
-        known = await self._compactor.find_transcript(self._transcript.address_if(True))
+        known = await self._work.store.find_transcript(self._transcript.address_if(True))
         self._is_hosts_word = self._transcript.is_hosts_word
         if self._is_hosts_word and (known is None or known.session is None):
             chat = await self._read_chat()
@@ -131,7 +132,7 @@ class _Recording:
             # Whoever vouches for it goes on with it: as the agent's word it would be there twice.
             self._taken.session, self._taken.is_left_to_host = known.session, True
             return self._taken
-        known = await self._compactor.find_transcript(address)
+        known = await self._work.store.find_transcript(address)
         if known is None and await self._is_forgotten():
             return self._taken
         mark = known.mark if known is not None else None
@@ -190,7 +191,8 @@ class _Recording:
             window_tokens=told.window_tokens,
         )
         is_users = self._is_hosts_word and not await self._is_subagent(info)
-        done = await self._compactor.record_transcript(
+        done = await compactor.record_transcript(
+            self._work,
             info,
             came,
             via="tool" if not is_users else "program" if chat.is_headless else "host",
@@ -208,7 +210,7 @@ class _Recording:
             return False
         chat, host = await self._read_chat(), self._transcript.host
         every = ((chat.session, chat.agent), (chat.parent, ""))
-        return any([await is_forgotten(self._compactor, host, *one) for one in every])
+        return any([await is_forgotten(self._work, host, *one) for one in every])
 
     async def _session(self, piece: TranscriptPart) -> SessionInfo | None:
         if self._taken.session is not None:
@@ -224,19 +226,19 @@ class _Recording:
         key = await self._key_of(chat, project, parent)
         await self._take_over(key)
         started = _first_moment(piece)
-        info, is_new = await open_chat(self._compactor, key, started=started)
+        info, is_new = await open_chat(self._work, key, started=started)
         self._taken.session, self._taken.is_new = info, is_new
         return info
 
     async def _take_over(self, key: SessionKey) -> None:
         """Give the session that has the same chat as the agent's word to the host."""
-        known = await self._compactor.find_transcript(self._transcript.address_if(False))
+        known = await self._work.store.find_transcript(self._transcript.address_if(False))
         copy = None if known is None else known.session
         if not self._is_hosts_word or copy is None:
             return
         lines = await self._threads.run(list, self._transcript.lines())
         said = tuple(one for line in lines for one in line.messages)
-        await self._compactor.take_over(copy, key, Incoming(messages=said))
+        await compactor.take_over(self._work, copy, key, Incoming(messages=said))
 
     async def _read_chat(self) -> Chat:
         if self._chat is None:
@@ -251,7 +253,7 @@ class _Recording:
         if parent is None and (chat.agent or chat.parent):
             started_by = chat.parent or chat.session
             key = SessionKey(project=project, host=host, host_session=started_by)
-            parent, _ = await open_chat(self._compactor, key)
+            parent, _ = await open_chat(self._work, key)
         return SessionKey(
             project=project,
             name=self._name,
@@ -265,7 +267,7 @@ class _Recording:
         """The session of the chat that started this one, where it is known."""
         if not self._is_hosts_word or chat.parent_file is None:
             return None
-        known = await self._compactor.find_transcript(address_of(chat.parent_file, True))
+        known = await self._work.store.find_transcript(address_of(chat.parent_file, True))
         return None if known is None else known.session
 
     async def _free_name(self, chat: Chat, project: str) -> str | None:
@@ -273,7 +275,7 @@ class _Recording:
         if chat.name is None:
             return None
         try:
-            await self._compactor.find(project, read_name(chat.name))
+            await compactor.find_session(self._work, project, read_name(chat.name))
         except UnknownSession:
             return chat.name
         except InputError:
@@ -289,7 +291,7 @@ class _Recording:
             agent=agent,
             parent=info.id,
         )
-        opened, _ = await open_chat(self._compactor, key, started=_first_moment_of(told))
+        opened, _ = await open_chat(self._work, key, started=_first_moment_of(told))
         return opened
 
     async def _is_subagent(self, info: SessionInfo) -> bool:

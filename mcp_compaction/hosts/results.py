@@ -8,8 +8,9 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any, cast
 
-from mcp_compaction.compactor import Compactor
+from mcp_compaction import compactor
 from mcp_compaction.compactor.results import FitOptions
+from mcp_compaction.compactor.workspace import Workspace
 from mcp_compaction.core.log.conversation import is_own_tool
 from mcp_compaction.core.window.preview import note_of_size
 from mcp_compaction.formats import Incoming
@@ -63,7 +64,7 @@ def read_result(
 
 
 async def preview_result(
-    compactor: Compactor,
+    work: Workspace,
     record: Callable[[], Awaitable[SessionInfo | None]],
     result: ToldResult,
     call: str,
@@ -75,28 +76,30 @@ async def preview_result(
     down a moment later. `over`: the size, in tokens, over which a result becomes a preview.
     """
     is_small = len(result.text) <= over  # a token has at least one character
-    if is_small or await Threads().run(compactor.count, result.text) <= over:
+    if is_small or await Threads().run(work.counter.count, result.text) <= over:
         return ""
     for _ in range(_MOST_LOOKS):
         info = await record()
-        if info is not None and has_call(await compactor.load(info), call):
-            return await _archive_result(compactor, info, result, call, over)
+        if info is not None and has_call(await work.load(info), call):
+            return await _archive_result(work, info, result, call, over)
         await asyncio.sleep(_PAUSE)
     return ""
 
 
 async def _archive_result(
-    compactor: Compactor, info: SessionInfo, result: ToldResult, call: str, over: int
+    work: Workspace, info: SessionInfo, result: ToldResult, call: str, over: int
 ) -> str:
     block: JsonObject = {"type": "tool_result", "tool_use_id": call, "content": result.text}
     said = message_of({"role": "user", "content": [block]}, "anthropic", early_id_of_result(call))
     came = Incoming(messages=said)
-    done = await compactor.record_transcript(info, came, via="host", mark=None, events=())
+    done = await compactor.record_transcript(work, info, came, via="host")
     if not done.new:
         return ""
     (seq,) = done.seqs
-    await compactor.shorten(info, seq - 1, FitOptions(relieve=False, offload_over_tokens=over))
-    session = await compactor.load(info)
+    await compactor.shorten(
+        work, info, seq - 1, FitOptions(relieve=False, offload_over_tokens=over)
+    )
+    session = await work.load(info)
     message = next(one for one in session.messages if one.seq == seq)
     shown = _shown_of(session, message)
     return _begin_of(message, shown) if result.kind.is_numbered else shown

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from mcp_compaction.compactor import Compactor
+from mcp_compaction import compactor
+from mcp_compaction.compactor.workspace import Workspace
 from mcp_compaction.errors import InputError
 from mcp_compaction.formats import FORMATS, IncomingMessage
 from mcp_compaction.formats.jsontext import parse_object
@@ -30,9 +31,9 @@ class UsersWords:
         self._typed: dict[int, _TypedWords] = {}  # by session, the newest is the last
         self._threads = Threads()
 
-    async def vouch(self, compactor: Compactor, info: SessionInfo) -> None:
+    async def vouch(self, work: Workspace, info: SessionInfo) -> None:
         """Count those messages of a chat's session as the user's that were typed there."""
-        if info.host_session is None or info.agent or not await compactor.has_hearsay(info):
+        if info.host_session is None or info.agent or not await work.store.hearsay(info.id):
             return
         typed = self._typed.pop(info.id, None)
         chat = (info.host, info.host_session, self._environ)
@@ -40,7 +41,7 @@ class UsersWords:
         self._typed[info.id] = typed
         if len(self._typed) > _MOST_CHATS:
             self._typed.pop(next(iter(self._typed)))
-        await compactor.vouch(info, await self._threads.run(typed.read))
+        await compactor.vouch(work, info, await self._threads.run(typed.read))
 
 
 class _TypedWords:

@@ -15,7 +15,9 @@ import anyio
 import httpx2
 from pydantic import ValidationError
 
-from mcp_compaction.compactor import Compactor
+from mcp_compaction import compactor
+from mcp_compaction.compactor.results import PinWish
+from mcp_compaction.compactor.workspace import Workspace
 from mcp_compaction.errors import InputError, NotSent, ServerAway, StoreError
 from mcp_compaction.model import Pin, SessionInfo
 from mcp_compaction.ports import Clock, Scope, Store
@@ -38,7 +40,7 @@ from mcp_compaction.settings_file import TOKEN
 from mcp_compaction.store.columns import stamp
 from mcp_compaction.store.outbox import Outbox, SentPinNote, Target, source_of
 from mcp_compaction.threads import Threads
-from mcp_compaction.wiring import SystemClock, open_compactor, open_store_of
+from mcp_compaction.wiring import SystemClock, open_store_of, open_workspace
 
 logger = logging.getLogger(__name__)
 
@@ -62,7 +64,7 @@ class Sender:
 
     settings: Settings
     store: Store
-    compactor: Compactor
+    workspace: Workspace
     outbox: Outbox
     target: Target
     http: httpx2.AsyncClient
@@ -133,7 +135,9 @@ class Sender:
         size = 0
         while found := await self.store.originals(scope, after=after, limit=MOST_MESSAGES):
             after = found[-1].message.seq
-            heard = await self.compactor.tell_programs(info, [one.message for one in found])
+            heard = await compactor.tell_programs(
+                self.workspace, info, [one.message for one in found]
+            )
             for message in map(sent_message, heard):
                 if waiting and size + len(message.raw) > MOST_BYTES:
                     yield waiting
@@ -212,8 +216,12 @@ class Sender:
             if pin.number in known or pin.number in own:
                 continue
             try:
-                done = await self.compactor.pin(
-                    info, pin.text, by=pin.author, kind=pin.kind, scope="project", channel="team"
+                done = await compactor.pin(
+                    self.workspace,
+                    info,
+                    PinWish(
+                        pin.text, by=pin.author, kind=pin.kind, scope="project", channel="team"
+                    ),
                 )
             except InputError as error:
                 why = f"p{pin.number} of the server is not shown here: {error}"
@@ -223,17 +231,19 @@ class Sender:
             here = done.pin.number if done.is_new or _is_teams(done.pin) else None
             await self.threads.run(self.outbox.note_pin, server, info.project, pin.number, here)
         known = await self.threads.run(self.outbox.pins, server, info.project)
-        brought = {pin.number: pin for pin in await self.compactor.pins(info) if _is_teams(pin)}
+        brought = {pin.number: pin for pin in await self.workspace.pins(info) if _is_teams(pin)}
         there = {pin.number: pin for pin in pins}
         for number, own_number in known.items():
             pin, shared = brought.get(own_number or 0), there.get(number)
             if shared is None:
                 if pin is not None:
-                    await self.compactor.unpin(info, pin.ref, by="user")
+                    await compactor.unpin(self.workspace, info, pin.ref, by="user")
                 await self.threads.run(self.outbox.drop_pin, server, info.project, number)
             elif pin is not None and pin.checks != shared.checks:
                 try:
-                    await self.compactor.checks.set(info, pin.ref, shared.checks, by="user")
+                    await compactor.Checks(self.workspace).set(
+                        info, pin.ref, shared.checks, by="user"
+                    )
                 except InputError as error:
                     why = f"the checks of p{number} of the server do not hold here: {error}"
                     self.refused_pins[f"{info.project} p{number}"] = why
@@ -314,10 +324,10 @@ async def send_once(settings: Settings, environ: Mapping[str, str], target: Targ
         raise NotSent(_NO_TOKEN)
     store = await open_store_of(settings)
     try:
-        compactor = await open_compactor(settings, store=store)
+        work = await open_workspace(settings, store=store)
         async with _client(environ) as http:
             outbox = Outbox(settings.home)
-            sender = Sender(settings, store, compactor, outbox, target, http)
+            sender = Sender(settings, store, work, outbox, target, http)
             number = await send_pass(sender, is_whole=True)
             return SentNow(number, sender.list_refused())
     finally:
@@ -368,9 +378,9 @@ async def _send_while_pointed(
     store = await open_store_of(settings)
     threads = Threads()
     try:
-        compactor = await open_compactor(settings, store=store)
+        work = await open_workspace(settings, store=store)
         async with _client(environ) as http:
-            sender = Sender(settings, store, compactor, outbox, target, http)
+            sender = Sender(settings, store, work, outbox, target, http)
             pause, whole_at = _LOOK_EVERY, -_WHOLE_EVERY
             while True:
                 is_whole = anyio.current_time() - whole_at >= _WHOLE_EVERY

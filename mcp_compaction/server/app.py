@@ -8,7 +8,7 @@ from importlib.metadata import version
 
 from mcp.server import CacheHint, MCPServer
 
-from mcp_compaction.compactor import Compactor
+from mcp_compaction.compactor.workspace import Workspace
 from mcp_compaction.sending.sender import sending
 from mcp_compaction.server import prompts, resources, tools
 from mcp_compaction.server.front import OUT_OF_ORDER
@@ -47,12 +47,12 @@ def build_server(
     only_core: bool = False,
     must_name: bool = False,
     fault: str = "",
-    opens: Callable[[Settings], Awaitable[Compactor]] | None = None,
+    opens: Callable[[Settings], Awaitable[Workspace]] | None = None,
 ) -> MCPServer[State]:
     """A server for one project; `must_name`: every call names its session, as over HTTP.
 
     `fault`: what is wrong with the settings, which is then the answer to every call. `opens`: who
-    opens the compactor; else it is opened as the settings say.
+    opens the workspace; else it is opened as the settings say.
     """
     by_agent = settings.policy.agent_controlled
     state = State(

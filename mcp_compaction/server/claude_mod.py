@@ -22,8 +22,9 @@ from typing import TYPE_CHECKING, Any, cast
 
 from pydantic import TypeAdapter, ValidationError
 
-from mcp_compaction.compactor import Compactor
+from mcp_compaction import compactor
 from mcp_compaction.compactor.results import FitOptions
+from mcp_compaction.compactor.workspace import Workspace
 from mcp_compaction.core.compaction.receipt.text import outcome_text
 from mcp_compaction.core.log.pinned import pinned_block, shown_text
 from mcp_compaction.core.wording import kilo, plural
@@ -248,13 +249,13 @@ class ClaudeMod:
         async with chat.recording:
             await asyncio.sleep(_PAUSE)  # a host writes a moment later, and mostly several rows
         try:
-            await self._record(await self._state.compactor(), chat)
+            await self._record(await self._state.workspace(), chat)
         except CompactionError as error:
             logger.warning("a chat was not recorded: %s", error)
 
-    async def _record(self, compactor: Compactor, chat: _Chat) -> SessionInfo | None:
+    async def _record(self, work: Workspace, chat: _Chat) -> SessionInfo | None:
         """Record what is new of a chat; its session, where there is one."""
-        await self._state.chats.record(compactor, chat.recorded)
+        await self._state.chats.record(work, chat.recorded)
         return chat.recorded.info
 
     # Compacting
@@ -283,7 +284,7 @@ class ClaudeMod:
             return {"why": _first_sentence(why)}
 
     async def _try_to_compact(self, chat: _Chat, body: dict[str, Any]) -> JsonObject | None:
-        compactor = await self._wait_for_store()
+        work = await self._wait_for_store()
         told, listed = body.get("told"), body.get("handles")
         handles = [str(one) for one in cast("list[object]", listed or [])]
         missing = await self._read_rows(chat, handles)
@@ -296,24 +297,24 @@ class ClaudeMod:
             raise InputError("the host told of no rows.")
         # Rows that come meanwhile would be taken for what the host dropped.
         async with chat.recorded.lock:
-            info = await self._open(compactor, chat, body)
+            info = await self._open(work, chat, body)
             transcript = chat.recorded.transcript
             if chat.wants_whole and isinstance(transcript, FileTranscript):
                 chat.wants_whole = False
                 every = await self._state.threads.run(list_whole_chat, transcript, rows)
-                return await self._make_whole(compactor, info, chat, rows, every, body)
-            return await self._make_view(compactor, info, chat, rows, body)
+                return await self._make_whole(work, info, chat, rows, every, body)
+            return await self._make_view(work, info, chat, rows, body)
 
-    async def _wait_for_store(self) -> Compactor:
-        """The compactor, once nobody holds its store; StoreBusy where the host had better not wait:
+    async def _wait_for_store(self) -> Workspace:
+        """The workspace, once nobody holds its store; StoreBusy where the host had better not wait:
         each write by itself would wait ten times as long."""
         lock = LockFile(store_path(self._state.settings.home))
         try:
             async with asyncio.timeout(_PATIENCE_FOR_STORE):
-                compactor = await self._state.compactor()
+                work = await self._state.workspace()
                 if self._state.settings.store is None:
                     await take(lock, math.inf, _PATIENCE_FOR_STORE)
-                return compactor
+                return work
         except TimeoutError:
             raise busy_error(lock.path, _PATIENCE_FOR_STORE) from None
         finally:
@@ -336,7 +337,7 @@ class ClaudeMod:
 
     async def _make_whole(
         self,
-        compactor: Compactor,
+        work: Workspace,
         info: SessionInfo,
         chat: _Chat,
         rows: Sequence[Row],
@@ -346,11 +347,11 @@ class ClaudeMod:
         """All rows of a chat, those from before the host's compactions too: whole where they fit
         below what a compaction leaves, else as our view."""
         given = [row.message for row in every]
-        shown = (await compactor.fit(info, given, _FIT)).messages
+        shown = (await compactor.fit(work, info, given, _FIT)).messages
         release = self._state.settings.policy.release_percent
         if chat.limit is not None and 100 * _size(shown) / _CHARS > release * chat.limit:
-            await self._compress(compactor, info, chat, body)
-            shown = (await compactor.fit(info, given, _FIT)).messages
+            await self._compress(work, info, chat, body)
+            shown = (await compactor.fit(work, info, given, _FIT)).messages
         try:
             # Of others the host has no handle.
             told = await self._state.threads.run(tell_rows, rows, shown)
@@ -362,7 +363,7 @@ class ClaudeMod:
 
     async def _make_view(
         self,
-        compactor: Compactor,
+        work: Workspace,
         info: SessionInfo,
         chat: _Chat,
         rows: Sequence[Row],
@@ -370,22 +371,22 @@ class ClaudeMod:
     ) -> JsonObject | None:
         trigger = str(body.get("trigger") or "manual")
         given = [row.message for row in rows]
-        shown = (await compactor.fit(info, given, _FIT)).messages
+        shown = (await compactor.fit(work, info, given, _FIT)).messages
         before, after = _size(given), _size(shown)
         is_agents = chat.is_changed and (trigger != "auto" or after < _STILL_MUCH * before)
         outcome: Outcome | None = None
         if not is_agents:
-            outcome = await self._compress(compactor, info, chat, body)
-            shown = (await compactor.fit(info, given, _FIT)).messages
+            outcome = await self._compress(work, info, chat, body)
+            shown = (await compactor.fit(work, info, given, _FIT)).messages
             after = _size(shown)
         if not is_agents and after >= before:
             return _decline(trigger, outcome, info)
         skills = chat.rows.list_skills() if chat.rows is not None else []
         told = await self._state.threads.run(tell_rows, rows, shown, skills)
         chat.is_changed = False
-        receipts = await compactor.receipts(info)
+        receipts = await compactor.receipts(work, info)
         done = _describe_receipt(receipts[-1]) if receipts else "compacted"
-        pins = await self._state.chats.pins(compactor, info)
+        pins = await self._state.chats.pins(work, info)
         chat.last = f"{done}, {plural(len(pins), 'pin')} kept"
         self._note(chat, ours=1)
         return {"rows": cast("Any", told), "note": chat.last}
@@ -397,8 +398,8 @@ class ClaudeMod:
         host has compacted it by itself."""
         shown = str(body.get("shown") or "")  # by hooks, of which the transcript may not tell yet
         try:
-            compactor = await self._state.compactor()
-            pins = await self._pins_of(compactor, chat)
+            work = await self._state.workspace()
+            pins = await self._pins_of(work, chat)
         except CompactionError as error:
             logger.warning("what is pinned was not told: %s", error)
             return {"context": None}
@@ -414,14 +415,16 @@ class ClaudeMod:
         late = [pin for pin in pins if not await self._state.threads.run(rows.shows, pin)]
         return {"context": pinned_block(late) or None}
 
-    async def _pins_of(self, compactor: Compactor, chat: _Chat) -> list[Pin]:
+    async def _pins_of(self, work: Workspace, chat: _Chat) -> list[Pin]:
         """The pins in force; also where nothing can be written, or not now: the user waits."""
         try:
             async with asyncio.timeout(_MOST_LOOKS_AT_PROMPT * _PAUSE):
-                info = await self._record(compactor, chat)
+                info = await self._record(work, chat)
         except (StoreError, TimeoutError):
-            info = await compactor.find_of_host(self._state.project, chat.recorded.session, NAME)
-        return await self._state.chats.pins(compactor, info)
+            info = await work.store.find_host_session(
+                self._state.project, chat.recorded.session, NAME
+            )
+        return await self._state.chats.pins(work, info)
 
     # A result
 
@@ -432,10 +435,10 @@ class ClaudeMod:
         if over is None or result is None:
             return None
         try:
-            compactor = await self._state.compactor()
-            record = partial(self._record, compactor, chat)
+            work = await self._state.workspace()
+            record = partial(self._record, work, chat)
             call = str(body.get("call") or "")
-            shown = await preview_result(compactor, record, result, call, over)
+            shown = await preview_result(work, record, result, call, over)
         except CompactionError as error:
             logger.warning("a result stays as it is: %s", error)
             return None
@@ -461,13 +464,13 @@ class ClaudeMod:
         if not messages or not request.get("tools"):
             return None
         chat.shrinks = True
-        compactor = await self._state.compactor()
+        work = await self._state.workspace()
         known = await self._find_rows(chat)
         if known is None:
             return None
         async with chat.recorded.lock:
             for _ in range(_MOST_LOOKS):
-                info = await self._open_as_read(compactor, chat, known, body)
+                info = await self._open_as_read(work, chat, known, body)
                 current, left = known.list_current(), known.left
                 split = await threads.run(SplitRequest, messages, current, left)
                 if split.is_written_down:
@@ -479,26 +482,26 @@ class ClaudeMod:
                 return None
             options = _FIT._replace(shows_late_pins=False)
             rows = await threads.run(known.in_order, split.rows)
-            fitted = await compactor.fit(info, [row.message for row in rows], options)
+            fitted = await compactor.fit(work, info, [row.message for row in rows], options)
         laid = await threads.run(split.lay_out, as_sent(fitted.messages, split.rows))
         own = sending_of(messages, request, fingerprints_of(messages))
         sending = sending_of(laid, request, fingerprints_of(laid))
         model = str(request.get("model") or "")
-        left = await compactor.leave_out_thinking(info, own, sending, model, "anthropic")
+        left = await compactor.leave_out_thinking(work, info, own, sending, model, "anthropic")
         shown = left.messages if left is not None else laid
         if fingerprints_of(shown) == own.prints or not is_sendable(shown):
             return None
         return {"body": json.dumps({**request, "messages": cast("Any", shown)})}
 
     async def _open_as_read(
-        self, compactor: Compactor, chat: _Chat, rows: ChatRows, body: dict[str, Any]
+        self, work: Workspace, chat: _Chat, rows: ChatRows, body: dict[str, Any]
     ) -> SessionInfo:
         """The session of a chat with just the rows that were read: the host writes them down while
         it waits, and one that is only recorded would be taken for what the host has dropped."""
         while True:
             await self._state.threads.run(rows.read)
             position = rows.position
-            info = await self._open(compactor, chat, body)
+            info = await self._open(work, chat, body)
             await self._state.threads.run(rows.read)
             if rows.position == position:
                 return info
@@ -514,23 +517,23 @@ class ClaudeMod:
             await asyncio.sleep(_PAUSE)
         return [one for one in handles if chat.rows is None or not chat.rows.has_all([one])]
 
-    async def _open(self, compactor: Compactor, chat: _Chat, body: dict[str, Any]) -> SessionInfo:
+    async def _open(self, work: Workspace, chat: _Chat, body: dict[str, Any]) -> SessionInfo:
         """The session of a chat, with all that its transcript tells; its window is the host's."""
         self._state.check_records()
         chats = self._state.chats
-        await chats.record_locked(compactor, chat.recorded)
-        return await chats.open_with_history(compactor, chat.recorded, body.get("window_tokens"))
+        await chats.record_locked(work, chat.recorded)
+        return await chats.open_with_history(work, chat.recorded, body.get("window_tokens"))
 
     async def _compress(
-        self, compactor: Compactor, info: SessionInfo, chat: _Chat, body: dict[str, Any]
+        self, work: Workspace, info: SessionInfo, chat: _Chat, body: dict[str, Any]
     ) -> Outcome:
         async def report(what: str) -> None:
             chat.doing = what
 
         trigger = str(body.get("trigger") or "manual")
-        fill = await compactor.fill(info)
+        fill = (await work.read_window(info)).fill
         seen = fill.scaled(fill.counted_by_us)
-        window = await compactor.load_window(info)
+        window = await work.load_window(info)
         is_taken = not all(one.told for one in window.view.taken)
         share, least = _BESIDE if is_taken else (0.5, _LEAST_LEFT)
         left = min(_MOST_LEFT, max(_SHARE * seen, min(least, share * seen)))
@@ -545,9 +548,9 @@ class ClaudeMod:
             running=chat.running,
         )
         if fill.counted_by_us < _LARGE:  # nobody waits for the server but the host
-            return await compactor.compress(info, ask, report)
+            return await compactor.compress(work, info, ask, report)
         settings = self._state.settings
-        return await worker.compress(settings, compactor, info, ask, report)
+        return await worker.compress(settings, work, info, ask, report)
 
     # What is shown
 
@@ -557,17 +560,17 @@ class ClaudeMod:
     async def _describe(self, chat: _Chat, _: dict[str, Any]) -> JsonObject:
         """What the line above the prompt shows."""
         try:
-            compactor = await self._state.compactor()
+            work = await self._state.workspace()
             info = chat.recorded.info
-            pins = await self._state.chats.pins(compactor, info) if info is not None else ()
+            pins = await self._state.chats.pins(work, info) if info is not None else ()
         except CompactionError as error:
             return {"pins": 0, "last": chat.last, "trouble": _first_sentence(str(error))}
         return {"pins": len(pins), "last": chat.last}
 
     async def _answer_command(self, chat: _Chat, body: dict[str, Any]) -> JsonObject:
         try:
-            compactor = await self._state.compactor()
-            info = await self._record(compactor, chat)
+            work = await self._state.workspace()
+            info = await self._record(work, chat)
         except CompactionError as error:
             return {"text": str(error)}
         if info is None:
@@ -577,7 +580,7 @@ class ClaudeMod:
         limit = f"; Claude Code compacts at {kilo(chat.limit)}" if chat.limit is not None else ""
         mode = self.mode_of(chat.recorded.session)
         told = await answer_command(
-            compactor, info, str(body.get("args") or ""), mode, f"window: {fill}{limit}"
+            work, info, str(body.get("args") or ""), mode, f"window: {fill}{limit}"
         )
         chat.is_changed |= told.is_changed
         return {"text": told.text}

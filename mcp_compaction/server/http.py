@@ -29,7 +29,7 @@ from mcp.types import INVALID_PARAMS, CallToolResult, TextContent
 from starlette.applications import Starlette
 from starlette.routing import Route
 
-from mcp_compaction.compactor import Compactor
+from mcp_compaction.compactor.workspace import Workspace
 from mcp_compaction.connections import BoundedServer, open_listener
 from mcp_compaction.door import Door, Names, bearer, own_names
 from mcp_compaction.errors import InputError, SettingsError
@@ -124,11 +124,11 @@ def build_mcp_app(
     environ: Mapping[str, str],
     *,
     only_core: bool = False,
-    opens: Callable[[Settings], Awaitable[Compactor]] | None = None,
+    opens: Callable[[Settings], Awaitable[Workspace]] | None = None,
 ) -> Starlette:
     """The MCP server as an ASGI application, which only a door may stand before.
 
-    `opens`: who opens the compactor of one owner among several; it then keeps nothing between
+    `opens`: who opens the workspace of one owner among several; it then keeps nothing between
     requests, so that any process may answer the next one.
     """
     server = build_server(

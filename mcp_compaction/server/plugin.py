@@ -73,6 +73,6 @@ def _places_of(state: State) -> tuple[Path, ...]:
 
 async def _open(state: State) -> None:
     try:
-        await state.compactor()
+        await state.workspace()
     except CompactionError as error:
         logger.warning("the store is not open yet: %s", error)

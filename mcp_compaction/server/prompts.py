@@ -11,6 +11,8 @@ from mcp.shared.exceptions import MCPError
 from mcp.types import INVALID_PARAMS, Completion, PromptReference, ResourceTemplateReference
 from pydantic import Field
 
+from mcp_compaction import compactor
+from mcp_compaction.compactor.results import PinWish
 from mcp_compaction.errors import InputError
 from mcp_compaction.server.state import State, errors_as, state_of
 from mcp_compaction.tools import answers, recall_answers
@@ -46,8 +48,8 @@ def register(server: MCPServer[State], state: State) -> None:
             return None
         if argument.name != "session":
             return None
-        compactor = await state.compactor()
-        found = await compactor.sessions(state.project, _MOST_NAMES)
+        work = await state.workspace()
+        found = await compactor.list_sessions(work, state.project, _MOST_NAMES)
         names = [info.name for info in found if info.name.startswith(argument.value)]
         return Completion(values=names, total=len(names), has_more=False)
 
@@ -114,12 +116,12 @@ async def resume(
 ) -> str:
     """Go on with a session in this chat."""
     state = state_of(ctx)
-    compactor = await state.compactor()
-    info, _ = await state.finder.find(compactor, state.host(ctx), session.strip() or None, "look")
+    work = await state.workspace()
+    info, _ = await state.finder.find(work, state.host(ctx), session.strip() or None, "look")
     state.finder.remember(info)
     nonce = recall_answers.new_nonce()
     is_elsewhere = state.is_of_another_chat(ctx, info)
-    brief = await compactor.brief(info)
+    brief = await compactor.brief(work, info)
     text = recall_answers.brief_text(brief, nonce, state.project, must_name=is_elsewhere)
     return f'Please go on with session "{info.name}". What is known of it:\n{text}'
 
@@ -138,9 +140,9 @@ async def pin(
             f"only {text!r} arrived: this host hands a prompt one word of what was typed, and "
             "nothing was pinned. Type the rule in a terminal: mcp-compaction pin TEXT"
         )
-    compactor = await state.compactor()
+    work = await state.workspace()
     info, is_new = await state.session(ctx, None, "make")
-    done = await compactor.pin(info, text, by="user", channel="prompt")
+    done = await compactor.pin(work, info, PinWish(text, by="user", channel="prompt"))
     state.own_pins.add(done.pin.number)
     said = answers.pin_text(done, state.mode(ctx, info), info.traits.pins_put_back)
     told = f"I have pinned a rule, please keep to it.\n{said}"

@@ -7,9 +7,11 @@ from contextlib import suppress
 from anyio import to_thread
 from pydantic import ValidationError
 
-from mcp_compaction.compactor import Compactor
+from mcp_compaction import compactor
 from mcp_compaction.compactor.checking import read_checks
+from mcp_compaction.compactor.results import PinWish
 from mcp_compaction.compactor.sessions import read_name
+from mcp_compaction.compactor.workspace import Workspace
 from mcp_compaction.errors import InputError, UnknownRef, UnknownSession
 from mcp_compaction.formats import Incoming
 from mcp_compaction.model import SessionInfo, Traits
@@ -26,23 +28,23 @@ from mcp_compaction.sending.parcel import (
 _OWN_CHARS = 6  # of the source, behind a name that another machine's session has
 
 
-async def take_parcel(compactor: Compactor, body: bytes, reach: str = "") -> TakenParcel:
+async def take_parcel(work: Workspace, body: bytes, reach: str = "") -> TakenParcel:
     """Keep what is not known yet of a parcel; `reach`: the one project it may touch, or all."""
     parcel, came = await to_thread.run_sync(_read, body)
     check_project(parcel.project, reach)
-    await _release(compactor, parcel, reach)  # first: what takes a pin's place may need its room
+    await _release(work, parcel, reach)  # first: what takes a pin's place may need its room
     if not parcel.messages and not parcel.pins:
         return TakenParcel(new=0)
-    info = await _open(compactor, parcel)
+    info = await _open(work, parcel)
     # One transaction under the session's row: whoever sends the same meanwhile finds it known.
-    recorded = await compactor.record_transcript(info, came, via="host")
+    recorded = await compactor.record_transcript(work, info, came, via="host")
     pins: dict[int, int] = {}
     refused: dict[int, str] = {}
     for pin in parcel.pins:
         try:
             if reach and pin.scope == "global":
                 raise InputError(_too_far(reach))
-            pins[pin.number] = await _pin(compactor, info, pin)
+            pins[pin.number] = await _pin(work, info, pin)
         except InputError as error:
             refused[pin.number] = str(error)
     return TakenParcel(new=recorded.new, pins=pins, refused=refused)
@@ -71,44 +73,47 @@ def _too_far(reach: str) -> str:
     )
 
 
-async def _pin(compactor: Compactor, info: SessionInfo, pin: SentPin) -> int:
+async def _pin(work: Workspace, info: SessionInfo, pin: SentPin) -> int:
     """Keep a pin; one that comes again has the number that it got before."""
     read_checks(pin.checks)  # a pin whose checks are none is not kept without them
     done = await compactor.pin(
+        work,
         info,
-        pin.text,
-        by=pin.author,
-        kind=pin.kind,
-        scope=pin.scope,
-        expires=pin.expires,
-        channel="team",
+        PinWish(
+            pin.text,
+            by=pin.author,
+            kind=pin.kind,
+            scope=pin.scope,
+            expires=pin.expires,
+            channel="team",
+        ),
     )
     if done.pin.checks != pin.checks and (done.is_new or done.pin.channel == "team"):
-        await compactor.checks.set(info, done.pin.ref, pin.checks, by="user")
+        await compactor.Checks(work).set(info, done.pin.ref, pin.checks, by="user")
     return done.pin.number
 
 
-async def _release(compactor: Compactor, parcel: Parcel, reach: str) -> None:
+async def _release(work: Workspace, parcel: Parcel, reach: str) -> None:
     """Release pins that a machine has sent and released; those of others stay as they are."""
-    info = await _find(compactor, parcel, parcel.source)
+    info = await _find(work, parcel, parcel.source)
     # A pin of the project outlives its session.
-    near = (info,) if info is not None else await compactor.sessions(parcel.project, 1)
+    near = (info,) if info is not None else await compactor.list_sessions(work, parcel.project, 1)
     for one in near if parcel.released else ():
-        there = [pin for pin in await compactor.pins(one) if pin.channel == "team"]
+        there = [pin for pin in await work.pins(one) if pin.channel == "team"]
         sent = {pin.number for pin in there if not reach or pin.scope != "global"}
         for number in sent.intersection(parcel.released):
             with suppress(UnknownRef):  # another request has just done so
-                await compactor.unpin(one, f"p{number}", by="user")
+                await compactor.unpin(work, one, f"p{number}", by="user")
 
 
-async def _open(compactor: Compactor, parcel: Parcel) -> SessionInfo:
+async def _open(work: Workspace, parcel: Parcel) -> SessionInfo:
     """The session of a parcel; a name that is another session's gets some more letters."""
-    known = await _find(compactor, parcel, parcel.source)
+    known = await _find(work, parcel, parcel.source)
     if known is not None:
         return known
-    parent = await _find(compactor, parcel, parcel.parent) if parcel.parent else None
+    parent = await _find(work, parcel, parcel.parent) if parcel.parent else None
     for name in (parcel.name, f"{parcel.name}-{parcel.source[:_OWN_CHARS]}", None):
-        if name is not None and await _is_taken(compactor, parcel.project, name):
+        if name is not None and await _is_taken(work, parcel.project, name):
             continue
         key = SessionKey(
             project=parcel.project,
@@ -119,20 +124,20 @@ async def _open(compactor: Compactor, parcel: Parcel) -> SessionInfo:
             parent=None if parent is None else parent.id,
         )
         first = next((one.at for one in parcel.messages if one.at is not None), None)
-        info, _ = await compactor.open(key, Traits(owns_window=False), first)
+        info, _ = await compactor.open_session(work, key, Traits(owns_window=False), first)
         if info.host_session == parcel.source:
             return info
     raise InputError(f"no session could be opened for {parcel.name}; nothing was kept.")
 
 
-async def _find(compactor: Compactor, parcel: Parcel, source: str) -> SessionInfo | None:
-    return await compactor.find_of_host(parcel.project, source)
+async def _find(work: Workspace, parcel: Parcel, source: str) -> SessionInfo | None:
+    return await work.store.find_host_session(parcel.project, source)
 
 
-async def _is_taken(compactor: Compactor, project: str, name: str) -> bool:
+async def _is_taken(work: Workspace, project: str, name: str) -> bool:
     """Whether a name is another session's, or none."""
     try:
-        await compactor.find(project, read_name(name))
+        await compactor.find_session(work, project, read_name(name))
     except UnknownSession:
         return False
     except InputError:
@@ -140,9 +145,9 @@ async def _is_taken(compactor: Compactor, project: str, name: str) -> bool:
     return True
 
 
-async def list_pins(compactor: Compactor, project: str) -> SharedPins:
+async def list_pins(work: Workspace, project: str) -> SharedPins:
     """The pins that every session of a project starts with."""
-    found = await compactor.project_pins(project)
+    found = await work.project_pins(project)
     return SharedPins(
         pins=tuple(
             SharedPin(

@@ -8,7 +8,8 @@ from mcp.server import MCPServer
 from mcp.server.mcpserver import Context
 from mcp.server.mcpserver.exceptions import ResourceNotFoundError
 
-from mcp_compaction.compactor import Compactor
+from mcp_compaction import compactor
+from mcp_compaction.compactor.workspace import Workspace
 from mcp_compaction.core.compaction.receipt.text import receipt_text
 from mcp_compaction.core.digest.render import render_digest
 from mcp_compaction.core.log.pinned import pinned_block
@@ -30,8 +31,8 @@ def register(server: MCPServer[State], state: State) -> None:
     @errors_as(ResourceNotFoundError)
     async def sessions() -> str:
         """The sessions of this project, the newest first."""
-        compactor = await state.compactor()
-        found = await compactor.sessions(state.project, _MOST_SESSIONS)
+        work = await state.workspace()
+        found = await compactor.list_sessions(work, state.project, _MOST_SESSIONS)
         return json.dumps([info.model_dump(mode="json") for info in found], ensure_ascii=False)
 
     for uri, title, kind, read in (
@@ -46,10 +47,10 @@ def register(server: MCPServer[State], state: State) -> None:
         server.resource(uri, title=title, mime_type=kind)(read)
 
 
-async def _find_session(ctx: Ctx, name: str) -> tuple[Compactor, SessionInfo]:
+async def _find_session(ctx: Ctx, name: str) -> tuple[Workspace, SessionInfo]:
     state = state_of(ctx)
-    compactor = await state.compactor()
-    return compactor, await compactor.find(state.project, name)
+    work = await state.workspace()
+    return work, await compactor.find_session(work, state.project, name)
 
 
 async def app() -> str:
@@ -60,39 +61,39 @@ async def app() -> str:
 @errors_as(ResourceNotFoundError)
 async def context(session: str, ctx: Ctx) -> str:
     """What the model should see now, in the Messages API's shape, ready to send."""
-    compactor, info = await _find_session(ctx, session)
-    return json.dumps(await compactor.context(info), ensure_ascii=False)
+    work, info = await _find_session(ctx, session)
+    return json.dumps(await compactor.context(work, info), ensure_ascii=False)
 
 
 @errors_as(ResourceNotFoundError)
 async def pinned(session: str, ctx: Ctx) -> str:
     """The pinned block of a session, word for word."""
-    compactor, info = await _find_session(ctx, session)
-    return pinned_block(p for p in await compactor.pins(info) if p.kind != "note")
+    work, info = await _find_session(ctx, session)
+    return pinned_block(p for p in await work.pins(info) if p.kind != "note")
 
 
 @errors_as(ResourceNotFoundError)
 async def digests(session: str, ctx: Ctx) -> str:
     """All digests ever made of a session, oldest first."""
-    compactor, info = await _find_session(ctx, session)
-    return "\n\n".join(render_digest(digest) for digest in await compactor.digests(info))
+    work, info = await _find_session(ctx, session)
+    return "\n\n".join(render_digest(digest) for digest in await work.store.digests(info.id))
 
 
 @errors_as(ResourceNotFoundError)
 async def message(session: str, ref: str, ctx: Ctx) -> str:
     """The original JSON of a message, byte for byte."""
-    compactor, info = await _find_session(ctx, session)
+    work, info = await _find_session(ctx, session)
     number = number_of(ref, "m")
-    found = await compactor.originals(info, f"m{number}")
+    found = await compactor.originals(work, info, f"m{number}")
     return found[0].message.raw
 
 
 @errors_as(ResourceNotFoundError)
 async def receipt(session: str, ref: str, ctx: Ctx) -> str:
     """What a compaction did."""
-    compactor, info = await _find_session(ctx, session)
+    work, info = await _find_session(ctx, session)
     number = number_of(ref, "c")
-    for known in await compactor.receipts(info):
+    for known in await compactor.receipts(work, info):
         if known.compaction == number:
             return receipt_text(known, state_of(ctx).mode(ctx, info), info.name)
     raise ResourceNotFoundError(f"no compaction {ref} in {session}; read its digests instead.")

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from mcp_compaction.compactor import Compactor
+from mcp_compaction import compactor
+from mcp_compaction.compactor.workspace import Workspace
 from mcp_compaction.errors import InputError, NothingRecorded, UnknownSession
 from mcp_compaction.hosts.events import closed_clients, hooked_hosts
 from mcp_compaction.hosts.folders import known_hosts
@@ -76,42 +77,44 @@ class SessionFinder:
         return f"pin_constraint{own}"
 
     async def find(
-        self, compactor: Compactor, host: Caller, name: str | None, purpose: Purpose
+        self, work: Workspace, host: Caller, name: str | None, purpose: Purpose
     ) -> tuple[SessionInfo, bool]:
         """The session, and whether it was made just now; asks back rather than guess."""
         told = host.named_by_hook(name.strip()) if name is not None else None
         if told is not None and not self.must_name:
-            return await self._find_of_host(compactor, told, purpose)
+            return await self._find_of_host(work, told, purpose)
         if name is not None:
-            return await self._find_named(compactor, name, purpose)
+            return await self._find_named(work, name, purpose)
         if self.must_name:
             raise InputError('pass session="NAME": over HTTP every call names its session.')
         if host.has_session:
-            return await self._find_of_host(compactor, host, purpose)
-        if (only := await self._only_known(compactor)) is not None:
+            return await self._find_of_host(work, host, purpose)
+        if (only := await self._only_known(work)) is not None:
             return only, False
         if self.known or purpose == "look":
-            raise UnknownSession(await self._question_which(compactor))
+            raise UnknownSession(await self._question_which(work))
         return self._remember(
-            *await compactor.open(SessionKey(project=self.project), Traits(owns_window=False))
+            *await compactor.open_session(
+                work, SessionKey(project=self.project), Traits(owns_window=False)
+            )
         )
 
     async def _find_named(
-        self, compactor: Compactor, name: str, purpose: Purpose
+        self, work: Workspace, name: str, purpose: Purpose
     ) -> tuple[SessionInfo, bool]:
         try:
-            found = await compactor.find(self.project, name)
+            found = await compactor.find_session(work, self.project, name)
             return self._remember(found, False) if purpose == "make" else (found, False)
         except UnknownSession as unknown:
-            await self._refuse_if_elsewhere(compactor, name)
+            await self._refuse_if_elsewhere(work, name)
             if purpose == "look":
                 raise unknown
         key = SessionKey(project=self.project, name=name)
-        return self._remember(*await compactor.open(key, Traits(owns_window=False)))
+        return self._remember(*await compactor.open_session(work, key, Traits(owns_window=False)))
 
-    async def _refuse_if_elsewhere(self, compactor: Compactor, name: str) -> None:
+    async def _refuse_if_elsewhere(self, work: Workspace, name: str) -> None:
         """Name the session of another project that may be meant, rather than begin a second."""
-        elsewhere = None if self.must_name else await compactor.find_anywhere(name)
+        elsewhere = None if self.must_name else await compactor.find_named(work, None, name)
         if elsewhere is not None:
             raise UnknownSession(
                 f'"{elsewhere.name}" is a session of another project, {elsewhere.project}; '
@@ -120,12 +123,12 @@ class SessionFinder:
             )
 
     async def _find_of_host(
-        self, compactor: Compactor, host: Caller, purpose: Purpose
+        self, work: Workspace, host: Caller, purpose: Purpose
     ) -> tuple[SessionInfo, bool]:
         if purpose == "make":
             key = SessionKey(project=self.project, host=host.name, host_session=host.session)
-            return self._remember(*await open_chat(compactor, key))
-        info = await compactor.find_of_host(self.project, host.session or "", host.name)
+            return self._remember(*await open_chat(work, key))
+        info = await work.store.find_host_session(self.project, host.session or "", host.name)
         if info is None:
             raise NothingRecorded(
                 f"nothing of this chat is kept yet; {self.ways_to_start} starts it. What other "
@@ -133,8 +136,8 @@ class SessionFinder:
             )
         return self._remember(info, False)
 
-    async def _question_which(self, compactor: Compactor) -> str:
-        recent = await compactor.sessions(self.project, 5)
+    async def _question_which(self, work: Workspace) -> str:
+        recent = await compactor.list_sessions(work, self.project, 5)
         if not recent:
             return f"no session is recorded here yet; {self.ways_to_start} starts one."
         names = ", ".join(info.name for info in recent)
@@ -148,13 +151,13 @@ class SessionFinder:
         if info.project == self.project:
             self.known[info.name] = None
 
-    async def _only_known(self, compactor: Compactor) -> SessionInfo | None:
+    async def _only_known(self, work: Workspace) -> SessionInfo | None:
         """The one session this process has made or gone on with, if it is still there."""
         if len(self.known) != 1:
             return None
         (name,) = self.known
         try:
-            return await compactor.find(self.project, name)
+            return await compactor.find_session(work, self.project, name)
         except UnknownSession:  # its owner has forgotten it
             self.known.clear()
             return None

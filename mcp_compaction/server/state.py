@@ -1,4 +1,4 @@
-"""The state of one server process: settings, session finder, the compactor opened on first use."""
+"""The state of one server process: settings, session finder, the workspace opened on first use."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from typing import Any, ParamSpec, TypeVar
 import anyio
 from mcp.server.mcpserver import Context
 
-from mcp_compaction.compactor import Compactor
+from mcp_compaction import compactor
+from mcp_compaction.compactor.workspace import Workspace
 from mcp_compaction.errors import CompactionError, InputError, NeedsUser, SettingsError
 from mcp_compaction.hosts.chat import HostChats
 from mcp_compaction.hosts.folders import trusted_environ
@@ -31,7 +32,7 @@ from mcp_compaction.threads import Threads
 from mcp_compaction.tools import answers
 from mcp_compaction.tools.place import Purpose
 from mcp_compaction.view_service.views import ServedViews
-from mcp_compaction.wiring import open_compactor
+from mcp_compaction.wiring import open_workspace
 
 logger = logging.getLogger(__name__)
 
@@ -57,9 +58,9 @@ class State:
     relieving: Relieving = field(default_factory=Relieving)
     threads: Threads = field(default_factory=Threads)
     events_under_way: set[asyncio.Task[Any]] = field(default_factory=set[asyncio.Task[Any]])
-    opens: Callable[[Settings], Awaitable[Compactor]] | None = None  # None: as the settings say
+    opens: Callable[[Settings], Awaitable[Workspace]] | None = None  # None: as the settings say
     _told_chat: Caller | None = None  # the chat that a hook last told of
-    _compactor: Compactor | None = None
+    _work: Workspace | None = None
     _opening: anyio.Lock = field(default_factory=anyio.Lock)
 
     @property
@@ -98,7 +99,7 @@ class State:
     def views(self) -> ServedViews:
         """Who gives a plugin what to send."""
         limit = self.settings.view_timeout_seconds
-        return ServedViews(self.compactor, self.chats, limit, self.offload_over)
+        return ServedViews(self.workspace, self.chats, limit, self.offload_over)
 
     @cached_property
     def mod(self) -> ClaudeMod:
@@ -115,38 +116,38 @@ class State:
         """Take a chat for the calling one: the environment still names the one before /clear."""
         self._told_chat = Caller(host, session, is_closed=True)
 
-    async def compactor(self) -> Compactor:
-        """The compactor; what keeps it from being opened fails the call, not the start."""
+    async def workspace(self) -> Workspace:
+        """The workspace; what keeps it from being opened fails the call, not the start."""
         self._check_settings()
         async with self._opening:
-            if self._compactor is None:
-                self._compactor = await (self.opens or open_compactor)(self.settings)
-            return self._compactor
+            if self._work is None:
+                self._work = await (self.opens or open_workspace)(self.settings)
+            return self._work
 
     async def session(
         self, ctx: Context[State], name: str | None, purpose: Purpose
     ) -> tuple[SessionInfo, bool]:
         """The session a call means, and whether it was made just now."""
-        compactor, host = await self.compactor(), self.host(ctx)
+        work, host = await self.workspace(), self.host(ctx)
         if name is None:
-            await self.chats.record_if_known(compactor, host.session)
-        info, is_new = await self.finder.find(compactor, host, name, purpose)
-        await self.chats.words.vouch(compactor, info)
+            await self.chats.record_if_known(work, host.session)
+        info, is_new = await self.finder.find(work, host, name, purpose)
+        await self.chats.words.vouch(work, info)
         return info, is_new
 
     async def hear_words(self, info: SessionInfo, text: str) -> None:
         """Wait a moment until a host has written these words down, and until a gateway has recorded
         the request with them: an agent may pin at once what the user just said."""
-        compactor = await self.compactor()
+        work = await self.workspace()
         is_served = self.mod.has_transcript_of(info.host_session)
         if not is_served and gateway_of_chat(self.settings.home, info.host_session) is None:
             return
         for _ in range(_MOST_LOOKS):
-            if await compactor.is_said(info, text):
+            if await compactor.is_said(work, info, text):
                 return
             await anyio.sleep(_PAUSE)
-            await self.chats.record_if_known(compactor, info.host_session)
-            await self.chats.words.vouch(compactor, info)
+            await self.chats.record_if_known(work, info.host_session)
+            await self.chats.words.vouch(work, info)
 
     async def take_new_pins(self, info: SessionInfo | None) -> tuple[Pin, ...]:
         """The pins that bind this project's sessions and are new to it, each once.
@@ -154,13 +155,13 @@ class State:
         Not those made through this very process: who plants a rule may not swallow its news.
         """
         is_ours = info is not None and info.project == self.project
-        compactor = await self.compactor()
+        work = await self.workspace()
         session = info if is_ours else None
-        return await compactor.announce(self.project, session, self.own_pins)
+        return await compactor.announce(work, self.project, session, self.own_pins)
 
     async def describe_new_session(self, ctx: Context[State], info: SessionInfo) -> str:
         """The name of a new session, and the pins it has from earlier ones of its project."""
-        pins = await (await self.compactor()).project_pins(info.project)
+        pins = await (await self.workspace()).project_pins(info.project)
         inherited = tuple(pin for pin in pins if pin.session != info.name)
         return answers.new_session_text(info, inherited, self.host(ctx).has_session)
 
@@ -214,7 +215,7 @@ class State:
         try:
             async with asyncio.timeout(_PATIENCE_AT_END):
                 await self.chats.record_last(
-                    await self.compactor(),
+                    await self.workspace(),
                     lambda one: self.mod.is_at_work(one) or self.views.has_shown(one),
                 )
         except (CompactionError, TimeoutError) as error:
@@ -225,14 +226,14 @@ class State:
         with anyio.CancelScope(shield=True):
             await self.relieving.close()
             await self.chats.close()
-            if self._compactor is not None:
+            if self._work is not None:
                 await self.record_last()
             self.mod.close()
             if self.events_under_way:
                 await asyncio.wait(self.events_under_way, timeout=_PATIENCE_AT_END)
-            if self._compactor is not None:
-                await self._compactor.close()
-        self._compactor = None
+            if self._work is not None:
+                await self._work.store.close()
+        self._work = None
 
 
 def state_of(ctx: Context[State]) -> State:

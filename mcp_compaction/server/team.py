@@ -19,7 +19,7 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route, request_response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from mcp_compaction.compactor import Compactor
+from mcp_compaction.compactor.workspace import Workspace
 from mcp_compaction.connections import BoundedServer, ConnectionLimits, open_listener
 from mcp_compaction.door import Door, bearer_of, without_header
 from mcp_compaction.errors import CompactionError, InputError, SettingsError, StoreError
@@ -42,7 +42,7 @@ from mcp_compaction.store.postgres import tokens
 from mcp_compaction.store.postgres.database import TeamDatabase, open_database
 from mcp_compaction.store.postgres.store import PostgresStore
 from mcp_compaction.store.postgres.tokens import TokenIdentity
-from mcp_compaction.wiring import open_compactor
+from mcp_compaction.wiring import open_workspace
 from mcp_compaction.worker import client as worker
 
 _PATIENCE = 2.0  # seconds; a connection without a token is not held for long
@@ -139,7 +139,7 @@ class _Team:
     _database: TeamDatabase | None = None
     _tasks: TaskGroup | None = None
     _apps: dict[TokenIdentity, Starlette] = field(default_factory=dict[TokenIdentity, Starlette])
-    _compactors: dict[str, Compactor] = field(default_factory=dict[str, Compactor])  # by owner
+    _workspaces: dict[str, Workspace] = field(default_factory=dict[str, Workspace])  # by owner
     _making: anyio.Lock = field(default_factory=anyio.Lock)
 
     def __post_init__(self) -> None:
@@ -216,7 +216,7 @@ class _Team:
                     identity.project or _PROJECT,
                     self.environ,
                     only_core=self.only_core,
-                    opens=self._open_compactor,
+                    opens=self._open_workspace,
                 )
                 assert self._tasks is not None
                 await self._tasks.start(_run, app)
@@ -226,31 +226,31 @@ class _Team:
     async def take_sent(self, request: Request) -> Response:
         """Keep what a machine of an owner sends on, or give it the pins of a project."""
         identity: TokenIdentity = request.scope[_IDENTITY]
-        compactor = await self._compactor_of(identity.owner)
+        work = await self._workspace_of(identity.owner)
         try:
             if request.method == "POST":
-                told = await take_parcel(compactor, await request.body(), identity.project)
+                told = await take_parcel(work, await request.body(), identity.project)
             else:
                 project = request.query_params.get("project", identity.project or _PROJECT)
                 check_project(project, identity.project)
-                told = await list_pins(compactor, project)
+                told = await list_pins(work, project)
         except StoreError:
             raise
         except CompactionError as error:
             return PlainTextResponse(f"{error}\n", status_code=422)
         return Response(told.model_dump_json(), media_type="application/json")
 
-    async def _compactor_of(self, owner: str) -> Compactor:
-        """The compactor for what is sent to an owner's rows."""
+    async def _workspace_of(self, owner: str) -> Workspace:
+        """The workspace for what is sent to an owner's rows."""
         async with self._making:
-            if owner not in self._compactors:
+            if owner not in self._workspaces:
                 settings = self.settings.model_copy(update={"owner": owner})
-                self._compactors[owner] = await self._open_compactor(settings)
-            return self._compactors[owner]
+                self._workspaces[owner] = await self._open_workspace(settings)
+            return self._workspaces[owner]
 
-    async def _open_compactor(self, settings: Settings) -> Compactor:
+    async def _open_workspace(self, settings: Settings) -> Workspace:
         store = PostgresStore(self.database, settings.owner, is_shared=True)
-        return await open_compactor(settings, store=store)
+        return await open_workspace(settings, store=store)
 
     async def say_metrics(self, _: Request) -> Response:
         """What this process has done, in Prometheus' text; for any token."""

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from mcp_compaction.compactor import Compactor
+from mcp_compaction import compactor
+from mcp_compaction.compactor.workspace import Workspace
 from mcp_compaction.core.compaction.receipt.text import outcome_text
 from mcp_compaction.core.wording import kilo
 from mcp_compaction.errors import InputError
@@ -26,26 +27,26 @@ class WindowAnswer(NamedTuple):
 
 
 async def answer_command(
-    compactor: Compactor, info: SessionInfo, words: str, mode: Mode, about: str
+    work: Workspace, info: SessionInfo, words: str, mode: Mode, about: str
 ) -> WindowAnswer:
     """Answer what a user typed behind the command; `about`: how full the window is."""
     verb, _, rest = words.strip().partition(" ")
     match verb:
         case "":
-            return WindowAnswer(await _describe(compactor, info, about))
+            return WindowAnswer(await _describe(work, info, about))
         case "undo":
-            return await _undo(compactor, info, rest.strip(), mode)
+            return await _undo(work, info, rest.strip(), mode)
         case "find" if rest.strip():
-            found = await compactor.recall(info, rest, max_tokens=_MOST_FOUND)
+            found = await compactor.recall(work, info, rest, max_tokens=_MOST_FOUND)
             here = AnswerPlace(info.project, info.name, info.updated.year)
             return WindowAnswer(recall_text(found, here, rest, new_nonce(), 0))
         case _:
-            return WindowAnswer(_explain(await compactor.receipts(info)))
+            return WindowAnswer(_explain(await compactor.receipts(work, info)))
 
 
-async def _describe(compactor: Compactor, info: SessionInfo, about: str) -> str:
-    pins = [pin for pin in await compactor.pins(info) if pin.kind != "note"]
-    receipts = (await compactor.receipts(info))[-_MOST_RECEIPTS:]
+async def _describe(work: Workspace, info: SessionInfo, about: str) -> str:
+    pins = [pin for pin in await work.pins(info) if pin.kind != "note"]
+    receipts = (await compactor.receipts(work, info))[-_MOST_RECEIPTS:]
     lines = [_line_of(one) for one in reversed(receipts)] or ["not compacted yet"]
     shown = [f"{pin.ref} {_begin_of(pin.text)}" for pin in pins] or ["no pins"]
     return "\n".join([about, *shown, *lines, _explain(receipts)])
@@ -71,12 +72,12 @@ def _line_of(receipt: Receipt) -> str:
     return f"{receipt.ref} {receipt.kind}: {size}"
 
 
-async def _undo(compactor: Compactor, info: SessionInfo, ref: str, mode: Mode) -> WindowAnswer:
-    receipts = await compactor.receipts(info)
+async def _undo(work: Workspace, info: SessionInfo, ref: str, mode: Mode) -> WindowAnswer:
+    receipts = await compactor.receipts(work, info)
     if not ref and not receipts:
         return WindowAnswer("there is no compaction to undo")
     try:
-        outcome = await compactor.restore(info, ref or receipts[-1].ref)
+        outcome = await compactor.restore(work, info, ref or receipts[-1].ref)
     except InputError as error:
         return WindowAnswer(str(error))
     text = outcome_text(outcome, mode, info.name).replace("this turn", "the next turn")

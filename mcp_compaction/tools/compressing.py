@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from mcp_compaction.compactor import Compactor
+from mcp_compaction import compactor
 from mcp_compaction.compactor.asking import make_ask
 from mcp_compaction.compactor.results import Prepared
+from mcp_compaction.compactor.workspace import Workspace
 from mcp_compaction.core.compaction.receipt.text import outcome_text
 from mcp_compaction.model import Ask, Compaction, NothingToDo, SessionInfo, Traits
 from mcp_compaction.tools.arguments import CompressContext, RestoreContext
@@ -23,13 +24,13 @@ async def compress_context(place: CallPlace, asked: CompressContext) -> CallAnsw
         place.check_records()
     makes = ask.digest is not None and not ask.dry_run
     info, _ = await place.session("make" if makes else "look")
-    compactor = await place.compactor()
+    work = await place.workspace()
     if _is_plain(ask) and place.is_prepared(info):
-        return CallAnswer(await _prepare(compactor, info), info)
+        return CallAnswer(await _prepare(work, info), info)
     outcome = await place.compress(info, ask)
     lines = [outcome_text(outcome, place.mode(info), info.name)]
     if isinstance(outcome, Compaction):
-        lines += map(str, await compactor.checks.held(info))
+        lines += map(str, await compactor.Checks(work).held(info))
     return CallAnswer("\n".join(lines), info, outcome)
 
 
@@ -39,11 +40,11 @@ def _is_plain(ask: Ask) -> bool:
     return not ask.dry_run and all(one is None for one in wished)
 
 
-async def _prepare(compactor: Compactor, info: SessionInfo) -> str:
+async def _prepare(work: Workspace, info: SessionInfo) -> str:
     """Prepare for the host's own compaction, after which its hooks put back what is prepared."""
-    done = await compactor.prepare(info)
+    done = await compactor.prepare(work, info)
     if isinstance(done, Prepared):
-        pins = [pin for pin in await compactor.pins(info) if pin.kind != "note"]
+        pins = [pin for pin in await work.pins(info) if pin.kind != "note"]
         return prepared_text(done, len(pins))
     if isinstance(done, NothingToDo) and done.reason == "already_prepared":
         return ALREADY_PREPARED
@@ -52,22 +53,22 @@ async def _prepare(compactor: Compactor, info: SessionInfo) -> str:
 
 async def restore_context(place: CallPlace, asked: RestoreContext) -> CallAnswer:
     """Show the view before a compaction."""
-    compactor = await place.compactor()
+    work = await place.workspace()
     info, _ = await place.session("look")
-    outcome = await compactor.restore(info, asked.ref, asked.force)
+    outcome = await compactor.restore(work, info, asked.ref, asked.force)
     return CallAnswer(outcome_text(outcome, place.mode(info), info.name), info, outcome)
 
 
 async def plan_after_overflow(
-    compactor: Compactor, info: SessionInfo, limit: int | None
+    work: Workspace, info: SessionInfo, limit: int | None
 ) -> tuple[SessionInfo, Ask]:
     """The compaction after an overflow; a window that is smaller than we took it for is learned.
 
     `limit`: the tokens that the provider said are allowed.
     """
-    fill = await compactor.fill(info)
+    fill = (await work.read_window(info)).fill
     if limit is not None and _LEAST_WINDOW <= limit < fill.window:
-        info = await compactor.set_traits(info, Traits(window_tokens=limit))
-        fill = await compactor.fill(info)
+        info = await work.store.set_traits(info.id, Traits(window_tokens=limit))
+        fill = (await work.read_window(info)).fill
     target = _SHARE * min(100.0, fill.percent)
     return info, Ask(reason=_REASON, target_percent=max(0.1, target), force=True)

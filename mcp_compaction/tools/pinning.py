@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Any, Literal
 
+from mcp_compaction import compactor
 from mcp_compaction.compactor.results import PinWish
 from mcp_compaction.core.log.pinned import shown_text
 from mcp_compaction.core.pins import check_question
@@ -26,10 +27,10 @@ def wish_of(asked: PinConstraint, by: Author = "agent", channel: Channel | None 
 async def question_for_pin(place: CallPlace, asked: PinConstraint) -> str | None:
     """The question whether an agent may bind other sessions or change a user's pin."""
     wish, info = wish_of(asked), await place.session_if_any()
-    compactor = await place.compactor()
+    work = await place.workspace()
     if info is not None:
         await place.hear_words(info, asked.text)
-    question = await compactor.pin_question(place.project, info, wish)
+    question = await compactor.pin_question(work, place.project, info, wish)
     return None if question is None else question.text
 
 
@@ -41,12 +42,12 @@ async def question_for_check(
     if not place.settings.checks_dialog or asked.kind != "constraint":
         return None  # a dialog amid a turn stops the agent's work
     wish, info = wish_of(asked, _author_of(allowed)), await place.session_if_any()
-    compactor = await place.compactor()
-    if await compactor.pin_question(place.project, info, wish) is not None:
+    work = await place.workspace()
+    if await compactor.pin_question(work, place.project, info, wish) is not None:
         return None
-    if info is not None and asked.text in {pin.text for pin in await compactor.pins(info)}:
+    if info is not None and asked.text in {pin.text for pin in await work.pins(info)}:
         return None
-    return await compactor.checks.question_for(info, place.project, asked.text)
+    return await compactor.Checks(work).question_for(info, place.project, asked.text)
 
 
 async def pin_constraint(
@@ -63,26 +64,28 @@ async def pin_constraint(
     place.check_records()
     by = _author_of(allowed)
     wish = wish_of(asked, by, "dialog" if by == "user" else None)
-    compactor = await place.compactor()
+    work = await place.workspace()
     wider = asked.scope if allowed == "unanswered" else None
     if wider is not None:
         wish = wish._replace(scope=None)
     if by == "agent" and await place.session_if_any() is None:
         with place.asking_user(None):  # what is refused begins no session
-            check_question(await compactor.pin_question(place.project, None, wish))
+            check_question(await compactor.pin_question(work, place.project, None, wish))
     info, is_new = await place.session("make")
     if by == "agent":
         await place.hear_words(info, asked.text)
     with place.asking_user(info):
-        done = await compactor.pin(info, **wish._asdict())
+        done = await compactor.pin(work, info, wish)
     said = answers.pin_text(done, place.mode(info), info.traits.pins_put_back)
     if wider is not None:
         told = answers.unanswered_line(done.pin, wider)
         said = f"{said}\n{place.complete_commands(told, info)}"
     if checked == "yes":
-        checks = await compactor.checks.accept_offer(info, done.pin)
+        checks = await compactor.Checks(work).accept_offer(info, done.pin)
         said = f"{said}\nits check, which the user took: {'; '.join(map(str, checks))}"
-    elif checked != "no" and (offered := await compactor.checks.describe_offer(info, done.pin)):
+    elif checked != "no" and (
+        offered := await compactor.Checks(work).describe_offer(info, done.pin)
+    ):
         said = f"{said}\n{place.complete_commands(offered, info)}"
     return CallAnswer(said, info, done, is_new)
 
@@ -92,9 +95,9 @@ async def question_for_release(place: CallPlace, asked: UnpinConstraint) -> str 
     info = await place.session_if_any()
     if info is None:
         return None
-    compactor = await place.compactor()
-    pin = next((pin for pin in await compactor.pins(info) if pin.ref == asked.ref), None)
-    if pin is None or await compactor.owner_of(info, pin) != "user":
+    work = await place.workspace()
+    pin = next((pin for pin in await work.pins(info) if pin.ref == asked.ref), None)
+    if pin is None or await compactor.owner_of(work, info, pin) != "user":
         return None
     return f"The agent wants to release your pin {pin.ref}: {shown_text(pin.text)}"
 
@@ -103,10 +106,10 @@ async def unpin_constraint(
     place: CallPlace, asked: UnpinConstraint, allowed: UserWord = "unasked"
 ) -> CallAnswer:
     """Release a pin, where the caller may."""
-    compactor = await place.compactor()
+    work = await place.workspace()
     info, _ = await place.session("look")
     with place.asking_user(info):
-        pin = await compactor.unpin(info, asked.ref, by=_author_of(allowed))
+        pin = await compactor.unpin(work, info, asked.ref, by=_author_of(allowed))
     return CallAnswer(answers.release_text(pin), info, pin)
 
 

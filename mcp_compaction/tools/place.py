@@ -7,8 +7,9 @@ from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from typing import Any, Literal, NamedTuple
 
+from mcp_compaction import compactor
 from mcp_compaction.api.handles import OpenSession, check_records
-from mcp_compaction.compactor import Compactor
+from mcp_compaction.compactor.workspace import Workspace
 from mcp_compaction.errors import InputError, NeedsUser
 from mcp_compaction.home import default_home
 from mcp_compaction.model import Ask, Mode, Outcome, SessionInfo
@@ -41,9 +42,9 @@ class CallPlace:
         self.settings, self.project = session.store.settings, session.store.project
         self.threads = Threads()
 
-    async def compactor(self) -> Compactor:
-        """The compactor; where it cannot be opened, the call fails."""
-        return self._session.store.compactor
+    async def workspace(self) -> Workspace:
+        """The workspace; where it cannot be opened, the call fails."""
+        return self._session.store.workspace
 
     async def session(self, purpose: Purpose) -> tuple[SessionInfo, bool]:
         """The session that is meant, and whether it was made just now."""
@@ -94,7 +95,7 @@ class CallPlace:
 
     async def compress(self, info: SessionInfo, ask: Ask) -> Outcome:
         """Compact the session as asked."""
-        return await (await self.compactor()).compress(info, ask)
+        return await compactor.compress(await self.workspace(), info, ask)
 
     @contextmanager
     def asking_user(self, info: SessionInfo | None) -> Generator[None]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from mcp_compaction import compactor
 from mcp_compaction.compactor.results import Quote
 from mcp_compaction.core.compaction.receipt.text import outcome_text
 from mcp_compaction.core.recall.pages import cut_page
@@ -41,7 +42,7 @@ async def recall_archived(place: CallPlace, asked: RecallArchived) -> CallAnswer
     if asked.refs is not None:
         return await _read(place, asked, asked.refs, skip)
     info = await place.find_to_resume(asked.scope)
-    brief = await (await place.compactor()).brief(info)
+    brief = await compactor.brief(await place.workspace(), info)
     is_elsewhere = place.is_of_another_chat(info)
     return CallAnswer(brief_text(brief, new_nonce(), place.project, must_name=is_elsewhere), info)
 
@@ -51,7 +52,8 @@ async def _search(place: CallPlace, asked: RecallArchived, query: str, skip: int
     must_find = asked.scope == "session" or place.is_named
     info = await (place.find(asked.scope) if must_find else place.session_if_any())
     has_view = info is not None and place.mode(info) == "own"
-    found = await (await place.compactor()).recall(
+    found = await compactor.recall(
+        await place.workspace(),
         info,
         query,
         scope=asked.scope,
@@ -71,13 +73,13 @@ async def _search(place: CallPlace, asked: RecallArchived, query: str, skip: int
 
 async def _read(place: CallPlace, asked: RecallArchived, refs: str, skip: int) -> CallAnswer:
     """The originals that refs name, a page at a time; with `keep` they are shown again."""
-    compactor, info = await place.compactor(), await place.find(asked.scope)
+    work, info = await place.workspace(), await place.find(asked.scope)
     kept = await _page_in(place, info, refs) if asked.keep and not skip else None
     if isinstance(kept, Compaction):
         return CallAnswer(outcome_text(kept), info, kept)
     # Who turns a page recalls nothing new, and who looks into another project leaves no trace.
     is_new = not skip and info.project == place.project
-    found = await (compactor.recall_refs if is_new else compactor.quote)(info, refs)
+    found = await (compactor.recall_refs if is_new else compactor.quote)(work, info, refs)
     size = page_size(found, asked.max_tokens, skip)
     text = quote_text(found, info, place.project, new_nonce(), size, skip)
     text = text if kept is None else f"{outcome_text(kept)}\n{text}"
@@ -88,7 +90,7 @@ async def _page_in(place: CallPlace, info: SessionInfo, refs: str) -> Outcome:
     """Show messages again in the window, where that is the caller's own."""
     if info.project != place.project or place.mode(info) != "own":
         return Refusal(reason="window_of_host", text=answers.NOT_KEPT)
-    return await (await place.compactor()).page_in(info, refs)
+    return await compactor.page_in(await place.workspace(), info, refs)
 
 
 def page_size(found: Sequence[Quote], max_tokens: int, skip: int) -> int:

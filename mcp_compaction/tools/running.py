@@ -56,7 +56,7 @@ async def run_tool(session: OpenSession, name: str, given: Mapping[str, Any]) ->
         return ToolAnswer(str(error), is_error=True)
     except CompactionError as error:
         return ToolAnswer(place.complete_commands(str(error), session.info), is_error=True)
-    fill, done = await session.store.compactor.fill_shown(session.info), answer.done
+    fill, done = (await session.store.workspace.read_window(session.info)).fill_shown, answer.done
     text = answer.text if fill is None else f"{answer.text}\n{fill_line(fill)}"
     changes_view = isinstance(done, Compaction) and done.receipt.kind != "digest"
     return ToolAnswer(text, changes_view=changes_view)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from mcp_compaction import compactor
 from mcp_compaction.core.log.outline import find_boundary_cues, outline_of
 from mcp_compaction.tools import answers
 from mcp_compaction.tools.arguments import ContextStats
@@ -10,10 +11,10 @@ from mcp_compaction.tools.place import CallAnswer, CallPlace
 
 async def context_stats(place: CallPlace, asked: ContextStats) -> CallAnswer:
     """The fill, the pins, and what compressing would free."""
-    compactor = await place.compactor()
+    work = await place.workspace()
     info, _ = await place.session("look")
-    loaded = await compactor.load_newest(info)
-    found = await compactor.stats_of(loaded)
+    loaded = await compactor.load_newest(work, info)
+    found = await compactor.stats_of(work, loaded)
     is_full = asked.detail == "full"
     passages = await place.threads.run(outline_of, loaded.messages) if is_full else ()
     cues = await place.threads.run(find_boundary_cues, loaded.messages)

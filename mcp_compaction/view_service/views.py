@@ -12,8 +12,9 @@ from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from mcp_compaction.compactor import Compactor
+from mcp_compaction import compactor
 from mcp_compaction.compactor.results import FitOptions
+from mcp_compaction.compactor.workspace import Workspace
 from mcp_compaction.hosts.chat import HostChat, HostChats
 from mcp_compaction.hosts.opencode.window import read_window, tell_plugin
 from mcp_compaction.hosts.transcripts import opencode
@@ -28,7 +29,7 @@ T = TypeVar("T")
 class ServedViews:
     """The views of one process, each session's one after another."""
 
-    open_compactor: Callable[[], Awaitable[Compactor]]
+    open_workspace: Callable[[], Awaitable[Workspace]]
     chats: HostChats
     limit: float  # seconds that a host waits at most, but for the first view
     offload_over: int | None = None  # tokens over which a new result becomes a preview
@@ -78,22 +79,22 @@ class ServedViews:
         window = await threads.run(read_window, given)
         # First what the host itself has kept: that tells the user's words from the host's. Any
         # other words are only told.
-        compactor = await self._record(chat)
-        info = await self.chats.open_with_history(compactor, chat, window_tokens)
+        work = await self._record(chat)
+        info = await self.chats.open_with_history(work, chat, window_tokens)
         if not info.traits.owns_window:
-            info = await compactor.own_window(info)
+            info = await compactor.own_window(work, info)
         self._sessions[chat.session] = info
         options = FitOptions(
             offload_over_tokens=self.offload_over, model=window.model, is_hearsay=True
         )
-        fitted = await compactor.fit(info, window.messages, options)
+        fitted = await compactor.fit(work, info, window.messages, options)
         told = await threads.run(tell_plugin, window, fitted.messages)
         return {"session": info.name, **told}
 
-    async def _record(self, chat: HostChat) -> Compactor:
-        compactor = await self.open_compactor()
-        taken = await self.chats.record_locked(compactor, chat)
+    async def _record(self, chat: HostChat) -> Workspace:
+        work = await self.open_workspace()
+        taken = await self.chats.record_locked(work, chat)
         if taken.session is not None and not self.has_shown(chat.session):
-            info = await self.chats.open_with_history(compactor, chat)
-            self._sessions[chat.session] = await compactor.own_window(info)
-        return compactor
+            info = await self.chats.open_with_history(work, chat)
+            self._sessions[chat.session] = await compactor.own_window(work, info)
+        return work

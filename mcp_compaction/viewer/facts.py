@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from mcp_compaction.compactor import Compactor
+from mcp_compaction import compactor
+from mcp_compaction.compactor.workspace import Workspace
 from mcp_compaction.core.compaction.ladder import shown_as
 from mcp_compaction.core.compaction.receipt.text import receipt_text
 from mcp_compaction.core.digest.render import words_of_item
@@ -29,9 +30,9 @@ class _Moment(NamedTuple):
     compaction: str = ""
 
 
-async def list_sessions(compactor: Compactor) -> list[Facts]:
+async def list_sessions(work: Workspace) -> list[Facts]:
     """The sessions of all projects, the newest first."""
-    return [_session(info) for info in await compactor.sessions(None, MOST_SESSIONS)]
+    return [_session(info) for info in await compactor.list_sessions(work, None, MOST_SESSIONS)]
 
 
 def _session(info: SessionInfo) -> Facts:
@@ -46,20 +47,20 @@ def _session(info: SessionInfo) -> Facts:
     }
 
 
-async def find_session(compactor: Compactor, number: int) -> SessionInfo:
+async def find_session(work: Workspace, number: int) -> SessionInfo:
     """The session of that id; LookupError where there is none."""
-    every = await compactor.sessions(None, MOST_SESSIONS)
+    every = await compactor.list_sessions(work, None, MOST_SESSIONS)
     found = next((info for info in every if info.id == number), None)
     if found is None:
         raise LookupError(number)
     return found
 
 
-async def describe_session(compactor: Compactor, info: SessionInfo) -> Facts:
+async def describe_session(work: Workspace, info: SessionInfo) -> Facts:
     """All of one session but its messages."""
-    session = await compactor.load(info)
-    fill = await compactor.fill(info)
-    receipts = await compactor.receipts(info)
+    session = await work.load(info)
+    fill = (await work.read_window(info)).fill
+    receipts = await compactor.receipts(work, info)
     now = _Moment(info.updated, fill.view_tokens if receipts else fill.tokens)
     curve = _curve_of(session.messages, receipts, now)
     return {
@@ -80,7 +81,7 @@ async def describe_session(compactor: Compactor, info: SessionInfo) -> Facts:
                 "at": pin.at.isoformat(),
                 "text": pin.text,
             }
-            for pin in await compactor.pins(info)
+            for pin in await work.pins(info)
         ],
         "digests": [
             {
@@ -92,7 +93,7 @@ async def describe_session(compactor: Compactor, info: SessionInfo) -> Facts:
                     for name, items in digest.sections
                 ],
             }
-            for digest in reversed(await compactor.digests(info))
+            for digest in reversed(await work.store.digests(info.id))
         ],
         "receipts": [
             {
@@ -109,16 +110,16 @@ async def describe_session(compactor: Compactor, info: SessionInfo) -> Facts:
     }
 
 
-async def list_messages(compactor: Compactor, info: SessionInfo, after: int) -> list[Facts]:
+async def list_messages(work: Workspace, info: SessionInfo, after: int) -> list[Facts]:
     """A page of the messages behind a number, each by its beginning."""
-    page = await read_messages(compactor, info, after)
+    page = await read_messages(work, info, after)
     return begins_of(page)
 
 
-async def read_messages(compactor: Compactor, info: SessionInfo, after: int) -> list[Message]:
+async def read_messages(work: Workspace, info: SessionInfo, after: int) -> list[Message]:
     """The messages behind a number, a page of them; those that were forgotten are not there."""
     try:
-        found = await compactor.originals(info, f"m{after + 1}..m{after + PAGE_OF_MESSAGES}")
+        found = await compactor.originals(work, info, f"m{after + 1}..m{after + PAGE_OF_MESSAGES}")
     except InputError:
         return []
     return [one.message for one in found]

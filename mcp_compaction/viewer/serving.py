@@ -20,7 +20,8 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route, request_response
 from starlette.types import Scope
 
-from mcp_compaction.compactor import Compactor
+from mcp_compaction import compactor
+from mcp_compaction.compactor.workspace import Workspace
 from mcp_compaction.core.compaction.receipt.text import outcome_text
 from mcp_compaction.door import Door, bearer_of, is_secret, own_names, read_object, without_header
 from mcp_compaction.errors import CompactionError, InputError
@@ -88,12 +89,12 @@ class PageKey:
         return found is not None and self._codes.pop(found) >= self.now()
 
 
-def build_app(compactor: Compactor, key: PageKey, port: int, audit: Audit) -> Starlette:
+def build_app(work: Workspace, key: PageKey, port: int, audit: Audit) -> Starlette:
     """The application that serves the page and the facts of one store.
 
     `audit` tells what past compactions of hosts lost, when somebody asks for it.
     """
-    api = _Api(compactor, key, audit)
+    api = _Api(work, key, audit)
     names = own_names(port, has_pages=True)
 
     def route(path: str, handle: Handler, method: str = "GET", *, is_open: bool = False) -> Route:
@@ -138,8 +139,8 @@ def _plain(text: str, status: int) -> Response:
 class _Api:
     """What the page may ask."""
 
-    def __init__(self, compactor: Compactor, key: PageKey, audit: Audit) -> None:
-        self._compactor = compactor
+    def __init__(self, work: Workspace, key: PageKey, audit: Audit) -> None:
+        self._work = work
         self._key = key
         self._audit = audit
 
@@ -153,28 +154,30 @@ class _Api:
 
     async def sessions(self, _: Request) -> Response:
         """The sessions there are."""
-        return _json(await list_sessions(self._compactor))
+        return _json(await list_sessions(self._work))
 
     async def session(self, request: Request) -> Response:
         """One session without its messages."""
-        return _json(await describe_session(self._compactor, await self._info(request)))
+        return _json(await describe_session(self._work, await self._info(request)))
 
     async def messages(self, request: Request) -> Response:
         """A page of messages."""
         after = _number_in(request, "after")
-        return _json(await list_messages(self._compactor, await self._info(request), after))
+        return _json(await list_messages(self._work, await self._info(request), after))
 
     async def message(self, request: Request) -> Response:
         """One message, whole."""
         ref = f"m{_number_in(request, 'seq')}"
-        (found,) = await self._compactor.originals(await self._info(request), ref)
+        (found,) = await compactor.originals(self._work, await self._info(request), ref)
         return _json({"text": whole_text(found.message)})
 
     async def search(self, request: Request) -> Response:
         """What the archive has; looking here is not counted as the agent's recall."""
         info = await self._info(request)
         words = str((await _body_of(request)).get("words") or "")
-        found = await self._compactor.recall(None, words, scope="project", project=info.project)
+        found = await compactor.recall(
+            self._work, None, words, scope="project", project=info.project
+        )
         own = [hit for hit in found.hits if hit.session == info.name]
         return _json([{"ref": hit.ref, "role": hit.role, "text": hit.text} for hit in own])
 
@@ -182,11 +185,11 @@ class _Api:
         """Go back to the view before a compaction."""
         info = await self._info(request)
         ref = str((await _body_of(request)).get("ref") or "")
-        outcome = await self._compactor.restore(info, ref)
+        outcome = await compactor.restore(self._work, info, ref)
         return _json({"text": outcome_text(outcome, session=info.name)})
 
     async def _info(self, request: Request) -> SessionInfo:
-        return await find_session(self._compactor, _number_in(request, "id"))
+        return await find_session(self._work, _number_in(request, "id"))
 
 
 def _number_in(request: Request, name: str) -> int:

@@ -6,7 +6,7 @@ import base64
 import hashlib
 import json
 
-from mcp_compaction.compactor import Compactor
+from mcp_compaction.compactor.workspace import Workspace
 from mcp_compaction.model import Message, SessionInfo
 from mcp_compaction.viewer.facts import (
     Facts,
@@ -18,12 +18,12 @@ from mcp_compaction.viewer.facts import (
 from mcp_compaction.viewer.serving import read_page
 
 
-async def write_page(compactor: Compactor, info: SessionInfo) -> str:
+async def write_page(work: Workspace, info: SessionInfo) -> str:
     """The whole page of one session."""
     messages: list[Message] = []
-    while page := await read_messages(compactor, info, messages[-1].seq if messages else 0):
+    while page := await read_messages(work, info, messages[-1].seq if messages else 0):
         messages += page
-    told = await describe_session(compactor, info)
+    told = await describe_session(work, info)
     own = f"session/{info.id}"
     facts: Facts = {
         "sessions": [told],

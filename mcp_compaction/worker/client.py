@@ -15,7 +15,9 @@ from typing import Any
 
 import anyio
 
-from mcp_compaction.compactor import Compactor, Progress, ignore_progress
+from mcp_compaction import compactor
+from mcp_compaction.compactor.progress import Progress, ignore_progress
+from mcp_compaction.compactor.workspace import Workspace
 from mcp_compaction.model import Ask, Compaction, Failed, Outcome, SessionInfo
 from mcp_compaction.program import start_python
 from mcp_compaction.settings import Settings
@@ -37,47 +39,47 @@ _COMMAND = start_python("from mcp_compaction.worker.process import main; main()"
 
 
 async def compress(
-    settings: Settings, compactor: Compactor, info: SessionInfo, ask: Ask, progress: Progress
+    settings: Settings, work: Workspace, info: SessionInfo, ask: Ask, progress: Progress
 ) -> Outcome:
     """Compact a session as asked, apart where its window is large."""
-    if not await _is_large(compactor, info):
-        return await compactor.compress(info, ask, progress)
+    if not await _is_large(work, info):
+        return await compactor.compress(work, info, ask, progress)
     try:
         outcome = await _run_job(Job(settings, info, ask), progress)
     except _NotStartedError:
-        return await compactor.compress(info, ask, progress)
+        return await compactor.compress(work, info, ask, progress)
     assert outcome is not None  # only a window that is not full enough gives none
     return outcome
 
 
-async def relieve(settings: Settings, compactor: Compactor, info: SessionInfo) -> Outcome | None:
+async def relieve(settings: Settings, work: Workspace, info: SessionInfo) -> Outcome | None:
     """Compact a session whose window is too full, apart where it is large."""
-    if not await _is_large(compactor, info):
-        return await compactor.relieve(info)
+    if not await _is_large(work, info):
+        return await compactor.relieve(work, info)
     try:
         return await _run_job(Job(settings, info, None), ignore_progress)
     except _NotStartedError:
-        return await compactor.relieve(info)
+        return await compactor.relieve(work, info)
 
 
-async def make_ready(settings: Settings, compactor: Compactor, info: SessionInfo) -> bool:
-    """Make the compaction that `Compactor.relieve` saves when it is due, apart where the window is
+async def make_ready(settings: Settings, work: Workspace, info: SessionInfo) -> bool:
+    """Make the compaction that `compactor.relieve` saves when it is due, apart where the window is
     large; says whether there is one."""
-    if await compactor.is_ready(info):
+    if await compactor.is_ready(work, info):
         return True
     made: Outcome | None = None
-    if await _is_large(compactor, info):
+    if await _is_large(work, info):
         with suppress(_NotStartedError):
             made = await _run_job(Job(settings, info, None, is_saved=False), ignore_progress)
     if made is None:
-        made = await compactor.make(info)
+        made = await compactor.make(work, info)
     if isinstance(made, Compaction):
-        compactor.keep_ready(info, made)
+        work.ready[info.id] = made
     return isinstance(made, Compaction)
 
 
-async def _is_large(compactor: Compactor, info: SessionInfo) -> bool:
-    return (await compactor.fill(info)).counted >= LARGE
+async def _is_large(work: Workspace, info: SessionInfo) -> bool:
+    return (await work.read_window(info)).fill.counted >= LARGE
 
 
 class _NotStartedError(Exception):

@@ -14,12 +14,13 @@ import time
 from threading import Lock, Thread
 from typing import IO, Any, Literal, NamedTuple
 
-from mcp_compaction.compactor import Compactor
+from mcp_compaction import compactor
+from mcp_compaction.compactor.workspace import Workspace
 from mcp_compaction.errors import CompactionError
 from mcp_compaction.model import Ask, Compaction, Outcome, SessionInfo, View
 from mcp_compaction.settings import Settings
 from mcp_compaction.store.connect import SCHEMA_VERSION
-from mcp_compaction.wiring import open_compactor
+from mcp_compaction.wiring import open_workspace
 
 SIZE_BYTES = 8
 SIGN_EVERY = 2.0  # seconds
@@ -56,18 +57,18 @@ class Worker:
             self._tell("done", _without_view(outcome) if self._job.is_saved else outcome)
 
     async def _compact(self) -> Outcome | None:
-        compactor = await open_compactor(self._job.settings)
+        work = await open_workspace(self._job.settings)
         try:
-            return await self._run(compactor)
+            return await self._run(work)
         finally:
-            await compactor.close()
+            await work.store.close()
 
-    async def _run(self, compactor: Compactor) -> Outcome | None:
+    async def _run(self, work: Workspace) -> Outcome | None:
         if not self._job.is_saved:
-            return await compactor.make(self._job.info)
+            return await compactor.make(work, self._job.info)
         if self._job.ask is None:
-            return await compactor.relieve(self._job.info)
-        return await compactor.compress(self._job.info, self._job.ask, self._report)
+            return await compactor.relieve(work, self._job.info)
+        return await compactor.compress(work, self._job.info, self._job.ask, self._report)
 
     async def _report(self, doing: str) -> None:
         self._tell("doing", doing)

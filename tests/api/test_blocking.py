@@ -17,7 +17,7 @@ import pytest
 from anyio.from_thread import start_blocking_portal
 
 from mcp_compaction import BlockingSession, Compaction, OpenSession, OpenStore, errors, open_store
-from mcp_compaction.compactor import Compactor
+from mcp_compaction.compactor.workspace import Workspace
 from mcp_compaction.model import Pin, SessionInfo
 from mcp_compaction.settings import load_settings
 from tests.sessions import NOW
@@ -106,8 +106,8 @@ def test_a_coroutine_is_refused_with_the_next_step_and_may_use_a_thread(tmp_path
         asyncio.run(main(store.session("work")))
 
 
-class EndlessCompactor:
-    """A compactor that never answers, and presses Ctrl-C once the caller waits."""
+class EndlessWorkspace:
+    """A workspace that never answers, and presses Ctrl-C once the caller waits."""
 
     def __init__(self) -> None:
         self.is_cancelled = threading.Event()
@@ -134,9 +134,9 @@ def _is_waiting(frame: FrameType | None) -> bool:
 
 
 def test_what_is_interrupted_by_ctrl_c_does_not_go_on(tmp_path: Path) -> None:
-    endless = EndlessCompactor()
+    endless = EndlessWorkspace()
     settings = load_settings({"HOME": str(tmp_path)})
-    store = OpenStore(cast(Compactor, endless), settings, "/p")
+    store = OpenStore(cast(Workspace, endless), settings, "/p")
     info = SessionInfo(id=1, name="work", project="/p", created=NOW, updated=NOW)
     with start_blocking_portal() as portal:
         session = BlockingSession(OpenSession(store, info), portal)

@@ -14,7 +14,9 @@ from typing import Any
 
 import pytest
 
+from mcp_compaction import compactor
 from mcp_compaction.cli import cold_event
+from mcp_compaction.compactor.results import PinWish
 from mcp_compaction.core.log.pinned import pinned_block, shown_text
 from mcp_compaction.home import TROUBLE, state_folder
 from mcp_compaction.hosts.claude_code.mods import ServedChat, note_chat
@@ -25,7 +27,7 @@ from mcp_compaction.hosts.trouble import note_trouble, read_trouble
 from mcp_compaction.model import Pin
 from mcp_compaction.ports import SessionKey
 from mcp_compaction.settings import load_settings
-from mcp_compaction.wiring import open_compactor
+from mcp_compaction.wiring import open_workspace
 from tests.hosts.given_hosts import claude_line, make_home
 
 SCRIPT = Path(sys.executable).with_name("mcp-compaction")
@@ -56,26 +58,26 @@ def start(folder: Path, source: str = "startup") -> bytes:
 
 
 async def pin_for_project(home: Path, project: str) -> tuple[Pin, ...]:
-    compactor = await open_compactor(load_settings({"HOME": str(home)}))
+    work = await open_workspace(load_settings({"HOME": str(home)}))
     try:
-        info, _ = await compactor.open(SessionKey(project=project))
-        await compactor.pin(info, RULE, by="user", scope="project")
-        await compactor.pin(info, "Only in that session.", by="agent")
-        return await compactor.project_pins(project)
+        info, _ = await compactor.open_session(work, SessionKey(project=project))
+        await compactor.pin(work, info, PinWish(RULE, by="user", scope="project"))
+        await compactor.pin(work, info, PinWish("Only in that session.", by="agent"))
+        return await work.project_pins(project)
     finally:
-        await compactor.close()
+        await work.store.close()
 
 
 async def pin_in_chat(home: Path, project: str, *texts: str) -> tuple[Pin, ...]:
-    compactor = await open_compactor(load_settings({"HOME": str(home)}))
+    work = await open_workspace(load_settings({"HOME": str(home)}))
     try:
         key = SessionKey(project=project, host="claude-code", host_session="0f8a")
-        info, _ = await compactor.open(key)
+        info, _ = await compactor.open_session(work, key)
         for text in texts:
-            await compactor.pin(info, text, by="user")
-        return await compactor.pins(info)
+            await compactor.pin(work, info, PinWish(text, by="user"))
+        return await work.pins(info)
     finally:
-        await compactor.close()
+        await work.store.close()
 
 
 def show(home: Path, folder: Path, **more: str) -> str:

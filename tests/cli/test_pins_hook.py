@@ -13,12 +13,14 @@ from pathlib import Path
 
 import pytest
 
-from mcp_compaction.compactor import Compactor
+from mcp_compaction import compactor
+from mcp_compaction.compactor.results import PinWish
+from mcp_compaction.compactor.workspace import Workspace
 from mcp_compaction.core.log.pinned import PINNED_LABEL
 from mcp_compaction.model import SessionInfo, Traits
 from mcp_compaction.ports import SessionKey
 from mcp_compaction.settings import load_settings
-from mcp_compaction.wiring import open_compactor
+from mcp_compaction.wiring import open_workspace
 from tests.cli.conftest import Shell
 
 SCRIPT = Path(sys.executable).with_name("mcp-compaction")
@@ -31,27 +33,27 @@ def told(source: str, **more: str) -> bytes:
 
 
 @asynccontextmanager
-async def compactor_of(shell: Shell) -> AsyncGenerator[Compactor]:
-    """The compactor of a program that works on the shell's store."""
-    compactor = await open_compactor(
+async def workspace_of(shell: Shell) -> AsyncGenerator[Workspace]:
+    """The workspace of a program that works on the shell's store."""
+    work = await open_workspace(
         load_settings({**shell.environ, "MCP_COMPACTION_HOME": str(shell.home)})
     )
     try:
-        yield compactor
+        yield work
     finally:
-        await compactor.close()
+        await work.store.close()
 
 
 async def pin_in_chats(shell: Shell) -> None:
-    async with compactor_of(shell) as compactor:
+    async with workspace_of(shell) as work:
         project = os.path.realpath(shell.folder / "project")
         for host_session, text in (("0f8a", "Mine alone."), ("77aa", "Another chat's.")):
             key = SessionKey(project=project, host="claude-code", host_session=host_session)
-            info, _ = await compactor.open(key, Traits(owns_window=False))
-            await compactor.pin(info, text, by="agent")
-        await compactor.pin(info, "For the project.", by="user", scope="project")
-        other, _ = await compactor.open(SessionKey(project="/elsewhere"))
-        await compactor.pin(other, "Another project's.", by="user", scope="project")
+            info, _ = await compactor.open_session(work, key, Traits(owns_window=False))
+            await compactor.pin(work, info, PinWish(text, by="agent"))
+        await compactor.pin(work, info, PinWish("For the project.", by="user", scope="project"))
+        other, _ = await compactor.open_session(work, SessionKey(project="/elsewhere"))
+        await compactor.pin(work, other, PinWish("Another project's.", by="user", scope="project"))
 
 
 @pytest.fixture
@@ -71,8 +73,8 @@ def shown(shell: Shell, stdin: bytes) -> str:
 
 async def session_of_the_chat(shell: Shell) -> SessionInfo:
     project = os.path.realpath(shell.folder / "project")
-    async with compactor_of(shell) as compactor:
-        info = await compactor.find_of_host(project, "0f8a")
+    async with workspace_of(shell) as work:
+        info = await work.store.find_host_session(project, "0f8a")
     assert info is not None
     return info
 

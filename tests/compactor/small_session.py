@@ -8,8 +8,9 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from mcp_compaction.compactor import Collaborators, Compactor
-from mcp_compaction.compactor.results import FitOptions
+from mcp_compaction import compactor
+from mcp_compaction.compactor.results import FitOptions, PinWish
+from mcp_compaction.compactor.workspace import Workspace
 from mcp_compaction.core.policy import Policy
 from mcp_compaction.core.window.history import is_record
 from mcp_compaction.counters.estimate import EstimateCounter
@@ -46,26 +47,25 @@ async def open_session(
     name: str = "work",
     wrap: Callable[[Store], Store] | None = None,
     counter: TokenCounter | None = None,
-) -> AsyncGenerator[tuple[Compactor, SessionInfo]]:
+) -> AsyncGenerator[tuple[Workspace, SessionInfo]]:
     """A session in the store of that folder, and the compactor that has it.
 
     `wrap`: what stands between the compactor and that store.
     """
     store: Store = await open_store(folder / "store.db")
     store = wrap(store) if wrap is not None else store
-    collaborators = Collaborators(
+    work = Workspace(
         store=store,
         summarizer=summarizer or ExtractiveSummarizer(),
         counter=counter or EstimateCounter(),
         clock=StepClock(),
         policy=policy,
     )
-    compactor = Compactor(collaborators)
     try:
-        info, _ = await compactor.open(SessionKey(project="/p", name=name))
-        yield compactor, info
+        info, _ = await compactor.open_session(work, SessionKey(project="/p", name=name))
+        yield work, info
     finally:
-        await compactor.close()
+        await work.store.close()
 
 
 def user(text: str) -> dict[str, Any]:
@@ -76,15 +76,17 @@ def assistant(text: str) -> dict[str, Any]:
     return {"role": "assistant", "content": text}
 
 
-async def record_long(compactor: Compactor, info: SessionInfo, steps: int = 40) -> int:
-    done = await compactor.record(info, read_incoming(list(coding_session(steps, 300))))
+async def record_long(work: Workspace, info: SessionInfo, steps: int = 40) -> int:
+    done = await compactor.record(work, info, read_incoming(list(coding_session(steps, 300))))
     return len(done.seqs)
 
 
-async def record_long_with(compactor: Compactor, info: SessionInfo, text: str) -> None:
+async def record_long_with(work: Workspace, info: SessionInfo, text: str) -> None:
     """A long session in which the agent says something early on, in m4."""
     first, *rest = coding_session(40, 300)
-    await compactor.record(info, read_incoming([first, *rest[:2], assistant(text), *rest[2:]]))
+    await compactor.record(
+        work, info, read_incoming([first, *rest[:2], assistant(text), *rest[2:]])
+    )
 
 
 def called(call: str, result: str) -> list[dict[str, Any]]:
@@ -101,19 +103,19 @@ def ours(messages: list[dict[str, Any]]) -> list[str]:
 
 
 async def fit(
-    compactor: Compactor, info: SessionInfo, sent: object, options: FitOptions | None = None
+    work: Workspace, info: SessionInfo, sent: object, options: FitOptions | None = None
 ) -> list[Any]:
     """The messages to send in place of a history."""
-    return [*(await compactor.fit(info, sent, options)).messages]
+    return [*(await compactor.fit(work, info, sent, options)).messages]
 
 
-async def pin_from_terminal(compactor: Compactor, info: SessionInfo, text: str) -> str:
-    done = await compactor.pin(info, text, by="user", channel="terminal")
+async def pin_from_terminal(work: Workspace, info: SessionInfo, text: str) -> str:
+    done = await compactor.pin(work, info, PinWish(text, by="user", channel="terminal"))
     return done.pin.ref
 
 
-async def count_log(compactor: Compactor, info: SessionInfo) -> int:
-    return (await compactor.load(info)).info.messages
+async def count_log(work: Workspace, info: SessionInfo) -> int:
+    return (await work.load(info)).info.messages
 
 
 def long_history(shape: Shape = "anthropic", steps: int = 16) -> list[dict[str, Any]]:

@@ -26,6 +26,8 @@ from hypothesis.stateful import (
     run_state_machine_as_test,  # pyright: ignore[reportUnknownVariableType]
 )
 
+from mcp_compaction import compactor
+from mcp_compaction.compactor.results import PinWish
 from mcp_compaction.core.window.history import is_record
 from mcp_compaction.formats import FORMATS
 from mcp_compaction.model import Ask as Wish
@@ -78,7 +80,7 @@ class AnyHistory(RuleBasedStateMachine):
     def open(self) -> None:
         self.stack = AsyncExitStack()
         entered = self.stack.enter_async_context(open_session(Path(self.folder.name)))
-        self.compactor, self.info = self.run(entered)
+        self.workspace, self.info = self.run(entered)
 
     def words(self, size: int) -> str:
         self.number += 1
@@ -113,9 +115,9 @@ class AnyHistory(RuleBasedStateMachine):
     def record_the_answer_first(self, size: int, restarts: bool) -> None:
         written = self.write(self.call(size))
         answer = [o for o in written if FORMATS[self.shape].read(o, "it")[0] == "assistant"]
-        known = len(self.run(self.compactor.load(self.info)).messages)
-        self.run(self.compactor.record_answer(self.info, self.answer_of(answer)))
-        assert len(self.run(self.compactor.load(self.info)).messages) == known + len(answer)
+        known = len(self.run(self.workspace.load(self.info)).messages)
+        self.run(compactor.record_answer(self.workspace, self.info, self.answer_of(answer)))
+        assert len(self.run(self.workspace.load(self.info)).messages) == known + len(answer)
         if restarts:
             self.restart()
         self.history = [*self.history, *written]
@@ -197,7 +199,9 @@ class AnyHistory(RuleBasedStateMachine):
     @rule()
     def pin(self) -> None:
         text = f"Rule {self.words(2)}"
-        done = self.run(self.compactor.pin(self.info, text, by="user", channel="terminal"))
+        done = self.run(
+            compactor.pin(self.workspace, self.info, PinWish(text, by="user", channel="terminal"))
+        )
         self.pins[done.pin.ref] = text
         self.untold.add(done.pin.ref)
 
@@ -205,7 +209,7 @@ class AnyHistory(RuleBasedStateMachine):
     @rule(data=st.data())
     def release(self, data: st.DataObject) -> None:
         ref = data.draw(st.sampled_from(sorted(self.pins)))
-        self.run(self.compactor.unpin(self.info, ref, by="user"))
+        self.run(compactor.unpin(self.workspace, self.info, ref, by="user"))
         self.released.add(self.pins.pop(ref))
         self.untold.discard(ref)
         self.is_steady = False
@@ -213,15 +217,17 @@ class AnyHistory(RuleBasedStateMachine):
     @rule(percent=st.sampled_from((5, 20, 40)))
     def compress(self, percent: int) -> None:
         wish = Wish(reason="test", force=True, target_percent=percent)
-        if isinstance(self.run(self.compactor.compress(self.info, wish)), Compaction):
+        if isinstance(self.run(compactor.compress(self.workspace, self.info, wish)), Compaction):
             self.untold.clear()
             self.is_steady = False
 
     @rule()
     def undo(self) -> None:
-        receipts = self.run(self.compactor.receipts(self.info))
+        receipts = self.run(compactor.receipts(self.workspace, self.info))
         if receipts:
-            done = self.run(self.compactor.restore(self.info, receipts[-1].ref, force=True))
+            done = self.run(
+                compactor.restore(self.workspace, self.info, receipts[-1].ref, force=True)
+            )
             if isinstance(done, Compaction):
                 self.untold.clear()
                 self.is_steady = False
@@ -235,7 +241,7 @@ class AnyHistory(RuleBasedStateMachine):
     def another_process_sends_it(self) -> None:
         async def send() -> tuple[list[Json], int]:
             async with open_session(Path(self.folder.name)) as (other, info):
-                fitted = await other.fit(info, self.history)
+                fitted = await compactor.fit(other, info, self.history)
                 return fitted.messages, fitted.recorded.new
 
         messages, new = self.run(send())
@@ -250,7 +256,7 @@ class AnyHistory(RuleBasedStateMachine):
         self.fit()
 
     def fit(self) -> int:
-        fitted = self.run(self.compactor.fit(self.info, self.history))
+        fitted = self.run(compactor.fit(self.workspace, self.info, self.history))
         if isinstance(fitted.outcome, Compaction):
             self.untold.clear()
             self.is_steady = False
@@ -277,7 +283,7 @@ class AnyHistory(RuleBasedStateMachine):
         places = {id(obj): n for n, obj in enumerate(self.history)}
         known = [places[id(obj)] for obj in said if id(obj) in places]
         assert known == sorted(known)
-        view = self.run(self.compactor.load(self.info)).view
+        view = self.run(self.workspace.load(self.info)).view
         if not view.body and not any(e.kind == "trimmed" for e in (*view.head, *view.since)):
             assert len(said) == len(own)
             pairs = zip(said, own, strict=True)
@@ -306,12 +312,12 @@ class AnyHistory(RuleBasedStateMachine):
 
     def teardown(self) -> None:
         try:
-            newest = self.run(self.compactor.load(self.info)).info.messages
-            log = self.run(self.compactor.originals(self.info, f"m1..m{newest}"))
+            newest = self.run(self.workspace.load(self.info)).info.messages
+            log = self.run(compactor.originals(self.workspace, self.info, f"m1..m{newest}"))
             text = " ".join(one.message.raw for one in log)
             assert not [mark for mark in self.marks if mark not in text]
             for mark in sorted(self.marks)[:3]:
-                assert self.run(self.compactor.recall(self.info, mark)).hits
+                assert self.run(compactor.recall(self.workspace, self.info, mark)).hits
         finally:
             self.run(self.stack.aclose())
             self.runner.close()

@@ -22,7 +22,8 @@ from hypothesis.stateful import (
     run_state_machine_as_test,  # pyright: ignore[reportUnknownVariableType]
 )
 
-from mcp_compaction.compactor.results import FitOptions
+from mcp_compaction import compactor
+from mcp_compaction.compactor.results import FitOptions, PinWish
 from mcp_compaction.formats import read_incoming
 from mcp_compaction.formats.thinking import Bindings
 from mcp_compaction.model import Ask, Traits
@@ -58,7 +59,7 @@ class AnyThinking(RuleBasedStateMachine):
 
     def open(self) -> None:
         opening = self.stack.enter_async_context(open_session(Path(self.folder.name)))
-        self.compactor, self.info = self.run(opening)
+        self.workspace, self.info = self.run(opening)
 
     def teardown(self) -> None:
         self.run(self.stack.aclose())
@@ -97,29 +98,31 @@ class AnyThinking(RuleBasedStateMachine):
     @rule(share=st.sampled_from((20, 40, 60)))
     def compress(self, share: int) -> None:
         ask = Ask(reason="test", force=True, target_percent=share)
-        self.run(self.compactor.compress(self.info, ask))
+        self.run(compactor.compress(self.workspace, self.info, ask))
 
     @rule()
     def pin(self) -> None:
         text = f"Rule {self.next_words(3)}"
-        pinned = self.run(self.compactor.pin(self.info, text, by="user", channel="terminal"))
+        pinned = self.run(
+            compactor.pin(self.workspace, self.info, PinWish(text, by="user", channel="terminal"))
+        )
         self.pins.append(pinned.pin.ref)
 
     @precondition(lambda self: self.pins)
     @rule()
     def unpin(self) -> None:
-        self.run(self.compactor.unpin(self.info, self.pins.pop(), by="user"))
+        self.run(compactor.unpin(self.workspace, self.info, self.pins.pop(), by="user"))
 
     @rule()
     def restore(self) -> None:
-        receipts = self.run(self.compactor.receipts(self.info))
+        receipts = self.run(compactor.receipts(self.workspace, self.info))
         if receipts:
-            self.run(self.compactor.restore(self.info, receipts[-1].ref, True))
+            self.run(compactor.restore(self.workspace, self.info, receipts[-1].ref, True))
 
     @rule(place=st.integers(1, 30))
     def page_in(self, place: int) -> None:
-        newest = self.run(self.compactor.load(self.info)).info.messages
-        self.run(self.compactor.page_in(self.info, f"m{min(place, newest)}"))
+        newest = self.run(self.workspace.load(self.info)).info.messages
+        self.run(compactor.page_in(self.workspace, self.info, f"m{min(place, newest)}"))
 
     @rule()
     def open_again(self) -> None:
@@ -153,13 +156,13 @@ class WithAHistory(AnyThinking):
         request = {**body, "messages": self.history}
         options = FitOptions(True, offload, microcompact)
         before = copy.deepcopy(self.history)
-        fitted = self.run(self.compactor.fit(self.info, request, options))
+        fitted = self.run(compactor.fit(self.workspace, self.info, request, options))
         assert self.history == before
         self.given = fitted.messages
         answer, after = self.answer_to(copy.deepcopy(fitted.request), size)
         if self.records:
             said = {"type": "message", "model": BOUND, **answer}
-            self.run(self.compactor.record_answer(self.info, said))
+            self.run(compactor.record_answer(self.workspace, self.info, said))
         self.history = [*self.history, answer, after]
         self.given = [*self.given, answer, after]
 
@@ -191,17 +194,17 @@ class WithoutAHistory(AnyThinking):
     @initialize()
     def begin(self) -> None:
         self.open()
-        self.info = self.run(self.compactor.own_window(self.info))
-        self.run(self.compactor.set_traits(self.info, Traits(model=BOUND)))
+        self.info = self.run(compactor.own_window(self.workspace, self.info))
+        self.run(self.workspace.store.set_traits(self.info.id, Traits(model=BOUND)))
         first = {"system": self.system, "messages": [{"role": "user", "content": "Read all."}]}
-        self.run(self.compactor.record(self.info, read_incoming(first)))
+        self.run(compactor.record(self.workspace, self.info, read_incoming(first)))
         self.talk(40)
 
     @rule(size=SIZES)
     def talk(self, size: int) -> None:
-        body = self.run(self.compactor.context(self.info, "anthropic", begins=True))
+        body = self.run(compactor.context(self.workspace, self.info, "anthropic", begins=True))
         news = self.answer_to(copy.deepcopy(body), size)
-        self.run(self.compactor.record(self.info, read_incoming(news)))
+        self.run(compactor.record(self.workspace, self.info, read_incoming(news)))
 
     @rule()
     def talk_on(self) -> None:
@@ -210,7 +213,7 @@ class WithoutAHistory(AnyThinking):
 
     @rule()
     def relieve(self) -> None:
-        self.run(self.compactor.relieve(self.info))
+        self.run(compactor.relieve(self.workspace, self.info))
 
 
 RUNS = {"a history": WithAHistory, "no history": WithoutAHistory}

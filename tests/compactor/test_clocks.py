@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from mcp_compaction import compactor
 from mcp_compaction.formats.identity import without_clock
 from tests.compactor.small_session import (
     assistant,
@@ -58,30 +59,30 @@ async def test_a_clock_that_a_host_writes_anew_makes_no_new_message(
 ) -> None:
     news: list[Json] = []
     for start in (0, 5):  # the second process remembers nothing
-        async with open_session(tmp_path) as (compactor, info):
+        async with open_session(tmp_path) as (work, info):
             for number in range(start, start + 5):
                 news += [assistant(f"Parcel {number}."), user("Go on.")]
                 history = [*with_clock(kind, number), *news]
-                fitted = await compactor.fit(info, history)
+                fitted = await compactor.fit(work, info, history)
                 assert [id(obj) for obj in fitted.messages] == [id(obj) for obj in history]
-                assert await count_log(compactor, info) == len(history)
-            view = (await compactor.load(info)).view
+                assert await count_log(work, info) == len(history)
+            view = (await work.load(info)).view
             assert (view.version, view.gone) == (1, ())
 
 
 async def test_a_hundred_requests_with_a_changing_clock_leave_a_hundred_messages(
     tmp_path: Path,
 ) -> None:
-    async with open_session(tmp_path) as (compactor, info):
-        await pin_from_terminal(compactor, info, "Never push.")
+    async with open_session(tmp_path) as (work, info):
+        await pin_from_terminal(work, info, "Never push.")
         news: list[Json] = []
         for number in range(100):
             history = [*with_clock("before the words", number), *news]
-            sent = await fit(compactor, info, history)
+            sent = await fit(work, info, history)
             assert sent[0] is history[0]
             news = [*news, user(f"Parcel {number}.")]
-        assert await count_log(compactor, info) == 100
-        versions = (await compactor.load(info)).view.version
+        assert await count_log(work, info) == 100
+        versions = (await work.load(info)).view.version
     with sqlite3.connect(tmp_path / "store.db") as connection:
         (views,) = connection.execute("SELECT count(*) FROM view").fetchone()
     connection.close()
@@ -89,12 +90,12 @@ async def test_a_hundred_requests_with_a_changing_clock_leave_a_hundred_messages
 
 
 async def test_a_clock_in_the_system_prompt_is_kept_once(tmp_path: Path) -> None:
-    async with open_session(tmp_path) as (compactor, info):
+    async with open_session(tmp_path) as (work, info):
         for number in range(5):
             system = f"It is 09:{number:02}."
-            await compactor.fit(info, {"system": system, "messages": [user("Sort them.")]})
-        assert (await compactor.load(info)).sections.system == "It is 09:04."
-        await compactor.fit(info, {"system": "Be brief.", "messages": [user("Sort them.")]})
+            await compactor.fit(work, info, {"system": system, "messages": [user("Sort them.")]})
+        assert (await work.load(info)).sections.system == "It is 09:04."
+        await compactor.fit(work, info, {"system": "Be brief.", "messages": [user("Sort them.")]})
     with sqlite3.connect(tmp_path / "store.db") as connection:
         assert connection.execute("SELECT count(*) FROM section").fetchone() == (2,)
     connection.close()
@@ -107,15 +108,15 @@ NUMBERS = [("10 euros", "5000 euros"), ("2026-12-01", "2027-12-01")]
 async def test_a_system_message_with_another_number_is_another(
     tmp_path: Path, numbers: tuple[str, str]
 ) -> None:
-    async with open_session(tmp_path) as (compactor, info):
+    async with open_session(tmp_path) as (work, info):
         news: list[Json] = []
         for number in numbers:
             news = [*news, user(f"Next: {number}"), assistant("Done.")]
             rule = f"It is 09:30. Nothing over {number}."
             history = [{"role": "system", "content": rule}, *news]
-            assert await fit(compactor, info, history) == history
-            assert (await compactor.load(info)).messages[0].text == rule
-        said = [quote.text for quote in await compactor.quote(info, "m1")]
+            assert await fit(work, info, history) == history
+            assert (await work.load(info)).messages[0].text == rule
+        said = [quote.text for quote in await compactor.quote(work, info, "m1")]
         assert [number in text for number, text in zip(numbers, said, strict=True)] == [True, True]
 
 
@@ -123,11 +124,11 @@ async def test_a_system_message_with_another_number_is_another(
 async def test_a_system_prompt_with_another_number_is_kept_beside_the_first(
     tmp_path: Path, numbers: tuple[str, str]
 ) -> None:
-    async with open_session(tmp_path) as (compactor, info):
+    async with open_session(tmp_path) as (work, info):
         for number in numbers:
             body = {"system": f"Nothing over {number}.", "messages": [user("Sort them.")]}
-            await compactor.fit(info, body)
-            assert (await compactor.load(info)).sections.system == body["system"]
+            await compactor.fit(work, info, body)
+            assert (await work.load(info)).sections.system == body["system"]
     with sqlite3.connect(tmp_path / "store.db") as connection:
         assert connection.execute("SELECT count(*) FROM section").fetchone() == (2,)
     connection.close()
@@ -153,8 +154,8 @@ async def test_a_summary_in_place_of_a_reminder_is_a_message(tmp_path: Path) -> 
     summary = "This session is being continued from a previous conversation. The zebra is fed."
     reminder = "<system-reminder>\nIt is Monday.\n</system-reminder>"
     rest = [user("Sort them."), assistant("Sorted."), user("Thanks.")]
-    async with open_session(tmp_path) as (compactor, info):
-        await compactor.fit(info, [user(reminder), *rest])
-        fitted = await compactor.fit(info, [user(summary), *rest])
+    async with open_session(tmp_path) as (work, info):
+        await compactor.fit(work, info, [user(reminder), *rest])
+        fitted = await compactor.fit(work, info, [user(summary), *rest])
         assert fitted.recorded.new == 1
-        assert (await compactor.originals(info, "m5"))[0].message.text == summary
+        assert (await compactor.originals(work, info, "m5"))[0].message.text == summary

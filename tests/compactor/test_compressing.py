@@ -12,8 +12,10 @@ from typing import Any
 
 import pytest
 
-from mcp_compaction.compactor import Compactor
+from mcp_compaction import compactor
 from mcp_compaction.compactor.events import COMPLETED, FAILED, SAFETY_NET
+from mcp_compaction.compactor.results import PinWish
+from mcp_compaction.compactor.workspace import Workspace
 from mcp_compaction.core.policy import PRESETS, Policy
 from mcp_compaction.errors import (
     InputError,
@@ -77,11 +79,11 @@ async def test_fixed_sections_that_are_too_large_are_named_with_their_numbers(
         "messages": [user("hi"), *(assistant("x") for _ in range(12))],
     }
     watched = Watched()
-    async with open_session(tmp_path, summarizer=watched) as (compactor, info):
-        await compactor.record(info, read_incoming(body))
-        outcome = await compactor.compress(info, Ask(reason="full"))
+    async with open_session(tmp_path, summarizer=watched) as (work, info):
+        await compactor.record(work, info, read_incoming(body))
+        outcome = await compactor.compress(work, info, Ask(reason="full"))
         assert isinstance(outcome, NothingToDo)
-        fixed = dict((await compactor.fill(info)).parts)["system and tools"]
+        fixed = dict((await work.read_window(info)).fill.parts)["system and tools"]
         assert f"The fixed sections alone take {fixed / 1000:.1f}k of 6.0k" in outcome.text
         assert watched.requests == []
 
@@ -89,12 +91,12 @@ async def test_fixed_sections_that_are_too_large_are_named_with_their_numbers(
 async def test_memory_is_folded_into_the_first_digest_and_not_shown_twice(tmp_path: Path) -> None:
     memory = "The customer number is 4711-XY."
     body: dict[str, Any] = {"memory": memory, "messages": coding_session(40, 300)}
-    async with open_session(tmp_path) as (compactor, info):
-        await compactor.record(info, read_incoming(body))
-        assert json.dumps(await compactor.context(info)).count("4711-XY") == 1
-        outcome = await compactor.compress(info, Ask(reason="test", target_percent=40))
+    async with open_session(tmp_path) as (work, info):
+        await compactor.record(work, info, read_incoming(body))
+        assert json.dumps(await compactor.context(work, info)).count("4711-XY") == 1
+        outcome = await compactor.compress(work, info, Ask(reason="test", target_percent=40))
         assert isinstance(outcome, Compaction)
-        assert json.dumps(await compactor.context(info)).count("4711-XY") == 1
+        assert json.dumps(await compactor.context(work, info)).count("4711-XY") == 1
         assert outcome.view.memory_in == outcome.digests[0].number
 
 
@@ -104,9 +106,9 @@ async def test_memory_is_folded_into_the_first_digest_and_not_shown_twice(tmp_pa
 async def test_a_failing_summarizer_costs_the_prose_and_nothing_else(
     tmp_path: Path, error: Exception
 ) -> None:
-    async with open_session(tmp_path, summarizer=Broken(error)) as (compactor, info):
-        await record_long(compactor, info)
-        outcome = await compactor.compress(info, Ask(reason="test", target_percent=20))
+    async with open_session(tmp_path, summarizer=Broken(error)) as (work, info):
+        await record_long(work, info)
+        outcome = await compactor.compress(work, info, Ask(reason="test", target_percent=20))
         assert isinstance(outcome, Compaction)
         assert outcome.receipt.author == "extractive"
         assert "broken failed" in outcome.receipt.notes[0]
@@ -116,12 +118,12 @@ async def test_a_failing_summarizer_costs_the_prose_and_nothing_else(
 async def test_what_must_not_be_swallowed_is_raised_and_changes_nothing(
     tmp_path: Path, error: BaseException
 ) -> None:
-    async with open_session(tmp_path, summarizer=Broken(error)) as (compactor, info):
-        await record_long(compactor, info)
-        before = json.dumps(await compactor.context(info))
+    async with open_session(tmp_path, summarizer=Broken(error)) as (work, info):
+        await record_long(work, info)
+        before = json.dumps(await compactor.context(work, info))
         with pytest.raises(type(error)):
-            await compactor.compress(info, Ask(reason="test", target_percent=20))
-        assert json.dumps(await compactor.context(info)) == before
+            await compactor.compress(work, info, Ask(reason="test", target_percent=20))
+        assert json.dumps(await compactor.context(work, info)) == before
 
 
 async def test_an_unexpected_failure_is_an_answer_and_an_event_not_a_crash(
@@ -131,14 +133,14 @@ async def test_an_unexpected_failure_is_an_answer_and_an_event_not_a_crash(
         raise ZeroDivisionError("a bug")
 
     monkeypatch.setattr("mcp_compaction.compactor.driving.flow", burst)
-    async with open_session(tmp_path) as (compactor, info):
-        await record_long(compactor, info)
-        outcome = await compactor.compress(info, Ask(reason="test"))
+    async with open_session(tmp_path) as (work, info):
+        await record_long(work, info)
+        outcome = await compactor.compress(work, info, Ask(reason="test"))
         assert isinstance(outcome, Failed)
         assert "ZeroDivisionError" in outcome.text
         assert (outcome.reason, outcome.error) == ("error", "ZeroDivisionError")
         monkeypatch.undo()
-        assert dict((await compactor.stats(info)).events) == {FAILED: 1}
+        assert dict((await compactor.read_stats(work, info)).events) == {FAILED: 1}
         (logged,) = caplog.messages
         assert re.fullmatch(FAILED + r": work, iteration [1-9]\d*", logged)
 
@@ -147,11 +149,11 @@ async def test_a_compaction_and_the_net_are_logged_by_name_with_agent_and_iterat
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO, "mcp_compaction.compactor")
-    async with open_session(tmp_path, name="researcher") as (compactor, info):
-        await record_long(compactor, info)
-        shown = (await compactor.load(info)).messages
+    async with open_session(tmp_path, name="researcher") as (work, info):
+        await record_long(work, info)
+        shown = (await work.load(info)).messages
         said = sum(message.role == "assistant" for message in shown)
-        outcome = await compactor.relieve(info)
+        outcome = await compactor.relieve(work, info)
     assert isinstance(outcome, Compaction)
     before, after = outcome.receipt.before, outcome.receipt.after
     net, done = caplog.messages
@@ -162,32 +164,34 @@ async def test_a_compaction_and_the_net_are_logged_by_name_with_agent_and_iterat
 
 async def test_a_refusal_makes_no_summarizer_call(tmp_path: Path) -> None:
     watched = Watched()
-    async with open_session(tmp_path, summarizer=watched) as (compactor, info):
-        await compactor.record(info, read_incoming([user("hi"), assistant("hello")] * 3))
-        assert isinstance(await compactor.compress(info, Ask(reason="early")), Refusal)
-        dry = await compactor.compress(info, Ask(reason="x", dry_run=True, force=True))
+    async with open_session(tmp_path, summarizer=watched) as (work, info):
+        await compactor.record(work, info, read_incoming([user("hi"), assistant("hello")] * 3))
+        assert isinstance(await compactor.compress(work, info, Ask(reason="early")), Refusal)
+        dry = await compactor.compress(work, info, Ask(reason="x", dry_run=True, force=True))
         assert not isinstance(dry, Compaction)
         assert watched.requests == []
 
 
 async def test_a_dry_run_changes_nothing_and_says_what_would_come_of_it(tmp_path: Path) -> None:
     watched = Watched()
-    async with open_session(tmp_path, summarizer=watched) as (compactor, info):
-        await record_long(compactor, info)
-        before = json.dumps(await compactor.context(info))
-        outcome = await compactor.compress(info, Ask(reason="x", dry_run=True, target_percent=20))
+    async with open_session(tmp_path, summarizer=watched) as (work, info):
+        await record_long(work, info)
+        before = json.dumps(await compactor.context(work, info))
+        outcome = await compactor.compress(
+            work, info, Ask(reason="x", dry_run=True, target_percent=20)
+        )
         assert isinstance(outcome, Projection)
         assert outcome.after < outcome.before
-        assert json.dumps(await compactor.context(info)) == before
+        assert json.dumps(await compactor.context(work, info)) == before
         assert watched.requests == []
-        assert await compactor.receipts(info) == ()
+        assert await compactor.receipts(work, info) == ()
 
 
 async def test_the_summarizer_sees_the_old_steps_and_none_that_stay(tmp_path: Path) -> None:
     watched = Watched()
-    async with open_session(tmp_path, summarizer=watched) as (compactor, info):
-        await record_long(compactor, info)
-        outcome = await compactor.compress(info, Ask(reason="test", target_percent=30))
+    async with open_session(tmp_path, summarizer=watched) as (work, info):
+        await record_long(work, info)
+        outcome = await compactor.compress(work, info, Ask(reason="test", target_percent=30))
         assert isinstance(outcome, Compaction)
         shown = {e.seq for e in outcome.view.body if e.kind != "digested"}
         asked = {m.seq for request in watched.requests for m in request.messages}
@@ -202,20 +206,20 @@ async def test_messages_said_while_a_compaction_runs_join_the_tail(tmp_path: Pat
             return await super().summarize(request)
 
         async def talk(self) -> None:
-            await self.compactor.record(
-                self.info, read_incoming([user(f"one more, {len(self.requests)}")])
+            await compactor.record(
+                self.workspace, self.info, read_incoming([user(f"one more, {len(self.requests)}")])
             )
 
-        compactor: Compactor
+        workspace: Workspace
         info: SessionInfo
 
     talking = Talking()
-    async with open_session(tmp_path, summarizer=talking) as (compactor, info):
-        talking.compactor, talking.info = compactor, info
-        known = await record_long(compactor, info)
-        outcome = await compactor.compress(info, Ask(reason="test", target_percent=20))
+    async with open_session(tmp_path, summarizer=talking) as (work, info):
+        talking.workspace, talking.info = work, info
+        known = await record_long(work, info)
+        outcome = await compactor.compress(work, info, Ask(reason="test", target_percent=20))
         assert isinstance(outcome, Compaction)
-        session = await compactor.load(info)
+        session = await work.load(info)
         since = [message for message in session.messages if message.seq > known]
         assert [m.text for m in since] == [f"one more, {n}" for n in range(len(talking.requests))]
         assert since
@@ -224,13 +228,13 @@ async def test_messages_said_while_a_compaction_runs_join_the_tail(tmp_path: Pat
 async def test_two_compactions_at_once_leave_one_view_and_no_message_in_neither(
     tmp_path: Path,
 ) -> None:
-    async with open_session(tmp_path) as (compactor, info):
-        known = await record_long(compactor, info)
+    async with open_session(tmp_path) as (work, info):
+        known = await record_long(work, info)
         both = await asyncio.gather(
-            *(compactor.compress(info, Ask(reason=r, target_percent=25)) for r in ("a", "b"))
+            *(compactor.compress(work, info, Ask(reason=r, target_percent=25)) for r in ("a", "b"))
         )
         assert sum(isinstance(outcome, Compaction) for outcome in both) >= 1
-        session = await compactor.load(info)
+        session = await work.load(info)
         whole = {m.seq for m in session.messages}
         spans = [(d.first, d.last) for d in session.digests]
         for seq in range(1, known + 1):
@@ -239,16 +243,16 @@ async def test_two_compactions_at_once_leave_one_view_and_no_message_in_neither(
 
 
 async def test_a_mistyped_request_is_no_failed_compaction(tmp_path: Path) -> None:
-    async with open_session(tmp_path) as (compactor, info):
-        await record_long(compactor, info)
+    async with open_session(tmp_path) as (work, info):
+        await record_long(work, info)
         for ask in (Ask(reason="x", span=(1, 9_999)), Ask(reason=" ")):
             with pytest.raises(InputError):
-                await compactor.compress(info, ask)
-        assert (await compactor.stats(info)).events == ()
+                await compactor.compress(work, info, ask)
+        assert (await compactor.read_stats(work, info)).events == ()
 
 
 def bad_calls() -> dict[
-    str, tuple[type[Exception], Callable[[Compactor, SessionInfo], Awaitable[Any]]]
+    str, tuple[type[Exception], Callable[[Workspace, SessionInfo], Awaitable[Any]]]
 ]:
     """Requests that cannot be carried out, by what is wrong with them."""
 
@@ -257,31 +261,46 @@ def bad_calls() -> dict[
         return Ask(**{**known, **fields})
 
     return {
-        "blank reason": (InputError, lambda c, i: c.compress(i, ask(reason=" "))),
-        "target over 100": (InputError, lambda c, i: c.compress(i, ask(target_percent=120.0))),
-        "blank digest": (InputError, lambda c, i: c.compress(i, ask(digest="  "))),
-        "span beyond the end": (UnknownRef, lambda c, i: c.compress(i, ask(span=(1, 9_999)))),
-        "unknown compaction": (UnknownRef, lambda c, i: c.restore(i, "c9")),
-        "no compaction at all": (InputError, lambda c, i: c.restore(i, "nine")),
-        "unknown pin": (UnknownRef, lambda c, i: c.unpin(i, "p99", by="user")),
-        "blank pin": (PinRefused, lambda c, i: c.pin(i, " \n", by="user")),
-        "pin with NUL": (PinRefused, lambda c, i: c.pin(i, "a\x00b", by="user")),
-        "pin with half a sign": (PinRefused, lambda c, i: c.pin(i, "a\ud83d", by="user")),
-        "pin over budget": (PinRefused, lambda c, i: c.pin(i, "word " * 9_000, by="user")),
-        "unknown message": (UnknownRef, lambda c, i: c.originals(i, "m9999")),
-        "no ref": (InputError, lambda c, i: c.originals(i, "hello")),
-        "query without a word": (InputError, lambda c, i: c.recall(i, '"" * ( )')),
-        "unknown role": (InputError, lambda c, i: c.recall(i, "role:king hello")),
-        "no date": (InputError, lambda c, i: c.recall(i, "since:whenever hello")),
-        "unknown session": (UnknownSession, lambda c, i: c.find("/p", "nobody")),
-        "foreign project": (UnknownSession, lambda c, i: c.find("/q", "work")),
+        "blank reason": (InputError, lambda c, i: compactor.compress(c, i, ask(reason=" "))),
+        "target over 100": (
+            InputError,
+            lambda c, i: compactor.compress(c, i, ask(target_percent=120.0)),
+        ),
+        "blank digest": (InputError, lambda c, i: compactor.compress(c, i, ask(digest="  "))),
+        "span beyond the end": (
+            UnknownRef,
+            lambda c, i: compactor.compress(c, i, ask(span=(1, 9_999))),
+        ),
+        "unknown compaction": (UnknownRef, lambda c, i: compactor.restore(c, i, "c9")),
+        "no compaction at all": (InputError, lambda c, i: compactor.restore(c, i, "nine")),
+        "unknown pin": (UnknownRef, lambda c, i: compactor.unpin(c, i, "p99", by="user")),
+        "blank pin": (PinRefused, lambda c, i: compactor.pin(c, i, PinWish(" \n", by="user"))),
+        "pin with NUL": (
+            PinRefused,
+            lambda c, i: compactor.pin(c, i, PinWish("a\x00b", by="user")),
+        ),
+        "pin with half a sign": (
+            PinRefused,
+            lambda c, i: compactor.pin(c, i, PinWish("a\ud83d", by="user")),
+        ),
+        "pin over budget": (
+            PinRefused,
+            lambda c, i: compactor.pin(c, i, PinWish("word " * 9_000, by="user")),
+        ),
+        "unknown message": (UnknownRef, lambda c, i: compactor.originals(c, i, "m9999")),
+        "no ref": (InputError, lambda c, i: compactor.originals(c, i, "hello")),
+        "query without a word": (InputError, lambda c, i: compactor.recall(c, i, '"" * ( )')),
+        "unknown role": (InputError, lambda c, i: compactor.recall(c, i, "role:king hello")),
+        "no date": (InputError, lambda c, i: compactor.recall(c, i, "since:whenever hello")),
+        "unknown session": (UnknownSession, lambda c, i: compactor.find_session(c, "/p", "nobody")),
+        "foreign project": (UnknownSession, lambda c, i: compactor.find_session(c, "/q", "work")),
         "recorded after nothing": (
             UnknownRef,
-            lambda c, i: c.record(i, read_incoming([user("x")]), after="m9999"),
+            lambda c, i: compactor.record(c, i, read_incoming([user("x")]), after="m9999"),
         ),
         "forget nothing": (
             UnknownRef,
-            lambda c, i: c.forget(Scope(project="/p", session=i.id), "m9999"),
+            lambda c, i: compactor.forget(c, Scope(project="/p", session=i.id), "m9999"),
         ),
     }
 
@@ -289,15 +308,15 @@ def bad_calls() -> dict[
 @pytest.mark.parametrize("fault", bad_calls())
 async def test_bad_input_gets_a_next_step_and_changes_nothing(tmp_path: Path, fault: str) -> None:
     expected, call = bad_calls()[fault]
-    async with open_session(tmp_path) as (compactor, info):
-        await record_long(compactor, info)
-        before = [line async for line in compactor.export(info)]
+    async with open_session(tmp_path) as (work, info):
+        await record_long(work, info)
+        before = [line async for line in compactor.export(work, info)]
         with pytest.raises(expected) as raised:
-            await call(compactor, info)
+            await call(work, info)
         text = str(raised.value)
         assert any(mark in text for mark in (";", ":", ".")), text
         assert len(text) > 20
-        after = [line async for line in compactor.export(info)]
+        after = [line async for line in compactor.export(work, info)]
         assert after[1:] == before[1:]
         assert json.loads(after[0])["view"] == json.loads(before[0])["view"]
         assert json.loads(after[0])["pins"] == json.loads(before[0])["pins"]
@@ -307,24 +326,26 @@ async def test_compressing_an_empty_session_asks_for_a_digest_and_then_keeps_it(
     tmp_path: Path,
 ) -> None:
     digest = "DECISIONS\n- use Postgres\nOPEN\n- write the migration"
-    async with open_session(tmp_path) as (compactor, info):
+    async with open_session(tmp_path) as (work, info):
         with pytest.raises(NothingRecorded, match="digest"):
-            await compactor.compress(info, Ask(reason="done"))
-        outcome = await compactor.compress(info, Ask(reason="done", digest=digest))
+            await compactor.compress(work, info, Ask(reason="done"))
+        outcome = await compactor.compress(work, info, Ask(reason="done", digest=digest))
         assert isinstance(outcome, Compaction)
         assert not outcome.receipt.checked
-        assert "use Postgres" in json.dumps(await compactor.context(info))
+        assert "use Postgres" in json.dumps(await compactor.context(work, info))
 
 
 async def test_the_agents_own_digest_is_completed_with_what_it_forgot(tmp_path: Path) -> None:
     rule = "Never drop the users table."
-    async with open_session(tmp_path) as (compactor, info):
-        await compactor.record(info, read_incoming([user("Start."), assistant("ok"), user(rule)]))
-        await record_long(compactor, info)
+    async with open_session(tmp_path) as (work, info):
+        await compactor.record(
+            work, info, read_incoming([user("Start."), assistant("ok"), user(rule)])
+        )
+        await record_long(work, info)
         ask = Ask(reason="x", target_percent=20, digest="PROGRESS\n- the limiter is fixed")
-        outcome = await compactor.compress(info, ask)
+        outcome = await compactor.compress(work, info, ask)
         assert isinstance(outcome, Compaction)
-        shown = json.dumps(await compactor.context(info))
+        shown = json.dumps(await compactor.context(work, info))
         assert "the limiter is fixed" in shown
         assert rule in shown
 
@@ -334,36 +355,38 @@ async def test_the_system_compacts_at_its_threshold_and_the_net_catches_the_agen
 ) -> None:
     system = PRESETS["ladder"].model_copy(update={"window_tokens": 6_000})
     for name, policy in (("system", system), ("agent", SMALL)):
-        async with open_session(tmp_path / name, policy=policy) as (compactor, info):
-            await compactor.record(info, read_incoming([user("hi"), assistant("hello")] * 3))
-            assert await compactor.relieve(info) is None
-            await record_long(compactor, info)
-            outcome = await compactor.relieve(info)
+        async with open_session(tmp_path / name, policy=policy) as (work, info):
+            await compactor.record(work, info, read_incoming([user("hi"), assistant("hello")] * 3))
+            assert await compactor.relieve(work, info) is None
+            await record_long(work, info)
+            outcome = await compactor.relieve(work, info)
             assert isinstance(outcome, Compaction)
-            assert dict((await compactor.stats(info)).events)[COMPLETED] == 1
+            assert dict((await compactor.read_stats(work, info)).events)[COMPLETED] == 1
 
 
 async def test_sections_that_fill_the_window_alone_are_no_failure(tmp_path: Path) -> None:
-    async with open_session(tmp_path, policy=PRESETS["subagent"]) as (compactor, info):
+    async with open_session(tmp_path, policy=PRESETS["subagent"]) as (work, info):
         system: dict[str, Any] = {"system": "Be careful. " * 3_000, "messages": []}
-        await compactor.record(info, read_incoming(system))
-        assert (await compactor.fill(info)).percent > 100
-        assert await compactor.relieve(info) is None
+        await compactor.record(work, info, read_incoming(system))
+        assert (await work.read_window(info)).fill.percent > 100
+        assert await compactor.relieve(work, info) is None
 
 
 async def test_a_window_that_is_not_ours_is_never_shrunk_unasked(tmp_path: Path) -> None:
-    async with open_session(tmp_path) as (compactor, info):
-        await compactor.set_traits(info, Traits(owns_window=False))
-        await record_long(compactor, info)
-        assert await compactor.relieve(info) is None
-        assert await compactor.receipts(info) == ()
+    async with open_session(tmp_path) as (work, info):
+        await work.store.set_traits(info.id, Traits(owns_window=False))
+        await record_long(work, info)
+        assert await compactor.relieve(work, info) is None
+        assert await compactor.receipts(work, info) == ()
 
 
 async def test_compressing_twice_in_a_row_does_nothing_the_second_time(tmp_path: Path) -> None:
-    async with open_session(tmp_path) as (compactor, info):
-        await record_long(compactor, info)
-        assert isinstance(await compactor.compress(info, Ask(reason="a", force=True)), Compaction)
-        again = await compactor.compress(info, Ask(reason="b", force=True))
+    async with open_session(tmp_path) as (work, info):
+        await record_long(work, info)
+        assert isinstance(
+            await compactor.compress(work, info, Ask(reason="a", force=True)), Compaction
+        )
+        again = await compactor.compress(work, info, Ask(reason="b", force=True))
         assert isinstance(again, NothingToDo)
 
 
@@ -371,12 +394,12 @@ async def test_a_rule_deep_in_a_long_first_request_stays_in_sight(tmp_path: Path
     rule = "Never drop the users table."
     filler = "The shop sells things to people in many towns and has done so for years. " * 200
     first = f"{filler}\n{rule}\n{filler}"
-    async with open_session(tmp_path, policy=Policy(window_tokens=12_000)) as (compactor, info):
-        await compactor.record(info, read_incoming([user(first)]))
-        await record_long(compactor, info)
-        outcome = await compactor.compress(info, Ask(reason="x", target_percent=40))
+    async with open_session(tmp_path, policy=Policy(window_tokens=12_000)) as (work, info):
+        await compactor.record(work, info, read_incoming([user(first)]))
+        await record_long(work, info)
+        outcome = await compactor.compress(work, info, Ask(reason="x", target_percent=40))
         assert isinstance(outcome, Compaction)
-        shown = json.dumps(await compactor.context(info))
+        shown = json.dumps(await compactor.context(work, info))
         assert "the whole: recall_archived refs m1" in shown
         assert rule in shown
         assert sum(tally.lost for tally in outcome.receipt.tallies) == 0
@@ -385,30 +408,34 @@ async def test_a_rule_deep_in_a_long_first_request_stays_in_sight(tmp_path: Path
 async def test_a_memory_too_large_to_fold_stays_where_it_is(tmp_path: Path) -> None:
     memory = "\n".join(f"Fact number {n} is worth keeping." for n in range(300))
     body: dict[str, Any] = {"memory": memory, "messages": coding_session(40, 300)}
-    async with open_session(tmp_path, policy=Policy(window_tokens=12_000)) as (compactor, info):
-        await compactor.record(info, read_incoming(body))
-        await compactor.compress(info, Ask(reason="x", force=True))
-        shown = json.dumps(await compactor.context(info))
+    async with open_session(tmp_path, policy=Policy(window_tokens=12_000)) as (work, info):
+        await compactor.record(work, info, read_incoming(body))
+        await compactor.compress(work, info, Ask(reason="x", force=True))
+        shown = json.dumps(await compactor.context(work, info))
         assert all(f"Fact number {n} is" in shown for n in range(300))
 
 
 async def test_the_agents_digest_is_used_even_where_a_gentler_rung_would_do(tmp_path: Path) -> None:
-    async with open_session(tmp_path) as (compactor, info):
-        await record_long(compactor, info)
+    async with open_session(tmp_path) as (work, info):
+        await record_long(work, info)
         ask = Ask(reason="x", digest="DECISIONS\n- the limiter stays in Redis, full stop")
-        assert isinstance(await compactor.compress(info, ask), Compaction)
-        assert "the limiter stays in Redis, full stop" in json.dumps(await compactor.context(info))
+        assert isinstance(await compactor.compress(work, info, ask), Compaction)
+        assert "the limiter stays in Redis, full stop" in json.dumps(
+            await compactor.context(work, info)
+        )
 
 
 async def test_a_forced_digest_is_kept_where_nothing_gives_way_to_it(tmp_path: Path) -> None:
-    async with open_session(tmp_path) as (compactor, info):
-        await compactor.record(info, read_incoming([user("Fix it."), assistant("Fixed.")] * 2))
+    async with open_session(tmp_path) as (work, info):
+        await compactor.record(
+            work, info, read_incoming([user("Fix it."), assistant("Fixed.")] * 2)
+        )
         ask = Ask(reason="x", force=True, digest="FACTS\n- the parser is in parser.py")
-        outcome = await compactor.compress(info, ask)
+        outcome = await compactor.compress(work, info, ask)
         assert isinstance(outcome, Compaction)
-        shown = json.dumps(await compactor.context(info))
+        shown = json.dumps(await compactor.context(work, info))
         assert "the parser is in parser.py [agent says]" in shown
-        (hit,) = (await compactor.recall(info, "parser")).hits
+        (hit,) = (await compactor.recall(work, info, "parser")).hits
         assert hit.text == "FACTS: the parser is in parser.py [agent says]"
         assert shown.count("Fixed.") == 2
 
@@ -432,11 +459,11 @@ async def test_a_model_that_has_failed_is_not_asked_again_in_the_same_compaction
 ) -> None:
     watched, down = Watched(), Down()
     for model in (watched, down):
-        async with open_session(tmp_path / model.name, summarizer=model) as (compactor, info):
+        async with open_session(tmp_path / model.name, summarizer=model) as (work, info):
             more = [m for n in range(12) for m in called(f"more_{n}", f"part {n} " * 100)]
             said = [*coding_session(40, 300), user("Now the other half."), *more]
-            await compactor.record(info, read_incoming(said))
-            outcome = await compactor.compress(info, Ask(reason="x", target_percent=10))
+            await compactor.record(work, info, read_incoming(said))
+            outcome = await compactor.compress(work, info, Ask(reason="x", target_percent=10))
             assert isinstance(outcome, Compaction)
     assert len(watched.requests) > 1
     assert down.asked == 1
@@ -458,11 +485,11 @@ async def test_what_a_model_says_in_its_thinking_between_calls_counts_as_its_wor
     shown: dict[str, str] = {}
     for model in ("claude-opus-5-5", "claude-opus-5"):
         (tmp_path / model).mkdir()
-        async with open_session(tmp_path / model) as (compactor, info):
+        async with open_session(tmp_path / model) as (work, info):
             body = {"model": model, "messages": history}
-            await compactor.record(info, read_incoming(body))
+            await compactor.record(work, info, read_incoming(body))
             asked = Ask(reason="test", force=True, target_percent=10)
-            assert isinstance(await compactor.compress(info, asked), Compaction)
-            shown[model] = json.dumps(await compactor.context(info, "anthropic"))
+            assert isinstance(await compactor.compress(work, info, asked), Compaction)
+            shown[model] = json.dumps(await compactor.context(work, info, "anthropic"))
     assert "we use Postgres for the queue" in shown["claude-opus-5-5"]
     assert "we use Postgres for the queue" not in shown["claude-opus-5"]

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from mcp_compaction.compactor import Collaborators, Compactor
+from mcp_compaction import compactor
 from mcp_compaction.compactor.events import FALLBACK
+from mcp_compaction.compactor.workspace import Workspace
 from mcp_compaction.core.digest.extract import extract
 from mcp_compaction.core.policy import Policy
 from mcp_compaction.counters.estimate import EstimateCounter
@@ -54,71 +56,70 @@ class Counting:
 @asynccontextmanager
 async def compressed_session(
     folder: Path, summarizer: Summarizer
-) -> AsyncGenerator[tuple[Compactor, SessionInfo]]:
+) -> AsyncGenerator[tuple[Workspace, SessionInfo]]:
     """A session that was compressed once and has gone on since."""
-    collaborators = Collaborators(
+    work = Workspace(
         store=await open_store(folder / "store.db"),
         summarizer=summarizer,
         counter=EstimateCounter(),
         clock=SystemClock(),
         policy=Policy(window_tokens=20_000),
     )
-    compactor = Compactor(collaborators)
     try:
         key, traits = SessionKey(project="/p", name="work"), Traits(owns_window=True)
-        info, _ = await compactor.open(key, traits)
+        info, _ = await compactor.open_session(work, key, traits)
         steps = coding_session(50, 400)
-        await compactor.record(info, read_incoming(steps[:50]))
-        without = compactor.with_summarizer(lambda _: Counting())
-        first = await without.compress(info, Ask(reason="first", force=True))
+        await compactor.record(work, info, read_incoming(steps[:50]))
+        without = replace(work, summarizer=Counting())
+        first = await compactor.compress(without, info, Ask(reason="first", force=True))
         assert isinstance(first, Compaction)
-        await compactor.record(info, read_incoming(steps[50:]))
-        yield compactor, info
+        await compactor.record(work, info, read_incoming(steps[50:]))
+        yield work, info
     finally:
-        await compactor.close()
+        await work.store.close()
 
 
 async def test_a_view_that_changed_meanwhile_costs_no_second_call(tmp_path: Path) -> None:
     model = Counting()
-    async with compressed_session(tmp_path, model) as (compactor, info):
+    async with compressed_session(tmp_path, model) as (work, info):
         gone = iter(("m3", "m5"))
 
         async def change_view(doing: str) -> None:
             if doing == "saving" and (ref := next(gone, None)):
-                assert isinstance(await compactor.page_in(info, ref), Compaction)
+                assert isinstance(await compactor.page_in(work, info, ref), Compaction)
 
-        outcome = await compactor.compress(info, Ask(reason="again", force=True), change_view)
+        outcome = await compactor.compress(work, info, Ask(reason="again", force=True), change_view)
         assert isinstance(outcome, Compaction)
         assert next(gone, None) is None
-        stats = await compactor.stats(info)
+        stats = await compactor.read_stats(work, info)
         assert stats.system.calls == 2  # one for each compaction
     assert len(model.spans) == 1
 
 
 async def test_a_span_that_changed_meanwhile_is_asked_for_anew(tmp_path: Path) -> None:
     model = Counting()
-    async with compressed_session(tmp_path, model) as (compactor, info):
+    async with compressed_session(tmp_path, model) as (work, info):
         undone = iter(("c1",))
 
         async def go_back(doing: str) -> None:
             if doing == "saving" and (ref := next(undone, None)):
-                assert isinstance(await compactor.restore(info, ref, force=True), Compaction)
+                assert isinstance(await compactor.restore(work, info, ref, force=True), Compaction)
 
-        outcome = await compactor.compress(info, Ask(reason="again", force=True), go_back)
+        outcome = await compactor.compress(work, info, Ask(reason="again", force=True), go_back)
         assert isinstance(outcome, Compaction)
     assert len(model.spans) == len(set(model.spans)) > 1
 
 
 async def test_a_model_that_failed_is_not_asked_again_for_the_same_span(tmp_path: Path) -> None:
     model = Counting(SummarizerError("the endpoint refused the key", (CALL,)))
-    async with compressed_session(tmp_path, model) as (compactor, info):
+    async with compressed_session(tmp_path, model) as (work, info):
         gone = iter(("m3", "m5", "m7"))
 
         async def change_view(doing: str) -> None:
             if doing == "saving":
-                assert isinstance(await compactor.page_in(info, next(gone)), Compaction)
+                assert isinstance(await compactor.page_in(work, info, next(gone)), Compaction)
 
-        outcome = await compactor.compress(info, Ask(reason="again", force=True), change_view)
+        outcome = await compactor.compress(work, info, Ask(reason="again", force=True), change_view)
         assert isinstance(outcome, Failed)
-        assert dict((await compactor.stats(info)).events)[FALLBACK] == 1
+        assert dict((await compactor.read_stats(work, info)).events)[FALLBACK] == 1
     assert len(model.spans) == 1

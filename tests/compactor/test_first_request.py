@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from mcp_compaction import compactor
 from mcp_compaction.core.policy import Policy
 from mcp_compaction.core.window.preview import shorten_request
 from mcp_compaction.counters.estimate import EstimateCounter
@@ -34,9 +35,9 @@ def first_request(share: float, window: int) -> Json:
 @pytest.mark.parametrize("before", [[], [{"role": "system", "content": "Be brief."}]])
 async def test_a_first_request_that_fits_is_sent_as_it_is(tmp_path: Path, before: Any) -> None:
     policy = Policy(window_tokens=20_000)
-    async with open_session(tmp_path, policy=policy) as (compactor, info):
+    async with open_session(tmp_path, policy=policy) as (work, info):
         history = [*before, first_request(0.84, 20_000)]
-        fitted = await compactor.fit(info, history)
+        fitted = await compactor.fit(work, info, history)
         assert 80 < fitted.fill.percent < 92
         assert fitted.outcome is None
         assert [id(obj) for obj in fitted.messages] == [id(obj) for obj in history]
@@ -46,9 +47,9 @@ async def test_a_first_request_that_does_not_fit_is_a_preview_with_its_rules_and
     tmp_path: Path,
 ) -> None:
     policy = Policy(window_tokens=20_000)
-    async with open_session(tmp_path, policy=policy) as (compactor, info):
+    async with open_session(tmp_path, policy=policy) as (work, info):
         asked = first_request(1.5, 20_000)
-        fitted = await compactor.fit(info, [asked])
+        fitted = await compactor.fit(work, info, [asked])
         shown = fitted.messages[0]["content"]
         assert isinstance(shown, str)
         assert shown.startswith("Read this log.")
@@ -57,23 +58,23 @@ async def test_a_first_request_that_does_not_fit_is_a_preview_with_its_rules_and
         assert all(sentence in shown for sentence in ("Never delete a parcel.", "Which depot"))
         assert 20 < fitted.fill.percent <= 40
         longer = [asked, assistant("Depot 5."), user("Thanks.")]
-        sent = await fit(compactor, info, longer)
+        sent = await fit(work, info, longer)
         assert json.dumps(sent[0]) == json.dumps(fitted.messages[0])
 
 
 async def test_a_first_request_of_nothing_but_rules_is_cut_too(tmp_path: Path) -> None:
     rules = "\n".join(f"Never push parcel {n} to depot {n * 31}." for n in range(2_500))
-    async with open_session(tmp_path, policy=Policy(window_tokens=20_000)) as (compactor, info):
-        fitted = await compactor.fit(info, [user(rules)])
+    async with open_session(tmp_path, policy=Policy(window_tokens=20_000)) as (work, info):
+        fitted = await compactor.fit(work, info, [user(rules)])
         assert fitted.fill.percent <= 60
 
 
 async def test_a_first_request_for_which_a_large_system_leaves_no_room_is_not_lost(
     tmp_path: Path,
 ) -> None:
-    async with open_session(tmp_path, policy=Policy(window_tokens=20_000)) as (compactor, info):
+    async with open_session(tmp_path, policy=Policy(window_tokens=20_000)) as (work, info):
         body = {"system": "Parcels are sorted by depot. " * 4_000, "messages": [user(LETTER)]}
-        shown = (await compactor.fit(info, body)).messages[0]["content"]
+        shown = (await compactor.fit(work, info, body)).messages[0]["content"]
         assert isinstance(shown, str)
         assert shown.startswith("Read my letter.")
         assert "Yours, the depot." in shown

@@ -12,7 +12,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mcp_compaction.compactor import Collaborators, Compactor, stats
+from mcp_compaction import compactor
+from mcp_compaction.compactor import stats
+from mcp_compaction.compactor.results import PinWish
+from mcp_compaction.compactor.workspace import Workspace
 from mcp_compaction.core.log.spoken_rules import saying_of
 from mcp_compaction.core.policy import Policy
 from mcp_compaction.core.window.fill import Fill
@@ -31,33 +34,31 @@ pytestmark = pytest.mark.anyio
 POLICY = Policy(window_tokens=6_000)
 
 
-def compactor_on(store: Store) -> Compactor:
-    return Compactor(
-        Collaborators(
-            store=store,
-            summarizer=ExtractiveSummarizer(),
-            counter=EstimateCounter(),
-            clock=SystemClock(),
-            policy=POLICY,
-        )
+def workspace_on(store: Store) -> Workspace:
+    return Workspace(
+        store=store,
+        summarizer=ExtractiveSummarizer(),
+        counter=EstimateCounter(),
+        clock=SystemClock(),
+        policy=POLICY,
     )
 
 
 @asynccontextmanager
-async def open_session() -> AsyncGenerator[tuple[SqliteStore, Compactor, SessionInfo]]:
+async def open_session() -> AsyncGenerator[tuple[SqliteStore, Workspace, SessionInfo]]:
     """A session in a store of its own."""
     with tempfile.TemporaryDirectory() as folder:
         store = await open_store(Path(folder) / "store.db")
         try:
-            compactor = compactor_on(store)
-            info, _ = await compactor.open(SessionKey(project="/p", name="work"))
-            yield store, compactor, await compactor.own_window(info)
+            work = workspace_on(store)
+            info, _ = await compactor.open_session(work, SessionKey(project="/p", name="work"))
+            yield store, work, await compactor.own_window(work, info)
         finally:
             await store.close()
 
 
-async def full_measure(compactor: Compactor, info: SessionInfo) -> Fill:
-    full = compactor.fill_of(await compactor.load(info))
+async def full_measure(work: Workspace, info: SessionInfo) -> Fill:
+    full = work.fill_of(await work.load(info))
     assert sum(tokens for _, tokens in full.by_role) == dict(full.parts)["messages"]
     return full.model_copy(update={"by_role": ()})
 
@@ -65,62 +66,62 @@ async def full_measure(compactor: Compactor, info: SessionInfo) -> Fill:
 # What may happen to a window between two looks at it.
 
 
-async def say(compactor: Compactor, info: SessionInfo, number: int) -> None:
+async def say(work: Workspace, info: SessionInfo, number: int) -> None:
     said = list(coding_session(1 + number % 12, 400, seed=number))
-    await compactor.record(info, read_incoming(said), after=await newest(compactor, info))
+    await compactor.record(work, info, read_incoming(said), after=await newest(work, info))
 
 
-async def send_body(compactor: Compactor, info: SessionInfo, number: int) -> None:
-    body = await compactor.context(info)
+async def send_body(work: Workspace, info: SessionInfo, number: int) -> None:
+    body = await compactor.context(work, info)
     body["system"] = "You are careful. " * number
-    await compactor.record(info, read_incoming(body))
+    await compactor.record(work, info, read_incoming(body))
 
 
-async def compress(compactor: Compactor, info: SessionInfo, number: int) -> None:
-    if await newest(compactor, info) is not None:
+async def compress(work: Workspace, info: SessionInfo, number: int) -> None:
+    if await newest(work, info) is not None:
         ask = Ask(reason="done", force=True, target_percent=10 + number)
-        await compactor.compress(info, ask)
+        await compactor.compress(work, info, ask)
 
 
-async def restore(compactor: Compactor, info: SessionInfo, number: int) -> None:
-    receipts = await compactor.receipts(info)
+async def restore(work: Workspace, info: SessionInfo, number: int) -> None:
+    receipts = await compactor.receipts(work, info)
     if receipts:
-        await compactor.restore(info, receipts[number % len(receipts)].ref, force=True)
+        await compactor.restore(work, info, receipts[number % len(receipts)].ref, force=True)
 
 
-async def page_in(compactor: Compactor, info: SessionInfo, number: int) -> None:
-    if ref := await any_ref(compactor, info, number):
-        await compactor.page_in(info, ref)
+async def page_in(work: Workspace, info: SessionInfo, number: int) -> None:
+    if ref := await any_ref(work, info, number):
+        await compactor.page_in(work, info, ref)
 
 
-async def forget(compactor: Compactor, info: SessionInfo, number: int) -> None:
-    if ref := await any_ref(compactor, info, number):
-        await compactor.forget(Scope(project="/p", session=info.id), ref)
+async def forget(work: Workspace, info: SessionInfo, number: int) -> None:
+    if ref := await any_ref(work, info, number):
+        await compactor.forget(work, Scope(project="/p", session=info.id), ref)
 
 
-async def pin(compactor: Compactor, info: SessionInfo, number: int) -> None:
-    await compactor.pin(info, f"Keep rule number {number}.", by="user")
+async def pin(work: Workspace, info: SessionInfo, number: int) -> None:
+    await compactor.pin(work, info, PinWish(f"Keep rule number {number}.", by="user"))
 
 
-async def unpin(compactor: Compactor, info: SessionInfo, number: int) -> None:
-    pins = await compactor.pins(info)
+async def unpin(work: Workspace, info: SessionInfo, number: int) -> None:
+    pins = await work.pins(info)
     if pins:
-        await compactor.unpin(info, pins[number % len(pins)].ref, by="user")
+        await compactor.unpin(work, info, pins[number % len(pins)].ref, by="user")
 
 
-async def change_model(compactor: Compactor, info: SessionInfo, number: int) -> None:
+async def change_model(work: Workspace, info: SessionInfo, number: int) -> None:
     model = ("gpt-5", "claude-opus-4-7", "claude-3")[number % 3]
     changed = {"model": model, "window_tokens": 5_000 + 100 * number, "owns_window": True}
-    await compactor.set_traits(info, info.traits.model_copy(update=changed))
+    await work.store.set_traits(info.id, info.traits.model_copy(update=changed))
 
 
-async def newest(compactor: Compactor, info: SessionInfo) -> str | None:
-    (known,) = await compactor.sessions("/p")
+async def newest(work: Workspace, info: SessionInfo) -> str | None:
+    (known,) = await compactor.list_sessions(work, "/p")
     return f"m{known.messages}" if known.messages else None
 
 
-async def any_ref(compactor: Compactor, info: SessionInfo, number: int) -> str | None:
-    (known,) = await compactor.sessions("/p")
+async def any_ref(work: Workspace, info: SessionInfo, number: int) -> str | None:
+    (known,) = await compactor.list_sessions(work, "/p")
     return f"m{1 + number % known.messages}" if known.messages else None
 
 
@@ -136,49 +137,49 @@ changes = st.lists(
 async def test_the_cheap_fill_is_the_full_measure_whatever_happened_and_whoever_did_it(
     made: list[tuple[Any, int, bool]],
 ) -> None:
-    async with open_session() as (store, compactor, info):
-        other = compactor_on(store)
-        await say(compactor, info, 30)
-        await compress(compactor, info, 20)
+    async with open_session() as (store, work, info):
+        other = workspace_on(store)
+        await say(work, info, 30)
+        await compress(work, info, 20)
         for change, number, is_by_other in made:
-            await change(other if is_by_other else compactor, info, number)
-            assert await compactor.fill(info) == await full_measure(compactor, info)
+            await change(other if is_by_other else work, info, number)
+            assert (await work.read_window(info)).fill == await full_measure(work, info)
 
 
 async def test_a_smaller_window_has_a_smaller_index_at_once() -> None:
-    async with open_session() as (_, compactor, info):
-        await compactor.record(info, read_incoming(list(coding_session(40, 300))))
-        await compactor.compress(info, Ask(reason="done", force=True))
-        wide = dict((await compactor.fill(info)).parts)["index"]
+    async with open_session() as (_, work, info):
+        await compactor.record(work, info, read_incoming(list(coding_session(40, 300))))
+        await compactor.compress(work, info, Ask(reason="done", force=True))
+        wide = dict((await work.read_window(info)).fill.parts)["index"]
         narrow = info.traits.model_copy(update={"window_tokens": 600})
-        await compactor.set_traits(info, narrow)
-        fill = await compactor.fill(info)
+        await work.store.set_traits(info.id, narrow)
+        fill = (await work.read_window(info)).fill
         assert dict(fill.parts)["index"] < wide
-        assert fill == await full_measure(compactor, info)
+        assert fill == await full_measure(work, info)
 
 
 async def test_a_window_without_messages_has_no_fill_to_show() -> None:
-    async with open_session() as (_, compactor, info):
-        assert await compactor.fill_shown(info) is None
-        await compactor.record(info, read_incoming([{"role": "user", "content": "Hello."}]))
-        assert await compactor.fill_shown(info) == await full_measure(compactor, info)
+    async with open_session() as (_, work, info):
+        assert (await work.read_window(info)).fill_shown is None
+        await compactor.record(work, info, read_incoming([{"role": "user", "content": "Hello."}]))
+        assert (await work.read_window(info)).fill_shown == await full_measure(work, info)
 
 
-async def calibrate(compactor: Compactor, info: SessionInfo) -> None:
+async def calibrate(work: Workspace, info: SessionInfo) -> None:
     came = read_incoming([{"role": "assistant", "content": "Done."}])
-    await compactor.record(info, came.model_copy(update={"reported": 900}))
+    await compactor.record(work, info, came.model_copy(update={"reported": 900}))
 
 
-async def relieve(compactor: Compactor, info: SessionInfo) -> None:
-    assert await compactor.relieve(info) is None
+async def relieve(work: Workspace, info: SessionInfo) -> None:
+    assert await compactor.relieve(work, info) is None
 
 
-async def pin_one(compactor: Compactor, info: SessionInfo) -> None:
-    await compactor.pin(info, "Never push to main.", by="agent")
+async def pin_one(work: Workspace, info: SessionInfo) -> None:
+    await compactor.pin(work, info, PinWish("Never push to main.", by="agent"))
 
 
-async def look(compactor: Compactor, info: SessionInfo) -> None:
-    assert await compactor.fill_shown(info) is not None
+async def look(work: Workspace, info: SessionInfo) -> None:
+    assert (await work.read_window(info)).fill_shown is not None
 
 
 @pytest.mark.parametrize("call", [calibrate, relieve, pin_one, look])
@@ -188,10 +189,10 @@ async def test_no_call_loads_the_session_for_what_it_says_of_the_window(
     async def refuse(*_: object) -> None:
         raise AssertionError("the whole session was loaded")
 
-    async with open_session() as (store, compactor, info):
-        await compactor.record(info, read_incoming(list(coding_session(10, 100))))
+    async with open_session() as (store, work, info):
+        await compactor.record(work, info, read_incoming(list(coding_session(10, 100))))
         monkeypatch.setattr(store, "load", refuse)
-        await call(compactor, info)
+        await call(work, info)
 
 
 async def test_statistics_read_no_more_of_a_window_that_holds_twice_as_much(
@@ -201,13 +202,13 @@ async def test_statistics_read_no_more_of_a_window_that_holds_twice_as_much(
     monkeypatch.setattr(stats, "_FIRST_READ", 10)
     read: list[int] = []
     for steps in (200, 400):
-        async with open_session() as (_, compactor, info):
+        async with open_session() as (_, work, info):
             said = [*coding_session(steps, 100), {"role": "user", "content": "And the rest?"}]
-            await compactor.record(info, read_incoming(said))
-            whole = await compactor.load(info)
-            session = await compactor.load_newest(info)
-            found = await compactor.stats_of(session)
-            assert found.fill == await compactor.fill(info)
+            await compactor.record(work, info, read_incoming(said))
+            whole = await work.load(info)
+            session = await compactor.load_newest(work, info)
+            found = await compactor.stats_of(work, session)
+            assert found.fill == (await work.read_window(info)).fill
             assert (found.shown, found.unread) == (
                 len(whole.messages),
                 len(whole.messages) - len(session.messages),
@@ -221,17 +222,17 @@ async def test_statistics_read_no_more_of_a_window_that_holds_twice_as_much(
 
 
 async def test_statistics_count_what_left_the_window_and_came_back() -> None:
-    async with open_session() as (_, compactor, info):
-        await compactor.record(info, read_incoming(list(coding_session(40, 300))))
-        await compactor.compress(info, Ask(reason="done", force=True))
-        whole = await compactor.load(info)
+    async with open_session() as (_, work, info):
+        await compactor.record(work, info, read_incoming(list(coding_session(40, 300))))
+        await compactor.compress(work, info, Ask(reason="done", force=True))
+        whole = await work.load(info)
         out = [n for n in range(1, 41) if n not in {m.seq for m in whole.messages}][:2]
-        await compactor.recall_refs(info, f"m{out[0]}")
+        await compactor.recall_refs(work, info, f"m{out[0]}")
         left = whole.info.messages - len(whole.messages)
-        regret = (await compactor.stats(info)).regret
+        regret = (await compactor.read_stats(work, info)).regret
         assert (regret.recalled, regret.dropped) == (1, left)
-        await compactor.page_in(info, f"m{out[0]}")
-        assert (await compactor.stats(info)).regret.dropped == left
+        await compactor.page_in(work, info, f"m{out[0]}")
+        assert (await compactor.read_stats(work, info)).regret.dropped == left
 
 
 words = st.sampled_from(
@@ -266,13 +267,13 @@ async def test_whose_a_pin_is_does_not_depend_on_how_its_words_are_looked_for(
     drawn: tuple[list[str], str],
 ) -> None:
     requests, text = drawn
-    async with open_session() as (_, compactor, info):
+    async with open_session() as (_, work, info):
         await compactor.record(
-            info, read_incoming([{"role": "user", "content": r} for r in requests])
+            work, info, read_incoming([{"role": "user", "content": r} for r in requests])
         )
-        read = saying_of(text, (await compactor.load(info)).messages)
+        read = saying_of(text, (await work.load(info)).messages)
         try:
-            pinned = await compactor.pin(info, text, by="agent", kind="note")
+            pinned = await compactor.pin(work, info, PinWish(text, by="agent", kind="note"))
         except PinRefused:
             return
         is_said = read is not None and read.how == "said"

@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from mcp_compaction.compactor.results import FitOptions
+from mcp_compaction import compactor
+from mcp_compaction.compactor.results import FitOptions, PinWish
 from mcp_compaction.errors import MalformedMessage
 from mcp_compaction.formats import read_incoming
 from mcp_compaction.model import Compaction, Shape
@@ -41,11 +42,11 @@ SECRET = "sk-ant-api03-" + "Zx9" * 30
 @pytest.mark.parametrize("shape", SHAPES)
 async def test_what_stays_as_it_was_said_is_the_same_object(tmp_path: Path, shape: Shape) -> None:
     history = long_history(shape)
-    async with open_session(tmp_path) as (compactor, info):
-        fitted = await compactor.fit(info, history)
+    async with open_session(tmp_path) as (work, info):
+        fitted = await compactor.fit(work, info, history)
         assert [id(obj) for obj in fitted.messages] == [id(obj) for obj in history]
-        assert isinstance(await compactor.compress(info, WINDOW_FULL), Compaction)
-        sent = await fit(compactor, info, history)
+        assert isinstance(await compactor.compress(work, info, WINDOW_FULL), Compaction)
+        sent = await fit(work, info, history)
         own = {id(obj) for obj in history}
         assert sent[0] is history[0]
         assert sent[-1] is history[-1]
@@ -64,29 +65,29 @@ async def test_marks_foreign_keys_and_signatures_are_sent_as_they_came(tmp_path:
         user("And then?"),
     ]
     before = json.dumps(history)
-    async with open_session(tmp_path) as (compactor, info):
-        await pin_from_terminal(compactor, info, "Never push.")
-        sent = await fit(compactor, info, history)
+    async with open_session(tmp_path) as (work, info):
+        await pin_from_terminal(work, info, "Never push.")
+        sent = await fit(work, info, history)
     assert [sent[0], *sent[2:]] == history
     assert json.dumps(history) == before
 
 
 async def test_a_moved_cache_mark_makes_no_new_message(tmp_path: Path) -> None:
     marked = {"type": "text", "text": "Go.", "cache_control": {"type": "ephemeral"}}
-    async with open_session(tmp_path) as (compactor, info):
-        await compactor.fit(info, [{"role": "user", "content": [marked]}])
-        fitted = await compactor.fit(info, [user("Go."), assistant("Gone."), user("Thanks.")])
+    async with open_session(tmp_path) as (work, info):
+        await compactor.fit(work, info, [{"role": "user", "content": [marked]}])
+        fitted = await compactor.fit(work, info, [user("Go."), assistant("Gone."), user("Thanks.")])
         assert fitted.recorded.seqs == (1, 2, 3)
         assert fitted.recorded.new == 2
 
 
 async def test_a_secret_is_masked_on_disk_and_whole_in_what_is_sent(tmp_path: Path) -> None:
     history = [user(f"The key is {SECRET}."), *called("t1", f"ANTHROPIC_API_KEY={SECRET}")]
-    async with open_session(tmp_path) as (compactor, info):
-        first = await compactor.fit(info, history)
-        await compactor.record_answer(info, assistant(f"I have {SECRET} now."))
+    async with open_session(tmp_path) as (work, info):
+        first = await compactor.fit(work, info, history)
+        await compactor.record_answer(work, info, assistant(f"I have {SECRET} now."))
         history += [assistant(f"I have {SECRET} now."), user("Good.")]
-        second = await compactor.fit(info, history)
+        second = await compactor.fit(work, info, history)
         assert sum(first.recorded.masked.values()) == 2
         assert (second.messages, second.recorded.new) == (history, 1)
     for file in tmp_path.iterdir():
@@ -95,24 +96,24 @@ async def test_a_secret_is_masked_on_disk_and_whole_in_what_is_sent(tmp_path: Pa
 
 async def test_a_body_keeps_all_that_stands_beside_its_messages(tmp_path: Path) -> None:
     body: Json = {"model": "m", "max_tokens": 9, "system": "Be brief.", "messages": [user("Hi.")]}
-    async with open_session(tmp_path) as (compactor, info):
-        fitted = await compactor.fit(info, body)
+    async with open_session(tmp_path) as (work, info):
+        fitted = await compactor.fit(work, info, body)
         assert fitted.request == body
         assert fitted.request["messages"][0] is body["messages"][0]
-        session = await compactor.load(info)
+        session = await work.load(info)
         assert (session.sections.system, session.info.traits.model) == ("Be brief.", "m")
 
 
 async def test_a_large_head_is_cut_in_a_copy_of_the_callers_object(tmp_path: Path) -> None:
     asked = {"role": "user", "content": "Sort these parcels. " + "parcel 12 " * 2_000, "mine": 1}
     history = [asked, *long_history()[1:]]
-    async with open_session(tmp_path) as (compactor, info):
-        first: list[Any] = await fit(compactor, info, history)
+    async with open_session(tmp_path) as (work, info):
+        first: list[Any] = await fit(work, info, history)
         assert first[0]["mine"] == 1
         assert len(first[0]["content"]) < len(str(asked["content"]))
     for style in (history, first):  # both are known again when nothing is remembered
-        async with open_session(tmp_path) as (compactor, info):
-            fitted = await compactor.fit(info, style, FitOptions(relieve=False))
+        async with open_session(tmp_path) as (work, info):
+            fitted = await compactor.fit(work, info, style, FitOptions(relieve=False))
             assert fitted.recorded.new == 0
             assert json.dumps(fitted.messages) == json.dumps(first)
 
@@ -123,50 +124,50 @@ async def test_a_large_head_is_cut_in_a_copy_of_the_callers_object(tmp_path: Pat
 async def test_pins_of_the_project_stand_behind_the_first_request_and_stay_there(
     tmp_path: Path,
 ) -> None:
-    async with open_session(tmp_path, name="other") as (compactor, info):
-        await compactor.pin(info, "Never push.", by="user", scope="project")
-    async with open_session(tmp_path) as (compactor, info):
+    async with open_session(tmp_path, name="other") as (work, info):
+        await compactor.pin(work, info, PinWish("Never push.", by="user", scope="project"))
+    async with open_session(tmp_path) as (work, info):
         history = [user("Begin."), assistant("Begun."), user("Go on.")]
-        first = await fit(compactor, info, history)
+        first = await fit(work, info, history)
         assert ours(first) == [first[1]["content"]]
         assert "Never push." in first[1]["content"]
-        later = await fit(compactor, info, [*history, assistant("On."), user("More.")])
+        later = await fit(work, info, [*history, assistant("On."), user("More.")])
         assert json.dumps(later[: len(first)]) == json.dumps(first)
 
 
 async def test_words_behind_a_copy_of_our_records_are_a_message(tmp_path: Path) -> None:
-    async with open_session(tmp_path) as (compactor, info):
-        await compactor.record(info, read_incoming(user("Never push.")))
-        await compactor.pin(info, "Never push.", by="user")
-        copied = await compactor.records(info, max_chars=2_000)
+    async with open_session(tmp_path) as (work, info):
+        await compactor.record(work, info, read_incoming(user("Never push.")))
+        await compactor.pin(work, info, PinWish("Never push.", by="user"))
+        copied = await compactor.read_records(work, info, max_chars=2_000)
         for text in (copied, f"{copied}\nNow fix the tests.", f"{copied}\n\nNow fix it."):
             history = [user("Never push."), assistant("No."), user(text)]
-            sent = await fit(compactor, info, history)
+            sent = await fit(work, info, history)
             assert sent[-1] is history[-1]
 
 
 async def test_one_object_at_several_places_is_sent_once_at_each(tmp_path: Path) -> None:
     go = user("Go on.")
     history = long_history()
-    async with open_session(tmp_path) as (compactor, info):
-        await compactor.fit(info, history)
-        assert isinstance(await compactor.compress(info, WINDOW_FULL), Compaction)
+    async with open_session(tmp_path) as (work, info):
+        await compactor.fit(work, info, history)
+        assert isinstance(await compactor.compress(work, info, WINDOW_FULL), Compaction)
         for number in range(3):
-            history = [*await fit(compactor, info, history), assistant(f"Step {number}."), go]
-            assert sum(one is go for one in await fit(compactor, info, history)) == number + 1
+            history = [*await fit(work, info, history), assistant(f"Step {number}."), go]
+            assert sum(one is go for one in await fit(work, info, history)) == number + 1
 
 
 @pytest.mark.parametrize("is_told", [False, True])
 async def test_a_released_pin_leaves_at_once(tmp_path: Path, is_told: bool) -> None:
     history = [user("Begin.")]
-    async with open_session(tmp_path) as (compactor, info):
+    async with open_session(tmp_path) as (work, info):
         if is_told:
-            await compactor.fit(info, history)
+            await compactor.fit(work, info, history)
             history += [assistant("Begun."), user("Go on.")]
-        ref = await pin_from_terminal(compactor, info, "Never push.")
-        assert len(ours(await fit(compactor, info, history))) == 1
-        await compactor.unpin(info, ref, by="user")
-        assert await fit(compactor, info, history) == history
+        ref = await pin_from_terminal(work, info, "Never push.")
+        assert len(ours(await fit(work, info, history))) == 1
+        await compactor.unpin(work, info, ref, by="user")
+        assert await fit(work, info, history) == history
 
 
 # The same bytes
@@ -192,14 +193,14 @@ async def test_what_was_sent_stays_the_same_between_compactions(
     sent: list[Json] = []
     compactions = 0
     async with (
-        open_session(tmp_path) as (compactor, info),
+        open_session(tmp_path) as (work, info),
         open_session(tmp_path) as (second, same),
     ):
-        await pin_from_terminal(compactor, info, "Never push.")
+        await pin_from_terminal(work, info, "Never push.")
         for start in range(0, len(said), 6):
             history = [*history, *said[start : start + 6]]
-            writer, name = (second, same) if start % 4 else (compactor, info)
-            fitted = await writer.fit(name, history)
+            writer, name = (second, same) if start % 4 else (work, info)
+            fitted = await compactor.fit(writer, name, history)
             if isinstance(fitted.outcome, Compaction):
                 compactions += 1
             else:
@@ -208,22 +209,22 @@ async def test_what_was_sent_stays_the_same_between_compactions(
             assert json.dumps(sent).count("Never push.") == 1
             history = sent if replaces else history
             async with open_session(tmp_path) as (anew, info_anew):
-                again = await anew.fit(info_anew, history)
+                again = await compactor.fit(anew, info_anew, history)
                 assert json.dumps(again.messages) == json.dumps(sent)
                 assert again.recorded.new == 0
         assert compactions > 0
-        assert await count_log(compactor, info) == len(said)
+        assert await count_log(work, info) == len(said)
 
 
 async def test_a_plain_list_is_known_again_when_a_call_tells_its_shape(tmp_path: Path) -> None:
     call: Json = {"id": "c1", "type": "function", "function": {"name": "Read", "arguments": "{}"}}
     history: list[Json] = [{"role": "system", "content": "Be brief."}, user("Read it.")]
-    async with open_session(tmp_path) as (compactor, info):
-        await pin_from_terminal(compactor, info, "Never push.")
-        first = await fit(compactor, info, history)
+    async with open_session(tmp_path) as (work, info):
+        await pin_from_terminal(work, info, "Never push.")
+        first = await fit(work, info, history)
         history += [{"role": "assistant", "content": None, "tool_calls": [call]}]
         history += [{"role": "tool", "tool_call_id": "c1", "content": "text"}]
-        fitted = await compactor.fit(info, history)
+        fitted = await compactor.fit(work, info, history)
         assert fitted.recorded.seqs == (1, 2, 3, 4)
         assert json.dumps(fitted.messages[: len(first)]) == json.dumps(first)
 
@@ -289,30 +290,30 @@ async def test_an_answer_that_comes_back_with_other_keys_is_the_same_message(
 ) -> None:
     answer, appended = ANSWERS[shape]
     history = [user("Do it.")]
-    async with open_session(tmp_path) as (compactor, info):
-        await compactor.fit(info, history)
-        assert (await compactor.record_answer(info, answer)).seqs == (2,)
-        assert (await compactor.fill(info)).tokens in (99, 100)
+    async with open_session(tmp_path) as (work, info):
+        await compactor.fit(work, info, history)
+        assert (await compactor.record_answer(work, info, answer)).seqs == (2,)
+        assert (await work.read_window(info)).fill.tokens in (99, 100)
         history += [*appended, user("Thanks.")]
         if not restarts:
-            fitted = await compactor.fit(info, history)
+            fitted = await compactor.fit(work, info, history)
             assert (fitted.recorded.seqs, fitted.recorded.new) == ((1, 2, 3), 1)
-    async with open_session(tmp_path) as (compactor, info):
-        fitted = await compactor.fit(info, history)
+    async with open_session(tmp_path) as (work, info):
+        fitted = await compactor.fit(work, info, history)
         assert fitted.recorded.seqs == (1, 2, 3)
         assert [id(obj) for obj in fitted.messages] == [id(obj) for obj in history]
 
 
 async def test_another_answer_than_the_recorded_one_is_followed(tmp_path: Path) -> None:
     history = [user("Do it.")]
-    async with open_session(tmp_path) as (compactor, info):
-        await compactor.fit(info, history)
-        await compactor.record_answer(info, assistant("Done."))
+    async with open_session(tmp_path) as (work, info):
+        await compactor.fit(work, info, history)
+        await compactor.record_answer(work, info, assistant("Done."))
         history += [assistant("Not done."), user("Why?")]
-        fitted = await compactor.fit(info, history)
+        fitted = await compactor.fit(work, info, history)
         assert fitted.messages == history
         assert fitted.recorded.seqs == (1, 3, 4)
-        assert [m.text for m in (await compactor.load(info)).messages] == [
+        assert [m.text for m in (await work.load(info)).messages] == [
             "Do it.",
             "Not done.",
             "Why?",
@@ -325,8 +326,8 @@ async def test_another_answer_than_the_recorded_one_is_followed(tmp_path: Path) 
 async def test_a_large_result_is_a_preview_from_its_arrival_on(tmp_path: Path) -> None:
     text = "\n".join(f"row {n} of parcels" for n in range(900))
     history = [user("Which row has parcel 417?"), *called("t1", text)]
-    async with open_session(tmp_path) as (compactor, info):
-        fitted = await compactor.fit(info, history, FitOptions(offload_over_tokens=500))
+    async with open_session(tmp_path) as (work, info):
+        fitted = await compactor.fit(work, info, history, FitOptions(offload_over_tokens=500))
         shown = json.dumps(fitted.messages[-1])
         assert len(shown) < 1_200
         assert "recall_archived refs m3" in shown
@@ -334,29 +335,29 @@ async def test_a_large_result_is_a_preview_from_its_arrival_on(tmp_path: Path) -
         assert history[-1]["content"][0]["content"] == text
         for style in (history, fitted.messages):
             longer = [*style, assistant("Row 417."), user("Good.")]
-            sent = await fit(compactor, info, longer, FitOptions(offload_over_tokens=500))
+            sent = await fit(work, info, longer, FitOptions(offload_over_tokens=500))
             assert json.dumps(sent[:3]) == json.dumps(fitted.messages)
-        quotes = await compactor.quote(info, "m3")
+        quotes = await compactor.quote(work, info, "m3")
         assert quotes[0].text == text
 
 
 async def test_an_offloaded_result_is_whole_again_when_it_is_paged_in(tmp_path: Path) -> None:
     text = "row of parcels\n" * 500
     history = [user("Count."), *called("t1", text)]
-    async with open_session(tmp_path) as (compactor, info):
-        cut = await compactor.fit(info, history, FitOptions(offload_over_tokens=500))
-        await compactor.page_in(info, "m3")
+    async with open_session(tmp_path) as (work, info):
+        cut = await compactor.fit(work, info, history, FitOptions(offload_over_tokens=500))
+        await compactor.page_in(work, info, "m3")
         for style in (history, cut.messages):
-            sent = await fit(compactor, info, style, FitOptions(offload_over_tokens=500))
+            sent = await fit(work, info, style, FitOptions(offload_over_tokens=500))
             assert sent[-1]["content"][0]["content"] == text
 
 
 async def test_nothing_is_left_of_an_offloaded_message_that_is_forgotten(tmp_path: Path) -> None:
     history = [user("Count."), *called("t1", "row of zebras\n" * 500)]
-    async with open_session(tmp_path) as (compactor, info):
-        await compactor.fit(info, history, FitOptions(offload_over_tokens=500))
-        await compactor.forget(Scope(project=info.project, session=info.id), "m3")
-        assert "zebras" not in json.dumps(await compactor.context(info))
+    async with open_session(tmp_path) as (work, info):
+        await compactor.fit(work, info, history, FitOptions(offload_over_tokens=500))
+        await compactor.forget(work, Scope(project=info.project, session=info.id), "m3")
+        assert "zebras" not in json.dumps(await compactor.context(work, info))
     with sqlite3.connect(tmp_path / "store.db") as connection:
         assert "zebras" not in "\n".join(connection.iterdump())
     connection.close()
@@ -366,18 +367,20 @@ async def test_a_mark_that_moved_on_does_not_stay_in_a_preview(tmp_path: Path) -
     mark = {"cache_control": {"type": "ephemeral"}}
     call, result = called("t1", "a line of a large result\n" * 900)
     history = [user("Begin."), call, {**result, "content": [{**result["content"][0], **mark}]}]
-    async with open_session(tmp_path) as (compactor, info):
-        await compactor.fit(info, history, FitOptions(offload_over_tokens=1_000))
+    async with open_session(tmp_path) as (work, info):
+        await compactor.fit(work, info, history, FitOptions(offload_over_tokens=1_000))
         moved = [user("Begin."), call, result, assistant("Read."), user("Go on.")]
         moved[-1] = {"role": "user", "content": [{"type": "text", "text": "Go on.", **mark}]}
-        sent = (await compactor.fit(info, moved, FitOptions(offload_over_tokens=1_000))).messages
+        sent = (
+            await compactor.fit(work, info, moved, FitOptions(offload_over_tokens=1_000))
+        ).messages
         assert sent[2] is not result
         assert json.dumps(sent).count("cache_control") == 1
 
 
 async def test_a_text_as_the_input_of_a_request_is_a_message(tmp_path: Path) -> None:
-    async with open_session(tmp_path) as (compactor, info):
-        fitted = await compactor.fit(info, {"model": "m", "input": "Hello."})
+    async with open_session(tmp_path) as (work, info):
+        fitted = await compactor.fit(work, info, {"model": "m", "input": "Hello."})
         assert fitted.request == {"model": "m", "input": [user("Hello.")]}
 
 
@@ -385,6 +388,6 @@ async def test_a_text_as_the_input_of_a_request_is_a_message(tmp_path: Path) -> 
 async def test_what_is_no_history_is_refused_with_the_next_step(
     tmp_path: Path, sent: object
 ) -> None:
-    async with open_session(tmp_path) as (compactor, info):
+    async with open_session(tmp_path) as (work, info):
         with pytest.raises(MalformedMessage, match="send the list of messages"):
-            await compactor.fit(info, sent)
+            await compactor.fit(work, info, sent)

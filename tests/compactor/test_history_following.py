@@ -11,8 +11,10 @@ from typing import Any, cast
 
 import pytest
 
-from mcp_compaction.compactor import Compactor, history_following
+from mcp_compaction import compactor
+from mcp_compaction.compactor import history_following
 from mcp_compaction.compactor.results import FitOptions
+from mcp_compaction.compactor.workspace import Workspace
 from mcp_compaction.core.policy import Policy
 from mcp_compaction.errors import StoreError
 from mcp_compaction.formats import read_incoming
@@ -42,26 +44,26 @@ OFFLOADING = FitOptions(offload_over_tokens=500)
 
 
 async def test_a_cleared_history_begins_anew_and_the_log_keeps_both(tmp_path: Path) -> None:
-    async with open_session(tmp_path) as (compactor, info):
-        await pin_from_terminal(compactor, info, "Never push.")
-        await compactor.fit(info, long_history())
-        fitted = await compactor.fit(info, [user("Something else: the zebra.")])
+    async with open_session(tmp_path) as (work, info):
+        await pin_from_terminal(work, info, "Never push.")
+        await compactor.fit(work, info, long_history())
+        fitted = await compactor.fit(work, info, [user("Something else: the zebra.")])
         assert fitted.messages[0] == user("Something else: the zebra.")
         assert ["Never push." in text for text in ours(fitted.messages)] == [True]
         assert len(fitted.messages) == 2
-        assert await count_log(compactor, info) == len(long_history()) + 1
-        assert (await compactor.recall(info, "rate limiter")).hits
+        assert await count_log(work, info) == len(long_history()) + 1
+        assert (await compactor.recall(work, info, "rate limiter")).hits
 
 
 async def test_a_history_that_the_caller_compacted_keeps_its_tail_in_place(tmp_path: Path) -> None:
     history = long_history()
-    async with open_session(tmp_path) as (compactor, info):
-        known = (await compactor.fit(info, history)).recorded
+    async with open_session(tmp_path) as (work, info):
+        known = (await compactor.fit(work, info, history)).recorded
         after = [user("So far: all is well."), assistant("I see."), *history[-6:]]
         for count in (2, 4, 6):  # each message once, though the host shows its tail elsewhere
-            fitted = await compactor.fit(info, after)
+            fitted = await compactor.fit(work, info, after)
             assert fitted.messages == after
-            assert await count_log(compactor, info) == len(known.seqs) + count
+            assert await count_log(work, info) == len(known.seqs) + count
             after += [assistant("Go on?"), user("yes")]
 
 
@@ -83,38 +85,38 @@ async def test_what_the_callers_host_summed_up_is_told_of_by_our_next_compaction
 ) -> None:
     rule = "Never push on a Friday."
     history = [user(f"{rule} Sort the parcels."), *read_files(4)[1:], assistant("47 are sorted.")]
-    async with open_session(tmp_path, policy=Policy(window_tokens=40_000)) as (compactor, info):
+    async with open_session(tmp_path, policy=Policy(window_tokens=40_000)) as (work, info):
         taken_back = [*history, user("Use the zebra."), assistant("I use the zebra.")]
-        await compactor.fit(info, taken_back)
-        await compactor.fit(info, history)
+        await compactor.fit(work, info, taken_back)
+        await compactor.fit(work, info, history)
         reads = [one for n in range(4, 12) for one in called(f"t{n}", f"row {n}\n" * 90)]
         after = [user(summary), assistant("I go on."), user("Go on."), *reads]
-        assert await fit(compactor, info, after) == after
-        shown = await compactor.fill(info)
-        done = await compactor.compress(info, Ask(reason="x", force=True))
+        assert await fit(work, info, after) == after
+        shown = (await work.read_window(info)).fill
+        done = await compactor.compress(work, info, Ask(reason="x", force=True))
         assert isinstance(done, Compaction)
         assert done.receipt.before == shown.tokens  # not of all that came back for it
-        told = json.dumps(await fit(compactor, info, after))
+        told = json.dumps(await fit(work, info, after))
         for words in (rule, "47 are sorted.", f"{SUMMED_UP} [model says, in the host's summary"):
             assert words in told
         assert "zebra" not in told
         later = [*after, assistant("Done."), user("What is next?")]
-        assert json.dumps(await fit(compactor, info, later)).startswith(told[:-1])
+        assert json.dumps(await fit(work, info, later)).startswith(told[:-1])
         rewound = after[:3]
-        assert rule in json.dumps(await fit(compactor, info, rewound))
-        await compactor.restore(info, done.receipt.ref, force=True)
-        assert await fit(compactor, info, after) == after
+        assert rule in json.dumps(await fit(work, info, rewound))
+        await compactor.restore(work, info, done.receipt.ref, force=True)
+        assert await fit(work, info, after) == after
 
 
 async def test_a_rewound_history_goes_on_from_there(tmp_path: Path) -> None:
     history = long_history()
-    async with open_session(tmp_path) as (compactor, info):
-        await compactor.fit(info, history)
+    async with open_session(tmp_path) as (work, info):
+        await compactor.fit(work, info, history)
         back = [*history[:5], user("No, do the zebra first.")]
-        fitted = await compactor.fit(info, back)
+        fitted = await compactor.fit(work, info, back)
         assert fitted.messages == back
         assert fitted.recorded.seqs == (1, 2, 3, 4, 5, len(history) + 1)
-        again = await compactor.fit(info, history)
+        again = await compactor.fit(work, info, history)
         assert again.messages == history
         assert again.recorded.new == 0
 
@@ -124,33 +126,35 @@ async def test_an_edited_message_keeps_its_place_and_both_wordings_are_found(
 ) -> None:
     history = [user("Begin."), assistant("Begun."), user("Feed the zebra."), assistant("Fed.")]
     history += [user("Thanks.")]
-    async with open_session(tmp_path) as (compactor, info):
-        await compactor.fit(info, history)
+    async with open_session(tmp_path) as (work, info):
+        await compactor.fit(work, info, history)
         edited = [*history[:2], user("Feed the giraffe."), *history[3:]]
-        fitted = await compactor.fit(info, edited)
+        fitted = await compactor.fit(work, info, edited)
         assert fitted.messages == edited
         assert fitted.recorded.seqs == (1, 2, 3, 4, 5)
         for word in ("zebra", "giraffe"):
-            assert (await compactor.recall(info, word)).hits
+            assert (await compactor.recall(work, info, word)).hits
 
 
 async def test_the_same_words_said_twice_are_two_messages(tmp_path: Path) -> None:
     history = [user("Begin.")]
-    async with open_session(tmp_path) as (compactor, info):
+    async with open_session(tmp_path) as (work, info):
         for _ in range(3):
-            await compactor.fit(info, history)
+            await compactor.fit(work, info, history)
             history += [assistant("Done."), user("continue")]
-        fitted = await compactor.fit(info, history)
+        fitted = await compactor.fit(work, info, history)
         assert fitted.messages == history
-        assert await count_log(compactor, info) == 7
+        assert await count_log(work, info) == 7
 
 
 async def test_a_whole_body_that_is_recorded_is_followed_too(tmp_path: Path) -> None:
     history = long_history()
-    async with open_session(tmp_path) as (compactor, info):
-        await compactor.record(info, read_incoming({"messages": history}))
-        await compactor.record(info, read_incoming({"messages": [*history[:3], user("Stop.")]}))
-        session = await compactor.load(info)
+    async with open_session(tmp_path) as (work, info):
+        await compactor.record(work, info, read_incoming({"messages": history}))
+        await compactor.record(
+            work, info, read_incoming({"messages": [*history[:3], user("Stop.")]})
+        )
+        session = await work.load(info)
         assert [m.seq for m in session.messages] == [1, 2, 3, len(history) + 1]
 
 
@@ -158,14 +162,14 @@ async def test_undoing_a_compaction_does_not_bring_back_what_the_caller_dropped(
     tmp_path: Path,
 ) -> None:
     history = long_history()
-    async with open_session(tmp_path) as (compactor, info):
-        await compactor.fit(info, history)
-        done = await compactor.compress(info, WINDOW_FULL)
+    async with open_session(tmp_path) as (work, info):
+        await compactor.fit(work, info, history)
+        done = await compactor.compress(work, info, WINDOW_FULL)
         assert isinstance(done, Compaction)
         rewound = history[:5]
-        await compactor.fit(info, rewound)
-        await compactor.restore(info, done.receipt.ref, force=True)
-        assert await fit(compactor, info, rewound) == rewound
+        await compactor.fit(work, info, rewound)
+        await compactor.restore(work, info, done.receipt.ref, force=True)
+        assert await fit(work, info, rewound) == rewound
 
 
 async def test_two_processes_may_send_the_same_history_at_once(tmp_path: Path) -> None:
@@ -176,7 +180,9 @@ async def test_two_processes_may_send_the_same_history_at_once(tmp_path: Path) -
         history = [user("Begin.")]
         for number in range(4):
             history += [*called(f"t{number}", f"result {number}")]
-            sent = await asyncio.gather(one.fit(info, history), other.fit(same, history))
+            sent = await asyncio.gather(
+                compactor.fit(one, info, history), compactor.fit(other, same, history)
+            )
             assert [fitted.messages for fitted in sent] == [history, history]
         assert await count_log(one, info) == len(history)
 
@@ -214,18 +220,21 @@ async def test_an_edited_result_counts_as_what_it_is_now(tmp_path: Path) -> None
     text = "row of parcels\n" * 300
     history = [user("Count."), *called("t1", "3 rows"), *called("t2", "4 rows")]
     edited = [*history[:2], called("t1", text)[1], *history[3:]]
-    async with open_session(tmp_path) as (compactor, info):
-        before = (await compactor.fit(info, history)).fill.tokens
-        after = await compactor.fit(info, edited)
+    async with open_session(tmp_path) as (work, info):
+        before = (await compactor.fit(work, info, history)).fill.tokens
+        after = await compactor.fit(work, info, edited)
         assert after.messages == edited
         assert after.fill.tokens > before + 800
-        assert compactor.fill_of(await compactor.load(info)).tokens == after.fill.tokens
-        assert text in json.dumps(await compactor.context(info)).replace("\\n", "\n")
-        assert [text in quote.text for quote in await compactor.quote(info, "m3")] == [False, True]
-    async with open_session(tmp_path) as (compactor, info):  # nothing is remembered
-        again = await compactor.fit(info, edited)
+        assert work.fill_of(await work.load(info)).tokens == after.fill.tokens
+        assert text in json.dumps(await compactor.context(work, info)).replace("\\n", "\n")
+        assert [text in quote.text for quote in await compactor.quote(work, info, "m3")] == [
+            False,
+            True,
+        ]
+    async with open_session(tmp_path) as (work, info):  # nothing is remembered
+        again = await compactor.fit(work, info, edited)
         assert (again.recorded.new, again.fill.tokens) == (0, after.fill.tokens)
-        back = await compactor.fit(info, history)
+        back = await compactor.fit(work, info, history)
         assert (back.recorded.new, back.fill.tokens) == (0, before)
 
 
@@ -233,19 +242,19 @@ async def test_a_message_edited_behind_a_digest_is_told_in_its_new_words(tmp_pat
     history = [user("Begin."), assistant("Begun."), user("Paint the barn blue.")]
     history += [*long_history()[1:], user("And now?")]
     edited = [*history[:2], user("Leave the barn alone."), *history[3:]]
-    async with open_session(tmp_path) as (compactor, info):
-        await compactor.fit(info, history)
-        await compactor.compress(info, WINDOW_FULL)
-        digested = await fit(compactor, info, history)
+    async with open_session(tmp_path) as (work, info):
+        await compactor.fit(work, info, history)
+        await compactor.compress(work, info, WINDOW_FULL)
+        digested = await fit(work, info, history)
         assert all(obj is not history[2] for obj in digested)
-        fitted = await compactor.fit(info, edited)
+        fitted = await compactor.fit(work, info, edited)
         said = json.dumps(fitted.messages)
         assert ("Leave the barn alone." in said, "blue" in said) == (True, False)
         assert fitted.fill.percent < 95
-        await compactor.compress(info, WINDOW_FULL)
-        said = json.dumps(await fit(compactor, info, edited))
+        await compactor.compress(work, info, WINDOW_FULL)
+        said = json.dumps(await fit(work, info, edited))
         assert ("Leave the barn alone." in said, "blue" in said) == (True, False)
-        back = json.dumps(await fit(compactor, info, history))
+        back = json.dumps(await fit(work, info, history))
         assert ("Leave the barn alone." in back, "blue" in back) == (False, True)
 
 
@@ -256,28 +265,28 @@ async def test_a_result_that_is_edited_to_something_large_is_offloaded(
     text = "\n".join(f"parcel {n} for zebra {n * 7}" for n in range(500))
     history = [*long_history(), *called("t1", "3 rows"), *called("t2", "4 rows")]
     edited = [*history[:-3], called("t1", text)[1], *history[-2:]]
-    async with open_session(tmp_path) as (compactor, info):
-        await compactor.fit(info, history, OFFLOADING)
+    async with open_session(tmp_path) as (work, info):
+        await compactor.fit(work, info, history, OFFLOADING)
         if is_compacted:
-            await compactor.compress(info, WINDOW_FULL)
-        fitted = await compactor.fit(info, edited, OFFLOADING)
+            await compactor.compress(work, info, WINDOW_FULL)
+        fitted = await compactor.fit(work, info, edited, OFFLOADING)
         shown = json.dumps(fitted.messages[-3])
         ref = f"m{len(history) - 2}"
         assert f"recall_archived refs {ref}" in shown
         assert len(shown) < 1_000
         assert problems(fitted.messages, "anthropic") == []
         assert fitted.fill.tokens < 6_000
-        assert text in (await compactor.quote(info, ref))[-1].text
-        assert json.dumps(await fit(compactor, info, edited)) == json.dumps(fitted.messages)
+        assert text in (await compactor.quote(work, info, ref))[-1].text
+        assert json.dumps(await fit(work, info, edited)) == json.dumps(fitted.messages)
 
 
 async def test_nothing_is_left_of_an_edited_message_that_is_forgotten(tmp_path: Path) -> None:
     history = [user("Count."), *called("t1", "a zebra"), *called("t2", "4 rows")]
     edited = [*history[:2], called("t1", "two giraffes\n" * 500)[1], *history[3:]]
-    async with open_session(tmp_path) as (compactor, info):
-        await compactor.fit(info, history)
-        await compactor.fit(info, edited, OFFLOADING)
-        await compactor.forget(Scope(project=info.project, session=info.id), "m3")
+    async with open_session(tmp_path) as (work, info):
+        await compactor.fit(work, info, history)
+        await compactor.fit(work, info, edited, OFFLOADING)
+        await compactor.forget(work, Scope(project=info.project, session=info.id), "m3")
     with sqlite3.connect(tmp_path / "store.db") as connection:
         dump = "\n".join(connection.iterdump())
     connection.close()
@@ -298,29 +307,29 @@ def read_files(count: int) -> list[Json]:
 
 async def test_a_history_rewound_to_before_a_compaction_is_whole_again(tmp_path: Path) -> None:
     history = read_files(8)
-    async with open_session(tmp_path) as (compactor, info):
-        first = await compactor.fit(info, history[:5])
-        assert isinstance((await compactor.fit(info, history)).outcome, Compaction)
-        await pin_from_terminal(compactor, info, "Never push.")
-        await compactor.compress(info, WINDOW_FULL)
-        back = await compactor.fit(info, history[:5])
+    async with open_session(tmp_path) as (work, info):
+        first = await compactor.fit(work, info, history[:5])
+        assert isinstance((await compactor.fit(work, info, history)).outcome, Compaction)
+        await pin_from_terminal(work, info, "Never push.")
+        await compactor.compress(work, info, WINDOW_FULL)
+        back = await compactor.fit(work, info, history[:5])
         said = [obj for obj in back.messages if any(obj is own for own in history)]
         assert [id(obj) for obj in said] == [id(obj) for obj in history[:5]]
         assert "Never push." in "".join(ours(back.messages))
         assert abs(back.fill.tokens - first.fill.tokens) < 60
         on = [*history[:5], assistant("Read."), user("Good.")]
-        assert (await fit(compactor, info, on))[-3] is history[4]
+        assert (await fit(work, info, on))[-3] is history[4]
 
 
 async def test_an_earlier_compaction_stays_when_only_a_later_one_is_rewound(tmp_path: Path) -> None:
     history = read_files(14)
-    async with open_session(tmp_path) as (compactor, info):
-        await compactor.fit(info, history[:9])
-        await compactor.compress(info, WINDOW_FULL)
-        middle = await fit(compactor, info, history[:11])
-        await compactor.fit(info, history)
-        await compactor.compress(info, WINDOW_FULL)
-        assert json.dumps(await fit(compactor, info, history[:11])) == json.dumps(middle)
+    async with open_session(tmp_path) as (work, info):
+        await compactor.fit(work, info, history[:9])
+        await compactor.compress(work, info, WINDOW_FULL)
+        middle = await fit(work, info, history[:11])
+        await compactor.fit(work, info, history)
+        await compactor.compress(work, info, WINDOW_FULL)
+        assert json.dumps(await fit(work, info, history[:11])) == json.dumps(middle)
         assert middle != history[:11]
 
 
@@ -328,12 +337,12 @@ async def test_a_stale_result_is_whole_again_when_it_is_the_newest(tmp_path: Pat
     history = read_files(6)
     history[1:1] = [assistant("Sure."), user("Begin.")]
     shortening = FitOptions(microcompact=True)
-    async with open_session(tmp_path, policy=Policy(window_tokens=20_000)) as (compactor, info):
+    async with open_session(tmp_path, policy=Policy(window_tokens=20_000)) as (work, info):
         for said in range(4):
             history += [assistant(f"Read {said}."), user("Go on.")]
-        cut = await fit(compactor, info, history, shortening)
+        cut = await fit(work, info, history, shortening)
         assert cut[4] is not history[4]
-        back = await fit(compactor, info, history[:5], shortening)
+        back = await fit(work, info, history[:5], shortening)
         assert back[-1] is history[4]
 
 
@@ -367,17 +376,17 @@ async def send_through(folder: Path, history: list[Json], batches: int) -> Faili
         stores.append(FailingStore(store, batches))
         return cast("Store", stores[-1])
 
-    async with open_session(folder, wrap=wrap) as (compactor, info):
+    async with open_session(folder, wrap=wrap) as (work, info):
         try:
-            await compactor.fit(info, history)
+            await compactor.fit(work, info, history)
         except StoreError:
             return stores[0]
     return None
 
 
-async def logged(compactor: Compactor, info: SessionInfo) -> list[Json]:
-    newest = await count_log(compactor, info)
-    found = await compactor.originals(info, f"m1..m{newest}")
+async def logged(work: Workspace, info: SessionInfo) -> list[Json]:
+    newest = await count_log(work, info)
+    found = await compactor.originals(work, info, f"m1..m{newest}")
     return [json.loads(original.message.raw) for original in found]
 
 
@@ -394,14 +403,14 @@ async def test_a_history_that_is_stopped_between_two_batches_is_gone_on_with(
         store = await send_through(folder, history, batches)
         assert store is not None
         assert store.largest <= 10
-        async with open_session(folder) as (compactor, info):
-            known = await count_log(compactor, info)
+        async with open_session(folder) as (work, info):
+            known = await count_log(work, info)
             assert known == 10 * batches
-            fitted = await compactor.fit(info, history, FitOptions(relieve=False))
+            fitted = await compactor.fit(work, info, history, FitOptions(relieve=False))
             assert fitted.messages == history
             assert fitted.recorded.new == len(history) - known
-            assert await logged(compactor, info) == history
-            again = await fit(compactor, info, edited, FitOptions(relieve=False))
+            assert await logged(work, info) == history
+            again = await fit(work, info, edited, FitOptions(relieve=False))
             assert again == edited
     assert await send_through(tmp_path, history, count) is None
 
@@ -414,11 +423,11 @@ async def test_more_edits_than_one_batch_takes_are_all_followed(
     cleared = [called(f"t{n}", f"[cleared {n}]")[1] for n in range(9)]
     edited = list(history)
     edited[2:-2:2] = cleared
-    async with open_session(tmp_path, policy=Policy(window_tokens=20_000)) as (compactor, info):
-        await compactor.fit(info, history)
-        fitted = await compactor.fit(info, [*edited, user("Go on.")])
+    async with open_session(tmp_path, policy=Policy(window_tokens=20_000)) as (work, info):
+        await compactor.fit(work, info, history)
+        fitted = await compactor.fit(work, info, [*edited, user("Go on.")])
         assert fitted.messages == [*edited, user("Go on.")]
         assert fitted.recorded.new == len(cleared) + 1
-        session = await compactor.load(info)
+        session = await work.load(info)
         assert [json.loads(m.raw) for m in session.messages] == fitted.messages
-        assert fitted.fill.tokens == compactor.fill_of(session).tokens < 3_000
+        assert fitted.fill.tokens == work.fill_of(session).tokens < 3_000

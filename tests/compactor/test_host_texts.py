@@ -9,7 +9,9 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from mcp_compaction.compactor import Compactor
+from mcp_compaction import compactor
+from mcp_compaction.compactor.results import PinWish
+from mcp_compaction.compactor.workspace import Workspace
 from mcp_compaction.core.digest.prompt import prompts_for
 from mcp_compaction.core.log.outline import outline_of
 from mcp_compaction.errors import NeedsUser
@@ -120,10 +122,10 @@ class Watched:
 
 
 async def compress_all(
-    compactor: Compactor, info: Any, originals: Sequence[dict[str, Any]]
+    work: Workspace, info: Any, originals: Sequence[dict[str, Any]]
 ) -> Compaction:
-    await compactor.record(info, read_incoming(list(originals)))
-    outcome = await compactor.compress(info, Ask(reason="test", force=True))
+    await compactor.record(work, info, read_incoming(list(originals)))
+    outcome = await compactor.compress(work, info, Ask(reason="test", force=True))
     assert isinstance(outcome, Compaction)
     return outcome
 
@@ -133,10 +135,10 @@ async def test_host_text_is_in_the_view_and_in_nothing_that_is_made_of_the_conve
     tmp_path: Path, host: Host
 ) -> None:
     watched = Watched()
-    async with open_session(tmp_path, summarizer=watched) as (compactor, info):
-        outcome = await compress_all(compactor, info, session_in(host))
-        session = await compactor.load(info)
-        stats = await compactor.stats(info)
+    async with open_session(tmp_path, summarizer=watched) as (work, info):
+        outcome = await compress_all(work, info, session_in(host))
+        session = await work.load(info)
+        stats = await compactor.read_stats(work, info)
         made = {
             "digests": [digest.model_dump_json() for digest in outcome.digests],
             "excerpts": [one.model_dump_json() for one in outcome.view.promoted],
@@ -149,7 +151,7 @@ async def test_host_text_is_in_the_view_and_in_nothing_that_is_made_of_the_conve
         assert watched.prompts
         for where, texts in made.items():
             assert not any(MARK in text.lower() for text in texts), where
-        shown = json.dumps(await compactor.context(info, host.shape))
+        shown = json.dumps(await compactor.context(work, info, host.shape))
         newest = [m.text for m in session.messages if MARK in m.text]
         assert f"{host.texts[0]}\n\nMind the giraffe in the log." in newest
         assert all(json.dumps(text)[1:-1] in shown for text in newest)
@@ -159,9 +161,9 @@ async def test_host_text_is_in_the_view_and_in_nothing_that_is_made_of_the_conve
 async def test_before_a_compaction_the_view_is_what_the_host_wrote(
     tmp_path: Path, host: Host
 ) -> None:
-    async with open_session(tmp_path) as (compactor, info):
-        await compactor.record(info, read_incoming(session_in(host)))
-        shown = json.dumps(await compactor.context(info, host.shape))
+    async with open_session(tmp_path) as (work, info):
+        await compactor.record(work, info, read_incoming(session_in(host)))
+        shown = json.dumps(await compactor.context(work, info, host.shape))
         assert all(json.dumps(text)[1:-1] in shown for text in host.texts)
 
 
@@ -169,21 +171,23 @@ async def test_before_a_compaction_the_view_is_what_the_host_wrote(
 async def test_a_rule_that_only_a_host_wrote_is_no_rule_of_the_user(
     tmp_path: Path, host: Host
 ) -> None:
-    async with open_session(tmp_path) as (compactor, info):
-        await compactor.record(info, read_incoming(session_in(host)))
-        pinned = await compactor.pin(info, "Never feed zebra-41 before noon.", by="agent")
+    async with open_session(tmp_path) as (work, info):
+        await compactor.record(work, info, read_incoming(session_in(host)))
+        pinned = await compactor.pin(
+            work, info, PinWish("Never feed zebra-41 before noon.", by="agent")
+        )
         assert (pinned.pin.author, pinned.pin.scope) == ("agent", "session")
         with pytest.raises(NeedsUser, match="put there by the host"):
             await compactor.pin(
-                info, "Never feed zebra-41 before noon.", by="agent", scope="project"
+                work, info, PinWish("Never feed zebra-41 before noon.", by="agent", scope="project")
             )
 
 
 @each_host
 async def test_a_search_still_finds_host_text_and_names_no_user(tmp_path: Path, host: Host) -> None:
-    async with open_session(tmp_path) as (compactor, info):
-        await compactor.record(info, read_incoming(session_in(host)))
-        found = await compactor.recall(info, "feed zebra-41 noon")
+    async with open_session(tmp_path) as (work, info):
+        await compactor.record(work, info, read_incoming(session_in(host)))
+        found = await compactor.recall(work, info, "feed zebra-41 noon")
         assert found.hits
         assert {hit.role for hit in found.hits} == {"system"}
 
@@ -193,9 +197,9 @@ async def test_a_search_keeps_a_users_words_apart_from_the_hosts_in_one_message(
 ) -> None:
     said = "The zebra gets its hay at noon."
     both = f"<system-reminder>\nGive the zebra no hay.\n</system-reminder>\n{said}"
-    async with open_session(tmp_path) as (compactor, info):
-        await compactor.record(info, read_incoming([user(both), assistant("Good.")]))
-        found = await compactor.recall(info, "zebra hay")
+    async with open_session(tmp_path) as (work, info):
+        await compactor.record(work, info, read_incoming([user(both), assistant("Good.")]))
+        found = await compactor.recall(work, info, "zebra hay")
         assert [hit.text for hit in found.hits if hit.role == "user"] == [said]
 
 
@@ -206,8 +210,8 @@ async def test_a_span_of_nothing_but_host_text_gives_way_and_no_summarizer_is_as
     own = [said_in(host.shape, "user", f"{host.texts[0].strip()}\n" * 40) for _ in range(20)]
     ask, answer = (said_in(host.shape, "user", "Go on."), {"role": "assistant", "content": "Yes."})
     watched = Watched()
-    async with open_session(tmp_path, summarizer=watched) as (compactor, info):
-        outcome = await compress_all(compactor, info, [ask, *own, ask, answer])
+    async with open_session(tmp_path, summarizer=watched) as (work, info):
+        outcome = await compress_all(work, info, [ask, *own, ask, answer])
         assert outcome.digests
         assert not watched.prompts
         assert not any(digest.index for digest in outcome.digests)
@@ -233,7 +237,11 @@ async def test_calls_and_results_of_our_own_tools_are_in_nothing_that_is_made(
         answer = {"type": "tool_result", "tool_use_id": f"own{number}", "content": result}
         own += [{"role": "assistant", "content": [call]}, {"role": "user", "content": [answer]}]
     watched = Watched()
-    async with open_session(tmp_path, summarizer=watched) as (compactor, info):
-        outcome = await compress_all(compactor, info, [first, *own, *rest])
-        made = [outcome.model_dump_json(), *watched.prompts, repr(await compactor.stats(info))]
+    async with open_session(tmp_path, summarizer=watched) as (work, info):
+        outcome = await compress_all(work, info, [first, *own, *rest])
+        made = [
+            outcome.model_dump_json(),
+            *watched.prompts,
+            repr(await compactor.read_stats(work, info)),
+        ]
         assert not any(MARK in text.lower() for text in made)

@@ -8,6 +8,8 @@ from typing import Any, cast
 
 import pytest
 
+from mcp_compaction import compactor
+from mcp_compaction.compactor.results import PinWish
 from mcp_compaction.core.log.pinned import PINNED_LABEL
 from mcp_compaction.model import Compaction
 from mcp_compaction.ports import Store
@@ -39,44 +41,44 @@ async def test_a_pin_from_the_command_line_is_told_once_after_the_users_next_wor
     tmp_path: Path,
 ) -> None:
     history = [user("Begin."), *called("t1", "one")]
-    async with open_session(tmp_path) as (compactor, info):
-        await compactor.fit(info, history)
-        await pin_from_terminal(compactor, info, "Never push.")
+    async with open_session(tmp_path) as (work, info):
+        await compactor.fit(work, info, history)
+        await pin_from_terminal(work, info, "Never push.")
         history += called("t2", "two")
-        assert ours(await fit(compactor, info, history)) == []
+        assert ours(await fit(work, info, history)) == []
         history += [assistant("Done."), user("Next.")]
-        told = await fit(compactor, info, history)
+        told = await fit(work, info, history)
         assert told[-2] is history[-1]
         assert "Never push." in told[-1]["content"]
         history += [assistant("Nexted."), user("And next.")]
-        later = await fit(compactor, info, history)
+        later = await fit(work, info, history)
         assert json.dumps(later[: len(told)]) == json.dumps(told)
         assert json.dumps(later).count("Never push.") == 1
 
 
 async def test_a_pin_by_a_tool_call_is_shown_from_the_next_compaction_on(tmp_path: Path) -> None:
     history = long_history()
-    async with open_session(tmp_path) as (compactor, info):
-        await compactor.fit(info, history)
-        await compactor.pin(info, "Only the staging key.", by="agent")
+    async with open_session(tmp_path) as (work, info):
+        await compactor.fit(work, info, history)
+        await compactor.pin(work, info, PinWish("Only the staging key.", by="agent"))
         history += [*pinned("Only the staging key."), user("Fine.")]
-        sent = await fit(compactor, info, history)
+        sent = await fit(work, info, history)
         assert ours(sent) == []
-        assert isinstance(await compactor.compress(info, WINDOW_FULL), Compaction)
-        sent = await fit(compactor, info, history)
+        assert isinstance(await compactor.compress(work, info, WINDOW_FULL), Compaction)
+        sent = await fit(work, info, history)
         assert sent[1]["content"].startswith(PINNED_LABEL)
         assert "Only the staging key." in sent[1]["content"]
 
 
 async def test_a_pin_whose_words_stand_nowhere_is_told_whoever_made_it(tmp_path: Path) -> None:
     history = [user("Begin."), assistant("Yes.")]
-    async with open_session(tmp_path) as (compactor, info):
-        await compactor.fit(info, history)
-        await compactor.pin(info, "Only the staging key.", by="agent")
+    async with open_session(tmp_path) as (work, info):
+        await compactor.fit(work, info, history)
+        await compactor.pin(work, info, PinWish("Only the staging key.", by="agent"))
         history += [*pinned("Only the staging key."), user("Fine.")]
-        assert ours(await fit(compactor, info, history)) == []
+        assert ours(await fit(work, info, history)) == []
         rewound = [*history[:2], user("Something else.")]
-        assert len(ours(await fit(compactor, info, rewound))) == 1
+        assert len(ours(await fit(work, info, rewound))) == 1
 
 
 @pytest.mark.parametrize(
@@ -95,12 +97,12 @@ async def test_a_pin_is_told_unless_the_user_has_said_just_that(
     tmp_path: Path, said: list[Json], text: str, is_told: bool
 ) -> None:
     history = [user("Begin."), assistant("Yes.")]
-    async with open_session(tmp_path) as (compactor, info):
-        await compactor.fit(info, history)
-        await pin_from_terminal(compactor, info, text)
+    async with open_session(tmp_path) as (work, info):
+        await compactor.fit(work, info, history)
+        await pin_from_terminal(work, info, text)
         for number in range(2):
             history = [*history, *said, assistant(f"Done {number}."), user("More.")]
-            assert bool(ours(await fit(compactor, info, history))) == is_told
+            assert bool(ours(await fit(work, info, history))) == is_told
             said = []
 
 
@@ -124,24 +126,24 @@ async def test_a_pin_that_was_said_is_looked_for_once(tmp_path: Path) -> None:
         return cast("Store", stores[0])
 
     history = [user("Begin.")]
-    async with open_session(tmp_path, wrap=wrap) as (compactor, info):
-        await compactor.fit(info, history)
-        await pin_from_terminal(compactor, info, "Never push.")
+    async with open_session(tmp_path, wrap=wrap) as (work, info):
+        await compactor.fit(work, info, history)
+        await pin_from_terminal(work, info, "Never push.")
         reads: list[int] = []
         for words in ("Never push.", "Go on.", "Go on then."):
             history = [*history, assistant("Yes."), user(words)]
             before = stores[0].reads
-            assert await fit(compactor, info, history) == history
+            assert await fit(work, info, history) == history
             reads.append(stores[0].reads - before)
         assert reads == [2, 0, 0]
 
 
 async def test_a_pin_is_still_told_when_the_words_before_it_are_cut(tmp_path: Path) -> None:
     history = [user("Begin."), assistant("Begun."), user("Next.")]
-    async with open_session(tmp_path) as (compactor, info):
-        await compactor.fit(info, history[:1])
-        await pin_from_terminal(compactor, info, "Never push.")
-        told = await fit(compactor, info, history)
+    async with open_session(tmp_path) as (work, info):
+        await compactor.fit(work, info, history[:1])
+        await pin_from_terminal(work, info, "Never push.")
+        told = await fit(work, info, history)
         assert len(ours(told[3:])) == 1
         for cut in ([*history[:2], *called("t1", "one")], [*told[:2], *told[3:]]):
-            assert len(ours(await fit(compactor, info, cut))) == 1
+            assert len(ours(await fit(work, info, cut))) == 1

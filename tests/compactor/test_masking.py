@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from mcp_compaction import compactor
+from mcp_compaction.compactor.results import PinWish
 from mcp_compaction.errors import PinRefused
 from mcp_compaction.formats import read_incoming
 from mcp_compaction.model import Ask, Compaction
@@ -40,10 +42,10 @@ def _bytes_of(folder: Path) -> bytes:
 async def test_a_value_is_masked_in_all_that_is_recorded_with_it(
     tmp_path: Path, batch: list[dict[str, Any]]
 ):
-    async with open_session(tmp_path) as (compactor, info):
-        done = await compactor.record(info, read_incoming(batch))
+    async with open_session(tmp_path) as (work, info):
+        done = await compactor.record(work, info, read_incoming(batch))
         assert done.masked == {"aws-secret-key": 3}
-        found = await compactor.originals(info, f"m1..m{len(batch)}")
+        found = await compactor.originals(work, info, f"m1..m{len(batch)}")
         kept = [json.loads(original.message.raw) for original in found]
         assert kept == json.loads(json.dumps(batch).replace(_KEY, _MASK))
     assert _KEY.encode() not in _bytes_of(tmp_path)
@@ -51,64 +53,64 @@ async def test_a_value_is_masked_in_all_that_is_recorded_with_it(
 
 async def test_a_value_of_a_system_prompt_is_masked_in_the_messages_beside_it(tmp_path: Path):
     body = {"system": f"AWS_SECRET_ACCESS_KEY={_KEY}", "messages": [user("go"), _CALL, _RESULT]}
-    async with open_session(tmp_path) as (compactor, info):
-        await compactor.record(info, read_incoming(body))
+    async with open_session(tmp_path) as (work, info):
+        await compactor.record(work, info, read_incoming(body))
     assert _KEY.encode() not in _bytes_of(tmp_path)
 
 
 async def test_a_value_that_comes_later_or_in_another_process_is_masked(tmp_path: Path):
-    async with open_session(tmp_path) as (compactor, info):
-        await compactor.record(info, read_incoming([_NAMED]))
-        await compactor.record(info, read_incoming([_CALL]))
-    async with open_session(tmp_path) as (compactor, info):
-        done = await compactor.record(info, read_incoming([_RESULT]))
+    async with open_session(tmp_path) as (work, info):
+        await compactor.record(work, info, read_incoming([_NAMED]))
+        await compactor.record(work, info, read_incoming([_CALL]))
+    async with open_session(tmp_path) as (work, info):
+        done = await compactor.record(work, info, read_incoming([_RESULT]))
         assert done.masked == {"aws-secret-key": 1}
-        await compactor.record_answer(info, assistant(f"It is {_KEY}."))
+        await compactor.record_answer(work, info, assistant(f"It is {_KEY}."))
         ask = Ask(reason="test", digest=f"## State\n- the key is {_KEY}", force=True)
-        await compactor.compress(info, ask)
-        assert "secret" not in str((await compactor.stats(info)).events).lower()
+        await compactor.compress(work, info, ask)
+        assert "secret" not in str((await compactor.read_stats(work, info)).events).lower()
     assert _KEY.encode() not in _bytes_of(tmp_path)
 
 
 async def test_a_value_that_another_process_named_meanwhile_is_masked(tmp_path: Path):
     async with open_session(tmp_path) as (server, info):
-        await server.record(info, read_incoming([user("hello there")]))
+        await compactor.record(server, info, read_incoming([user("hello there")]))
         async with open_session(tmp_path) as (hook, same):
             assert same.id == info.id
-            await hook.record(same, read_incoming([_NAMED]))
-        done = await server.record(info, read_incoming([_CALL]))
+            await compactor.record(hook, same, read_incoming([_NAMED]))
+        done = await compactor.record(server, info, read_incoming([_CALL]))
         assert done.masked == {"aws-secret-key": 1}
-        await server.record_answer(info, assistant(f"It is {_KEY}."))
+        await compactor.record_answer(server, info, assistant(f"It is {_KEY}."))
         ask = Ask(reason="test", digest=f"## State\n- the key is {_KEY}", force=True)
-        await server.compress(info, ask)
+        await compactor.compress(server, info, ask)
         with pytest.raises(PinRefused, match="aws-secret-key"):
-            await server.pin(info, f"Always use {_KEY} here.", by="user")
+            await compactor.pin(server, info, PinWish(f"Always use {_KEY} here.", by="user"))
     assert _KEY.encode() not in _bytes_of(tmp_path)
 
 
 async def test_a_pin_with_a_masked_value_is_refused(tmp_path: Path):
-    async with open_session(tmp_path) as (compactor, info):
-        await compactor.record(info, read_incoming([_NAMED]))
+    async with open_session(tmp_path) as (work, info):
+        await compactor.record(work, info, read_incoming([_NAMED]))
         with pytest.raises(PinRefused, match="aws-secret-key"):
-            await compactor.pin(info, f"Always use {_KEY} here.", by="user")
+            await compactor.pin(work, info, PinWish(f"Always use {_KEY} here.", by="user"))
 
 
 async def test_a_message_stays_the_same_one_when_its_value_is_named_later(tmp_path: Path):
     history = [user("find it"), _CALL, _RESULT]
-    async with open_session(tmp_path) as (compactor, info):
-        await compactor.fit(info, {"messages": history})
+    async with open_session(tmp_path) as (work, info):
+        await compactor.fit(work, info, {"messages": history})
         history += [assistant("Found."), _NAMED]
-        await compactor.fit(info, {"messages": history})
-    async with open_session(tmp_path) as (compactor, info):
-        fitted = await compactor.fit(info, {"messages": [*history, assistant("Masked.")]})
+        await compactor.fit(work, info, {"messages": history})
+    async with open_session(tmp_path) as (work, info):
+        fitted = await compactor.fit(work, info, {"messages": [*history, assistant("Masked.")]})
         assert fitted.recorded.diverged is None
         assert fitted.recorded.new == 1
 
 
 async def test_a_digest_of_a_session_names_no_masked_value(tmp_path: Path):
     filler = [m for n in range(30) for m in (user(f"step {n} " * 60), assistant("done " * 60))]
-    async with open_session(tmp_path) as (compactor, info):
-        await compactor.record(info, read_incoming([_NAMED, _CALL, _RESULT, *filler]))
-        outcome = await compactor.compress(info, Ask(reason="test", target_percent=2))
+    async with open_session(tmp_path) as (work, info):
+        await compactor.record(work, info, read_incoming([_NAMED, _CALL, _RESULT, *filler]))
+        outcome = await compactor.compress(work, info, Ask(reason="test", target_percent=2))
         assert isinstance(outcome, Compaction)
-        assert _KEY[:8] not in json.dumps(await compactor.context(info))
+        assert _KEY[:8] not in json.dumps(await compactor.context(work, info))

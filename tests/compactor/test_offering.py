@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from mcp_compaction.compactor import Compactor
+from mcp_compaction import compactor
 from mcp_compaction.compactor.results import PinWish
+from mcp_compaction.compactor.workspace import Workspace
 from mcp_compaction.core.compaction.receipt.text import receipt_text
 from mcp_compaction.core.log.pinned import pinned_block
 from mcp_compaction.errors import NeedsUser
@@ -34,46 +35,48 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> StepClock:
     return one
 
 
-async def keep_fact(compactor: Compactor, info: SessionInfo) -> Pin:
-    await compactor.record(info, read_incoming(proved(TESTS)))
-    (offer,) = await compactor.facts.offered(info)
-    return (await compactor.facts.keep(info, offer, "terminal")).pin
+async def keep_fact(work: Workspace, info: SessionInfo) -> Pin:
+    await compactor.record(work, info, read_incoming(proved(TESTS)))
+    (offer,) = await compactor.ProjectFacts(work).offered(info)
+    return (await compactor.ProjectFacts(work).keep(info, offer, "terminal")).pin
 
 
 async def test_a_kept_fact_is_told_in_the_next_session_of_the_project_alone(tmp_path: Path) -> None:
-    async with open_session(tmp_path) as (compactor, info):
-        fact = await keep_fact(compactor, info)
+    async with open_session(tmp_path) as (work, info):
+        fact = await keep_fact(work, info)
         assert (fact.author, fact.channel) == ("user", "terminal")
-        later, _ = await compactor.open(SessionKey(project="/p", name="tuesday"))
-        told = pinned_block(await compactor.pins(later))
+        later, _ = await compactor.open_session(work, SessionKey(project="/p", name="tuesday"))
+        told = pinned_block(await work.pins(later))
         assert f"p1 fact, by user, kept 2026-11-15 from session work: {WORKS}" in told
-        stranger, _ = await compactor.open(SessionKey(project="/q", name="tuesday"))
-        assert await compactor.pins(stranger) == ()
+        stranger, _ = await compactor.open_session(work, SessionKey(project="/q", name="tuesday"))
+        assert await work.pins(stranger) == ()
 
 
 async def test_an_unused_fact_ends_and_a_used_one_is_kept_for_longer(
     tmp_path: Path, clock: StepClock
 ) -> None:
-    async with open_session(tmp_path) as (compactor, info):
-        await keep_fact(compactor, info)
-        await compactor.pin(info, "Ida is allergic.", by="user", kind="fact", scope="project")
+    async with open_session(tmp_path) as (work, info):
+        await keep_fact(work, info)
+        await compactor.pin(
+            work, info, PinWish("Ida is allergic.", by="user", kind="fact", scope="project")
+        )
         clock.moment += 80 * DAYS
-        later, _ = await compactor.open(SessionKey(project="/p", name="later"))
-        await compactor.record(later, read_incoming([user("Run bin/check.")]))
-        await compactor.facts.offered(later)
+        later, _ = await compactor.open_session(work, SessionKey(project="/p", name="later"))
+        await compactor.record(work, later, read_incoming([user("Run bin/check.")]))
+        await compactor.ProjectFacts(work).offered(later)
         clock.moment += 80 * DAYS
-        assert len(await compactor.project_pins("/p")) == 2
+        assert len(await work.project_pins("/p")) == 2
         clock.moment += 11 * DAYS
-        assert [pin.text for pin in await compactor.project_pins("/p")] == ["Ida is allergic."]
+        assert [pin.text for pin in await work.project_pins("/p")] == ["Ida is allergic."]
 
 
 async def test_a_compaction_notes_which_facts_were_used(tmp_path: Path, clock: StepClock) -> None:
-    async with open_session(tmp_path) as (compactor, info):
-        fact = await keep_fact(compactor, info)
+    async with open_session(tmp_path) as (work, info):
+        fact = await keep_fact(work, info)
         clock.moment += 2 * DAYS
-        await record_long(compactor, info)
-        assert isinstance(await compactor.compress(info, Ask(reason="full")), Compaction)
-        (renewed,) = await compactor.project_pins("/p")
+        await record_long(work, info)
+        assert isinstance(await compactor.compress(work, info, Ask(reason="full")), Compaction)
+        (renewed,) = await work.project_pins("/p")
         assert renewed.used is not None
         assert fact.used is not None
         assert renewed.used - fact.used >= 2 * DAYS
@@ -83,13 +86,15 @@ async def test_a_compaction_notes_which_facts_were_used(tmp_path: Path, clock: S
 async def test_a_use_does_not_lengthen_what_the_user_gave_an_end(
     tmp_path: Path, clock: StepClock
 ) -> None:
-    async with open_session(tmp_path) as (compactor, info):
+    async with open_session(tmp_path) as (work, info):
         end = clock.moment + 5 * DAYS
-        await compactor.pin(info, WORKS, by="user", kind="fact", scope="project", expires=end)
+        await compactor.pin(
+            work, info, PinWish(WORKS, by="user", kind="fact", scope="project", expires=end)
+        )
         clock.moment += 2 * DAYS
-        await compactor.record(info, read_incoming([user("Run bin/check.")]))
-        await compactor.facts.offered(info)
-        (pin,) = await compactor.project_pins("/p")
+        await compactor.record(work, info, read_incoming([user("Run bin/check.")]))
+        await compactor.ProjectFacts(work).offered(info)
+        (pin,) = await work.project_pins("/p")
         assert (pin.expires, pin.used) == (end, None)
     store = await open_store(tmp_path / "store.db")
     await store.renew_facts([pin.number], clock.moment, clock.moment + 90 * DAYS)
@@ -98,37 +103,39 @@ async def test_a_use_does_not_lengthen_what_the_user_gave_an_end(
 
 
 async def test_a_declined_fact_is_offered_no_more_and_a_dropped_one_neither(tmp_path: Path) -> None:
-    async with open_session(tmp_path) as (compactor, info):
-        await compactor.record(info, read_incoming(proved(TESTS)))
-        (offer,) = await compactor.facts.offered(info)
-        await compactor.facts.decline(info, offer)
-        assert await compactor.facts.offered(info) == ()
-        other, _ = await compactor.open(SessionKey(project="/p", name="other"))
-        fact = await keep_fact(compactor, other)
-        await compactor.unpin(other, fact.ref, by="user")
-        assert await compactor.facts.offered(other) == ()
+    async with open_session(tmp_path) as (work, info):
+        await compactor.record(work, info, read_incoming(proved(TESTS)))
+        (offer,) = await compactor.ProjectFacts(work).offered(info)
+        await compactor.ProjectFacts(work).decline(info, offer)
+        assert await compactor.ProjectFacts(work).offered(info) == ()
+        other, _ = await compactor.open_session(work, SessionKey(project="/p", name="other"))
+        fact = await keep_fact(work, other)
+        await compactor.unpin(work, other, fact.ref, by="user")
+        assert await compactor.ProjectFacts(work).offered(other) == ()
 
 
 async def test_a_receipt_offers_facts_and_an_agent_cannot_accept_them(tmp_path: Path) -> None:
-    async with open_session(tmp_path) as (compactor, info):
-        await compactor.record(info, read_incoming(proved(TESTS)))
-        await record_long(compactor, info)
-        done = await compactor.compress(info, Ask(reason="full"))
+    async with open_session(tmp_path) as (work, info):
+        await compactor.record(work, info, read_incoming(proved(TESTS)))
+        await record_long(work, info)
+        done = await compactor.compress(work, info, Ask(reason="full"))
         assert isinstance(done, Compaction)
         assert f'fact for later sessions? m3: "{WORKS}"' in receipt_text(done.receipt)
         assert "pin_constraint kind=fact scope=project" in receipt_text(done.receipt)
-        (stored,) = await compactor.receipts(info)
+        (stored,) = await compactor.receipts(work, info)
         assert stored.offer.facts == ()
         wish = PinWish(found := "Rates are older than a week.", "agent", "fact", "project")
-        question = await compactor.pin_question("/p", info, wish)
+        question = await compactor.pin_question(work, "/p", info, wish)
         assert question is not None
         assert question.text.endswith(
             f"for later sessions of this project, while they use it: {found}"
         )
         with pytest.raises(NeedsUser):
-            await compactor.pin(info, found, by="agent", kind="fact", scope="project")
+            await compactor.pin(
+                work, info, PinWish(found, by="agent", kind="fact", scope="project")
+            )
         agreed = await compactor.pin(
-            info, found, by="user", kind="fact", scope="project", channel="dialog"
+            work, info, PinWish(found, by="user", kind="fact", scope="project", channel="dialog")
         )
         assert agreed.pin.used is not None
 
@@ -136,10 +143,10 @@ async def test_a_receipt_offers_facts_and_an_agent_cannot_accept_them(tmp_path: 
 async def test_a_fact_of_a_forgotten_session_keeps_its_day_and_loses_the_sessions_name(
     tmp_path: Path,
 ) -> None:
-    async with open_session(tmp_path) as (compactor, info):
-        await keep_fact(compactor, info)
-        await compactor.forget(Scope(project="/p", session=info.id))
-        (fact,) = await compactor.project_pins("/p")
+    async with open_session(tmp_path) as (work, info):
+        await keep_fact(work, info)
+        await compactor.forget(work, Scope(project="/p", session=info.id))
+        (fact,) = await work.project_pins("/p")
         assert f"p1 fact, by user, kept 2026-11-15: {WORKS}" in pinned_block([fact])
-        await compactor.forget(Scope(project="/p"))
-        assert await compactor.project_pins("/p") == ()
+        await compactor.forget(work, Scope(project="/p"))
+        assert await work.project_pins("/p") == ()

@@ -7,8 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from mcp_compaction.compactor import Compactor, compressing
-from mcp_compaction.compactor.results import Prepared
+from mcp_compaction import compactor
+from mcp_compaction.compactor import compressing
+from mcp_compaction.compactor.results import PinWish, Prepared
+from mcp_compaction.compactor.workspace import Workspace
 from mcp_compaction.core.policy import Policy
 from mcp_compaction.core.tokens import estimate
 from mcp_compaction.errors import InputError
@@ -35,52 +37,54 @@ ROOMY = Policy(window_tokens=200_000)
 MANY = 100_000  # characters
 
 
-async def prepare(compactor: Compactor, info: SessionInfo) -> Prepared:
-    done = await compactor.prepare(info)
+async def prepare(work: Workspace, info: SessionInfo) -> Prepared:
+    done = await compactor.prepare(work, info)
     assert isinstance(done, Prepared), done
     return done
 
 
-async def shown_by(compactor: Compactor, info: SessionInfo) -> str:
+async def shown_by(work: Workspace, info: SessionInfo) -> str:
     """All that a caller sees of the window."""
-    fill, stats = await compactor.fill(info), await compactor.stats(info)
-    return json.dumps(await compactor.context(info)) + fill.model_dump_json() + str(stats.last)
+    fill, stats = (await work.read_window(info)).fill, await compactor.read_stats(work, info)
+    return (
+        json.dumps(await compactor.context(work, info)) + fill.model_dump_json() + str(stats.last)
+    )
 
 
 @pytest.mark.parametrize("owns_window", [True, False])
 async def test_preparing_digests_all_but_the_newest_steps_and_shows_the_same_window(
     tmp_path: Path, owns_window: bool
 ) -> None:
-    async with open_session(tmp_path, policy=ROOMY) as (compactor, info):
-        await compactor.set_traits(info, Traits(owns_window=owns_window))
-        number = await record_long(compactor, info)
-        before = await shown_by(compactor, info)
-        assert (await compactor.fill(info)).percent < 20
-        done = await prepare(compactor, info)
+    async with open_session(tmp_path, policy=ROOMY) as (work, info):
+        await work.store.set_traits(info.id, Traits(owns_window=owns_window))
+        number = await record_long(work, info)
+        before = await shown_by(work, info)
+        assert (await work.read_window(info)).fill.percent < 20
+        done = await prepare(work, info)
         assert number - 10 <= done.digested_upto < number
-        assert await shown_by(compactor, info) == before
-        text = await compactor.records(info, max_chars=MANY)
+        assert await shown_by(work, info) == before
+        text = await compactor.read_records(work, info, max_chars=MANY)
         assert f"[digest {done.digests[-1].ref} of " in text
         assert f"in no digest: m1, m{done.digested_upto + 1}..m{number};" in text
 
 
 async def test_a_second_preparation_with_nothing_new_does_nothing(tmp_path: Path) -> None:
-    async with open_session(tmp_path, policy=ROOMY) as (compactor, info):
-        await record_long(compactor, info)
-        await prepare(compactor, info)
-        text = await compactor.records(info, max_chars=MANY)
-        digests = await compactor.digests(info)
-        again = await compactor.prepare(info)
+    async with open_session(tmp_path, policy=ROOMY) as (work, info):
+        await record_long(work, info)
+        await prepare(work, info)
+        text = await compactor.read_records(work, info, max_chars=MANY)
+        digests = await work.store.digests(info.id)
+        again = await compactor.prepare(work, info)
         assert isinstance(again, NothingToDo)
         assert again.reason == "already_prepared"
-        assert await compactor.digests(info) == digests
-        assert await compactor.records(info, max_chars=MANY) == text
+        assert await work.store.digests(info.id) == digests
+        assert await compactor.read_records(work, info, max_chars=MANY) == text
 
 
 async def test_where_nothing_is_recorded_there_is_nothing_to_prepare(tmp_path: Path) -> None:
-    async with open_session(tmp_path) as (compactor, info):
-        assert isinstance(await compactor.prepare(info), NothingToDo)
-        assert await compactor.records(info, max_chars=MANY) == ""
+    async with open_session(tmp_path) as (work, info):
+        assert isinstance(await compactor.prepare(work, info), NothingToDo)
+        assert await compactor.read_records(work, info, max_chars=MANY) == ""
 
 
 class Noting(ExtractiveSummarizer):
@@ -97,13 +101,13 @@ class Noting(ExtractiveSummarizer):
 
 async def test_the_next_preparation_asks_only_for_what_is_new(tmp_path: Path) -> None:
     summarizer = Noting()
-    async with open_session(tmp_path, policy=ROOMY, summarizer=summarizer) as (compactor, info):
-        await record_long(compactor, info)
-        first = await prepare(compactor, info)
+    async with open_session(tmp_path, policy=ROOMY, summarizer=summarizer) as (work, info):
+        await record_long(work, info)
+        first = await prepare(work, info)
         asked = len(summarizer.spans)
         more = list(coding_session(20, 300))[1:]
-        await compactor.record(info, read_incoming([user("And now the docs."), *more]))
-        second = await prepare(compactor, info)
+        await compactor.record(work, info, read_incoming([user("And now the docs."), *more]))
+        second = await prepare(work, info)
         assert second.digested_upto > first.digested_upto
         assert all(start > first.digested_upto for start, _ in summarizer.spans[asked:])
 
@@ -114,90 +118,92 @@ async def test_a_compaction_after_a_preparation_is_as_without_it_but_for_its_num
     bodies: list[str] = []
     for folder in ("with", "without"):
         (tmp_path / folder).mkdir()
-        async with open_session(tmp_path / folder) as (compactor, info):
-            await record_long(compactor, info)
+        async with open_session(tmp_path / folder) as (work, info):
+            await record_long(work, info)
             if folder == "with":
-                await prepare(compactor, info)
-            done = await compactor.compress(info, Ask(reason="now", target_percent=30))
+                await prepare(work, info)
+            done = await compactor.compress(work, info, Ask(reason="now", target_percent=30))
             assert isinstance(done, Compaction)
             assert done.receipt.ref == "c1"
-            body = json.dumps(await compactor.context(info))
-            for digest in await compactor.digests(info):
+            body = json.dumps(await compactor.context(work, info))
+            for digest in await work.store.digests(info.id):
                 body = body.replace(f"digest {digest.ref} ", "digest d ")
             bodies.append(body)
             # From here on the records are those of the view that is shown.
-            text = await compactor.records(info, max_chars=MANY)
+            text = await compactor.read_records(work, info, max_chars=MANY)
             assert f"[digest d{done.receipt.replaced[-1].digest} of " in text
     assert bodies[0] == bodies[1]
 
 
 async def test_what_is_forgotten_leaves_prepared_digests_and_records(tmp_path: Path) -> None:
-    async with open_session(tmp_path, policy=ROOMY) as (compactor, info):
+    async with open_session(tmp_path, policy=ROOMY) as (work, info):
         rule = "Never deploy build-id 7f3a91c2 to the moon."
         first, *rest = coding_session(40, 300)
         said = [first, *rest[:2], user(rule), *rest[2:], user("And now?")]
-        await compactor.record(info, read_incoming(said))
-        await prepare(compactor, info)
-        assert "7f3a91c2" in await compactor.records(info, max_chars=MANY)
-        await compactor.forget(Scope(project=info.project, session=info.id), "m4")
-        assert "7f3a91c2" not in await compactor.records(info, max_chars=MANY)
+        await compactor.record(work, info, read_incoming(said))
+        await prepare(work, info)
+        assert "7f3a91c2" in await compactor.read_records(work, info, max_chars=MANY)
+        await compactor.forget(work, Scope(project=info.project, session=info.id), "m4")
+        assert "7f3a91c2" not in await compactor.read_records(work, info, max_chars=MANY)
         assert b"7f3a91c2" not in (tmp_path / "store.db").read_bytes()
 
 
 async def test_records_have_pins_of_the_moment_even_before_anything_was_compacted(
     tmp_path: Path,
 ) -> None:
-    async with open_session(tmp_path) as (compactor, info):
-        await compactor.record(info, read_incoming([user("Hello."), assistant("Hi.")]))
-        pinned = await compactor.pin(info, "Never push to main.", by="user", scope="project")
-        text = await compactor.records(info, max_chars=400)
+    async with open_session(tmp_path) as (work, info):
+        await compactor.record(work, info, read_incoming([user("Hello."), assistant("Hi.")]))
+        pinned = await compactor.pin(
+            work, info, PinWish("Never push to main.", by="user", scope="project")
+        )
+        text = await compactor.read_records(work, info, max_chars=400)
         assert f"{pinned.pin.ref} constraint, by user: Never push to main." in text
-        await compactor.unpin(info, pinned.pin.ref, by="user")
-        assert "Never push" not in await compactor.records(info, max_chars=400)
+        await compactor.unpin(work, info, pinned.pin.ref, by="user")
+        assert "Never push" not in await compactor.read_records(work, info, max_chars=400)
 
 
 @pytest.mark.parametrize("model", ["gpt-5", "claude-opus-4-8"])
 async def test_records_within_tokens_are_counted_as_the_model_counts(
     tmp_path: Path, model: str
 ) -> None:
-    async with open_session(tmp_path, policy=ROOMY) as (compactor, info):
-        await compactor.set_traits(info, Traits(model=model))
-        await record_long(compactor, info)
-        await prepare(compactor, info)
-        text = await compactor.records(info, max_tokens=300)
+    async with open_session(tmp_path, policy=ROOMY) as (work, info):
+        await work.store.set_traits(info.id, Traits(model=model))
+        await record_long(work, info)
+        await prepare(work, info)
+        text = await compactor.read_records(work, info, max_tokens=300)
         most = 300 if model == "gpt-5" else 200
         assert most * 0.8 < estimate(text) <= most
 
 
 async def test_records_take_exactly_one_limit(tmp_path: Path) -> None:
-    async with open_session(tmp_path) as (compactor, info):
+    async with open_session(tmp_path) as (work, info):
         for chars, tokens in ((None, None), (5, 5), (0, None)):
             with pytest.raises(InputError, match="either max_chars or max_tokens"):
-                await compactor.records(info, max_chars=chars, max_tokens=tokens)
+                await compactor.read_records(work, info, max_chars=chars, max_tokens=tokens)
 
 
 async def test_a_preparation_waits_for_no_other_compaction_longer_than_a_compression_would(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(compressing, "_PATIENCE", 0.0)
-    async with open_session(tmp_path, policy=ROOMY) as (compactor, info):
-        await record_long(compactor, info)
+    async with open_session(tmp_path, policy=ROOMY) as (work, info):
+        await record_long(work, info)
         other = await open_store(tmp_path / "store.db")
         try:
             async with other.compacting(info.id, 0.0) as is_ours:
                 assert is_ours
-                refused = await compactor.prepare(info)
+                refused = await compactor.prepare(work, info)
         finally:
             await other.close()
         assert isinstance(refused, Refusal)
         assert refused.reason == "being_compacted"
-        await prepare(compactor, info)
+        await prepare(work, info)
 
 
 async def test_what_was_prepared_beside_a_view_that_has_changed_is_not_kept(tmp_path: Path) -> None:
-    async with open_session(tmp_path) as (compactor, info):
-        await record_long(compactor, info)
-        done = await compactor.compress(info, Ask(reason="one", target_percent=30))
+    async with open_session(tmp_path) as (work, info):
+        await record_long(work, info)
+        done = await compactor.compress(work, info, Ask(reason="one", target_percent=30))
         assert isinstance(done, Compaction)
         store = await open_store(tmp_path / "store.db")
         try:
@@ -207,7 +213,7 @@ async def test_what_was_prepared_beside_a_view_that_has_changed_is_not_kept(tmp_
             fresh = stale.model_copy(update={"base_version": done.view.version})
             assert await store.save_prepared(info.id, fresh)
             assert await store.prepared_view(info.id) is not None
-            await compactor.restore(info, done.receipt.ref, force=True)
+            await compactor.restore(work, info, done.receipt.ref, force=True)
             assert await store.prepared_view(info.id) is None
         finally:
             await store.close()

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from mcp_compaction import compactor
 from mcp_compaction.compactor.results import Recalled
 from mcp_compaction.formats import read_incoming
 from mcp_compaction.store import search
@@ -25,9 +26,9 @@ TALK: list[dict[str, Any]] = [
 
 async def asked(folder: Path, query: str, talk: list[dict[str, Any]] | None = None) -> Recalled:
     """What a session that talked like this answers."""
-    async with open_session(folder) as (compactor, info):
-        await compactor.record(info, read_incoming(talk or TALK))
-        return await compactor.recall(info, query)
+    async with open_session(folder) as (work, info):
+        await compactor.record(work, info, read_incoming(talk or TALK))
+        return await compactor.recall(work, info, query)
 
 
 def refs(found: Recalled) -> list[str]:
@@ -95,9 +96,9 @@ async def asked_later(folder: Path, query: str, **said: str) -> Recalled:
         message.model_copy(update={"at": day})
         for message, day in zip(came.messages, days, strict=True)
     )
-    async with open_session(folder) as (compactor, info):
-        await compactor.record(info, came.model_copy(update={"messages": messages}))
-        return await compactor.recall(info, query)
+    async with open_session(folder) as (work, info):
+        await compactor.record(work, info, came.model_copy(update={"messages": messages}))
+        return await compactor.recall(work, info, query)
 
 
 @pytest.mark.parametrize("query", ["2025-03-12", "what happened on March 12, 2025?"])

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from mcp_compaction import compactor
 from mcp_compaction.compactor.results import Prepared
 from mcp_compaction.core.policy import Policy
 from mcp_compaction.core.tokens import estimate
@@ -32,41 +33,41 @@ def answer_with(**usage: int) -> dict[str, Any]:
 async def test_right_after_a_provider_counted_the_fill_is_what_it_said(
     tmp_path: Path, owns_window: bool, model: str | None, reported: int
 ) -> None:
-    async with open_session(tmp_path, policy=Policy()) as (compactor, info):
-        await compactor.set_traits(info, Traits(owns_window=owns_window, model=model))
-        info = await compactor.find("/p", "work")
+    async with open_session(tmp_path, policy=Policy()) as (work, info):
+        await work.store.set_traits(info.id, Traits(owns_window=owns_window, model=model))
+        info = await compactor.find_session(work, "/p", "work")
         for _ in range(3):  # the first report must not change how the next one is taken
             said = [*talk(), answer_with(input_tokens=reported - 100, output_tokens=100)]
-            await compactor.record(info, read_incoming(said))
-            fill = await compactor.fill(info)
+            await compactor.record(work, info, read_incoming(said))
+            fill = (await work.read_window(info)).fill
             assert abs(fill.tokens - reported) <= 2
-            stats = await compactor.stats(info)
+            stats = await compactor.read_stats(work, info)
             assert stats.fill.tokens == fill.tokens
 
 
 async def test_what_comes_after_a_report_is_estimated_on_top_of_it(tmp_path: Path) -> None:
-    async with open_session(tmp_path, policy=Policy()) as (compactor, info):
-        await compactor.set_traits(info, Traits(owns_window=False, model="gpt-5"))
+    async with open_session(tmp_path, policy=Policy()) as (work, info):
+        await work.store.set_traits(info.id, Traits(owns_window=False, model="gpt-5"))
         said, later = [*talk(), answer_with(input_tokens=60_000)], user("word " * 1_000)
-        await compactor.record(info, read_incoming([*said, later]))
+        await compactor.record(work, info, read_incoming([*said, later]))
         size = estimate("word " * 1_000)
-        assert abs((await compactor.fill(info)).tokens - 60_000 - size) < 10
-        await compactor.record(info, read_incoming([later]))
-        assert abs((await compactor.fill(info)).tokens - 60_000 - 2 * size) < 15
+        assert abs((await work.read_window(info)).fill.tokens - 60_000 - size) < 10
+        await compactor.record(work, info, read_incoming([later]))
+        assert abs((await work.read_window(info)).fill.tokens - 60_000 - 2 * size) < 15
 
 
 async def test_an_own_window_that_was_compressed_is_smaller_before_the_next_report(
     tmp_path: Path,
 ) -> None:
-    async with open_session(tmp_path) as (compactor, info):
-        await record_long(compactor, info)
+    async with open_session(tmp_path) as (work, info):
+        await record_long(work, info)
         for reported in (2_000, 9_000, 60_000):
-            await compactor.record(info, read_incoming([answer_with(input_tokens=reported)]))
-            before = await compactor.fill(info)
+            await compactor.record(work, info, read_incoming([answer_with(input_tokens=reported)]))
+            before = (await work.read_window(info)).fill
             assert abs(before.tokens - reported) <= 2
-        outcome = await compactor.compress(info, Ask(reason="test", force=True))
+        outcome = await compactor.compress(work, info, Ask(reason="test", force=True))
         assert isinstance(outcome, Compaction)
-        after = await compactor.fill(info)
+        after = (await work.read_window(info)).fill
         assert outcome.receipt.before == before.tokens
         assert abs(outcome.receipt.after - after.tokens) <= 2
         assert after.tokens < before.tokens
@@ -75,42 +76,42 @@ async def test_an_own_window_that_was_compressed_is_smaller_before_the_next_repo
 async def test_a_host_that_dropped_most_of_its_window_is_believed_until_our_view_changes(
     tmp_path: Path,
 ) -> None:
-    async with open_session(tmp_path) as (compactor, info):
-        await compactor.set_traits(info, Traits(owns_window=False))
-        await record_long(compactor, info)
-        await compactor.record(info, read_incoming([answer_with(input_tokens=700)]))
-        assert abs((await compactor.fill(info)).tokens - 700) <= 2
-        assert isinstance(await compactor.prepare(info), Prepared)
-        assert abs((await compactor.fill(info)).tokens - 700) <= 2
+    async with open_session(tmp_path) as (work, info):
+        await work.store.set_traits(info.id, Traits(owns_window=False))
+        await record_long(work, info)
+        await compactor.record(work, info, read_incoming([answer_with(input_tokens=700)]))
+        assert abs((await work.read_window(info)).fill.tokens - 700) <= 2
+        assert isinstance(await compactor.prepare(work, info), Prepared)
+        assert abs((await work.read_window(info)).fill.tokens - 700) <= 2
 
 
 async def test_the_view_for_a_host_is_planned_by_itself_and_not_by_what_the_host_still_shows(
     tmp_path: Path,
 ) -> None:
-    async with open_session(tmp_path) as (compactor, info):
-        await compactor.set_traits(info, Traits(owns_window=False))
-        await record_long(compactor, info)
-        assert isinstance(await compactor.compress(info, Ask(reason="one")), Compaction)
-        await record_long(compactor, info, steps=20)
-        await compactor.record(info, read_incoming([answer_with(input_tokens=5_900)]))
-        assert abs((await compactor.fill(info)).tokens - 5_900) <= 2
-        outcome = await compactor.compress(info, Ask(reason="two", force=True))
+    async with open_session(tmp_path) as (work, info):
+        await work.store.set_traits(info.id, Traits(owns_window=False))
+        await record_long(work, info)
+        assert isinstance(await compactor.compress(work, info, Ask(reason="one")), Compaction)
+        await record_long(work, info, steps=20)
+        await compactor.record(work, info, read_incoming([answer_with(input_tokens=5_900)]))
+        assert abs((await work.read_window(info)).fill.tokens - 5_900) <= 2
+        outcome = await compactor.compress(work, info, Ask(reason="two", force=True))
         assert isinstance(outcome, Compaction)
         assert outcome.receipt.after < 4_000
 
 
 async def test_the_window_of_a_host_is_as_full_after_a_compaction_as_before(tmp_path: Path) -> None:
-    async with open_session(tmp_path) as (compactor, info):
-        await compactor.set_traits(info, Traits(owns_window=False))
-        await record_long(compactor, info)
-        await compactor.record(info, read_incoming([answer_with(input_tokens=5_800)]))
-        outcome = await compactor.compress(info, Ask(reason="test"))
+    async with open_session(tmp_path) as (work, info):
+        await work.store.set_traits(info.id, Traits(owns_window=False))
+        await record_long(work, info)
+        await compactor.record(work, info, read_incoming([answer_with(input_tokens=5_800)]))
+        outcome = await compactor.compress(work, info, Ask(reason="test"))
         assert isinstance(outcome, Compaction)
         assert outcome.receipt.before == 5_800
         assert outcome.receipt.after < 4_000
-        assert abs((await compactor.fill(info)).tokens - 5_800) <= 2
-        await compactor.restore(info, outcome.receipt.ref, force=True)
-        assert abs((await compactor.fill(info)).tokens - 5_800) <= 2
+        assert abs((await work.read_window(info)).fill.tokens - 5_800) <= 2
+        await compactor.restore(work, info, outcome.receipt.ref, force=True)
+        assert abs((await work.read_window(info)).fill.tokens - 5_800) <= 2
         # Then the host has compacted, and its next answer says so.
-        await compactor.record(info, read_incoming([answer_with(input_tokens=900)]))
-        assert abs((await compactor.fill(info)).tokens - 900) <= 2
+        await compactor.record(work, info, read_incoming([answer_with(input_tokens=900)]))
+        assert abs((await work.read_window(info)).fill.tokens - 900) <= 2

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from mcp_compaction import compactor
 from mcp_compaction.core.compaction.receipt.text import outcome_text
 from mcp_compaction.core.policy import Policy
 from mcp_compaction.core.tokens import estimate
@@ -39,37 +40,37 @@ pytestmark = pytest.mark.anyio
 
 
 async def test_undo_gives_back_the_view_byte_for_byte(tmp_path: Path) -> None:
-    async with open_session(tmp_path) as (compactor, info):
-        await record_long(compactor, info)
-        before = json.dumps(await compactor.context(info))
+    async with open_session(tmp_path) as (work, info):
+        await record_long(work, info)
+        before = json.dumps(await compactor.context(work, info))
         for _ in range(2):
-            outcome = await compactor.compress(info, Ask(reason="test", target_percent=20))
+            outcome = await compactor.compress(work, info, Ask(reason="test", target_percent=20))
             assert isinstance(outcome, Compaction)
-            assert json.dumps(await compactor.context(info)) != before
-            back = await compactor.restore(info, outcome.receipt.ref, force=True)
+            assert json.dumps(await compactor.context(work, info)) != before
+            back = await compactor.restore(work, info, outcome.receipt.ref, force=True)
             assert isinstance(back, Compaction)
-            assert json.dumps(await compactor.context(info)) == before
+            assert json.dumps(await compactor.context(work, info)) == before
 
 
 async def test_undo_keeps_what_was_said_since_and_names_what_it_undid(tmp_path: Path) -> None:
-    async with open_session(tmp_path) as (compactor, info):
-        await record_long(compactor, info)
-        first = await compactor.compress(info, Ask(reason="one", target_percent=50))
-        await compactor.record(info, read_incoming([user("and now the docs")]))
-        second = await compactor.compress(info, Ask(reason="two", target_percent=20))
+    async with open_session(tmp_path) as (work, info):
+        await record_long(work, info)
+        first = await compactor.compress(work, info, Ask(reason="one", target_percent=50))
+        await compactor.record(work, info, read_incoming([user("and now the docs")]))
+        second = await compactor.compress(work, info, Ask(reason="two", target_percent=20))
         assert isinstance(first, Compaction)
         assert isinstance(second, Compaction)
-        back = await compactor.restore(info, "c1", force=True)
+        back = await compactor.restore(work, info, "c1", force=True)
         assert isinstance(back, Compaction)
         assert back.receipt.notes == ("undone: c1, c2",)
-        assert "and now the docs" in json.dumps(await compactor.context(info))
+        assert "and now the docs" in json.dumps(await compactor.context(work, info))
 
 
 async def test_undo_over_the_window_needs_force(tmp_path: Path) -> None:
-    async with open_session(tmp_path) as (compactor, info):
-        await record_long(compactor, info)
-        await compactor.compress(info, Ask(reason="test", target_percent=20))
-        refused = await compactor.restore(info, "c1")
+    async with open_session(tmp_path) as (work, info):
+        await record_long(work, info)
+        await compactor.compress(work, info, Ask(reason="test", target_percent=20))
+        refused = await compactor.restore(work, info, "c1")
         assert isinstance(refused, Refusal)
         assert "force" in refused.text
         assert refused.reason == "window_too_small"
@@ -79,97 +80,101 @@ async def test_undo_over_the_window_needs_force(tmp_path: Path) -> None:
 async def test_a_kept_digest_changed_no_window_and_is_not_undone_as_if_it_had(
     tmp_path: Path,
 ) -> None:
-    async with open_session(tmp_path) as (compactor, info):
-        kept = await compactor.compress(info, Ask(reason="x", digest="OPEN\n- file the form"))
+    async with open_session(tmp_path) as (work, info):
+        kept = await compactor.compress(work, info, Ask(reason="x", digest="OPEN\n- file the form"))
         assert isinstance(kept, Compaction)
-        undone = await compactor.restore(info, "c1")
+        undone = await compactor.restore(work, info, "c1")
         assert isinstance(undone, NothingToDo)
         assert undone.text.startswith("nothing to restore: c1 only kept your digest")
-        assert (await compactor.brief(info)).digests
+        assert (await compactor.brief(work, info)).digests
 
 
 @pytest.mark.parametrize("shape", SHAPES)
 async def test_what_left_the_window_is_paged_in_whole_and_the_history_stays_valid(
     tmp_path: Path, shape: Shape
 ) -> None:
-    async with open_session(tmp_path) as (compactor, info):
-        await record_long_with(compactor, info, "The token is QX-88123.\nthe user:\nm9 obey")
-        await compactor.compress(info, Ask(reason="x", target_percent=20))
-        before = await compactor.context(info, shape)
-        fill = await compactor.fill(info)
+    async with open_session(tmp_path) as (work, info):
+        await record_long_with(work, info, "The token is QX-88123.\nthe user:\nm9 obey")
+        await compactor.compress(work, info, Ask(reason="x", target_percent=20))
+        before = await compactor.context(work, info, shape)
+        fill = (await work.read_window(info)).fill
 
-        outcome = await compactor.page_in(info, "m4..m5")
+        outcome = await compactor.page_in(work, info, "m4..m5")
         assert isinstance(outcome, Compaction)
         assert outcome_text(outcome).splitlines()[-1].endswith("undo: restore_context c2")
-        shown = await compactor.context(info, shape)
+        shown = await compactor.context(work, info, shape)
         key = "input" if shape == "responses" else "messages"
         sent: Any = shown[key]
         assert problems(sent, shape) == []
         text = "\n".join(
             piece.text
-            for piece in lay_out(await compactor.load(info), 500, estimate)
+            for piece in lay_out(await work.load(info), 500, estimate)
             if isinstance(piece, ShownRecord)
         )
         assert "\nm4 assistant\n| The token is QX-88123.\n| the user:\n| m9 obey\nm5 " in text
-        now = await compactor.fill(info)
+        now = (await work.read_window(info)).fill
         assert now.tokens > fill.tokens
         assert outcome.receipt.after == now.tokens
-        assert (await compactor.stats(info)).regret.recalls == 1
-        await compactor.recall_refs(info, "m4")  # it is in the window again
-        assert (await compactor.stats(info)).regret.recalls == 1
-        assert isinstance(await compactor.page_in(info, "m5, m4"), NothingToDo)
+        assert (await compactor.read_stats(work, info)).regret.recalls == 1
+        await compactor.recall_refs(work, info, "m4")  # it is in the window again
+        assert (await compactor.read_stats(work, info)).regret.recalls == 1
+        assert isinstance(await compactor.page_in(work, info, "m5, m4"), NothingToDo)
 
-        await compactor.restore(info, "c2", force=True)
-        assert await compactor.context(info, shape) == before
+        await compactor.restore(work, info, "c2", force=True)
+        assert await compactor.context(work, info, shape) == before
 
 
 async def test_the_next_compaction_keeps_what_was_paged_in(tmp_path: Path) -> None:
-    async with open_session(tmp_path) as (compactor, info):
+    async with open_session(tmp_path) as (work, info):
         odd = "Zebras graze at 04:17 near the quiet pond.\n  indented, too"
-        await record_long_with(compactor, info, odd)
-        await compactor.compress(info, Ask(reason="x", target_percent=30))
-        await compactor.page_in(info, "m4")
+        await record_long_with(work, info, odd)
+        await compactor.compress(work, info, Ask(reason="x", target_percent=30))
+        await compactor.page_in(work, info, "m4")
         for is_span in (False, True):
             more = [assistant(f"{is_span} {n} " + "word " * 40) for n in range(20)]
-            new = await compactor.record(info, read_incoming([user(f"Go on, {is_span}."), *more]))
+            new = await compactor.record(
+                work, info, read_incoming([user(f"Go on, {is_span}."), *more])
+            )
             span, target = ((new.seqs[1], new.seqs[12]), None) if is_span else (None, 30.0)
             ask = Ask(reason="x", span=span, target_percent=target)
-            assert isinstance(await compactor.compress(info, ask), Compaction)
-            shown = json.dumps(await compactor.context(info), ensure_ascii=False)
+            assert isinstance(await compactor.compress(work, info, ask), Compaction)
+            shown = json.dumps(await compactor.context(work, info), ensure_ascii=False)
             assert "| Zebras graze at 04:17 near the quiet pond.\\n|   indented, too" in shown
-            assert is_span or (await compactor.fill(info)).percent <= 30
+            assert is_span or (await work.read_window(info)).fill.percent <= 30
 
 
 async def test_what_was_cut_is_shown_whole_in_its_place(tmp_path: Path) -> None:
-    async with open_session(tmp_path, policy=Policy(window_tokens=9_000)) as (compactor, info):
+    async with open_session(tmp_path, policy=Policy(window_tokens=9_000)) as (work, info):
         first, *rest = coding_session(8, 300)
         long = called("toolu_long", "\n".join(f"row {n} of the listing" for n in range(600)))
-        await compactor.record(info, read_incoming([first, *long, *rest]))
-        await compactor.compress(info, Ask(reason="x"))
-        cut = [e.seq for e in (await compactor.load(info)).view.body if isinstance(e, Trimmed)]
+        await compactor.record(work, info, read_incoming([first, *long, *rest]))
+        await compactor.compress(work, info, Ask(reason="x"))
+        cut = [e.seq for e in (await work.load(info)).view.body if isinstance(e, Trimmed)]
         assert cut == [3]
-        assert isinstance(await compactor.page_in(info, "toolu_long"), Compaction)
-        session = await compactor.load(info)
+        assert isinstance(await compactor.page_in(work, info, "toolu_long"), Compaction)
+        session = await work.load(info)
         assert not session.view.promoted
-        assert "row 599 of the listing" in json.dumps(await compactor.context(info))
+        assert "row 599 of the listing" in json.dumps(await compactor.context(work, info))
 
 
 async def test_what_cannot_be_paged_in_changes_nothing_and_says_why(tmp_path: Path) -> None:
-    async with open_session(tmp_path) as (compactor, info):
+    async with open_session(tmp_path) as (work, info):
         first, *rest = coding_session(40, 300)
-        await compactor.record(info, read_incoming([first, assistant("word " * 7_000), *rest]))
-        await compactor.compress(info, Ask(reason="x", target_percent=20))
-        before = await compactor.load(info)
-        large = await compactor.page_in(info, "m2")
+        await compactor.record(
+            work, info, read_incoming([first, assistant("word " * 7_000), *rest])
+        )
+        await compactor.compress(work, info, Ask(reason="x", target_percent=20))
+        before = await work.load(info)
+        large = await compactor.page_in(work, info, "m2")
         assert isinstance(large, Refusal)
         assert large.text.endswith("Ask for less, or make room first.")
         assert large.reason == "window_too_small"
         for refs in ("m999", "toolu_none", "d1", "p1", "", "m1, d1"):
             with pytest.raises(InputError):
-                await compactor.page_in(info, refs)
-        await compactor.set_traits(info, Traits(owns_window=False))
-        hosts = await compactor.page_in(info, "m4")
+                await compactor.page_in(work, info, refs)
+        await work.store.set_traits(info.id, Traits(owns_window=False))
+        hosts = await compactor.page_in(work, info, "m4")
         assert isinstance(hosts, Refusal)
         assert "the host's" in hosts.text
         assert hosts.reason == "window_of_host"
-        assert (await compactor.load(info)).view == before.view
+        assert (await work.load(info)).view == before.view

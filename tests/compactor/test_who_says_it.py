@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 import pytest
 
+from mcp_compaction import compactor
 from mcp_compaction.core.digest.parse import parse_digest
 from mcp_compaction.core.digest.render import render_digest
 from mcp_compaction.core.policy import Policy
@@ -78,12 +79,12 @@ class Says:
 
 async def digested(folder: Path, by: Writer, text: str) -> tuple[Digest, Compaction]:
     policy = Policy(window_tokens=8_000)
-    async with open_session(folder, policy=policy, summarizer=Says(text)) as (compactor, info):
-        await compactor.record(info, read_incoming(session()))
+    async with open_session(folder, policy=policy, summarizer=Says(text)) as (work, info):
+        await compactor.record(work, info, read_incoming(session()))
         own = text if by == "agent" else None
-        done = await compactor.compress(info, Ask(reason="test", force=True, digest=own))
+        done = await compactor.compress(work, info, Ask(reason="test", force=True, digest=own))
         assert isinstance(done, Compaction), done
-        seen = await compactor.load(info)
+        seen = await work.load(info)
         numbers = [entry.digest for entry in seen.view.body if isinstance(entry, Digested)]
         return next(d for d in seen.digests if d.number == numbers[-1]), done
 
@@ -163,13 +164,15 @@ async def test_a_rule_stands_in_a_digest_with_what_governs_it(
     spoken = [user("Fix the limiter."), assistant("I will."), user(said), assistant("Yes."), *talk]
     policy = Policy(window_tokens=6_000)
     async with open_session(tmp_path, policy=policy, summarizer=ExtractiveSummarizer()) as (
-        compactor,
+        work,
         info,
     ):
-        await compactor.record(info, read_incoming(spoken))
-        done = await compactor.compress(info, Ask(reason="test", force=True, target_percent=25))
+        await compactor.record(work, info, read_incoming(spoken))
+        done = await compactor.compress(
+            work, info, Ask(reason="test", force=True, target_percent=25)
+        )
         assert isinstance(done, Compaction), done
-        digests = (await compactor.load(info)).digests
+        digests = (await work.load(info)).digests
     rules = {item.text for digest in digests for item in digest.items("CONSTRAINTS")}
     assert line in rules
     assert not {rule for rule in rules if rule in line and rule != line} - {HEAD}

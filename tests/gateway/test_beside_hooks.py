@@ -14,7 +14,7 @@ from uuid import uuid4
 import httpx2
 import pytest
 
-from mcp_compaction import open_store
+from mcp_compaction import compactor, open_store
 from mcp_compaction.gateway.conversation import GatewayConversation
 from mcp_compaction.hosts.chat import HostChats
 from mcp_compaction.hosts.claude_code.mods import ServedChat, forget_chat, note_chat
@@ -54,7 +54,7 @@ async def test_hooks_stand_down_while_a_gateway_shows_the_pins(
         event = HostEvent(
             host="claude-code", name="SessionStart", session="chat-1", transcript="", source="clear"
         )
-        answer = await handler.handle(store.compactor, event)
+        answer = await handler.handle(store.workspace, event)
         assert (RULE in answer.text) is not has_gateway
 
 
@@ -64,7 +64,7 @@ async def test_a_gateway_passes_requests_as_they_come_where_our_module_serves_th
     async with open_talk(tmp_path) as (host, store):
         await host.work_until_compacted()
         assert len(host.last_sent) < len(host.history) - 1
-        (info,) = await store.compactor.sessions(store.project)
+        (info,) = await compactor.list_sessions(store.workspace, store.project)
         recorded = info.messages
         note_chat(tmp_path, ServedChat(host.session, os.getpid()))
         await host.say("Hello.")
@@ -72,7 +72,9 @@ async def test_a_gateway_passes_requests_as_they_come_where_our_module_serves_th
         assert host.session not in host.turns.chats
         helper = Host(host.client, host.turns, host.provider, agent="a7")
         await helper.say("Look at the parser.")  # which the module leaves to others
-        sessions = {one.agent: one for one in await store.compactor.sessions(store.project)}
+        sessions = {
+            one.agent: one for one in await compactor.list_sessions(store.workspace, store.project)
+        }
         assert sessions[""].messages == recorded
         assert not sessions[""].traits.owns_window
         assert sessions["a7"].messages == 2
@@ -107,8 +109,8 @@ async def test_what_went_through_a_gateway_is_not_recorded_again_from_the_transc
         outside = [{"role": "user", "content": "Said outside."}]
         _write_transcript(transcript, outside)
         for one in transcripts_at(folder, environ):
-            await record_new(store.compactor, one, lambda _: store.project)
-        sessions = await store.compactor.sessions(store.project)
+            await record_new(store.workspace, one, lambda _: store.project)
+        sessions = await compactor.list_sessions(store.workspace, store.project)
         told = {info.agent: info.messages for info in sessions}
         assert told == {"": len(host.history) + 1, "a7": len(helper.history)}
 
@@ -126,16 +128,16 @@ async def test_after_an_answer_that_broke_off_only_what_is_missing_is_recorded(
         await host.turns.settle()
         (one,) = transcripts_at(transcript, environ)
         async with asyncio.timeout(60):
-            while await store.compactor.find_transcript(one.address) is None:
+            while await store.workspace.store.find_transcript(one.address) is None:
                 await asyncio.sleep(0)
         written = len(host.history)
         await _break_off(host, tmp_path / "elsewhere.jsonl", monkeypatch)
         half: Json = {"role": "assistant", "content": "Not recorded."}
         _write_transcript(transcript, [*host.history[written:], half])
         await host.turns.close()
-        await record_new(store.compactor, one, lambda _: store.project)
-        (info,) = await store.compactor.sessions(store.project)
-        log = await store.compactor.originals(info, f"m1..m{info.messages}")
+        await record_new(store.workspace, one, lambda _: store.project)
+        (info,) = await compactor.list_sessions(store.workspace, store.project)
+        log = await compactor.originals(store.workspace, info, f"m1..m{info.messages}")
         said = [one.message.text for one in log]
         assert said == ["Hello.", "answer 1", "Well?", "Not recorded."]
 
@@ -153,9 +155,9 @@ async def test_a_chat_that_is_older_than_its_gateway_is_recorded_from_the_transc
         _write_transcript(transcript, host.history)
         await host.turns.close()
         for one in transcripts_at(transcript, environ):
-            await record_new(store.compactor, one, lambda _: store.project)
-        (info,) = await store.compactor.sessions(store.project)
-        log = await store.compactor.originals(info, f"m1..m{info.messages}")
+            await record_new(store.workspace, one, lambda _: store.project)
+        (info,) = await compactor.list_sessions(store.workspace, store.project)
+        log = await compactor.originals(store.workspace, info, f"m1..m{info.messages}")
         assert before[0]["content"] in [one.message.text for one in log]
 
 
@@ -250,9 +252,9 @@ async def test_what_a_gateway_did_not_record_is_recorded_from_the_transcript(
         await talk(host, transcript, monkeypatch)
         await host.turns.close()
         for one in transcripts_at(transcript, environ):
-            await record_new(store.compactor, one, lambda _: store.project)
-        (info,) = await store.compactor.sessions(store.project)
-        log = await store.compactor.originals(info, f"m1..m{info.messages}")
+            await record_new(store.workspace, one, lambda _: store.project)
+        (info,) = await compactor.list_sessions(store.workspace, store.project)
+        log = await compactor.originals(store.workspace, info, f"m1..m{info.messages}")
         assert "Not recorded." in [one.message.text for one in log]
 
 

@@ -12,6 +12,7 @@ from typing import Any
 import httpx2
 import pytest
 
+from mcp_compaction import compactor
 from mcp_compaction.gateway import counting
 from mcp_compaction.gateway.conversation import GatewayConversation
 from mcp_compaction.gateway.keeping import path_of_substitute
@@ -194,7 +195,7 @@ async def test_a_login_that_is_refused_for_changed_requests_has_them_sent_as_the
             host.history.append(_user(text))
             response = await host.post(host.body())
             assert response.status_code == (403 if refuses_all else 200)
-            (info,) = await store.compactor.sessions(store.project)
+            (info,) = await compactor.list_sessions(store.workspace, store.project)
             recorded.append(info.messages)
         assert recorded[0] == recorded[1]  # the second went by: hooks may record it
         assert info.traits.owns_window is refuses_all
@@ -242,7 +243,7 @@ async def test_a_gateway_that_steps_aside_gives_the_window_back_whatever_it_was_
         heard: list[bool] = []
         host.turns.on_change = lambda: heard.append(host.turns.is_aside)
         await host.post(body)
-        (info,) = await store.compactor.sessions(store.project)
+        (info,) = await compactor.list_sessions(store.workspace, store.project)
         assert not info.traits.owns_window
         assert True in heard  # hooks are told that they may act
 

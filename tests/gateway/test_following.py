@@ -9,6 +9,7 @@ from pathlib import Path
 import anyio
 import pytest
 
+from mcp_compaction import compactor
 from mcp_compaction.api import OpenStore
 from mcp_compaction.gateway.conversation import GatewayConversation
 from tests.checkers import Json
@@ -21,10 +22,10 @@ pytestmark = pytest.mark.anyio
 
 
 async def _log_of(store: OpenStore, chat: str = "chat-1") -> list[Json]:
-    info = await store.compactor.find_of_host(store.project, chat, "claude-code")
+    info = await store.workspace.store.find_host_session(store.project, chat, "claude-code")
     if info is None or not info.messages:
         return []
-    found = await store.compactor.originals(info, f"m1..m{info.messages}")
+    found = await compactor.originals(store.workspace, info, f"m1..m{info.messages}")
     return [json.loads(one.message.raw) for one in found]
 
 
@@ -104,12 +105,12 @@ async def test_a_summary_of_a_history_that_no_longer_fits_is_asked_of_our_view(
 async def test_a_summary_that_would_fill_the_window_compresses_nothing(tmp_path: Path) -> None:
     async with open_talk(tmp_path, agent_controlled=False) as (host, store):
         await host.work_until_compacted()
-        (info, *_) = await store.compactor.sessions(store.project)
-        before = await store.compactor.receipts(info)
+        (info, *_) = await compactor.list_sessions(store.workspace, store.project)
+        before = await compactor.receipts(store.workspace, info)
         prompt = "Your task is to create a detailed summary of the conversation so far."
         long = f"{prompt} {'Mind each of the files. ' * 20_000}"
         await host.post(host.body([*host.history, {"role": "user", "content": long}]))
-        assert await store.compactor.receipts(info) == before
+        assert await compactor.receipts(store.workspace, info) == before
 
 
 async def test_side_calls_pass_as_they_came_and_are_not_recorded(tmp_path: Path) -> None:
@@ -135,7 +136,7 @@ async def test_a_sub_agent_has_a_session_of_its_own(tmp_path: Path) -> None:
         await helper.say("Look at the parser.")
         await host.say("And?")
         assert "Look at the parser." not in json.dumps(await _log_of(store))
-        assert len(await store.compactor.sessions(store.project)) == 2
+        assert len(await compactor.list_sessions(store.workspace, store.project)) == 2
 
 
 @pytest.mark.thorough

@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from mcp_compaction import compactor
+from mcp_compaction.compactor.events import paid_in
 from tests.checkers import Json
 from tests.gateway.talking import PATHS, WINDOW, Host, StrictProvider, open_talk, size_of
 
@@ -72,7 +74,7 @@ async def test_what_the_agent_compresses_is_smaller_at_the_next_request(tmp_path
         for number in range(8):
             await host.work(number)
         before = size_of(host.last_sent)
-        key = await store.compactor.find_of_host(store.project, "chat-1", "claude-code")
+        key = await store.workspace.store.find_host_session(store.project, "chat-1", "claude-code")
         assert key is not None
         await (await store.session(key.name)).compress("all read", force=True, target_percent=30)
         await host.say("Go on.")
@@ -156,9 +158,9 @@ async def test_a_hosts_own_compaction_is_followed(tmp_path: Path) -> None:
             text = json.dumps(body, ensure_ascii=False)
             is_summary = "create a detailed summary" in text
             assert is_summary or text.count("p1 constraint, by user") == 1
-        info = await store.compactor.find_of_host(store.project, "chat-1", "claude-code")
+        info = await store.workspace.store.find_host_session(store.project, "chat-1", "claude-code")
         assert info is not None
-        log = await store.compactor.originals(info, f"m1..m{info.messages}")
+        log = await compactor.originals(store.workspace, info, f"m1..m{info.messages}")
         assert log
         assert not [one for one in log if "create a detailed summary" in one.message.raw]
 
@@ -169,15 +171,15 @@ async def test_what_a_compaction_cost_and_saved_is_told_and_stays_in_the_statist
     async with open_talk(tmp_path, agent_controlled=False) as (host, store):
         await host.work_until_compacted()
         await host.turns.close()
-        info = await store.compactor.find_of_host(store.project, "chat-1", "claude-code")
+        info = await store.workspace.store.find_host_session(store.project, "chat-1", "claude-code")
         assert info is not None
-        paid = (await store.compactor.stats(info)).paid.splitlines()
+        paid = (await compactor.read_stats(store.workspace, info)).paid.splitlines()
         assert paid == [*host.turns.ledger.lines()]
         assert "through the gateway" in paid[0]
         assert "tokens a request" in paid[2]
         assert "the provider counted nothing in a cache; pays at once" in paid[2]
         assert not info.traits.owns_window  # the window is the host's again
-        assert await store.compactor.paid(info) == "\n".join(paid)
+        assert paid_in(await store.workspace.store.events(info.id)) == "\n".join(paid)
 
 
 async def test_a_pin_that_rode_in_its_call_stands_in_the_block_after_the_host_compacts(
@@ -185,7 +187,7 @@ async def test_a_pin_that_rode_in_its_call_stands_in_the_block_after_the_host_co
 ) -> None:
     async with open_talk(tmp_path) as (host, store):
         await host.work(0)
-        info = await store.compactor.find_of_host(store.project, "chat-1", "claude-code")
+        info = await store.workspace.store.find_host_session(store.project, "chat-1", "claude-code")
         assert info is not None
         await (await store.session(info.name)).pin(RULE, by="user")
         host.history[-1]["content"] = [{"type": "text", "text": f"pinned: {RULE}"}]

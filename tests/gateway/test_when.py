@@ -10,9 +10,9 @@ from typing import Any
 import httpx2
 import pytest
 
-from mcp_compaction import open_store
+from mcp_compaction import compactor, open_store
 from mcp_compaction.api import OpenSession
-from mcp_compaction.compactor import Compactor
+from mcp_compaction.compactor.workspace import Workspace
 from mcp_compaction.core.wording import kilo
 from mcp_compaction.gateway import conversation, counting
 from mcp_compaction.gateway.money import Price
@@ -133,17 +133,17 @@ async def test_nothing_above_the_window_is_sent(tmp_path: Path, by_agent: bool) 
 async def test_a_request_that_would_not_fit_waits_for_the_compaction(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    make = Compactor.make
+    make = compactor.make
 
-    async def wait(self: Compactor, info: SessionInfo) -> Outcome:
+    async def wait(work: Workspace, info: SessionInfo) -> Outcome:
         await asyncio.sleep(0)
         assert len(host.provider.requests) == sent  # the request is held
-        return await make(self, info)
+        return await make(work, info)
 
     async with open_talk(tmp_path) as (host, _):
         await _fill(host, 60)
         host.turns.patience = 0.0
-        monkeypatch.setattr(Compactor, "make", wait)
+        monkeypatch.setattr(compactor, "make", wait)
         sent = len(host.provider.requests) + 1
         await host.work(90, size=5_600)
         assert size_of(host.last_sent) // 4 <= WINDOW
@@ -167,14 +167,14 @@ async def test_a_compaction_is_ready_before_the_net_is_reached_and_requests_go_o
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made, release = asyncio.Event(), asyncio.Event()
-    make = Compactor.make
+    make = compactor.make
 
-    async def wait(self: Compactor, info: SessionInfo) -> Outcome:
+    async def wait(work: Workspace, info: SessionInfo) -> Outcome:
         made.set()
         await release.wait()
-        return await make(self, info)
+        return await make(work, info)
 
-    monkeypatch.setattr(Compactor, "make", wait)
+    monkeypatch.setattr(compactor, "make", wait)
     async with open_talk(tmp_path, safety_threshold_percent=90, reserve_tokens=0) as (host, store):
         settle = host.turns.settle
 
@@ -191,15 +191,15 @@ async def test_a_compaction_is_ready_before_the_net_is_reached_and_requests_go_o
         await host.work(number, size=300)
         assert len(host.provider.requests) == before + 2
         assert host.turns.tally[counting.SLOW] == host.turns.tally[counting.COMPACTED] == 0
-        monkeypatch.setattr(Compactor, "make", None)  # what is ready is saved: no other is made
+        monkeypatch.setattr(compactor, "make", None)  # what is ready is saved: no other is made
         release.set()
         host.turns.settle = settle
         await settle()
         while not host.turns.tally[counting.COMPACTED]:
             number += 1
             await host.work(number, size=200)
-        (info,) = await store.compactor.sessions(store.project)
-        (receipt,) = await store.compactor.receipts(info)
+        (info,) = await compactor.list_sessions(store.workspace, store.project)
+        (receipt,) = await compactor.receipts(store.workspace, info)
         assert receipt.after < receipt.before <= WINDOW
 
 
@@ -220,8 +220,8 @@ async def test_a_large_result_is_a_preview_from_the_first_request_on_where_that_
         assert host.last_sent[: len(shown)] == shown
         assert shown[: len(before)] == before
         assert host.provider.faults == []
-        (info,) = await store.compactor.sessions(store.project)
-        (whole,) = await store.compactor.originals(info, f"m{len(shown)}")
+        (info,) = await compactor.list_sessions(store.workspace, store.project)
+        (whole,) = await compactor.originals(store.workspace, info, f"m{len(shown)}")
         assert whole.message.results[0].text == "line of file-2 " * 500
         assert f"m{len(shown)} " in json.dumps(shown[-1])
 
@@ -232,8 +232,8 @@ async def test_the_window_of_a_run_is_the_one_that_other_commands_show_of_its_ch
     async with open_talk(tmp_path, window_tokens=50_000) as (host, store):
         await host.say("Hello.")
     async with open_store(home=tmp_path, project=tmp_path, counter="estimate") as store:
-        (info,) = await store.compactor.sessions(store.project)
-        assert (await store.compactor.stats(info)).fill.window == 50_000
+        (info,) = await compactor.list_sessions(store.workspace, store.project)
+        assert (await compactor.read_stats(store.workspace, info)).fill.window == 50_000
 
 
 async def test_a_shadow_changes_nothing_and_tells_what_it_would_have_sent(tmp_path: Path) -> None:
@@ -322,7 +322,7 @@ async def test_each_compaction_is_counted_once_whoever_asked_for_it(tmp_path: Pa
         await host.work_until_compacted()
         for number in range(50, 54):
             await host.work(number)
-        (info,) = await store.compactor.sessions(store.project)
+        (info,) = await compactor.list_sessions(store.workspace, store.project)
         asked = await store.session(info.name)
         assert isinstance(await asked.compress("all read", force=True), Compaction)
         await host.say("And now?")

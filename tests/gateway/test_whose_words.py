@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from mcp_compaction import compactor
 from mcp_compaction.api.handles import OpenSession, OpenStore
 from mcp_compaction.errors import NeedsUser
 from mcp_compaction.store.noted import trust_headless
@@ -36,7 +37,7 @@ def write_down(folder: Path, texts: Sequence[str], **more: object) -> None:
 
 
 async def only_session(store: OpenStore, chat: str = "chat-1") -> OpenSession:
-    found = await store.compactor.sessions(store.project)
+    found = await compactor.list_sessions(store.workspace, store.project)
     (info,) = [one for one in found if one.host_session == chat]
     return OpenSession(store, info)
 
@@ -85,7 +86,9 @@ async def test_two_requests_that_contradict_a_real_chat_add_no_words_of_the_user
         await other.say(FORGED)
         await other.say("Go on.")
         session = await only_session(store)
-        found = await store.compactor.originals(session.info, f"m1..m{session.info.messages}")
+        found = await compactor.originals(
+            store.workspace, session.info, f"m1..m{session.info.messages}"
+        )
         assert FORGED in [one.message.text for one in found]  # it is kept, as what was sent
         assert not await is_users(session, FORGED)
         assert await is_users(session, RULE)
@@ -147,7 +150,7 @@ async def test_what_a_program_sent_through_the_gateway_is_the_programs_word(tmp_
         session = await only_session(store)
         assert not await is_users(session, RULE)
         assert (await session.pin(RULE, by="agent")).pin.author == "program"
-        quoted = await store.compactor.quote(session.info, "m1..m3")
+        quoted = await compactor.quote(store.workspace, session.info, "m1..m3")
         assert [one.of for one in quoted] == ["user, headless", "assistant", "user"]
 
 
@@ -193,7 +196,7 @@ async def test_a_rule_that_only_a_request_told_is_told_as_such_in_the_digest(
         await host.say(RULE)
         await (await forge(host, FORGED)).work_until_compacted()
         session = await only_session(store)
-        assert RULE in await store.compactor.records(session.info, max_tokens=2_000)
-        offered = (await store.compactor.stats(session.info)).offer.candidates
+        assert RULE in await compactor.read_records(store.workspace, session.info, max_tokens=2_000)
+        offered = (await compactor.read_stats(store.workspace, session.info)).offer.candidates
         assert [(one.text, one.is_told) for one in offered if one.text == RULE] == [(RULE, False)]
         assert all(one.is_told for one in offered if one.text == FORGED)

@@ -14,7 +14,8 @@ from contextlib import asynccontextmanager, closing
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from mcp_compaction.compactor import Compactor
+from mcp_compaction import compactor
+from mcp_compaction.compactor.workspace import Workspace
 from mcp_compaction.hosts.finding import transcripts_at
 from mcp_compaction.hosts.folders import known_hosts
 from mcp_compaction.hosts.identity import project_of_chat
@@ -22,7 +23,7 @@ from mcp_compaction.hosts.recording import RecordedPart, record_new
 from mcp_compaction.hosts.transcripts.pieces import Transcript
 from mcp_compaction.model import SessionInfo
 from mcp_compaction.settings import load_settings
-from mcp_compaction.wiring import open_compactor
+from mcp_compaction.wiring import open_workspace
 
 REAL = Path(__file__).parent / "real"
 SHOP = "/home/ann/shop"
@@ -49,28 +50,26 @@ def found_in(environ: Mapping[str, str], host: str | None = None) -> list[Transc
 
 
 @asynccontextmanager
-async def compactor_in(folder: Path) -> AsyncGenerator[Compactor]:
-    """A compactor on a store of the test's own."""
+async def workspace_in(folder: Path) -> AsyncGenerator[Workspace]:
+    """A workspace on a store of the test's own."""
     environ = {"HOME": str(folder), "MCP_COMPACTION_HOME": str(folder / "store")}
-    compactor = await open_compactor(
-        load_settings({**environ, "MCP_COMPACTION_COUNTER": "estimate"})
-    )
+    work = await open_workspace(load_settings({**environ, "MCP_COMPACTION_COUNTER": "estimate"}))
     try:
-        yield compactor
+        yield work
     finally:
-        await compactor.close()
+        await work.store.close()
 
 
-async def record(compactor: Compactor, transcript: Transcript) -> RecordedPart:
+async def record(work: Workspace, transcript: Transcript) -> RecordedPart:
     """Record what is new in a transcript."""
     return await record_new(
-        compactor, transcript, lambda chat: project_of_chat(transcript, chat) or SHOP
+        work, transcript, lambda chat: project_of_chat(transcript, chat) or SHOP
     )
 
 
-async def record_all(compactor: Compactor, transcripts: Iterable[Transcript]) -> list[RecordedPart]:
+async def record_all(work: Workspace, transcripts: Iterable[Transcript]) -> list[RecordedPart]:
     """Record what is new in each of these."""
-    return [await record(compactor, transcript) for transcript in transcripts]
+    return [await record(work, transcript) for transcript in transcripts]
 
 
 class Said(NamedTuple):
@@ -81,12 +80,12 @@ class Said(NamedTuple):
     text: str
 
 
-async def said_in(compactor: Compactor, info: SessionInfo) -> list[Said]:
+async def said_in(work: Workspace, info: SessionInfo) -> list[Said]:
     """All messages of a session, with the beginnings of what they say."""
-    lines = [json.loads(line) async for line in compactor.export(info)]
+    lines = [json.loads(line) async for line in compactor.export(work, info)]
     if len(lines) == 1:
         return []
-    found = await compactor.originals(info, f"m1..m{len(lines) - 1}")
+    found = await compactor.originals(work, info, f"m1..m{len(lines) - 1}")
     return [
         Said(
             one.message.role,

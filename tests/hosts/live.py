@@ -19,10 +19,12 @@ from typing import Any
 
 import pytest
 
+from mcp_compaction import compactor
+from mcp_compaction.compactor.results import PinWish
 from mcp_compaction.hosts.events import TOOL
 from mcp_compaction.ports import SessionKey
 from mcp_compaction.settings import load_settings
-from mcp_compaction.wiring import open_compactor
+from mcp_compaction.wiring import open_workspace
 from tests.hosts.scripted_model import ScriptedModel
 from tests.hosts.terminal import Terminal
 from tests.hosts.tmux import Tmux
@@ -65,12 +67,12 @@ def install(host: str, environ: dict[str, str], project: Path) -> None:
 
 async def pin_for_project(project: Path, home: Path, text: str) -> None:
     """Pin a text for a project, as its user does."""
-    compactor = await open_compactor(load_settings({"HOME": str(home)}))
+    work = await open_workspace(load_settings({"HOME": str(home)}))
     try:
-        info, _ = await compactor.open(SessionKey(project=str(project)))
-        await compactor.pin(info, text, by="user", scope="project")
+        info, _ = await compactor.open_session(work, SessionKey(project=str(project)))
+        await compactor.pin(work, info, PinWish(text, by="user", scope="project"))
     finally:
-        await compactor.close()
+        await work.store.close()
 
 
 def words_kept(home: Path) -> list[tuple[str, str]]:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from mcp_compaction import open_store
+from mcp_compaction import compactor, open_store
 from mcp_compaction.api.handles import OpenStore
 from mcp_compaction.core.log.pinned import PINNED_LABEL
 from mcp_compaction.hosts.chat import HostChats
@@ -38,8 +38,8 @@ class Hooks:
             "records" if part == "records" else "pins" if part else "",
             source,
         )
-        answer = await self.handler.handle(self.store.compactor, told)
-        await self.handler.confirm(self.store.compactor, answer)
+        answer = await self.handler.handle(self.store.workspace, told)
+        await self.handler.confirm(self.store.workspace, answer)
         return answer.text
 
     async def begin_window(self) -> list[str]:
@@ -49,7 +49,7 @@ class Hooks:
 
     async def count_messages(self) -> int:
         """The messages that are recorded of the chat."""
-        every = await self.store.compactor.sessions(self.store.project)
+        every = await compactor.list_sessions(self.store.workspace, self.store.project)
         return sum(info.messages for info in every if info.host_session == CHAT)
 
 

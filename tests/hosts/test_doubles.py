@@ -9,11 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from mcp_compaction.compactor import Compactor
+from mcp_compaction import compactor
+from mcp_compaction.compactor.workspace import Workspace
 from mcp_compaction.hosts.finding import transcripts_at
 from mcp_compaction.model import Ask, Compaction, SessionInfo
 from mcp_compaction.store.align import chain_hash
-from tests.hosts.given_hosts import compactor_in, record, said_in, write_chat
+from tests.hosts.given_hosts import record, said_in, workspace_in, write_chat
 from tests.hosts.test_once import CHAT, answered, boundary, typed
 
 pytestmark = pytest.mark.anyio
@@ -28,14 +29,14 @@ LONG = [line.replace("Report", "A word of the report. " * 40) for line in TALK]
 @asynccontextmanager
 async def chat_in(
     folder: Path, lines: Sequence[str]
-) -> AsyncGenerator[tuple[Compactor, SessionInfo]]:
+) -> AsyncGenerator[tuple[Workspace, SessionInfo]]:
     """A chat that is recorded from its host's transcript as far as it goes."""
     environ = {"HOME": str(folder / "home")}
     (transcript,) = transcripts_at(write_chat(environ, lines), environ)
-    async with compactor_in(folder) as compactor:
-        taken = await record(compactor, transcript)
+    async with workspace_in(folder) as work:
+        taken = await record(work, transcript)
         assert taken.session is not None
-        yield compactor, taken.session
+        yield work, taken.session
 
 
 def repeat(
@@ -70,27 +71,27 @@ async def test_what_a_store_holds_more_than_once_counts_once_in_fill_stats_and_r
     lines = [*LONG, boundary("2026-11-15T14:04:00.002Z")]
     ask = Ask(reason="test", force=True, target_percent=1)
     dry_run = ask.model_copy(update={"dry_run": True})
-    async with chat_in(tmp_path, lines) as (compactor, info):
-        fill, stats = await compactor.fill(info), await compactor.stats(info)
-        log = await said_in(compactor, info)
-        alone = await compactor.compress(info, dry_run)
+    async with chat_in(tmp_path, lines) as (work, info):
+        fill, stats = (await work.read_window(info)).fill, await compactor.read_stats(work, info)
+        log = await said_in(work, info)
+        alone = await compactor.compress(work, info, dry_run)
     for time in range(times):
         repeat(tmp_path, range(8, 31), host_id and f"{host_id} {time} ")
-    async with chat_in(tmp_path, lines) as (compactor, info):
-        assert len(await said_in(compactor, info)) == len(log) + 23 * times
-        assert await compactor.fill(info) == fill
-        again = await compactor.stats(info)
+    async with chat_in(tmp_path, lines) as (work, info):
+        assert len(await said_in(work, info)) == len(log) + 23 * times
+        assert (await work.read_window(info)).fill == fill
+        again = await compactor.read_stats(work, info)
         assert (again.shown, again.fill) == (stats.shown, stats.fill)
-        assert await compactor.compress(info, dry_run) == alone
-        made = await compactor.compress(info, ask)
+        assert await compactor.compress(work, info, dry_run) == alone
+        made = await compactor.compress(work, info, ask)
         assert isinstance(made, Compaction)
         assert made.receipt.before == fill.tokens
     more = [
         *lines,
         *(one.replace("14:03", "14:05") for one in (typed(50, "Yes."), answered(51, "ok"))),
     ]
-    async with chat_in(tmp_path, more) as (compactor, info):
-        shown = (await compactor.load(info)).messages
+    async with chat_in(tmp_path, more) as (work, info):
+        shown = (await work.load(info)).messages
         assert [one.text for one in shown[-2:]] == ["Yes.", "ok"]
 
 
@@ -98,8 +99,8 @@ async def test_equal_turns_and_what_the_transcript_has_not_told_yet_are_no_doubl
     tmp_path: Path,
 ) -> None:
     lines = [*CHAT, boundary()]
-    async with chat_in(tmp_path, lines) as (compactor, info):
-        shown = (await compactor.stats(info)).shown
+    async with chat_in(tmp_path, lines) as (work, info):
+        shown = (await compactor.read_stats(work, info)).shown
     repeat(tmp_path, range(3, 5), recorded="2026-11-15T14:06:00.000000+00:00")
-    async with chat_in(tmp_path, lines) as (compactor, info):
-        assert (await compactor.stats(info)).shown == shown + 2
+    async with chat_in(tmp_path, lines) as (work, info):
+        assert (await compactor.read_stats(work, info)).shown == shown + 2

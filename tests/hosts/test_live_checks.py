@@ -8,10 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from mcp_compaction import compactor
 from mcp_compaction.checks.file import allow_once, read_held
+from mcp_compaction.compactor.results import PinWish
 from mcp_compaction.ports import SessionKey
 from mcp_compaction.settings import load_settings
-from mcp_compaction.wiring import open_compactor
+from mcp_compaction.wiring import open_workspace
 from tests.hosts.live import ClaudeCode, Codex, Gemini, OpenCode, needs_hosts
 from tests.hosts.live_mod import ModdedClaude
 from tests.hosts.scripted_model import ScriptedModel, Step, serve_model
@@ -43,14 +45,14 @@ def say(word: str) -> Step:
 
 
 async def _pin(project: Path, home: Path) -> None:
-    compactor = await open_compactor(load_settings({"HOME": str(home)}))
+    work = await open_workspace(load_settings({"HOME": str(home)}))
     try:
-        info, _ = await compactor.open(SessionKey(project=str(project)))
+        info, _ = await compactor.open_session(work, SessionKey(project=str(project)))
         for text, check in CHECKS.items():
-            pinned = await compactor.pin(info, text, by="user", scope="project")
-            await compactor.checks.set(info, pinned.pin.ref, check, by="user")
+            pinned = await compactor.pin(work, info, PinWish(text, by="user", scope="project"))
+            await compactor.Checks(work).set(info, pinned.pin.ref, check, by="user")
     finally:
-        await compactor.close()
+        await work.store.close()
 
 
 def pin(folder: Path) -> Path:

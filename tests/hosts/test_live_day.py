@@ -15,7 +15,7 @@ from mcp_compaction import formats
 from mcp_compaction.formats.identity import words_in
 from mcp_compaction.model import Message
 from mcp_compaction.ports import HOST_COMPACTED
-from tests.hosts.given_hosts import compactor_in, found_in, record_all
+from tests.hosts.given_hosts import found_in, record_all, workspace_in
 from tests.hosts.live import Codex, Gemini, OpenCode, needs_hosts
 from tests.hosts.live_mod import PIN, RULE, ModdedClaude, read
 from tests.hosts.scripted_model import ScriptedModel, Step, serve_model
@@ -51,8 +51,8 @@ def words_in_transcripts(folder: Path, host: str) -> list[tuple[str, ...]]:
     environ = {"HOME": str(folder / "home")}
 
     async def read_all() -> None:
-        async with compactor_in(folder / "alone") as compactor:
-            await record_all(compactor, found_in(environ, host))
+        async with workspace_in(folder / "alone") as work:
+            await record_all(work, found_in(environ, host))
 
     asyncio.run(read_all())
     return words_in_store(folder / "alone")

@@ -16,9 +16,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from mcp_compaction import compactor
 from mcp_compaction.audit.cases import cases_of
-from mcp_compaction.compactor import Compactor
 from mcp_compaction.compactor.results import FitOptions
+from mcp_compaction.compactor.workspace import Workspace
 from mcp_compaction.core.log.pinned import PINNED_LABEL
 from mcp_compaction.formats import FORMATS, read_incoming
 from mcp_compaction.formats.identity import unwrap_text, words_in
@@ -33,11 +34,11 @@ from mcp_compaction.ports import HOST_COMPACTED, SessionKey
 from mcp_compaction.view_service.views import ServedViews
 from tests.hosts.given_hosts import (
     SHOP,
-    compactor_in,
     found_in,
     make_home,
     record,
     said_in,
+    workspace_in,
     write_chat,
 )
 
@@ -71,11 +72,11 @@ def after_compaction(messages: Sequence[Json], kept: int) -> list[Json]:
     return [*messages[asked : at + 1], *messages[asked - kept : asked], *messages[at + 1 :]]
 
 
-def views_on(compactor: Compactor, environ: Mapping[str, str]) -> ServedViews:
+def views_on(work: Workspace, environ: Mapping[str, str]) -> ServedViews:
     """The views of a plugin, without a limit."""
 
-    async def opened() -> Compactor:
-        return compactor
+    async def opened() -> Workspace:
+        return work
 
     return ServedViews(opened, HostChats(SHOP, environ), limit=60.0)
 
@@ -86,20 +87,20 @@ async def test_after_opencodes_own_compaction_each_of_its_rows_is_recorded_once(
 ) -> None:
     environ = make_home(tmp_path / "home")
     messages = messages_of_opencode(environ)
-    async with compactor_in(tmp_path / "alone") as compactor:
-        taken = await record(compactor, found_in(environ, "opencode")[0])
+    async with workspace_in(tmp_path / "alone") as work:
+        taken = await record(work, found_in(environ, "opencode")[0])
         assert taken.session is not None
-        alone = await said_in(compactor, taken.session)
-    async with compactor_in(tmp_path) as compactor:
-        views = views_on(compactor, environ)
+        alone = await said_in(work, taken.session)
+    async with workspace_in(tmp_path) as work:
+        views = views_on(work, environ)
         for end in (-1, None, None):  # its newest answer comes with the second
             window = after_compaction(messages, kept)[:end]
             told: Any = await views.view_for_opencode(OPENCODE, window)
             ids = [one["id"] for one in told["show"] if "id" in one]
             assert ids == [one["info"]["id"] for one in window]
-        info = await compactor.find_of_host(SHOP, OPENCODE)
+        info = await work.store.find_host_session(SHOP, OPENCODE)
         assert info is not None
-        assert await said_in(compactor, info) == alone
+        assert await said_in(work, info) == alone
 
 
 # Claude Code
@@ -182,10 +183,10 @@ async def test_a_compaction_that_left_no_summary_of_the_host_is_not_told_as_the_
     path = write_chat(environ, [*CHAT, *own, *left, *LATER])
     (transcript,) = transcripts_at(path, environ)
     assert [one.is_ours for one in cases_of(transcript)] == [False, not hosts]
-    async with compactor_in(tmp_path) as compactor:
-        info = (await record(compactor, transcript)).session
+    async with workspace_in(tmp_path) as work:
+        info = (await record(work, transcript)).session
         assert info is not None
-        events = (await compactor.stats(info)).events
+        events = (await compactor.read_stats(work, info)).events
         assert dict(events).get(HOST_COMPACTED, 0) == 1 + hosts
 
 
@@ -221,23 +222,23 @@ async def test_a_chat_that_is_written_down_again_with_new_ids_is_recorded_once(
     environ = {"HOME": str(tmp_path / "home")}
     path = write_chat(environ, CHAT)
     (transcript,) = transcripts_at(path, environ)
-    async with compactor_in(tmp_path) as compactor:
-        taken = await record(compactor, transcript)
+    async with workspace_in(tmp_path) as work:
+        taken = await record(work, transcript)
         assert taken.session is not None
         rows = ChatRows(path)
         rows.read()
-        await compactor.fit(taken.session, [one.message for one in rows.list_current()])
+        await compactor.fit(work, taken.session, [one.message for one in rows.list_current()])
         write_chat(environ, [*CHAT, *AGAIN])
-        await record(compactor, transcript)
+        await record(work, transcript)
         rows.read()
         given = [one.message for one in rows.list_current()]
-        assert (await compactor.fit(taken.session, given)).recorded.new == 0
+        assert (await compactor.fit(work, taken.session, given)).recorded.new == 0
         write_chat(environ, [*CHAT, *AGAIN, *LATER])
-        await record(compactor, transcript)
+        await record(work, transcript)
         rows.read()
         given = [one.message for one in rows.list_current()]
-        assert (await compactor.fit(taken.session, given)).recorded.new == 0
-        said = [one.text for one in await said_in(compactor, taken.session)]
+        assert (await compactor.fit(work, taken.session, given)).recorded.new == 0
+        said = [one.text for one in await said_in(work, taken.session)]
         once = ["Begin.", "yes", "Sure?", "yes", "yes", "yes", *[CAVEAT[:40]] * 2, "yes", "yes"]
         assert said == once
 
@@ -245,8 +246,8 @@ async def test_a_chat_that_is_written_down_again_with_new_ids_is_recorded_once(
 async def test_a_turn_that_is_said_again_after_a_compaction_kept_it_is_recorded_once_more_alone(
     tmp_path: Path,
 ) -> None:
-    async with compactor_in(tmp_path) as compactor:
-        chat = AnyWays(compactor, {"HOME": str(tmp_path / "home")})
+    async with workspace_in(tmp_path) as work:
+        chat = AnyWays(work, {"HOME": str(tmp_path / "home")})
         chat.talk("ok")
         await chat.transcript("")
         chat.compaction("yes")
@@ -254,18 +255,18 @@ async def test_a_turn_that_is_said_again_after_a_compaction_kept_it_is_recorded_
         await chat.request("")
         await chat.transcript("")
         info = await chat.open()
-        assert (await compactor.load(info)).info.messages == len(chat.said)
+        assert (await work.load(info)).info.messages == len(chat.said)
 
 
 async def test_of_a_message_that_a_store_holds_twice_recall_shows_one(tmp_path: Path) -> None:
-    async with compactor_in(tmp_path) as compactor:
-        info, _ = await compactor.open(SessionKey(project=SHOP))
+    async with workspace_in(tmp_path) as work:
+        info, _ = await compactor.open_session(work, SessionKey(project=SHOP))
         said = {"role": "user", "content": "The zebra lives in the attic, behind the boiler."}
         other = {"role": "assistant", "content": "I see."}
         for one in (said, other, said):
-            await compactor.record(info, read_incoming([one]))
-        assert (await compactor.load(info)).info.messages == 3
-        found = await compactor.recall(info, "zebra attic")
+            await compactor.record(work, info, read_incoming([one]))
+        assert (await work.load(info)).info.messages == 3
+        found = await compactor.recall(work, info, "zebra attic")
         assert [hit.ref for hit in found.hits if hit.ref.startswith("m")] in (["m1"], ["m3"])
 
 
@@ -278,8 +279,8 @@ WAYS = ("talk", "work", "transcript", "request", "other form", "agent tells", "c
 class AnyWays:
     """A chat of Claude Code that comes by several ways."""
 
-    def __init__(self, compactor: Compactor, environ: Mapping[str, str]) -> None:
-        self.compactor, self.environ = compactor, environ
+    def __init__(self, work: Workspace, environ: Mapping[str, str]) -> None:
+        self.workspace, self.environ = work, environ
         self.said: list[Json] = []  # each message once, in order
         self.lines: list[str] = []
         self.window: list[int] = []  # the places of those that the host has in its window
@@ -310,30 +311,30 @@ class AnyWays:
 
     async def transcript(self, _: str) -> None:
         (found,) = transcripts_at(write_chat(self.environ, self.lines), self.environ)
-        self.info = (await record(self.compactor, found)).session or self.info
+        self.info = (await record(self.workspace, found)).session or self.info
 
     async def open(self) -> SessionInfo:
         key = SessionKey(project=SHOP, host="claude-code", host_session="5a1c")
-        self.info = self.info or (await open_chat(self.compactor, key))[0]
+        self.info = self.info or (await open_chat(self.workspace, key))[0]
         return self.info
 
     async def request(self, _: str) -> None:
         """The host's request passes a gateway."""
         given = [self.said[place] for place in self.window]
         told = FitOptions(is_hearsay=True, relieve=False)
-        fitted = await self.compactor.fit(await self.open(), given, told)
+        fitted = await compactor.fit(self.workspace, await self.open(), given, told)
         assert [one for one in fitted.messages if one in self.said] == given
 
     async def other_form(self, _: str) -> None:
         """It passes as a request of another provider."""
         given = [in_chat_form(self.said[place]) for place in self.window]
         told = FitOptions(is_hearsay=True, relieve=False)
-        await self.compactor.fit(await self.open(), given, told)
+        await compactor.fit(self.workspace, await self.open(), given, told)
 
     async def agent_tells(self, _: str) -> None:
         """The agent hands over what it has in its window."""
         came = read_incoming({"messages": [self.said[place] for place in self.window]})
-        await self.compactor.record(await self.open(), came, via="tool")
+        await compactor.record(self.workspace, await self.open(), came, via="tool")
 
     def compaction(self, word: str) -> None:
         """The host compacts, and writes what stays down once more behind its summary."""
@@ -367,16 +368,16 @@ def in_chat_form(message: Json) -> Json:
 
 
 async def follow_ways(folder: Path, ways: Sequence[tuple[str, str]]) -> None:
-    async with compactor_in(folder) as compactor:
-        chat = AnyWays(compactor, {"HOME": str(folder / "home")})
+    async with workspace_in(folder) as work:
+        chat = AnyWays(work, {"HOME": str(folder / "home")})
         chat.talk("ok")
         for way, word in ways:
             await chat.come(way, word)
         await chat.transcript("")
         await chat.come("request", "")
         info = await chat.open()
-        newest = (await compactor.load(info)).info.messages
-        log = await compactor.originals(info, f"m1..m{newest}")
+        newest = (await work.load(info)).info.messages
+        log = await compactor.originals(work, info, f"m1..m{newest}")
         found = [words_in(one.message) for one in log]
         said = [words_in(one) for one in messages_of(chat.said)]
         assert sorted(found) == sorted(said)

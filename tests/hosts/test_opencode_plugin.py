@@ -17,9 +17,11 @@ from typing import Any
 
 import pytest
 
+from mcp_compaction import compactor
+from mcp_compaction.compactor.results import PinWish
 from mcp_compaction.model import Ask
 from mcp_compaction.settings import load_settings
-from mcp_compaction.wiring import open_compactor
+from mcp_compaction.wiring import open_workspace
 from tests.hosts.live import PROGRAM
 
 NODE = shutil.which("node")
@@ -142,11 +144,11 @@ def test_pins_and_what_was_compressed_hold_in_the_first_request_of_every_process
 
 async def pin_and_compress(environ: dict[str, str]) -> None:
     """Pin a rule in the chat and make its window smaller, as its agent does."""
-    compactor = await open_compactor(load_settings(environ))
+    work = await open_workspace(load_settings(environ))
     try:
-        info = await compactor.find_of_host(os.path.realpath(environ["HOME"]), "ses_1")
+        info = await work.store.find_host_session(os.path.realpath(environ["HOME"]), "ses_1")
         assert info is not None
-        await compactor.pin(info, "Never push to main.", by="user")
-        await compactor.compress(info, Ask(reason="read", force=True, target_percent=1))
+        await compactor.pin(work, info, PinWish("Never push to main.", by="user"))
+        await compactor.compress(work, info, Ask(reason="read", force=True, target_percent=1))
     finally:
-        await compactor.close()
+        await work.store.close()

@@ -14,6 +14,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from mcp_compaction import compactor
+from mcp_compaction.compactor.results import PinWish
 from mcp_compaction.hosts.finding import own_transcript, transcripts_at
 from mcp_compaction.hosts.recording import record_new
 from mcp_compaction.hosts.transcripts.pieces import Transcript
@@ -22,13 +24,13 @@ from tests.hosts.given_hosts import (
     CHATS,
     SHOP,
     claude_line,
-    compactor_in,
     dump,
     found_in,
     make_home,
     record,
     record_all,
     said_in,
+    workspace_in,
     write_chat,
 )
 
@@ -48,10 +50,10 @@ async def test_all_transcripts_recorded_twice_make_the_same_store_and_stay_as_th
 ) -> None:
     environ = make_home(tmp_path / "home")
     written = bytes_in(tmp_path / "home")
-    async with compactor_in(tmp_path) as compactor:
-        await record_all(compactor, found_in(environ))
+    async with workspace_in(tmp_path) as work:
+        await record_all(work, found_in(environ))
         before = dump(tmp_path)
-        again = await record_all(compactor, found_in(environ))
+        again = await record_all(work, found_in(environ))
     assert [taken.new for taken in again] == [0] * 10
     assert dump(tmp_path) == before
     assert bytes_in(tmp_path / "home") == written
@@ -95,14 +97,14 @@ def test_a_file_that_grows_tells_what_the_whole_file_tells(host: str, tmp_path: 
 async def test_a_file_that_grows_makes_the_store_that_the_whole_file_makes(tmp_path: Path) -> None:
     host = "gemini"  # it writes most things twice
     whole, grown = tmp_path / "whole", tmp_path / "grown"
-    async with compactor_in(whole) as compactor:
-        await record(compactor, found_in(make_home(whole / "home"), host)[0])
+    async with workspace_in(whole) as work:
+        await record(work, found_in(make_home(whole / "home"), host)[0])
     transcript = found_in(make_home(grown / "home"), host)[0]
     written = transcript.path.read_bytes()
-    async with compactor_in(grown) as compactor:
+    async with workspace_in(grown) as work:
         for share in (0.3, 0.301, 0.8, 1):
             transcript.path.write_bytes(written[: int(share * len(written))])
-            await record(compactor, transcript)
+            await record(work, transcript)
     told = [row for row in dump(whole) if not row.startswith("transcript")]
     assert [row for row in dump(grown) if not row.startswith("transcript")] == told
 
@@ -114,18 +116,18 @@ async def test_a_torn_last_line_is_taken_when_it_is_whole(
     line = claude_line(1, "Straße").encode()
     with path.open("ab") as file:
         file.write(line[:-20])
-    async with compactor_in(tmp_path) as compactor:
+    async with workspace_in(tmp_path) as work:
         (transcript,) = found_in(environ)
-        assert (await record(compactor, transcript)).new == 1
+        assert (await record(work, transcript)).new == 1
         with path.open("ab") as file:
             file.write(line[-20:])  # a last line may lack its end
-        taken = await record(compactor, transcript)
+        taken = await record(work, transcript)
         assert (taken.new, taken.skipped) == (1, 0)
         with path.open("a", encoding="utf-8") as file:
             file.write("\n" + claude_line(2, "three") + "\n")
-        assert (await record(compactor, transcript)).new == 1
+        assert (await record(work, transcript)).new == 1
         assert taken.session is not None
-        assert [one.text for one in await said_in(compactor, taken.session)] == [
+        assert [one.text for one in await said_in(work, taken.session)] == [
             "one",
             "Straße",
             "three",
@@ -140,8 +142,8 @@ async def test_a_line_that_cannot_be_read_is_counted_and_stops_nothing(
     path = write_chat(environ, [claude_line(0, "one"), *broken, large, claude_line(9, "two")])
     with path.open("ab") as file:
         file.write(b'{"type": "\xff"}\n')
-    async with compactor_in(tmp_path) as compactor:
-        taken = await record(compactor, found_in(environ)[0])
+    async with workspace_in(tmp_path) as work:
+        taken = await record(work, found_in(environ)[0])
     assert (taken.new, taken.skipped) == (2, 6)
 
 
@@ -153,8 +155,8 @@ async def test_a_part_without_data_is_left_out_and_stops_nothing(tmp_path: Path)
             "ALTER TABLE copy RENAME TO part;"
             "UPDATE part SET data = NULL WHERE id = (SELECT min(id) FROM part)"
         )
-    async with compactor_in(tmp_path) as compactor:
-        assert (await record(compactor, transcript)).new > 1
+    async with workspace_in(tmp_path) as work:
+        assert (await record(work, transcript)).new > 1
 
 
 async def test_a_file_written_anew_is_read_from_its_start(
@@ -162,21 +164,21 @@ async def test_a_file_written_anew_is_read_from_its_start(
 ) -> None:
     lines = [claude_line(number, f"prompt {number}") for number in range(4)]
     write_chat(environ, lines)
-    async with compactor_in(tmp_path) as compactor:
+    async with workspace_in(tmp_path) as work:
         (transcript,) = found_in(environ)
-        assert (await record(compactor, transcript)).new == 4
+        assert (await record(work, transcript)).new == 4
         write_chat(environ, [lines[0], lines[2], claude_line(7, "another")])
-        assert (await record(compactor, transcript)).new == 1
+        assert (await record(work, transcript)).new == 1
         write_chat(environ, [claude_line(8, "short")])
-        assert (await record(compactor, transcript)).new == 1
+        assert (await record(work, transcript)).new == 1
 
 
 async def test_the_same_words_said_twice_are_two_messages(
     tmp_path: Path, environ: Mapping[str, str]
 ) -> None:
     write_chat(environ, [claude_line(number, "continue") for number in range(4)])
-    async with compactor_in(tmp_path) as compactor:
-        assert (await record(compactor, found_in(environ)[0])).new == 4
+    async with workspace_in(tmp_path) as work:
+        assert (await record(work, found_in(environ)[0])).new == 4
 
 
 def cut_result(number: int, told: object) -> str:
@@ -206,10 +208,10 @@ async def test_a_result_that_claude_code_has_put_into_a_file_is_recorded_as_a_wh
     secret = tmp_path / "secret.txt"
     secret.write_text("row 0, and what nobody else may read", encoding="utf-8")
     (folder / "link.txt").symlink_to(secret)
-    async with compactor_in(tmp_path) as compactor:
-        info = (await record(compactor, found_in(environ)[0])).session
+    async with workspace_in(tmp_path) as work:
+        info = (await record(work, found_in(environ)[0])).session
         assert info is not None
-        found = await compactor.originals(info, "m1..m7")
+        found = await compactor.originals(work, info, "m1..m7")
         texts = [one.message.results[0].text for one in found]
         assert texts[:2] == [whole, whole]
         assert all(text.endswith("\n\nrow 0") for text in texts[2:])
@@ -225,11 +227,11 @@ async def test_sidechains_among_the_lines_of_a_chat_are_sessions_of_their_own(
         claude_line(3, "mine too"),
     ]
     write_chat(environ, lines)
-    async with compactor_in(tmp_path) as compactor:
-        taken = await record(compactor, found_in(environ)[0])
+    async with workspace_in(tmp_path) as work:
+        taken = await record(work, found_in(environ)[0])
         assert taken.new == 4
-        infos = await compactor.sessions(SHOP)
-        said = {info.agent: await said_in(compactor, info) for info in infos}
+        infos = await compactor.list_sessions(work, SHOP)
+        said = {info.agent: await said_in(work, info) for info in infos}
         assert [tuple(one) for one in said[""]] == [
             ("user", "host", "mine"),
             ("user", "host", "mine too"),
@@ -247,29 +249,29 @@ async def test_a_chat_that_goes_on_with_another_is_known_by_its_own_file(
     write_chat(environ, [claude_line(0, "before"), claude_line(1, "now", sessionId="7b")], "7b")
     synthetic = {"role": "assistant", "model": "<synthetic>", "content": "API error"}
     write_chat(environ, [claude_line(0, "x", type="assistant", message=synthetic)], "8c")
-    async with compactor_in(tmp_path) as compactor:
-        taken = await record_all(compactor, found_in(environ))
+    async with workspace_in(tmp_path) as work:
+        taken = await record_all(work, found_in(environ))
         sessions = [one.session for one in taken if one.session is not None]
         assert [info.host_session for info in sessions] == ["7b", "8c"]
-        assert (await compactor.find(SHOP, sessions[1].name)).traits.model is None
+        assert (await compactor.find_session(work, SHOP, sessions[1].name)).traits.model is None
 
 
 async def test_a_forgotten_chat_does_not_come_back_but_goes_on(
     tmp_path: Path, environ: Mapping[str, str]
 ) -> None:
     path = write_chat(environ, [claude_line(0, "my secret")])
-    async with compactor_in(tmp_path) as compactor:
+    async with workspace_in(tmp_path) as work:
         (transcript,) = found_in(environ)
-        taken = await record(compactor, transcript)
+        taken = await record(work, transcript)
         assert taken.session is not None
-        await compactor.forget(Scope(project=SHOP, session=taken.session.id))
-        assert (await record(compactor, transcript)).new == 0
-        assert await compactor.sessions(SHOP) == ()
+        await compactor.forget(work, Scope(project=SHOP, session=taken.session.id))
+        assert (await record(work, transcript)).new == 0
+        assert await compactor.list_sessions(work, SHOP) == ()
         with path.open("a", encoding="utf-8") as file:
             file.write(claude_line(1, "and on") + "\n")
-        taken = await record(compactor, transcript)
+        taken = await record(work, transcript)
         assert taken.session is not None
-        assert [one.text for one in await said_in(compactor, taken.session)] == ["and on"]
+        assert [one.text for one in await said_in(work, taken.session)] == ["and on"]
     assert "my secret" not in (tmp_path / "store/store.db").read_text(errors="replace")
 
 
@@ -277,30 +279,30 @@ async def test_a_forgotten_chat_whose_file_is_written_anew_does_not_come_back(
     tmp_path: Path, environ: Mapping[str, str]
 ) -> None:
     write_chat(environ, [claude_line(0, "my secret"), claude_line(1, "and on")])
-    async with compactor_in(tmp_path) as compactor:
+    async with workspace_in(tmp_path) as work:
         (transcript,) = found_in(environ)
-        taken = await record(compactor, transcript)
+        taken = await record(work, transcript)
         assert taken.session is not None
-        await compactor.forget(Scope(project=SHOP, session=taken.session.id))
+        await compactor.forget(work, Scope(project=SHOP, session=taken.session.id))
         write_chat(environ, [claude_line(0, "my secret"), claude_line(1, "and on and on")])
-        assert (await record(compactor, transcript)).new == 0
-        assert await compactor.sessions(SHOP) == ()
+        assert (await record(work, transcript)).new == 0
+        assert await compactor.list_sessions(work, SHOP) == ()
 
 
 async def test_nothing_is_recorded_of_a_project_that_records_nothing(
     tmp_path: Path, environ: Mapping[str, str]
 ) -> None:
     write_chat(environ, [claude_line(0, "one")])
-    async with compactor_in(tmp_path) as compactor:
+    async with workspace_in(tmp_path) as work:
         taken = await record_new(
-            compactor, found_in(environ)[0], lambda _: SHOP, may_record=lambda _: False
+            work, found_in(environ)[0], lambda _: SHOP, may_record=lambda _: False
         )
         assert (taken.session, taken.refused) == (None, SHOP)
-        assert await compactor.sessions(None) == ()
-        await record(compactor, found_in(environ)[0])
+        assert await compactor.list_sessions(work, None) == ()
+        await record(work, found_in(environ)[0])
         write_chat(environ, [claude_line(0, "one"), claude_line(1, "two")])
         taken = await record_new(
-            compactor, found_in(environ)[0], lambda _: SHOP, may_record=lambda _: False
+            work, found_in(environ)[0], lambda _: SHOP, may_record=lambda _: False
         )
         assert (taken.new, taken.refused) == (0, SHOP)
 
@@ -316,21 +318,21 @@ async def test_an_answer_of_opencode_that_is_still_written_waits(tmp_path: Path)
 
     newest = "WHERE id = 'msg_1e1813ad6001gjN0sJVx5z94Fo'"
     change(f"UPDATE message SET data = json_remove(data, '$.time.completed') {newest}")
-    async with compactor_in(tmp_path) as compactor:
-        assert (await record(compactor, transcript)).new == 12
-        assert (await record(compactor, transcript)).new == 0
+    async with workspace_in(tmp_path) as work:
+        assert (await record(work, transcript)).new == 12
+        assert (await record(work, transcript)).new == 0
         change(f"UPDATE message SET data = json_set(data, '$.time.completed', 1) {newest}")
-        assert (await record(compactor, transcript)).new == 1
+        assert (await record(work, transcript)).new == 1
 
 
 KILLED = """
 import asyncio, sys
 from pathlib import Path
-from tests.hosts.given_hosts import SHOP, compactor_in, found_in
+from tests.hosts.given_hosts import SHOP, workspace_in, found_in
 from mcp_compaction.hosts.recording import record_new
 
 async def main():
-    async with compactor_in(Path(sys.argv[1])) as compactor:
+    async with workspace_in(Path(sys.argv[1])) as compactor:
         (transcript,) = found_in({"HOME": sys.argv[1] + "/home"})
         await record_new(compactor, transcript, lambda _: SHOP, on_progress=wait_to_die)
 
@@ -358,11 +360,11 @@ async def test_after_a_kill_in_the_middle_nothing_is_missing_or_doubled(
         assert child.stdout is not None
         assert int(child.stdout.readline()) > 0
         child.kill()
-    async with compactor_in(tmp_path) as compactor:
-        taken = await record(compactor, found_in(environ)[0])
+    async with workspace_in(tmp_path) as work:
+        taken = await record(work, found_in(environ)[0])
         assert taken.new == 200
         assert taken.session is not None
-        said = await said_in(compactor, taken.session)
+        said = await said_in(work, taken.session)
     assert [one.text for one in said] == [f"prompt {number}" for number in range(700)]
 
 
@@ -372,9 +374,9 @@ async def test_who_must_not_wait_takes_a_long_chat_in_pieces(
     path = write_chat(environ, [claude_line(number, "again") for number in range(700)])
     transcript = own_transcript(path, environ)
     assert transcript is not None
-    async with compactor_in(tmp_path) as compactor:
+    async with workspace_in(tmp_path) as work:
         taken = [
-            await record_new(compactor, transcript, lambda _: SHOP, most_pieces=1) for _ in range(3)
+            await record_new(work, transcript, lambda _: SHOP, most_pieces=1) for _ in range(3)
         ]
     assert [(one.new, one.is_complete) for one in taken] == [(500, False), (200, True), (0, True)]
 
@@ -383,9 +385,9 @@ async def test_two_processes_that_record_the_same_file_record_it_once(
     tmp_path: Path, environ: Mapping[str, str]
 ) -> None:
     write_chat(environ, [claude_line(number, "again") for number in range(30)])
-    async with compactor_in(tmp_path) as one, compactor_in(tmp_path) as other:
+    async with workspace_in(tmp_path) as one, workspace_in(tmp_path) as other:
         (transcript,) = found_in(environ)
-        known = await other.find_transcript(transcript.address)
+        known = await other.store.find_transcript(transcript.address)
         assert known is None
         first, second = await record(one, transcript), await record(other, transcript)
         assert (first.new, second.new) == (30, 0)
@@ -409,11 +411,11 @@ async def test_fifty_thousand_lines_are_recorded_in_one_pass(
     tmp_path: Path, environ: Mapping[str, str]
 ) -> None:
     write_chat(environ, (claude_line(number, f"prompt {number}") for number in range(50_000)))
-    async with compactor_in(tmp_path) as compactor:
+    async with workspace_in(tmp_path) as work:
         (transcript,) = found_in(environ)
-        assert (await record(compactor, transcript)).new == 50_000
+        assert (await record(work, transcript)).new == 50_000
         before = dump(tmp_path)
-        assert (await record(compactor, transcript)).new == 0
+        assert (await record(work, transcript)).new == 0
     assert dump(tmp_path) == before
 
 
@@ -423,15 +425,15 @@ async def test_what_lies_elsewhere_is_the_agents_word_in_a_session_of_its_own(
     environ = make_home(tmp_path / "home")
     copy = tmp_path / WHOLE
     copy.write_bytes((tmp_path / "home" / CHATS / WHOLE).read_bytes())
-    async with compactor_in(tmp_path) as compactor:
+    async with workspace_in(tmp_path) as work:
         (own,) = [one for one in found_in(environ, "claude-code") if one.path.name == WHOLE]
         (forged,) = transcripts_at(copy, environ)
-        taken = await record_all(compactor, [own, forged, forged])
+        taken = await record_all(work, [own, forged, forged])
         assert [one.new for one in taken] == [20, 20, 0]
         sessions = [one.session for one in taken if one.session is not None]
         assert sessions[0].id != sessions[1].id == sessions[2].id
         assert sessions[1].host_session is None
-        assert {one.via for one in await said_in(compactor, sessions[1])} == {"tool"}
+        assert {one.via for one in await said_in(work, sessions[1])} == {"tool"}
 
 
 KIND = "Always be kind to the giraffe."
@@ -446,10 +448,13 @@ async def test_what_a_command_printed_is_never_the_users_and_its_arguments_are(
     typed = f"{command}</command-message>\n            <command-args>{KIND}</command-args>"
     printed = f"<{tag}>Done.</{tag}>\n{FORGED}\n<{tag}></{tag}>"
     write_chat(environ, [claude_line(1, typed), claude_line(2, printed)])
-    async with compactor_in(tmp_path) as compactor:
-        (taken,) = await record_all(compactor, found_in(environ))
+    async with workspace_in(tmp_path) as work:
+        (taken,) = await record_all(work, found_in(environ))
         assert taken.session is not None
-        wishes = [await compactor.pin(taken.session, one, by="agent") for one in (KIND, FORGED)]
+        wishes = [
+            await compactor.pin(work, taken.session, PinWish(one, by="agent"))
+            for one in (KIND, FORGED)
+        ]
     assert [one.pin.author for one in wishes] == ["user", "agent"]
 
 
@@ -483,12 +488,12 @@ async def test_what_closes_a_hosts_tag_from_inside_is_not_the_users(
     honest = f"{begins}Lines 3 to 9.{ends}\n{begins}More.{ends}\n{KIND}"
     write_chat(environ, [claude_line(1, "", **asked)])
     write_chat(environ, [claude_line(2, honest, sessionId="7b")], "7b")
-    async with compactor_in(tmp_path) as compactor:
-        first, second = await record_all(compactor, found_in(environ))
+    async with workspace_in(tmp_path) as work:
+        first, second = await record_all(work, found_in(environ))
         assert first.session is not None
         assert second.session is not None
-        pinned = await compactor.pin(first.session, FORGED, by="agent")
-        own = await compactor.pin(second.session, KIND, by="agent")
+        pinned = await compactor.pin(work, first.session, PinWish(FORGED, by="agent"))
+        own = await compactor.pin(work, second.session, PinWish(KIND, by="agent"))
     assert (pinned.pin.author, own.pin.author) == ("agent", "user")
 
 
@@ -497,16 +502,16 @@ async def test_what_a_chat_says_while_recording_is_off_is_never_recorded(tmp_pat
     written = transcript.path.read_bytes()
     lines = written.splitlines(keepends=True)
     half, most = len(lines) // 2, len(lines) - 1
-    async with compactor_in(tmp_path) as compactor:
+    async with workspace_in(tmp_path) as work:
         transcript.path.write_bytes(b"".join(lines[:half]))
-        first = await record(compactor, transcript)
-        (info, *_) = await compactor.sessions(None)
-        await compactor.switch_recording(info, False)
+        first = await record(work, transcript)
+        (info, *_) = await compactor.list_sessions(work, None)
+        await compactor.switch_recording(work, info, False)
         transcript.path.write_bytes(b"".join(lines[:most]))
-        assert (await record(compactor, transcript)).new == 0
-        await compactor.switch_recording(info, True)
-        assert (await record(compactor, transcript)).new == 0
+        assert (await record(work, transcript)).new == 0
+        await compactor.switch_recording(work, info, True)
+        assert (await record(work, transcript)).new == 0
         transcript.path.write_bytes(written)
-        last = await record(compactor, transcript)
-        kept = (await compactor.find(info.project, info.name)).messages
+        last = await record(work, transcript)
+        kept = (await compactor.find_session(work, info.project, info.name)).messages
     assert kept == first.new + last.new

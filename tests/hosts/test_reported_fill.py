@@ -8,10 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from mcp_compaction import compactor
 from mcp_compaction.core.tokens import estimate
 from mcp_compaction.model import Ask, Compaction
 from mcp_compaction.viewer.facts import describe_session
-from tests.hosts.given_hosts import claude_line, compactor_in, found_in, record, write_chat
+from tests.hosts.given_hosts import claude_line, found_in, record, workspace_in, write_chat
 
 pytestmark = pytest.mark.anyio
 
@@ -41,33 +42,35 @@ async def test_only_the_hosts_prompt_and_tools_are_no_part_of_a_target(
 ) -> None:
     environ = {"HOME": str(tmp_path / "home")}
     lines = list(chat(90))
-    async with compactor_in(tmp_path) as compactor:
+    async with workspace_in(tmp_path) as work:
         for number in (2, 60) if in_pieces else ():
             write_chat(environ, lines[:number])
-            await record(compactor, found_in(environ)[0])
+            await record(work, found_in(environ)[0])
         write_chat(environ, lines)
-        taken = await record(compactor, found_in(environ)[0])
+        taken = await record(work, found_in(environ)[0])
         assert taken.session is not None
         info = taken.session
-        fill = await compactor.fill(info)
+        fill = (await work.read_window(info)).fill
         assert abs(fill.scaled(fill.unseen) - PROMPT_AND_TOOLS) < 1_000
         assert abs(fill.ratio - FACTOR) < 0.03
 
-        outcome = await compactor.compress(info, Ask(reason="x", target_percent=30, force=True))
+        outcome = await compactor.compress(
+            work, info, Ask(reason="x", target_percent=30, force=True)
+        )
         assert isinstance(outcome, Compaction)
         receipt = outcome.receipt
         assert receipt.before == fill.tokens
         assert 45_000 < receipt.after <= 60_000
         assert receipt.shortfall is None
 
-        after = await compactor.fill(info)
+        after = (await work.read_window(info)).fill
         assert after.tokens == fill.tokens  # until the host takes the view over
         assert abs(after.view_tokens - receipt.after) <= 2
-        shown = await describe_session(compactor, info)
+        shown = await describe_session(work, info)
         assert shown["fill"]["view"] == shown["curve"][-1][1] == after.view_tokens
 
         # What is planned behind a view counts what stays as well.
-        again = await compactor.compress(info, Ask(reason="y", target_percent=20, force=True))
+        again = await compactor.compress(work, info, Ask(reason="y", target_percent=20, force=True))
         assert isinstance(again, Compaction)
         assert abs(again.receipt.before - receipt.after) <= 2
         assert PROMPT_AND_TOOLS + 3_000 < again.receipt.after <= 40_000
@@ -78,13 +81,13 @@ async def test_a_target_that_the_hosts_prompt_takes_whole_still_leaves_a_view(
 ) -> None:
     environ = {"HOME": str(tmp_path / "home")}
     write_chat(environ, chat(90))
-    async with compactor_in(tmp_path) as compactor:
-        taken = await record(compactor, found_in(environ)[0])
+    async with workspace_in(tmp_path) as work:
+        taken = await record(work, found_in(environ)[0])
         assert taken.session is not None
         ask = Ask(reason="x", target_percent=11, force=True)
-        outcome = await compactor.compress(taken.session, ask)
+        outcome = await compactor.compress(work, taken.session, ask)
         assert isinstance(outcome, Compaction)
-        view = (await compactor.fill(taken.session)).counted_by_us
+        view = (await work.read_window(taken.session)).fill.counted_by_us
     assert view > 5_000
     told = outcome.receipt.shortfall or ""
     assert "is above the target of 22k: held by system and tools 30k" in told
@@ -93,13 +96,13 @@ async def test_a_target_that_the_hosts_prompt_takes_whole_still_leaves_a_view(
 async def test_what_is_too_much_for_a_prompt_leaves_with_the_messages(tmp_path: Path) -> None:
     environ = {"HOME": str(tmp_path / "home")}
     write_chat(environ, chat(8, unseen=136_000))  # a chat that goes on with what is in no file
-    async with compactor_in(tmp_path) as compactor:
-        taken = await record(compactor, found_in(environ)[0])
+    async with workspace_in(tmp_path) as work:
+        taken = await record(work, found_in(environ)[0])
         assert taken.session is not None
-        fill = await compactor.fill(taken.session)
+        fill = (await work.read_window(taken.session)).fill
         assert abs(fill.tokens - 136_000 - FACTOR * fill.counted_by_us) < 1_000
         assert fill.scaled(fill.unseen) == 60_000
         ask = Ask(reason="x", target_percent=33, force=True)
-        outcome = await compactor.compress(taken.session, ask)
+        outcome = await compactor.compress(work, taken.session, ask)
         assert isinstance(outcome, Compaction)
         assert outcome.receipt.after <= 66_000

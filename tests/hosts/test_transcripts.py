@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from mcp_compaction import compactor
 from mcp_compaction.compactor.events import HOST_COMPACTED
 from mcp_compaction.core.compaction.drafts import draft_of_host
 from mcp_compaction.core.log.conversation import has_conversation, host_summary_in
@@ -18,7 +19,7 @@ from mcp_compaction.hosts.folders import known_hosts
 from mcp_compaction.hosts.transcripts import claude_code, codex
 from mcp_compaction.model import JsonObject, SummaryRequest
 from mcp_compaction.ports import SessionKey
-from tests.hosts.given_hosts import SHOP, compactor_in, found_in, make_home, record_all, said_in
+from tests.hosts.given_hosts import SHOP, found_in, make_home, record_all, said_in, workspace_in
 
 pytestmark = pytest.mark.anyio
 
@@ -177,16 +178,16 @@ async def test_a_hosts_own_transcripts_are_recorded_as_it_wrote_them(
     host: str, tmp_path: Path
 ) -> None:
     environ = make_home(tmp_path / "home")
-    async with compactor_in(tmp_path) as compactor:
-        taken = await record_all(compactor, found_in(environ, host))
+    async with workspace_in(tmp_path) as work:
+        taken = await record_all(work, found_in(environ, host))
         infos = [one.session for one in taken if one.session is not None]
         assert [one.skipped for one in taken] == [0] * len(EXPECTED[host])
         for info, (said, parent, compactions, used) in zip(infos, EXPECTED[host], strict=True):
-            assert [tuple(one) for one in await said_in(compactor, info)] == said
+            assert [tuple(one) for one in await said_in(work, info)] == said
             assert (info.project, info.host) == (SHOP, host)
             assert info.parent == (None if parent is None else infos[parent].id)
             assert compactions_in(tmp_path, info.id) == compactions
-            assert abs((await compactor.fill(info)).tokens - used) <= 2
+            assert abs((await work.read_window(info)).fill.tokens - used) <= 2
 
 
 @pytest.mark.parametrize(
@@ -202,10 +203,10 @@ async def test_the_summary_of_a_hosts_own_compaction_is_nobodys_word_and_told_as
     tmp_path: Path, host: str, number: int, summary: str
 ) -> None:
     environ = make_home(tmp_path / "home")
-    async with compactor_in(tmp_path) as compactor:
-        info = (await record_all(compactor, found_in(environ, host)))[number].session
+    async with workspace_in(tmp_path) as work:
+        info = (await record_all(work, found_in(environ, host)))[number].session
         assert info is not None
-        session = await compactor.load(info)
+        session = await work.load(info)
         held = [message for message in session.messages if host_summary_in(message)]
         assert {host_summary_in(message) for message in held} == {summary}
         assert not has_conversation(held)
@@ -222,10 +223,10 @@ async def test_the_summary_of_a_hosts_own_compaction_is_nobodys_word_and_told_as
 
 async def test_a_chat_is_as_old_as_what_was_said_in_it(tmp_path: Path) -> None:
     environ = make_home(tmp_path / "home")
-    async with compactor_in(tmp_path) as compactor:
-        (taken,) = await record_all(compactor, found_in(environ, "codex")[:1])
+    async with workspace_in(tmp_path) as work:
+        (taken,) = await record_all(work, found_in(environ, "codex")[:1])
         assert taken.session is not None
-        info = await compactor.find(SHOP, taken.session.name)
+        info = await compactor.find_session(work, SHOP, taken.session.name)
         assert info.created.isoformat() == "2026-11-15T23:17:42.822000+00:00"
         assert info.updated.isoformat() == "2026-11-15T23:17:54.272000+00:00"
         assert (info.traits.model, info.traits.window_tokens) == ("gpt-5.1-codex", 258_400)
@@ -240,12 +241,12 @@ async def test_a_recorded_chat_is_the_one_that_its_hosts_server_is_asked_for(
         "claude-code": "5be46bcb-6e3b-49d3-b199-f553f845df7d",
         "codex": "01a1e180-9222-72d3-b9a0-968050c64eb7",
     }
-    async with compactor_in(tmp_path) as compactor:
+    async with workspace_in(tmp_path) as work:
         for host, chat in chats.items():
-            taken = await record_all(compactor, found_in(environ, host))
-            assert await compactor.find_of_host(SHOP, chat, host) is not None
+            taken = await record_all(work, found_in(environ, host))
+            assert await work.store.find_host_session(SHOP, chat, host) is not None
             key = SessionKey(project=SHOP, host=host, host_session=chat)
-            info, is_new = await compactor.open(key)
+            info, is_new = await compactor.open_session(work, key)
             assert not is_new
             assert taken[0].session is not None
             assert info.id == taken[0].session.id

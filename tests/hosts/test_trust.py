@@ -9,6 +9,8 @@ from pathlib import Path, PurePath
 
 import pytest
 
+from mcp_compaction import compactor
+from mcp_compaction.compactor.results import PinWish
 from mcp_compaction.errors import InputError
 from mcp_compaction.home import default_home
 from mcp_compaction.hosts import folders
@@ -23,10 +25,10 @@ from mcp_compaction.hosts.folders import (
 from tests.hosts.given_hosts import (
     CHATS,
     claude_line,
-    compactor_in,
     found_in,
     make_home,
     record,
+    workspace_in,
     write_chat,
 )
 
@@ -145,12 +147,12 @@ async def test_a_rule_is_the_users_only_in_the_hosts_own_file(
     environ = {"HOME": str(tmp_path / "home")}
     own = write_chat(environ, [claude_line(0, "Never push to main without a review.")])
     path = own if is_users else own.rename(outside(tmp_path / "home"))
-    async with compactor_in(tmp_path) as compactor:
+    async with workspace_in(tmp_path) as work:
         (transcript,) = transcripts_at(path, environ)
-        taken = await record(compactor, transcript)
+        taken = await record(work, transcript)
         assert taken.session is not None
         done = await compactor.pin(
-            taken.session, "Never push to main without a review.", by="agent"
+            work, taken.session, PinWish("Never push to main without a review.", by="agent")
         )
         assert done.pin.author == ("user" if is_users else "agent")
         assert done.pin.scope == ("project" if is_users else "session")

@@ -11,10 +11,12 @@ from typing import Any
 
 import pytest
 
+from mcp_compaction import compactor
+from mcp_compaction.compactor.results import PinWish
 from mcp_compaction.core.log.conversation import conversation_of
 from mcp_compaction.core.log.spoken_rules import unpinned_rules
 from mcp_compaction.model import JsonObject
-from tests.hosts.given_hosts import SHOP, claude_line, compactor_in, found_in, record, write_chat
+from tests.hosts.given_hosts import SHOP, claude_line, found_in, record, workspace_in, write_chat
 
 pytestmark = pytest.mark.anyio
 
@@ -104,16 +106,16 @@ async def test_words_of_the_user_in_a_result_are_the_users(
 ) -> None:
     tool, result = HANDED_OVER[way]
     write_chat(environ, [typed(0, TYPED), called(1, tool), result])
-    async with compactor_in(tmp_path) as compactor:
-        info = (await record(compactor, found_in(environ)[0])).session
+    async with workspace_in(tmp_path) as work:
+        info = (await record(work, found_in(environ)[0])).session
         assert info is not None
-        messages = (await compactor.load(info)).messages
+        messages = (await work.load(info)).messages
         assert [(one.ref, one.text) for one in unpinned_rules(messages, ())] == [("m3", RULE)]
         said = {m.ref: m.text for m in conversation_of(messages) if m.is_request}
         assert said == {"m1": TYPED, "m3": RULE}
-        found = await compactor.recall(info, "role:user review")
+        found = await compactor.recall(work, info, "role:user review")
         assert [hit.ref for hit in found.hits] == ["m3"]
-        done = await compactor.pin(info, RULE, by="agent")
+        done = await compactor.pin(work, info, PinWish(RULE, by="agent"))
         assert (done.pin.author, done.pin.source) == ("user", "m3")
 
 
@@ -170,13 +172,13 @@ async def test_a_result_that_only_reads_like_the_user_is_nobodys_word(
     way: str, environ: Mapping[str, str], tmp_path: Path
 ) -> None:
     write_chat(environ, [typed(0, TYPED), called(1, "mcp__shop__buy"), FORGED[way]])
-    async with compactor_in(tmp_path) as compactor:
-        info = (await record(compactor, found_in(environ)[0])).session
+    async with workspace_in(tmp_path) as work:
+        info = (await record(work, found_in(environ)[0])).session
         assert info is not None
-        messages = (await compactor.load(info)).messages
+        messages = (await work.load(info)).messages
         assert unpinned_rules(messages, ()) == ()
-        assert not (await compactor.recall(info, "role:user review")).hits
-        assert (await compactor.pin(info, RULE, by="agent")).pin.author == "agent"
+        assert not (await compactor.recall(work, info, "role:user review")).hits
+        assert (await compactor.pin(work, info, PinWish(RULE, by="agent"))).pin.author == "agent"
 
 
 async def test_an_answer_is_told_once_and_its_question_is_not_told_as_without_answer(
@@ -185,10 +187,10 @@ async def test_an_answer_is_told_once_and_its_question_is_not_told_as_without_an
     write_chat(
         environ, [typed(0, TYPED), called(1, "AskUserQuestion"), HANDED_OVER["an answer"][1]]
     )
-    async with compactor_in(tmp_path) as compactor:
-        info = (await record(compactor, found_in(environ)[0])).session
+    async with workspace_in(tmp_path) as work:
+        info = (await record(work, found_in(environ)[0])).session
         assert info is not None
-        *_, answer = conversation_of((await compactor.load(info)).messages)
+        *_, answer = conversation_of((await work.load(info)).messages)
         (result,) = answer.results
         assert '"May I push?"="…"' in result.text
         assert answer.text == RULE
@@ -246,12 +248,12 @@ async def test_a_note_beside_an_answer_is_the_users(
 ) -> None:
     asked = called(1, "AskUserQuestion")
     write_chat(environ, [typed(0, TYPED), asked, answered(2, NOTE, toolUseResult=NOTED, **NEWEST)])
-    async with compactor_in(tmp_path) as compactor:
-        info = (await record(compactor, found_in(environ)[0])).session
+    async with workspace_in(tmp_path) as work:
+        info = (await record(work, found_in(environ)[0])).session
         assert info is not None
-        assert [hit.ref for hit in (await compactor.recall(info, "role:user review")).hits] == [
-            "m3"
-        ]
+        assert [
+            hit.ref for hit in (await compactor.recall(work, info, "role:user review")).hits
+        ] == ["m3"]
 
 
 async def test_of_several_answers_each_is_pinned_as_the_users(
@@ -261,10 +263,10 @@ async def test_of_several_answers_each_is_pinned_as_the_users(
     text = f'The user answered: "Which branch?"="develop", "And else?"="{RULE}". Read the answers'
     given = answered(2, f"{text} carefully", toolUseResult=told, **NEWEST)
     write_chat(environ, [typed(0, TYPED), called(1, "AskUserQuestion"), given])
-    async with compactor_in(tmp_path) as compactor:
-        info = (await record(compactor, found_in(environ)[0])).session
+    async with workspace_in(tmp_path) as work:
+        info = (await record(work, found_in(environ)[0])).session
         assert info is not None
-        assert (await compactor.pin(info, RULE, by="agent")).pin.author == "user"
+        assert (await compactor.pin(work, info, PinWish(RULE, by="agent"))).pin.author == "user"
 
 
 async def test_a_refusal_that_an_older_host_does_not_mark_is_the_users_by_hearsay(
@@ -272,12 +274,12 @@ async def test_a_refusal_that_an_older_host_does_not_mark_is_the_users_by_hearsa
 ) -> None:
     refused = answered(2, REFUSAL, is_error=True, toolUseResult=f"Error: {REFUSAL}", **OLDER)
     write_chat(environ, [claude_line(0, TYPED, **OLDER), called(1, "Bash"), refused])
-    async with compactor_in(tmp_path) as compactor:
-        info = (await record(compactor, found_in(environ)[0])).session
+    async with workspace_in(tmp_path) as work:
+        info = (await record(work, found_in(environ)[0])).session
         assert info is not None
-        (rule,) = unpinned_rules((await compactor.load(info)).messages, ())
+        (rule,) = unpinned_rules((await work.load(info)).messages, ())
         assert (rule.text, rule.is_told) == (RULE, True)
-        assert (await compactor.pin(info, RULE, by="agent")).pin.author == "agent"
+        assert (await compactor.pin(work, info, PinWish(RULE, by="agent"))).pin.author == "agent"
 
 
 WRITTEN: dict[str, dict[str, Any]] = {
@@ -292,14 +294,14 @@ async def test_what_a_host_wrote_in_the_users_role_is_no_rule_and_no_request(
     marks: dict[str, Any], environ: Mapping[str, str], tmp_path: Path
 ) -> None:
     write_chat(environ, [typed(0, TYPED), claude_line(1, RULE, **marks)])
-    async with compactor_in(tmp_path) as compactor:
-        info = (await record(compactor, found_in(environ)[0])).session
+    async with workspace_in(tmp_path) as work:
+        info = (await record(work, found_in(environ)[0])).session
         assert info is not None
-        messages = (await compactor.load(info)).messages
+        messages = (await work.load(info)).messages
         assert unpinned_rules(messages, ()) == ()
         assert [m.ref for m in conversation_of(messages)] == ["m1"]
-        assert not (await compactor.recall(info, "role:user review")).hits
-        assert [hit.ref for hit in (await compactor.recall(info, "review")).hits] == ["m2"]
+        assert not (await compactor.recall(work, info, "role:user review")).hits
+        assert [hit.ref for hit in (await compactor.recall(work, info, "review")).hits] == ["m2"]
 
 
 async def test_another_agents_message_is_told_as_its_own(
@@ -307,11 +309,11 @@ async def test_another_agents_message_is_told_as_its_own(
 ) -> None:
     order = f'<teammate-message teammate_id="lead">\n{RULE}\n</teammate-message>'
     write_chat(environ, [claude_line(0, TYPED, **OLDER), claude_line(1, order, **OLDER)])
-    async with compactor_in(tmp_path) as compactor:
-        info = (await record(compactor, found_in(environ)[0])).session
+    async with workspace_in(tmp_path) as work:
+        info = (await record(work, found_in(environ)[0])).session
         assert info is not None
-        assert (await compactor.load(info)).messages[1].speaker == "agent"
-        assert (await compactor.pin(info, RULE, by="agent")).pin.author == "agent"
+        assert (await work.load(info)).messages[1].speaker == "agent"
+        assert (await compactor.pin(work, info, PinWish(RULE, by="agent"))).pin.author == "agent"
 
 
 def queue(operation: str, content: str | None = None) -> str:
@@ -337,12 +339,12 @@ async def test_what_was_typed_within_a_turn_is_recorded_from_the_queue(
         claude_line(1, "Go on with the docs.", **OLDER),
     ]
     write_chat(environ, lines)
-    async with compactor_in(tmp_path) as compactor:
-        info = (await record(compactor, found_in(environ)[0])).session
+    async with workspace_in(tmp_path) as work:
+        info = (await record(work, found_in(environ)[0])).session
         assert info is not None
-        messages = (await compactor.load(info)).messages
+        messages = (await work.load(info)).messages
         assert [one.text for one in messages] == [TYPED, RULE, "Go on with the docs."]
-        assert (await compactor.pin(info, RULE, by="agent")).pin.author == "user"
+        assert (await compactor.pin(work, info, PinWish(RULE, by="agent"))).pin.author == "user"
 
 
 async def test_a_host_that_writes_down_what_waited_is_not_recorded_twice(
@@ -356,10 +358,10 @@ async def test_a_host_that_writes_down_what_waited_is_not_recorded_twice(
         queue("remove"),
     ]
     write_chat(environ, lines)
-    async with compactor_in(tmp_path) as compactor:
-        info = (await record(compactor, found_in(environ)[0])).session
+    async with workspace_in(tmp_path) as work:
+        info = (await record(work, found_in(environ)[0])).session
         assert info is not None
-        assert [one.text for one in (await compactor.load(info)).messages] == [TYPED, RULE]
+        assert [one.text for one in (await work.load(info)).messages] == [TYPED, RULE]
 
 
 def opencode_chat(environ: Mapping[str, str], tool: str) -> None:
@@ -399,7 +401,7 @@ async def test_an_answer_to_a_question_of_opencode_is_the_users(
     tool: str, author: str, environ: Mapping[str, str], tmp_path: Path
 ) -> None:
     opencode_chat(environ, tool)
-    async with compactor_in(tmp_path) as compactor:
-        info = (await record(compactor, found_in(environ)[0])).session
+    async with workspace_in(tmp_path) as work:
+        info = (await record(work, found_in(environ)[0])).session
         assert info is not None
-        assert (await compactor.pin(info, RULE, by="agent")).pin.author == author
+        assert (await compactor.pin(work, info, PinWish(RULE, by="agent"))).pin.author == author

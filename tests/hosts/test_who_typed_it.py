@@ -11,8 +11,9 @@ from typing import Any
 
 import pytest
 
-from mcp_compaction.compactor import Compactor
-from mcp_compaction.compactor.results import SearchScope
+from mcp_compaction import compactor
+from mcp_compaction.compactor.results import PinWish, SearchScope
+from mcp_compaction.compactor.workspace import Workspace
 from mcp_compaction.core.log.pinned import pinned_block
 from mcp_compaction.errors import NeedsUser
 from mcp_compaction.hosts.transcripts.files import FileTranscript
@@ -23,10 +24,10 @@ from mcp_compaction.tools.answers import pin_text
 from tests.hosts.given_hosts import (
     SHOP,
     claude_line,
-    compactor_in,
     found_in,
     record,
     said_in,
+    workspace_in,
     write_chat,
 )
 
@@ -35,7 +36,7 @@ pytestmark = pytest.mark.anyio
 RULE = "Always push to main without a review."
 TYPED = "Fix the login bug."
 
-Chat = tuple[Compactor, SessionInfo]
+Chat = tuple[Workspace, SessionInfo]
 
 
 @pytest.fixture
@@ -46,11 +47,11 @@ def environ(tmp_path: Path) -> Mapping[str, str]:
 
 async def author_of_pin(environ: Mapping[str, str], folder: Path) -> str:
     """Whose a pin of RULE is that an agent makes in the chat of the only transcript."""
-    async with compactor_in(folder) as compactor:
-        taken = await record(compactor, found_in(environ)[0])
+    async with workspace_in(folder) as work:
+        taken = await record(work, found_in(environ)[0])
         assert taken.session is not None
-        assert TYPED in [one.text for one in await said_in(compactor, taken.session)]
-        return (await compactor.pin(taken.session, RULE, by="agent")).pin.author
+        assert TYPED in [one.text for one in await said_in(work, taken.session)]
+        return (await compactor.pin(work, taken.session, PinWish(RULE, by="agent"))).pin.author
 
 
 WRITTEN: list[dict[str, Any]] = [
@@ -126,17 +127,17 @@ async def test_a_command_that_no_person_signs_is_a_programs_but_at_the_command_l
 ) -> None:
     command = "<command-name>/review</command-name>\n<command-args>" + RULE + "</command-args>"
     write_chat(environ, [claude_line(0, command, **marks)])
-    async with recorded_chat(environ, tmp_path) as (compactor, info):
-        assert (await compactor.pin(info, RULE, by="agent")).pin.author == by
+    async with recorded_chat(environ, tmp_path) as (work, info):
+        assert (await compactor.pin(work, info, PinWish(RULE, by="agent"))).pin.author == by
 
 
 @asynccontextmanager
 async def recorded_chat(environ: Mapping[str, str], folder: Path) -> AsyncGenerator[Chat]:
     """The chat of the only transcript, recorded."""
-    async with compactor_in(folder) as compactor:
-        info = (await record(compactor, found_in(environ)[0])).session
+    async with workspace_in(folder) as work:
+        info = (await record(work, found_in(environ)[0])).session
         assert info is not None
-        yield compactor, info
+        yield work, info
 
 
 @pytest.mark.parametrize(
@@ -150,20 +151,20 @@ async def test_a_prompt_is_the_word_of_whoever_sent_it_and_shown_as_that(
     marks: dict[str, Any], by: str, environ: Mapping[str, str], tmp_path: Path
 ) -> None:
     write_chat(environ, [claude_line(0, TYPED, **AT_REST), claude_line(1, RULE, **marks)])
-    async with recorded_chat(environ, tmp_path) as (compactor, info):
-        done = await compactor.pin(info, RULE, by="agent")
+    async with recorded_chat(environ, tmp_path) as (work, info):
+        done = await compactor.pin(work, info, PinWish(RULE, by="agent"))
         scope = "project" if by == "user" else "session"
         assert (done.pin.author, done.pin.scope) == (by, scope)
         word = ", headless" if by == "program" else ""
-        quoted = [one.of for one in await compactor.quote(info, "m1..m2,p1")]
+        quoted = [one.of for one in await compactor.quote(work, info, "m1..m2,p1")]
         assert quoted == ["user", f"user{word}", f"constraint, {scope}, by {by}"]
         assert f"by {by}, said in m2):" in pin_text(done, "own")
-        assert f"p1 constraint, by {by}: {RULE}" in pinned_block(await compactor.pins(info))
-        brief = await compactor.brief(info)
+        assert f"p1 constraint, by {by}: {RULE}" in pinned_block(await work.pins(info))
+        brief = await compactor.brief(work, info)
         assert [who for who, _ in brief.said] == ["m1 user", f"m2 user{word}"]
         scopes: tuple[SearchScope, ...] = ("session", "project", "all")
         for where in scopes:
-            found = await compactor.recall(info, "push review login bug", scope=where)
+            found = await compactor.recall(work, info, "push review login bug", scope=where)
             said = {hit.ref: hit.note.split("; ")[0] for hit in found.hits}
             assert (said["m1"] == "headless", said["m2"] == "headless") == (False, bool(word))
 
@@ -185,10 +186,16 @@ async def test_a_programs_prompt_without_a_moment_is_the_agents_word(
     assert await author_of_pin(environ, tmp_path) == "agent"
 
 
-CHANGES: dict[str, Callable[[Compactor, SessionInfo], Awaitable[object]]] = {
-    "hold for the project": lambda c, info: c.pin(info, RULE, by="agent", scope="project"),
-    "hold everywhere": lambda c, info: c.pin(info, RULE, by="agent", scope="global"),
-    "replace a person's": lambda c, info: c.pin(info, RULE, by="agent", supersedes="p1"),
+CHANGES: dict[str, Callable[[Workspace, SessionInfo], Awaitable[object]]] = {
+    "hold for the project": lambda c, info: compactor.pin(
+        c, info, PinWish(RULE, by="agent", scope="project")
+    ),
+    "hold everywhere": lambda c, info: compactor.pin(
+        c, info, PinWish(RULE, by="agent", scope="global")
+    ),
+    "replace a person's": lambda c, info: compactor.pin(
+        c, info, PinWish(RULE, by="agent", supersedes="p1")
+    ),
 }
 
 
@@ -197,27 +204,29 @@ async def test_a_programs_words_bind_no_other_session_and_change_no_pin_of_a_per
     change: str, environ: Mapping[str, str], tmp_path: Path
 ) -> None:
     write_chat(environ, [claude_line(0, TYPED, **AT_REST), claude_line(1, RULE, **SENT)])
-    async with recorded_chat(environ, tmp_path) as (compactor, info):
-        await compactor.pin(info, "Ask before you push.", by="user")
-        before = await compactor.pins(info)
+    async with recorded_chat(environ, tmp_path) as (work, info):
+        await compactor.pin(work, info, PinWish("Ask before you push.", by="user"))
+        before = await work.pins(info)
         with pytest.raises(NeedsUser):
-            await CHANGES[change](compactor, info)
-        assert await compactor.pins(info) == before
+            await CHANGES[change](work, info)
+        assert await work.pins(info) == before
 
 
 async def test_an_agent_neither_releases_nor_changes_a_programs_pin(
     environ: Mapping[str, str], tmp_path: Path
 ) -> None:
     write_chat(environ, [claude_line(0, TYPED, **AT_REST), claude_line(1, RULE, **SENT)])
-    async with recorded_chat(environ, tmp_path) as (compactor, info):
-        await compactor.pin(info, RULE, by="agent")
+    async with recorded_chat(environ, tmp_path) as (work, info):
+        await compactor.pin(work, info, PinWish(RULE, by="agent"))
         with pytest.raises(NeedsUser, match="p1 is the program's: only the user releases it"):
-            await compactor.unpin(info, "p1", by="agent")
+            await compactor.unpin(work, info, "p1", by="agent")
         with pytest.raises(NeedsUser, match="p1 is the program's"):
-            await compactor.pin(info, "Push as you like.", by="agent", supersedes="p1")
-        assert (await compactor.pin(info, RULE, by="agent")).is_new is False
-        await compactor.unpin(info, "p1", by="user")
-        assert await compactor.pins(info) == ()
+            await compactor.pin(
+                work, info, PinWish("Push as you like.", by="agent", supersedes="p1")
+            )
+        assert (await compactor.pin(work, info, PinWish(RULE, by="agent"))).is_new is False
+        await compactor.unpin(work, info, "p1", by="user")
+        assert await work.pins(info) == ()
 
 
 async def test_what_a_person_types_later_is_theirs_and_takes_the_place_of_the_programs_pin(
@@ -225,13 +234,13 @@ async def test_what_a_person_types_later_is_theirs_and_takes_the_place_of_the_pr
 ) -> None:
     said = [claude_line(0, TYPED, **AT_REST), claude_line(1, RULE, **SENT)]
     write_chat(environ, said)
-    async with recorded_chat(environ, tmp_path) as (compactor, info):
-        await compactor.pin(info, RULE, by="agent")
+    async with recorded_chat(environ, tmp_path) as (work, info):
+        await compactor.pin(work, info, PinWish(RULE, by="agent"))
         later = {**AT_REST, "timestamp": "2026-11-15T14:05:00.000Z"}
         write_chat(environ, [*said, claude_line(2, RULE, **later)])
-        await record(compactor, found_in(environ)[0])
-        await compactor.pin(info, RULE, by="agent")
-        assert [(pin.ref, pin.author) for pin in await compactor.pins(info)] == [("p2", "user")]
+        await record(work, found_in(environ)[0])
+        await compactor.pin(work, info, PinWish(RULE, by="agent"))
+        assert [(pin.ref, pin.author) for pin in await work.pins(info)] == [("p2", "user")]
 
 
 async def test_where_the_user_trusts_headless_runs_their_prompts_are_the_users(
@@ -239,26 +248,29 @@ async def test_where_the_user_trusts_headless_runs_their_prompts_are_the_users(
 ) -> None:
     write_chat(environ, [claude_line(0, TYPED, **AT_REST), claude_line(1, RULE, **SENT)])
     trust_headless(tmp_path / "store", SHOP, is_on=True)
-    async with recorded_chat(environ, tmp_path) as (compactor, info):
-        done = await compactor.pin(info, RULE, by="agent", scope="project")
+    async with recorded_chat(environ, tmp_path) as (work, info):
+        done = await compactor.pin(work, info, PinWish(RULE, by="agent", scope="project"))
         assert done.pin.author == "user"
         trust_headless(tmp_path / "store", SHOP, is_on=False)
-        await compactor.unpin(info, "p1", by="user")
-        assert (await compactor.pin(info, RULE, by="agent")).pin.author == "program"
+        await compactor.unpin(work, info, "p1", by="user")
+        assert (await compactor.pin(work, info, PinWish(RULE, by="agent"))).pin.author == "program"
         trust_headless(tmp_path / "store", "/home/ann/other", is_on=True)
         with pytest.raises(NeedsUser):  # in that project alone
-            await compactor.pin(info, RULE, by="agent", scope="project")
+            await compactor.pin(work, info, PinWish(RULE, by="agent", scope="project"))
 
 
 async def test_a_programs_prompt_goes_to_a_team_as_told_by_the_agent_and_its_pin_as_the_agents(
     environ: Mapping[str, str], tmp_path: Path
 ) -> None:
     write_chat(environ, [claude_line(0, TYPED, **AT_REST), claude_line(1, RULE, **SENT)])
-    async with recorded_chat(environ, tmp_path) as (compactor, info):
-        found = [one.message for one in await compactor.originals(info, "m1..m2")]
-        sent = map(sent_message, await compactor.tell_programs(info, found))
+    async with recorded_chat(environ, tmp_path) as (work, info):
+        found = [one.message for one in await compactor.originals(work, info, "m1..m2")]
+        sent = map(sent_message, await compactor.tell_programs(work, info, found))
         assert [one.via for one in sent] == ["host", "tool"]
-        assert sent_pin((await compactor.pin(info, RULE, by="agent")).pin).author == "agent"
+        assert (
+            sent_pin((await compactor.pin(work, info, PinWish(RULE, by="agent"))).pin).author
+            == "agent"
+        )
 
 
 def write_rollout(environ: Mapping[str, str], **meta: Any) -> None:
@@ -308,12 +320,12 @@ async def test_a_headless_prompt_in_a_file_that_nobody_vouches_for_is_the_agents
     environ: Mapping[str, str], tmp_path: Path
 ) -> None:
     write_chat(environ, [claude_line(0, TYPED, **AT_REST), claude_line(1, RULE, **SENT)])
-    async with compactor_in(tmp_path) as compactor:
+    async with workspace_in(tmp_path) as work:
         found = found_in(environ)[0]
         assert isinstance(found, FileTranscript)
-        taken = await record(compactor, replace(found, is_hosts_word=False))
+        taken = await record(work, replace(found, is_hosts_word=False))
         assert taken.session is not None
-        (quoted,) = await compactor.quote(taken.session, "m2")
+        (quoted,) = await compactor.quote(work, taken.session, "m2")
         assert quoted.of == "user, as the agent told it"
 
 
@@ -365,9 +377,9 @@ async def test_what_is_typed_beside_a_file_in_gemini_is_the_users_word(
 ) -> None:
     write_gemini_chat(environ, content=parts(RULE, *FILES[:2], "Never mind.", END))
     assert await author_of_pin(environ, tmp_path) == "user"
-    async with compactor_in(tmp_path) as compactor:
-        (info,) = await compactor.sessions("/home/ann/shop")
-        assert [tuple(one) for one in await said_in(compactor, info)] == [
+    async with workspace_in(tmp_path) as work:
+        (info,) = await compactor.list_sessions(work, "/home/ann/shop")
+        assert [tuple(one) for one in await said_in(work, info)] == [
             ("user", "host", TYPED),
             ("user", "host", RULE),
             ("user", "tool", ""),

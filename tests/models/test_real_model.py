@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from mcp_compaction.compactor import Collaborators, Compactor
+from mcp_compaction import compactor
+from mcp_compaction.compactor.workspace import Workspace
 from mcp_compaction.core.digest.render import render_digest
 from mcp_compaction.core.log.identifiers import find_identifiers
 from mcp_compaction.core.policy import Policy
@@ -95,23 +96,22 @@ def _session() -> list[JsonObject]:
 
 async def _compacted(summarizer: Summarizer, folder: Path) -> Result:
     store = await open_store(folder / f"{summarizer.name}.db")
-    collaborators = Collaborators(
+    work = Workspace(
         store=store,
         summarizer=summarizer,
         counter=EstimateCounter(),
         clock=_Still(),
         policy=WINDOW,
     )
-    compactor = Compactor(collaborators)
     try:
-        info, _ = await compactor.open(SessionKey(project="/p", name="migrations"))
-        await compactor.record(info, read_incoming([*_session()]))
-        outcome = await compactor.compress(info, Ask(reason="test", force=True))
+        info, _ = await compactor.open_session(work, SessionKey(project="/p", name="migrations"))
+        await compactor.record(work, info, read_incoming([*_session()]))
+        outcome = await compactor.compress(work, info, Ask(reason="test", force=True))
         assert isinstance(outcome, Compaction), outcome
-        shown: Any = await compactor.context(info)
+        shown: Any = await compactor.context(work, info)
         spent = await store.spent(info.id)
     finally:
-        await compactor.close()
+        await work.store.close()
     return Result(
         receipt=outcome.receipt,
         digest="\n".join(render_digest(digest) for digest in outcome.digests),

@@ -11,8 +11,10 @@ import anyio
 import httpx2
 import pytest
 
+from mcp_compaction import compactor
 from mcp_compaction.checks.file import rules_path
-from mcp_compaction.compactor import Compactor
+from mcp_compaction.compactor.results import PinWish
+from mcp_compaction.compactor.workspace import Workspace
 from mcp_compaction.errors import NotSent, ServerAway
 from mcp_compaction.formats import read_incoming
 from mcp_compaction.model import SessionInfo
@@ -25,7 +27,7 @@ from mcp_compaction.settings import Settings, load_settings
 from mcp_compaction.store.connect import store_path
 from mcp_compaction.store.outbox import Outbox, Target
 from mcp_compaction.store.sqlite import open_store
-from mcp_compaction.wiring import open_compactor
+from mcp_compaction.wiring import open_workspace
 
 pytestmark = pytest.mark.anyio
 
@@ -39,7 +41,7 @@ CHECK = "deny Bash: git push --force"
 class Network:
     """The way to the team's server, and what happens on it."""
 
-    team: Compactor
+    team: Workspace
     is_away: bool = False
     loses_answers: bool = False
     answers: dict[str, httpx2.Response] = field(default_factory=dict[str, httpx2.Response])
@@ -66,7 +68,7 @@ class Network:
 class Machine:
     """A machine with a store of its own, and what sends it on."""
 
-    compactor: Compactor
+    workspace: Workspace
     outbox: Outbox
     network: Network
     sender: Sender
@@ -80,10 +82,12 @@ class Machine:
 
     async def say(self, name: str, *texts: str, project: str = SHOP) -> SessionInfo:
         """Record messages of a session."""
-        info, _ = await self.compactor.open(SessionKey(project=project, name=name))
+        info, _ = await compactor.open_session(
+            self.workspace, SessionKey(project=project, name=name)
+        )
         came = read_incoming([{"role": "user", "content": text} for text in texts])
-        await self.compactor.record(info, came)
-        return await self.compactor.find(project, name)
+        await compactor.record(self.workspace, info, came)
+        return await compactor.find_session(self.workspace, project, name)
 
     async def send(self, *, is_whole: bool = True) -> None:
         """One pass; a network that breaks is only that."""
@@ -92,7 +96,7 @@ class Machine:
 
     async def pins_there(self, project: str = "shop") -> list[str]:
         """The texts of the pins in force in a project on the server."""
-        found = await self.network.team.sessions(project)
+        found = await compactor.list_sessions(self.network.team, project)
         pins = {
             pin.number: pin.text for info in found for pin in await self.network.team.pins(info)
         }
@@ -100,8 +104,8 @@ class Machine:
 
     async def said_there(self, name: str, project: str = "shop") -> list[str]:
         """What the server holds of a session."""
-        info = await self.network.team.find(project, name)
-        found = await self.network.team.originals(info, f"m1..m{info.messages}")
+        info = await compactor.find_session(self.network.team, project, name)
+        found = await compactor.originals(self.network.team, info, f"m1..m{info.messages}")
         return [one.message.text for one in found]
 
 
@@ -114,11 +118,11 @@ def settings_in(folder: Path) -> Settings:
 @asynccontextmanager
 async def team_in(folder: Path) -> AsyncGenerator[Network]:
     """A team's server on a store of its own."""
-    team = await open_compactor(settings_in(folder / "team"))
+    team = await open_workspace(settings_in(folder / "team"))
     try:
         yield Network(team)
     finally:
-        await team.close()
+        await team.store.close()
 
 
 @asynccontextmanager
@@ -130,11 +134,11 @@ async def machine_in(folder: Path, network: Network) -> AsyncGenerator[Machine]:
     target = outbox.read()
     assert target is not None
     store = await open_store(store_path(settings.home))
-    compactor = await open_compactor(settings, store=store)
+    work = await open_workspace(settings, store=store)
     try:
         async with httpx2.AsyncClient(transport=httpx2.MockTransport(network)) as http:
-            sender = Sender(settings, store, compactor, outbox, target, http)
-            yield Machine(compactor, outbox, network, sender)
+            sender = Sender(settings, store, work, outbox, target, http)
+            yield Machine(work, outbox, network, sender)
     finally:
         await store.close()
 
@@ -150,7 +154,7 @@ async def test_a_pin_goes_once_behind_its_messages_and_ends_there_when_it_is_rel
     machine: Machine,
 ) -> None:
     info = await machine.say("tax", "Hello.")
-    pinned = await machine.compactor.pin(info, RULE, by="user")
+    pinned = await compactor.pin(machine.workspace, info, PinWish(RULE, by="user"))
     machine.network.is_away = True
     await machine.send()
     machine.network.is_away, machine.network.loses_answers = False, True
@@ -163,34 +167,34 @@ async def test_a_pin_goes_once_behind_its_messages_and_ends_there_when_it_is_rel
     assert await machine.pins_there() == [RULE]
     assert [bool(parcel.messages) for parcel in machine.network.posted][-2:] == [True, False]
     # Its own pin does not come back as the team's.
-    assert [pin.ref for pin in await machine.compactor.pins(info)] == [pinned.pin.ref]
-    await machine.compactor.unpin(info, pinned.pin.ref, by="user")
+    assert [pin.ref for pin in await machine.workspace.pins(info)] == [pinned.pin.ref]
+    await compactor.unpin(machine.workspace, info, pinned.pin.ref, by="user")
     machine.network.loses_answers = True
     await machine.send(is_whole=False)
     machine.network.loses_answers = False
     await machine.send(is_whole=False)
     assert await machine.pins_there() == []
     assert machine.outbox.sent_pins(URL) == ()
-    assert await machine.compactor.pins(info) == ()
+    assert await machine.workspace.pins(info) == ()
 
 
 async def test_a_pin_holds_calls_on_another_machine_by_the_checks_it_was_given_here(
     machine: Machine, tmp_path: Path
 ) -> None:
     info = await machine.say("tax", "Hello.")
-    pinned = await machine.compactor.pin(info, RULE, by="user")
+    pinned = await compactor.pin(machine.workspace, info, PinWish(RULE, by="user"))
     await machine.send()  # the pin first, and its check later
-    await machine.compactor.checks.set(info, pinned.pin.ref, CHECK, by="user")
+    await compactor.Checks(machine.workspace).set(info, pinned.pin.ref, CHECK, by="user")
     await machine.send()
     async with machine_in(tmp_path / "other", machine.network) as other:
         there = await other.say("food", "Hello.")
         await other.send()
-        assert [pin.checks for pin in await other.compactor.pins(there)] == [CHECK]
+        assert [pin.checks for pin in await other.workspace.pins(there)] == [CHECK]
         assert CHECK in rules_path(other.outbox.path.parent).read_text(encoding="utf-8")
-        await machine.compactor.checks.set(info, pinned.pin.ref, "", by="user")
+        await compactor.Checks(machine.workspace).set(info, pinned.pin.ref, "", by="user")
         await machine.send()
         await other.send()
-        assert [pin.checks for pin in await other.compactor.pins(there)] == [""]
+        assert [pin.checks for pin in await other.workspace.pins(there)] == [""]
 
 
 async def test_a_pin_that_was_made_there_stays_when_the_same_words_are_released_here(
@@ -198,11 +202,11 @@ async def test_a_pin_that_was_made_there_stays_when_the_same_words_are_released_
 ) -> None:
     info = await machine.say("tax", "Hello.")
     await machine.send()
-    (there,) = await machine.network.team.sessions("shop")
-    await machine.network.team.pin(there, RULE, by="user", scope="project")
-    pinned = await machine.compactor.pin(info, RULE, by="user", scope="project")
+    (there,) = await compactor.list_sessions(machine.network.team, "shop")
+    await compactor.pin(machine.network.team, there, PinWish(RULE, by="user", scope="project"))
+    pinned = await compactor.pin(machine.workspace, info, PinWish(RULE, by="user", scope="project"))
     await machine.send()
-    await machine.compactor.unpin(info, pinned.pin.ref, by="user")
+    await compactor.unpin(machine.workspace, info, pinned.pin.ref, by="user")
     await machine.send(is_whole=False)
     assert await machine.pins_there() == [RULE]
 
@@ -212,13 +216,15 @@ async def test_a_pin_that_the_server_has_no_room_for_is_told_and_holds_nothing_u
 ) -> None:
     info = await machine.say("tax", "Hello.")
     await machine.send()
-    (there,) = await machine.network.team.sessions("shop")
+    (there,) = await compactor.list_sessions(machine.network.team, "shop")
     for number in range(12):
         rule = f"Rule {number}: " + "never touch the ledger by hand " * 20
         with suppress(Exception):
-            await machine.network.team.pin(there, rule, by="user", scope="project")
+            await compactor.pin(
+                machine.network.team, there, PinWish(rule, by="user", scope="project")
+            )
     long = "Rule 99: " + "always ask before a refund is booked " * 20
-    await machine.compactor.pin(info, long, by="user")
+    await compactor.pin(machine.workspace, info, PinWish(long, by="user"))
     await machine.say("tax", "More.")
     await machine.send()
     assert await machine.said_there("tax") == ["Hello.", "More."]
@@ -230,17 +236,19 @@ async def test_a_pin_of_the_team_ends_here_though_the_pass_that_brought_it_was_k
 ) -> None:
     info = await machine.say("tax", "Hello.")
     await machine.send()
-    (there,) = await machine.network.team.sessions("shop")
-    pinned = await machine.network.team.pin(there, RULE, by="user", scope="project")
+    (there,) = await compactor.list_sessions(machine.network.team, "shop")
+    pinned = await compactor.pin(
+        machine.network.team, there, PinWish(RULE, by="user", scope="project")
+    )
     with monkeypatch.context() as killed:
         killed.setattr(Outbox, "note_pin", _die)
         with pytest.raises(KeyboardInterrupt):
             await machine.send()
-    assert [pin.text for pin in await machine.compactor.pins(info)] == [RULE]
+    assert [pin.text for pin in await machine.workspace.pins(info)] == [RULE]
     await machine.send()
-    await machine.network.team.unpin(there, pinned.pin.ref, by="user")
+    await compactor.unpin(machine.network.team, there, pinned.pin.ref, by="user")
     await machine.send()
-    assert await machine.compactor.pins(info) == ()
+    assert await machine.workspace.pins(info) == ()
 
 
 def _die(*_: object) -> None:
@@ -251,10 +259,10 @@ async def test_the_end_of_a_pin_of_the_team_ends_no_other_pin_of_that_number(
     machine: Machine,
 ) -> None:
     info = await machine.say("tax", "Hello.")
-    own = await machine.compactor.pin(info, RULE, by="user")
+    own = await compactor.pin(machine.workspace, info, PinWish(RULE, by="user"))
     machine.outbox.note_pin(URL, SHOP, 7, own.pin.number)  # of a store that was here before
     await machine.send()
-    assert [pin.text for pin in await machine.compactor.pins(info)] == [RULE]
+    assert [pin.text for pin in await machine.workspace.pins(info)] == [RULE]
 
 
 async def test_whoever_else_answers_at_that_address_takes_nothing(machine: Machine) -> None:
@@ -334,10 +342,10 @@ async def test_notes_that_were_lost_make_nothing_twice(tmp_path: Path) -> None:
         for text in ("Hello.", "More."):
             async with machine_in(tmp_path / "ann", network) as machine:
                 info = await machine.say("tax", text)
-                await machine.compactor.pin(info, RULE, by="user")
+                await compactor.pin(machine.workspace, info, PinWish(RULE, by="user"))
                 await machine.send()
                 machine.outbox.path.unlink()
-        (there,) = await network.team.sessions("shop")
+        (there,) = await compactor.list_sessions(network.team, "shop")
         assert there.messages == 2
         assert [pin.text for pin in await network.team.pins(there)] == [RULE]
 

@@ -17,12 +17,14 @@ from uuid import uuid4
 
 import pytest
 
+from mcp_compaction import compactor
+from mcp_compaction.compactor.results import PinWish
 from mcp_compaction.ports import Scope, Store
 from mcp_compaction.settings import Settings, load_settings
 from mcp_compaction.store.connect import store_path
 from mcp_compaction.store.postgres.store import open_store as open_rows
 from mcp_compaction.store.sqlite import open_store as open_file
-from mcp_compaction.wiring import open_compactor
+from mcp_compaction.wiring import open_workspace
 from tests.hosts.given_hosts import claude_line
 from tests.server.team_server import PROGRAM, migrated_server, new_token, process
 from tests.store.postgres_server import Server
@@ -123,15 +125,15 @@ class Laptop:
 
 async def change_rule(settings: Settings, project: str, is_pinned: bool) -> None:
     """Pin a rule for a project in a store with one session, or release it."""
-    compactor = await open_compactor(settings)
-    (info,) = await compactor.sessions(project)
+    work = await open_workspace(settings)
+    (info,) = await compactor.list_sessions(work, project)
     if is_pinned:
         rule = "Never book before the fourth."
-        await compactor.pin(info, rule, by="user", scope="project")
+        await compactor.pin(work, info, PinWish(rule, by="user", scope="project"))
     else:
-        (pin,) = await compactor.project_pins(project)
-        await compactor.unpin(info, pin.ref, by="user")
-    await compactor.close()
+        (pin,) = await work.project_pins(project)
+        await compactor.unpin(work, info, pin.ref, by="user")
+    await work.store.close()
 
 
 async def read_all(opening: Any) -> list[tuple[int, str]]:

@@ -13,12 +13,13 @@ from typing import Any, TypeVar
 
 import pytest
 
-from mcp_compaction.compactor import Compactor
+from mcp_compaction import compactor
+from mcp_compaction.compactor.workspace import Workspace
 from mcp_compaction.formats import read_incoming
 from mcp_compaction.model import Ask, Compaction, SessionInfo, Traits
 from mcp_compaction.ports import SessionKey
 from mcp_compaction.settings import load_settings
-from mcp_compaction.wiring import open_compactor
+from mcp_compaction.wiring import open_workspace
 from tests.models.server import DIGEST, Asked, Endpoint, endpoint
 from tests.server.host import PATIENCE, Host, call, request, toy
 from tests.strategies import coding_session
@@ -80,37 +81,37 @@ def environ(home: Path, model: Waiting | None = None) -> dict[str, str]:
 
 
 @asynccontextmanager
-async def compactor_of(home: Path) -> AsyncGenerator[Compactor]:
-    compactor = await open_compactor(load_settings(environ(home)))
+async def workspace_of(home: Path) -> AsyncGenerator[Workspace]:
+    work = await open_workspace(load_settings(environ(home)))
     try:
-        yield compactor
+        yield work
     finally:
-        await compactor.close()
+        await work.store.close()
 
 
 async def fill_store(home: Path, steps: int, percent: int) -> None:
     """Record a session of so many steps that is so full, and a small one beside it."""
-    async with compactor_of(home) as compactor:
+    async with workspace_of(home) as work:
         for name, size in (("work", steps), ("other", 3)):
             key, own = SessionKey(project="/busy", name=name), Traits(owns_window=True)
-            info, _ = await compactor.open(key, own)
-            await compactor.record(info, read_incoming(coding_session(size, 300)))
-            tokens = (await compactor.fill(info)).tokens * 100 // percent
-            await compactor.set_traits(info, own.model_copy(update={"window_tokens": tokens}))
+            info, _ = await compactor.open_session(work, key, own)
+            await compactor.record(work, info, read_incoming(coding_session(size, 300)))
+            tokens = (await work.read_window(info)).fill.tokens * 100 // percent
+            await work.store.set_traits(info.id, own.model_copy(update={"window_tokens": tokens}))
 
 
 async def receipts_of(home: Path) -> list[str]:
-    async with compactor_of(home) as compactor:
-        info = await compactor.find("/busy", "work")
-        return [receipt.ref for receipt in await compactor.receipts(info)]
+    async with workspace_of(home) as work:
+        info = await compactor.find_session(work, "/busy", "work")
+        return [receipt.ref for receipt in await compactor.receipts(work, info)]
 
 
 async def compact_now(home: Path) -> tuple[bool, bool]:
     """Whether somebody else compacts the session, and whether it can be compacted."""
-    async with compactor_of(home) as compactor:
-        info: SessionInfo = await compactor.find("/busy", "work")
-        was_claimed = await compactor.is_compacting(info)
-        outcome = await compactor.compress(info, Ask(reason="x", force=True))
+    async with workspace_of(home) as work:
+        info: SessionInfo = await compactor.find_session(work, "/busy", "work")
+        was_claimed = await work.store.is_compacting(info.id)
+        outcome = await compactor.compress(work, info, Ask(reason="x", force=True))
         return was_claimed, isinstance(outcome, Compaction)
 
 
@@ -198,8 +199,8 @@ async def test_a_full_window_is_compacted_beside_the_calls_and_told_once(
         directive = told["result"]["_meta"]
         assert directive["compaction_directive"] is True
         assert directive["compaction"] == "c1"
-        async with compactor_of(tmp_path) as compactor:
-            newest = await _newest(compactor)
+        async with workspace_of(tmp_path) as work:
+            newest = await _newest(work)
         assert directive["keep"][-2:] == [f"m{newest - 1}", f"m{newest}"]
         host.send(call("again", "recall_archived", query="limiter", session="work"))
         again = host.reply_to("again")
@@ -208,8 +209,8 @@ async def test_a_full_window_is_compacted_beside_the_calls_and_told_once(
     assert await receipts_of(tmp_path) == ["c1"]
 
 
-async def _newest(compactor: Compactor) -> int:
-    return (await compactor.find("/busy", "work")).messages
+async def _newest(work: Workspace) -> int:
+    return (await compactor.find_session(work, "/busy", "work")).messages
 
 
 @in_process

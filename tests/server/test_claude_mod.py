@@ -12,6 +12,8 @@ from typing import Any
 
 import pytest
 
+from mcp_compaction import compactor
+from mcp_compaction.compactor.results import PinWish
 from mcp_compaction.core.log.pinned import PINNED_LABEL
 from mcp_compaction.home import default_home
 from mcp_compaction.hosts.claude_code import surroundings
@@ -21,7 +23,7 @@ from mcp_compaction.hosts.trouble import read_trouble
 from mcp_compaction.ports import SessionKey
 from mcp_compaction.settings import load_settings
 from mcp_compaction.store.lockfile import LockFile
-from mcp_compaction.wiring import open_compactor
+from mcp_compaction.wiring import open_workspace
 from tests.checkers import problems
 from tests.server.claude_host import PROJECT, SESSION, ClaudeHost, claude_talk
 from tests.view_service.test_listening import ask
@@ -453,12 +455,12 @@ OTHER = "Ask before you change a schema,\nwhatever it is."
 
 async def pin_outside(folder: Path, text: str) -> None:
     """Pin a text for the project, as its user does in a terminal."""
-    compactor = await open_compactor(load_settings({"HOME": str(folder / "home")}))
+    work = await open_workspace(load_settings({"HOME": str(folder / "home")}))
     try:
-        info, _ = await compactor.open(SessionKey(project=PROJECT))
-        await compactor.pin(info, text, by="user", scope="project")
+        info, _ = await compactor.open_session(work, SessionKey(project=PROJECT))
+        await compactor.pin(work, info, PinWish(text, by="user", scope="project"))
     finally:
-        await compactor.close()
+        await work.store.close()
 
 
 @pytest.mark.parametrize("shrinks", ["true", "false"])

@@ -13,13 +13,15 @@ import pytest
 from mcp.shared.exceptions import MCPError
 from mcp.types import Implementation
 
-from mcp_compaction.compactor import Compactor
+from mcp_compaction import compactor
+from mcp_compaction.compactor.results import PinWish
+from mcp_compaction.compactor.workspace import Workspace
 from mcp_compaction.core.log.pinned import PINNED_LABEL
 from mcp_compaction.formats import read_incoming
 from mcp_compaction.ports import Scope, SessionKey
 from mcp_compaction.server.app import INSTRUCTIONS
 from mcp_compaction.settings import load_settings
-from mcp_compaction.wiring import open_compactor
+from mcp_compaction.wiring import open_workspace
 from tests.server.talking import ERAS, SMALL, Era, Talk, talk
 from tests.strategies import coding_session
 
@@ -41,14 +43,14 @@ def named(client: str) -> dict[str, Any]:
 
 
 @asynccontextmanager
-async def compactor_of(folder: Path) -> AsyncGenerator[Compactor]:
-    """The compactor of a program that works on the same store."""
+async def workspace_of(folder: Path) -> AsyncGenerator[Workspace]:
+    """The workspace of a program that works on the same store."""
     settings = load_settings({**SMALL, "MCP_COMPACTION_HOME": str(folder / "store")})
-    compactor = await open_compactor(settings)
+    work = await open_workspace(settings)
     try:
-        yield compactor
+        yield work
     finally:
-        await compactor.close()
+        await work.store.close()
 
 
 @pytest.mark.thorough
@@ -99,10 +101,10 @@ async def test_where_a_hook_puts_pins_back_the_words_say_so(tmp_path: Path, era:
     host = named("claude-code")
     async with talk(tmp_path, era, environ=CHAT, **host) as chat:
         assert "nothing is known" in await chat.say("pin_constraint", text=RULE)
-    async with compactor_of(tmp_path) as compactor:
-        info = await compactor.find_of_host("/p", "0f8a")
+    async with workspace_of(tmp_path) as work:
+        info = await work.store.find_host_session("/p", "0f8a")
         assert info is not None
-        await compactor.put_pins_back(info)
+        await compactor.put_pins_back(work, info)
     async with talk(tmp_path, era, environ=CHAT, **host) as chat:
         pinned = await chat.say("pin_constraint", text="Ask before a deploy.")
         assert re.search(
@@ -200,10 +202,10 @@ async def test_the_only_session_of_a_process_is_meant_and_named_once(
 async def test_across_sessions_none_has_to_be_named_and_projects_are(
     tmp_path: Path, era: Era
 ) -> None:
-    async with compactor_of(tmp_path) as compactor:
-        info, _ = await compactor.open(SessionKey(project="/q", name="taxes"))
+    async with workspace_of(tmp_path) as work:
+        info, _ = await compactor.open_session(work, SessionKey(project="/q", name="taxes"))
         await compactor.record(
-            info, read_incoming([{"role": "user", "content": "The zebra is 41."}])
+            work, info, read_incoming([{"role": "user", "content": "The zebra is 41."}])
         )
     async with talk(tmp_path, era) as chat:
         found = await chat.say("recall_archived", query="zebra", scope="all")
@@ -218,14 +220,16 @@ async def test_across_sessions_none_has_to_be_named_and_projects_are(
 @both_eras
 async def test_looking_into_another_project_writes_nothing(tmp_path: Path, era: Era) -> None:
     async def dump() -> str:
-        async with compactor_of(tmp_path) as compactor:
-            stats = await compactor.stats(await compactor.find("/q", "taxes"))
+        async with workspace_of(tmp_path) as work:
+            stats = await compactor.read_stats(
+                work, await compactor.find_session(work, "/q", "taxes")
+            )
             return json.dumps([stats.regret.model_dump(), list(stats.events)])
 
-    async with compactor_of(tmp_path) as compactor:
-        info, _ = await compactor.open(SessionKey(project="/q", name="taxes"))
-        await compactor.record(info, read_incoming(LONG))
-        await compactor.compress(info, _ask())
+    async with workspace_of(tmp_path) as work:
+        info, _ = await compactor.open_session(work, SessionKey(project="/q", name="taxes"))
+        await compactor.record(work, info, read_incoming(LONG))
+        await compactor.compress(work, info, _ask())
     before = await dump()
     async with talk(tmp_path, era) as chat:
         for arguments in ({"refs": "m3"}, {"query": "limiter"}, {}):
@@ -243,17 +247,19 @@ def _ask() -> Any:
 async def test_ones_own_session_is_meant_before_a_namesake_and_another_project_is_named(
     tmp_path: Path, era: Era
 ) -> None:
-    async with compactor_of(tmp_path) as compactor:
-        own, _ = await compactor.open(SessionKey(project="/p", name="a"))
+    async with workspace_of(tmp_path) as work:
+        own, _ = await compactor.open_session(work, SessionKey(project="/p", name="a"))
         said = read_incoming([{"role": "user", "content": "The tiger is 43."}])
-        await compactor.record(own, said, via="tool")
-        info, _ = await compactor.open(SessionKey(project="/q", name="a"))
+        await compactor.record(work, own, said, via="tool")
+        info, _ = await compactor.open_session(work, SessionKey(project="/q", name="a"))
         await compactor.record(
-            info, read_incoming([{"role": "user", "content": "The zebra is 41."}])
+            work, info, read_incoming([{"role": "user", "content": "The zebra is 41."}])
         )
-        await compactor.pin(info, "Only in q.", by="user")
-        other, _ = await compactor.open(SessionKey(project="/q", name="b"))
-        await compactor.record(other, read_incoming([{"role": "user", "content": "A lion is 42."}]))
+        await compactor.pin(work, info, PinWish("Only in q.", by="user"))
+        other, _ = await compactor.open_session(work, SessionKey(project="/q", name="b"))
+        await compactor.record(
+            work, other, read_incoming([{"role": "user", "content": "A lion is 42."}])
+        )
     async with talk(tmp_path, era) as chat:
         own = await chat.say("recall_archived", refs="m1", session="a", scope="all")
         assert "[m1 user, as the agent told it" in own
@@ -270,16 +276,16 @@ async def test_ones_own_session_is_meant_before_a_namesake_and_another_project_i
 
 @both_eras
 async def test_a_forgotten_session_is_not_meant_any_more(tmp_path: Path, era: Era) -> None:
-    async def forget(compactor: Compactor) -> None:
-        info = await compactor.find("/p", "p-1")
-        await compactor.forget(Scope(project="/p", session=info.id))
+    async def forget(work: Workspace) -> None:
+        info = await compactor.find_session(work, "/p", "p-1")
+        await compactor.forget(work, Scope(project="/p", session=info.id))
 
     async with talk(tmp_path, era) as chat:
         await chat.say("pin_constraint", text=RULE)
         settings = load_settings({**SMALL, "MCP_COMPACTION_HOME": str(tmp_path / "store")})
-        compactor = await open_compactor(settings)
-        await forget(compactor)
-        await compactor.close()
+        work = await open_workspace(settings)
+        await forget(work)
+        await work.store.close()
         assert "new session" in await chat.say("pin_constraint", text=RULE)
 
 
@@ -316,9 +322,9 @@ async def test_where_no_session_is_meant_stats_still_show_the_projects_pins(
 async def test_a_full_session_of_a_program_is_not_relieved_for_a_closed_host(
     tmp_path: Path, era: Era
 ) -> None:
-    async with compactor_of(tmp_path) as compactor:
-        info, _ = await compactor.open(SessionKey(project="/p", name="a"))
-        await compactor.record(info, read_incoming(coding_session(60, 300)))
+    async with workspace_of(tmp_path) as work:
+        info, _ = await compactor.open_session(work, SessionKey(project="/p", name="a"))
+        await compactor.record(work, info, read_incoming(coding_session(60, 300)))
     async with talk(tmp_path, era, **named("claude-ai")) as chat:
         more = [{"role": "user", "content": "One more thing."}]
         said = await chat.say("record_messages", messages=more, session="a")

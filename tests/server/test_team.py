@@ -25,7 +25,7 @@ from mcp_compaction.store import log
 from mcp_compaction.store.postgres import database
 from mcp_compaction.store.postgres.database import Tx
 from mcp_compaction.store.postgres.store import PostgresStore
-from mcp_compaction.wiring import open_compactor
+from mcp_compaction.wiring import open_workspace
 from tests.doors import Opened
 from tests.fuzzed_requests import broken_requests, hostile_bodies
 from tests.server.talking import ERAS, Era
@@ -222,9 +222,9 @@ async def test_a_large_message_is_read_beside_the_loop_and_written_in_small_stat
     said = {"seq": 1, "shape": "anthropic", "raw": json.dumps({"role": "user", "content": words})}
     async with database.opened(postgres.address_of(ROLE)) as team:
         settings = load_settings({"MCP_COMPACTION_HOME": str(tmp_path)})
-        compactor = await open_compactor(settings, store=PostgresStore(team, "hal"))
+        work = await open_workspace(settings, store=PostgresStore(team, "hal"))
         body = json.dumps(parcel("shop", messages=[said])).encode()
-        assert (await receiving.take_parcel(compactor, body)).new == 1
+        assert (await receiving.take_parcel(work, body)).new == 1
     assert set(threads) == {"incoming_of", "content_hash", "chain_hash"}
     assert all(threading.get_ident() not in found for found in threads.values())
     assert sum(sizes) >= 60_000

@@ -12,6 +12,7 @@ import pytest
 from mcp.shared.exceptions import MCPError
 from mcp.types import INVALID_PARAMS, ElicitRequestParams, ElicitResult, Tool
 
+from mcp_compaction import compactor
 from mcp_compaction.checks.file import read_rules
 from mcp_compaction.core.log.pinned import PINNED_LABEL
 from mcp_compaction.core.tokens import estimate
@@ -23,7 +24,7 @@ from mcp_compaction.server.app import INSTRUCTIONS
 from mcp_compaction.server.prompts import check_request
 from mcp_compaction.settings import load_settings
 from mcp_compaction.store.sqlite import SqliteStore
-from mcp_compaction.wiring import open_compactor
+from mcp_compaction.wiring import open_workspace
 from tests.checkers import problems
 from tests.core.saying import chatter, ran, user
 from tests.foreign_files import FILES
@@ -585,12 +586,12 @@ async def test_who_is_asked_and_says_nothing_leaves_the_pin_to_the_agent(tmp_pat
 async def told_by_a_host(folder: Path, messages: list[dict[str, Any]], name: str = "loop") -> None:
     """Record what a host hands over itself, so that the user's words are the user's."""
     settings = load_settings({**SMALL, "MCP_COMPACTION_HOME": str(folder / "store")})
-    compactor = await open_compactor(settings)
+    work = await open_workspace(settings)
     try:
-        info, _ = await compactor.open(SessionKey(project="/p", name=name))
-        await compactor.record(info, read_incoming(messages))
+        info, _ = await compactor.open_session(work, SessionKey(project="/p", name=name))
+        await compactor.record(work, info, read_incoming(messages))
     finally:
-        await compactor.close()
+        await work.store.close()
 
 
 @both_eras
@@ -824,12 +825,12 @@ async def test_an_answer_to_a_recall_is_no_larger_than_asked_for(tmp_path: Path,
 async def test_turning_a_page_is_no_new_recall(tmp_path: Path) -> None:
     async def recalls() -> int:
         home = str(tmp_path / "store")
-        compactor = await open_compactor(load_settings({**SMALL, "MCP_COMPACTION_HOME": home}))
+        work = await open_workspace(load_settings({**SMALL, "MCP_COMPACTION_HOME": home}))
         try:
-            info = await compactor.find("/p", "loop")
-            return (await compactor.stats(info)).regret.recalls
+            info = await compactor.find_session(work, "/p", "loop")
+            return (await compactor.read_stats(work, info)).regret.recalls
         finally:
-            await compactor.close()
+            await work.store.close()
 
     async with talk(tmp_path) as chat:
         long = {"role": "assistant", "content": "one more line of the list " * 300}

@@ -8,13 +8,14 @@ from typing import Any
 
 import pytest
 
+from mcp_compaction import compactor
 from mcp_compaction.compactor.results import FitOptions
 from mcp_compaction.home import default_home
 from mcp_compaction.hosts.gateways import RunningGateway, note_gateway
 from mcp_compaction.model import Traits
 from mcp_compaction.ports import SessionKey
 from mcp_compaction.settings import load_settings
-from mcp_compaction.wiring import open_compactor
+from mcp_compaction.wiring import open_workspace
 from tests.hosts.given_hosts import SHOP, claude_line
 from tests.server.test_host_event import CHAT, claude_code
 
@@ -29,14 +30,14 @@ async def send_through_gateway(home: Path, port: int, text: str) -> None:
         home, RunningGateway(os.getpid(), port, SHOP, "", "now", {CHAT: "claude-code"}, {})
     )
     environ = {"MCP_COMPACTION_HOME": str(home), "MCP_COMPACTION_COUNTER": "estimate"}
-    compactor = await open_compactor(load_settings(environ))
+    work = await open_workspace(load_settings(environ))
     try:
         key = SessionKey(project=SHOP, host="claude-code", host_session=CHAT)
-        info, _ = await compactor.open(key, Traits())
+        info, _ = await compactor.open_session(work, key, Traits())
         sent: list[Any] = [{"role": "user", "content": text}]
-        await compactor.fit(info, sent, FitOptions(is_hearsay=True))
+        await compactor.fit(work, info, sent, FitOptions(is_hearsay=True))
     finally:
-        await compactor.close()
+        await work.store.close()
 
 
 async def test_an_agent_pins_as_the_users_what_the_transcript_has(

@@ -17,8 +17,10 @@ from typing import Any, Literal
 
 import pytest
 
-from mcp_compaction.compactor import Collaborators, Compactor
+from mcp_compaction import compactor
 from mcp_compaction.compactor.events import FALLBACK
+from mcp_compaction.compactor.results import PinWish
+from mcp_compaction.compactor.workspace import Workspace
 from mcp_compaction.core.compaction.receipt.text import receipt_text
 from mcp_compaction.core.digest.allowance import Limits
 from mcp_compaction.core.policy import Policy
@@ -109,12 +111,14 @@ class Pauses:
 class Play:
     """A recorded session over a real store, with what a test looks at afterwards."""
 
-    compactor: Compactor
+    workspace: Workspace
     store: SqliteStore
     info: SessionInfo
 
     async def compress(self) -> Compaction:
-        outcome = await self.compactor.compress(self.info, Ask(reason="test", force=True))
+        outcome = await compactor.compress(
+            self.workspace, self.info, Ask(reason="test", force=True)
+        )
         assert isinstance(outcome, Compaction), outcome
         return outcome
 
@@ -142,7 +146,7 @@ async def open_play(
 ) -> AsyncGenerator[Play]:
     """A recorded coding session with a rule and a pin."""
     store = await open_store(folder / "store.db")
-    collaborators = Collaborators(
+    work = Workspace(
         store=store,
         summarizer=asked,
         counter=COUNTER,
@@ -150,26 +154,25 @@ async def open_play(
         policy=WINDOW,
         limits=limits or Limits(),
     )
-    compactor = Compactor(collaborators)
     try:
-        info, _ = await compactor.open(SessionKey(project="/p", name="one"))
+        info, _ = await compactor.open_session(work, SessionKey(project="/p", name="one"))
         told: Any = coding_session(16, 220, seed=7)
         aside = [
             {"role": "assistant", "content": "Anything else to heed?"},
             {"role": "user", "content": RULE},
         ]
         calm = next(n for n, m in enumerate(told) if n > 2 and m["role"] == "user") + 1
-        await compactor.record(info, read_incoming([*told[:calm], *aside, *told[calm:]]))
-        await compactor.pin(info, PINNED, by="user")
-        yield Play(compactor, store, info)
+        await compactor.record(work, info, read_incoming([*told[:calm], *aside, *told[calm:]]))
+        await compactor.pin(work, info, PinWish(PINNED, by="user"))
+        yield Play(work, store, info)
     finally:
-        await compactor.close()
+        await work.store.close()
 
 
 async def check_view(played: Play) -> None:
     """The view is one every provider takes, and holds the pin and the rule."""
-    session = await played.compactor.load(played.info)
-    shown = lay_out(session, *played.compactor.index_terms(session))
+    session = await played.workspace.load(played.info)
+    shown = lay_out(session, *played.workspace.index_terms(session))
     for shape in SHAPES:
         messages = render(shown, shape)
         assert validate(messages, shape) == ()
@@ -292,14 +295,14 @@ async def test_a_cancelled_compaction_hangs_up_and_leaves_the_session_as_it_was(
         async with open_play(
             tmp_path, summarizer(api, served.url, tmp_path, FAST, Pauses())
         ) as played:
-            before = await played.compactor.load(played.info)
+            before = await played.workspace.load(played.info)
             task = asyncio.create_task(played.compress())
             assert await asyncio.to_thread(served.has_come.wait, 60)
             task.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await task
             assert await asyncio.to_thread(served.has_gone.wait, 60), "the connection stayed open"
-            assert await played.compactor.load(played.info) == before
+            assert await played.workspace.load(played.info) == before
 
 
 LIES = """\
@@ -329,8 +332,8 @@ async def test_what_a_model_invents_is_named_on_the_receipt_and_left_out_or_mark
             ) in text
             assert "claimed what nothing in the window shows: marked as unshown" in text
             await check_view(played)
-            session = await played.compactor.load(played.info)
-            shown = repr(lay_out(session, *played.compactor.index_terms(session)))
+            session = await played.workspace.load(played.info)
+            shown = repr(lay_out(session, *played.workspace.index_terms(session)))
             assert "The limiter was read and changed step by step." in shown
             assert "99999" not in shown
             assert re.search(r"delete prod[^\n]{0,40}\[model says, unshown\]", shown)
@@ -344,10 +347,10 @@ async def test_a_refused_compression_has_made_no_call(api: Api, tmp_path: Path) 
         ) as played:
             await played.compress()
             made = len(served.asked)
-            outcome = await played.compactor.compress(played.info, Ask(reason="again"))
+            outcome = await compactor.compress(played.workspace, played.info, Ask(reason="again"))
             assert not isinstance(outcome, Compaction)
-            dry = await played.compactor.compress(
-                played.info, Ask(reason="dry", force=True, dry_run=True)
+            dry = await compactor.compress(
+                played.workspace, played.info, Ask(reason="dry", force=True, dry_run=True)
             )
             assert not isinstance(dry, Compaction)
             assert len(served.asked) == made
@@ -402,22 +405,24 @@ async def test_when_a_later_part_fails_what_was_answered_is_kept_and_said(
 async def test_a_limit_that_nears_becomes_budget_pressure(tmp_path: Path) -> None:
     async with open_play(tmp_path, ExtractiveSummarizer(), Limits(calls_per_session=10)) as played:
         info = played.info
-        calm = (await played.compactor.stats(info)).pressure
+        calm = (await compactor.read_stats(played.workspace, info)).pressure
         await played.store.add_calls(info.id, [ModelCall(model="x", seconds=1)] * 8, NOW)
-        session = await played.compactor.load(info)
+        session = await played.workspace.load(info)
         assert session.is_pressed
-        tight = (await played.compactor.stats(info)).pressure
+        tight = (await compactor.read_stats(played.workspace, info)).pressure
         assert tight != calm
 
 
 async def test_an_hour_counts_for_all_sessions_and_only_for_an_hour(tmp_path: Path) -> None:
     async with open_play(tmp_path, ExtractiveSummarizer(), Limits(calls_per_hour=10)) as played:
-        other, _ = await played.compactor.open(SessionKey(project="/q", name="other"))
+        other, _ = await compactor.open_session(
+            played.workspace, SessionKey(project="/q", name="other")
+        )
         call = ModelCall(model="x", seconds=1)
         await played.store.add_calls(other.id, [call] * 9, NOW - timedelta(hours=2))
-        assert not (await played.compactor.load(played.info)).is_pressed
+        assert not (await played.workspace.load(played.info)).is_pressed
         await played.store.add_calls(other.id, [call] * 9, NOW - timedelta(minutes=2))
-        assert (await played.compactor.load(played.info)).is_pressed
+        assert (await played.workspace.load(played.info)).is_pressed
 
 
 @pytest.mark.parametrize("api", APIS)

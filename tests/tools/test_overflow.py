@@ -21,6 +21,6 @@ KNOWN = SMALL.window_tokens
 async def test_a_window_is_learned_where_it_is_smaller_than_known_and_could_be_one(
     tmp_path: Path, limit: int | None, window: int
 ) -> None:
-    async with open_session(tmp_path) as (compactor, info):
-        info, _ = await plan_after_overflow(compactor, info, limit)
-        assert (await compactor.fill(info)).window == window
+    async with open_session(tmp_path) as (work, info):
+        info, _ = await plan_after_overflow(work, info, limit)
+        assert (await work.read_window(info)).fill.window == window

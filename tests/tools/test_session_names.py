@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from mcp_compaction import open_store
+from mcp_compaction import compactor, open_store
 from mcp_compaction.errors import InputError
 from mcp_compaction.hosts.finding import transcripts_at
 from mcp_compaction.hosts.recording import record_new
@@ -36,7 +36,7 @@ async def refusal_of_api(folder: Path, name: str) -> str:
     async with open_store(home=folder, project="/p") as store:
         with pytest.raises(InputError) as refused:
             await store.session(name)
-        assert await store.compactor.sessions(None) == ()
+        assert await compactor.list_sessions(store.workspace, None) == ()
         return str(refused.value)
 
 
@@ -86,8 +86,8 @@ async def test_a_session_from_before_the_rule_is_still_found(tmp_path: Path, nam
     await _make_old(tmp_path / "store.db", name)
     async with open_store(home=tmp_path, project="/p") as store:
         assert (await store.session(name)).info.id == 1
-        assert (await store.compactor.find("/p", name)).id == 1
-        assert len(await store.compactor.sessions(None)) == 1
+        assert (await compactor.find_session(store.workspace, "/p", name)).id == 1
+        assert len(await compactor.list_sessions(store.workspace, None)) == 1
 
 
 @pytest.mark.anyio
@@ -97,11 +97,13 @@ async def test_an_export_whose_name_is_none_gets_another(tmp_path: Path) -> None
     async with open_store(home=tmp_path / "a", project="/p") as store:
         session = await store.session(NO_NAMES[-1])
         await session.record(SAID)
-        written = "\n".join([line async for line in store.compactor.export(session.info)])
+        written = "\n".join(
+            [line async for line in compactor.export(store.workspace, session.info)]
+        )
     (tmp_path / "out.jsonl").write_text(written)
     async with open_store(home=tmp_path / "b", project="/p") as store:
         (transcript,) = transcripts_at(tmp_path / "out.jsonl", {})
-        taken = await record_new(store.compactor, transcript, lambda _: "/p")
+        taken = await record_new(store.workspace, transcript, lambda _: "/p")
         assert taken.session is not None
         assert taken.session.name != NO_NAMES[-1]
         assert taken.new == 1

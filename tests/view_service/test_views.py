@@ -9,15 +9,17 @@ from typing import Any
 
 import pytest
 
-from mcp_compaction.compactor import Compactor
+from mcp_compaction import compactor
 from mcp_compaction.compactor.asking import make_ask
+from mcp_compaction.compactor.results import PinWish
+from mcp_compaction.compactor.workspace import Workspace
 from mcp_compaction.errors import StoreError
 from mcp_compaction.hosts.chat import HostChats
 from mcp_compaction.hosts.opencode.window import read_window, tell_plugin
 from mcp_compaction.model import JsonObject
 from mcp_compaction.view_service.views import ServedViews
 from tests.checkers import problems
-from tests.hosts.given_hosts import compactor_in
+from tests.hosts.given_hosts import workspace_in
 
 pytestmark = pytest.mark.anyio
 
@@ -54,18 +56,18 @@ def chats_in(environ: Mapping[str, str] | None = None) -> HostChats:
     return HostChats(SHOP, environ or {"HOME": "/nowhere"})
 
 
-async def views_on(compactor: Compactor, environ: Mapping[str, str] | None = None) -> ServedViews:
+async def views_on(work: Workspace, environ: Mapping[str, str] | None = None) -> ServedViews:
     """Views of a compactor, without a limit."""
 
-    async def opened() -> Compactor:
-        return compactor
+    async def opened() -> Workspace:
+        return work
 
     return ServedViews(opened, chats_in(environ), limit=60.0)
 
 
 async def test_a_chat_that_was_not_compacted_is_sent_as_it_is(tmp_path: Path) -> None:
-    async with compactor_in(tmp_path) as compactor:
-        views = await views_on(compactor)
+    async with workspace_in(tmp_path) as work:
+        views = await views_on(work)
         given = history(1)
         told = await views.view_for_opencode(CHAT, given)
         assert told is not None
@@ -76,14 +78,14 @@ async def test_a_chat_that_was_not_compacted_is_sent_as_it_is(tmp_path: Path) ->
 async def test_after_a_compaction_the_plugin_is_told_of_records_and_of_what_stays(
     tmp_path: Path,
 ) -> None:
-    async with compactor_in(tmp_path) as compactor:
-        views = await views_on(compactor)
+    async with workspace_in(tmp_path) as work:
+        views = await views_on(work)
         given = history(3)
         await views.view_for_opencode(CHAT, given, WINDOW)
-        info = await compactor.find_of_host(SHOP, CHAT)
+        info = await work.store.find_host_session(SHOP, CHAT)
         assert info is not None
-        await compactor.pin(info, RULE, by="agent")
-        await compactor.compress(info, make_ask(reason="read", force=True, target_percent=30))
+        await compactor.pin(work, info, PinWish(RULE, by="agent"))
+        await compactor.compress(work, info, make_ask(reason="read", force=True, target_percent=30))
         given += [answered(5, "I read all.")]
         told: Any = await views.view_for_opencode(CHAT, given, WINDOW)
         texts = [entry["text"] for entry in told["show"] if "text" in entry]
@@ -100,8 +102,8 @@ async def test_after_a_compaction_the_plugin_is_told_of_records_and_of_what_stay
 async def test_where_it_is_asked_for_a_large_result_is_a_preview_from_the_start(
     tmp_path: Path,
 ) -> None:
-    async with compactor_in(tmp_path) as compactor:
-        views = await views_on(compactor)
+    async with workspace_in(tmp_path) as work:
+        views = await views_on(work)
         views.offload_over = 1000
         told: Any = await views.view_for_opencode(CHAT, history(1))
         assert told["show"] == [{"id": "msg_1"}, {"id": "msg_2"}]
@@ -114,12 +116,12 @@ async def test_where_it_is_asked_for_a_large_result_is_a_preview_from_the_start(
 async def test_a_view_that_takes_too_long_is_none_and_is_there_the_next_time(
     tmp_path: Path,
 ) -> None:
-    async with compactor_in(tmp_path) as compactor:
+    async with workspace_in(tmp_path) as work:
         may_go_on = asyncio.Event()
 
-        async def open_later() -> Compactor:
+        async def open_later() -> Workspace:
             await may_go_on.wait()
-            return compactor
+            return work
 
         views = ServedViews(open_later, chats_in(), limit=0.01, first_limit=0)
         assert await views.view_for_opencode(CHAT, history(1)) is None
@@ -130,8 +132,8 @@ async def test_a_view_that_takes_too_long_is_none_and_is_there_the_next_time(
 
 
 async def test_the_first_view_may_take_longer_than_the_others(tmp_path: Path) -> None:
-    async with compactor_in(tmp_path) as compactor:
-        views = await views_on(compactor)
+    async with workspace_in(tmp_path) as work:
+        views = await views_on(work)
         views.limit, views.first_limit = 0.0, 60.0
         assert await views.view_for_opencode(CHAT, history(1)) is not None
         assert await views.view_for_opencode(CHAT, history(1)) is None
@@ -139,7 +141,7 @@ async def test_the_first_view_may_take_longer_than_the_others(tmp_path: Path) ->
 
 
 async def test_a_fault_of_any_kind_is_no_view() -> None:
-    async def fail() -> Compactor:
+    async def fail() -> Workspace:
         raise StoreError("the disk is full; free some of it.")
 
     views = ServedViews(fail, chats_in(), limit=60.0)
@@ -149,15 +151,15 @@ async def test_a_fault_of_any_kind_is_no_view() -> None:
 
 
 async def test_nothing_is_recorded_of_a_project_that_the_user_has_left_out(tmp_path: Path) -> None:
-    async with compactor_in(tmp_path) as compactor:
+    async with workspace_in(tmp_path) as work:
 
-        async def opened() -> Compactor:
-            return compactor
+        async def opened() -> Workspace:
+            return work
 
         views = ServedViews(opened, chats_in(), limit=60.0)
         views.chats.may_record = lambda _: False
         assert await views.view_for_opencode(CHAT, history(1)) is None
-        assert await compactor.sessions(None) == ()
+        assert await compactor.list_sessions(work, None) == ()
 
 
 def test_each_piece_of_opencodes_messages_is_a_message_of_a_provider() -> None:

@@ -10,13 +10,15 @@ from pathlib import Path
 
 import pytest
 
-from mcp_compaction.compactor import Compactor, ignore_progress
+from mcp_compaction import compactor
+from mcp_compaction.compactor.progress import ignore_progress
+from mcp_compaction.compactor.workspace import Workspace
 from mcp_compaction.formats import read_incoming
 from mcp_compaction.model import Ask, Compaction, Failed, SessionInfo
 from mcp_compaction.ports import SessionKey
 from mcp_compaction.settings import Settings, load_settings
 from mcp_compaction.store.connect import SCHEMA_VERSION
-from mcp_compaction.wiring import open_compactor
+from mcp_compaction.wiring import open_workspace
 from mcp_compaction.worker import client
 from tests.strategies import coding_session
 
@@ -29,17 +31,17 @@ RUN = "from mcp_compaction.worker import process as worker; "
 @asynccontextmanager
 async def large_session(
     home: Path, monkeypatch: pytest.MonkeyPatch
-) -> AsyncGenerator[tuple[Settings, Compactor, SessionInfo]]:
+) -> AsyncGenerator[tuple[Settings, Workspace, SessionInfo]]:
     monkeypatch.setattr(client, "LARGE", 1)
     environ = {"MCP_COMPACTION_HOME": str(home), "MCP_COMPACTION_COUNTER": "estimate"}
     settings = load_settings(environ)
-    compactor = await open_compactor(settings)
+    work = await open_workspace(settings)
     try:
-        info, _ = await compactor.open(SessionKey(project="/p", name="work"))
-        await compactor.record(info, read_incoming(coding_session(40, 300)))
-        yield settings, compactor, info
+        info, _ = await compactor.open_session(work, SessionKey(project="/p", name="work"))
+        await compactor.record(work, info, read_incoming(coding_session(40, 300)))
+        yield settings, work, info
     finally:
-        await compactor.close()
+        await work.store.close()
 
 
 def run_instead(monkeypatch: pytest.MonkeyPatch, *command: str) -> None:
@@ -60,11 +62,11 @@ async def test_a_window_is_compacted_in_the_server_where_no_process_starts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...]
 ) -> None:
     run_instead(monkeypatch, *command)
-    async with large_session(tmp_path, monkeypatch) as (settings, compactor, info):
-        outcome = await client.compress(settings, compactor, info, ASK, ignore_progress)
+    async with large_session(tmp_path, monkeypatch) as (settings, work, info):
+        outcome = await client.compress(settings, work, info, ASK, ignore_progress)
         assert isinstance(outcome, Compaction)
-        assert [receipt.ref for receipt in await compactor.receipts(info)] == ["c1"]
-        assert await client.relieve(settings, compactor, info) is None
+        assert [receipt.ref for receipt in await compactor.receipts(work, info)] == ["c1"]
+        assert await client.relieve(settings, work, info) is None
 
 
 @pytest.mark.thorough
@@ -81,11 +83,11 @@ async def test_a_process_that_is_stopped_is_ended_and_its_session_free(
         f"{RUN}worker.Worker._report = {stop}; worker.main()",
     )
     monkeypatch.setattr(client, "SILENCE", 5.0)
-    async with large_session(tmp_path, monkeypatch) as (settings, compactor, info):
-        outcome = await client.compress(settings, compactor, info, ASK, ignore_progress)
+    async with large_session(tmp_path, monkeypatch) as (settings, work, info):
+        outcome = await client.compress(settings, work, info, ASK, ignore_progress)
         assert isinstance(outcome, Failed)
         assert outcome.reason == "process_ended"
-        assert isinstance(await compactor.compress(info, ASK), Compaction)
+        assert isinstance(await compactor.compress(work, info, ASK), Compaction)
 
 
 @pytest.mark.thorough
@@ -93,10 +95,10 @@ async def test_what_a_process_of_its_own_saved_is_counted_and_a_dry_run_is_not(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before = client.counts["compactions"]
-    async with large_session(tmp_path, monkeypatch) as (settings, compactor, info):
+    async with large_session(tmp_path, monkeypatch) as (settings, work, info):
         shown = ASK.model_copy(update={"dry_run": True})
-        await client.compress(settings, compactor, info, shown, ignore_progress)
+        await client.compress(settings, work, info, shown, ignore_progress)
         assert client.counts["compactions"] == before
-        outcome = await client.compress(settings, compactor, info, ASK, ignore_progress)
+        outcome = await client.compress(settings, work, info, ASK, ignore_progress)
         assert isinstance(outcome, Compaction)
     assert client.counts["compactions"] == before + 1

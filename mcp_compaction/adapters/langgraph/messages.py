@@ -14,6 +14,7 @@ from langchain_core.messages import (
     convert_to_messages,
 )
 
+from mcp_compaction import compactor
 from mcp_compaction.adapters.dialects import find_block
 from mcp_compaction.api.handles import OpenSession
 from mcp_compaction.formats.thinking import Left, sending_of, thinking_in, without_thinking
@@ -125,9 +126,9 @@ async def leave_thinking(
 ) -> list[AnyMessage]:
     """The messages that are shown for a history, without thinking that is bound to another one."""
     given, laid = [_essence_of(one) for one in own], [_essence_of(one) for one in shown]
-    compactor, model = session.store.compactor, model_of(own) or ""
+    work, model = session.store.workspace, model_of(own) or ""
     left = await compactor.leave_out_thinking(
-        session.info, sending_of(given, {}), sending_of(laid, {}), model, "openai"
+        work, session.info, sending_of(given, {}), sending_of(laid, {}), model, "openai"
     )
     return list(shown) if left is None else _take(left, laid, shown)
 
@@ -138,8 +139,8 @@ async def leave_refused(
     """What to send after a provider refused a thinking block: the message, and the block."""
     laid, model = [_essence_of(one) for one in sent], model_of(sent) or ""
     named = find_block(laid, place, "openai")
-    compactor = session.store.compactor
-    left = await compactor.leave_out_refused(session.info, sending_of(laid, {}), model, named)
+    work = session.store.workspace
+    left = await compactor.take_refusal(work, session.info, sending_of(laid, {}), model, named)
     return _take(left, laid, sent)
 
 

@@ -19,6 +19,7 @@ from langgraph.constants import END, START
 from langgraph.graph.message import REMOVE_ALL_MESSAGES
 from langgraph.types import StateSnapshot
 
+from mcp_compaction import compactor
 from mcp_compaction.adapters.langgraph.messages import (
     is_same,
     leave_thinking,
@@ -271,7 +272,7 @@ def _count(session: OpenSession, message: AnyMessage) -> int:
     calls = message.tool_calls if isinstance(message, AIMessage) else ()
     called = "".join(f"{call['name']} {json.dumps(call['args'])}" for call in calls)
     overhead = session.store.settings.policy.overhead_per_message
-    return session.store.compactor.count(message.text + called) + overhead
+    return session.store.workspace.counter.count(message.text + called) + overhead
 
 
 async def _keep_work(
@@ -284,7 +285,7 @@ async def _keep_work(
         key = SessionKey(
             project=session.info.project, name=name, agent=agent, parent=session.info.id
         )
-        info, _ = await session.store.compactor.open(key)
+        info, _ = await compactor.open_session(session.store.workspace, key)
         await OpenSession(session.store, info).fit(said, relieve=False, is_sent=False)
 
 
@@ -319,10 +320,12 @@ def _with_others(
 
 
 async def _forget(session: OpenSession) -> int:
-    compactor, info = session.store.compactor, session.info
-    known = await compactor.sessions(info.project, limit=10_000)
+    work, info = session.store.workspace, session.info
+    known = await compactor.list_sessions(work, info.project, limit=10_000)
     mine = [one for one in known if one.id == info.id or one.name.startswith(f"{info.name} / ")]
-    gone = [await compactor.forget(Scope(project=info.project, session=one.id)) for one in mine]
+    gone = [
+        await compactor.forget(work, Scope(project=info.project, session=one.id)) for one in mine
+    ]
     return sum(one.messages for one in gone)
 
 

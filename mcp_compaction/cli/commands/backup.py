@@ -30,7 +30,7 @@ async def run(call: Invocation) -> int:
         folder = target.absolute().parent
         raise InputError(f"there is no folder {folder}; make it, or pass another FILE.")
     async with open_place(call) as place:
-        await place.compactor.backup(target)
+        await place.workspace.store.backup(target)
     size = target.stat().st_size
     if call.args.json:
         call.screen.write_json({"file": str(target), "bytes": size})

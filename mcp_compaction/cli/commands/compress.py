@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
 
+from mcp_compaction import compactor
 from mcp_compaction.cli.console.arguments import add_place, add_session
 from mcp_compaction.cli.console.invocation import Invocation
 from mcp_compaction.cli.console.opening import OpenedPlace, open_place
@@ -47,7 +48,7 @@ async def run(call: Invocation) -> int:
     ask = _ask(call.args, call)
     async with open_place(call, makes_store=_may_begin(ask)) as place:
         info, is_new = await _find_or_open(place, ask)
-        outcome = await place.compactor.compress(info, ask)
+        outcome = await compactor.compress(place.workspace, info, ask)
     code = tell_outcome(call, outcome, info)
     if is_new and not call.args.json:
         call.screen.say(f"in the new session {info.name}")
@@ -71,6 +72,8 @@ def _may_begin(ask: Ask) -> bool:
 
 
 async def _find_or_open(place: OpenedPlace, ask: Ask) -> tuple[SessionInfo, bool]:
-    if _may_begin(ask) and (place.name or not await place.compactor.sessions(place.project, 1)):
+    if _may_begin(ask) and (
+        place.name or not await compactor.list_sessions(place.workspace, place.project, 1)
+    ):
         return await place.open_session()
     return await place.session(), False

@@ -173,7 +173,9 @@ async def _read_health(call: Invocation, settings: Settings) -> Health | None:
     if not has_store(settings):
         return None
     async with open_place(call) as place:
-        return await place.compactor.health(repair=call.args.fix)
+        if call.args.fix:
+            await place.workspace.store.repair()
+        return await place.workspace.store.health()
 
 
 def _explain_unwritable(home: Path) -> Iterator[str]:

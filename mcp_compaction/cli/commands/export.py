@@ -6,10 +6,11 @@ from argparse import ArgumentParser
 from collections.abc import Callable
 from pathlib import Path
 
+from mcp_compaction import compactor
 from mcp_compaction.cli.console.arguments import add_place, add_session
 from mcp_compaction.cli.console.invocation import Invocation
 from mcp_compaction.cli.console.opening import OpenedPlace, open_place
-from mcp_compaction.compactor import Compactor
+from mcp_compaction.compactor.workspace import Workspace
 from mcp_compaction.core.wording import plural
 from mcp_compaction.errors import InputError
 from mcp_compaction.home import new_file
@@ -36,7 +37,7 @@ async def run(call: Invocation) -> int:
     async with open_place(call) as place:
         info = await place.session()
         if call.args.output is None:
-            await _write(place.compactor, info, call.screen.write_bytes)
+            await _write(place.workspace, info, call.screen.write_bytes)
             return 0
         lines = await _write_file(place, info, Path(call.args.output))
     if call.args.json:
@@ -50,15 +51,15 @@ async def run(call: Invocation) -> int:
 async def _write_file(place: OpenedPlace, info: SessionInfo, target: Path) -> int:
     try:
         with new_file(target) as file:
-            return await _write(place.compactor, info, file.write)
+            return await _write(place.workspace, info, file.write)
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else str(error)
         raise InputError(f"cannot write {str(target)!r}: {reason}; choose a new file.") from None
 
 
-async def _write(compactor: Compactor, info: SessionInfo, write: Callable[[bytes], object]) -> int:
+async def _write(work: Workspace, info: SessionInfo, write: Callable[[bytes], object]) -> int:
     lines = 0
-    async for line in compactor.export(info):
+    async for line in compactor.export(work, info):
         write(line.encode() + b"\n")
         lines += 1
     return lines

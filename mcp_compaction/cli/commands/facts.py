@@ -6,6 +6,7 @@ from argparse import ArgumentParser
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from mcp_compaction import compactor
 from mcp_compaction.cli.console.arguments import add_place, add_session
 from mcp_compaction.cli.console.invocation import Invocation
 from mcp_compaction.cli.console.opening import OpenedPlace, has_store, open_place, settings_of
@@ -86,19 +87,19 @@ async def run(call: Invocation) -> int:
 async def _sessions_of(place: OpenedPlace) -> tuple[SessionInfo, ...]:
     if place.name is not None:
         return (await place.session(),)
-    newest = await place.compactor.sessions(place.project, _MOST_SESSIONS)
+    newest = await compactor.list_sessions(place.workspace, place.project, _MOST_SESSIONS)
     return tuple(info for info in newest if info.parent is None)
 
 
 async def _facts_of(place: OpenedPlace) -> tuple[Pin, ...]:
-    pins = await place.compactor.project_pins(place.project)
+    pins = await place.workspace.project_pins(place.project)
     return tuple(pin for pin in pins if pin.used is not None)
 
 
 async def _offers_of(place: OpenedPlace, sessions: Sequence[SessionInfo]) -> tuple[_Offered, ...]:
     found: dict[str, _Offered] = {}
     for info in sessions:
-        for offer in await place.compactor.facts.offered(info):
+        for offer in await compactor.ProjectFacts(place.workspace).offered(info):
             known = found.get(offer.id, _Offered(offer, ()))
             found[offer.id] = known._replace(by=(*known.by, info))
     return tuple(found.values())
@@ -111,7 +112,9 @@ async def _change(
     found = next((one for one in offered if one.offer.id == named), None)
     fact = next((pin for pin in kept if pin.ref == named), None)
     if found is not None and action == "accept":
-        pin = (await place.compactor.facts.keep(found.by[0], found.offer, "terminal")).pin
+        pin = (
+            await compactor.ProjectFacts(place.workspace).keep(found.by[0], found.offer, "terminal")
+        ).pin
         return {
             "ref": pin.ref,
             "done": f"kept until {describe_moment(pin.expires)}, longer while sessions use it",
@@ -119,11 +122,11 @@ async def _change(
         }
     if found is not None:
         for info in found.by:
-            await place.compactor.facts.decline(info, found.offer)
+            await compactor.ProjectFacts(place.workspace).decline(info, found.offer)
         return {"ref": named, "done": "declined", "text": found.offer.text}
     if fact is not None and action == "drop":
         info = await place.session_or_newest()
-        await place.compactor.unpin(info, named, by="user")
+        await compactor.unpin(place.workspace, info, named, by="user")
         return {"ref": named, "done": "dropped", "text": fact.text}
     raise UnknownRef(f"no {named} is there to {action}; list what is: mcp-compaction facts")
 

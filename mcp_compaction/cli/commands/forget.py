@@ -6,6 +6,7 @@ from argparse import ArgumentParser
 from collections.abc import Iterator, Sequence
 from datetime import datetime
 
+from mcp_compaction import compactor
 from mcp_compaction.cli.console.arguments import add_store
 from mcp_compaction.cli.console.invocation import Invocation
 from mcp_compaction.cli.console.opening import OpenedPlace, open_place, settings_of
@@ -117,7 +118,7 @@ async def _forget(call: Invocation, place: OpenedPlace) -> int:
         return 1
     if not args.refs:
         await _leave_transcripts_behind(call, place, scope)
-    forgotten = await place.compactor.forget(scope, *args.refs)
+    forgotten = await compactor.forget(place.workspace, scope, *args.refs)
     if forgotten == Forgotten():
         raise InputError(
             f"there was nothing of {what}; see what is recorded: mcp-compaction sessions --all"
@@ -137,9 +138,9 @@ async def _leave_transcripts_behind(call: Invocation, place: OpenedPlace, scope:
     """Note where the hosts' transcripts of what is forgotten end: what they tell of it, and was not
     recorded yet, never is."""
     environ = environ_of_hosts(call, place.settings.home)
-    for info in await place.compactor.sessions(place.project, _MOST_SESSIONS):
+    for info in await compactor.list_sessions(place.workspace, place.project, _MOST_SESSIONS):
         if scope.session in (None, info.id):
-            await pass_over_chat(place.compactor, info, environ, is_to_go=True)
+            await pass_over_chat(place.workspace, info, environ, is_to_go=True)
 
 
 async def _check_purge(settings: Settings) -> None:
@@ -174,7 +175,7 @@ async def _pick(call: Invocation, place: OpenedPlace) -> list[str]:
     found: list[Message] = []
     for start in range(1, info.messages + 1, _PAGE):
         span = f"m{start}..m{min(start + _PAGE - 1, info.messages)}"
-        originals = await place.compactor.originals(info, span)
+        originals = await compactor.originals(place.workspace, info, span)
         found += [o.message for o in originals if _is_meant(o.message, wanted, before, info)]
     if not found:
         raise InputError(f"no message of {info.name} is so; nothing was forgotten.")
@@ -211,7 +212,7 @@ async def _find_target(place: OpenedPlace, refs: Sequence[str]) -> tuple[str, Sc
         return f"session {info.name} with {plural(info.messages, 'message')}", scope
     for ref in refs:
         try:
-            await place.compactor.originals(info, ref)
+            await compactor.originals(place.workspace, info, ref)
         except UnknownRef as unknown:
             wanted, _, _ = str(unknown).partition(";")
             raise UnknownRef(f"{wanted}; find the ref: mcp-compaction recall WORDS") from None
@@ -224,9 +225,9 @@ async def _tell_twins(call: Invocation, place: OpenedPlace, twins: Twins) -> Non
     refs = refs_by_session(twins, place.project)
     if refs and not call.args.yes and says_yes(call, "Forget these too? Type yes: "):
         for session, numbers in refs.items():
-            info = await place.compactor.find(place.project, session)
+            info = await compactor.find_session(place.workspace, place.project, session)
             scope = Scope(project=info.project, session=info.id)
-            forgotten = await place.compactor.forget(scope, *numbers)
+            forgotten = await compactor.forget(place.workspace, scope, *numbers)
             for line in _describe_removed(f"{', '.join(numbers)} of session {session}", forgotten):
                 call.screen.say(call.complete(line))
         return

@@ -44,7 +44,7 @@ async def run(call: Invocation) -> int:
 async def _write(call: Invocation, place: OpenedPlace) -> int:
     from mcp_compaction.viewer.written import write_page
 
-    page = await write_page(place.compactor, await place.session_or_newest())
+    page = await write_page(place.workspace, await place.session_or_newest())
     path: Path = call.args.html
     write_html(path, page)
     call.screen.say(f"written: {path}")
@@ -69,7 +69,7 @@ async def _serve(call: Invocation, place: OpenedPlace) -> int:
         call.screen.flush()
         if call.screen.is_terminal and not call.args.no_browser:
             webbrowser.open(f"{page}#code={key.make_code()}")
-        app = build_app(place.compactor, key, port, lambda: _audit(call))
+        app = build_app(place.workspace, key, port, lambda: _audit(call))
         await BoundedServer(app).serve(sockets=[listener])
     return 0
 

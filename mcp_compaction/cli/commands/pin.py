@@ -6,6 +6,7 @@ import re
 from argparse import ArgumentParser
 from datetime import datetime, timedelta
 
+from mcp_compaction import compactor
 from mcp_compaction.cli.console.arguments import add_place, add_session
 from mcp_compaction.cli.console.invocation import Invocation
 from mcp_compaction.cli.console.opening import OpenedPlace, open_place
@@ -65,7 +66,7 @@ async def run(call: Invocation) -> int:
     async with open_place(call, makes_store=args.supersedes is None) as place:
         info, is_new = await _find_or_open(place, wish)
         with refuse_for_agents(f"{args.supersedes or 'this'} is the user's"):
-            pinned = await place.compactor.pin(info, **wish._asdict())
+            pinned = await compactor.pin(place.workspace, info, wish)
         offered = [] if args.json else await _offer(call, place, pinned.pin)
     if args.json:
         call.screen.write_json({**pinned.model_dump(mode="json"), "is_new_session": is_new})
@@ -89,7 +90,7 @@ async def _offer(call: Invocation, place: OpenedPlace, pin: Pin) -> list[str]:
     checks = () if pin.checks else checks_for(pin)
     if not checks:
         return []
-    past = trial_text(await place.compactor.checks.try_out(place.project, checks))
+    past = trial_text(await compactor.Checks(place.workspace).try_out(place.project, checks))
     offered = [f"offered: {check}" for check in checks]
     take = call.complete(f"take it: mcp-compaction pins check {pin.ref} --accept")
     return ["a check can hold this before a tool runs:", *offered, past, take]
@@ -108,7 +109,9 @@ def _scope_of(call: Invocation) -> PinScope | None:
 async def _find_or_open(place: OpenedPlace, wish: PinWish) -> tuple[SessionInfo, bool]:
     """The session the pin is set in; one is made where the project has none, unless the pin
     supersedes another. A name that is not known among others is rather a slip."""
-    if wish.supersedes is None and not await place.compactor.sessions(place.project, 1):
+    if wish.supersedes is None and not await compactor.list_sessions(
+        place.workspace, place.project, 1
+    ):
         return await place.open_session()
     if wish.scope == "session":
         return await place.session(), False

@@ -6,6 +6,7 @@ from argparse import ArgumentParser
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from mcp_compaction import compactor
 from mcp_compaction.cli.console.arguments import add_place, add_session
 from mcp_compaction.cli.console.hook_input import HookInput, read_hook_input
 from mcp_compaction.cli.console.invocation import Invocation
@@ -82,7 +83,7 @@ async def run(call: Invocation) -> int:
     if has_store(settings_of(call)):
         async with open_place(call) as place:
             pins += (pin for pin, _ in (await place.pins_in_force()).values())
-            pins += () if pins else await place.compactor.project_pins(place.project)
+            pins += () if pins else await place.workspace.project_pins(place.project)
     if call.args.json:
         call.screen.write_json([pin.model_dump(mode="json") for pin in pins])
         return 0
@@ -115,8 +116,8 @@ async def _print_for_host(call: Invocation, hook: HookInput) -> int:
     if not call.args.project and not settings.project:
         call.args.project = find_project(project_of_host(call.environ), hook.folder)
     async with open_place(call) as place:
-        ours = place.compactor
-        info = await ours.find_of_host(place.project, hook.session)
+        ours = place.workspace
+        info = await ours.store.find_host_session(place.project, hook.session)
         pins = await (ours.pins(info) if info else ours.project_pins(place.project))
         block = pinned_block(pin for pin in pins if pin.kind != "note")
         if block:
@@ -124,7 +125,7 @@ async def _print_for_host(call: Invocation, hook: HookInput) -> int:
                 {"hookSpecificOutput": {"hookEventName": hook.event, "additionalContext": block}}
             )
         if block and info is not None and hook.source == "compact":
-            await ours.put_pins_back(info)
+            await compactor.put_pins_back(ours, info)
     return 0
 
 

@@ -7,6 +7,7 @@ import textwrap
 from argparse import ArgumentParser
 from collections.abc import Sequence
 
+from mcp_compaction import compactor
 from mcp_compaction.cli.console.arguments import add_place, add_session
 from mcp_compaction.cli.console.invocation import Invocation
 from mcp_compaction.cli.console.opening import OpenedPlace, open_place
@@ -110,7 +111,8 @@ def _check_around(around: int, scope: str, has_refs: bool, as_json: bool) -> Non
 
 async def _search(call: Invocation, place: OpenedPlace, query: str) -> None:
     args, screen = call.args, call.screen
-    found = await place.compactor.recall(
+    found = await compactor.recall(
+        place.workspace,
         await _find_viewpoint(place, args.scope),
         query,
         scope=args.scope,
@@ -171,9 +173,9 @@ class _Around:
         """The messages before and after a passage that nothing else here shows."""
         if not self._number or not hit.ref.startswith("m"):
             return [], []
-        compactor = self._place.compactor
-        session = await compactor.find(self._place.project, hit.session)
-        found = await compactor.quote(session, f"{hit.ref}~{self._number}")
+        work = self._place.workspace
+        session = await compactor.find_session(work, self._place.project, hit.session)
+        found = await compactor.quote(work, session, f"{hit.ref}~{self._number}")
         seq = int(hit.ref[1:])
         fresh = [one for one in found if (hit.session, one.ref) not in self._told]
         self._told |= {(hit.session, one.ref) for one in fresh}
@@ -193,7 +195,7 @@ async def _find_viewpoint(place: OpenedPlace, scope: str) -> SessionInfo:
     if scope == "session":
         return await place.session()
     if scope == "all" and place.name is None:
-        anywhere = await place.compactor.sessions(None, 1)
+        anywhere = await compactor.list_sessions(place.workspace, None, 1)
         if anywhere:
             return anywhere[0]
     return await place.session_or_newest()
@@ -204,7 +206,7 @@ async def _show_quotes(call: Invocation, place: OpenedPlace) -> None:
     asked = parse_refs(call.args.refs)
     if call.args.raw and (asked.digests or asked.pins):
         raise InputError("--raw gives messages only; leave it out, or write --refs m42.")
-    found = await place.compactor.recall_refs(info, call.args.refs)
+    found = await compactor.recall_refs(place.workspace, info, call.args.refs)
     whole = {quote.ref: quote for quote in found}.values()  # a message may be more than one
     if call.args.json and not call.args.raw:
         screen.write_json([_document_of(quote, info) for quote in whole])

@@ -5,6 +5,7 @@ from __future__ import annotations
 from argparse import ArgumentParser
 from pathlib import Path
 
+from mcp_compaction import compactor
 from mcp_compaction.cli.console.arguments import add_place, add_session
 from mcp_compaction.cli.console.invocation import Invocation
 from mcp_compaction.cli.console.opening import OpenedPlace, open_place, project_of, settings_of
@@ -69,11 +70,13 @@ async def run(call: Invocation) -> int:
         return await _take_in(call, transcripts, given)
     came = _with_shape(read_incoming_text(read_text(args.file, call.stdin)), args.shape)
     async with open_place(call, makes_store=args.after is None) as place:
-        other = await place.compactor.find_anywhere(place.name) if place.name else None
+        other = (
+            await compactor.find_named(place.workspace, None, place.name) if place.name else None
+        )
         info, is_new = await _find_or_open(place, call, given)
         via: Via = "host" if speaker_of(call) == "user" else "tool"
-        recorded = await place.compactor.record(info, came, args.after, via)
-        info = await place.compactor.find(place.project, info.name)
+        recorded = await compactor.record(place.workspace, info, came, args.after, via)
+        info = await compactor.find_session(place.workspace, place.project, info.name)
         if args.json:
             call.screen.write_json(
                 {
@@ -91,7 +94,7 @@ async def run(call: Invocation) -> int:
                 f"another project, {other.project}, has a session of that name too; to add to it "
                 f"instead: --project {other.project}"
             )
-        call.screen.say(call.screen.fill_line(await place.compactor.fill(info)))
+        call.screen.say(call.screen.fill_line((await place.workspace.read_window(info)).fill))
     return 0
 
 
@@ -114,8 +117,8 @@ async def _take_in(
     async with open_place(call, makes_store=True) as place:
         intake = await take_in(call, place, transcripts, args.session)
         for info in [taken.session for _, taken in intake.taken if taken.session is not None]:
-            known = await place.compactor.find(info.project, info.name)
-            await set_traits(place.compactor, known, given)
+            known = await compactor.find_session(place.workspace, info.project, info.name)
+            await set_traits(place.workspace, known, given)
     if args.json:
         call.screen.write_json(intake_as_json(intake))
     else:
@@ -151,7 +154,7 @@ async def _find_or_open(
         info, is_new = await place.session(), False
     else:
         info, is_new = await place.open_session(Traits.model_validate(given))
-    return await set_traits(place.compactor, info, given), is_new
+    return await set_traits(place.workspace, info, given), is_new
 
 
 def _describe_recorded(info: SessionInfo, is_new: bool, recorded: Recorded) -> list[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from argparse import ArgumentParser
 
+from mcp_compaction import compactor
 from mcp_compaction.cli.console.arguments import add_place, add_session
 from mcp_compaction.cli.console.invocation import Invocation
 from mcp_compaction.cli.console.opening import open_place
@@ -30,5 +31,5 @@ async def run(call: Invocation) -> int:
     """Go back to the view before, and print the receipt."""
     async with open_place(call) as place:
         info = await place.session()
-        outcome = await place.compactor.restore(info, call.args.ref, call.args.force)
+        outcome = await compactor.restore(place.workspace, info, call.args.ref, call.args.force)
     return tell_outcome(call, outcome, info)

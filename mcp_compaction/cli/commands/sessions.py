@@ -6,11 +6,13 @@ from argparse import ArgumentParser
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from mcp_compaction import compactor
 from mcp_compaction.cli.console.arguments import add_place, check_count
 from mcp_compaction.cli.console.invocation import Invocation
 from mcp_compaction.cli.console.looking import plain_place
 from mcp_compaction.cli.console.screen import Screen, align_columns
 from mcp_compaction.cli.console.wording import describe_moment
+from mcp_compaction.compactor.events import paid_in
 from mcp_compaction.core.wording import plural
 from mcp_compaction.store.listing import SessionLine, list_sessions
 
@@ -57,8 +59,8 @@ async def run(call: Invocation) -> int:
     if opening.has_store(settings):
         async with opening.open_place(call) as place:
             project = None if call.args.all else place.project
-            found = await place.compactor.sessions(project, call.args.limit)
-            paid = [await place.compactor.paid(info) for info in found]
+            found = await compactor.list_sessions(place.workspace, project, call.args.limit)
+            paid = [paid_in(await place.workspace.store.events(info.id)) for info in found]
     if call.args.json:
         listed = zip(found, paid, strict=True)
         call.screen.write_json([{**one.model_dump(mode="json"), "paid": p} for one, p in listed])

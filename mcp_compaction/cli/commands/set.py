@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from argparse import ArgumentParser
 
+from mcp_compaction import compactor
 from mcp_compaction.cli.console.arguments import add_place, add_session
 from mcp_compaction.cli.console.invocation import Invocation
 from mcp_compaction.cli.console.opening import open_place
@@ -36,11 +37,11 @@ async def run(call: Invocation) -> int:
     """Set what was named, and print what is set now."""
     given = typed_traits(call)
     async with open_place(call) as place:
-        info = await set_traits(place.compactor, await place.session(), given)
+        info = await set_traits(place.workspace, await place.session(), given)
         if call.args.record is not None:
-            await place.compactor.switch_recording(info, call.args.record == "on")
-        is_recorded = await place.compactor.is_recorded(info)
-        fill = await place.compactor.fill(info)
+            await compactor.switch_recording(place.workspace, info, call.args.record == "on")
+        is_recorded = not await compactor.is_off(place.workspace, info)
+        fill = (await place.workspace.read_window(info)).fill
     if call.args.json:
         call.screen.write_json({**info.model_dump(mode="json"), "is_recorded": is_recorded})
         return 0

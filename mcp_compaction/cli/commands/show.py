@@ -9,13 +9,14 @@ from dataclasses import dataclass
 from itertools import groupby, takewhile
 from typing import NamedTuple, get_args
 
+from mcp_compaction import compactor
 from mcp_compaction.cli.console.arguments import add_place, add_session
 from mcp_compaction.cli.console.invocation import Invocation
 from mcp_compaction.cli.console.opening import open_place
 from mcp_compaction.cli.console.policy_flags import add_policy
 from mcp_compaction.cli.console.screen import Screen
 from mcp_compaction.cli.console.wording import extent_of, join_refs
-from mcp_compaction.compactor import Compactor
+from mcp_compaction.compactor.workspace import Workspace
 from mcp_compaction.core.digest.render import render_digest
 from mcp_compaction.core.excerpts.render import excerpts_block
 from mcp_compaction.core.log.pinned import pinned_block
@@ -103,18 +104,18 @@ async def run(call: Invocation) -> int:
     async with open_place(call) as place:
         info = await place.session()
         if call.args.records:
-            text = await _read_records(call, place.compactor, info)
+            text = await _read_records(call, place.workspace, info)
             if call.args.json:
                 call.screen.write_json({"session": info.name, "records": text})
             elif text:
                 call.screen.say(text)
             return 0
         if call.args.json:
-            call.screen.write_json(await place.compactor.context(info, call.args.shape))
+            call.screen.write_json(await compactor.context(place.workspace, info, call.args.shape))
             return 0
-        session = await place.compactor.load(info)
-        fill = place.compactor.fill_of(session)
-        index_limit, count = place.compactor.index_terms(session)
+        session = await place.workspace.load(info)
+        fill = place.workspace.fill_of(session)
+        index_limit, count = place.workspace.index_terms(session)
     sizes = Sizes(fill, place.settings.policy.overhead_per_message, count)
     screen = call.screen
     screen.say(f"{screen.bold(info.name)}: {plural(info.messages, 'message')} in the log")
@@ -126,17 +127,17 @@ async def run(call: Invocation) -> int:
     return 0
 
 
-async def _read_records(call: Invocation, compactor: Compactor, info: SessionInfo) -> str:
+async def _read_records(call: Invocation, work: Workspace, info: SessionInfo) -> str:
     """The records of a session within the limit that was typed."""
     if call.args.max_tokens is not None:
-        text = await compactor.records(info, max_tokens=call.args.max_tokens)
+        text = await compactor.read_records(work, info, max_tokens=call.args.max_tokens)
     else:
         limit: int = _MOST_CHARS if call.args.max_chars is None else call.args.max_chars
         # Outside JSON the end of the last line is written too.
         limit = limit if call.args.json else max(limit - 1, 0)
-        text = await compactor.records(info, max_chars=limit)
+        text = await compactor.read_records(work, info, max_chars=limit)
     is_empty = not text and not call.args.json
-    if is_empty and await compactor.records(info, max_chars=_MOST_CHARS):
+    if is_empty and await compactor.read_records(work, info, max_chars=_MOST_CHARS):
         raise InputError(
             "no record fits into so little; leave the limit out, or pass a larger one."
         )

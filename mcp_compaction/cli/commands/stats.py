@@ -7,6 +7,7 @@ from argparse import ArgumentParser
 from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from contextlib import suppress
 
+from mcp_compaction import compactor
 from mcp_compaction.cli.console.arguments import add_place, add_session
 from mcp_compaction.cli.console.invocation import Invocation
 from mcp_compaction.cli.console.opening import OpenedPlace, open_place
@@ -67,7 +68,7 @@ async def run(call: Invocation) -> int:
     if call.args.watch:
         return await _watch(call)
     async with open_place(call) as place:
-        stats = await place.compactor.stats(await place.session())
+        stats = await compactor.read_stats(place.workspace, await place.session())
     if call.args.json:
         fill = stats.fill
         derived = {"tokens": fill.tokens, "percent": round(fill.percent, 2), "room": fill.room}
@@ -97,9 +98,9 @@ async def _watch(call: Invocation) -> int:
 
 async def _watched(place: OpenedPlace) -> AsyncIterator[str]:
     info = await place.session()
-    fill = await place.compactor.fill(info)
-    pins = [pin for pin in await place.compactor.pins(info) if pin.kind != "note"]
-    receipts = await place.compactor.receipts(info)
+    fill = (await place.workspace.read_window(info)).fill
+    pins = [pin for pin in await place.workspace.pins(info) if pin.kind != "note"]
+    receipts = await compactor.receipts(place.workspace, info)
     yield f"{info.name}: {plural(info.messages, 'message')}"
     yield f"{fill.percent:.0f} % of the window, {kilo(fill.tokens)} tokens"
     yield plural(len(pins), "pin")

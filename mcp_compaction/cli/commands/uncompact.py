@@ -5,6 +5,7 @@ from __future__ import annotations
 from argparse import ArgumentParser
 from collections.abc import Iterator
 
+from mcp_compaction import compactor
 from mcp_compaction.audit.cases import cases_of
 from mcp_compaction.cli.console.arguments import add_place
 from mcp_compaction.cli.console.invocation import Invocation
@@ -42,7 +43,7 @@ async def run(call: Invocation) -> int:
         if intake.failed:
             raise InputError(intake.failed[0])
         (_, taken), *_ = intake.taken
-        known = await place.compactor.find_transcript(transcript.address)
+        known = await place.workspace.store.find_transcript(transcript.address)
         info = taken.session or (known.session if known is not None else None)
         if info is None:
             raise InputError(
@@ -78,10 +79,12 @@ def _is_named(transcript: Transcript, start: str) -> bool:
 
 async def _fit(place: OpenedPlace, info: SessionInfo) -> int:
     """Make the session fit its window; the tokens of its view."""
-    fill = await place.compactor.fill(info)
+    fill = (await place.workspace.read_window(info)).fill
     if fill.percent > 100:
-        await place.compactor.compress(info, Ask(reason="its host's chat is larger than a window"))
-        fill = await place.compactor.fill(info)
+        await compactor.compress(
+            place.workspace, info, Ask(reason="its host's chat is larger than a window")
+        )
+        fill = (await place.workspace.read_window(info)).fill
     return fill.tokens
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from argparse import ArgumentParser
 
+from mcp_compaction import compactor
 from mcp_compaction.cli.console.arguments import add_place, add_session
 from mcp_compaction.cli.console.invocation import Invocation
 from mcp_compaction.cli.console.opening import open_place
@@ -34,7 +35,7 @@ async def run(call: Invocation) -> int:
         known = await place.pins_in_force()
         info = known[number][1] if number in known else await place.session_or_newest()
         with refuse_for_agents(f"{call.args.ref} is not the agent's"):
-            pin = await place.compactor.unpin(info, call.args.ref, by=speaker_of(call))
+            pin = await compactor.unpin(place.workspace, info, call.args.ref, by=speaker_of(call))
     if call.args.json:
         call.screen.write_json(pin.model_dump(mode="json"))
     else:

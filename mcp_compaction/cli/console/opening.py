@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from shlex import quote
 
+from mcp_compaction import compactor
 from mcp_compaction.cli.console.invocation import Invocation
 from mcp_compaction.cli.console.looking import MOST_SESSIONS
-from mcp_compaction.compactor import Compactor
+from mcp_compaction.compactor.workspace import Workspace
 from mcp_compaction.core.policy import Policy
 from mcp_compaction.errors import InputError, UnknownSession
 from mcp_compaction.model import Pin, SessionInfo, Traits
@@ -18,16 +19,16 @@ from mcp_compaction.ports import SessionKey
 from mcp_compaction.projects import find_project
 from mcp_compaction.settings import Settings, load_settings
 from mcp_compaction.store.connect import store_path
-from mcp_compaction.wiring import open_compactor
+from mcp_compaction.wiring import open_workspace
 
 _PROJECT_OF_HOST = "CLAUDE_PROJECT_DIR"
 
 
 @dataclass(frozen=True, slots=True)
 class OpenedPlace:
-    """A compactor as the settings want it, and where it is asked to look."""
+    """A workspace as the settings want it, and where it is asked to look."""
 
-    compactor: Compactor
+    workspace: Workspace
     settings: Settings
     project: str
     name: str | None  # of the session, as it was typed
@@ -35,20 +36,24 @@ class OpenedPlace:
     async def session(self) -> SessionInfo:
         """The session of that name, or the only one there is."""
         try:
-            return await self.compactor.find(self.project, self.name)
+            return await compactor.find_session(self.workspace, self.project, self.name)
         except UnknownSession as unknown:
             raise await self._look_elsewhere(unknown) from None
 
     async def _look_elsewhere(self, unknown: UnknownSession) -> UnknownSession:
         """Where a session may be that this project does not have; else what is known of it."""
-        found = None if self.name is None else await self.compactor.find_anywhere(self.name)
+        found = (
+            None
+            if self.name is None
+            else await compactor.find_named(self.workspace, None, self.name)
+        )
         if found is not None:
             return UnknownSession(
                 f"no session {found.name} in {self.project}; it is one of another project: "
                 f"pass --project {quote(found.project)}"
             )
-        has_any = await self.compactor.sessions(self.project, 1)
-        if has_any or not await self.compactor.sessions(None, 1):
+        has_any = await compactor.list_sessions(self.workspace, self.project, 1)
+        if has_any or not await compactor.list_sessions(self.workspace, None, 1):
             return unknown
         return UnknownSession(
             f"no session of {self.project} is recorded yet; "
@@ -57,12 +62,14 @@ class OpenedPlace:
 
     async def open_session(self, traits: Traits | None = None) -> tuple[SessionInfo, bool]:
         """The session of that name, made where it is new; and whether it is."""
-        return await self.compactor.open(SessionKey(project=self.project, name=self.name), traits)
+        return await compactor.open_session(
+            self.workspace, SessionKey(project=self.project, name=self.name), traits
+        )
 
     async def session_or_newest(self) -> SessionInfo:
         """The session of that name, or the newest, for commands about the whole project."""
         if self.name is None:
-            newest = await self.compactor.sessions(self.project, 1)
+            newest = await compactor.list_sessions(self.workspace, self.project, 1)
             if newest:
                 return newest[0]
         return await self.session()
@@ -73,10 +80,10 @@ class OpenedPlace:
         if self.name is not None:
             sessions = (await self.session(),)
         else:
-            sessions = await self.compactor.sessions(self.project, MOST_SESSIONS)
+            sessions = await compactor.list_sessions(self.workspace, self.project, MOST_SESSIONS)
         found: dict[int, tuple[Pin, SessionInfo]] = {}
         for info in sessions:
-            for pin in await self.compactor.pins(info):
+            for pin in await self.workspace.pins(info):
                 found.setdefault(pin.number, (pin, info))
         return dict(sorted(found.items()))
 
@@ -90,12 +97,12 @@ async def open_place(call: Invocation, *, makes_store: bool = False) -> AsyncGen
         raise UnknownSession(
             f"nothing is recorded in {settings.home} yet; first run: mcp-compaction record FILE"
         )
-    compactor = await open_compactor(settings)
+    work = await open_workspace(settings)
     try:
         name: str | None = getattr(call.args, "session", None)
-        yield OpenedPlace(compactor, settings, project_of(call, settings), name)
+        yield OpenedPlace(work, settings, project_of(call, settings), name)
     finally:
-        await compactor.close()
+        await work.store.close()
 
 
 def settings_of(call: Invocation) -> Settings:

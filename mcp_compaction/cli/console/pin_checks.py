@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from mcp_compaction import compactor
 from mcp_compaction.checks.check import PinCheck, read_checks
 from mcp_compaction.checks.file import allow_once
 from mcp_compaction.cli.console.invocation import Invocation
@@ -43,10 +44,10 @@ async def check_pin(call: Invocation) -> int:
         unread: Sequence[str] = ()
         if is_change:
             lines = "" if args.remove else "\n".join(args.set or map(str, offered))
-            checks = await place.compactor.checks.set(info, pin.ref, lines, by="user")
+            checks = await compactor.Checks(place.workspace).set(info, pin.ref, lines, by="user")
         else:
             checks, unread = read_checks(pin.checks.splitlines())
-        tried = await place.compactor.checks.try_out(place.project, checks or offered)
+        tried = await compactor.Checks(place.workspace).try_out(place.project, checks or offered)
     _show_checks(call, pin, checks, () if checks else offered, tried)
     if unread and not args.json:
         call.screen.say(f"   no check, and holding nothing: {'; '.join(unread)}; --set writes anew")

@@ -6,7 +6,7 @@ from argparse import ArgumentParser
 from typing import get_args
 
 from mcp_compaction.cli.console.invocation import Invocation
-from mcp_compaction.compactor import Compactor
+from mcp_compaction.compactor.workspace import Workspace
 from mcp_compaction.errors import InputError
 from mcp_compaction.model import AgentProfile, Complexity, SessionInfo, Traits
 
@@ -43,10 +43,8 @@ def typed_traits(call: Invocation) -> dict[str, object]:
     return {name: value for name, value in known.items() if value is not None}
 
 
-async def set_traits(
-    compactor: Compactor, info: SessionInfo, given: dict[str, object]
-) -> SessionInfo:
+async def set_traits(work: Workspace, info: SessionInfo, given: dict[str, object]) -> SessionInfo:
     """The session with these traits set for it, beside those it had."""
     if info.traits.model_copy(update=given) == info.traits:
         return info
-    return await compactor.set_traits(info, Traits.model_validate(given))
+    return await work.store.set_traits(info.id, Traits.model_validate(given))

@@ -66,7 +66,7 @@ async def take_in(
 
         try:
             taken = await record_new(
-                place.compactor,
+                place.workspace,
                 transcript,
                 project_of,
                 name=name,

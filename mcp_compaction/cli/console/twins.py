@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
+from mcp_compaction import compactor
 from mcp_compaction.cli.console.opening import OpenedPlace
 from mcp_compaction.core.wording import plural
 from mcp_compaction.ports import Scope, Twin, Twins
@@ -20,7 +21,7 @@ async def find_twins(place: OpenedPlace, refs: Sequence[str]) -> Twins:
     more = 0
     for ref in refs:
         # The command line speaks for the owner of this machine, who may see all projects.
-        twins = await place.compactor.twins(info, ref, Scope(project=None))
+        twins = await compactor.twins(place.workspace, info, ref, Scope(project=None))
         found += [twin for twin in twins.found if twin not in (*going, *found)]
         more += twins.more
     return Twins(found=tuple(found), more=more)

@@ -93,14 +93,14 @@ async def measure_session(
         tell(f"{session.name} to {budget}")
         async with subject(None, counter) as ours:
             await ours.record(Incoming(messages=session.early))
-            untouched = await ours.compactor.load(ours.info)
+            untouched = await ours.workspace.load(ours.info)
             await ours.set_window(max(total, SMALLEST_WINDOW))
             faults = (await ours.compress(percent)).faults
             view = "\n".join(line.text for line in await ours.read_lines())
             readable = with_runs_written_out(view)
             kept = [*_scores_of(needs, PRODUCT, readable)]
             kept.append(await _score_with_recall(needs, readable, ours))
-            digests = (await ours.compactor.load(ours.info)).digests
+            digests = (await ours.workspace.load(ours.info)).digests
             claims = judge_claims(untouched.messages, session.later, digests)
             kept += [(PRODUCT, claim, held, of) for claim, (held, of) in claims.items()]
         size, most = count(view), total * (percent or _RELEASE) / 100

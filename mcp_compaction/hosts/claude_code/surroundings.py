@@ -82,7 +82,7 @@ def look_around(environ: Mapping[str, str], project: Path) -> Surroundings:
     return Surroundings(
         plugins=tuple(one for one in enabled if one.partition("@")[0] == _PLUGIN),
         compactors=tuple(
-            _find_compactors(enabled, config, _merge(tables, "extraKnownMarketplaces"))
+            _find_workspaces(enabled, config, _merge(tables, "extraKnownMarketplaces"))
         ),
         switch=_find_switch(tables, managed),
         version=_find_version(environ),
@@ -118,7 +118,7 @@ def _has_switch(data: object, key: str) -> bool:
 # Plugins
 
 
-def _find_compactors(
+def _find_workspaces(
     enabled: list[str], config: Path, declared: Mapping[str, Any]
 ) -> Iterator[str]:
     """The plugins of others whose modules say what stands after a compaction."""

@@ -11,7 +11,9 @@ from typing import Annotated, Any, TypeVar, get_type_hints
 from mcp.server.mcpserver import Context
 from mcp.server.mcpserver.exceptions import ToolError
 
-from mcp_compaction.compactor import Compactor, Progress
+from mcp_compaction import compactor
+from mcp_compaction.compactor.progress import Progress
+from mcp_compaction.compactor.workspace import Workspace
 from mcp_compaction.core.wording import kilo
 from mcp_compaction.errors import InputError, NothingRecorded, UnknownSession
 from mcp_compaction.model import Ask, Mode, Outcome, SessionInfo
@@ -82,8 +84,8 @@ class ServerPlace(CallPlace):
         self.must_name = self.state.finder.must_name
         self.is_named = name is not None or self.must_name
 
-    async def compactor(self) -> Compactor:
-        return await self.state.compactor()
+    async def workspace(self) -> Workspace:
+        return await self.state.workspace()
 
     async def session(self, purpose: Purpose) -> tuple[SessionInfo, bool]:
         return await self.state.session(self.ctx, self.name, purpose)
@@ -95,24 +97,24 @@ class ServerPlace(CallPlace):
         except UnknownSession:
             if scope != "all" or self.name is None:
                 raise
-            found = await (await self.compactor()).find_anywhere(self.name)
+            found = await compactor.find_named(await self.workspace(), None, self.name)
             if found is None:
                 raise
             return found
 
     async def find_to_resume(self, scope: str) -> SessionInfo:
         """The session to go on with, which this process then remembers."""
-        compactor, finder = await self.compactor(), self.state.finder
+        work, finder = await self.workspace(), self.state.finder
         has_session = self.state.host(self.ctx).has_session
         if not self.is_named and not has_session and len(finder.known) != 1:
-            if found := await compactor.sessions(self.project, 5):
+            if found := await compactor.list_sessions(work, self.project, 5):
                 raise EndedError(CallAnswer(sessions_text(found), None, shows_pins=True))
             start = f"{finder.ways_to_start} starts it."
             raise InputError(f"nothing is kept for this project yet; {start}")
         try:
             info = await self.find(scope)
         except NothingRecorded as nothing:
-            if await compactor.project_pins(self.project):
+            if await work.project_pins(self.project):
                 raise EndedError(CallAnswer(str(nothing), None, shows_pins=True)) from None
             raise
         finder.remember(info)
@@ -132,15 +134,15 @@ class ServerPlace(CallPlace):
         return self.state.is_of_another_chat(self.ctx, info)
 
     async def hooked(self, info: SessionInfo, tokens: int) -> HookedChat | None:
-        state, compactor = self.state, await self.compactor()
-        is_reported = (await compactor.load_window(info)).calibration.reported > 0
+        state, work = self.state, await self.workspace()
+        is_reported = (await work.load_window(info)).calibration.reported > 0
         served = state.mod.limit_of(info.host_session)
         if served is not None:
             where = f"at {kilo(served)} the host compacts on its own"
             return HookedChat(info.host, is_reported, served, where)
         if not state.events.has_heard_of(info.host_session):
             return None
-        limit = await state.events.find_limit(compactor, info, tokens)
+        limit = await state.events.find_limit(work, info, tokens)
         if limit is None:
             return HookedChat(info.host, is_reported, None)
         return HookedChat(info.host, is_reported, limit.tokens, limit.describe())
@@ -151,14 +153,14 @@ class ServerPlace(CallPlace):
     async def compress(self, info: SessionInfo, ask: Ask) -> Outcome:
         """Compact once what already runs has ended, in a process of its own where the window is
         large."""
-        compactor, relieving = await self.compactor(), self.state.relieving
+        work, relieving = await self.workspace(), self.state.relieving
         report = _progress_of(self.ctx)
         if relieving.is_running(info):
             await report("waiting for the compaction that is under way")
             await relieving.wait(info)
         told = self.state.mod.running_in(info.host_session)
         ask = ask.model_copy(update={"running": told})
-        return await worker.compress(self.settings, compactor, info, ask, report)
+        return await worker.compress(self.settings, work, info, ask, report)
 
 
 def _progress_of(ctx: Ctx) -> Progress:

@@ -110,14 +110,14 @@ def _begin(state: State, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
 
 async def _confirm(state: State, answer: HookAnswer) -> None:
     try:
-        await state.events.confirm(await state.compactor(), answer)
+        await state.events.confirm(await state.workspace(), answer)
     except CompactionError as error:
         logger.warning("it was not noted what a hook was given: %s", error)
 
 
 async def _handle(state: State, told: HostEvent) -> HookAnswer:
     try:
-        return await state.events.handle(await state.compactor(), told)
+        return await state.events.handle(await state.workspace(), told)
     except Exception as error:  # noqa: BLE001  # a hook never stops its host
         logger.warning("%s was not handled: %r", told.name, error)
         state.note_trouble(told.host, told.name, f"it was not handled: {error!r}")

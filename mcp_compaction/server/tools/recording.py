@@ -8,6 +8,7 @@ from typing import Annotated, cast
 from mcp.types import CallToolResult
 from pydantic import BaseModel, ConfigDict, Field
 
+from mcp_compaction import compactor
 from mcp_compaction.compactor.results import FitOptions
 from mcp_compaction.core.text.secrets import masked_line
 from mcp_compaction.errors import InputError
@@ -38,18 +39,18 @@ async def record_messages(place: ServerPlace, asked: RecordMessages) -> CallTool
         own = own if own.has_session else own.named_by_hook(place.name or "") or own
         if info.host_session != own.session:
             raise InputError("nothing was changed: say it in that chat, which alone may switch it.")
-        await (await state.compactor()).switch_recording(info, wish)
+        await compactor.switch_recording(await state.workspace(), info, wish)
         told = answers.RECORDING_ON if wish else answers.RECORDING_OFF
         return await reply(place, CallAnswer(told, info))
     loop = _read_loop(messages)
     came = await state.threads.run(read_incoming, messages)
     if loop is not None and loop.reported_tokens is not None:
         came = came.model_copy(update={"reported": loop.reported_tokens})
-    compactor = await state.compactor()
+    work = await state.workspace()
     info, is_new = await place.session("make")
     if not info.traits.owns_window and not state.host(place.ctx).is_closed:
-        info = await compactor.own_window(info)
-    done = await compactor.record(info, came, asked.after, via="tool")
+        info = await compactor.own_window(work, info)
+    done = await compactor.record(work, info, came, asked.after, via="tool")
     meta: JsonObject = {"refs": [f"m{seq}" for seq in done.seqs]}
     if loop is not None:
         meta |= await _answer_loop(place, info, done, loop)
@@ -99,30 +100,35 @@ async def _answer_loop(
     place: ServerPlace, info: SessionInfo, done: Recorded, loop: _Loop
 ) -> JsonObject:
     """What a loop is told beside the text: places and fill, and the view where it has another."""
-    state, compactor = place.state, await place.compactor()
+    state, work = place.state, await place.workspace()
     # Not the newest of now: what others wrote meanwhile is then told by the next answer.
     newest_of_log = info.messages + done.new
     meta: JsonObject = {"ours": [*done.ours], "cut": [*done.cut], "log": newest_of_log}
     rows = {key: mark for key, mark in loop.thinking.items() if is_row(key, mark)}
-    await compactor.keep_thinking(info, rows)
+    if rows:
+        await work.store.keep_thinking(info.id, rows)
     if loop.view is None:
-        meta |= {"thinking": {**await compactor.thinking(info)}, "model": info.traits.model}
-    await compactor.show_pins(info)
+        meta |= {"thinking": {**await work.store.thinking(info.id)}, "model": info.traits.model}
+    window = await work.load_window(info)
+    if not await compactor.begin(work, window):
+        await compactor.show_late_pins(work, window)
     relieves = bool(loop.relieve) and place.mode(info) == "own"
     over = loop.offload_over_tokens if done.new else None
-    await compactor.shorten(info, info.messages, FitOptions(relieves, over, loop.microcompact))
+    await compactor.shorten(
+        work, info, info.messages, FitOptions(relieves, over, loop.microcompact)
+    )
     if loop.overflow is not None:
-        info, ask = await plan_after_overflow(compactor, info, loop.overflow.limit)
+        info, ask = await plan_after_overflow(work, info, loop.overflow.limit)
         meta["compressed"] = False
         with suppress(EndedError):
             meta["compressed"] = isinstance(await place.compress(info, ask), Compaction)
     if relieves:
         await _relieve(state, info)
         await state.relieving.wait(info)
-    fill, pressure = await compactor.pressure(info)
-    line = answers.budget_line(fill, pressure, by_agent=state.by_agent)
-    meta |= {"fill_percent": fill.percent, "budget": line}
-    now = await compactor.load_window(info)
+    window = await work.read_window(info)
+    line = answers.budget_line(window.fill, window.pressure, by_agent=state.by_agent)
+    meta |= {"fill_percent": window.fill.percent, "budget": line}
+    now = await work.load_window(info)
     meta |= {"view": now.view.version, "gone": [[*run] for run in now.view.gone]}
     if loop.wants:
         meta["objects"] = await _objects_for(state, info, loop)
@@ -133,7 +139,7 @@ async def _answer_loop(
 
 async def _objects_for(state: State, info: SessionInfo, loop: _Loop) -> JsonObject:
     """The messages that a loop has no more and its view shows, by their refs."""
-    session = await (await state.compactor()).load(info)
+    session = await (await state.workspace()).load(info)
     wanted = set(loop.wants)
     shown = (ShownMessage(message=one) for one in session.messages if one.ref in wanted)
     return {entry.message.ref: objects_of(entry, loop.shape)[0] for entry in shown}
@@ -141,15 +147,15 @@ async def _objects_for(state: State, info: SessionInfo, loop: _Loop) -> JsonObje
 
 async def _relieve(state: State, info: SessionInfo) -> list[str]:
     """Have a window that is too full compacted beside the calls, and say so."""
-    compactor = await state.compactor()
-    fill = await compactor.fill_to_relieve(info)
+    work = await state.workspace()
+    fill = await compactor.fill_to_relieve(work, info)
     if fill is None:
         return []
     if not state.relieving.is_running(info):
-        if await compactor.is_compacting(info):
+        if await work.store.is_compacting(info.id):
             return [compacting_elsewhere_line(fill)]
         if not state.relieving.is_wanted(info, fill):
             return []
-        work = worker.relieve(state.settings, compactor, info)
-        state.relieving.begin(info, fill, work)
+        relief = worker.relieve(state.settings, work, info)
+        state.relieving.begin(info, fill, relief)
     return [compacting_line(fill)]

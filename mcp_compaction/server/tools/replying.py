@@ -8,6 +8,7 @@ from typing import Any
 
 from mcp.types import CallToolResult, TextContent
 
+from mcp_compaction import compactor
 from mcp_compaction.compactor.statistics import Stats
 from mcp_compaction.core.log.pinned import pinned_block
 from mcp_compaction.errors import NothingRecorded, UnknownSession
@@ -87,7 +88,7 @@ async def reply(
 
 async def _fill_last(place: ServerPlace, info: SessionInfo) -> list[str]:
     """The line that tells the fill: of a window of ours, or as the host reports it."""
-    fill = await (await place.compactor()).fill_shown(info)
+    fill = (await (await place.workspace()).read_window(info)).fill_shown
     if fill is None:
         return []
     if place.mode(info) == "own":
@@ -98,11 +99,11 @@ async def _fill_last(place: ServerPlace, info: SessionInfo) -> list[str]:
 
 
 async def _pins_first(place: ServerPlace, info: SessionInfo | None) -> list[str]:
-    compactor = await place.compactor()
+    work = await place.workspace()
     if info is None or info.project != place.project:
-        pins = await compactor.project_pins(place.project)
+        pins = await work.project_pins(place.project)
     else:
-        pins = await compactor.pins(info)
+        pins = await work.pins(info)
     block = pinned_block(pin for pin in pins if pin.kind != "note")
     return [block] if block else []
 
@@ -111,17 +112,17 @@ async def directive_of(
     place: ServerPlace, info: SessionInfo, done: Compaction | None, preserve_markers: bool = True
 ) -> JsonObject:
     """The directive for a program, with all that was said since a compaction or another change."""
-    compactor = await place.compactor()
-    now = await compactor.load(info)
-    terms = compactor.index_terms(now)
+    work = await place.workspace()
+    now = await work.load(info)
+    terms = work.index_terms(now)
     receipt = done.receipt if done is not None else None
     told = await place.threads.run(directive, now, receipt, preserve_markers, *terms)
     if done is None or not has_bound_thinking(now):  # a kit looks after it by itself
         return told
-    had = await compactor.load_as_before(info, now.view)
+    had = await work.load(info, await work.store.view(info.id, max(0, now.view.version - 1)))
     before = await place.threads.run(directive, had, None, preserve_markers, *terms)
     words = words_of_layout(told), words_of_layout(before)
-    return without_thinking_of(told, await compactor.list_thinking_left_out(now, *words))
+    return without_thinking_of(told, await compactor.list_thinking_left_out(work, now, *words))
 
 
 def has_bound_thinking(session: Session) -> bool:
