@@ -158,6 +158,14 @@ class PinChange(Value):
     releases: tuple[int, ...] = ()
 
 
+class PinFacts(Value):
+    """What decides about a pin, read at one moment."""
+
+    info: SessionInfo
+    said: tuple[Message, ...]  # user messages that may hold its words
+    events: tuple[Event, ...]  # of the names that were asked for
+
+
 class Original(Value):
     """One message of the log as it was recorded."""
 
@@ -385,6 +393,16 @@ class PinPort(Protocol):
         """The pins in force in the scope: its own, its project's and the global ones."""
         ...
 
+    async def pin_facts(
+        self, scope: Scope, words: Sequence[str], limit: int, events: Sequence[str]
+    ) -> PinFacts:
+        """What decides about a pin of one session, with the user messages that may hold its words.
+
+        For each of the words at most `limit`, the host's first, then the oldest: up to the limit,
+        every message that holds them as whole sentences is among them.
+        """
+        ...
+
     async def change_pins(
         self, session: int, decide: Callable[[tuple[Pin, ...]], PinChange], now: datetime
     ) -> Pin | None:
@@ -440,13 +458,6 @@ class IndexPort(Protocol):
         self, scope: Scope, queries: Sequence[SearchQuery], limit: int
     ) -> tuple[tuple[int, ...], ...]:
         """For each query the newest messages that hold its terms, by number; one round trip."""
-        ...
-
-    async def requests_with(self, scope: Scope, text: str, limit: int) -> tuple[Original, ...]:
-        """User messages of one session that may hold a text: the host's first, then the oldest.
-
-        Up to the limit, every message that holds the text as whole sentences is among them.
-        """
         ...
 
     async def twins(self, scope: Scope, seq: int, within: Scope) -> Twins:

@@ -165,6 +165,8 @@ async def held_calls(work: Workspace, info: SessionInfo) -> tuple[HeldCalls, ...
         for note in await work.store.held()
         if info.host_session and note.session == info.host_session
     ]
+    if not notes:
+        return ()
     known = await work.store.messages_of_calls(scope_of(info), [note.call for note in notes])
     wanted = sorted({seq for seqs in known for seq in seqs})
     originals = await work.store.originals(scope_of(info), wanted) if wanted else ()

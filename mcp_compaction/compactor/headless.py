@@ -36,7 +36,10 @@ def _is_prompt(message: NewMessage) -> bool:
 
 async def _sent_by_programs(work: Workspace, info: SessionInfo) -> Collection[object]:
     """The moments, or the refs, of the prompts in a session that count as a program's."""
-    events = await work.store.events(info.id, HEADLESS)
+    return _sent_in(work, info, await work.store.events(info.id, HEADLESS))
+
+
+def _sent_in(work: Workspace, info: SessionInfo, events: Sequence[Event]) -> Collection[object]:
     if not events or work.trusts_headless(info.project):
         return ()
     return {event.detail or event.at for event in events}
@@ -46,7 +49,15 @@ async def tell_programs(
     work: Workspace, info: SessionInfo, messages: Sequence[Message]
 ) -> list[Message]:
     """Messages of a session as they were heard: those that a program sent say so."""
-    sent = await _sent_by_programs(work, info) if messages else ()
+    events = await work.store.events(info.id, HEADLESS) if messages else ()
+    return tell_programs_by(work, info, messages, events)
+
+
+def tell_programs_by(
+    work: Workspace, info: SessionInfo, messages: Sequence[Message], events: Sequence[Event]
+) -> list[Message]:
+    """Messages as they were heard, by the session's notes of what programs sent."""
+    sent = _sent_in(work, info, events)
     return [
         one.model_copy(update={"via": "program"})
         if one.is_request and one.via == "host" and (one.ref in sent or one.at in sent)

@@ -5,7 +5,7 @@ Events of the session hold digests of the values, never the values themselves.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from datetime import datetime
 from hashlib import blake2b
 
@@ -18,7 +18,13 @@ from mcp_compaction.model import Event, SessionInfo
 
 async def known_secrets(work: Workspace, info: SessionInfo) -> KnownSecrets:
     """The secrets that were masked in a session, by any process until now."""
-    noted = await _noted_secrets(work, info)
+    # Read each time: a hook or another server may have noted one since.
+    return secrets_in(info, await work.store.events(info.id, MASKED))
+
+
+def secrets_in(info: SessionInfo, events: Iterable[Event]) -> KnownSecrets:
+    """The secrets that the events of a session tell of."""
+    noted = _noted_in(events)
     salt = blake2b(f"{info.id} {info.created.isoformat()}".encode(), digest_size=16).digest()
     return KnownSecrets(salt, {secret.word: secret for secret in noted})
 
@@ -29,7 +35,7 @@ async def note_secrets(
     """The events that keep these secrets; one that is stored already is the same event again."""
     if not told:  # as in most batches, which need no look at the store
         return ()
-    noted = await _noted_secrets(work, info)
+    noted = _noted_in(await work.store.events(info.id, MASKED))
     now = work.now()
     return tuple(
         Event(name=MASKED, at=noted.get(secret, now), detail=" ".join(map(str, secret)))
@@ -42,10 +48,8 @@ def mask_text(text: str, known: KnownSecrets) -> str:
     return mask_repeats(redact(text).text, known).text
 
 
-async def _noted_secrets(work: Workspace, info: SessionInfo) -> dict[KnownSecret, datetime]:
+def _noted_in(events: Iterable[Event]) -> dict[KnownSecret, datetime]:
     """The secrets of a session, and when each was noted."""
-    # Read each time: a hook or another server may have noted one since.
-    events = await work.store.events(info.id, MASKED)
     return {_secret_of(event.detail): event.at for event in events}
 
 

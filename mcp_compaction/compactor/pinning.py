@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from datetime import datetime, timedelta
 
-from mcp_compaction.compactor.headless import tell_programs
-from mcp_compaction.compactor.masking import known_secrets
+from mcp_compaction.compactor.events import HEADLESS, MASKED
+from mcp_compaction.compactor.headless import tell_programs_by
+from mcp_compaction.compactor.masking import secrets_in
 from mcp_compaction.compactor.results import Pinned, PinWish
 from mcp_compaction.compactor.workspace import Workspace, scope_of
 from mcp_compaction.core import pins as rules
@@ -15,8 +16,8 @@ from mcp_compaction.core.policy import Policy
 from mcp_compaction.core.text.refs import number_of
 from mcp_compaction.core.text.repeats import mask_repeats
 from mcp_compaction.errors import UnknownRef
-from mcp_compaction.model import Author, Channel, Message, Pin, PinAuthor, SessionInfo
-from mcp_compaction.ports import NewPin, PinChange
+from mcp_compaction.model import Author, Channel, Pin, PinAuthor, SessionInfo
+from mcp_compaction.ports import NewPin, PinChange, PinFacts
 
 _END_WORDS = 3
 _MOST_SOURCES = 20  # messages in which a pin's words are looked for
@@ -27,11 +28,12 @@ async def pin(work: Workspace, info: SessionInfo, wish: PinWish) -> Pinned:
 
     An agent may not end, narrow, widen or replace a user's pin: NeedsUser, nothing is changed.
     """
-    policy = (await work.read_window(info)).policy
     now, old = work.now(), None
     await work.threads.run(_check_wish, wish, now)
-    saying = await _saying_of(work, info, wish.text)
-    known = await known_secrets(work, info)
+    facts = await _facts_of(work, info, wish.text)
+    policy = work.policy_by(facts.info.traits, (await work.allowance(info)).is_near)
+    saying = await _saying_in(work, facts, wish.text)
+    known = secrets_in(info, (event for event in facts.events if event.name == MASKED))
     rules.check_secrets((await work.threads.run(mask_repeats, wish.text, known)).counts)
     if wish.supersedes is not None:
         old = _pin_named(wish.supersedes, await work.pins(info))
@@ -138,14 +140,20 @@ async def is_said(work: Workspace, info: SessionInfo, text: str) -> bool:
 
 async def _saying_of(work: Workspace, info: SessionInfo, text: str) -> Saying | None:
     """Where the words of a pin stand in what the session's user said."""
-    found: dict[int, Message] = {}
+    return await _saying_in(work, await _facts_of(work, info, text), text)
+
+
+async def _saying_in(work: Workspace, facts: PinFacts, text: str) -> Saying | None:
+    sent = [event for event in facts.events if event.name == HEADLESS]
+    heard = tell_programs_by(work, facts.info, facts.said, sent)
+    return await work.threads.run(saying_of, text, heard)
+
+
+async def _facts_of(work: Workspace, info: SessionInfo, text: str) -> PinFacts:
     # A text that leaves out what stands between a head and its item is found by its end.
     end = " ".join(text.split()[-_END_WORDS:])
-    for words in dict.fromkeys((text, text.strip().splitlines()[-1], end)):
-        said = await work.store.requests_with(scope_of(info), words, _MOST_SOURCES)
-        found |= {original.message.seq: original.message for original in said}
-    heard = await tell_programs(work, info, list(found.values()))
-    return await work.threads.run(saying_of, text, heard)
+    words = tuple(dict.fromkeys((text, text.strip().splitlines()[-1], end)))
+    return await work.store.pin_facts(scope_of(info), words, _MOST_SOURCES, (HEADLESS, MASKED))
 
 
 def _check_wish(wish: PinWish, now: datetime) -> None:

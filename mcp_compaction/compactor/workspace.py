@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from mcp_compaction.compactor.histories import KnownHistories, KnownThinking, SaidPins
     from mcp_compaction.core.tokens import CountTokens
     from mcp_compaction.core.window.fill import Fill
-    from mcp_compaction.model import Compaction, Pin, Session, SessionInfo, View
+    from mcp_compaction.model import Compaction, Pin, Session, SessionInfo, Traits, View
     from mcp_compaction.ports import Clock, Store, Summarizer, TokenCounter
 
 logger = logging.getLogger(__name__)
@@ -115,7 +115,7 @@ class Workspace:
         is_pressed = (await self.allowance(info)).is_near
 
         def policy_for(session: Session) -> Policy:
-            return self.policy_for(session.model_copy(update={"is_pressed": is_pressed}))
+            return self.policy_by(session.info.traits, is_pressed)
 
         return await self._gauge.read(info.id, self.now(), policy_for)
 
@@ -125,8 +125,12 @@ class Workspace:
 
     def policy_for(self, session: Session) -> Policy:
         """The policy by which this session acts: its own traits, budget and reserve applied."""
-        policy = for_session(self.policy, session.info.traits)
-        if session.is_pressed:
+        return self.policy_by(session.info.traits, session.is_pressed)
+
+    def policy_by(self, traits: Traits, is_pressed: bool) -> Policy:
+        """The policy of a session with these traits; `is_pressed`: its calls are nearly used up."""
+        policy = for_session(self.policy, traits)
+        if is_pressed:
             policy = policy.model_copy(update={"budget_pressure": True})
         return with_reserve(under_pressure(policy))
 

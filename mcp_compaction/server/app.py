@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
 from importlib.metadata import version
 
 from mcp.server import CacheHint, MCPServer
@@ -81,10 +82,11 @@ def build_server(
         instructions=f"{OUT_OF_ORDER}{fault}" if fault else instructions,
         lifespan=lifespan,
         tools=[tools.publish(tool) for tool in offered],
-        middleware=[strict_arguments(arguments, tools.list_withheld(by_agent), unlisted)],
         cache_hints={"tools/list": CacheHint(ttl_ms=_HOUR, scope="public")},
         log_level="WARNING",
     )
     resources.register(server, state)
     prompts.register(server, state)
+    withheld, check_prompt = tools.list_withheld(by_agent), partial(prompts.check, server)
+    server.middleware.append(strict_arguments(arguments, withheld, unlisted, check_prompt))
     return server

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Container, Mapping
+from collections.abc import Awaitable, Callable, Container, Mapping
 from typing import Any, cast
 
 from mcp.server.context import CallNext, HandlerResult, ServerMiddleware, ServerRequestContext
@@ -19,17 +19,21 @@ _FAULT = re.compile(r"^  (?P<what>.+?) \[type=(?P<type>\w+)", re.MULTILINE)
 def strict_arguments(
     arguments: Mapping[str, frozenset[str]],
     withheld: Mapping[str, str],
-    unlisted: Container[str] = (),
+    unlisted: Container[str],
+    check_prompt: Callable[[dict[str, Any]], Awaitable[None]],
 ) -> ServerMiddleware[Any]:
     """Middleware that lets a tool take just these arguments, and slims what a model reads.
 
     `withheld`: tools that are not offered, each with the answer to one who calls it all the same.
-    `unlisted`: tools that can be called and are not shown to a model.
+    `unlisted`: tools that can be called and are not shown to a model. `check_prompt`: refuses what
+    the SDK would answer with an internal error and a traceback.
     """
 
     async def handle(ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
         if ctx.method == "tools/list":
             return _slim_list(_as_dict(await call_next(ctx)), unlisted)
+        if ctx.method == "prompts/get":
+            await check_prompt(cast("dict[str, Any]", ctx.params or {}))
         if ctx.method != "tools/call":
             return await call_next(ctx)
         params = ctx.params or {}

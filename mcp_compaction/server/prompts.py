@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Annotated, Any, TypeGuard, cast
 
 from mcp.server import MCPServer
-from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
 from mcp.server.mcpserver import Context
 from mcp.shared.exceptions import MCPError
 from mcp.types import INVALID_PARAMS, Completion, PromptReference, ResourceTemplateReference
@@ -29,18 +28,6 @@ def register(server: MCPServer[State], state: State) -> None:
     server.prompt(title="Resume a session")(resume)
     server.prompt(title="Pin a rule")(pin)
 
-    async def check(ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
-        # The SDK answers these with an internal error and a traceback.
-        if ctx.method == "prompts/get":
-            known = {
-                prompt.name: {a.name: bool(a.required) for a in prompt.arguments or ()}
-                for prompt in await server.list_prompts()
-            }
-            check_request(cast("dict[str, Any]", ctx.params or {}), known)
-        return await call_next(ctx)
-
-    server.middleware.append(check)
-
     @server.completion()
     async def complete(ref: Any, argument: Any, _: Any) -> Completion | None:  # pyright: ignore[reportUnusedFunction]
         """Names of sessions, wherever one is asked for."""
@@ -52,6 +39,15 @@ def register(server: MCPServer[State], state: State) -> None:
         found = await compactor.list_sessions(work, state.project, _MOST_NAMES)
         names = [info.name for info in found if info.name.startswith(argument.value)]
         return Completion(values=names, total=len(names), has_more=False)
+
+
+async def check(server: MCPServer[State], params: dict[str, Any]) -> None:
+    """Refuse a prompt that a server does not have, or not with these arguments."""
+    known = {
+        prompt.name: {a.name: bool(a.required) for a in prompt.arguments or ()}
+        for prompt in await server.list_prompts()
+    }
+    check_request(params, known)
 
 
 def check_request(params: dict[str, Any], known: dict[str, dict[str, bool]]) -> None:

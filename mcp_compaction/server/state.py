@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Generator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial, wraps
 from typing import Any, ParamSpec, TypeVar
@@ -241,6 +242,18 @@ def state_of(ctx: Context[State]) -> State:
     return ctx.request_context.lifespan_context
 
 
+@contextmanager
+def raising(as_error: Callable[[str], Exception]) -> Generator[None]:
+    """Raise expected errors of the block as this error, with their text."""
+    try:
+        yield
+    except NeedsUser as error:  # its command is complete: asking_user knows the session
+        raise as_error(str(error)) from error
+    except CompactionError as error:
+        program = typed_command(os.environ.get("PATH"))
+        raise as_error(complete(str(error), program, {})) from error
+
+
 def errors_as(
     as_error: Callable[[str], Exception],
 ) -> Callable[[Callable[P, Awaitable[T]]], Callable[P, Awaitable[T]]]:
@@ -249,13 +262,8 @@ def errors_as(
     def wrap(handler: Callable[P, Awaitable[T]]) -> Callable[P, Awaitable[T]]:
         @wraps(handler)
         async def handle(*args: P.args, **kwargs: P.kwargs) -> T:
-            try:
+            with raising(as_error):
                 return await handler(*args, **kwargs)
-            except NeedsUser as error:  # its command is complete: asking_user knows the session
-                raise as_error(str(error)) from error
-            except CompactionError as error:
-                program = typed_command(os.environ.get("PATH"))
-                raise as_error(complete(str(error), program, {})) from error
 
         return handle
 

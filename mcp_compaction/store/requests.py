@@ -7,7 +7,8 @@ import sqlite3
 from collections.abc import Sequence
 
 from mcp_compaction.core.limits import LONGEST_SENTENCE
-from mcp_compaction.ports import Original, Scope
+from mcp_compaction.ports import Original, PinFacts, Scope
+from mcp_compaction.store import sessions
 from mcp_compaction.store.log import originals
 from mcp_compaction.store.marks import role_mark, session_mark
 from mcp_compaction.store.scope import one_session
@@ -58,6 +59,23 @@ def requests_with(
     found = originals(connection, scope, list(seqs), 0, len(seqs))
     by_seq = {original.message.seq: original for original in found}
     return tuple(by_seq[seq] for seq in seqs)
+
+
+def pin_facts(
+    connection: sqlite3.Connection,
+    scope: Scope,
+    words: Sequence[str],
+    limit: int,
+    events: Sequence[str],
+) -> PinFacts:
+    """What decides about a pin of one session."""
+    session = one_session(connection, scope)
+    found = [one for text in words for one in requests_with(connection, scope, text, limit)]
+    return PinFacts(
+        info=sessions.session_info(connection, session),
+        said=tuple({one.message.seq: one.message for one in found}.values()),
+        events=tuple(e for name in events for e in sessions.events(connection, session, name)),
+    )
 
 
 def _expression_of(phrases: Sequence[str], session: int) -> str:

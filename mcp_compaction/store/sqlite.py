@@ -62,6 +62,7 @@ if TYPE_CHECKING:
         KnownTranscript,
         Original,
         PinChange,
+        PinFacts,
         Recorded,
         Scope,
         SessionKey,
@@ -266,12 +267,6 @@ class SqliteStore:
 
         return await self._read(lambda c: log.messages_of_calls(c, scope, calls))
 
-    async def requests_with(self, scope: Scope, text: str, limit: int) -> tuple[Original, ...]:
-        """User messages of one session that may hold a text: the host's first, then the oldest."""
-        from mcp_compaction.store import requests
-
-        return await self._read(lambda c: requests.requests_with(c, scope, text, limit))
-
     async def find(self, scope: Scope, query: SearchQuery) -> Matches:
         """The places of each term of a query."""
         from mcp_compaction.store import search
@@ -303,6 +298,14 @@ class SqliteStore:
     async def pins(self, scope: Scope, now: datetime, released: bool = False) -> tuple[Pin, ...]:
         """The pins in force in the scope: its own, its project's and the global ones."""
         return await self._read(lambda c: pins.pins(c, scope, now, released))
+
+    async def pin_facts(
+        self, scope: Scope, words: Sequence[str], limit: int, events: Sequence[str]
+    ) -> PinFacts:
+        """What decides about a pin, read at one moment."""
+        from mcp_compaction.store import requests
+
+        return await self._read(lambda c: requests.pin_facts(c, scope, words, limit, events))
 
     async def change_pins(
         self, session: int, decide: Callable[[tuple[Pin, ...]], PinChange], now: datetime

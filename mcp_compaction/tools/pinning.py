@@ -68,10 +68,11 @@ async def pin_constraint(
     wider = asked.scope if allowed == "unanswered" else None
     if wider is not None:
         wish = wish._replace(scope=None)
-    if by == "agent" and await place.session_if_any() is None:
+    known = await place.session_if_any() if by == "agent" else None
+    if by == "agent" and known is None:
         with place.asking_user(None):  # what is refused begins no session
             check_question(await compactor.pin_question(work, place.project, None, wish))
-    info, is_new = await place.session("make")
+    info, is_new = await place.session_to_pin(known)
     if by == "agent":
         await place.hear_words(info, asked.text)
     with place.asking_user(info):

@@ -57,6 +57,10 @@ class CallPlace:
         except InputError:
             return None
 
+    async def session_to_pin(self, known: SessionInfo | None) -> tuple[SessionInfo, bool]:
+        """The session of a new pin, and whether it was made just now; `known`: as it was found."""
+        return await self.session("make")
+
     async def find(self, scope: str) -> SessionInfo:
         """The session that a recall means."""
         return (await self.session("look"))[0]

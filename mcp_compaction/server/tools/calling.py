@@ -17,7 +17,7 @@ from mcp_compaction.compactor.workspace import Workspace
 from mcp_compaction.core.wording import kilo
 from mcp_compaction.errors import InputError, NothingRecorded, UnknownSession
 from mcp_compaction.model import Ask, Mode, Outcome, SessionInfo
-from mcp_compaction.server.state import State, errors_as, state_of
+from mcp_compaction.server.state import State, raising, state_of
 from mcp_compaction.tools.answers import sessions_text
 from mcp_compaction.tools.arguments import Arguments, Session
 from mcp_compaction.tools.hooked_answers import HookedChat
@@ -43,12 +43,12 @@ def takes(
     ]
 
     def wrap(function: Callable[..., Awaitable[T]]) -> Callable[..., Awaitable[T]]:
-        @errors_as(ToolError)
         @wraps(function)
         async def call(ctx: Ctx, session: str | None, **values: Any) -> T:
             # The SDK has validated them.
             asked = model.model_construct(**{one.name: values.pop(one.name) for one in given})
-            return await function(ServerPlace(ctx, session), asked, **values)
+            with raising(ToolError):
+                return await function(ServerPlace(ctx, session), asked, **values)
 
         own = get_type_hints(function, include_extras=True)
         resolved = [_parameter(name, own[name]) for name in [*own][2:-1]]
@@ -89,6 +89,12 @@ class ServerPlace(CallPlace):
 
     async def session(self, purpose: Purpose) -> tuple[SessionInfo, bool]:
         return await self.state.session(self.ctx, self.name, purpose)
+
+    async def session_to_pin(self, known: SessionInfo | None) -> tuple[SessionInfo, bool]:
+        if known is None or known.host_session is not None:  # a chat's transcript gets its mark
+            return await self.session("make")
+        self.state.finder.remember(known)
+        return known, False
 
     async def find(self, scope: str) -> SessionInfo:
         """The session that a recall means; across projects only when that was asked for."""

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from mcp_compaction.ports import Original, Scope
+from collections.abc import Sequence
+
+from mcp_compaction.ports import Original, PinFacts, Scope
+from mcp_compaction.store import sessions
 from mcp_compaction.store.log import originals
 from mcp_compaction.store.postgres.database import Tx
 from mcp_compaction.store.postgres.passages import KEYS_FROM
@@ -34,6 +37,19 @@ def requests_with(tx: Tx, scope: Scope, text: str, limit: int) -> tuple[Original
     found = originals(tx, scope, list(seqs), 0, len(seqs))
     by_seq = {original.message.seq: original for original in found}
     return tuple(by_seq[seq] for seq in seqs)
+
+
+def pin_facts(
+    tx: Tx, scope: Scope, words: Sequence[str], limit: int, events: Sequence[str]
+) -> PinFacts:
+    """What decides about a pin of one session."""
+    session = one_session(tx, scope)
+    found = [one for text in words for one in requests_with(tx, scope, text, limit)]
+    return PinFacts(
+        info=sessions.session_info(tx, session),
+        said=tuple({one.message.seq: one.message for one in found}.values()),
+        events=tuple(e for name in events for e in sessions.events(tx, session, name)),
+    )
 
 
 def _find(tx: Tx, session: int, terms: tuple[str, ...]) -> list[Place]:

@@ -39,6 +39,7 @@ from mcp_compaction.ports import (
     KnownTranscript,
     Original,
     PinChange,
+    PinFacts,
     Recorded,
     Scope,
     SessionKey,
@@ -241,10 +242,6 @@ class PostgresStore:
         """The messages of one session with each tool call and its result, by the call's id."""
         return await self._read(lambda tx: log.messages_of_calls(tx, scope, calls))
 
-    async def requests_with(self, scope: Scope, text: str, limit: int) -> tuple[Original, ...]:
-        """User messages of one session that may hold a text: the host's first, then the oldest."""
-        return await self._read(lambda tx: requests.requests_with(tx, scope, text, limit))
-
     async def find(self, scope: Scope, query: SearchQuery) -> Matches:
         """The places of each term of a query."""
         return await self._read(lambda tx: search.find(tx, scope, query))
@@ -268,6 +265,12 @@ class PostgresStore:
     async def pins(self, scope: Scope, now: datetime, released: bool = False) -> tuple[Pin, ...]:
         """The pins in force in the scope: its own, its project's and the global ones."""
         return await self._read(lambda tx: pins.pins(tx, scope, now, released))
+
+    async def pin_facts(
+        self, scope: Scope, words: Sequence[str], limit: int, events: Sequence[str]
+    ) -> PinFacts:
+        """What decides about a pin, read at one moment."""
+        return await self._read(lambda tx: requests.pin_facts(tx, scope, words, limit, events))
 
     async def change_pins(
         self, session: int, decide: Callable[[tuple[Pin, ...]], PinChange], now: datetime

@@ -45,8 +45,8 @@ async def test_a_rule_is_found_wherever_a_passage_is_cut(before: int, place: Pla
         lead = ("a plain word and " * 60)[:before].rstrip()
         text = f"{lead}. {rule} {'and more of it ' * 60}"
         await store.append(session, batch(long_request(text)), NOW)
-        found = await store.requests_with(here(session), rule, 20)
-        assert [original.message.seq for original in found] == [1]
+        found = (await store.pin_facts(here(session), [rule], 20, ())).said
+        assert [message.seq for message in found] == [1]
 
 
 async def test_a_short_sentence_is_found_among_many_that_share_its_words(place: Place) -> None:
@@ -54,8 +54,8 @@ async def test_a_short_sentence_is_found_among_many_that_share_its_words(place: 
         session = await new_session(store)
         others = [said(f"use what you like, then tabs or spaces {n}") for n in range(300)]
         await store.append(session, batch(*others[:150], said("Use tabs."), *others[150:]), NOW)
-        found = await store.requests_with(here(session), "Use tabs.", 20)
-        assert [original.message.seq for original in found] == [151]
+        found = (await store.pin_facts(here(session), ["Use tabs."], 20, ())).said
+        assert [message.seq for message in found] == [151]
 
 
 async def test_what_the_host_says_comes_before_what_an_agent_told(place: Place) -> None:
@@ -64,8 +64,8 @@ async def test_what_the_host_says_comes_before_what_an_agent_told(place: Place) 
         told = [said(f"{RULE} {n}") for n in range(30)]
         await store.append(session, batch(*told).model_copy(update={"via": "tool"}), NOW)
         await store.append(session, batch(said(f"Please: {RULE}")), NOW)
-        found = await store.requests_with(here(session), RULE, 20)
-        assert found[0].message.seq == 31
+        found = (await store.pin_facts(here(session), [RULE], 20, ())).said
+        assert found[0].seq == 31
         assert len(found) == 20
 
 
@@ -73,8 +73,8 @@ async def test_only_the_user_messages_of_one_session_are_given(place: Place) -> 
     async with place.opened() as store:
         session = await new_session(store)
         await store.append(session, batch(said(RULE, "assistant"), said(RULE)), NOW)
-        found = await store.requests_with(here(session), RULE, 20)
-        assert [original.message.seq for original in found] == [2]
+        found = (await store.pin_facts(here(session), [RULE], 20, ())).said
+        assert [message.seq for message in found] == [2]
 
 
 @pytest.mark.parametrize("text", ['say "yes" AND no', "-- * ^ (", "marks : role", "…", "NEAR(a b)"])
@@ -82,6 +82,6 @@ async def test_no_sign_of_a_text_is_an_operator(text: str, place: Place) -> None
     async with place.opened() as store:
         session = await new_session(store)
         await store.append(session, batch(said(text), said("something else")), NOW)
-        found = await store.requests_with(here(session), text, 20)
+        found = (await store.pin_facts(here(session), [text], 20, ())).said
         has_words = any(sign.isalnum() for sign in text)
-        assert [original.message.seq for original in found] == ([1] if has_words else [])
+        assert [message.seq for message in found] == ([1] if has_words else [])

@@ -81,7 +81,8 @@ async def probe(store: PostgresStore, word: str, number: int) -> str:
                 found = await store.find(EVERYWHERE, SearchQuery(terms=(word,)))
                 return word if found.terms[0].places else ""
             case 5:
-                return repr(await store.requests_with(one, f"the word is {word}", 20))
+                found = await store.pin_facts(one, [f"the word is {word}"], 20, ())
+                return repr(found.said)
             case 6:
                 return repr(await store.twins(one, 3, EVERYWHERE))
             case _:
