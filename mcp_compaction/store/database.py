@@ -19,6 +19,7 @@ from contextlib import (
     nullcontext,
     suppress,
 )
+from functools import partial
 from pathlib import Path
 from queue import SimpleQueue
 from typing import Any, TypeVar, cast
@@ -118,12 +119,17 @@ def shield() -> AbstractContextManager[object]:
     return CancelScope(shield=True)
 
 
-def read_transaction(connection: sqlite3.Connection, work: Work[T], check: Callable[[], None]) -> T:
+def read_transaction(
+    connection: sqlite3.Connection,
+    work: Callable[..., T],
+    args: tuple[Any, ...],
+    check: Callable[[], None],
+) -> T:
     """The result of a function that reads all from one moment; `check` refuses replaced files."""
     connection.execute("BEGIN")
     try:
         check()
-        return work(connection)
+        return work(connection, *args)
     finally:
         if connection.in_transaction:
             connection.execute("ROLLBACK")
@@ -229,7 +235,9 @@ class Writer:
         self._database()  # asked before the lock, which a store that is only read does not have
         async with self.hold_writes():
             database = self._database()
-            running = database.begin(lambda c: write_transaction(c, work, stop, *self._checks))
+            check, note = self._checks
+            writes = partial(write_transaction, work=work, stop=stop, check=check, note=note)
+            running = database.begin(writes)
             return await wait_to_end(running, stop.wish)
 
     @asynccontextmanager

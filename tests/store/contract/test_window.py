@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from mcp_compaction.core.log.passages import passages_of
-from mcp_compaction.model import NewMessage
+from mcp_compaction.model import Event, NewMessage
 from tests.store.contract.places import Place
-from tests.store.given_store import NOW, batch, compaction, here, history, new_session, said
+from tests.store.given_store import KEY, NOW, batch, compaction, here, history, new_session, said
 
 pytestmark = pytest.mark.anyio
 
@@ -85,3 +85,19 @@ async def test_no_sign_of_a_text_is_an_operator(text: str, place: Place) -> None
         found = (await store.pin_facts(here(session), [text], 20, ())).said
         has_words = any(sign.isalnum() for sign in text)
         assert [message.seq for message in found] == ([1] if has_words else [])
+
+
+async def test_the_facts_of_a_pin_are_those_of_its_session_and_of_the_events_asked_for(
+    place: Place,
+) -> None:
+    async with place.opened() as store:
+        session = await new_session(store)
+        other = await new_session(store, KEY.model_copy(update={"name": "other"}))
+        for name in ("masked", "seen"):
+            await store.add_event(session, Event(name=name, at=NOW))
+        await store.add_event(other, Event(name="masked", at=NOW, detail="elsewhere"))
+        await store.append(session, batch(said(RULE), said(f"Again: {RULE}")), NOW)
+        facts = await store.pin_facts(here(session), [RULE, RULE[:20]], 20, ["masked"])
+        assert facts.info.id == session
+        assert [message.seq for message in facts.said] == [1, 2]  # each once
+        assert facts.events == (Event(name="masked", at=NOW),)
