@@ -13,7 +13,14 @@ from typing import TYPE_CHECKING
 # ruff: noqa: F401
 # pyright: reportUnusedImport=false
 if TYPE_CHECKING:
-    from mcp_compaction.compactor.checking import Checks
+    from mcp_compaction.compactor.checking import (
+        accept_check,
+        check_question,
+        describe_check,
+        held_calls,
+        set_checks,
+        try_checks,
+    )
     from mcp_compaction.compactor.compressing import (
         compress,
         fill_to_relieve,
@@ -25,7 +32,7 @@ if TYPE_CHECKING:
     from mcp_compaction.compactor.history_fitting import compare, fit, record_answer, record_history
     from mcp_compaction.compactor.host_summaries import check_host_summary
     from mcp_compaction.compactor.late_pins import show_late_pins
-    from mcp_compaction.compactor.offering import ProjectFacts
+    from mcp_compaction.compactor.offering import decline_fact, keep_fact, offered_facts
     from mcp_compaction.compactor.owning import export, forget, receipts, twins
     from mcp_compaction.compactor.pinning import (
         announce,
@@ -65,13 +72,13 @@ if TYPE_CHECKING:
     from mcp_compaction.compactor.vouching import vouch
 
 _VERBS = {
-    "checking": "Checks",
+    "checking": "accept_check check_question describe_check held_calls set_checks try_checks",
     "compressing": "compress fill_to_relieve is_ready make relieve",
     "headless": "tell_programs",
     "history_fitting": "compare fit record_answer record_history",
     "host_summaries": "check_host_summary",
     "late_pins": "show_late_pins",
-    "offering": "ProjectFacts",
+    "offering": "decline_fact keep_fact offered_facts",
     "owning": "export forget receipts twins",
     "pinning": "announce is_said owner_of pin pin_question unpin",
     "preparing": "prepare",

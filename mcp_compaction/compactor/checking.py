@@ -25,54 +25,35 @@ _PAGE = 1_000
 _MOST_SHOWN = 90  # characters of a call
 
 
-class Checks:
-    """The checks beside pins: offered, tried, set by the user alone, and how often they held."""
+async def describe_check(work: Workspace, info: SessionInfo, pin: Pin) -> str:
+    """The check offered for a rule and what it would have done; blank: there is none."""
+    checks = () if pin.checks else checks_for(pin)
+    if not checks:
+        return ""
+    past = trial_text(await try_checks(work, info.project, checks, info), most=3)
+    return (
+        f"a check can hold {pin.ref} before a tool runs: {'; '.join(map(str, checks))} "
+        f"({past}); only the user can take it: mcp-compaction pins check {pin.ref} --accept"
+    )
 
-    def __init__(self, work: Workspace) -> None:
-        self._work = work
 
-    async def set(
-        self, info: SessionInfo, ref: str, lines: str, *, by: Author
-    ) -> tuple[PinCheck, ...]:
-        """Set the checks beside a pin; NeedsUser for an agent."""
-        return await set_checks(self._work, info, ref, lines, by)
+async def check_question(work: Workspace, info: SessionInfo | None, project: str, text: str) -> str:
+    """What the user is asked of the check for a rule that is about to be pinned; blank: none is
+    offered."""
+    checks = offer_checks(text)
+    if not checks:
+        return ""
+    past = trial_text(await try_checks(work, project, checks, info), most=3)
+    return (
+        f"The agent pins a rule: {shown_text(text)}\nHold calls that break it before a tool "
+        f"runs? {'; '.join(map(str, checks))} ({past})"
+    )
 
-    async def try_out(
-        self, project: str, checks: Sequence[PinCheck], info: SessionInfo | None = None
-    ) -> Trial:
-        """What checks would have done in the recorded past."""
-        return await try_checks(self._work, project, checks, info)
 
-    async def describe_offer(self, info: SessionInfo, pin: Pin) -> str:
-        """The check offered for a rule and what it would have done; blank: there is none."""
-        checks = () if pin.checks else checks_for(pin)
-        if not checks:
-            return ""
-        past = trial_text(await self.try_out(info.project, checks, info), most=3)
-        return (
-            f"a check can hold {pin.ref} before a tool runs: {'; '.join(map(str, checks))} "
-            f"({past}); only the user can take it: mcp-compaction pins check {pin.ref} --accept"
-        )
-
-    async def question_for(self, info: SessionInfo | None, project: str, text: str) -> str:
-        """What the user is asked of the check for a rule that is about to be pinned; blank: none
-        is offered."""
-        checks = offer_checks(text)
-        if not checks:
-            return ""
-        past = trial_text(await self.try_out(project, checks, info), most=3)
-        return (
-            f"The agent pins a rule: {shown_text(text)}\nHold calls that break it before a tool "
-            f"runs? {'; '.join(map(str, checks))} ({past})"
-        )
-
-    async def accept_offer(self, info: SessionInfo, pin: Pin) -> tuple[PinCheck, ...]:
-        """Set the check offered for a pin, as its user said in a dialog."""
-        return await self.set(info, pin.ref, "\n".join(map(str, checks_for(pin))), by="user")
-
-    async def held(self, info: SessionInfo) -> tuple[HeldCalls, ...]:
-        """How often each pin held a call of a session."""
-        return await held_calls(self._work, info)
+async def accept_check(work: Workspace, info: SessionInfo, pin: Pin) -> tuple[PinCheck, ...]:
+    """Set the check offered for a pin, as its user said in a dialog."""
+    lines = "\n".join(map(str, checks_for(pin)))
+    return await set_checks(work, info, pin.ref, lines, by="user")
 
 
 def checks_for(pin: Pin) -> tuple[PinCheck, ...]:

@@ -49,34 +49,31 @@ async def renew_facts(work: Workspace, session: Session) -> None:
     await _renew(work, session.pins, session.messages)
 
 
-class ProjectFacts:
-    """The facts of a project: offered by its sessions, kept by its user, ended where unused."""
+async def offered_facts(work: Workspace, info: SessionInfo) -> tuple[FactOffer, ...]:
+    """What a session taught that is neither kept nor declined; notes what it used."""
+    found = await work.store.originals(
+        scope_of(info), after=max(0, info.messages - _MOST_MESSAGES), limit=_MOST_MESSAGES
+    )
+    messages = [original.message for original in found]
+    known = await _known_pins(work, info)
+    await _renew(work, await work.pins(info), messages)
+    declined = await _declined_facts(work, info)
+    told = facts_told(await work.store.digests(info.id))
+    return await work.threads.run(offer_facts, messages, known, declined, told)
 
-    def __init__(self, work: Workspace) -> None:
-        self._work = work
 
-    async def offered(self, info: SessionInfo) -> tuple[FactOffer, ...]:
-        """What a session taught that is neither kept nor declined; notes what it used."""
-        work = self._work
-        found = await work.store.originals(
-            scope_of(info), after=max(0, info.messages - _MOST_MESSAGES), limit=_MOST_MESSAGES
-        )
-        messages = [original.message for original in found]
-        known = await _known_pins(work, info)
-        await _renew(work, await work.pins(info), messages)
-        declined = await _declined_facts(work, info)
-        told = facts_told(await work.store.digests(info.id))
-        return await work.threads.run(offer_facts, messages, known, declined, told)
+async def keep_fact(
+    work: Workspace, info: SessionInfo, offer: FactOffer, channel: Channel
+) -> Pinned:
+    """Keep an offered fact for the project, in the name of the user who agreed to it."""
+    wish = PinWish(offer.text, "user", "fact", "project", channel=channel, ends_unused=True)
+    return await pinning.pin(work, info, wish)
 
-    async def keep(self, info: SessionInfo, offer: FactOffer, channel: Channel) -> Pinned:
-        """Keep an offered fact for the project, in the name of the user who agreed to it."""
-        wish = PinWish(offer.text, "user", "fact", "project", channel=channel, ends_unused=True)
-        return await pinning.pin(self._work, info, wish)
 
-    async def decline(self, info: SessionInfo, offer: FactOffer) -> None:
-        """Offer a fact of a session no more."""
-        event = Event(name=FACT_DECLINED, at=self._work.now(), detail=offer.id)
-        await self._work.store.add_event(info.id, event)
+async def decline_fact(work: Workspace, info: SessionInfo, offer: FactOffer) -> None:
+    """Offer a fact of a session no more."""
+    event = Event(name=FACT_DECLINED, at=work.now(), detail=offer.id)
+    await work.store.add_event(info.id, event)
 
 
 async def _known_pins(work: Workspace, info: SessionInfo) -> list[Pin]:

@@ -113,7 +113,7 @@ async def compare(
                 note = "; ".join(await _run(ours, strategy))
                 view = await ours.read_lines()
                 if strategy.way == "memory":
-                    facts = await compactor.ProjectFacts(ours.workspace).offered(ours.info)
+                    facts = await compactor.offered_facts(ours.workspace, ours.info)
                     view = [PlainLine(role="", text="\n".join(fact.text for fact in facts))]
                     note = "" if facts else "no facts are offered"
             text = "\n".join(line.text for line in view)

@@ -241,8 +241,8 @@ class Sender:
                 await self.threads.run(self.outbox.drop_pin, server, info.project, number)
             elif pin is not None and pin.checks != shared.checks:
                 try:
-                    await compactor.Checks(self.workspace).set(
-                        info, pin.ref, shared.checks, by="user"
+                    await compactor.set_checks(
+                        self.workspace, info, pin.ref, shared.checks, by="user"
                     )
                 except InputError as error:
                     why = f"the checks of p{number} of the server do not hold here: {error}"

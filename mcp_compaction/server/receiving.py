@@ -89,7 +89,7 @@ async def _pin(work: Workspace, info: SessionInfo, pin: SentPin) -> int:
         ),
     )
     if done.pin.checks != pin.checks and (done.is_new or done.pin.channel == "team"):
-        await compactor.Checks(work).set(info, done.pin.ref, pin.checks, by="user")
+        await compactor.set_checks(work, info, done.pin.ref, pin.checks, by="user")
     return done.pin.number
 
 

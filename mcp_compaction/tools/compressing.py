@@ -30,7 +30,7 @@ async def compress_context(place: CallPlace, asked: CompressContext) -> CallAnsw
     outcome = await place.compress(info, ask)
     lines = [outcome_text(outcome, place.mode(info), info.name)]
     if isinstance(outcome, Compaction):
-        lines += map(str, await compactor.Checks(work).held(info))
+        lines += map(str, await compactor.held_calls(work, info))
     return CallAnswer("\n".join(lines), info, outcome)
 
 

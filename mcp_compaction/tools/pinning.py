@@ -47,7 +47,7 @@ async def question_for_check(
         return None
     if info is not None and asked.text in {pin.text for pin in await work.pins(info)}:
         return None
-    return await compactor.Checks(work).question_for(info, place.project, asked.text)
+    return await compactor.check_question(work, info, place.project, asked.text)
 
 
 async def pin_constraint(
@@ -82,11 +82,9 @@ async def pin_constraint(
         told = answers.unanswered_line(done.pin, wider)
         said = f"{said}\n{place.complete_commands(told, info)}"
     if checked == "yes":
-        checks = await compactor.Checks(work).accept_offer(info, done.pin)
+        checks = await compactor.accept_check(work, info, done.pin)
         said = f"{said}\nits check, which the user took: {'; '.join(map(str, checks))}"
-    elif checked != "no" and (
-        offered := await compactor.Checks(work).describe_offer(info, done.pin)
-    ):
+    elif checked != "no" and (offered := await compactor.describe_check(work, info, done.pin)):
         said = f"{said}\n{place.complete_commands(offered, info)}"
     return CallAnswer(said, info, done, is_new)
 

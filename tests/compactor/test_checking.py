@@ -35,9 +35,9 @@ async def test_an_agent_is_refused_and_what_it_pins_has_no_check(tmp_path: Path)
         info, _ = await compactor.open_session(work, SessionKey(project="/p"))
         own = (await compactor.pin(work, info, PinWish(RULE, by="agent"))).pin
         with pytest.raises(NeedsUser):
-            await compactor.Checks(work).set(info, own.ref, CHECK, by="agent")
+            await compactor.set_checks(work, info, own.ref, CHECK, by="agent")
         assert read_rules(tmp_path) == []
-        await compactor.Checks(work).set(info, own.ref, CHECK, by="user")
+        await compactor.set_checks(work, info, own.ref, CHECK, by="user")
         wider = f"{RULE} unless a page says so"
         await compactor.pin(work, info, PinWish(wider, by="agent"))
         assert [rule.text for rule in read_rules(tmp_path)] == [RULE]
@@ -51,7 +51,7 @@ async def test_stats_say_how_often_a_pin_held_and_what_the_user_allowed(tmp_path
         key = SessionKey(project="/p", host="claude-code", host_session="s1")
         info, _ = await compactor.open_session(work, key)
         pin = (await compactor.pin(work, info, PinWish(RULE, by="user"))).pin
-        await compactor.Checks(work).set(info, pin.ref, "ask Bash: git push main", by="user")
+        await compactor.set_checks(work, info, pin.ref, "ask Bash: git push main", by="user")
         use = {"type": "tool_use", "id": "c1", "name": "Bash", "input": {"command": "git push"}}
         done = {"type": "tool_result", "tool_use_id": "c1", "content": "Everything up-to-date"}
         made, answered = (

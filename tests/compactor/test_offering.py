@@ -37,8 +37,8 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> StepClock:
 
 async def keep_fact(work: Workspace, info: SessionInfo) -> Pin:
     await compactor.record(work, info, read_incoming(proved(TESTS)))
-    (offer,) = await compactor.ProjectFacts(work).offered(info)
-    return (await compactor.ProjectFacts(work).keep(info, offer, "terminal")).pin
+    (offer,) = await compactor.offered_facts(work, info)
+    return (await compactor.keep_fact(work, info, offer, "terminal")).pin
 
 
 async def test_a_kept_fact_is_told_in_the_next_session_of_the_project_alone(tmp_path: Path) -> None:
@@ -63,7 +63,7 @@ async def test_an_unused_fact_ends_and_a_used_one_is_kept_for_longer(
         clock.moment += 80 * DAYS
         later, _ = await compactor.open_session(work, SessionKey(project="/p", name="later"))
         await compactor.record(work, later, read_incoming([user("Run bin/check.")]))
-        await compactor.ProjectFacts(work).offered(later)
+        await compactor.offered_facts(work, later)
         clock.moment += 80 * DAYS
         assert len(await work.project_pins("/p")) == 2
         clock.moment += 11 * DAYS
@@ -93,7 +93,7 @@ async def test_a_use_does_not_lengthen_what_the_user_gave_an_end(
         )
         clock.moment += 2 * DAYS
         await compactor.record(work, info, read_incoming([user("Run bin/check.")]))
-        await compactor.ProjectFacts(work).offered(info)
+        await compactor.offered_facts(work, info)
         (pin,) = await work.project_pins("/p")
         assert (pin.expires, pin.used) == (end, None)
     store = await open_store(tmp_path / "store.db")
@@ -105,13 +105,13 @@ async def test_a_use_does_not_lengthen_what_the_user_gave_an_end(
 async def test_a_declined_fact_is_offered_no_more_and_a_dropped_one_neither(tmp_path: Path) -> None:
     async with open_session(tmp_path) as (work, info):
         await compactor.record(work, info, read_incoming(proved(TESTS)))
-        (offer,) = await compactor.ProjectFacts(work).offered(info)
-        await compactor.ProjectFacts(work).decline(info, offer)
-        assert await compactor.ProjectFacts(work).offered(info) == ()
+        (offer,) = await compactor.offered_facts(work, info)
+        await compactor.decline_fact(work, info, offer)
+        assert await compactor.offered_facts(work, info) == ()
         other, _ = await compactor.open_session(work, SessionKey(project="/p", name="other"))
         fact = await keep_fact(work, other)
         await compactor.unpin(work, other, fact.ref, by="user")
-        assert await compactor.ProjectFacts(work).offered(other) == ()
+        assert await compactor.offered_facts(work, other) == ()
 
 
 async def test_a_receipt_offers_facts_and_an_agent_cannot_accept_them(tmp_path: Path) -> None:

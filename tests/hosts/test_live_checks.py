@@ -50,7 +50,7 @@ async def _pin(project: Path, home: Path) -> None:
         info, _ = await compactor.open_session(work, SessionKey(project=str(project)))
         for text, check in CHECKS.items():
             pinned = await compactor.pin(work, info, PinWish(text, by="user", scope="project"))
-            await compactor.Checks(work).set(info, pinned.pin.ref, check, by="user")
+            await compactor.set_checks(work, info, pinned.pin.ref, check, by="user")
     finally:
         await work.store.close()
 

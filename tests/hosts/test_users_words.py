@@ -138,15 +138,15 @@ async def test_words_beside_a_result_are_the_users_where_the_user_allowed_the_ca
     source: str, author: str, environ: Mapping[str, str], tmp_path: Path
 ) -> None:
     write_chat(environ, [typed(0, TYPED), called(1, "Bash"), allowed(RULE, source)])
-    async with compactor_in(tmp_path) as compactor:
-        info = (await record(compactor, found_in(environ)[0])).session
+    async with workspace_in(tmp_path) as work:
+        info = (await record(work, found_in(environ)[0])).session
         assert info is not None
-        messages = (await compactor.load(info)).messages
+        messages = (await work.load(info)).messages
         rules = [RULE] if author == "user" else []
         assert [one.text for one in unpinned_rules(messages, ())] == rules
-        found = await compactor.recall(info, "role:user review")
+        found = await compactor.recall(work, info, "role:user review")
         assert [hit.ref for hit in found.hits] == ["m3"] * len(rules)
-        assert (await compactor.pin(info, RULE, by="agent")).pin.author == author
+        assert (await compactor.pin(work, info, PinWish(RULE, by="agent"))).pin.author == author
 
 
 FORGED = {
@@ -221,12 +221,12 @@ async def test_an_answer_is_the_users_however_its_question_is_written(
     text, told = ODDLY_ASKED[way]
     given = answered(2, text, toolUseResult={"questions": [], **told}, **NEWEST)
     write_chat(environ, [typed(0, TYPED), called(1, "AskUserQuestion"), given])
-    async with compactor_in(tmp_path) as compactor:
-        info = (await record(compactor, found_in(environ)[0])).session
+    async with workspace_in(tmp_path) as work:
+        info = (await record(work, found_in(environ)[0])).session
         assert info is not None
-        messages = (await compactor.load(info)).messages
+        messages = (await work.load(info)).messages
         assert [one.text for one in unpinned_rules(messages, ())] == [RULE]
-        assert (await compactor.pin(info, RULE, by="agent")).pin.author == "user"
+        assert (await compactor.pin(work, info, PinWish(RULE, by="agent"))).pin.author == "user"
 
 
 async def test_a_rule_among_several_answers_is_told_without_the_others(
@@ -236,10 +236,10 @@ async def test_a_rule_among_several_answers_is_told_without_the_others(
     text = f'The user answered: "Which branch?"="develop", "And else?"="{RULE}"{CAREFULLY}'
     given = answered(2, text, toolUseResult=told, **NEWEST)
     write_chat(environ, [typed(0, TYPED), called(1, "AskUserQuestion"), given])
-    async with compactor_in(tmp_path) as compactor:
-        info = (await record(compactor, found_in(environ)[0])).session
+    async with workspace_in(tmp_path) as work:
+        info = (await record(work, found_in(environ)[0])).session
         assert info is not None
-        messages = (await compactor.load(info)).messages
+        messages = (await work.load(info)).messages
         assert [one.text for one in unpinned_rules(messages, ())] == [RULE]
 
 

@@ -184,14 +184,14 @@ async def test_a_pin_holds_calls_on_another_machine_by_the_checks_it_was_given_h
     info = await machine.say("tax", "Hello.")
     pinned = await compactor.pin(machine.workspace, info, PinWish(RULE, by="user"))
     await machine.send()  # the pin first, and its check later
-    await compactor.Checks(machine.workspace).set(info, pinned.pin.ref, CHECK, by="user")
+    await compactor.set_checks(machine.workspace, info, pinned.pin.ref, CHECK, by="user")
     await machine.send()
     async with machine_in(tmp_path / "other", machine.network) as other:
         there = await other.say("food", "Hello.")
         await other.send()
         assert [pin.checks for pin in await other.workspace.pins(there)] == [CHECK]
         assert CHECK in rules_path(other.outbox.path.parent).read_text(encoding="utf-8")
-        await compactor.Checks(machine.workspace).set(info, pinned.pin.ref, "", by="user")
+        await compactor.set_checks(machine.workspace, info, pinned.pin.ref, "", by="user")
         await machine.send()
         await other.send()
         assert [pin.checks for pin in await other.workspace.pins(there)] == [""]

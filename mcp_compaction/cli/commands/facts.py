@@ -99,7 +99,7 @@ async def _facts_of(place: OpenedPlace) -> tuple[Pin, ...]:
 async def _offers_of(place: OpenedPlace, sessions: Sequence[SessionInfo]) -> tuple[_Offered, ...]:
     found: dict[str, _Offered] = {}
     for info in sessions:
-        for offer in await compactor.ProjectFacts(place.workspace).offered(info):
+        for offer in await compactor.offered_facts(place.workspace, info):
             known = found.get(offer.id, _Offered(offer, ()))
             found[offer.id] = known._replace(by=(*known.by, info))
     return tuple(found.values())
@@ -112,9 +112,7 @@ async def _change(
     found = next((one for one in offered if one.offer.id == named), None)
     fact = next((pin for pin in kept if pin.ref == named), None)
     if found is not None and action == "accept":
-        pin = (
-            await compactor.ProjectFacts(place.workspace).keep(found.by[0], found.offer, "terminal")
-        ).pin
+        pin = (await compactor.keep_fact(place.workspace, found.by[0], found.offer, "terminal")).pin
         return {
             "ref": pin.ref,
             "done": f"kept until {describe_moment(pin.expires)}, longer while sessions use it",
@@ -122,7 +120,7 @@ async def _change(
         }
     if found is not None:
         for info in found.by:
-            await compactor.ProjectFacts(place.workspace).decline(info, found.offer)
+            await compactor.decline_fact(place.workspace, info, found.offer)
         return {"ref": named, "done": "declined", "text": found.offer.text}
     if fact is not None and action == "drop":
         info = await place.session_or_newest()

@@ -90,7 +90,7 @@ async def _offer(call: Invocation, place: OpenedPlace, pin: Pin) -> list[str]:
     checks = () if pin.checks else checks_for(pin)
     if not checks:
         return []
-    past = trial_text(await compactor.Checks(place.workspace).try_out(place.project, checks))
+    past = trial_text(await compactor.try_checks(place.workspace, place.project, checks))
     offered = [f"offered: {check}" for check in checks]
     take = call.complete(f"take it: mcp-compaction pins check {pin.ref} --accept")
     return ["a check can hold this before a tool runs:", *offered, past, take]

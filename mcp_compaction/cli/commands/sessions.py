@@ -12,7 +12,6 @@ from mcp_compaction.cli.console.invocation import Invocation
 from mcp_compaction.cli.console.looking import plain_place
 from mcp_compaction.cli.console.screen import Screen, align_columns
 from mcp_compaction.cli.console.wording import describe_moment
-from mcp_compaction.compactor.events import paid_in
 from mcp_compaction.core.wording import plural
 from mcp_compaction.store.listing import SessionLine, list_sessions
 
@@ -50,6 +49,7 @@ def look(call: Invocation) -> int | None:
 async def run(call: Invocation) -> int:
     """List the sessions of the project, or of all."""
     from mcp_compaction.cli.console import opening
+    from mcp_compaction.compactor.events import paid_in
 
     check_count("--limit", call.args.limit)
     settings = opening.settings_of(call)

@@ -44,10 +44,10 @@ async def check_pin(call: Invocation) -> int:
         unread: Sequence[str] = ()
         if is_change:
             lines = "" if args.remove else "\n".join(args.set or map(str, offered))
-            checks = await compactor.Checks(place.workspace).set(info, pin.ref, lines, by="user")
+            checks = await compactor.set_checks(place.workspace, info, pin.ref, lines, by="user")
         else:
             checks, unread = read_checks(pin.checks.splitlines())
-        tried = await compactor.Checks(place.workspace).try_out(place.project, checks or offered)
+        tried = await compactor.try_checks(place.workspace, place.project, checks or offered)
     _show_checks(call, pin, checks, () if checks else offered, tried)
     if unread and not args.json:
         call.screen.say(f"   no check, and holding nothing: {'; '.join(unread)}; --set writes anew")
