@@ -28,32 +28,32 @@ PACKAGE = Path(__file__).parents[1] / "mcp_compaction"
 MOST_LINES, MOST_NAMED, MOST_KINDS, MOST_SIGNS = 12_000, 100, 12, 300
 # The lines of Python that each room may have: its top folder, and "." for the modules beside them.
 MOST_BY_ROOM = {
-    ".": 2_871,
-    "adapters": 2_707,
-    "api": 582,
-    "audit": 795,
+    ".": 2_880,
+    "adapters": 2_712,
+    "api": 583,
+    "audit": 794,
     "checks": 1_943,
-    "cli": 6_815,
-    "compactor": 5_344,
+    "cli": 6_849,
+    "compactor": 4_880,
     "core": 16_095,
     "counters": 235,
-    "demo": 405,
-    "evals": 3_432,
+    "demo": 406,
+    "evals": 3_436,
     "formats": 2_900,
-    "gateway": 3_475,
-    "hosts": 6_068,
-    "lexicon": 780,
+    "gateway": 3_481,
+    "hosts": 6_080,
+    "lexicon": 779,
     "model": 1_167,
-    "sending": 565,
-    "server": 4_473,
-    "store": 10_071,
+    "sending": 575,
+    "server": 4_514,
+    "store": 10_091,
     "summarizers": 788,
-    "tools": 1_505,
-    "view_service": 192,
-    "viewer": 411,
-    "worker": 250,
+    "tools": 1_516,
+    "view_service": 193,
+    "viewer": 415,
+    "worker": 253,
 }
-MOST_IN_ALL = 73_867
+MOST_IN_ALL = 73_565
 _NO_DECISION = (0, 1, 2, 100)
 _MAKERS = ("pattern_of", "compile", "cuts_at")  # of regexes
 _SETTINGS, _PRESETS = "Policy", "PRESETS"
