@@ -6,7 +6,6 @@ from argparse import ArgumentParser
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from mcp_compaction import compactor
 from mcp_compaction.cli.console.arguments import add_place, add_session
 from mcp_compaction.cli.console.hook_input import HookInput, read_hook_input
 from mcp_compaction.cli.console.invocation import Invocation
@@ -103,6 +102,7 @@ def _print_pins(call: Invocation, pins: Iterable[Pin | PinLine]) -> None:
 
 async def _print_for_host(call: Invocation, hook: HookInput) -> int:
     """Print the pins of the chat that a host names; nothing where there are none."""
+    from mcp_compaction import compactor
     from mcp_compaction.cli.console.opening import (
         has_store,
         open_place,

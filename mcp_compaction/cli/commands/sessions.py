@@ -6,7 +6,6 @@ from argparse import ArgumentParser
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from mcp_compaction import compactor
 from mcp_compaction.cli.console.arguments import add_place, check_count
 from mcp_compaction.cli.console.invocation import Invocation
 from mcp_compaction.cli.console.looking import plain_place
@@ -48,6 +47,7 @@ def look(call: Invocation) -> int | None:
 
 async def run(call: Invocation) -> int:
     """List the sessions of the project, or of all."""
+    from mcp_compaction import compactor
     from mcp_compaction.cli.console import opening
     from mcp_compaction.compactor.events import paid_in
 
