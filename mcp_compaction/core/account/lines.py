@@ -206,7 +206,9 @@ class _Step:
     @property
     def mishap(self) -> str:
         """How the call ended where it was not done, in a few words."""
-        if isinstance(self.call, Excerpt) or self.call.ending in ("done", "running"):
+        if isinstance(self.call, Excerpt):
+            return ""
+        if self.call.ending in ("done", "running") and not self.call.changed_nothing:
             return ""
         return answer_of(self.call, _SHORT)
 
@@ -259,7 +261,7 @@ def file_lines(entries: Iterable[CallEntry], gone: Container[int]) -> list[Line]
     changed, and is not told."""
     last: dict[str, dict[str, tuple[CallEntry, str]]] = {}  # by paths and their parts
     for entry in entries:
-        if entry.ending != "done":
+        if entry.ending != "done" or entry.changed_nothing:
             continue
         for path, part, text in _seen_in(entry):
             parts = last.setdefault(path, {})

@@ -49,6 +49,8 @@ def answer_of(entry: CallEntry, most: int) -> str:
         told = dict.fromkeys(filter(None, (ending_of(entry.result), *causes)))
         harmless = "; ".join(one for one in told if not is_planted(one))
         return shorten(harmless or entry.ending, most)
+    if entry.changed_nothing:
+        return "changed nothing"
     if entry.action.kind == "edit":
         return shorten(_first_new_line(entry.call), most)
     if entry.action.kind in _SILENT:

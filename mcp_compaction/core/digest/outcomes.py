@@ -21,7 +21,6 @@ from mcp_compaction.core.text.words import first_line, one_line
 from mcp_compaction.model import AccountValue, Digest, Item, JobKind, RunningJob
 
 _PROSE = (".md", ".rst", ".adoc")
-_NEVER_COMMITTED = pattern_of(r"/tmp/|(?:.*/)?\.git/")
 _TOOK = pattern_of(r" \(\d[\d.]*m?s\)$")
 _SHOWN_BY = pattern_of(r" 2>&1(?: *\|[^;&\n]*)?$")  # how what a run prints was shown
 
@@ -50,9 +49,7 @@ def state_items(reading: Reading) -> Iterator[Item]:
         line = command_line_of(_SHOWN_BY.sub("", entry.action.target))
         item = Item(text=line, refs=_refs_of(entry), value=value)
         yield with_change(item, changed_after(reading.ledger, int(entry.result_ref[1:])))
-    repository = repository_of(reading.ledger.entries)
-    yield from _repository_items(repository)
-    yield from _uncommitted(reading.ledger, repository)
+    yield from _repository_items(repository_of(reading.ledger.entries))
     for job in reading.request.running:
         at = job.at.isoformat() if job.at is not None else ""
         value = AccountValue(kind="job", status=job.kind, key=job.id, more=at)
@@ -82,23 +79,6 @@ def _repository_items(repository: Repository) -> Iterator[Item]:
         if place is not None and not is_told:
             value = AccountValue(kind="label", status=what)
             yield Item(text=place.name, refs=(place.ref,), value=value)
-
-
-def _uncommitted(ledger: Ledger, repository: Repository) -> Iterator[Item]:
-    """The files that were changed since the last commit, where any was made or tried."""
-    if not (repository.clean or any("git commit" in e.action.target for e in ledger.entries)):
-        return
-    folder = f"{repository.folder.name}/" if repository.folder is not None else ""
-    named = {
-        state.path.removeprefix(folder): state.ref
-        for state in reversed(ledger.files.values())
-        if state.word in CHANGED - {"reverted"} and state.has_ended
-        if int(state.ref[1:]) > repository.clean and not _NEVER_COMMITTED.match(state.path)
-    }
-    if inside := [path for path in named if not (folder and path.startswith(("/", "~")))]:
-        value = AccountValue(kind="label", status="not committed")
-        refs = tuple(dict.fromkeys(named[path] for path in inside[:MOST_LINES]))
-        yield Item(text=", ".join(inside[:MOST_LINES]), refs=refs, value=value)
 
 
 def _refs_of(entry: CallEntry) -> tuple[str, ...]:

@@ -14,6 +14,7 @@ from mcp_compaction.model import Message, ToolCall, ToolResult
 
 CHANGES = ("write", "edit")
 """The kinds of actions that change the file that they name."""
+_SAYS_UNCHANGED = ("(No changes)", "No replacement was performed", "No changes to make")
 
 
 class CallEntry(NamedTuple):
@@ -34,6 +35,12 @@ class CallEntry(NamedTuple):
             return f"run {one_line(action.target)}"
         does = "change" if action.kind in CHANGES else f"{self.call.name} {action.kind}"
         return f"{does} {action.target.removeprefix('./')}"
+
+    @property
+    def changed_nothing(self) -> bool:
+        """Whether the file that the call was to change is as before, by what it was answered."""
+        said = self.result.text[:LONGEST_ANSWER].lstrip() if self.result is not None else ""
+        return self.action.kind in CHANGES and said.startswith(_SAYS_UNCHANGED)
 
     @property
     def argument(self) -> str:

@@ -28,7 +28,6 @@ _WORDS: dict[str, FileWord] = {
     "revert": "reverted",
 }
 _SAYS_CREATED = ("created", "new file")
-_SAYS_UNCHANGED = ("(No changes)", "No replacement was performed", "No changes to make")
 _UNSTASHES = ("git stash pop", "git stash apply")
 _SWITCHED = "Switched to "
 _NO_RESULT = "no result seen"
@@ -116,7 +115,7 @@ class _Files:
         word: FileWord = "read"
         if action.kind != "read":
             text = result.text[:LONGEST_ANSWER] if result else ""
-            if text.lstrip().startswith(_SAYS_UNCHANGED):
+            if entry.changed_nothing:
                 return
             opening = text.lstrip().split("\n", 1)[0].lower()
             call = entry.call

@@ -54,7 +54,6 @@ class Repository(NamedTuple):
     commit: Commit | None = None
     merged: tuple[NamedPlace, ...] = ()  # the branches that hold the last commit since
     pushed: NamedPlace | None = None  # where it was pushed to
-    clean: int = 0  # the message of the last commit, or of an answer that there was none to make
 
 
 def commits_of(entry: CallEntry) -> Iterator[Commit]:
@@ -128,7 +127,6 @@ class _Standing:
                 self._stand_on(to, said)
             case "status" if said.branches:
                 self._stand_on(said.branches[-1], said)
-                self._tell(clean=said.clean or self._here.clean)
             case "branch" | "rev-parse" if _ASKS_BRANCH.intersection(words) and said.only_word:
                 self._stand_on(said.only_word, said)
             case "merge" | "pull" if said.is_done and _names_of(self._here).intersection(plain):
@@ -151,7 +149,7 @@ class _Standing:
             self._stand_on(commit.branch, said)
         if commit is not None or (said.is_done and not said.has_nothing_to_commit):
             # Of a quiet one nobody saw the id.
-            self._tell(commit=commit, merged=(), pushed=None, clean=said.seq)
+            self._tell(commit=commit, merged=(), pushed=None)
 
     def _note_push(self, id: str, own: str, to: str, said: _Said) -> None:
         """Take a push down where it took the last commit along."""
@@ -171,9 +169,6 @@ class _Said:
         self.entry, self.lines = entry, lines
         self.commits = list(commits_of(entry))
         self.branches = [one[1] or one[2] for one in map(_ON.match, lines) if one]
-        self.seq = int(entry.ref[1:])
-        is_clean = any(line.startswith(_NOTHING_TO_COMMIT[0]) for line in lines)
-        self.clean = self.seq if is_clean else 0
 
     @property
     def is_done(self) -> bool:

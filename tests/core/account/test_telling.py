@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mcp_compaction.core.account.lines import lines_of
 from mcp_compaction.core.account.telling import answer_of, outline_of, telling_part
 from mcp_compaction.core.log.call_entries import entries_of
 from mcp_compaction.lexicon.languages import read_heads, read_lexicon
@@ -45,6 +46,13 @@ def test_the_row_that_stands_out_of_a_table_is_told() -> None:
     rows = [f"| crane {n} | ok | {n} tonnes |" for n in range(200)]
     rows[117] = "| crane 117 | broken since Monday, see ticket A-9 | 0 tonnes |"
     assert rows[117] in answer(used("1", "cranes", "\n".join(rows)))
+
+
+def test_an_edit_that_changed_nothing_is_told_as_such() -> None:
+    edit = {"file_path": "a.py", "old_string": "x = 1", "new_string": "x = 2"}
+    assert answer(used("1", "Edit", "(No changes)", **edit)) == "changed nothing"
+    (line,) = lines_of(messages_of(used("1", "Edit", "(No changes)", **edit)), {1, 2}, (), None, "")
+    assert line.form(0)[0].pieces[-1] == "changed nothing"
 
 
 def test_lines_that_are_alike_are_told_once() -> None:

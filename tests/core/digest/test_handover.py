@@ -7,7 +7,7 @@ import pytest
 from mcp_compaction.core.digest.extract import extract
 from mcp_compaction.core.log.jobs import running_jobs
 from mcp_compaction.model import SummaryRequest
-from tests.core.digest.drafting import REFUSED, drafted, texts
+from tests.core.digest.drafting import drafted, texts
 from tests.core.saying import assistant, planned, ran, used, user
 from tests.sessions import messages_of
 
@@ -73,25 +73,6 @@ def test_prose_makes_no_run_of_tests_old() -> None:
     run = ran("1", "pytest", "5 passed")
     told = texts(drafted([*run, *used("2", "Edit", "ok", file_path="docs/a.md")]), "STATE")
     assert told == ["tests: 5 passed, at pytest"]
-
-
-def test_what_was_changed_since_the_last_commit_is_told_until_it_is_committed() -> None:
-    edits = [
-        *used("1", "Write", "ok", file_path="/w/src/a.py"),
-        *used("2", "Edit", "ok", file_path="/w/src/b.py"),
-        *used("3", "Write", "ok", file_path="/tmp/notes.txt"),
-        *used("3", "Write", "ok", file_path="/w/.git/hooks/pre-push"),
-    ]
-    assert texts(drafted(edits), "STATE") == []
-    told = "not committed: /w/src/b.py, /w/src/a.py"
-    refused = ran("4", "git commit -am 'Add a'", REFUSED)
-    assert texts(drafted([*edits, *refused]), "STATE") == [told]
-    committed = ran("5", "cd /w && git commit -am 'Add a'", "[main ad4e24e] Add a\n 2 files")
-    assert not any("not committed" in one for one in texts(drafted([*edits, *committed]), "STATE"))
-    again = [*edits, *committed, *used("6", "Edit", "ok", file_path="/w/src/b.py")]
-    assert texts(drafted(again), "STATE")[-1] == "not committed: src/b.py"
-    clean = ran("7", "git status", "On branch main\nnothing to commit, working tree clean")
-    assert not any("not committed" in one for one in texts(drafted([*again, *clean]), "STATE"))
 
 
 def test_a_log_that_was_read_is_no_run_of_tests() -> None:
