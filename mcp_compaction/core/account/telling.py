@@ -3,12 +3,13 @@ sentences of a message that tell most. Nothing is reworded."""
 
 from __future__ import annotations
 
+import json
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 
-from mcp_compaction.core.limits import LONGEST_ANSWER, LONGEST_LINE, MOST_LOOKED_AT
+from mcp_compaction.core.limits import LONGEST_ANSWER, LONGEST_LINE, LONGEST_TEXT, MOST_LOOKED_AT
 from mcp_compaction.core.log.call_entries import CallEntry
 from mcp_compaction.core.log.commands import is_search
 from mcp_compaction.core.log.content import words_of
@@ -20,7 +21,7 @@ from mcp_compaction.core.text.sentences import spoken_sentences
 from mcp_compaction.core.text.signs import find_rules, find_sign
 from mcp_compaction.core.text.wholes import HEADING
 from mcp_compaction.core.text.words import one_line, shorten, telling_words
-from mcp_compaction.model import ToolCall
+from mcp_compaction.model import JsonValue, ToolCall
 
 LINE_NUMBER = pattern_of(r"^[ \t]*\d{1,6}(?:→|\t|\||: )", re.M)
 _LEFT_OUT, _NEXT_LINE = " … ", " / "
@@ -192,12 +193,49 @@ def _choose_units(
 @read_once
 def _units_of(text: str) -> tuple[str, ...]:
     """The lines of a text, a long one by its sentences; of very many the first and the last."""
-    if len(text) > 2 * LONGEST_ANSWER:
+    lines = _values_of(text)
+    if not lines and len(text) > 2 * LONGEST_ANSWER:
         text = f"{text[:LONGEST_ANSWER]}\n{text[-LONGEST_ANSWER:]}"
-    found = (unit for line in telling_lines(text) for unit in _cut(LINE_NUMBER.sub("", line)))
-    units = tuple(dict.fromkeys(found))
+    lines = lines or [LINE_NUMBER.sub("", line) for line in telling_lines(text)]
+    units = tuple(dict.fromkeys(unit for line in lines for unit in _cut(line)))
     most = MOST_LOOKED_AT
     return units if len(units) <= 2 * most else (*units[:most], *units[-most:])
+
+
+def _values_of(text: str) -> list[str]:
+    """The values of a JSON text with their names, those of one object on one line; none of another
+    text."""
+    if len(text) > LONGEST_TEXT or not text.lstrip().startswith(("{", "[")):
+        return []
+    try:
+        return [*_values_in("", json.loads(text))]
+    except (ValueError, RecursionError):
+        return []
+
+
+def _values_in(name: str, value: JsonValue) -> Iterator[str]:
+    if isinstance(value, dict):
+        plain = [f"{key}: {_said(one)}" for key, one in value.items() if _is_plain(one)]
+        whole = ", ".join(plain)
+        lead = f"{name}: " if name else ""
+        yield from [f"{lead}{whole}"] if 0 < len(whole) < LONGEST_LINE // 2 else plain
+        for key, one in value.items():
+            if not _is_plain(one):
+                yield from _values_in(key, one)
+    elif isinstance(value, list) and not all(map(_is_plain, value)):
+        for one in value:
+            yield from _values_in(name, one)
+    else:
+        said = ", ".join(map(_said, value)) if isinstance(value, list) else _said(value)
+        yield f"{name}: {said}" if name else said
+
+
+def _is_plain(value: JsonValue) -> bool:
+    return not isinstance(value, dict | list)
+
+
+def _said(value: JsonValue) -> str:
+    return value if isinstance(value, str) else json.dumps(value)
 
 
 @read_once

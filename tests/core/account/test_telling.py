@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -46,6 +48,18 @@ def test_the_row_that_stands_out_of_a_table_is_told() -> None:
     rows = [f"| crane {n} | ok | {n} tonnes |" for n in range(200)]
     rows[117] = "| crane 117 | broken since Monday, see ticket A-9 | 0 tonnes |"
     assert rows[117] in answer(used("1", "cranes", "\n".join(rows)))
+
+
+def test_of_json_the_values_that_answer_are_told_with_their_names() -> None:
+    cards = {f"card_{n}": {"brand": "visa", "last_four": f"{1000 + n}"} for n in range(40)}
+    text = json.dumps({"user": "mia", "tags": ["a", "b"], "cards": cards})
+    told = telling_part(text, 120, frozenset(("1017",)))
+    assert "card_17: brand: visa, last_four: 1017" in told
+    assert (
+        telling_part(json.dumps({"a": [{"b": None}, 2]}) + " " * 90, 60)
+        == '{"a": [{"b": null}, 2]}'
+    )
+    assert "deep" in telling_part("[" * 9_000 + "\nas deep as that", 60)
 
 
 def test_an_edit_that_changed_nothing_is_told_as_such() -> None:
