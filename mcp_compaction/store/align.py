@@ -23,7 +23,7 @@ from mcp_compaction.ports import HOST_COMPACTED, Batch
 from mcp_compaction.store.columns import encodable, stamp
 from mcp_compaction.store.messages import MESSAGE_COLUMNS, message_rows, to_message
 from mcp_compaction.store.sessions import events
-from mcp_compaction.store.sql import Row, Tx
+from mcp_compaction.store.sql import StoredRow, Tx
 
 MOST_UNNAMED = 1000  # messages without an id that are compared with a batch
 CLOCKS = timedelta(seconds=10)  # that a host may note its words after they passed elsewhere
@@ -338,7 +338,7 @@ class KnownMessages:
 
 
 @singledispatch
-def read_known(tx: Tx, session: Row, _batch: Batch, _contents: list[str]) -> OrderedLog:
+def read_known(tx: Tx, session: StoredRow, _batch: Batch, _contents: list[str]) -> OrderedLog:
     """What of a session a batch may mean; each engine has its way to look."""
     return KnownMessages(tx, session["id"], session["last_seq"])
 

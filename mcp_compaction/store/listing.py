@@ -18,7 +18,7 @@ from mcp_compaction.errors import CompactionError, StoreError
 from mcp_compaction.store.columns import encodable, moment
 from mcp_compaction.store.connect import SCHEMA_VERSION, connect, pragma, refuse_remote, store_path
 from mcp_compaction.store.scope import Condition, Within, pins_in, project_of, sessions_in
-from mcp_compaction.store.sql import Row, Tx
+from mcp_compaction.store.sql import StoredRow, Tx
 
 if TYPE_CHECKING:
     from mcp_compaction.model import PinAuthor
@@ -107,7 +107,7 @@ def list_chat_pins(home: Path, project: str, chat: str = "") -> list[PinLine] | 
         return None
 
 
-def session_rows(tx: Tx, within: Condition, limit: int) -> list[Row]:
+def session_rows(tx: Tx, within: Condition, limit: int) -> list[StoredRow]:
     """The rows of sessions, the newest first."""
     return tx.execute(
         f"SELECT * FROM session WHERE {within.sql} ORDER BY updated DESC, id DESC LIMIT ?",
@@ -115,7 +115,7 @@ def session_rows(tx: Tx, within: Condition, limit: int) -> list[Row]:
     ).fetchall()
 
 
-def session_named(tx: Tx, within: Condition, name: str) -> Row | None:
+def session_named(tx: Tx, within: Condition, name: str) -> StoredRow | None:
     """The row of the session of that name; the newest where several projects have one."""
     return tx.execute(
         f"SELECT * FROM session WHERE name = ? AND {within.sql} ORDER BY updated DESC LIMIT 1",
@@ -130,7 +130,7 @@ PIN_COLUMNS = (
 )
 
 
-def pin_rows(tx: Tx, scope: Within, now: str, released: bool = False) -> list[Row]:
+def pin_rows(tx: Tx, scope: Within, now: str, released: bool = False) -> list[StoredRow]:
     """The rows of the pins in force in the scope; with the released and expired ones if asked."""
     condition = pins_in(scope)
     in_force = "pin.released IS NULL AND (pin.expires IS NULL OR pin.expires > ?)"
@@ -141,7 +141,7 @@ def pin_rows(tx: Tx, scope: Within, now: str, released: bool = False) -> list[Ro
     ).fetchall()
 
 
-def author_in(row: Row) -> PinAuthor:
+def author_in(row: StoredRow) -> PinAuthor:
     """Whose a pin is, by its row: a program's stands there as an agent's that was found in a
     message, as older versions can read it."""
     is_programs = (row["author"], row["channel"]) == ("agent", "message")
@@ -164,7 +164,7 @@ def _open(home: Path) -> sqlite3.Connection:
     return store
 
 
-def _session_of(row: Row, store: sqlite3.Connection) -> SessionLine:
+def _session_of(row: StoredRow, store: sqlite3.Connection) -> SessionLine:
     told = store.execute(
         "SELECT detail FROM event WHERE session = ? AND name = ? ORDER BY id DESC LIMIT 1",
         (row["id"], _PAID),
@@ -179,7 +179,7 @@ def _session_of(row: Row, store: sqlite3.Connection) -> SessionLine:
     )
 
 
-def _pin_of(row: Row) -> PinLine:
+def _pin_of(row: StoredRow) -> PinLine:
     source, _, context = (row["source"] or "").partition("\n")
     if checksum_of(row["text"]) != row["checksum"]:
         _refuse("a pin that was changed")

@@ -25,7 +25,7 @@ from mcp_compaction.store.columns import from_json, lost_error
 from mcp_compaction.store.log import section_row
 from mcp_compaction.store.messages import MESSAGE_COLUMNS, message_rows, to_message
 from mcp_compaction.store.sessions import session_info, session_row
-from mcp_compaction.store.sql import Row, Tx
+from mcp_compaction.store.sql import StoredRow, Tx
 
 
 def load(tx: Tx, session: int, now: datetime, view: View | None = None) -> Session:
@@ -84,7 +84,7 @@ def count_window(
     )
 
 
-def _count_view(tx: Tx, row: Row) -> WindowCount:
+def _count_view(tx: Tx, row: StoredRow) -> WindowCount:
     """The count of what a session's newest view names; nothing that came after it."""
     session: int = row["id"]
     view = views.view(tx, session, row["view_version"])
@@ -166,7 +166,7 @@ def _read_messages_shown(tx: Tx, session: int, view: View) -> tuple[Message, ...
     )
 
 
-def _read_rows_shown(tx: Tx, session: int, view: View) -> list[Row]:
+def _read_rows_shown(tx: Tx, session: int, view: View) -> list[StoredRow]:
     shown = list_shown(view)
     named = {*shown.kept, *(entry.seq for entry in shown.trimmed)}
     before = message_rows(tx, session, sorted(s for s in named if s <= view.upto))

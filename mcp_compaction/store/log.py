@@ -27,7 +27,7 @@ from mcp_compaction.store.messages import MESSAGE_COLUMNS, message_rows, to_mess
 from mcp_compaction.store.passages import StoredPassage
 from mcp_compaction.store.scope import one_session
 from mcp_compaction.store.sessions import calibrate, session_row
-from mcp_compaction.store.sql import Cell, Row, Tx
+from mcp_compaction.store.sql import Cell, StoredRow, Tx
 from mcp_compaction.store.transcripts import add_new_events, save_mark
 
 
@@ -56,7 +56,7 @@ def append(tx: Tx, session: int, batch: Batch, now: datetime) -> Recorded:
     return Recorded(seqs=tuple(seqs), new=log.new, diverged=diverged)
 
 
-def _check_placed(row: Row, placed: Placed) -> None:
+def _check_placed(row: StoredRow, placed: Placed) -> None:
     if row["last_seq"] != placed.newest:
         raise LogMoved("others wrote to this session meanwhile; try again.")
     if placed.view is not None and row["view_version"] != placed.base_version:
@@ -64,7 +64,7 @@ def _check_placed(row: Row, placed: Placed) -> None:
 
 
 def _append_placed(
-    tx: Tx, row: Row, batch: Batch, contents: list[str], placed: Placed, log: _Log
+    tx: Tx, row: StoredRow, batch: Batch, contents: list[str], placed: Placed, log: _Log
 ) -> Recorded:
     """Append a batch that was laid beside the log, and show the view that comes of it."""
     session: int = row["id"]
@@ -188,7 +188,7 @@ class _Log:
     Messages are kept together at the end, or one by one where the known ones are looked up.
     """
 
-    def __init__(self, tx: Tx, row: Row, batch: Batch, known: OrderedLog, now: str) -> None:
+    def __init__(self, tx: Tx, row: StoredRow, batch: Batch, known: OrderedLog, now: str) -> None:
         self._tx = tx
         self.session: int = row["id"]
         self.now = now
@@ -362,7 +362,7 @@ def _save_sections(tx: Tx, session: int, batch: Batch, now: str) -> bool:
     return True
 
 
-def section_row(tx: Tx, session: int) -> Row | None:
+def section_row(tx: Tx, session: int) -> StoredRow | None:
     """The newest sections of a session with their counts."""
     return tx.execute(
         "SELECT section_tokens, memory_tokens, json FROM section WHERE session = ?"

@@ -8,12 +8,12 @@ from typing import Any
 from mcp_compaction import formats
 from mcp_compaction.model import Message
 from mcp_compaction.store.columns import moment
-from mcp_compaction.store.sql import Row, Tx
+from mcp_compaction.store.sql import StoredRow, Tx
 
 MESSAGE_COLUMNS = "seq, role, shape, at, tokens, via, speaker, raw"
 
 
-def message_rows(tx: Tx, session: int, seqs: Sequence[int]) -> list[Row]:
+def message_rows(tx: Tx, session: int, seqs: Sequence[int]) -> list[StoredRow]:
     """The rows of the messages with these numbers, in order."""
     return tx.execute(
         f"SELECT {MESSAGE_COLUMNS} FROM message WHERE session = ?"

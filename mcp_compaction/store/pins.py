@@ -16,7 +16,7 @@ from mcp_compaction.store.listing import PIN_COLUMNS, author_in, pin_rows
 from mcp_compaction.store.passages import StoredPassage
 from mcp_compaction.store.scope import check_session, pins_in
 from mcp_compaction.store.sessions import session_row
-from mcp_compaction.store.sql import Row, Tx
+from mcp_compaction.store.sql import StoredRow, Tx
 
 if TYPE_CHECKING:
     from mcp_compaction.checks.judge import Rule
@@ -164,7 +164,7 @@ def stored_author(pin: NewPin) -> Author:
     return "agent" if pin.author == "program" else pin.author
 
 
-def pin_of(row: Row) -> Pin:
+def pin_of(row: StoredRow) -> Pin:
     """The pin of such a row; one whose text was changed is damage."""
     source, _, context = (row["source"] or "").partition("\n")
     pin = Pin(

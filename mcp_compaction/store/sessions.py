@@ -13,7 +13,7 @@ from mcp_compaction.ports import Scope, SessionKey
 from mcp_compaction.store.columns import encodable, from_json, stamp, to_json
 from mcp_compaction.store.listing import session_named, session_rows
 from mcp_compaction.store.scope import of_project, project_of, sessions_in
-from mcp_compaction.store.sql import Row, Tx
+from mcp_compaction.store.sql import StoredRow, Tx
 
 
 def open_session(
@@ -48,7 +48,7 @@ def is_known(tx: Tx, key: SessionKey) -> bool:
     return _find(tx, key) is not None
 
 
-def _find(tx: Tx, key: SessionKey) -> Row | None:
+def _find(tx: Tx, key: SessionKey) -> StoredRow | None:
     return _find_by_host(tx, key) or _find_by_name(tx, key)
 
 
@@ -162,7 +162,7 @@ def events(tx: Tx, session: int, name: str | None = None) -> tuple[Event, ...]:
     return tuple(Event(name=named, at=at, detail=detail) for named, at, detail in rows)
 
 
-def session_row(tx: Tx, session: int) -> Row:
+def session_row(tx: Tx, session: int) -> StoredRow:
     """The row of a session that must be there."""
     row = tx.execute("SELECT * FROM session WHERE id = ?", (session,)).fetchone()
     if row is None:
@@ -175,7 +175,7 @@ def session_info(tx: Tx, session: int) -> SessionInfo:
     return info_of(session_row(tx, session))
 
 
-def _find_by_host(tx: Tx, key: SessionKey) -> Row | None:
+def _find_by_host(tx: Tx, key: SessionKey) -> StoredRow | None:
     if key.host_session is None:
         return None
     here = of_project("project", encodable(key.project))
@@ -187,7 +187,7 @@ def _find_by_host(tx: Tx, key: SessionKey) -> Row | None:
     ).fetchone()
 
 
-def _find_by_name(tx: Tx, key: SessionKey) -> Row | None:
+def _find_by_name(tx: Tx, key: SessionKey) -> StoredRow | None:
     if key.name is None:
         return None
     here = of_project("project", encodable(key.project))
@@ -197,7 +197,7 @@ def _find_by_name(tx: Tx, key: SessionKey) -> Row | None:
     ).fetchone()
 
 
-def _adopt(tx: Tx, row: Row, key: SessionKey) -> None:
+def _adopt(tx: Tx, row: StoredRow, key: SessionKey) -> None:
     """Let a host find by its own id what it first asked for by name."""
     if row["host_session"] is None and key.host_session is not None:
         tx.execute(
@@ -219,7 +219,7 @@ def _make_name(tx: Tx, key: SessionKey) -> str:
     return f"{stem}-{number}"
 
 
-def info_of(row: Row) -> SessionInfo:
+def info_of(row: StoredRow) -> SessionInfo:
     """The session of a row, of whichever store."""
     return SessionInfo(
         id=row["id"],

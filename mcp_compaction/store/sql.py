@@ -9,7 +9,7 @@ from typing import Any, Protocol
 Cell = str | int | float | None
 
 
-class Row(Protocol):
+class StoredRow(Protocol):
     """A row, by the names of its columns and by their places."""
 
     def __getitem__(self, key: int | str, /) -> Any:

@@ -23,7 +23,7 @@ from mcp_compaction.server.team import check_front, check_tokens
 from mcp_compaction.settings import load_settings
 from mcp_compaction.store import log
 from mcp_compaction.store.postgres import database
-from mcp_compaction.store.postgres.database import Tx
+from mcp_compaction.store.postgres.database import PgTx
 from mcp_compaction.store.postgres.store import PostgresStore
 from mcp_compaction.wiring import open_workspace
 from tests.doors import Opened
@@ -212,12 +212,12 @@ async def test_a_large_message_is_read_beside_the_loop_and_written_in_small_stat
             module, name, partial(note_thread, threads, name, getattr(module, name))
         )
 
-    def run(tx: Tx, statement: str, **values: Any) -> int:
+    def run(tx: PgTx, statement: str, **values: Any) -> int:
         sizes.append(len(values.get("terms", ())))
         return run_really(tx, statement, **values)
 
-    run_really = Tx.run
-    monkeypatch.setattr(Tx, "run", run)
+    run_really = PgTx.run
+    monkeypatch.setattr(PgTx, "run", run)
     words = " ".join(f"word{number}" for number in range(60_000))
     said = {"seq": 1, "shape": "anthropic", "raw": json.dumps({"role": "user", "content": words})}
     async with database.opened(postgres.address_of(ROLE)) as team:

@@ -15,7 +15,7 @@ import anyio
 
 from mcp_compaction.errors import StoreError, StoreReadOnly
 from mcp_compaction.store.claim import SIGN_EVERY, SILENCE
-from mcp_compaction.store.postgres.database import TeamDatabase, Tx
+from mcp_compaction.store.postgres.database import PgTx, TeamDatabase
 
 _PAUSE = 0.05
 _FAREWELL = 5.0  # seconds that giving a claim back may take; it ends by itself
@@ -42,7 +42,7 @@ async def hold_claim(
             await database.write(owner, lambda tx: _give_back(tx, session, holder))
 
 
-def is_claimed(tx: Tx, session: int) -> bool:
+def is_claimed(tx: PgTx, session: int) -> bool:
     """Whether somebody compacts that session now."""
     row = tx.one(
         "SELECT 1 FROM claim WHERE owner = %(owner)s AND session = %(session)s"
@@ -66,7 +66,7 @@ async def _take(
     return True
 
 
-def _try_to_take(tx: Tx, session: int, holder: str) -> bool:
+def _try_to_take(tx: PgTx, session: int, holder: str) -> bool:
     """Take a claim that nobody holds, or whose holder has been silent for too long."""
     row = tx.one(
         "INSERT INTO claim (owner, session, holder, beat, expires) VALUES (%(owner)s, %(session)s,"
@@ -88,7 +88,7 @@ async def _give_signs(database: TeamDatabase, owner: str, session: int, holder: 
             await database.write(owner, lambda tx: _give_sign(tx, session, holder))
 
 
-def _give_sign(tx: Tx, session: int, holder: str) -> None:
+def _give_sign(tx: PgTx, session: int, holder: str) -> None:
     tx.run(
         "UPDATE claim SET beat = clock_timestamp(),"
         " expires = clock_timestamp() + make_interval(secs => %(silence)s)"
@@ -99,7 +99,7 @@ def _give_sign(tx: Tx, session: int, holder: str) -> None:
     )
 
 
-def drop_claims(tx: Tx) -> None:
+def drop_claims(tx: PgTx) -> None:
     """Remove the claims of sessions that are gone."""
     tx.run(
         "DELETE FROM claim WHERE claim.owner = %(owner)s AND NOT EXISTS (SELECT 1 FROM session"
@@ -107,7 +107,7 @@ def drop_claims(tx: Tx) -> None:
     )
 
 
-def _give_back(tx: Tx, session: int, holder: str) -> None:
+def _give_back(tx: PgTx, session: int, holder: str) -> None:
     tx.run(
         "DELETE FROM claim WHERE owner = %(owner)s AND session = %(session)s"
         " AND holder = %(holder)s",

@@ -38,7 +38,7 @@ from mcp_compaction.errors import (
 )
 from mcp_compaction.store.database import Stop, wait_to_end
 from mcp_compaction.store.postgres.dialect import (
-    Row,
+    PgRow,
     Statement,
     is_insert_of_values,
     rows_like_sqlites,
@@ -70,19 +70,19 @@ class PoolLimits(NamedTuple):
     seconds: float = 10.0
 
 
-class Tx:
+class PgTx:
     """One transaction of one owner, on a thread of its own."""
 
-    def __init__(self, connection: Connection[Row], owner: str, stop: Stop) -> None:
+    def __init__(self, connection: Connection[PgRow], owner: str, stop: Stop) -> None:
         self._connection = connection
         self._stop = stop
         self.owner = owner
 
-    def all(self, statement: str, **values: object) -> list[Row]:
+    def all(self, statement: str, **values: object) -> list[PgRow]:
         """The rows of a statement."""
         return self._do(statement, values).fetchall()
 
-    def one(self, statement: str, **values: object) -> Row | None:
+    def one(self, statement: str, **values: object) -> PgRow | None:
         """The first row of a statement."""
         return self._do(statement, values).fetchone()
 
@@ -90,7 +90,7 @@ class Tx:
         """The number of rows that a statement wrote."""
         return self._do(statement, values).rowcount
 
-    def execute(self, sql: str, parameters: Sequence[Cell] = ()) -> Result:
+    def execute(self, sql: str, parameters: Sequence[Cell] = ()) -> PgRows:
         """What a statement of SQLite's gives."""
         return self._translated(translate(sql), parameters)
 
@@ -128,28 +128,28 @@ class Tx:
             " DO UPDATE SET owner = excluded.owner"
         )
 
-    def _translated(self, statement: Statement, parameters: Sequence[Cell]) -> Result:
+    def _translated(self, statement: Statement, parameters: Sequence[Cell]) -> PgRows:
         self._stop.raise_if_wished()
         cursor = self._connection.cursor(row_factory=rows_like_sqlites)
         cursor.execute(statement.sql.encode(), statement.bind(parameters, self.owner))
-        return Result(cursor, cursor.fetchall()[0][0] if statement.gives_number else None)
+        return PgRows(cursor, cursor.fetchall()[0][0] if statement.gives_number else None)
 
-    def _do(self, statement: str, values: Mapping[str, object]) -> Cursor[Row]:
+    def _do(self, statement: str, values: Mapping[str, object]) -> Cursor[PgRow]:
         self._stop.raise_if_wished()
         return self._connection.execute(statement.encode(), {"owner": self.owner, **values})
 
 
-class Result:
+class PgRows:
     """What a statement of SQLite's gave."""
 
-    def __init__(self, cursor: Cursor[Row], number: int | None) -> None:
+    def __init__(self, cursor: Cursor[PgRow], number: int | None) -> None:
         self._cursor = cursor
         self.rowcount = cursor.rowcount
         self.lastrowid = number
         self.fetchone = cursor.fetchone
         self.fetchall = cursor.fetchall
 
-    def __iter__(self) -> Iterator[Row]:
+    def __iter__(self) -> Iterator[PgRow]:
         return iter(self._cursor)
 
 
@@ -160,7 +160,7 @@ class TeamDatabase:
     cancelled: whoever waits for it has the server end its statement, and waits for the rollback.
     """
 
-    def __init__(self, pool: ConnectionPool[Connection[Row]], place: str) -> None:
+    def __init__(self, pool: ConnectionPool[Connection[PgRow]], place: str) -> None:
         self.pool = pool
         self.counts = Counter[str]()  # of what this process did
         self.place = place
@@ -168,14 +168,14 @@ class TeamDatabase:
         self._turns = asyncio.Semaphore(pool.max_size)
         self._waiting = 0
 
-    async def read(self, owner: str, work: Callable[[Tx], T], seconds: float | None = None) -> T:
+    async def read(self, owner: str, work: Callable[[PgTx], T], seconds: float | None = None) -> T:
         """The result of a function that reads all from one moment.
 
         `seconds`: the longest wait for a connection, where the usual one is too long.
         """
         return await self._retry(lambda: self._run(owner, work, is_reading=True, seconds=seconds))
 
-    async def write(self, owner: str, work: Callable[[Tx], T]) -> T:
+    async def write(self, owner: str, work: Callable[[PgTx], T]) -> T:
         """The result of a function in one transaction, committed whole or not at all."""
         return await self._retry(lambda: self._run(owner, work, is_reading=False))
 
@@ -212,7 +212,7 @@ class TeamDatabase:
     async def _run(
         self,
         owner: str,
-        work: Callable[[Tx], T],
+        work: Callable[[PgTx], T],
         *,
         is_reading: bool,
         seconds: float | None = None,
@@ -255,14 +255,14 @@ class TeamDatabase:
         )
 
     def _transact(
-        self, owner: str, work: Callable[[Tx], T], running: _Running, *, is_reading: bool
+        self, owner: str, work: Callable[[PgTx], T], running: _Running, *, is_reading: bool
     ) -> T:
         is_committing = False
         try:
             with self.pool.connection() as connection, running.on(connection):
                 _prepare(connection, is_reading=is_reading)
                 connection.execute(_BEGIN, {"owner": owner})
-                result = work(Tx(connection, owner, running))
+                result = work(PgTx(connection, owner, running))
                 running.commit_or_raise()
                 is_committing = not is_reading
                 connection.commit()
@@ -289,11 +289,11 @@ class _Running(Stop):
 
     def __init__(self) -> None:
         super().__init__()
-        self._connection: Connection[Row] | None = None
+        self._connection: Connection[PgRow] | None = None
         self._held = threading.Lock()
 
     @contextmanager
-    def on(self, connection: Connection[Row]) -> Generator[None]:
+    def on(self, connection: Connection[PgRow]) -> Generator[None]:
         """Has the transaction run on a connection inside the block."""
         with self._held:
             self._connection = connection
@@ -329,7 +329,7 @@ _BEGIN = (
 ).encode()
 
 
-def _prepare(connection: Connection[Row], *, is_reading: bool) -> None:
+def _prepare(connection: Connection[PgRow], *, is_reading: bool) -> None:
     connection.isolation_level = (
         IsolationLevel.REPEATABLE_READ if is_reading else IsolationLevel.READ_COMMITTED
     )
@@ -375,7 +375,7 @@ async def open_database(
     place = shown_address(address)
     pool = ConnectionPool(
         _conninfo_of(address),
-        connection_class=Connection[Row],
+        connection_class=Connection[PgRow],
         kwargs={"row_factory": rows_of, "prepare_threshold": None},
         min_size=1,
         max_size=limits.connections,
@@ -456,11 +456,11 @@ async def purge(address: str) -> None:
 
 
 @contextmanager
-def _connected(address: str, *, autocommit: bool = True) -> Generator[Connection[Row]]:
+def _connected(address: str, *, autocommit: bool = True) -> Generator[Connection[PgRow]]:
     """One connection of its own, on which each statement is a transaction if nothing else is
     asked for."""
     try:
-        with Connection[Row].connect(
+        with Connection[PgRow].connect(
             _conninfo_of(address),
             row_factory=rows_of,
             autocommit=autocommit,
@@ -471,7 +471,7 @@ def _connected(address: str, *, autocommit: bool = True) -> Generator[Connection
         raise _lost_error(shown_address(address)) from None
 
 
-def _grant(connection: Connection[Row], role: str) -> None:
+def _grant(connection: Connection[PgRow], role: str) -> None:
     cursor = connection.execute(b"SELECT 1 FROM pg_roles WHERE rolname = %s", (role,))
     name = sql.Identifier(role)
     if cursor.fetchone() is None:
@@ -486,7 +486,7 @@ def _grant(connection: Connection[Row], role: str) -> None:
         connection.execute(sql.SQL("GRANT SELECT ON {} TO {}").format(sql.Identifier(table), name))
 
 
-def _migrate(connection: Connection[Row], place: str, *, may_migrate: bool = True) -> None:
+def _migrate(connection: Connection[PgRow], place: str, *, may_migrate: bool = True) -> None:
     """Bring the tables up to date; whoever comes second waits and finds it done."""
     version = _read_version(connection)
     connection.rollback()
@@ -514,7 +514,7 @@ def _migrate(connection: Connection[Row], place: str, *, may_migrate: bool = Tru
         ) from None
 
 
-def _read_version(connection: Connection[Row]) -> int:
+def _read_version(connection: Connection[PgRow]) -> int:
     cursor = connection.execute(b"SELECT to_regclass('migration') IS NOT NULL AS is_there")
     row = cursor.fetchone()
     if row is None or not row["is_there"]:

@@ -60,7 +60,7 @@ class Statement(NamedTuple):
         return {**named, "owner": owner}
 
 
-class Row(tuple[Any, ...]):
+class PgRow(tuple[Any, ...]):
     """A row, by the names of its columns and by their places."""
 
     __slots__ = ()
@@ -74,25 +74,25 @@ class Row(tuple[Any, ...]):
         return iter(self._places)
 
 
-def rows_of(cursor: Any) -> Callable[[Iterable[Any]], Row]:
+def rows_of(cursor: Any) -> Callable[[Iterable[Any]], PgRow]:
     """Makes the rows of a cursor."""
     return _kind_of(tuple(column.name for column in cursor.description or ()))
 
 
-def rows_like_sqlites(cursor: Any) -> Callable[[Sequence[Any]], Row]:
+def rows_like_sqlites(cursor: Any) -> Callable[[Sequence[Any]], PgRow]:
     """Makes the rows of a cursor as SQLite would give them: text, where bytes are kept."""
     kind = rows_of(cursor)
 
-    def make(values: Sequence[Any]) -> Row:
+    def make(values: Sequence[Any]) -> PgRow:
         return kind(one.decode() if isinstance(one, bytes) else one for one in values)
 
     return make
 
 
 @lru_cache(maxsize=256)
-def _kind_of(names: tuple[str, ...]) -> type[Row]:
+def _kind_of(names: tuple[str, ...]) -> type[PgRow]:
     places = {name: place for place, name in enumerate(names)}
-    return type("Row", (Row,), {"_places": places, "__slots__": ()})
+    return type("PgRow", (PgRow,), {"_places": places, "__slots__": ()})
 
 
 @lru_cache(maxsize=512)

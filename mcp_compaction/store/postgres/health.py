@@ -8,13 +8,13 @@ from collections.abc import Iterator
 from mcp_compaction.ports import Health
 from mcp_compaction.store.align import chain_hash
 from mcp_compaction.store.health import masks_in
-from mcp_compaction.store.postgres.database import Row, Tx
+from mcp_compaction.store.postgres.database import PgRow, PgTx
 from mcp_compaction.store.postgres.schema import SCHEMA_VERSION
 
 _READ_AT_ONCE = 5_000
 
 
-def health(tx: Tx, place: str) -> Health:
+def health(tx: PgTx, place: str) -> Health:
     """The state of one owner's rows; nothing is changed."""
     sessions = tx.all(
         "SELECT id, last_seq, last_chain FROM session WHERE owner = %(owner)s ORDER BY id"
@@ -52,7 +52,7 @@ def health(tx: Tx, place: str) -> Health:
     )
 
 
-def _read_rows(tx: Tx, session: int, after: int) -> list[Row]:
+def _read_rows(tx: PgTx, session: int, after: int) -> list[PgRow]:
     return tx.all(
         "SELECT seq, content, chain, raw FROM message WHERE owner = %(owner)s"
         " AND session = %(session)s AND seq > %(after)s ORDER BY seq LIMIT %(limit)s",
@@ -62,7 +62,7 @@ def _read_rows(tx: Tx, session: int, after: int) -> list[Row]:
     )
 
 
-def _find_index_problems(tx: Tx) -> Iterator[str]:
+def _find_index_problems(tx: PgTx) -> Iterator[str]:
     lost = tx.one(
         "SELECT 1 FROM posting WHERE posting.owner = %(owner)s AND NOT EXISTS (SELECT 1"
         " FROM passage WHERE passage.owner = %(owner)s AND passage.id = posting.passage"

@@ -11,7 +11,7 @@ from mcp_compaction.ports import HOST_COMPACTED, Batch
 from mcp_compaction.store.align import CLOCKS, MOST_UNNAMED, KnownMessage, calls_of
 from mcp_compaction.store.columns import encodable, stamp
 from mcp_compaction.store.messages import MESSAGE_COLUMNS, to_message
-from mcp_compaction.store.postgres.database import Row, Tx
+from mcp_compaction.store.postgres.database import PgRow, PgTx
 from mcp_compaction.store.postgres.dialect import plain
 from mcp_compaction.store.sessions import events
 
@@ -102,7 +102,7 @@ class KnownOfBatch:
         self._newest = contents
 
 
-def read_known(tx: Tx, session: Row, batch: Batch, contents: list[str]) -> KnownOfBatch:
+def read_known(tx: PgTx, session: PgRow, batch: Batch, contents: list[str]) -> KnownOfBatch:
     """What of a session a batch may mean."""
     number, last = session["id"], session["last_seq"]
     known = KnownOfBatch(last, _compactions(tx, number) if batch.has_ids else ())
@@ -130,12 +130,12 @@ def read_known(tx: Tx, session: Row, batch: Batch, contents: list[str]) -> Known
 _KNOWN = "message.seq, message.follows, message.content, message.host_id, message.via"
 
 
-def _compactions(tx: Tx, session: int) -> list[datetime]:
+def _compactions(tx: PgTx, session: int) -> list[datetime]:
     """When the host has compacted this session."""
     return [event.at for event in events(tx, session, HOST_COMPACTED)]
 
 
-def _read_unnamed(tx: Tx, session: int, batch: Batch, known: KnownOfBatch) -> None:
+def _read_unnamed(tx: PgTx, session: int, batch: Batch, known: KnownOfBatch) -> None:
     """Read what came without a host's id, as far as it may be of this batch."""
     moments = [message.at for message in batch.messages]
     told = [at for at in moments if at is not None]
@@ -150,7 +150,7 @@ def _read_unnamed(tx: Tx, session: int, batch: Batch, known: KnownOfBatch) -> No
         known.add(KnownMessage(*row[1:6]))
 
 
-def _read_repeated(tx: Tx, session: int, batch: Batch, known: KnownOfBatch) -> None:
+def _read_repeated(tx: PgTx, session: int, batch: Batch, known: KnownOfBatch) -> None:
     """Read what a host that has compacted may have written down once more."""
     calls = [encodable(call) for message in batch.messages for call in calls_of(message)]
     rows = tx.execute(

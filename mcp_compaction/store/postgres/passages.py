@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from mcp_compaction.core.recall.terms import keys_of
 from mcp_compaction.store.columns import encodable
 from mcp_compaction.store.passages import StoredPassage
-from mcp_compaction.store.postgres.database import Row, Tx
+from mcp_compaction.store.postgres.database import PgRow, PgTx
 from mcp_compaction.store.postgres.dialect import plain
 
 KEYS_FROM = 1 << 15  # a place from which on it is one among the keys, not in the text
@@ -73,7 +73,7 @@ def unpack_places(data: bytes) -> Places:
     return struct.unpack(f">{len(data) // 2}H", data)
 
 
-def insert(tx: Tx, texts: Sequence[StoredPassage]) -> None:
+def insert(tx: PgTx, texts: Sequence[StoredPassage]) -> None:
     """Make texts findable; of many, some at a time, so that others are answered in between."""
     sizes = Counter((one.session, one.kind, one.number) for one in texts)
     for start in range(0, len(texts), _INSERTED_AT_ONCE):
@@ -134,7 +134,7 @@ _INSERT = """
 """
 
 
-def delete(tx: Tx, session: int | None, kind: str, number: int) -> None:
+def delete(tx: PgTx, session: int | None, kind: str, number: int) -> None:
     """Make the texts of a message, digest or pin unfindable."""
     rows = tx.all(
         "DELETE FROM passage WHERE owner = %(owner)s AND session = %(session)s"
@@ -153,7 +153,7 @@ def delete(tx: Tx, session: int | None, kind: str, number: int) -> None:
     )
 
 
-def delete_session(tx: Tx, session: int) -> None:
+def delete_session(tx: PgTx, session: int) -> None:
     """Make all texts of a session unfindable, but for its pins, which may outlive it."""
     rows = tx.all(
         "UPDATE passage SET session = 0 WHERE owner = %(owner)s AND session = %(session)s"
@@ -174,7 +174,7 @@ def delete_session(tx: Tx, session: int) -> None:
         )
 
 
-def _terms_of_rows(rows: Sequence[Row]) -> dict[str, object]:
+def _terms_of_rows(rows: Sequence[PgRow]) -> dict[str, object]:
     """The terms of some passages, each beside its passage."""
     texts = [row["text"].decode() for row in rows]
     postings = postings_of(texts)
@@ -184,7 +184,7 @@ def _terms_of_rows(rows: Sequence[Row]) -> dict[str, object]:
     }
 
 
-def rebuild(tx: Tx) -> None:
+def rebuild(tx: PgTx) -> None:
     """Build the postings anew from the texts."""
     tx.run("DELETE FROM posting WHERE owner = %(owner)s")
     after = 0

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from mcp_compaction.ports import Original, PinFacts, Scope
 from mcp_compaction.store import sessions
 from mcp_compaction.store.log import originals
-from mcp_compaction.store.postgres.database import Tx
+from mcp_compaction.store.postgres.database import PgTx
 from mcp_compaction.store.postgres.passages import KEYS_FROM
 from mcp_compaction.store.postgres.search import Phrase, Place, find_phrase, terms_of
 from mcp_compaction.store.requests import pieces_of
@@ -16,7 +16,7 @@ from mcp_compaction.store.scope import one_session
 _SCANNED = 1_000  # newest passages with a piece of the text that are looked at
 
 
-def requests_with(tx: Tx, scope: Scope, text: str, limit: int) -> tuple[Original, ...]:
+def requests_with(tx: PgTx, scope: Scope, text: str, limit: int) -> tuple[Original, ...]:
     """User messages of one session that may hold a text, those with all of it in one place first.
 
     Of each kind at most `limit`: the host's before an agent's, the oldest first.
@@ -40,7 +40,7 @@ def requests_with(tx: Tx, scope: Scope, text: str, limit: int) -> tuple[Original
 
 
 def pin_facts(
-    tx: Tx, scope: Scope, words: Sequence[str], limit: int, events: Sequence[str]
+    tx: PgTx, scope: Scope, words: Sequence[str], limit: int, events: Sequence[str]
 ) -> PinFacts:
     """What decides about a pin of one session."""
     session = one_session(tx, scope)
@@ -52,13 +52,13 @@ def pin_facts(
     )
 
 
-def _find(tx: Tx, session: int, terms: tuple[str, ...]) -> list[Place]:
+def _find(tx: PgTx, session: int, terms: tuple[str, ...]) -> list[Place]:
     if not terms:
         return []
     return find_phrase(tx, Phrase(terms), [session], upto=KEYS_FROM)
 
 
-def _read_users(tx: Tx, places: list[Place], limit: int, *, is_long: bool) -> list[int]:
+def _read_users(tx: PgTx, places: list[Place], limit: int, *, is_long: bool) -> list[int]:
     """The user messages of some passages; `is_long`: only those of several passages, since only
     they can hold a text across a cut."""
     rows = tx.all(

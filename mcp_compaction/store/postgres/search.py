@@ -13,7 +13,7 @@ from mcp_compaction.core.recall.terms import Passage, ways_of
 from mcp_compaction.model import Hit, Match, Matches, SearchQuery, TermMatches, Worth
 from mcp_compaction.ports import Scope
 from mcp_compaction.store.columns import moment, stamp
-from mcp_compaction.store.postgres.database import Row, Tx
+from mcp_compaction.store.postgres.database import PgRow, PgTx
 from mcp_compaction.store.postgres.dialect import plain, plain_cell
 from mcp_compaction.store.postgres.passages import tokenize, unpack_places
 from mcp_compaction.store.scope import Condition, check_session, one_session, rows_in, sessions_in
@@ -69,7 +69,7 @@ class _Reach(NamedTuple):
     is_whole: bool  # the sessions alone say which rows those are, but for pins without one
 
 
-def find(tx: Tx, scope: Scope, query: SearchQuery) -> Matches:
+def find(tx: PgTx, scope: Scope, query: SearchQuery) -> Matches:
     """The passages that hold each term; of a very common term, the newest."""
     check_session(tx, scope)
     reach = _reach_of(tx, scope, query)
@@ -125,7 +125,7 @@ def terms_of(texts: Sequence[str]) -> list[tuple[str, ...]]:
 class _Search:
     """Looks terms up in the part of the postings that a query may see."""
 
-    def __init__(self, tx: Tx, reach: _Reach) -> None:
+    def __init__(self, tx: PgTx, reach: _Reach) -> None:
         self._tx = tx
         self._reach = reach
         self._places: dict[_Asked, list[Place]] = {}
@@ -229,7 +229,7 @@ _MATCH = (
 )
 
 
-def _match_of(row: Row) -> Match:
+def _match_of(row: PgRow) -> Match:
     return Match(
         row["id"],
         row["session"] or None,
@@ -246,7 +246,7 @@ _PLACES = (
 
 
 def find_phrase(
-    tx: Tx, phrase: Phrase, sessions: list[int] | None, limit: int = SCANNED, upto: int = 1 << 16
+    tx: PgTx, phrase: Phrase, sessions: list[int] | None, limit: int = SCANNED, upto: int = 1 << 16
 ) -> list[Place]:
     """The newest passages that hold a phrase; `upto`: before this place in them."""
     *before, last = phrase.terms
@@ -299,7 +299,7 @@ def _stands_in(phrase: Phrase, terms: dict[str, set[int]]) -> bool:
     return bool(ways)
 
 
-def _find_rarest(tx: Tx, terms: Sequence[str], sessions: list[int] | None) -> str:
+def _find_rarest(tx: PgTx, terms: Sequence[str], sessions: list[int] | None) -> str:
     """The rarest of some terms, each counted up to a limit."""
     row = tx.one(
         "SELECT asked.term, (SELECT count(*) FROM (SELECT 1 FROM posting"
@@ -313,7 +313,7 @@ def _find_rarest(tx: Tx, terms: Sequence[str], sessions: list[int] | None) -> st
     return terms[0] if row is None else row["term"]
 
 
-def _reach_of(tx: Tx, scope: Scope, query: SearchQuery) -> _Reach:
+def _reach_of(tx: PgTx, scope: Scope, query: SearchQuery) -> _Reach:
     condition, values = _condition_of(scope, query)
     sessions: list[int] | None = None
     if scope.project is not None or scope.session is not None:
@@ -364,7 +364,7 @@ def _values_of(scope: Scope) -> dict[str, object]:
     return {f"scope{number}": plain_cell(value) for number, value in enumerate(values)}
 
 
-def _count_messages(tx: Tx, scope: Scope) -> int:
+def _count_messages(tx: PgTx, scope: Scope) -> int:
     """The number of messages in a scope."""
     row = tx.one(
         "SELECT coalesce(sum(last_seq), 0)::bigint AS messages FROM session"
@@ -374,7 +374,7 @@ def _count_messages(tx: Tx, scope: Scope) -> int:
     return 0 if row is None else row["messages"]
 
 
-def _count_all_passages(tx: Tx, scope: Scope) -> int:
+def _count_all_passages(tx: PgTx, scope: Scope) -> int:
     """The number of passages in a scope, counted up to a limit."""
     row = tx.one(
         "SELECT count(*) AS passages FROM (SELECT 1 FROM session JOIN passage"
@@ -396,7 +396,7 @@ _HIT = (
 )
 
 
-def read(tx: Tx, scope: Scope, query: SearchQuery, wanted: Sequence[Worth]) -> tuple[Hit, ...]:
+def read(tx: PgTx, scope: Scope, query: SearchQuery, wanted: Sequence[Worth]) -> tuple[Hit, ...]:
     """The texts of what is worth reading, in that order; only what the query may see."""
     condition, values = _condition_of(scope, query)
     rows = tx.all(
@@ -419,7 +419,7 @@ def read(tx: Tx, scope: Scope, query: SearchQuery, wanted: Sequence[Worth]) -> t
     return tuple(_hit_of(row, wanted[int(row["place"]) - 1]) for row in rows)
 
 
-def list_passages(tx: Tx, scope: Scope, query: SearchQuery, limit: int) -> tuple[Hit, ...]:
+def list_passages(tx: PgTx, scope: Scope, query: SearchQuery, limit: int) -> tuple[Hit, ...]:
     """The passages that a query means by its qualifiers alone, in order."""
     check_session(tx, scope)
     condition, values = _condition_of(scope, query)
@@ -436,7 +436,7 @@ def list_passages(tx: Tx, scope: Scope, query: SearchQuery, limit: int) -> tuple
     return tuple(_hit_of(row).model_copy(update={"is_undated": row["is_undated"]}) for row in rows)
 
 
-def _hit_of(row: Row, worth: Worth | None = None) -> Hit:
+def _hit_of(row: PgRow, worth: Worth | None = None) -> Hit:
     return Hit(
         session=row["name"] or "",
         project=row["project"] or "",
@@ -453,7 +453,7 @@ def _hit_of(row: Row, worth: Worth | None = None) -> Hit:
 
 
 def search_many(
-    tx: Tx, scope: Scope, queries: Sequence[SearchQuery], limit: int
+    tx: PgTx, scope: Scope, queries: Sequence[SearchQuery], limit: int
 ) -> tuple[tuple[int, ...], ...]:
     """The newest messages of one session that hold a query's terms, by query."""
     session = one_session(tx, scope)
@@ -467,7 +467,7 @@ def search_many(
 
 
 def _find_messages_with_all(
-    rows: Sequence[Row], queries: Sequence[SearchQuery], limit: int
+    rows: Sequence[PgRow], queries: Sequence[SearchQuery], limit: int
 ) -> tuple[tuple[int, ...], ...]:
     passages = (Passage(row["number"], row["text"].decode()) for row in rows)
     return find_messages_with_all(tuple(passages), queries, limit)

@@ -65,19 +65,19 @@ from mcp_compaction.store.postgres import known, requests, search
 from mcp_compaction.store.postgres import passages as postings
 from mcp_compaction.store.postgres import rows as numbers
 from mcp_compaction.store.postgres.claim import drop_claims, hold_claim, is_claimed
-from mcp_compaction.store.postgres.database import PoolLimits, TeamDatabase, Tx, open_database
+from mcp_compaction.store.postgres.database import PgTx, PoolLimits, TeamDatabase, open_database
 from mcp_compaction.store.postgres.health import health
 from mcp_compaction.store.rows import Inventory, LooseRows, SessionRows
 
 T = TypeVar("T")
 
 # What PostgreSQL does in its own way; all other statements are SQLite's.
-align.read_known.register(Tx, known.read_known)
-passages.insert.register(Tx, postings.insert)
-passages.delete.register(Tx, postings.delete)
-passages.delete_session.register(Tx, postings.delete_session)
-row_tables.last_pin.register(Tx, numbers.last_pin)
-row_tables.expect_pins.register(Tx, numbers.expect_pins)
+align.read_known.register(PgTx, known.read_known)
+passages.insert.register(PgTx, postings.insert)
+passages.delete.register(PgTx, postings.delete)
+passages.delete_session.register(PgTx, postings.delete_session)
+row_tables.last_pin.register(PgTx, numbers.last_pin)
+row_tables.expect_pins.register(PgTx, numbers.expect_pins)
 
 
 async def open_store(address: str, owner: str, limits: PoolLimits | None = None) -> PostgresStore:
@@ -104,7 +104,7 @@ class PostgresStore:
     ) -> tuple[SessionInfo, bool]:
         """The session of that key, and whether it was made just now."""
 
-        def make(tx: Tx) -> tuple[SessionInfo, bool]:
+        def make(tx: PgTx) -> tuple[SessionInfo, bool]:
             if not sessions.is_known(tx, key):
                 tx.take_turn()  # somebody else may be making it
             return sessions.open_session(tx, key, traits, now)
@@ -115,7 +115,7 @@ class PostgresStore:
         """Give a session and its subagents' to a host, where they hold nothing but messages that
         it says: their contents, by the host's ids."""
 
-        def work(tx: Tx) -> bool:
+        def work(tx: PgTx) -> bool:
             tx.take_turn()
             tx.lock(copy, subagents=True)
             return sessions.take_over(tx, copy, key, said)
@@ -341,7 +341,7 @@ class PostgresStore:
     async def forget(self, scope: Scope, seqs: Sequence[int], now: datetime) -> Forgotten:
         """Remove messages, or without any a session or a project; no query finds them again."""
 
-        def work(tx: Tx) -> Forgotten:
+        def work(tx: PgTx) -> Forgotten:
             tx.lock(scope.session)
             forgotten = forget.forget(tx, scope, seqs, now)
             drop_claims(tx)
@@ -390,16 +390,16 @@ class PostgresStore:
             with anyio.CancelScope(shield=True):
                 await self._database.close()
 
-    async def _read(self, work: Callable[[Tx], T]) -> T:
+    async def _read(self, work: Callable[[PgTx], T]) -> T:
         return await self._database.read(self.owner, work)
 
     async def _write(
-        self, work: Callable[[Tx], T], session: int | None = None, *, turn: bool = False
+        self, work: Callable[[PgTx], T], session: int | None = None, *, turn: bool = False
     ) -> T:
         """The result of a function in one transaction; `session`: nobody else writes to it
         meanwhile; `turn`: nobody else makes sessions or pins."""
 
-        def alone(tx: Tx) -> T:
+        def alone(tx: PgTx) -> T:
             if session is not None:
                 tx.lock(session)
             if turn:

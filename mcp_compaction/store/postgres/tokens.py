@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from mcp_compaction.errors import InputError, UnknownRef
 from mcp_compaction.store.columns import stamp
-from mcp_compaction.store.postgres.database import Tx
+from mcp_compaction.store.postgres.database import PgTx
 from mcp_compaction.store.postgres.dialect import plain
 
 _PREFIX = "mct_"
@@ -38,7 +38,7 @@ def hash_token(token: str) -> str:
     return sha256(token.encode("utf-8", "replace")).hexdigest()
 
 
-def add_token(tx: Tx, name: str, identity: TokenIdentity, now: datetime) -> str:
+def add_token(tx: PgTx, name: str, identity: TokenIdentity, now: datetime) -> str:
     """Make a token; it is shown once and kept nowhere."""
     if not name.strip() or not identity.owner.strip():
         raise InputError("A token needs a name; write it as ann-laptop.")
@@ -58,7 +58,7 @@ def add_token(tx: Tx, name: str, identity: TokenIdentity, now: datetime) -> str:
     return token
 
 
-def find_identity(tx: Tx, token: str) -> TokenIdentity | None:
+def find_identity(tx: PgTx, token: str) -> TokenIdentity | None:
     """Whose token it is; None where it is nobody's, or was revoked."""
     wanted = hash_token(token)
     row = tx.one(
@@ -70,12 +70,12 @@ def find_identity(tx: Tx, token: str) -> TokenIdentity | None:
     return TokenIdentity(row["belongs_to"], row["project"])
 
 
-def list_hashes(tx: Tx) -> list[str]:
+def list_hashes(tx: PgTx) -> list[str]:
     """The hashes of the tokens in force."""
     return [row["hash"] for row in tx.all("SELECT hash FROM token WHERE revoked IS NULL")]
 
 
-def list_tokens(tx: Tx) -> list[TokenLine]:
+def list_tokens(tx: PgTx) -> list[TokenLine]:
     """All tokens, the revoked ones too."""
     rows = tx.all(
         "SELECT name, belongs_to AS owner, project, made, revoked FROM token ORDER BY name"
@@ -83,7 +83,7 @@ def list_tokens(tx: Tx) -> list[TokenLine]:
     return [TokenLine(**row) for row in rows]
 
 
-def revoke_token(tx: Tx, name: str, now: datetime) -> None:
+def revoke_token(tx: PgTx, name: str, now: datetime) -> None:
     """Let a token open nothing any more."""
     revoked = tx.run(
         "UPDATE token SET revoked = %(now)s WHERE name = %(name)s AND revoked IS NULL",
@@ -94,6 +94,6 @@ def revoke_token(tx: Tx, name: str, now: datetime) -> None:
         raise UnknownRef(f"There is no token {name} in force; run: mcp-compaction token list")
 
 
-def has_tokens(tx: Tx) -> bool:
+def has_tokens(tx: PgTx) -> bool:
     """Whether any token is in force."""
     return tx.one("SELECT 1 FROM token WHERE revoked IS NULL LIMIT 1") is not None

@@ -25,7 +25,7 @@ from tests.store.postgres_server import Server, other_user, running_server
 
 psycopg = pytest.importorskip("psycopg")
 from mcp_compaction.store.postgres import database as databases  # noqa: E402
-from mcp_compaction.store.postgres.database import PoolLimits, TeamDatabase, Tx  # noqa: E402
+from mcp_compaction.store.postgres.database import PgTx, PoolLimits, TeamDatabase  # noqa: E402
 from mcp_compaction.store.postgres.schema import TABLES  # noqa: E402
 from mcp_compaction.store.postgres.store import PostgresStore, open_store  # noqa: E402
 
@@ -179,7 +179,7 @@ async def test_a_write_that_is_cancelled_while_it_waits_leaves_nothing_and_block
         other.execute("SELECT set_config('mcp_compaction.owner', %s, true)", (store.owner,))
         other.execute("SELECT 1 FROM session WHERE id = %s FOR UPDATE", (session,))
 
-        def write(tx: Tx) -> None:
+        def write(tx: PgTx) -> None:
             tx.run(
                 "INSERT INTO event (owner, session, name, at, detail)"
                 " VALUES (%(owner)s, %(session)s, 'NAME', '', '')",
