@@ -53,7 +53,7 @@ MOST_BY_ROOM = {
     "viewer": 415,
     "worker": 253,
 }
-MOST_IN_ALL = 73_588
+MOST_IN_ALL = 73_589
 _NO_DECISION = (0, 1, 2, 100)
 _MAKERS = ("pattern_of", "compile", "cuts_at")  # of regexes
 _SETTINGS, _PRESETS = "Policy", "PRESETS"

@@ -11,7 +11,7 @@ from mcp.server.mcpserver.exceptions import ResourceNotFoundError
 from mcp_compaction import compactor
 from mcp_compaction.compactor.workspace import Workspace
 from mcp_compaction.core.compaction.receipt.text import receipt_text
-from mcp_compaction.core.digest.render import render_digest
+from mcp_compaction.core.digest.render import label_of, render_digest
 from mcp_compaction.core.log.pinned import pinned_block
 from mcp_compaction.core.text.refs import number_of
 from mcp_compaction.model import SessionInfo
@@ -76,7 +76,8 @@ async def pinned(session: str, ctx: Ctx) -> str:
 async def digests(session: str, ctx: Ctx) -> str:
     """All digests ever made of a session, oldest first."""
     work, info = await _find_session(ctx, session)
-    return "\n\n".join(render_digest(digest) for digest in await work.store.digests(info.id))
+    made = await work.store.digests(info.id)
+    return "\n\n".join(render_digest(digest) or label_of(digest) for digest in made)
 
 
 @errors_as(ResourceNotFoundError)
