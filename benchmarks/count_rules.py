@@ -45,7 +45,7 @@ MOST_BY_ROOM = {
     "lexicon": 779,
     "model": 1_167,
     "sending": 575,
-    "server": 4_514,
+    "server": 4_515,
     "store": 10_091,
     "summarizers": 788,
     "tools": 1_516,
