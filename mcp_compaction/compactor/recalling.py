@@ -9,7 +9,7 @@ from mcp_compaction.compactor.events import REGRET
 from mcp_compaction.compactor.headless import note_headless, tell_programs
 from mcp_compaction.compactor.results import Brief, Quote, Recalled, SearchScope
 from mcp_compaction.compactor.workspace import Workspace, scope_of
-from mcp_compaction.core.digest.render import label_of, render_digest
+from mcp_compaction.core.digest.render import render_digest, render_or_label
 from mcp_compaction.core.log.content import calls_by_id, speaker_of, texts_by_speaker
 from mcp_compaction.core.log.conversation import conversation_of, has_request
 from mcp_compaction.core.recall.answer import choose
@@ -281,7 +281,7 @@ async def _find_callers(
 
 
 def _quote_digest(digest: Digest) -> Quote:
-    text = render_digest(digest) or label_of(digest)
+    text = render_or_label(digest)
     return Quote(ref=digest.ref, of="digest", at=digest.ended, text=text, source=digest)
 
 

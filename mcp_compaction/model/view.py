@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Annotated, Literal
 
 from pydantic import ConfigDict, Field
@@ -136,6 +137,19 @@ class View(Value):
     def is_begun(self) -> bool:
         """Whether a caller has it: what stands at its start stays until the next compaction."""
         return self.begun or self.compaction is not None
+
+    def with_whole(self, seqs: Collection[int]) -> View:
+        """The view with these messages whole where it showed parts of them."""
+        return self.model_copy(
+            update={
+                "head": tuple(Kept(seq=e.seq) if e.seq in seqs else e for e in self.head),
+                "body": tuple(
+                    Kept(seq=e.seq) if isinstance(e, Trimmed) and e.seq in seqs else e
+                    for e in self.body
+                ),
+                "since": tuple(e for e in self.since if e.seq not in seqs),
+            }
+        )
 
 
 class ShownMessage(Value):

@@ -11,7 +11,7 @@ from mcp.server.mcpserver.exceptions import ResourceNotFoundError
 from mcp_compaction import compactor
 from mcp_compaction.compactor.workspace import Workspace
 from mcp_compaction.core.compaction.receipt.text import receipt_text
-from mcp_compaction.core.digest.render import label_of, render_digest
+from mcp_compaction.core.digest.render import render_or_label
 from mcp_compaction.core.log.pinned import pinned_block
 from mcp_compaction.core.text.refs import number_of
 from mcp_compaction.model import SessionInfo
@@ -76,8 +76,7 @@ async def pinned(session: str, ctx: Ctx) -> str:
 async def digests(session: str, ctx: Ctx) -> str:
     """All digests ever made of a session, oldest first."""
     work, info = await _find_session(ctx, session)
-    made = await work.store.digests(info.id)
-    return "\n\n".join(render_digest(digest) or label_of(digest) for digest in made)
+    return "\n\n".join(map(render_or_label, await work.store.digests(info.id)))
 
 
 @errors_as(ResourceNotFoundError)

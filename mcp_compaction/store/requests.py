@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-import sqlite3
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from functools import singledispatch
 
 from mcp_compaction.core.limits import LONGEST_SENTENCE
 from mcp_compaction.ports import Original, PinFacts, Scope
@@ -12,6 +12,7 @@ from mcp_compaction.store import sessions
 from mcp_compaction.store.log import originals
 from mcp_compaction.store.marks import role_mark, session_mark
 from mcp_compaction.store.scope import one_session
+from mcp_compaction.store.sql import Tx
 
 _SCANNED = 1_000  # newest passages with a piece of the text that are looked at
 # Cuts between passages are half of one apart or more: of pieces half as long one is whole.
@@ -39,42 +40,39 @@ _WITH_A_PIECE = (
 )
 
 
-def requests_with(
-    connection: sqlite3.Connection, scope: Scope, text: str, limit: int
-) -> tuple[Original, ...]:
+def requests_with(tx: Tx, scope: Scope, text: str, limit: int) -> tuple[Original, ...]:
     """User messages of one session that may hold a text, those with all of it in one place first.
 
     Of each kind at most `limit`: the host's before an agent's, the oldest first.
     """
-    session = one_session(connection, scope)
+    session = one_session(tx, scope)
     pieces = pieces_of(text)
-    if not pieces:
-        return ()
-    seqs: dict[int, None] = {}
-    for select, phrases in ((_WITH_ALL, [" ".join(pieces)]), (_WITH_A_PIECE, pieces)):
-        rows = connection.execute(select, (_expression_of(phrases, session), session, limit))
-        seqs |= dict.fromkeys(seq for (seq,) in rows)
+    seqs = list(dict.fromkeys(find_requests(tx, session, pieces, limit))) if pieces else []
     if not seqs:
         return ()
-    found = originals(connection, scope, list(seqs), 0, len(seqs))
+    found = originals(tx, scope, seqs, 0, len(seqs))
     by_seq = {original.message.seq: original for original in found}
     return tuple(by_seq[seq] for seq in seqs)
 
 
+@singledispatch
+def find_requests(tx: Tx, session: int, pieces: Sequence[str], limit: int) -> Iterator[int]:
+    """The user messages with all pieces of a text together, then those with one of them."""
+    for select, phrases in ((_WITH_ALL, [" ".join(pieces)]), (_WITH_A_PIECE, pieces)):
+        rows = tx.execute(select, (_expression_of(phrases, session), session, limit))
+        yield from (seq for (seq,) in rows)
+
+
 def pin_facts(
-    connection: sqlite3.Connection,
-    scope: Scope,
-    words: Sequence[str],
-    limit: int,
-    events: Sequence[str],
+    tx: Tx, scope: Scope, words: Sequence[str], limit: int, events: Sequence[str]
 ) -> PinFacts:
     """What decides about a pin of one session."""
-    session = one_session(connection, scope)
-    found = [one for text in words for one in requests_with(connection, scope, text, limit)]
+    session = one_session(tx, scope)
+    found = [one for text in words for one in requests_with(tx, scope, text, limit)]
     return PinFacts(
-        info=sessions.session_info(connection, session),
+        info=sessions.session_info(tx, session),
         said=tuple({one.message.seq: one.message for one in found}.values()),
-        events=tuple(e for name in events for e in sessions.events(connection, session, name)),
+        events=tuple(e for name in events for e in sessions.events(tx, session, name)),
     )
 
 

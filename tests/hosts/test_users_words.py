@@ -206,6 +206,10 @@ ODDLY_ASKED: dict[str, tuple[str, dict[str, Any]]] = {
         f'The user answered: "To "main":\n1. push\n2. wait\nWhich one?"="{RULE}"{CAREFULLY}',
         {"answers": {'To "main":\n1. push\n2. wait\nWhich one?': RULE}},
     ),
+    "a rule among several answers, told without the others": (
+        f'The user answered: "Which branch?"="develop", "And else?"="{RULE}"{CAREFULLY}',
+        {"answers": {"Which branch?": "develop", "And else?": RULE}},
+    ),
     "words instead of an answer": (
         f'The user asked for more questions before answering. They also wrote: "{RULE}". Call'
         " AskUserQuestion again now with further questions about this decision",
@@ -227,20 +231,6 @@ async def test_an_answer_is_the_users_however_its_question_is_written(
         messages = (await work.load(info)).messages
         assert [one.text for one in unpinned_rules(messages, ())] == [RULE]
         assert (await compactor.pin(work, info, PinWish(RULE, by="agent"))).pin.author == "user"
-
-
-async def test_a_rule_among_several_answers_is_told_without_the_others(
-    environ: Mapping[str, str], tmp_path: Path
-) -> None:
-    told: JsonObject = {"questions": [], "answers": {"Which branch?": "develop", "And else?": RULE}}
-    text = f'The user answered: "Which branch?"="develop", "And else?"="{RULE}"{CAREFULLY}'
-    given = answered(2, text, toolUseResult=told, **NEWEST)
-    write_chat(environ, [typed(0, TYPED), called(1, "AskUserQuestion"), given])
-    async with workspace_in(tmp_path) as work:
-        info = (await record(work, found_in(environ)[0])).session
-        assert info is not None
-        messages = (await work.load(info)).messages
-        assert [one.text for one in unpinned_rules(messages, ())] == [RULE]
 
 
 async def test_a_note_beside_an_answer_is_the_users(

@@ -94,9 +94,10 @@ class _Growing:
             level, now = min(turn.level, len(line.makes) - 1), self._levels.get(place, -1)
             if level <= now:
                 continue
-            is_order, before = line.kind == "order", self._costs.get(place, 0)
-            most = min(left, self._of_order - before) if is_order else left
-            for form in range(level, now if is_order else level - 1, -1):
+            most, forms, before = left, range(level, level + 1), self._costs.get(place, 0)
+            if line.kind == "order":  # the longest that its own share holds
+                most, forms = min(left, self._of_order - before), range(now + 1, level + 1)
+            for form in reversed(forms):
                 more = self._cost_of(line.form(form)) - before
                 if more <= most:
                     misses = 0

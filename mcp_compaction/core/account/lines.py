@@ -203,7 +203,7 @@ class _Step:
         told = target.rpartition("/")[2] if is_path else shorten(target, _MIDDLE)
         return name, f"{told} -> {self.mishap}" if self.mishap else told
 
-    @property
+    @cached_property
     def mishap(self) -> str:
         """How the call ended where it was not done, in a few words."""
         if isinstance(self.call, Excerpt):

@@ -12,7 +12,7 @@ from functools import lru_cache
 from mcp_compaction.core.limits import LONGEST_ANSWER, LONGEST_LINE, LONGEST_TEXT, MOST_LOOKED_AT
 from mcp_compaction.core.log.call_entries import CallEntry
 from mcp_compaction.core.log.commands import is_search
-from mcp_compaction.core.log.content import words_of
+from mcp_compaction.core.log.content import compact_json, words_of
 from mcp_compaction.core.log.endings import causes_of, ending_of, is_run_of_tests, telling_lines
 from mcp_compaction.core.text.injection import is_planted
 from mcp_compaction.core.text.patterns import pattern_of
@@ -92,7 +92,7 @@ def telling_part(
     """The units of a text that tell most, each once and in their order, as many as so many
     characters hold; the joint stands between those that follow one another."""
     if len(text) <= 2 * LONGEST_ANSWER:
-        whole = joint.join(dict.fromkeys(filter(None, map(one_line, text.splitlines()))))
+        whole = joint.join(_lines_once(text))
         if 0 < len(whole) <= most and not is_planted(whole):
             return whole
     units = _units_of(text)
@@ -191,6 +191,11 @@ def _choose_units(
 
 
 @read_once
+def _lines_once(text: str) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(filter(None, map(one_line, text.splitlines()))))
+
+
+@read_once
 def _units_of(text: str) -> tuple[str, ...]:
     """The lines of a text, a long one by its sentences; of very many the first and the last."""
     lines = _values_of(text)
@@ -235,7 +240,7 @@ def _is_plain(value: JsonValue) -> bool:
 
 
 def _said(value: JsonValue) -> str:
-    return value if isinstance(value, str) else json.dumps(value)
+    return value if isinstance(value, str) else compact_json(value)
 
 
 @read_once

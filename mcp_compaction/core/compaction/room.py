@@ -91,9 +91,9 @@ def _account_of(
     left_window = {message.seq for message in gone}
     lines = lines_of(inputs.said, left_window, earlier, markers, "\n".join(shown))
     talk = sum(count(one.pieces[0]) for line in lines if line.is_talk for one in line.whole)
-    room = progress.plan.window.room_in(progress.plan.budget.target)
-    whole = talk <= left and keeps_talk(talk, room)
-    account = fit_account(lines, left, count, keeps_talk=whole, of_order=order_limit(room))
+    in_view = progress.plan.window.room_in(progress.plan.budget.target)
+    whole = talk <= left and keeps_talk(talk, in_view)
+    account = fit_account(lines, left, count, keeps_talk=whole, of_order=order_limit(in_view))
     return (*wanted, *account)
 
 

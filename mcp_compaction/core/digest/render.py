@@ -54,6 +54,11 @@ def render_digest(digest: Digest) -> str:
     return "\n".join(lines) if len(lines) > 1 or digest.author == "archive" else ""
 
 
+def render_or_label(digest: Digest) -> str:
+    """The text of a digest that somebody asks for; its label alone, where nothing is to be told."""
+    return render_digest(digest) or label_of(digest)
+
+
 def item_to_wait() -> Item:
     """The line by which an agent waits for the user before it goes on."""
     return Item(text="wait: ask the user before you resume", must_stay=True)

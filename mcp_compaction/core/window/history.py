@@ -29,7 +29,6 @@ from mcp_compaction.model import (
     Run,
     Session,
     TakenAway,
-    Trimmed,
     View,
 )
 
@@ -396,18 +395,9 @@ def bring_back(session: Session, beginning: Sequence[Message]) -> View | None:
 
 def _reword(view: View, reworded: tuple[Reworded, ...], changed: set[int]) -> View:
     """The view with other words for some messages; what it showed of their old words is whole."""
-    return view.model_copy(
-        update={
-            "head": tuple(Kept(seq=e.seq) if e.seq in changed else e for e in view.head),
-            "body": tuple(
-                Kept(seq=e.seq) if isinstance(e, Trimmed) and e.seq in changed else e
-                for e in view.body
-            ),
-            "since": tuple(e for e in view.since if e.seq not in changed),
-            "promoted": tuple(e for e in view.promoted if e.seq not in changed),
-            "reworded": reworded,
-        }
-    )
+    promoted = tuple(e for e in view.promoted if e.seq not in changed)
+    update = {"promoted": promoted, "reworded": reworded}
+    return view.with_whole(changed).model_copy(update=update)
 
 
 def without_stale_cuts(view: View) -> View:

@@ -53,6 +53,7 @@ from mcp_compaction.store import (
     log,
     passages,
     pins,
+    requests,
     row_tables,
     sessions,
     thinking,
@@ -61,8 +62,9 @@ from mcp_compaction.store import (
     views,
 )
 from mcp_compaction.store import calls as model_calls
-from mcp_compaction.store.postgres import known, requests, search
+from mcp_compaction.store.postgres import known, search
 from mcp_compaction.store.postgres import passages as postings
+from mcp_compaction.store.postgres import requests as found_requests
 from mcp_compaction.store.postgres import rows as numbers
 from mcp_compaction.store.postgres.claim import drop_claims, hold_claim, is_claimed
 from mcp_compaction.store.postgres.database import PgTx, PoolLimits, TeamDatabase, open_database
@@ -73,6 +75,7 @@ T = TypeVar("T")
 
 # What PostgreSQL does in its own way; all other statements are SQLite's.
 align.read_known.register(PgTx, known.read_known)
+requests.find_requests.register(PgTx, found_requests.find_requests)
 passages.insert.register(PgTx, postings.insert)
 passages.delete.register(PgTx, postings.delete)
 passages.delete_session.register(PgTx, postings.delete_session)
