@@ -6,7 +6,7 @@ import json
 import re
 import sqlite3
 from collections.abc import Iterable, Sequence
-from functools import lru_cache
+from functools import lru_cache, singledispatch
 from itertools import combinations
 from typing import Any, NamedTuple
 
@@ -42,6 +42,7 @@ class _Reach(NamedTuple):
     condition: Condition
 
 
+@singledispatch
 def find(connection: sqlite3.Connection, scope: Scope, query: SearchQuery) -> Matches:
     """The passages that hold each term; of a very common term, the newest."""
     check_session(connection, scope)
@@ -76,6 +77,7 @@ def find(connection: sqlite3.Connection, scope: Scope, query: SearchQuery) -> Ma
     )
 
 
+@singledispatch
 def read(
     connection: sqlite3.Connection, scope: Scope, query: SearchQuery, wanted: Sequence[Worth]
 ) -> tuple[Hit, ...]:
@@ -95,6 +97,7 @@ def read(
     return tuple(_hit_of(columns, wanted[int(key)]) for key, *columns in rows)
 
 
+@singledispatch
 def list_passages(
     connection: sqlite3.Connection, scope: Scope, query: SearchQuery, limit: int
 ) -> tuple[Hit, ...]:
@@ -142,6 +145,7 @@ def _hit_of(columns: Iterable[Any], worth: Worth | None = None) -> Hit:
     )
 
 
+@singledispatch
 def search_many(
     connection: sqlite3.Connection, scope: Scope, queries: Sequence[SearchQuery], limit: int
 ) -> tuple[tuple[int, ...], ...]:

@@ -1,22 +1,17 @@
-"""The store as the rest of the program sees it; each method reads or writes by one function.
-
-The modules that need formats or the core are imported by the methods: most commands only look
-something up.
-"""
+"""The store in one file: what only SQLite does, and how its functions are run."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 import sqlite3
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, closing, suppress
 from datetime import datetime
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, TypeVarTuple
 
-from mcp_compaction.core.text.paths import without_surrogates
 from mcp_compaction.errors import (
     InputError,
     StoreBusy,
@@ -26,51 +21,23 @@ from mcp_compaction.errors import (
     StoreReadOnly,
 )
 from mcp_compaction.home import forget_files, new_file
-from mcp_compaction.store import calls as model_calls
-from mcp_compaction.store import passages, pins, sessions, thinking, transcripts, views
+from mcp_compaction.store import passages, pins
 from mcp_compaction.store.claim import hold_claim, is_claimed
 from mcp_compaction.store.connect import store_errors
 from mcp_compaction.store.connections import Connections
 from mcp_compaction.store.database import Stop, Writer, read_transaction, shield, wait_to_end
 from mcp_compaction.store.lockfile import LockFile
 from mcp_compaction.store.purge import is_purge_due, purge
+from mcp_compaction.store.sql_store import SqlStore
 
 if TYPE_CHECKING:
     from mcp_compaction.checks.file import HeldNote
-    from mcp_compaction.model import (
-        Compaction,
-        Digest,
-        Event,
-        Hit,
-        Logged,
-        Matches,
-        Message,
-        ModelCall,
-        Pin,
-        Receipt,
-        SearchQuery,
-        Session,
-        SessionInfo,
-        Spent,
-        Traits,
-        View,
-        Worth,
-    )
     from mcp_compaction.ports import (
-        Batch,
         Forgotten,
         Health,
-        KnownTranscript,
-        Original,
-        PinChange,
-        PinFacts,
-        Recorded,
         Scope,
-        SessionKey,
-        Twins,
-        WindowCount,
     )
-    from mcp_compaction.store.rows import Inventory, LooseRows, SessionRows
+    from mcp_compaction.store.rows import Inventory
 
 logger = logging.getLogger(__name__)
 
@@ -104,11 +71,8 @@ async def open_to_read(path: Path, deadline: float = 30.0) -> SqliteStore:
     return SqliteStore(connections, deadline)
 
 
-class SqliteStore:
-    """Sessions in one SQLite file that several processes may use at once.
-
-    What a method without a word of its own does is said in `ports`.
-    """
+class SqliteStore(SqlStore):
+    """Sessions in one SQLite file that several processes may use at once."""
 
     def __init__(self, connections: Connections, deadline: float) -> None:
         self.path = connections.path
@@ -123,210 +87,17 @@ class SqliteStore:
         self._closing = asyncio.Lock()
         self._is_open = True
 
-    async def open_session(
-        self, key: SessionKey, traits: Traits, now: datetime
-    ) -> tuple[SessionInfo, bool]:
-        return await self._write(sessions.open_session, key, traits, now)
-
-    async def take_over(self, copy: int, key: SessionKey, said: Mapping[str, str]) -> bool:
-        return await self._write(sessions.take_over, copy, key, said)
-
-    async def find_session(self, scope: Scope, name: str) -> SessionInfo | None:
-        return await self._read(sessions.find_session, scope, name)
-
-    async def find_host_session(
-        self, project: str, host_session: str, host: str | None = None
-    ) -> SessionInfo | None:
-        return await self._read(sessions.find_host_session, project, host_session, host)
-
-    async def sessions(self, scope: Scope, limit: int) -> tuple[SessionInfo, ...]:
-        return await self._read(sessions.list_sessions, scope, limit)
-
-    async def set_traits(self, session: int, traits: Traits) -> SessionInfo:
-        return await self._write(sessions.set_traits, session, traits)
-
-    async def append(self, session: int, batch: Batch, now: datetime) -> Recorded:
-        from mcp_compaction.store import log
-
-        return await self._write(log.append, session, batch, now)
-
-    async def find_transcript(self, address: str) -> KnownTranscript | None:
-        return await self._read(transcripts.find_transcript, address)
-
-    async def history(self, session: int) -> tuple[Logged, ...]:
-        from mcp_compaction.store import log
-
-        return await self._read(log.history, session)
-
-    async def hearsay(self, session: int) -> tuple[Message, ...]:
-        from mcp_compaction.store import log
-
-        return await self._read(log.hearsay, session)
-
-    async def vouch(self, session: int, seqs: Sequence[int]) -> None:
-        from mcp_compaction.store import log
-
-        await self._write(log.vouch, session, seqs)
-
-    async def save_view(
-        self, session: int, view: View, base_version: int, event: Event | None = None
-    ) -> bool:
-        return await self._write(views.save_view, session, view, base_version, event)
-
-    async def calibrate(self, session: int, counted: int, reported: int) -> None:
-        await self._write(sessions.calibrate, session, counted, reported)
-
-    async def load(self, session: int, now: datetime, view: View | None = None) -> Session:
-        from mcp_compaction.store.load import load
-
-        return await self._read(load, session, now, view)
-
-    async def count_window(
-        self, session: int, now: datetime, known: WindowCount | None = None
-    ) -> WindowCount:
-        from mcp_compaction.store.load import count_window
-
-        return await self._read(count_window, session, now, known)
-
-    async def save(self, session: int, compaction: Compaction, event: Event | None = None) -> bool:
-        return await self._write(views.save, session, compaction, event)
-
-    async def save_prepared(self, session: int, prepared: Compaction) -> bool:
-        return await self._write(views.save_prepared, session, prepared)
-
-    async def prepared_view(self, session: int) -> View | None:
-        return await self._read(views.prepared_view, session)
-
     def compacting(self, session: int, patience: float) -> AbstractAsyncContextManager[bool]:
         return hold_claim(self.path, session, patience)
 
     async def is_compacting(self, session: int) -> bool:
         return is_claimed(self.path, session)
 
-    async def view(self, session: int, version: int) -> View:
-        return await self._read(views.view, session, version)
-
-    async def not_shown(self, session: int, seqs: Sequence[int]) -> tuple[int, ...]:
-        from mcp_compaction.store.load import not_shown
-
-        return await self._read(not_shown, session, seqs)
-
-    async def shown_whole(self, session: int, seqs: Sequence[int]) -> tuple[int, ...]:
-        from mcp_compaction.store.load import shown_whole
-
-        return await self._read(shown_whole, session, seqs)
-
-    async def digests(self, session: int) -> tuple[Digest, ...]:
-        return await self._read(views.digests, session)
-
-    async def receipts(self, session: int) -> tuple[tuple[Receipt, int], ...]:
-        return await self._read(views.receipts, session)
-
-    async def originals(
-        self, scope: Scope, seqs: Sequence[int] = (), after: int = 0, limit: int = 1000
-    ) -> tuple[Original, ...]:
-        from mcp_compaction.store import log
-
-        return await self._read(log.originals, scope, seqs, after, limit)
-
-    async def count_answers(self, session: int) -> int:
-        from mcp_compaction.store import log
-
-        return await self._read(log.count_answers, session)
-
-    async def messages_of_calls(
-        self, scope: Scope, calls: Sequence[str]
-    ) -> tuple[tuple[int, ...], ...]:
-        from mcp_compaction.store import log
-
-        return await self._read(log.messages_of_calls, scope, calls)
-
-    async def find(self, scope: Scope, query: SearchQuery) -> Matches:
-        from mcp_compaction.store import search
-
-        return await self._read(search.find, scope, query)
-
-    async def read(
-        self, scope: Scope, query: SearchQuery, wanted: Sequence[Worth]
-    ) -> tuple[Hit, ...]:
-        from mcp_compaction.store import search
-
-        return await self._read(search.read, scope, query, wanted)
-
-    async def list_passages(self, scope: Scope, query: SearchQuery, limit: int) -> tuple[Hit, ...]:
-        from mcp_compaction.store import search
-
-        return await self._read(search.list_passages, scope, query, limit)
-
-    async def search_many(
-        self, scope: Scope, queries: Sequence[SearchQuery], limit: int
-    ) -> tuple[tuple[int, ...], ...]:
-        from mcp_compaction.store import search
-
-        return await self._read(search.search_many, scope, queries, limit)
-
-    async def pins(self, scope: Scope, now: datetime, released: bool = False) -> tuple[Pin, ...]:
-        return await self._read(pins.pins, scope, now, released)
-
-    async def pin_facts(
-        self, scope: Scope, words: Sequence[str], limit: int, events: Sequence[str]
-    ) -> PinFacts:
-        """What decides about a pin, read at one moment."""
-        from mcp_compaction.store import requests
-
-        return await self._read(requests.pin_facts, scope, words, limit, events)
-
-    async def change_pins(
-        self, session: int, decide: Callable[[tuple[Pin, ...]], PinChange], now: datetime
-    ) -> Pin | None:
-        return await self._write_pins(pins.change_pins, session, decide, now)
-
-    async def release_pin(self, scope: Scope, number: int, now: datetime) -> None:
-        await self._write_pins(pins.release_pin, scope, number, now)
-
-    async def set_checks(self, scope: Scope, number: int, checks: str) -> None:
-        await self._write_pins(pins.set_checks, scope, number, checks)
-
     async def held(self) -> tuple[HeldNote, ...]:
+        """The calls that checks held, as hooks noted them beside the file."""
         from mcp_compaction.checks.file import read_held
 
         return tuple(await asyncio.to_thread(lambda: list(read_held(self.path.parent))))
-
-    async def renew_facts(self, numbers: Sequence[int], now: datetime, expires: datetime) -> None:
-        await self._write(pins.renew_facts, numbers, now, expires)
-
-    async def unannounced_pins(
-        self, project: str, session: int | None, now: datetime
-    ) -> tuple[Pin, ...]:
-        return await self._read(pins.unannounced_pins, without_surrogates(project), session, now)
-
-    async def mark_announced(self, project: str, numbers: Sequence[int]) -> None:
-        # Where nothing can be written they are told again, which is better than not at all.
-        with suppress(StoreReadOnly):
-            await self._write(pins.mark_announced, without_surrogates(project), numbers)
-
-    async def add_event(self, session: int, event: Event) -> None:
-        await self._write(sessions.add_event, session, event)
-
-    async def events(self, session: int, name: str | None = None) -> tuple[Event, ...]:
-        return await self._read(sessions.events, session, name)
-
-    async def add_calls(self, session: int, calls: Sequence[ModelCall], now: datetime) -> None:
-        await self._write(model_calls.add_calls, session, calls, now)
-
-    async def spent(self, session: int | None, since: datetime | None = None) -> Spent:
-        return await self._read(model_calls.spent, session, since)
-
-    async def thinking(self, session: int) -> dict[str, str]:
-        return await self._read(thinking.thinking, session)
-
-    async def keep_thinking(self, session: int, changes: Mapping[str, str | None]) -> None:
-        await self._write(thinking.keep_thinking, session, changes)
-
-    async def twins(self, scope: Scope, seq: int, within: Scope) -> Twins:
-        from mcp_compaction.store import twins
-
-        return await self._read(twins.twins, scope, seq, within)
 
     async def forget(self, scope: Scope, seqs: Sequence[int], now: datetime) -> Forgotten:
         """Remove messages, or without any a session or a project, so that no byte is left."""
@@ -362,34 +133,10 @@ class SqliteStore:
         await self._connections.reading.run(partial(_back_up, target=target))
 
     async def inventory(self) -> Inventory:
-        """All sessions there are, in the order in which they were made."""
+        """All sessions of a file whose tables are up to date."""
         from mcp_compaction.store import row_tables
 
         return await self._read(row_tables.inventory_of_file)
-
-    async def read_rows(self, session: int) -> SessionRows:
-        """All rows of a session, from one moment."""
-        from mcp_compaction.store import row_tables
-
-        return await self._read(row_tables.read_rows, session)
-
-    async def write_rows(self, rows: SessionRows) -> int:
-        """Keep a session whole or not at all, where there is none of that name; its id."""
-        from mcp_compaction.store import row_tables
-
-        return await self._write(row_tables.write_rows, rows)
-
-    async def read_loose_rows(self) -> LooseRows:
-        """The rows that are not of one session alone."""
-        from mcp_compaction.store import row_tables
-
-        return await self._read(row_tables.read_loose_rows)
-
-    async def write_loose_rows(self, rows: LooseRows) -> None:
-        """Keep these, all or none; there is no pin of these numbers."""
-        from mcp_compaction.store import row_tables
-
-        await self._write_pins(row_tables.write_loose_rows, rows)
 
     async def repair(self) -> None:
         """Build the search index anew from its texts; rows that a lost log held are given up."""
@@ -440,6 +187,11 @@ class SqliteStore:
 
     async def _write(self, work: Callable[[sqlite3.Connection, *Ts], T], *args: *Ts) -> T:
         return await self._change(work, args)
+
+    async def _write_to(
+        self, work: Callable[[sqlite3.Connection, int, *Ts], T], session: int, *args: *Ts
+    ) -> T:
+        return await self._change(work, (session, *args))
 
     async def _write_pins(self, work: Callable[[sqlite3.Connection, *Ts], T], *args: *Ts) -> T:
         return await self._change(work, args, self._tell_hooks)

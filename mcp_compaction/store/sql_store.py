@@ -1,0 +1,300 @@
+"""The methods of a store that are the same on every engine: each reads or writes by one function.
+
+What each does is said in `ports`. The modules that need formats or the core are imported by the
+methods: most commands only look something up.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from datetime import datetime
+from typing import TYPE_CHECKING, TypeVar, TypeVarTuple
+
+from mcp_compaction.core.text.paths import without_surrogates
+from mcp_compaction.errors import StoreReadOnly
+from mcp_compaction.store import calls as model_calls
+from mcp_compaction.store import pins, sessions, thinking, transcripts, views
+
+if TYPE_CHECKING:
+    from mcp_compaction.model import (
+        Compaction,
+        Digest,
+        Event,
+        Hit,
+        Logged,
+        Matches,
+        Message,
+        ModelCall,
+        Pin,
+        Receipt,
+        SearchQuery,
+        Session,
+        SessionInfo,
+        Spent,
+        Traits,
+        View,
+        Worth,
+    )
+    from mcp_compaction.ports import (
+        Batch,
+        KnownTranscript,
+        Original,
+        PinChange,
+        PinFacts,
+        Recorded,
+        Scope,
+        SessionKey,
+        Twins,
+        WindowCount,
+    )
+    from mcp_compaction.store.rows import Inventory, LooseRows, SessionRows
+    from mcp_compaction.store.sql import Tx
+
+T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
+
+
+class SqlStore(ABC):
+    """Sessions in tables, whichever engine keeps them."""
+
+    @abstractmethod
+    async def _read(self, work: Callable[[Tx, *Ts], T], *args: *Ts) -> T:
+        """The result of a function that reads all from one moment."""
+
+    @abstractmethod
+    async def _write(self, work: Callable[[Tx, *Ts], T], *args: *Ts) -> T:
+        """The result of a function in one transaction."""
+
+    @abstractmethod
+    async def _write_to(self, work: Callable[[Tx, int, *Ts], T], session: int, *args: *Ts) -> T:
+        """The result of a function in one transaction, in which nobody else writes to a session."""
+
+    @abstractmethod
+    async def _write_pins(self, work: Callable[[Tx, *Ts], T], *args: *Ts) -> T:
+        """The result of a function in one transaction, in which nobody else makes pins."""
+
+    async def open_session(
+        self, key: SessionKey, traits: Traits, now: datetime
+    ) -> tuple[SessionInfo, bool]:
+        return await self._write(sessions.open_session, key, traits, now)
+
+    async def take_over(self, copy: int, key: SessionKey, said: Mapping[str, str]) -> bool:
+        return await self._write(sessions.take_over, copy, key, said)
+
+    async def find_session(self, scope: Scope, name: str) -> SessionInfo | None:
+        return await self._read(sessions.find_session, scope, name)
+
+    async def find_host_session(
+        self, project: str, host_session: str, host: str | None = None
+    ) -> SessionInfo | None:
+        return await self._read(sessions.find_host_session, project, host_session, host)
+
+    async def sessions(self, scope: Scope, limit: int) -> tuple[SessionInfo, ...]:
+        return await self._read(sessions.list_sessions, scope, limit)
+
+    async def set_traits(self, session: int, traits: Traits) -> SessionInfo:
+        return await self._write_to(sessions.set_traits, session, traits)
+
+    async def append(self, session: int, batch: Batch, now: datetime) -> Recorded:
+        from mcp_compaction.store import log
+
+        return await self._write_to(log.append, session, batch, now)
+
+    async def find_transcript(self, address: str) -> KnownTranscript | None:
+        return await self._read(transcripts.find_transcript, address)
+
+    async def history(self, session: int) -> tuple[Logged, ...]:
+        from mcp_compaction.store import log
+
+        return await self._read(log.history, session)
+
+    async def hearsay(self, session: int) -> tuple[Message, ...]:
+        from mcp_compaction.store import log
+
+        return await self._read(log.hearsay, session)
+
+    async def vouch(self, session: int, seqs: Sequence[int]) -> None:
+        from mcp_compaction.store import log
+
+        await self._write_to(log.vouch, session, seqs)
+
+    async def save_view(
+        self, session: int, view: View, base_version: int, event: Event | None = None
+    ) -> bool:
+        return await self._write_to(views.save_view, session, view, base_version, event)
+
+    async def calibrate(self, session: int, counted: int, reported: int) -> None:
+        await self._write_to(sessions.calibrate, session, counted, reported)
+
+    async def load(self, session: int, now: datetime, view: View | None = None) -> Session:
+        from mcp_compaction.store.load import load
+
+        return await self._read(load, session, now, view)
+
+    async def count_window(
+        self, session: int, now: datetime, known: WindowCount | None = None
+    ) -> WindowCount:
+        from mcp_compaction.store.load import count_window
+
+        return await self._read(count_window, session, now, known)
+
+    async def save(self, session: int, compaction: Compaction, event: Event | None = None) -> bool:
+        return await self._write_to(views.save, session, compaction, event)
+
+    async def save_prepared(self, session: int, prepared: Compaction) -> bool:
+        return await self._write_to(views.save_prepared, session, prepared)
+
+    async def prepared_view(self, session: int) -> View | None:
+        return await self._read(views.prepared_view, session)
+
+    async def view(self, session: int, version: int) -> View:
+        return await self._read(views.view, session, version)
+
+    async def not_shown(self, session: int, seqs: Sequence[int]) -> tuple[int, ...]:
+        from mcp_compaction.store.load import not_shown
+
+        return await self._read(not_shown, session, seqs)
+
+    async def shown_whole(self, session: int, seqs: Sequence[int]) -> tuple[int, ...]:
+        from mcp_compaction.store.load import shown_whole
+
+        return await self._read(shown_whole, session, seqs)
+
+    async def digests(self, session: int) -> tuple[Digest, ...]:
+        return await self._read(views.digests, session)
+
+    async def receipts(self, session: int) -> tuple[tuple[Receipt, int], ...]:
+        return await self._read(views.receipts, session)
+
+    async def originals(
+        self, scope: Scope, seqs: Sequence[int] = (), after: int = 0, limit: int = 1000
+    ) -> tuple[Original, ...]:
+        from mcp_compaction.store import log
+
+        return await self._read(log.originals, scope, seqs, after, limit)
+
+    async def count_answers(self, session: int) -> int:
+        from mcp_compaction.store import log
+
+        return await self._read(log.count_answers, session)
+
+    async def messages_of_calls(
+        self, scope: Scope, calls: Sequence[str]
+    ) -> tuple[tuple[int, ...], ...]:
+        from mcp_compaction.store import log
+
+        return await self._read(log.messages_of_calls, scope, calls)
+
+    async def find(self, scope: Scope, query: SearchQuery) -> Matches:
+        from mcp_compaction.store import search
+
+        return await self._read(lambda tx: search.find(tx, scope, query))
+
+    async def read(
+        self, scope: Scope, query: SearchQuery, wanted: Sequence[Worth]
+    ) -> tuple[Hit, ...]:
+        from mcp_compaction.store import search
+
+        return await self._read(lambda tx: search.read(tx, scope, query, wanted))
+
+    async def list_passages(self, scope: Scope, query: SearchQuery, limit: int) -> tuple[Hit, ...]:
+        from mcp_compaction.store import search
+
+        return await self._read(lambda tx: search.list_passages(tx, scope, query, limit))
+
+    async def search_many(
+        self, scope: Scope, queries: Sequence[SearchQuery], limit: int
+    ) -> tuple[tuple[int, ...], ...]:
+        from mcp_compaction.store import search
+
+        return await self._read(lambda tx: search.search_many(tx, scope, queries, limit))
+
+    async def pins(self, scope: Scope, now: datetime, released: bool = False) -> tuple[Pin, ...]:
+        return await self._read(pins.pins, scope, now, released)
+
+    async def pin_facts(
+        self, scope: Scope, words: Sequence[str], limit: int, events: Sequence[str]
+    ) -> PinFacts:
+        """What decides about a pin, read at one moment."""
+        from mcp_compaction.store import requests
+
+        return await self._read(requests.pin_facts, scope, words, limit, events)
+
+    async def change_pins(
+        self, session: int, decide: Callable[[tuple[Pin, ...]], PinChange], now: datetime
+    ) -> Pin | None:
+        return await self._write_pins(pins.change_pins, session, decide, now)
+
+    async def release_pin(self, scope: Scope, number: int, now: datetime) -> None:
+        await self._write_pins(pins.release_pin, scope, number, now)
+
+    async def set_checks(self, scope: Scope, number: int, checks: str) -> None:
+        await self._write_pins(pins.set_checks, scope, number, checks)
+
+    async def renew_facts(self, numbers: Sequence[int], now: datetime, expires: datetime) -> None:
+        await self._write(pins.renew_facts, numbers, now, expires)
+
+    async def unannounced_pins(
+        self, project: str, session: int | None, now: datetime
+    ) -> tuple[Pin, ...]:
+        return await self._read(pins.unannounced_pins, without_surrogates(project), session, now)
+
+    async def mark_announced(self, project: str, numbers: Sequence[int]) -> None:
+        # Where nothing can be written they are told again, which is better than not at all.
+        with suppress(StoreReadOnly):
+            await self._write(pins.mark_announced, without_surrogates(project), numbers)
+
+    async def add_event(self, session: int, event: Event) -> None:
+        await self._write(sessions.add_event, session, event)
+
+    async def events(self, session: int, name: str | None = None) -> tuple[Event, ...]:
+        return await self._read(sessions.events, session, name)
+
+    async def add_calls(self, session: int, calls: Sequence[ModelCall], now: datetime) -> None:
+        await self._write(model_calls.add_calls, session, calls, now)
+
+    async def spent(self, session: int | None, since: datetime | None = None) -> Spent:
+        return await self._read(model_calls.spent, session, since)
+
+    async def thinking(self, session: int) -> dict[str, str]:
+        return await self._read(thinking.thinking, session)
+
+    async def keep_thinking(self, session: int, changes: Mapping[str, str | None]) -> None:
+        await self._write_to(thinking.keep_thinking, session, changes)
+
+    async def twins(self, scope: Scope, seq: int, within: Scope) -> Twins:
+        from mcp_compaction.store import twins
+
+        return await self._read(twins.twins, scope, seq, within)
+
+    async def inventory(self) -> Inventory:
+        """All sessions there are, in the order in which they were made."""
+        from mcp_compaction.store import row_tables
+
+        return await self._read(row_tables.inventory)
+
+    async def read_rows(self, session: int) -> SessionRows:
+        """All rows of a session, from one moment."""
+        from mcp_compaction.store import row_tables
+
+        return await self._read(row_tables.read_rows, session)
+
+    async def write_rows(self, rows: SessionRows) -> int:
+        """Keep a session whole or not at all, where there is none of that name; its id."""
+        from mcp_compaction.store import row_tables
+
+        return await self._write_pins(row_tables.write_rows, rows)
+
+    async def read_loose_rows(self) -> LooseRows:
+        """The rows that are not of one session alone."""
+        from mcp_compaction.store import row_tables
+
+        return await self._read(row_tables.read_loose_rows)
+
+    async def write_loose_rows(self, rows: LooseRows) -> None:
+        """Keep these, all or none; there is no pin of these numbers."""
+        from mcp_compaction.store import row_tables
+
+        await self._write_pins(row_tables.write_loose_rows, rows)
