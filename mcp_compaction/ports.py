@@ -13,7 +13,6 @@ from pydantic import AfterValidator, Field
 from mcp_compaction.core.text.paths import without_surrogates
 from mcp_compaction.model import (
     Calibration,
-    Channel,
     Compaction,
     Digest,
     Draft,
@@ -25,9 +24,7 @@ from mcp_compaction.model import (
     ModelCall,
     NewMessage,
     Pin,
-    PinAuthor,
-    PinKind,
-    PinScope,
+    PinChange,
     Precision,
     Receipt,
     SearchQuery,
@@ -37,6 +34,7 @@ from mcp_compaction.model import (
     Spent,
     SummaryRequest,
     Traits,
+    Twins,
     Value,
     Via,
     View,
@@ -136,28 +134,6 @@ class Recorded(Value):
         return tuple(f"m{seq}" for seq in self.seqs)
 
 
-class NewPin(Value):
-    """A pin on its way into the store."""
-
-    text: str
-    kind: PinKind
-    scope: PinScope
-    author: PinAuthor
-    source: str | None = None
-    context: str = ""  # of words torn out of the source: what governs them
-    expires: datetime | None = None
-    channel: Channel = ""
-    used: datetime | None = None  # of a project fact, which ends unused
-    supersedes: int | None = None  # released in the same transaction
-
-
-class PinChange(Value):
-    """What becomes of the pins in force: a new one, and those that are released."""
-
-    new: NewPin | None = None
-    releases: tuple[int, ...] = ()
-
-
 class PinFacts(Value):
     """What decides about a pin, read at one moment."""
 
@@ -190,21 +166,6 @@ class Forgotten(Value):
     pins: int = 0
     digest_lines: int = 0
     kept_pins: tuple[str, ...] = ()  # said in what is forgotten; the user may release them
-
-
-class Twin(Value):
-    """A message that holds all that another one says."""
-
-    project: str
-    session: str
-    ref: str
-
-
-class Twins(Value):
-    """The messages that hold all that one says, those of its own session first."""
-
-    found: tuple[Twin, ...] = ()
-    more: int = 0  # that were found and are not listed
 
 
 class Health(Value):

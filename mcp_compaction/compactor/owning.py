@@ -7,8 +7,8 @@ from collections.abc import AsyncIterator
 from mcp_compaction.compactor.workspace import MOST_ROWS, Workspace, scope_of
 from mcp_compaction.core.log.content import compact_json
 from mcp_compaction.core.text.refs import number_of
-from mcp_compaction.model import Receipt, SessionInfo
-from mcp_compaction.ports import Forgotten, Scope, Twins
+from mcp_compaction.model import Receipt, SessionInfo, Twins
+from mcp_compaction.ports import Forgotten, Scope
 
 
 async def receipts(work: Workspace, info: SessionInfo) -> tuple[Receipt, ...]:

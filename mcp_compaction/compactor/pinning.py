@@ -16,8 +16,8 @@ from mcp_compaction.core.policy import Policy
 from mcp_compaction.core.text.refs import number_of
 from mcp_compaction.core.text.repeats import mask_repeats
 from mcp_compaction.errors import UnknownRef
-from mcp_compaction.model import Author, Channel, Pin, PinAuthor, SessionInfo
-from mcp_compaction.ports import NewPin, PinChange, PinFacts
+from mcp_compaction.model import Author, Channel, NewPin, Pin, PinAuthor, PinChange, SessionInfo
+from mcp_compaction.ports import PinFacts
 
 _END_WORDS = 3
 _MOST_SOURCES = 20  # messages in which a pin's words are looked for

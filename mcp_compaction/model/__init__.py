@@ -22,7 +22,6 @@ from mcp_compaction.model.digests import (
     ValueKind,
     Writer,
 )
-from mcp_compaction.model.jobs import HostJobs, JobKind, RunningJob
 from mcp_compaction.model.messages import (
     HeardVia,
     JsonObject,
@@ -67,9 +66,11 @@ from mcp_compaction.model.pins import (
     Candidate,
     Channel,
     FactOffer,
+    NewPin,
     Offer,
     Pin,
     PinAuthor,
+    PinChange,
     PinKind,
     PinScope,
 )
@@ -78,14 +79,19 @@ from mcp_compaction.model.requests import (
     Find,
     Found,
     Hit,
+    HostJobs,
+    JobKind,
     ListAll,
     Match,
     Matches,
     Read,
+    RunningJob,
     SearchQuery,
     SearchRequest,
     SummaryRequest,
     TermMatches,
+    Twin,
+    Twins,
     Worth,
 )
 from mcp_compaction.model.session import (

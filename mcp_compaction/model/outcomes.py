@@ -8,9 +8,9 @@ from typing import Literal
 from pydantic import Field
 
 from mcp_compaction.model.digests import Digest
-from mcp_compaction.model.jobs import HostJobs, RunningJob
 from mcp_compaction.model.messages import Precision, Value
 from mcp_compaction.model.pins import Offer
+from mcp_compaction.model.requests import HostJobs, RunningJob
 from mcp_compaction.model.view import View
 
 Strategy = Literal["summarize", "archive"]

@@ -53,6 +53,28 @@ class Pin(Value):
         return "sha256:" + sha256(self.text.encode()).hexdigest()
 
 
+class NewPin(Value):
+    """A pin on its way into the store."""
+
+    text: str
+    kind: PinKind
+    scope: PinScope
+    author: PinAuthor
+    source: str | None = None
+    context: str = ""  # of words torn out of the source: what governs them
+    expires: datetime | None = None
+    channel: Channel = ""
+    used: datetime | None = None  # of a project fact, which ends unused
+    supersedes: int | None = None  # released in the same transaction
+
+
+class PinChange(Value):
+    """What becomes of the pins in force: a new one, and those that are released."""
+
+    new: NewPin | None = None
+    releases: tuple[int, ...] = ()
+
+
 class Candidate(Value):
     """A user's sentence that sounds like a standing constraint, and where it was said."""
 

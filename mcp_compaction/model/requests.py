@@ -3,11 +3,30 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from mcp_compaction.model.digests import IndexItem, Item, SectionName
-from mcp_compaction.model.jobs import RunningJob
 from mcp_compaction.model.messages import Message, Value
+
+JobKind = Literal["command", "agent", "schedule"]
+
+
+class RunningJob(NamedTuple):
+    """What was started in the background."""
+
+    kind: JobKind
+    id: str  # by which a later call asks for it or stops it; blank: only its call is known
+    text: str  # the command, or what a subagent is to do
+    ref: str
+    at: datetime | None = None  # when it was started
+
+
+class HostJobs(Value):
+    """What runs in the background at one moment, by the word of the host that runs it."""
+
+    at: datetime
+    kinds: tuple[JobKind, ...]  # of these it names all that run
+    names: tuple[str, ...]  # the id of each, or what it is to do
 
 
 class SummaryRequest(Value):
@@ -139,3 +158,18 @@ class Event(Value):
     name: str
     at: datetime
     detail: str = ""
+
+
+class Twin(Value):
+    """A message that holds all that another one says."""
+
+    project: str
+    session: str
+    ref: str
+
+
+class Twins(Value):
+    """The messages that hold all that one says, those of its own session first."""
+
+    found: tuple[Twin, ...] = ()
+    more: int = 0  # that were found and are not listed

@@ -7,8 +7,8 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from mcp_compaction.errors import PinRefused, StoreDamaged, UnknownRef
-from mcp_compaction.model import Author, Pin
-from mcp_compaction.ports import NewPin, PinChange, Scope
+from mcp_compaction.model import Author, NewPin, Pin, PinChange
+from mcp_compaction.ports import Scope
 from mcp_compaction.store import passages
 from mcp_compaction.store.columns import encodable, stamp
 from mcp_compaction.store.identity import RESTORE

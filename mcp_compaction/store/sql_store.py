@@ -28,12 +28,14 @@ if TYPE_CHECKING:
         Message,
         ModelCall,
         Pin,
+        PinChange,
         Receipt,
         SearchQuery,
         Session,
         SessionInfo,
         Spent,
         Traits,
+        Twins,
         View,
         Worth,
     )
@@ -41,12 +43,10 @@ if TYPE_CHECKING:
         Batch,
         KnownTranscript,
         Original,
-        PinChange,
         PinFacts,
         Recorded,
         Scope,
         SessionKey,
-        Twins,
         WindowCount,
     )
     from mcp_compaction.store.rows import Inventory, LooseRows, SessionRows

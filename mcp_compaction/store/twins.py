@@ -11,8 +11,8 @@ from mcp_compaction import formats
 from mcp_compaction.core.log.content import text_of
 from mcp_compaction.core.text.words import one_line
 from mcp_compaction.errors import UnknownRef
-from mcp_compaction.model import Part, Shape, ToolCall
-from mcp_compaction.ports import Scope, Twin, Twins
+from mcp_compaction.model import Part, Shape, ToolCall, Twin, Twins
+from mcp_compaction.ports import Scope
 from mcp_compaction.store.scope import one_session, project_of, sessions_in
 from mcp_compaction.store.sql import Tx
 from mcp_compaction.store.stub import FORGOTTEN

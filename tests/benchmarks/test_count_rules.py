@@ -74,3 +74,25 @@ def test_all_together_have_a_limit_of_their_own(monkeypatch: pytest.MonkeyPatch)
     assert count_rules.find_grown(Counter({"core": 60, "cli": 39})) == []
     (said,) = count_rules.find_grown(Counter({"core": 60, "cli": 40}))
     assert said.startswith("all has 1 lines too many")
+
+
+def test_modules_and_functions_too_long_to_be_read_at_once_are_named(tmp_path: Path) -> None:
+    body = "    pass\n" * count_rules.MOST_IN_FUNCTION
+    (tmp_path / "short.py").write_text(f"def one() -> None:\n{body[9:]}", encoding="utf-8")
+    (tmp_path / "long.py").write_text(f"async def two() -> None:\n{body}" * 9, encoding="utf-8")
+    assert count_rules.find_long(tmp_path) == {"long.py": 549, "long.py: two": 61}
+
+
+def test_a_module_that_has_grown_too_long_fails_the_program_and_the_known_ones_are_told(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    known = min(count_rules.LONG_MODULES)
+
+    def find(_: Path) -> dict[str, int]:
+        return {"a.py": 501, known: 501}
+
+    monkeypatch.setattr(count_rules, "find_long", find)
+    assert count_rules.main([]) == 1
+    said = capsys.readouterr().out
+    assert "a.py has 501 lines: split it where its job ends" in said
+    assert f"lines of {known}" in said

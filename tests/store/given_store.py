@@ -24,7 +24,9 @@ from mcp_compaction.model import (
     JsonObject,
     Kept,
     NewMessage,
+    NewPin,
     Pin,
+    PinChange,
     Receipt,
     Role,
     SearchQuery,
@@ -36,7 +38,7 @@ from mcp_compaction.model import (
     Trimmed,
     View,
 )
-from mcp_compaction.ports import Batch, NewPin, PinChange, Scope, SessionKey, Store
+from mcp_compaction.ports import Batch, Scope, SessionKey, Store
 from mcp_compaction.store.connect import connect
 from mcp_compaction.store.health import health
 from mcp_compaction.store.sqlite import SqliteStore, open_store

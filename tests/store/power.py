@@ -33,7 +33,7 @@ from given_store import (
     with_store,
 )
 
-from mcp_compaction.ports import NewPin
+from mcp_compaction.model import NewPin
 from mcp_compaction.store.sqlite import SqliteStore
 
 TURNS = 60

@@ -32,7 +32,8 @@ from given_store import (
 from killing import exit_status, in_child
 
 from mcp_compaction.errors import StoreBusy
-from mcp_compaction.ports import NewPin, SearchQuery, SessionKey
+from mcp_compaction.model import NewPin
+from mcp_compaction.ports import SearchQuery, SessionKey
 from mcp_compaction.store.sqlite import SqliteStore
 
 WRITERS = 15  # and one that forgets

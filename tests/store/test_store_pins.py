@@ -8,8 +8,7 @@ import pytest
 from given_store import NOW, add_pin, new_session, opened
 
 from mcp_compaction.errors import StoreDamaged
-from mcp_compaction.model import PinScope
-from mcp_compaction.ports import NewPin
+from mcp_compaction.model import NewPin, PinScope
 from mcp_compaction.store.connect import connect
 
 pytestmark = pytest.mark.anyio

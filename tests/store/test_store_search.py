@@ -25,8 +25,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from mcp_compaction.core.recall.rank import rank
-from mcp_compaction.model import Hit, SearchQuery
-from mcp_compaction.ports import NewPin, Scope, SessionKey
+from mcp_compaction.model import Hit, NewPin, SearchQuery
+from mcp_compaction.ports import Scope, SessionKey
 from mcp_compaction.store import search
 from mcp_compaction.store.connect import connect
 from mcp_compaction.store.search import search_many

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from argparse import ArgumentParser
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from datetime import datetime
 
@@ -12,12 +13,6 @@ from mcp_compaction.cli.console.invocation import Invocation
 from mcp_compaction.cli.console.opening import OpenedPlace, open_place, settings_of
 from mcp_compaction.cli.console.speaker import is_confirmed, says_yes
 from mcp_compaction.cli.console.transcripts import environ_of_hosts
-from mcp_compaction.cli.console.twins import (
-    as_document,
-    find_twins,
-    refs_by_session,
-    where_twins_stand,
-)
 from mcp_compaction.cli.console.wording import describe_moment
 from mcp_compaction.core.log.content import texts_by_speaker, words_of
 from mcp_compaction.core.text.words import fold, one_line
@@ -25,8 +20,8 @@ from mcp_compaction.core.wording import plural
 from mcp_compaction.errors import InputError, UnknownRef, UnknownSession
 from mcp_compaction.home import REPLACED, forget_files, state_folder
 from mcp_compaction.hosts.recording import pass_over_chat
-from mcp_compaction.model import Message, SessionInfo
-from mcp_compaction.ports import Forgotten, Scope, Twins
+from mcp_compaction.model import Message, SessionInfo, Twin, Twins
+from mcp_compaction.ports import Forgotten, Scope
 from mcp_compaction.program import as_typed
 from mcp_compaction.settings import Settings
 from mcp_compaction.store.outbox import Outbox
@@ -251,3 +246,59 @@ def _describe_removed(what: str, forgotten: Forgotten) -> Iterator[str]:
         first, *_ = pins = forgotten.kept_pins
         said = f"still pinned, said there: {', '.join(pins)}"
         yield f"{said}; release with: mcp-compaction unpin {first}"
+
+
+async def find_twins(place: OpenedPlace, refs: Sequence[str]) -> Twins:
+    """The other messages that hold all that these say, in every project."""
+    if not refs:
+        return Twins()
+    info = await place.session()
+    going = [Twin(project=info.project, session=info.name, ref=ref) for ref in refs]
+    found: list[Twin] = []
+    more = 0
+    for ref in refs:
+        # The command line speaks for the owner of this machine, who may see all projects.
+        twins = await compactor.twins(place.workspace, info, ref, Scope(project=None))
+        found += [twin for twin in twins.found if twin not in (*going, *found)]
+        more += twins.more
+    return Twins(found=tuple(found), more=more)
+
+
+def refs_by_session(twins: Twins, project: str) -> dict[str, list[str]]:
+    """The refs of the twins in one project, by the name of their session."""
+    refs: dict[str, list[str]] = {}
+    for twin in twins.found:
+        if twin.project == project:
+            refs.setdefault(twin.session, []).append(twin.ref)
+    return refs
+
+
+def where_twins_stand(twins: Twins, project: str) -> str:
+    """A sentence that names the twins of one project and counts those of others."""
+    places = [
+        f"{', '.join(refs)} of {session}"
+        for session, refs in refs_by_session(twins, project).items()
+    ]
+    places += [
+        f"{plural(number, 'message')} of another project, {other}"
+        for other, number in _count_elsewhere(twins, project).items()
+    ]
+    more = f" and in {plural(twins.more, 'message')} more" if twins.more else ""
+    return f"the same text also stands in {' and in '.join(places)}{more}"
+
+
+def as_document(twins: Twins, project: str) -> dict[str, object]:
+    """The twins for programs: those of one project by ref, those of others counted."""
+    return {
+        "twins": [
+            {"session": twin.session, "ref": twin.ref}
+            for twin in twins.found
+            if twin.project == project
+        ],
+        "twins_elsewhere": dict(_count_elsewhere(twins, project)),
+        "more_twins": twins.more,
+    }
+
+
+def _count_elsewhere(twins: Twins, project: str) -> Counter[str]:
+    return Counter(twin.project for twin in twins.found if twin.project != project)

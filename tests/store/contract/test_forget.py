@@ -14,11 +14,12 @@ from mcp_compaction.model import (
     Excerpt,
     Kept,
     NewMessage,
+    NewPin,
     Sections,
     Shape,
     Spoken,
 )
-from mcp_compaction.ports import NewPin, Scope, SessionKey, Store
+from mcp_compaction.ports import Scope, SessionKey, Store
 from tests.store.contract.places import Place
 from tests.store.given_store import (
     CANARY,

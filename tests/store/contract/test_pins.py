@@ -7,8 +7,8 @@ from datetime import timedelta
 import pytest
 
 from mcp_compaction.errors import PinRefused, UnknownRef, UnknownSession
-from mcp_compaction.model import PinScope
-from mcp_compaction.ports import NewPin, Scope, SessionKey
+from mcp_compaction.model import NewPin, PinScope
+from mcp_compaction.ports import Scope, SessionKey
 from mcp_compaction.store.pins import stored_author
 from tests.store.contract.places import Place
 from tests.store.given_store import NOW, add_pin, here, matching, new_session

@@ -8,8 +8,8 @@ import pytest
 
 from mcp_compaction.core.recall.rank import rank
 from mcp_compaction.errors import UnknownSession
-from mcp_compaction.model import Hit, SearchQuery, Spoken
-from mcp_compaction.ports import NewPin, Scope, SessionKey, Store
+from mcp_compaction.model import Hit, NewPin, SearchQuery, Spoken
+from mcp_compaction.ports import Scope, SessionKey, Store
 from tests.store.contract.places import Place
 from tests.store.given_store import (
     KEY,

@@ -10,8 +10,8 @@ import psycopg
 import pytest
 
 from mcp_compaction.errors import CompactionError
-from mcp_compaction.model import SearchQuery
-from mcp_compaction.ports import NewPin, Scope
+from mcp_compaction.model import NewPin, SearchQuery
+from mcp_compaction.ports import Scope
 from mcp_compaction.store.postgres import database as databases
 from mcp_compaction.store.postgres.database import PoolLimits, TeamDatabase
 from mcp_compaction.store.postgres.schema import TABLES

@@ -10,7 +10,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from mcp_compaction.ports import NewPin
+from mcp_compaction.model import NewPin
 from mcp_compaction.store.postgres.database import migrate
 from mcp_compaction.store.postgres.store import open_store
 from tests.hosts.terminal import user_input
