@@ -1,4 +1,4 @@
-"""Reads the directive of a server: the layout of a view, around messages that the loop has."""
+"""Reads the directive of a server: a view, around messages that the loop has."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from typing import Any, cast
 
 from pydantic import TypeAdapter
 
-from mcp_compaction.compactor.history_layout import Layout, Own, is_to_be_replaced
+from mcp_compaction.compactor.history_layout import Own, ShownView, is_to_be_replaced
 from mcp_compaction.core.text.refs import number_of
 from mcp_compaction.model import Cut, JsonObject, Message, Shape, Shown, ShownMessage, ShownRecord
 
 _CUTS = TypeAdapter(tuple[Cut, ...])
 
 
-def read_layout(directive: Mapping[str, Any], shape: Shape) -> Layout:
-    """The layout that a directive describes; of messages that stay only their numbers are known."""
+def read_view(directive: Mapping[str, Any], shape: Shape) -> ShownView:
+    """The view that a directive describes; of messages that stay only their numbers are known."""
     upto = int(directive["upto"])
     frame: list[Shown] = []
     since: dict[int, ShownMessage] = {}
@@ -29,9 +29,8 @@ def read_layout(directive: Mapping[str, Any], shape: Shape) -> Layout:
             late_pins.setdefault(newest, []).append(entry.text)
         else:
             frame.append(entry)
-    return Layout(
-        version=int(directive["view"]),
-        pins=tuple(directive["pins"]),
+    return ShownView(
+        state=(int(directive["view"]), tuple(directive["pins"])),
         upto=upto,
         frame=tuple(frame),
         since=tuple(since.values()),
@@ -65,14 +64,14 @@ def _message_of(seq: int, shape: Shape, obj: JsonObject | None = None) -> Messag
     return Message(seq=seq, role="user", parts=(), shape=shape, raw=raw)
 
 
-def refs_missing(layout: Layout, own: Own) -> list[str]:
-    """The messages of a layout that the loop has no more, or has only as we cut them."""
-    shown = (*layout.frame, *layout.since)
+def refs_missing(view: ShownView, own: Own) -> list[str]:
+    """The messages of a view that the loop has no more, or has only as we cut them."""
+    shown = (*view.frame, *view.since)
     return [e.message.ref for e in shown if is_to_be_replaced(e, own) and not e.message.raw]
 
 
-def complete_layout(layout: Layout, objects: Mapping[str, JsonObject]) -> Layout:
-    """The layout with the messages that the loop had no more, as a server gave them."""
+def complete_view(view: ShownView, objects: Mapping[str, JsonObject]) -> ShownView:
+    """The view with the messages that the loop had no more, as a server gave them."""
 
     def with_object(entry: ShownMessage) -> ShownMessage:
         message, obj = entry.message, objects.get(entry.message.ref)
@@ -80,5 +79,5 @@ def complete_layout(layout: Layout, objects: Mapping[str, JsonObject]) -> Layout
             return entry
         return entry.model_copy(update={"message": _message_of(message.seq, message.shape, obj)})
 
-    frame = (with_object(one) if isinstance(one, ShownMessage) else one for one in layout.frame)
-    return layout._replace(frame=tuple(frame), since=tuple(map(with_object, layout.since)))
+    frame = (with_object(one) if isinstance(one, ShownMessage) else one for one in view.frame)
+    return view._replace(frame=tuple(frame), since=tuple(map(with_object, view.since)))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, Protocol, cast
 
-from mcp_compaction.adapters.directives import complete_layout, read_layout, refs_missing
+from mcp_compaction.adapters.directives import complete_view, read_view, refs_missing
 from mcp_compaction.compactor.histories import (
     Answer,
     Frame,
@@ -15,8 +15,8 @@ from mcp_compaction.compactor.histories import (
 )
 from mcp_compaction.compactor.history_layout import (
     Laid,
-    Layout,
     Own,
+    ShownView,
     lay_out_around,
     make_frame,
     own_objects,
@@ -68,7 +68,7 @@ class OverMcp:
         self._shape: Shape = shape
         self._key = "input" if shape == "responses" else "messages"
         self._histories: tuple[KnownHistory, ...] = ()  # what was sent, and what was given for it
-        self._layout: Layout | None = None  # of the newest directive
+        self._view: ShownView | None = None  # of the newest directive
         self._sent: list[JsonObject] = []  # the loop's own history, as it came last
         self._budget = ""
         self._thinking = Bindings()
@@ -81,13 +81,13 @@ class OverMcp:
         """Record what is new of a history, and give what to send in its place."""
         self._beside, self._model = beside, str(beside.get("model") or self._model)
         history = await self._record(messages, beside, options)
-        layout = self._layout
-        if layout is None:
+        view = self._view
+        if view is None:
             raise CompactionError("the server gave no view; use one of the kit's own version.")
         own = own_objects(history, messages)
         frame = history.frame
-        if frame is None or not frame.serves(layout.version, layout.pins, own.whole):
-            frame = await self._make_frame(layout, own, history.newest)
+        if frame is None or not frame.serves(view.state, own.whole):
+            frame = await self._make_frame(view, own, history.newest)
         laid = lay_out_around(frame, history, messages, own.whole)
         if options.is_sent:
             laid = self._leave_thinking(laid, messages)
@@ -149,7 +149,7 @@ class OverMcp:
     async def run(self, tool: str, given: Mapping[str, Any]) -> ToolAnswer:
         """Answer a call of a tool."""
         reply = await self._call(tool, dict(given))
-        return ToolAnswer(reply.text, reply.is_error, self._take_layout(reply.meta))
+        return ToolAnswer(reply.text, reply.is_error, self._take_view(reply.meta))
 
     async def make_room(self, limit: int | None) -> None:
         """Compress after a provider refused a request as too large."""
@@ -221,28 +221,29 @@ class OverMcp:
         role, parts = FORMATS[self._shape].read(obj, "the message")
         return is_ours(Message(seq=0, role=role, parts=parts, shape=self._shape, raw=""))
 
-    async def _make_frame(self, layout: Layout, own: Own, newest: int) -> Frame:
-        """The frame of a layout; what is newer than the history another loop has said."""
-        since = tuple(one for one in layout.since if one.message.seq <= newest)
-        shown = layout._replace(since=since)
+    async def _make_frame(self, view: ShownView, own: Own, newest: int) -> Frame:
+        """The frame of a view; what is newer than the history another loop has said."""
+        since = tuple(one for one in view.since if one.message.seq <= newest)
+        shown = view._replace(since=since)
         missing = refs_missing(shown, own)
         objects: dict[str, JsonObject] = {}
         for start in range(0, len(missing), _MOST_WANTED):
             wants = missing[start : start + _MOST_WANTED]
             reply = await self._send({self._key: []}, None, {"wants": wants})
             objects |= reply.meta.get("objects") or {}
-            if self._layout is not None and self._layout is not layout:
-                return await self._make_frame(self._layout, own, newest)  # it changed meanwhile
-        return make_frame(complete_layout(shown, objects), self._shape, own)
+            if self._view is not None and self._view is not view:
+                return await self._make_frame(self._view, own, newest)  # it changed meanwhile
+        return make_frame(complete_view(shown, objects), self._shape, own)
 
     async def _send(
         self, body: dict[str, Any], after: int | None, wishes: Mapping[str, Any]
     ) -> _Reply:
         """Record messages, and take the view that comes back where it is another."""
-        known = self._layout
+        known = self._view
         loop: dict[str, Any] = {"shape": self._shape, "relieve": False, **wishes}
         if known is not None:
-            loop |= {"view": known.version, "pins": [*known.pins]}
+            version, pins = known.state
+            loop |= {"view": version, "pins": [*pins]}
         if self._thinking.is_bound(self._model):
             loop["thinking"] = self._thinking.changes()
         asked: dict[str, Any] = {"messages": {**body, "loop": loop}}
@@ -254,18 +255,18 @@ class OverMcp:
         self._budget = str(reply.meta.get("budget") or "")
         self._thinking.learn(reply.meta.get("thinking") or {})
         self._model = self._model or str(reply.meta.get("model") or "")
-        self._take_layout(reply.meta)
+        self._take_view(reply.meta)
         return reply
 
     async def _call(self, tool: str, asked: dict[str, Any]) -> _Reply:
         result = await self._caller.call_tool(tool, {**asked, "session": self._session})
         return _read_reply(result)
 
-    def _take_layout(self, meta: Mapping[str, Any]) -> bool:
+    def _take_view(self, meta: Mapping[str, Any]) -> bool:
         """Remember the view of a directive that an answer carries; says whether there is one."""
         if meta.get("compaction_directive") is not True or "upto" not in meta:
             return False
-        self._layout = read_layout(meta, self._shape)
+        self._view = read_view(meta, self._shape)
         return True
 
 

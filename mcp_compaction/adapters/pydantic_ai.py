@@ -47,6 +47,7 @@ from mcp_compaction.adapters.failures import Failures
 from mcp_compaction.adapters.guard import CallGuard
 from mcp_compaction.adapters.loop import LoopKit
 from mcp_compaction.api.handles import OpenSession
+from mcp_compaction.compactor.layout import Layout
 from mcp_compaction.formats.fingerprint import fingerprint_of
 from mcp_compaction.model import JsonObject
 
@@ -116,7 +117,7 @@ class CompactionCapability(AbstractCapability[Any]):
             )
         if fitted is None:
             return messages
-        return _messages_of(fitted.messages, pieces)
+        return _messages_of(fitted.layout, pieces)
 
     def _make_tool(self, definition: JsonObject) -> Tool[Any]:
         described = cast("dict[str, Any]", definition["function"])
@@ -270,22 +271,21 @@ def _content_of(part: UserPromptPart) -> Any:
     return blocks
 
 
-def _messages_of(laid: Sequence[JsonObject], pieces: Sequence[_Piece]) -> list[ModelMessage]:
-    """The messages that a laid-out window is; one that stays whole is the very message it was."""
-    by_object = {id(piece.plain): piece for piece in pieces}
+def _messages_of(layout: Layout, pieces: Sequence[_Piece]) -> list[ModelMessage]:
+    """The messages that stand for a history; one that stays whole is the very message it was."""
     by_stamp = {_stamp_of(piece.plain): piece for piece in pieces}
     groups: list[tuple[ModelMessage | None, list[Any]]] = []
-    for obj in laid:
-        whole = by_object.get(id(obj))
-        piece = whole or by_stamp.get(_stamp_of(obj))
+    for one in layout.apply(pieces):
+        obj = one if isinstance(one, dict) else None
+        piece = one if isinstance(one, _Piece) else by_stamp.get(_stamp_of(one))
         if piece is None:
-            groups.append((None, [UserPromptPart(_text_of(obj))]))
+            groups.append((None, [UserPromptPart(_text_of(obj or {}))]))
             continue
         part = piece.part
-        if isinstance(piece.message, ModelResponse) and whole is None:
+        if isinstance(piece.message, ModelResponse) and obj is not None:
             groups.append((_without_thinking(piece.message, obj), [None]))
             continue
-        if part is not None and whole is None:
+        if part is not None and obj is not None:
             part = replace(cast("Any", part), content=_text_of(obj))
         if groups and groups[-1][0] is piece.message:
             groups[-1][1].append(part)

@@ -5,21 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from mcp_compaction.compactor.layout import ViewState
 from mcp_compaction.formats import FORMATS
 from mcp_compaction.formats.fingerprint import bare_fingerprint_of
-from mcp_compaction.formats.thinking import Bindings
 from mcp_compaction.model import (
     JsonObject,
     NewMessage,
     Part,
-    Reworded,
     Role,
     Run,
-    Session,
     Shape,
 )
-
-_MOST_KNOWN = 64  # sessions
 
 
 class Seen(NamedTuple):
@@ -32,8 +28,7 @@ class Seen(NamedTuple):
 class Frame(NamedTuple):
     """The view without what came after it, around the own objects of a caller."""
 
-    version: int
-    pins: tuple[int, ...]  # that were in force then
+    state: ViewState
     upto: int
     objects: tuple[JsonObject | None, ...]  # None: the caller's own, by its number
     prints: tuple[bytes, ...]
@@ -41,11 +36,10 @@ class Frame(NamedTuple):
     later: dict[int, list[JsonObject]]  # what stands for messages that came after it
     late_pins: dict[int, list[JsonObject]]  # and what stands behind some of them
 
-    def serves(self, version: int, pins: tuple[int, ...], own: Mapping[int, JsonObject]) -> bool:
+    def serves(self, state: ViewState, own: Mapping[int, JsonObject]) -> bool:
         """Whether it is the frame of that view, for a caller that has these messages."""
         wanted = (s.seq for s, obj in zip(self.seen, self.objects, strict=True) if obj is None)
-        is_same = (self.version, self.pins) == (version, pins)
-        return is_same and all(seq in own for seq in wanted)
+        return self.state == state and all(seq in own for seq in wanted)
 
 
 Answer = tuple[Role, tuple[Part, ...]]
@@ -129,77 +123,3 @@ def find_longest_start(
     starts = (history.start_of(prints, messages) for history in histories)
     found = [start for start in starts if start is not None]
     return max(found, key=lambda start: len(start.prints), default=None)
-
-
-class KnownHistories:
-    """The newest histories of each session: what a caller sent, and what it was given for it."""
-
-    def __init__(self) -> None:
-        self._known: dict[int, tuple[KnownHistory, ...]] = {}
-
-    def of(self, session: int) -> tuple[KnownHistory, ...]:
-        """The histories that are remembered, the sent one first."""
-        return self._known.get(session, ())
-
-    def find(
-        self, session: int, prints: Sequence[bytes], messages: Sequence[JsonObject]
-    ) -> KnownHistory | None:
-        """The longest remembered history that another one begins with, as it begins with it."""
-        return find_longest_start(self.of(session), prints, messages)
-
-    def keep(self, session: int, *histories: KnownHistory) -> None:
-        """Remember histories in place of those before."""
-        self._known.pop(session, None)
-        self._known[session] = histories
-        if len(self._known) > _MOST_KNOWN:
-            del self._known[next(iter(self._known))]
-
-    def drop(self, session: int) -> None:
-        """Remember nothing of a session."""
-        self._known.pop(session, None)
-
-
-class KnownThinking:
-    """What is known of the thinking of the newest sessions."""
-
-    def __init__(self) -> None:
-        self._known: dict[int, Bindings] = {}
-
-    def find(self, session: int) -> Bindings | None:
-        """What is remembered of a session."""
-        return self._known.get(session)
-
-    def keep(self, session: int, bindings: Bindings) -> Bindings:
-        """Remember what is known of a session."""
-        self._known[session] = bindings
-        if len(self._known) > _MOST_KNOWN:
-            del self._known[next(iter(self._known))]
-        return bindings
-
-
-_Start = tuple[tuple[Run, ...], tuple[Reworded, ...], int]
-
-
-class SaidPins:
-    """The pins that the messages of each session were found to tell of."""
-
-    def __init__(self) -> None:
-        self._known: dict[int, tuple[_Start, frozenset[int]]] = {}
-
-    def of(self, window: Session) -> frozenset[int]:
-        """The pins found so far; none where its caller has changed what it has since then."""
-        start, pins = self._known.get(window.info.id, (None, frozenset[int]()))
-        return pins if start == _start_of(window) else frozenset[int]()
-
-    def add(self, window: Session, pins: set[int]) -> None:
-        """Remember that these were found too."""
-        found = self.of(window) | pins
-        self._known.pop(window.info.id, None)
-        self._known[window.info.id] = (_start_of(window), found)
-        if len(self._known) > _MOST_KNOWN:
-            del self._known[next(iter(self._known))]
-
-
-def _start_of(window: Session) -> _Start:
-    view = window.view
-    return view.gone, view.reworded, view.upto

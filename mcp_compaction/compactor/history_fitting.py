@@ -12,20 +12,24 @@ from typing import Any, NamedTuple, cast
 
 from mcp_compaction.compactor import thinking
 from mcp_compaction.compactor.compressing import relieve
-from mcp_compaction.compactor.histories import Answer, Counted, KnownHistory, Seen
+from mcp_compaction.compactor.histories import (
+    Answer,
+    Counted,
+    KnownHistory,
+    Seen,
+    find_longest_start,
+)
 from mcp_compaction.compactor.history_following import Compared, compare_history, follow_history
 from mcp_compaction.compactor.history_layout import (
     Laid,
-    ViewState,
     lay_out_around,
-    layout_of,
     make_frame,
     own_objects,
-    pins_in_force,
-    state_of,
+    show_view,
 )
 from mcp_compaction.compactor.history_matching import is_ours
 from mcp_compaction.compactor.late_pins import show_late_pins, waiting_pins
+from mcp_compaction.compactor.layout import Layout, layout_between, state_of
 from mcp_compaction.compactor.masking import known_secrets
 from mcp_compaction.compactor.recording import (
     PreparedMessages,
@@ -73,7 +77,7 @@ class Fitted(NamedTuple):
     recorded: Recorded
     outcome: Outcome | None  # of compressing, where the window was too full
     fill: Fill
-    view: ViewState  # that it shows
+    layout: Layout  # by which the caller's own history becomes that
     has_waiting_pins: bool  # which it does not show before the user speaks
 
 
@@ -120,26 +124,26 @@ async def fit(
     own = own_objects(history, given.messages)
     frame = history.frame
     window = reading.session
-    if frame is None or not frame.serves(window.view.version, pins_in_force(window), own.whole):
+    if frame is None or not frame.serves(state_of(window), own.whole):
         session = await work.load(info)
-        layout = await work.threads.run(layout_of, session, *work.index_terms(session))
+        view = await work.threads.run(show_view, session, *work.index_terms(session))
         # What another process appended since then is of its history.
-        since = tuple(one for one in layout.since if one.message.seq <= history.newest)
-        layout = layout._replace(since=since)
-        frame = await work.threads.run(make_frame, layout, given.shape, own)
+        since = tuple(one for one in view.since if one.message.seq <= history.newest)
+        frame = await work.threads.run(make_frame, view._replace(since=since), given.shape, own)
     laid = lay_out_around(frame, history, given.messages, own.whole)
     if options.is_sent:
         laid = await _leave_thinking(work, window.info, given, laid, options)
     per_message = reading.policy.overhead_per_message
     counted = Counted(window.view.version, reading.fill.counted_by_us, per_message)
-    work.histories.keep(info.id, history._replace(frame=frame, counted=counted), laid.history)
+    known = history._replace(frame=frame, counted=counted)
+    work.histories.keep(info.id, (known, laid.history))
     messages = join_turns(laid.messages) if options.joins else laid.messages
     request: object = messages
     if given.key is not None:
         request = {**given.rest, given.key: messages}
-    view = state_of(reading.session)
+    layout = layout_between(given.prints, given.messages, laid.messages, state_of(window))
     is_waiting = bool(waiting_pins(work, window))
-    return Fitted(request, messages, recorded, outcome, reading.fill, view, is_waiting)
+    return Fitted(request, messages, recorded, outcome, reading.fill, layout, is_waiting)
 
 
 async def _leave_thinking(
@@ -170,7 +174,7 @@ async def record_history(
     await check_is_on(work, info)
     given = _read(sent, options.prints)  # which are known: it takes less than a thread's start
     _, history = await _record(work, info, given, options)
-    work.histories.keep(info.id, history)
+    work.histories.keep(info.id, (history,))
     return history.counted
 
 
@@ -190,7 +194,7 @@ def _is_of(history: KnownHistory, window: Session) -> bool:
 async def record_answer(work: Workspace, info: SessionInfo, answer: JsonObject) -> Recorded:
     """Record what a model answered, and what it reported, before the caller sends it back."""
     await check_is_on(work, info)
-    histories = work.histories.of(info.id)
+    histories = work.histories.get(info.id, ())
     shape, messages = messages_of_answer(answer, histories[0].shape if histories else None)
     secrets = await known_secrets(work, info)
     came, prepared = await work.threads.run(_prepare_answer, work, answer, shape, secrets)
@@ -207,17 +211,17 @@ async def record_answer(work: Workspace, info: SessionInfo, answer: JsonObject) 
             raise LogMoved("nothing is known of the history that this answers.")
         done = await _append(work, info, histories[0], _with_report(batch, counted, came))
     except LogMoved:
-        work.histories.drop(info.id)
+        work.histories.pop(info.id, None)
         done = await append(work, info, ready, batch)
         counted = None
     else:
         prints = fingerprints_of(messages)
         answers: tuple[Answer, ...] = tuple(FORMATS[shape].read(m, "it") for m in messages)
-        longer = [
+        longer = (
             history.with_answer(prints, done.seqs, answers, done.new)._replace(counted=counted)
             for history in histories
-        ]
-        work.histories.keep(info.id, *longer)
+        )
+        work.histories.keep(info.id, tuple(longer))
     model = came.model or info.traits.model or ""
     await thinking.bind_answer(work, info, messages, model, shape)
     if counted is not None:
@@ -290,7 +294,8 @@ def _read(sent: Any, prints: Sequence[bytes] | None = None, splits: bool = False
 async def _record(
     work: Workspace, info: SessionInfo, given: _Given, options: FitOptions
 ) -> tuple[Recorded, KnownHistory]:
-    known = work.histories.find(info.id, given.prints, given.messages)
+    histories = work.histories.get(info.id, ())
+    known = find_longest_start(histories, given.prints, given.messages)
     if known is not None:
         try:
             return await _record_news(work, info, given, known, options)

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple, TypeGuard, cast
 
 from mcp_compaction.compactor.histories import Frame, KnownHistory, Seen
+from mcp_compaction.compactor.layout import ViewState, state_of
 from mcp_compaction.core.tokens import CountTokens
 from mcp_compaction.core.window.render import late_pin_blocks, lay_out_frame
 from mcp_compaction.formats import FORMATS, render
@@ -42,24 +43,22 @@ def _objects_around(entry: ShownMessage, shape: Shape, own: Own) -> list[JsonObj
     return [cast("JsonObject", strip_marks(obj)) for obj in objects]
 
 
-class Layout(NamedTuple):
+class ShownView(NamedTuple):
     """A view as it is to be shown, before the caller's objects stand in it."""
 
-    version: int
-    pins: tuple[int, ...]  # in force: one that is released leaves at once
+    state: ViewState
     upto: int
     frame: tuple[Shown, ...]  # up to there: the same until the next compaction
     since: tuple[ShownMessage, ...]  # the messages after it
     late_pins: dict[int, list[str]]  # the texts behind some of these, by number
 
 
-def layout_of(session: Session, index_limit: int, count: CountTokens) -> Layout:
-    """The layout of a session's view."""
+def show_view(session: Session, index_limit: int, count: CountTokens) -> ShownView:
+    """The view of a session as it is to be shown."""
     view = session.view
     cuts = {entry.seq: entry.cuts for entry in view.since}
-    return Layout(
-        version=view.version,
-        pins=pins_in_force(session),
+    return ShownView(
+        state=state_of(session),
         upto=view.upto,
         frame=lay_out_frame(session, index_limit, count),
         since=tuple(
@@ -71,20 +70,6 @@ def layout_of(session: Session, index_limit: int, count: CountTokens) -> Layout:
     )
 
 
-ViewState = tuple[int, tuple[int, ...]]
-"""What the layout of a window depends on: the version of its view, and the pins in force."""
-
-
-def state_of(window: Session) -> ViewState:
-    """What the layout of a window depends on now."""
-    return window.view.version, pins_in_force(window)
-
-
-def pins_in_force(window: Session) -> tuple[int, ...]:
-    """The numbers of the pins that a window has."""
-    return tuple(pin.number for pin in window.pins)
-
-
 def is_to_be_replaced(entry: Shown, own: Own) -> TypeGuard[ShownMessage]:
     """Whether a new object, or a stored one, stands for a message of the caller's."""
     if isinstance(entry, ShownRecord):
@@ -92,12 +77,12 @@ def is_to_be_replaced(entry: Shown, own: Own) -> TypeGuard[ShownMessage]:
     return bool(entry.cuts) or entry.message.seq not in own.whole
 
 
-def make_frame(layout: Layout, shape: Shape, own: Own) -> Frame:
+def make_frame(view: ShownView, shape: Shape, own: Own) -> Frame:
     """The frame of a view around a caller's own objects."""
     shown: list[Shown] = []
     objects = dict(zip(own.whole, without_repeats(own.whole.values()), strict=True))
     cut: set[int] = set()
-    for entry in layout.frame:
+    for entry in view.frame:
         shown.append(entry)
         if is_to_be_replaced(entry, own):
             seq = entry.message.seq
@@ -108,9 +93,8 @@ def make_frame(layout: Layout, shape: Shape, own: Own) -> Frame:
     laid = render(shown, shape, objects)
     seen = [Seen(number.get(id(obj)), number.get(id(obj)) not in cut) for obj in laid]
     return Frame(
-        version=layout.version,
-        pins=layout.pins,
-        upto=layout.upto,
+        state=view.state,
+        upto=view.upto,
         objects=tuple(
             None if one.seq in own.whole and one.is_whole else obj
             for one, obj in zip(seen, laid, strict=True)
@@ -119,12 +103,12 @@ def make_frame(layout: Layout, shape: Shape, own: Own) -> Frame:
         seen=tuple(seen),
         later={
             entry.message.seq: _objects_around(entry, shape, own)
-            for entry in layout.since
+            for entry in view.since
             if is_to_be_replaced(entry, own)
         },
         late_pins={
             after: [obj for text in texts for obj in objects_of(ShownRecord(text=text), shape)]
-            for after, texts in layout.late_pins.items()
+            for after, texts in view.late_pins.items()
         },
     )
 

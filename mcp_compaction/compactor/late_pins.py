@@ -27,7 +27,8 @@ async def show_late_pins(work: Workspace, window: Session) -> bool:
         return False
     since = await _messages_after(work, window, view.upto)
     said = await work.threads.run(_find_said, new, since)
-    work.said_pins.add(window, said)
+    found = _find_said_before(work, window).union(said)
+    work.said_pins.keep(window.info.id, (_start_of(window), found))
     new = [pin for pin in new if pin.number not in said]
     if not new:
         return False
@@ -44,8 +45,19 @@ def waiting_pins(work: Workspace, window: Session) -> list[Pin]:
     if not view.is_begun:
         return []
     known = {*view.pinned, *(number for one in view.late_pins for number in one.pins)}
-    known |= work.said_pins.of(window)
+    known |= _find_said_before(work, window)
     return [pin for pin in window.pins if pin.number not in known]
+
+
+def _find_said_before(work: Workspace, window: Session) -> frozenset[int]:
+    """The pins that messages were found to tell of; none where the caller has changed what it has
+    since then."""
+    start, pins = work.said_pins.get(window.info.id, (None, frozenset[int]()))
+    return pins if start == _start_of(window) else frozenset[int]()
+
+
+def _start_of(window: Session) -> object:
+    return window.view.gone, window.view.reworded, window.view.upto
 
 
 async def _messages_after(work: Workspace, window: Session, number: int) -> list[Message]:

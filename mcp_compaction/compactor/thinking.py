@@ -37,13 +37,14 @@ logger = logging.getLogger(__name__)
 
 async def bindings_of(work: Workspace, info: SessionInfo) -> Bindings:
     """What is known of the thinking of a session; read from the store once."""
-    known = work.thinking.find(info.id)
-    return known or work.thinking.keep(info.id, Bindings(await work.store.thinking(info.id)))
+    if info.id not in work.thinking:
+        work.thinking.keep(info.id, Bindings(await work.store.thinking(info.id)))
+    return work.thinking[info.id]
 
 
 async def learn_again(work: Workspace, info: SessionInfo) -> None:
     """Learn what another process has kept of a session's thinking meanwhile."""
-    known = work.thinking.find(info.id)
+    known = work.thinking.get(info.id)
     if known is not None:
         known.learn(await work.store.thinking(info.id))
 
@@ -82,7 +83,7 @@ async def save(work: Workspace, info: SessionInfo, bindings: Bindings) -> None:
 
 def note_passing(work: Workspace, info: SessionInfo) -> None:
     """Note that something was sent behind the last request that will not be sent again."""
-    known = work.thinking.find(info.id)
+    known = work.thinking.get(info.id)
     if known is not None:
         known.note_passing()
 

@@ -12,6 +12,7 @@ from datetime import datetime, timedelta
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from mcp_compaction.compactor.newest import Newest
 from mcp_compaction.core.digest.allowance import Allowance, Limits, allowance_of
 from mcp_compaction.core.policy import Policy, for_session, under_pressure, with_reserve
 from mcp_compaction.errors import StoreError
@@ -21,9 +22,10 @@ from mcp_compaction.threads import Threads
 
 if TYPE_CHECKING:
     from mcp_compaction.compactor.gauge import FillReading, Gauge
-    from mcp_compaction.compactor.histories import KnownHistories, KnownThinking, SaidPins
+    from mcp_compaction.compactor.histories import KnownHistory
     from mcp_compaction.core.tokens import CountTokens
     from mcp_compaction.core.window.fill import Fill
+    from mcp_compaction.formats.thinking import Bindings
     from mcp_compaction.model import Compaction, Pin, Session, SessionInfo, Traits, View
     from mcp_compaction.ports import Clock, Store, Summarizer, TokenCounter
 
@@ -51,28 +53,16 @@ class Workspace:
     # is another by that time.
     ready: dict[int, Compaction] = field(default_factory=dict[int, "Compaction"], init=False)
 
-    # What only some of its modules need is loaded for them alone.
-
-    @cached_property
-    def histories(self) -> KnownHistories:
-        """The histories that callers sent."""
-        from mcp_compaction.compactor.histories import KnownHistories
-
-        return KnownHistories()
-
-    @cached_property
-    def thinking(self) -> KnownThinking:
-        """What is known of the thinking of sessions."""
-        from mcp_compaction.compactor.histories import KnownThinking
-
-        return KnownThinking()
-
-    @cached_property
-    def said_pins(self) -> SaidPins:
-        """The pins that the messages of sessions were found to tell of."""
-        from mcp_compaction.compactor.histories import SaidPins
-
-        return SaidPins()
+    # What is known of the newest sessions, by their numbers: the histories that callers sent, that
+    # which came first; their thinking; the pins that their messages were found to tell of, and the
+    # start of the history that these stand in.
+    histories: Newest[int, tuple[KnownHistory, ...]] = field(
+        default_factory=Newest[int, "tuple[KnownHistory, ...]"], init=False
+    )
+    thinking: Newest[int, Bindings] = field(default_factory=Newest[int, "Bindings"], init=False)
+    said_pins: Newest[int, tuple[object, frozenset[int]]] = field(
+        default_factory=Newest[int, tuple[object, frozenset[int]]], init=False
+    )
 
     @cached_property
     def _gauge(self) -> Gauge:

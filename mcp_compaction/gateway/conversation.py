@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from mcp_compaction import compactor
 from mcp_compaction.api import OpenSession
-from mcp_compaction.compactor.history_layout import state_of
+from mcp_compaction.compactor.layout import Layout, ViewState, layout_between, state_of
 from mcp_compaction.compactor.results import FitOptions
 from mcp_compaction.core.policy import Policy, for_session, with_reserve
 from mcp_compaction.core.window.fill import Fill, Pressure
@@ -29,10 +29,9 @@ from mcp_compaction.formats.arrival import reported_tokens_of
 from mcp_compaction.formats.content import objects_in
 from mcp_compaction.formats.fingerprint import fingerprints_of
 from mcp_compaction.gateway.calls import HostCall
-from mcp_compaction.gateway.keeping import KeptSubstitutes
+from mcp_compaction.gateway.keeping import KeptChat
 from mcp_compaction.gateway.ledger import GatewayLedger
 from mcp_compaction.gateway.money import price_of, turns_to_pay
-from mcp_compaction.gateway.substitutes import Substitute, begins_with, make_substitute
 from mcp_compaction.gateway.usage import Usage
 from mcp_compaction.model import (
     Compaction,
@@ -48,7 +47,6 @@ from mcp_compaction.threads import Threads
 from mcp_compaction.worker import client as worker
 
 _AFTER_OVERFLOW = 0.6  # of the fill that was too much, whatever we took the window to hold
-_NO_VIEW = None
 _COOL_DOWN = 4  # requests after a compaction in which the system begins no other
 _FULL = 99.0  # percent, from which on there is no waiting
 _AHEAD = 10.0  # points before the net from which on a compaction is made ready, or the largest step
@@ -90,7 +88,7 @@ class Sent(NamedTuple):
     """The messages that go to the provider."""
 
     messages: list[JsonObject]
-    view: object = _NO_VIEW  # that they show; None: it is not known
+    view: ViewState | None = None  # that they show; None: it is not known
 
 
 class GatewayConversation:
@@ -99,14 +97,14 @@ class GatewayConversation:
     def __init__(
         self,
         session: OpenSession,
-        substitutes: KeptSubstitutes,
+        kept: KeptChat,
         note_outcome: Callable[[Outcome | None], None] = lambda _: None,
     ) -> None:
         """`note_outcome`: hears of compactions that a request has waited for."""
         self.session = session
         self.has_gap = True  # until the last request that was begun is recorded with its answer
         self.is_left = False  # its window is the host's again
-        self._substitutes = substitutes
+        self._kept = kept
         self._lock = asyncio.Lock()
         self._note_outcome = note_outcome
         self._making: asyncio.Task[bool] | None = None  # the compaction that is made ready
@@ -126,8 +124,8 @@ class GatewayConversation:
         self._candidate: list[bytes] | None = None
         self._begun: SentHistory | None = None  # the last request of which there is to be an answer
         self._has_waiting_pins = False  # that the user's next turn is to bring
-        self._fitted_view: object = _NO_VIEW  # that the compactor has laid out last
-        self._paid_view: object = _NO_VIEW  # that the last request showed
+        self._fitted_view: ViewState | None = None  # that the compactor has laid out last
+        self._paid_view: ViewState | None = None  # that the last request showed
 
     def when_idle(self, task: asyncio.Task[None] | None) -> None:
         """Have a task wait until the next request comes, in place of the one that waits."""
@@ -150,16 +148,16 @@ class GatewayConversation:
             if candidate is not None and is_confirmed and not self._goes_on(given):
                 await self._record(given, len(candidate))
             if self._goes_on(given):
-                substitute = await self._current_substitute(given)
+                layout = await self._current_layout(given)
                 if given.call.kind == "turn" and await self._may_be_full(given):
-                    substitute = await self._keep_below_window(given)
-                return Sent(substitute.apply(given.messages), substitute.view)
-            found = self._substitutes.find(given.prints)
-            if found is not None and found.layout:
+                    layout = await self._keep_below_window(given)
+                return Sent(layout.apply(given.messages), layout.view)
+            found = self._kept.find(given.prints)
+            if found is not None and found.places:
                 return Sent(found.apply(given.messages))
             laid = await self._begin(given)
             # Until it is recorded, whatever goes on with it begins in the same way.
-            self._substitutes.add(make_substitute(given.prints, given.messages, laid))
+            self._kept.add(layout_between(given.prints, given.messages, laid))
             return Sent(laid)
 
     def _goes_on(self, given: SentHistory) -> bool:
@@ -191,9 +189,9 @@ class GatewayConversation:
         results = (result for message in news for result in message.results)
         return over is not None and any(len(result.text) > over for result in results)
 
-    async def _current_substitute(self, given: SentHistory) -> Substitute:
-        """The substitute of the view that is stored now."""
-        found = self._substitutes.find(given.prints, await self._view())
+    async def _current_layout(self, given: SentHistory) -> Layout:
+        """The layout of the view that is stored now."""
+        found = self._kept.find(given.prints, await self._view())
         if found is None:
             assert self._known is not None
             found = await self._fit(given, self._count_known(given, self._known))
@@ -230,7 +228,7 @@ class GatewayConversation:
             ).fill.percent
         return self._percent + 100 * tokens / policy.window_tokens >= policy.net_percent
 
-    async def _keep_below_window(self, given: SentHistory) -> Substitute:
+    async def _keep_below_window(self, given: SentHistory) -> Layout:
         """Record a request before it is sent, and compress where it would not fit otherwise."""
         found = await self._record(given, len(given.messages), self._offload_over)
         work, info = self.session.store.workspace, self.session.info
@@ -271,18 +269,18 @@ class GatewayConversation:
         if not goes_on and not begins_with(given.prints, self._candidate or [b""]):
             self._candidate = given.prints
             return sent
-        if sent.view is not _NO_VIEW and await self._append(given, sent):
+        if sent.view is not None and await self._append(given, sent):
             return sent
-        substitute = await self._record(given, len(given.messages))
-        is_same = substitute.apply(given.messages) == sent.messages
-        return sent._replace(view=substitute.view if is_same else _NO_VIEW)
+        layout = await self._record(given, len(given.messages))
+        is_same = layout.apply(given.messages) == sent.messages
+        return sent._replace(view=layout.view if is_same else None)
 
     async def record_answer(self, given: SentHistory, sent: Sent, answer: JsonObject) -> None:
         """Record what the model answered to a request that is recorded."""
         async with self._lock:
             if self._known is None or self._known.prints != given.prints:
                 return
-            if sent.view is _NO_VIEW or sent.view != self._fitted_view:
+            if sent.view is None or sent.view != self._fitted_view:
                 # It was counted for another window than the one that was fitted last.
                 answer = {name: value for name, value in answer.items() if name != "usage"}
             await self.session.record_answer(answer)
@@ -316,7 +314,7 @@ class GatewayConversation:
         """
         if usage is None:
             return False
-        has_new_view = sent.view is not _NO_VIEW and sent.view != self._paid_view
+        has_new_view = sent.view is not None and sent.view != self._paid_view
         self._paid_view = sent.view
         account = ledger.account_of(self.session.name, call.model)
         is_first = account.add(usage, has_new_view=has_new_view, share=share)
@@ -410,8 +408,8 @@ class GatewayConversation:
             if not isinstance(outcome, Compaction):
                 return None
             self._has_compacted = True
-            substitute = await self._fit(given, len(given.messages))
-            return Sent(substitute.apply(given.messages), substitute.view)
+            layout = await self._fit(given, len(given.messages))
+            return Sent(layout.apply(given.messages), layout.view)
 
     async def _append(self, given: SentHistory, sent: Sent) -> bool:
         """Record a request that shows the view that was laid out last; False: lay out another."""
@@ -427,17 +425,17 @@ class GatewayConversation:
 
     async def _record(
         self, given: SentHistory, count: int, offload_over: int | None = None
-    ) -> Substitute:
-        substitute = await self._fit(given, count, offload_over)
+    ) -> Layout:
+        layout = await self._fit(given, count, offload_over)
         self._take_as_known(given, count)
-        return substitute
+        return layout
 
     def _take_as_known(self, given: SentHistory, count: int) -> None:
         self._known = RecordedHistory(given.messages[:count], given.prints[:count])
         self._candidate = None
 
     async def _refit(self, call: HostCall) -> None:
-        """Make the substitute of a new view at once, so that the next request need not wait."""
+        """Make the layout of a new view at once, so that the next request need not wait."""
         known = self._known
         if known is None:
             return
@@ -445,9 +443,7 @@ class GatewayConversation:
         prints = [*known.prints, *fingerprints_of(known.answers)]
         await self._fit(SentHistory(call, messages, prints, 0), len(messages))
 
-    async def _fit(
-        self, given: SentHistory, count: int, offload_over: int | None = None
-    ) -> Substitute:
+    async def _fit(self, given: SentHistory, count: int, offload_over: int | None = None) -> Layout:
         """Record the beginning of a history, and keep what stands for it.
 
         `offload_over`: the tokens over which a result that is new becomes a preview.
@@ -467,15 +463,15 @@ class GatewayConversation:
         )
         fitted = await compactor.fit(store.workspace, self.session.info, body, options)
         self._percent = fitted.fill.percent
-        self._fitted_view = fitted.view
+        self._fitted_view = fitted.layout.view
         self._has_waiting_pins = fitted.has_waiting_pins
-        found = make_substitute(given.prints[:count], messages, fitted.messages, fitted.view)
-        self._substitutes.add(found)
-        if not self._substitutes.has_written(found):
-            await self._threads.run(self._substitutes.write, found)
+        found = keep_words_of_host(fitted.layout, prints, messages)
+        self._kept.add(found)
+        if not self._kept.has_written(found):
+            await self._threads.run(self._kept.write, found)
         return found
 
-    async def _view(self) -> object:
+    async def _view(self) -> ViewState:
         """What the layout of the window depends on."""
         return state_of(await self.session.store.workspace.load_window(self.session.info))
 
@@ -487,6 +483,37 @@ def _messages_of(messages: Sequence[JsonObject], shape: Shape) -> tuple[Message,
         Message(seq=seq, role=role, parts=parts, shape=shape, raw="{}")
         for seq, (role, parts) in read
     )
+
+
+def begins_with(prints: Sequence[bytes], known: Sequence[bytes]) -> bool:
+    """Whether a history is another one, or that with more behind it."""
+    return list(prints[: len(known)]) == list(known)
+
+
+def keep_words_of_host(
+    layout: Layout, prints: Sequence[bytes], given: Sequence[JsonObject]
+) -> Layout:
+    """The layout with what the host itself tells the model, its environment say: it stands behind
+    the first request, where hosts put it."""
+    shown = {one for one in layout.places if isinstance(one, int)}
+    told = {
+        prints[n]: n for n in range(layout.length) if n not in shown and _is_told_by_host(given[n])
+    }
+    requests = (
+        n
+        for n, one in enumerate(layout.places, 1)
+        if isinstance(one, int) and given[one].get("role") == "user"
+    )
+    first = next(requests, 0)
+    each_once = told.values()  # hosts repeat their reminders
+    places = (*layout.places[:first], *each_once, *layout.places[first:])
+    return layout._replace(places=places)
+
+
+def _is_told_by_host(message: JsonObject) -> bool:
+    """Whether a message is the host's own word to the model: its environment, its tools."""
+    is_system = message.get("role") in ("system", "developer")
+    return is_system or message.get("type") == "additional_tools"
 
 
 def count_compacted(messages: Sequence[JsonObject]) -> int:

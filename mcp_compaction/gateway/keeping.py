@@ -1,8 +1,8 @@
-"""Keeps the newest substitutes of a conversation in memory, and the last one in a small file.
+"""Keeps what is known of a chat without its store: in memory, and some of it in small files.
 
-From that file another process sends the same beginning where the store cannot be read. It holds our
-own records and cut messages, secrets masked, and of the host's messages only their places. Another
-beside it has what is known of the conversation's thinking, in fingerprints.
+From the file of the last layout another process sends the same beginning where the store cannot be
+read. It holds our own records and cut messages, secrets masked, and of the host's messages only
+their places. A file beside it has what is known of the chat's thinking, in fingerprints.
 """
 
 from __future__ import annotations
@@ -16,92 +16,86 @@ from pathlib import Path
 
 from pydantic import TypeAdapter, ValidationError
 
+from mcp_compaction.compactor.layout import Layout, ViewState
 from mcp_compaction.formats.thinking import Bindings
-from mcp_compaction.gateway.substitutes import Substitute
 from mcp_compaction.home import SUBSTITUTE, make_folder, mask, write_whole
 from mcp_compaction.model import JsonObject, Value
 
-_MOST_SUBSTITUTES = 8  # of earlier views, for a host that goes back
+_MOST_LAYOUTS = 8  # of earlier views, for a host that goes back
 _MOST_FILES = 256  # conversations
 _THINKING = ".thinking"
 
 
 class _Kept(Value):
-    """A substitute as the file has it."""
+    """A layout as the file has it."""
 
     length: int
     mark: str
     layout: tuple[int | JsonObject, ...]
 
 
-class KeptSubstitutes:
-    """The newest substitutes of one conversation."""
+class KeptChat:
+    """The newest layouts of one conversation, and what is known of its thinking."""
 
     def __init__(self, path: Path, *, masks_secrets: bool) -> None:
-        """What an earlier process has kept at this path is there at once."""
+        """What an earlier process has kept at this path, and beside it, is there at once."""
         self._path = path
+        self._path_of_thinking = path.with_suffix(_THINKING)
         self._masks_secrets = masks_secrets
         self._written = _read(path)
-        self._newest = deque([self._written] if self._written else [], _MOST_SUBSTITUTES)
+        self._newest = deque([self._written] if self._written else [], _MOST_LAYOUTS)
+        self.bindings = Bindings(_read_rows(self._path_of_thinking))
+        self.bytes_of_token: float | None = None  # pictures have more than words
 
-    def find(self, prints: Sequence[bytes], view: object = None) -> Substitute | None:
-        """The substitute that stands for most of a history, the newest of equals.
+    def find(self, prints: Sequence[bytes], view: ViewState | None = None) -> Layout | None:
+        """The layout that stands for most of a history, the newest of equals.
 
-        `view`: only one that was made of it.
+        `view`: only one that shows it.
         """
         fitting = (one for one in reversed(self._newest) if view is None or one.view == view)
         serving = (one for one in fitting if one.serves(prints))
         return max(serving, key=lambda one: one.length, default=None)
 
-    def add(self, one: Substitute) -> None:
-        """Keep a substitute in memory."""
+    def add(self, one: Layout) -> None:
+        """Keep a layout in memory."""
         same = next((known for known in self._newest if known.is_like(one)), None)
         if same is not None:
             self._newest.remove(same)
         self._newest.append(one)
 
-    def has_written(self, one: Substitute) -> bool:
-        """Whether the file holds what it should for a substitute."""
-        if self._written is None or not self._written.layout:
-            return self._written is not None and not one.layout
+    def has_written(self, one: Layout) -> bool:
+        """Whether the file holds what it should for a layout."""
+        if self._written is None or not self._written.places:
+            return self._written is not None and not one.places
         return one.is_like(self._written)
 
-    def write(self, one: Substitute) -> None:
-        """Keep a substitute in the file; where nothing is replaced there is none."""
+    def write(self, one: Layout) -> None:
+        """Keep a layout in the file; where nothing is replaced there is none."""
         with suppress(OSError):  # it is only the second net
-            if one.layout:
+            if one.places:
                 _write(self._path, one, masks_secrets=self._masks_secrets)
             else:
                 self._path.unlink(missing_ok=True)
             self._written = one
 
-
-class KeptThinking:
-    """What is known of the thinking of one conversation."""
-
-    def __init__(self, path: Path) -> None:
-        """What an earlier process has kept beside this path of a substitute is there at once."""
-        self._path = path.with_suffix(_THINKING)
-        self.bindings = Bindings(_read_rows(self._path))
-
-    def write(self, rows: Mapping[str, str]) -> None:
-        """Keep rows in the file."""
+    def write_thinking(self, rows: Mapping[str, str]) -> None:
+        """Keep what is known of its thinking in the file beside it."""
         with suppress(OSError):  # it is only the second net
-            _replace(self._path, json.dumps(dict(rows)))
+            _replace(self._path_of_thinking, json.dumps(dict(rows)))
 
 
-def path_of_substitute(home: Path, *names: str) -> Path:
+def path_of_layout(home: Path, *names: str) -> Path:
     """The file for the conversation of those names."""
     name = sha256("\0".join(names).encode("utf-8", "replace")).hexdigest()[:32]
     return SUBSTITUTE.path(home, name)
 
 
-def _read(path: Path) -> Substitute | None:
+def _read(path: Path) -> Layout | None:
     try:
         kept = _Kept.model_validate_json(path.read_bytes())
     except (OSError, ValidationError):
         return None
-    return Substitute(kept.length, kept.mark, kept.layout)
+    return Layout(kept.length, kept.mark, kept.layout)
 
 
 def _read_rows(path: Path) -> dict[str, str]:
@@ -111,12 +105,12 @@ def _read_rows(path: Path) -> dict[str, str]:
         return {}
 
 
-def _write(path: Path, one: Substitute, *, masks_secrets: bool) -> None:
+def _write(path: Path, one: Layout, *, masks_secrets: bool) -> None:
     layout = [
         json.loads(mask(json.dumps(entry)))
         if masks_secrets and not isinstance(entry, int)
         else entry
-        for entry in one.layout
+        for entry in one.places
     ]
     _replace(path, json.dumps({"length": one.length, "mark": one.mark, "layout": layout}))
 

@@ -1,7 +1,7 @@
 """Takes calls of models through a conversation: fits them, and records them once accepted.
 
 Whatever fails here, the host gets what it would have got: the call goes out with the last
-substitute that was good, or as it came.
+layout that was good, or as it came.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 from mcp_compaction import compactor
 from mcp_compaction.api.handles import OpenSession, OpenStore
 from mcp_compaction.compactor.events import PAID
+from mcp_compaction.compactor.newest import Newest
 from mcp_compaction.core.policy import for_session
 from mcp_compaction.formats.fingerprint import fingerprint_of
 from mcp_compaction.formats.thinking import (
@@ -39,7 +40,7 @@ from mcp_compaction.gateway.conversation import (
     read_history,
 )
 from mcp_compaction.gateway.forwarding import Headers
-from mcp_compaction.gateway.keeping import KeptSubstitutes, KeptThinking, path_of_substitute
+from mcp_compaction.gateway.keeping import KeptChat, path_of_layout
 from mcp_compaction.gateway.ledger import GatewayLedger
 from mcp_compaction.gateway.usage import Usage
 from mcp_compaction.hosts.claude_code.mods import find_served_chat
@@ -53,7 +54,6 @@ from mcp_compaction.ports import SessionKey
 from mcp_compaction.settings import Settings
 from mcp_compaction.threads import Threads
 
-K = TypeVar("K")
 T = TypeVar("T")
 
 logger = logging.getLogger(__name__)
@@ -61,7 +61,6 @@ logger = logging.getLogger(__name__)
 PATIENCE = 0.28  # seconds of our own on a request's way (0.3 in all), where else there is a view
 FIRST_PATIENCE = 20.0  # where there is not, or that may be longer than the window
 CACHE_SECONDS = (300.0, 3600.0)  # for which providers keep what they read; and where asked to
-_MOST_CONVERSATIONS = 64
 _MOST_BYTES = 4.0  # of a token, as words have them
 _WRITING_SECONDS = 5.0  # after an answer a host has written it by then
 _SIGNED, _HIDDEN = b'"signature"', b'"redacted_thinking"'  # in every request with thinking
@@ -94,7 +93,7 @@ class CallTurns:
         """
         self.trouble = trouble
         self.tally = Counter[str]()
-        self.chats: dict[str, str] = {}  # the hosts of chats, by their ids; the newest is the last
+        self.chats = Newest[str, str]()  # the hosts of chats, by their ids
         self.on_change: Callable[[], None] = lambda: None
         self.is_shadow = is_shadow
         self.is_aside = False  # the provider refuses what is changed: calls go out as they came
@@ -107,12 +106,10 @@ class CallTurns:
         self._settings = settings
         self.patience = patience
         self._threads = Threads()
-        self._conversations: dict[_Key, GatewayConversation] = {}
-        self._substitutes: dict[_Key, KeptSubstitutes] = {}
-        self._thinking: dict[_Key, KeptThinking] = {}
+        self._conversations = Newest[_Key, GatewayConversation]()
+        self._kept = Newest[_Key, KeptChat]()
         self._words = UsersWords(environ or {})
-        self._bytes_of_token: dict[_Key, float] = {}
-        self._last: dict[_Key, SentHistory] = {}  # the history of each, as it came last
+        self._last = Newest[_Key, SentHistory]()  # the history of each, as it came last
         self._opening = asyncio.Lock()
         self._background: set[asyncio.Task[Any]] = set()
 
@@ -171,35 +168,27 @@ class CallTurns:
     async def _read(self, call: HostCall) -> SentHistory:
         key = _key_of(call)
         given = await self._threads.run(read_history, call, self._last.pop(key, None))
-        _keep_newest(self._last, key, given)
+        self._last.keep(key, given)
         return given
 
-    def substitutes_of(self, call: HostCall) -> KeptSubstitutes:
-        """What may be sent for a call without asking the store."""
+    def kept_of(self, call: HostCall) -> KeptChat:
+        """What is known of the chat of a call without asking the store."""
         key, wish = _key_of(call), self._settings
-        known = self._substitutes.get(key) or KeptSubstitutes(
-            path_of_substitute(wish.home, *key), masks_secrets=wish.redact
+        known = self._kept.get(key) or KeptChat(
+            path_of_layout(wish.home, *key), masks_secrets=wish.redact
         )
-        _keep_newest(self._substitutes, key, known)
-        return known
-
-    def thinking_of(self, call: HostCall) -> KeptThinking:
-        """What is known of the thinking of a conversation, without asking the store."""
-        key = _key_of(call)
-        path = path_of_substitute(self._settings.home, *key)
-        known = self._thinking.get(key) or KeptThinking(path)
-        _keep_newest(self._thinking, key, known)
+        self._kept.keep(key, known)
         return known
 
     async def keep_thinking(self, given: SentHistory) -> None:
         """Keep what is new of a conversation's thinking, in the file and in the store."""
-        kept = self.thinking_of(given.call)
+        kept = self.kept_of(given.call)
         changes = kept.bindings.changes() if kept.bindings.is_bound(given.call.model) else {}
         if not changes:
             return
         blocks = {one for message in given.call.messages for one in thinking_in(message)}
         rows = kept.bindings.rows_of(blocks | changes.keys())
-        await self._threads.run(kept.write, rows)
+        await self._threads.run(kept.write_thinking, rows)
         try:
             session = (await self.conversation_of(given.call)).session
             await session.store.workspace.store.keep_thinking(session.info.id, changes)
@@ -215,11 +204,11 @@ class CallTurns:
             if known is None:
                 store = await self._open_store()
                 session = OpenSession(store, await self._open(store, call))
-                known = GatewayConversation(session, self.substitutes_of(call), self.note_outcome)
+                known = GatewayConversation(session, self.kept_of(call), self.note_outcome)
                 if may_be_bound(call.model, call.api.shape):
                     rows = await store.workspace.store.thinking(session.info.id)
-                    self.thinking_of(call).bindings.learn(rows)
-            oldest = _keep_newest(self._conversations, key, known)
+                    self.kept_of(call).bindings.learn(rows)
+            oldest = self._conversations.keep(key, known)
             if oldest is not None:
                 self.start(self._dismiss(oldest))
         return known
@@ -229,7 +218,7 @@ class CallTurns:
         if call.agent:
             return
         is_newest = next(reversed(self.chats), None) == call.session
-        _keep_newest(self.chats, call.session, call.host.name)
+        self.chats.keep(call.session, call.host.name)
         if not is_newest:
             self.on_change()
 
@@ -357,13 +346,12 @@ class CallTurns:
         """Whether a body is no larger than the window, by what the provider has counted so far."""
         traits = Traits(model=call.model or None)
         window = for_session(self._settings.policy, traits).window_tokens
-        return len(body) < self._bytes_of_token.get(_key_of(call), LEAST_BYTES) * window
+        return len(body) < (self.kept_of(call).bytes_of_token or LEAST_BYTES) * window
 
     def note_size(self, call: HostCall, body: bytes, usage: Usage | None) -> None:
         """Note how many bytes a token of a conversation has; pictures have more than words."""
         if usage is not None and usage.read:
-            found = min(_MOST_BYTES, len(body) / usage.read)
-            _keep_newest(self._bytes_of_token, _key_of(call), found)
+            self.kept_of(call).bytes_of_token = min(_MOST_BYTES, len(body) / usage.read)
 
     async def settle(self) -> None:
         """Wait until all that requests have left behind is done."""
@@ -399,7 +387,7 @@ class CallTurn:
 
     async def fit(self, patience: float) -> None:
         """Find out what to send; after a while, or when that fails, what is known to be good."""
-        kept = self._turns.substitutes_of(self._call).find(self._given.prints)
+        kept = self._turns.kept_of(self._call).find(self._given.prints)
         messages = self._given.messages
         good = Sent(kept.apply(messages), kept.view) if kept is not None else Sent(messages)
         found = await self._turns.isolate(counting.FAILED, self._lay_out(patience, good))
@@ -474,7 +462,7 @@ class CallTurn:
         call = self._call
         if not may_be_bound(call.model, call.api.shape):
             return messages
-        known = self._turns.thinking_of(call).bindings
+        known = self._turns.kept_of(call).bindings
         is_known = known.is_bound(call.model)
         if not is_known and _HIDDEN not in self._original and _SIGNED not in self._original:
             return messages
@@ -516,7 +504,7 @@ class CallTurn:
         call = self._call
         # A call beside the conversation teaches nothing of it.
         is_turn = call.kind == "turn"
-        known = self._turns.thinking_of(call).bindings if is_turn else Bindings()
+        known = self._turns.kept_of(call).bindings if is_turn else Bindings()
         sent = self._out or self._sending_of(self._shown)
         message, block = place
         if self.body is not self._original:
@@ -563,7 +551,7 @@ class CallTurn:
             return
         answer = self._reader.end() if is_whole else Answer()
         if answer.message is not None and self._mark is not None:
-            known = self._turns.thinking_of(self._call).bindings
+            known = self._turns.kept_of(self._call).bindings
             known.bind(thinking_in(answer.message), self._mark)
         recording = self._record(answer, self._accepting, has_overflow=self._reader.has_overflow)
         self._turns.start(self._finish(recording))
@@ -676,13 +664,6 @@ def _forget_result(task: asyncio.Task[Sent]) -> None:
     """Look at an error that nobody waits for any more, or Python complains of it."""
     if not task.cancelled():
         task.exception()
-
-
-def _keep_newest(known: dict[K, T], key: K, value: T) -> T | None:
-    """Keep a value as the newest one; gives the oldest where there are too many."""
-    known.pop(key, None)
-    known[key] = value
-    return known.pop(next(iter(known))) if len(known) > _MOST_CONVERSATIONS else None
 
 
 def _key_of(call: HostCall) -> _Key:

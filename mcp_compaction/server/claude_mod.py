@@ -35,7 +35,7 @@ from mcp_compaction.formats.thinking import sending_of
 from mcp_compaction.hosts.chat import HostChat
 from mcp_compaction.hosts.claude_code.mods import ServedChat, forget_chat, note_chat, read_chat
 from mcp_compaction.hosts.claude_code.requests import SplitRequest, is_sendable
-from mcp_compaction.hosts.claude_code.rows import ChatRows, Row, as_sent, tell_rows
+from mcp_compaction.hosts.claude_code.rows import ChatRows, Row, message_of, tell_rows
 from mcp_compaction.hosts.claude_code.whole import list_whole_chat, was_compacted_by_host
 from mcp_compaction.hosts.events import hooked_hosts
 from mcp_compaction.hosts.results import preview_result, read_result
@@ -302,7 +302,7 @@ class ClaudeMod:
             if chat.wants_whole and isinstance(transcript, FileTranscript):
                 chat.wants_whole = False
                 every = await self._state.threads.run(list_whole_chat, transcript, rows)
-                return await self._make_whole(work, info, chat, rows, every, body)
+                return await self._make_whole(work, info, chat, every, body)
             return await self._make_view(work, info, chat, rows, body)
 
     async def _wait_for_store(self) -> Workspace:
@@ -340,21 +340,19 @@ class ClaudeMod:
         work: Workspace,
         info: SessionInfo,
         chat: _Chat,
-        rows: Sequence[Row],
         every: Sequence[Row],
         body: dict[str, Any],
     ) -> JsonObject:
         """All rows of a chat, those from before the host's compactions too: whole where they fit
         below what a compaction leaves, else as our view."""
         given = [row.message for row in every]
-        shown = (await compactor.fit(work, info, given, _FIT)).messages
+        shown = (await compactor.fit(work, info, given, _FIT)).layout.apply(every)
         release = self._state.settings.policy.release_percent
         if chat.limit is not None and 100 * _size(shown) / _CHARS > release * chat.limit:
             await self._compress(work, info, chat, body)
-            shown = (await compactor.fit(work, info, given, _FIT)).messages
+            shown = (await compactor.fit(work, info, given, _FIT)).layout.apply(every)
         try:
-            # Of others the host has no handle.
-            told = await self._state.threads.run(tell_rows, rows, shown)
+            told = await self._state.threads.run(tell_rows, shown)
         except InputError as error:
             return {"skip": f"the chat stays as it is: {error}"}
         chat.last = f"all {plural(len(every), 'message')} back"
@@ -371,18 +369,18 @@ class ClaudeMod:
     ) -> JsonObject | None:
         trigger = str(body.get("trigger") or "manual")
         given = [row.message for row in rows]
-        shown = (await compactor.fit(work, info, given, _FIT)).messages
-        before, after = _size(given), _size(shown)
+        shown = (await compactor.fit(work, info, given, _FIT)).layout.apply(rows)
+        before, after = _size(rows), _size(shown)
         is_agents = chat.is_changed and (trigger != "auto" or after < _STILL_MUCH * before)
         outcome: Outcome | None = None
         if not is_agents:
             outcome = await self._compress(work, info, chat, body)
-            shown = (await compactor.fit(work, info, given, _FIT)).messages
+            shown = (await compactor.fit(work, info, given, _FIT)).layout.apply(rows)
             after = _size(shown)
         if not is_agents and after >= before:
             return _decline(trigger, outcome, info)
         skills = chat.rows.list_skills() if chat.rows is not None else []
-        told = await self._state.threads.run(tell_rows, rows, shown, skills)
+        told = await self._state.threads.run(tell_rows, shown, skills)
         chat.is_changed = False
         receipts = await compactor.receipts(work, info)
         done = _describe_receipt(receipts[-1]) if receipts else "compacted"
@@ -483,7 +481,7 @@ class ClaudeMod:
             options = _FIT._replace(shows_late_pins=False)
             rows = await threads.run(known.in_order, split.rows)
             fitted = await compactor.fit(work, info, [row.message for row in rows], options)
-        laid = await threads.run(split.lay_out, as_sent(fitted.messages, split.rows))
+        laid = await threads.run(split.lay_out, fitted.layout.apply(rows))
         own = sending_of(messages, request, fingerprints_of(messages))
         sending = sending_of(laid, request, fingerprints_of(laid))
         model = str(request.get("model") or "")
@@ -614,6 +612,7 @@ def _first_sentence(text: str) -> str:
     return text.partition(". ")[0][:_MOST_SHOWN]
 
 
-def _size(messages: Sequence[JsonObject]) -> int:
+def _size(shown: Sequence[Row | JsonObject]) -> int:
     """The characters of messages, without what a provider noted beside them."""
+    messages = map(message_of, shown)
     return sum(len(json.dumps([one.get("role"), one.get("content")])) for one in messages)

@@ -88,7 +88,7 @@ class ServedViews:
             offload_over_tokens=self.offload_over, model=window.model, is_hearsay=True
         )
         fitted = await compactor.fit(work, info, window.messages, options)
-        told = await threads.run(tell_plugin, window, fitted.messages)
+        told = await threads.run(tell_plugin, window, fitted.layout)
         return {"session": info.name, **told}
 
     async def _record(self, chat: HostChat) -> Workspace:

@@ -15,7 +15,7 @@ import pytest
 from mcp_compaction import compactor
 from mcp_compaction.gateway import counting
 from mcp_compaction.gateway.conversation import GatewayConversation
-from mcp_compaction.gateway.keeping import path_of_substitute
+from mcp_compaction.gateway.keeping import path_of_layout
 from mcp_compaction.gateway.running import StoreOpening
 from mcp_compaction.gateway.turns import CallTurns
 from mcp_compaction.settings import load_settings
@@ -130,7 +130,7 @@ async def test_the_file_of_a_substitute_holds_no_secret(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("content", ["", "[]", '{"length": 1}', '{"length": 1, "mark": "x"'])
 async def test_a_broken_file_of_a_substitute_is_as_none(tmp_path: Path, content: str) -> None:
-    path = path_of_substitute(tmp_path, "claude-code", "chat-1", "")
+    path = path_of_layout(tmp_path, "claude-code", "chat-1", "")
     path.parent.mkdir(parents=True)
     path.write_text(content)
     async with open_talk(tmp_path) as (host, _):

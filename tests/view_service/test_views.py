@@ -11,11 +11,13 @@ import pytest
 
 from mcp_compaction import compactor
 from mcp_compaction.compactor.asking import make_ask
+from mcp_compaction.compactor.layout import layout_between
 from mcp_compaction.compactor.results import PinWish
 from mcp_compaction.compactor.workspace import Workspace
 from mcp_compaction.errors import StoreError
+from mcp_compaction.formats.fingerprint import fingerprints_of
 from mcp_compaction.hosts.chat import HostChats
-from mcp_compaction.hosts.opencode.window import read_window, tell_plugin
+from mcp_compaction.hosts.opencode.window import Window, read_window, tell_plugin
 from mcp_compaction.model import JsonObject
 from mcp_compaction.view_service.views import ServedViews
 from tests.checkers import problems
@@ -174,19 +176,24 @@ def test_each_piece_of_opencodes_messages_is_a_message_of_a_provider() -> None:
     assert not problems(window.messages, "anthropic")
 
 
+def _tell(window: Window, shown: list[JsonObject]) -> JsonObject:
+    prints = fingerprints_of(window.messages)
+    return tell_plugin(window, layout_between(prints, window.messages, shown))
+
+
 def test_of_a_message_of_which_half_is_sent_the_plugin_is_told_which() -> None:
     window = read_window([typed(1, "Read it.", "what opencode wrote"), answered(2, "Yes.", "rows")])
     said, beside, *_ = window.messages
-    assert tell_plugin(window, [said])["show"] == [{"id": "msg_1", "only": "typed"}]
-    assert tell_plugin(window, [beside])["show"] == [{"id": "msg_1", "only": "written"}]
-    assert tell_plugin(window, [said, beside])["show"] == [{"id": "msg_1"}]
+    assert _tell(window, [said])["show"] == [{"id": "msg_1", "only": "typed"}]
+    assert _tell(window, [beside])["show"] == [{"id": "msg_1", "only": "written"}]
+    assert _tell(window, [said, beside])["show"] == [{"id": "msg_1"}]
 
 
 def test_an_answer_without_its_results_is_not_sent() -> None:
     window = read_window([answered(2, "Yes.", "rows")])
     for half in window.messages:
         with pytest.raises(Exception, match="only a part of 'msg_2'"):
-            tell_plugin(window, [half])
+            _tell(window, [half])
 
 
 def test_shorter_results_and_calls_are_told_by_the_ids_of_their_calls() -> None:
@@ -194,7 +201,7 @@ def test_shorter_results_and_calls_are_told_by_the_ids_of_their_calls() -> None:
     asked, _, _ = window.messages
     call: JsonObject = {"type": "tool_use", "id": "c2", "name": "read", "input": {"path": "…"}}
     result: JsonObject = {"type": "tool_result", "tool_use_id": "c2", "content": "r…"}
-    told = tell_plugin(
+    told = _tell(
         window,
         [asked, {"role": "assistant", "content": [call]}, {"role": "user", "content": [result]}],
     )
@@ -206,7 +213,7 @@ def test_shorter_results_and_calls_are_told_by_the_ids_of_their_calls() -> None:
 def test_a_message_that_says_nothing_stays_before_the_one_it_stood_before() -> None:
     silent = {"info": {"id": "msg_0", "role": "user"}, "parts": [{"type": "compaction"}]}
     window = read_window([silent, answered(1, "A summary."), {**silent, "info": {"id": "msg_9"}}])
-    assert tell_plugin(window, window.messages)["show"] == [
+    assert _tell(window, window.messages)["show"] == [
         {"id": "msg_0"},
         {"id": "msg_1"},
         {"id": "msg_9"},

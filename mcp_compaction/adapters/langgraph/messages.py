@@ -17,6 +17,7 @@ from langchain_core.messages import (
 from mcp_compaction import compactor
 from mcp_compaction.adapters.dialects import find_block
 from mcp_compaction.api.handles import OpenSession
+from mcp_compaction.compactor.layout import Layout
 from mcp_compaction.formats.thinking import Left, sending_of, thinking_in, without_thinking
 from mcp_compaction.model import JsonObject
 
@@ -67,25 +68,19 @@ def _content_of(message: AnyMessage) -> Any:
     return json.loads(json.dumps(kept, default=str))
 
 
-def messages_of(
-    laid: Sequence[JsonObject], plain: Sequence[JsonObject], own: Sequence[AnyMessage]
-) -> list[AnyMessage]:
-    """The messages that a laid-out window is; what stays whole is the very message it was.
-
-    `plain`: what the messages `own` were turned into.
-    """
-    by_object = {id(obj): message for obj, message in zip(plain, own, strict=True)}
+def messages_of(layout: Layout, own: Sequence[AnyMessage]) -> list[AnyMessage]:
+    """The messages that stand for a history; what stays whole is the very message it was."""
     by_id = {message.id: message for message in own}
     found: list[AnyMessage] = []
-    for obj in laid:
-        if id(obj) in by_object:
-            found.append(by_object[id(obj)])
+    for one in layout.apply(own):
+        if not isinstance(one, dict):
+            found.append(one)
             continue
-        known = [by_id[key] for key in _ids_in(obj) if key in by_id]
+        known = [by_id[key] for key in _ids_in(one) if key in by_id]
         if len(known) == 1:
-            found.append(_show_shorter(known[0], obj))
+            found.append(_show_shorter(known[0], one))
         else:
-            found += known or _build(obj)
+            found += known or _build(one)
     return found
 
 

@@ -175,7 +175,7 @@ async def _fit(
 ) -> list[AnyMessage]:
     plain = _plain(messages)
     fitted = await session.fit(plain, offload_over_tokens=offload_over, is_sent=False)
-    shown = messages_of(fitted.messages, plain, messages)
+    shown = messages_of(fitted.layout, messages)
     return await leave_thinking(session, messages, shown)
 
 

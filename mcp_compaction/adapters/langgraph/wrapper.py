@@ -251,7 +251,7 @@ async def _replace(
             fitted = await session.fit(plain, relieve=False, is_sent=False)
         if isinstance(outcome, Refusal | NothingToDo | Failed):
             logger.info("%s was not compacted: %s", session.name, outcome.text)
-        shown = messages_of(fitted.messages, plain, own)
+        shown = messages_of(fitted.layout, own)
     shown = _with_others(_with_pins(shown, pinned_block(pins)), messages, others)
     return await leave_thinking(session, messages, shown), outcome
 

@@ -15,7 +15,7 @@ from mcp_compaction.core.log.pinned import PINNED_LABEL
 from mcp_compaction.core.window.history import is_record
 from mcp_compaction.formats.content import blocks_of
 from mcp_compaction.formats.fingerprint import fingerprint_of
-from mcp_compaction.hosts.claude_code.rows import Row
+from mcp_compaction.hosts.claude_code.rows import Row, as_sent, message_of
 from mcp_compaction.hosts.transcripts.pieces import text_at
 from mcp_compaction.model import JsonObject, JsonValue
 
@@ -101,18 +101,18 @@ class SplitRequest:
                 return row, count
         return None, 1
 
-    def lay_out(self, shown: Sequence[JsonObject]) -> list[JsonObject]:
+    def lay_out(self, shown: Sequence[Row | JsonObject]) -> list[JsonObject]:
         """The messages of the request that show a view of its rows.
 
         What is shown as it was is the request's own, with its marks.
         """
-        own = {id(piece.row.message): piece for piece in self.pieces if piece.row is not None}
+        own = {piece.row.uuid: piece for piece in self.pieces if piece.row is not None}
         records = {_key_of(p.row.message): p for p in self.pieces if p.row is not None}
         laid: list[MessageBlocks] = []
-        for message in shown:
-            known = own.get(id(message)) or records.get(_key_of(message))
-            is_same = known is not None and (id(message) in own or _says(known, message))
-            laid.append(known if known is not None and is_same else _piece_of(message))
+        for one in as_sent(shown, self.rows):
+            known = own[one.uuid] if isinstance(one, Row) else records.get(_key_of(one))
+            is_same = known is not None and (isinstance(one, Row) or _says(known, one))
+            laid.append(known if known is not None and is_same else _piece_of(message_of(one)))
         return _merge(self._with_hosts(laid))
 
     def _with_hosts(self, laid: Sequence[MessageBlocks]) -> list[MessageBlocks]:

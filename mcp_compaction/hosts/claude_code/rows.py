@@ -22,7 +22,7 @@ from mcp_compaction.errors import InputError
 from mcp_compaction.formats.anthropic import NOT_SHOWN
 from mcp_compaction.formats.content import blocks_of, objects_in
 from mcp_compaction.formats.fingerprint import fingerprint_of
-from mcp_compaction.formats.thinking import thinking_in, without_thinking
+from mcp_compaction.formats.thinking import without_thinking
 from mcp_compaction.hosts.transcripts.claude_code import (
     agent_of,
     is_boundary,
@@ -51,7 +51,7 @@ class Row(NamedTuple):
 
     uuid: str
     message: JsonObject
-    is_queued: bool = False  # typed while the agent was at work: the host gives it no handle
+    has_no_handle: bool = False  # typed while the agent was at work, or the host has it no more
     is_meta: bool = False  # the host's own word, which it may send in another way
     is_skill: bool = False  # the text of a skill, which a host puts back after a compaction
     is_copy: bool = False  # of one that was there before the last compaction
@@ -183,7 +183,7 @@ class ChatRows:
 
     def list_current(self) -> list[Row]:
         """The rows that the host has now, as far as the transcript tells."""
-        rows = [row for row in self._rows.values() if not row.is_queued]
+        rows = [row for row in self._rows.values() if not row.has_no_handle]
         rows = [row for row in rows if not row.is_meta and not row.is_skill]
         return [row for row in rows if is_said(row.message)]
 
@@ -219,8 +219,8 @@ class ChatRows:
         ]
         known = {*handles}
         places = {uuid: n for n, uuid in enumerate(self._rows)}
-        waiting = [row for row in self._rows.values() if row.is_queued and row.uuid not in known]
-        for one in waiting:
+        every = self._rows.values()
+        for one in [row for row in every if row.has_no_handle and row.uuid not in known]:
             before = [
                 n for n, row in enumerate(rows) if places.get(row.uuid, -1) < places[one.uuid]
             ]
@@ -255,16 +255,21 @@ def _known_or_before(before: int, place: int) -> int:
     return place if place >= 0 else before
 
 
-def as_sent(shown: Sequence[JsonObject], rows: Sequence[Row]) -> list[JsonObject]:
+def as_sent(shown: Sequence[Row | JsonObject], rows: Sequence[Row]) -> list[Row | JsonObject]:
     """What a view shows, with rows that stand side by side in the order in which they were sent."""
-    order = {id(row.message): n for n, row in enumerate(rows)}
-    laid: list[JsonObject] = []
-    for is_row, some in groupby(shown, lambda one: id(one) in order):
-        side_by_side = list(some)
-        laid += sorted(side_by_side, key=lambda one: order[id(one)]) if is_row else side_by_side
+    order = {row.uuid: n for n, row in enumerate(rows)}
+    laid: list[Row | JsonObject] = []
+    for _, side_by_side in groupby(shown, type):
+        laid += sorted(side_by_side, key=lambda one: order[one.uuid] if isinstance(one, Row) else 0)
     # A row that the host's own compaction kept was said before its summary, and is sent behind it.
-    needs_none = len(laid) > 1 and laid[1].get("role") == "user"
-    return laid[1:] if needs_none and laid[0].get("content") == NOT_SHOWN else laid
+    heads = [message_of(one) for one in laid[:2]]
+    needs_none = len(heads) > 1 and heads[1].get("role") == "user"
+    return laid[1:] if needs_none and heads[0].get("content") == NOT_SHOWN else laid
+
+
+def message_of(one: Row | JsonObject) -> JsonObject:
+    """The message of a row, or what was made anew."""
+    return one.message if isinstance(one, Row) else one
 
 
 def read_told(told: object) -> JsonObject:
@@ -295,7 +300,7 @@ def read_told(told: object) -> JsonObject:
 
 
 def tell_rows(
-    rows: Sequence[Row], shown: Sequence[JsonObject], skills: Sequence[JsonObject] = ()
+    shown: Sequence[Row | JsonObject], skills: Sequence[JsonObject] = ()
 ) -> list[JsonObject]:
     """What stands after a compaction: rows of the host by their handles, and built ones. Skills
     that are not shown follow the first words.
@@ -303,28 +308,22 @@ def tell_rows(
     Thinking is bound to what stood before it, so that it goes. Raises InputError where the host
     could not go on with it: a chat begins with a user's words, and each call has its result.
     """
-    own = {id(row.message): row for row in rows}
-    there = {_print_of(message) for message in shown}
+    there = {_print_of(message_of(one)) for one in shown}
     left = [message for message in skills if _print_of(message) not in there]
-    shown = [*shown[:1], *left, *shown[1:]]
-    told: list[JsonObject] = []
-    for message in shown:
-        bare = without_thinking(message) if thinking_in(message) else message
-        if bare is None:
-            continue
-        row = own.get(id(message))
-        is_own = row is not None and not row.is_queued and not row.has_pins
-        is_kept = is_own and _needs_handle(message)
-        told.append({"handle": row.uuid} if row is not None and is_kept else build_row(bare))
-    _check([message for message in shown if without_thinking(message) is not None])
-    return told
+    bare = [(one, without_thinking(message_of(one))) for one in (*shown[:1], *left, *shown[1:])]
+    said = [(one, message) for one, message in bare if message is not None]
+    _check([message for _, message in said])
+    return [
+        {"handle": one.uuid} if isinstance(one, Row) and _needs_handle(one) else build_row(message)
+        for one, message in said
+    ]
 
 
-def _needs_handle(message: JsonObject) -> bool:
-    """Whether a row is a user's, or a result with more than words."""
-    if message["role"] != "user":
+def _needs_handle(row: Row) -> bool:
+    """Whether a row goes back by its handle: it is a user's, or a result with more than words."""
+    if row.has_no_handle or row.has_pins or row.message["role"] != "user":
         return False
-    results = [one for one in blocks_of(message) if one.get("type") == "tool_result"]
+    results = [one for one in blocks_of(row.message) if one.get("type") == "tool_result"]
     kinds = [one.get("type") for result in results for one in blocks_of(result)]
     return not results or any(kind != "text" for kind in kinds)
 

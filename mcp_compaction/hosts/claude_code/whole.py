@@ -31,7 +31,7 @@ def list_whole_chat(transcript: FileTranscript, current: Sequence[Row]) -> list[
         compacted = max((event.at for event in line.events), default=compacted)
         for message in line.messages:
             uuid = message.host_id or ""
-            row = now.get(uuid) or Row(uuid, json.loads(message.raw))
+            row = now.get(uuid) or Row(uuid, json.loads(message.raw), has_no_handle=True)
             key = _key_of(row)
             is_old = compacted is not None and message.at is not None and message.at < compacted
             if line.summary or row.is_copy or (is_old and key in said) or not is_said(row.message):

@@ -6,10 +6,10 @@ beside the words of the user; a provider has a message for each of these pieces.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
 
+from mcp_compaction.compactor.layout import Layout
 from mcp_compaction.errors import InputError, MalformedMessage
 from mcp_compaction.formats.fingerprint import fingerprint_of
 from mcp_compaction.formats.jsontext import parse_object
@@ -27,7 +27,7 @@ class Window:
     """A history of opencode, and the same as a provider's messages."""
 
     messages: list[JsonObject] = field(default_factory=list[JsonObject])  # with opencode's ids
-    origins: dict[int, tuple[str, str]] = field(default_factory=dict[int, tuple[str, str]])
+    origins: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])  # of these
     pieces: Pieces = field(default_factory=dict[str, set[str]])
     calls: dict[str, str] = field(default_factory=dict[str, str])  # the answer that made each call
     silent_before: dict[str, list[str]] = field(default_factory=dict[str, list[str]])
@@ -51,7 +51,7 @@ def read_window(given: object) -> Window:
             obj = {**parse_object(message.raw, "the message"), "id": message.host_id}
             piece = (message.host_id or "").removeprefix(own_id)
             window.messages.append(obj)
-            window.origins[id(obj)] = own_id, piece
+            window.origins.append((own_id, piece))
             window.pieces.setdefault(own_id, set()).add(piece)
             bare = without_thinking(obj) if thinking_in(obj) else None
             if bare is not None:
@@ -86,10 +86,10 @@ class _Telling:
     sent: Pieces = field(default_factory=dict[str, set[str]])
     quiet: list[str] = field(default_factory=list[str])  # answers sent without their thinking
 
-    def add(self, obj: JsonObject) -> None:
+    def add(self, obj: tuple[str, str] | JsonObject) -> None:
         """Send an object: as a piece of the message that it is of, or as a new message."""
-        if id(obj) in self.window.origins:
-            self._add_piece(*self.window.origins[id(obj)])
+        if isinstance(obj, tuple):
+            self._add_piece(*obj)
         elif results := _find_blocks(obj, "tool_result", "tool_use_id"):
             self.outputs |= {call: _text_of(block) for call, block in results.items()}
             self._add_piece(self._find_answer(results), RESULTS)
@@ -119,7 +119,7 @@ class _Telling:
         return self.window.calls[call]
 
 
-def tell_plugin(window: Window, shown: Sequence[JsonObject]) -> JsonObject:
+def tell_plugin(window: Window, layout: Layout) -> JsonObject:
     """Tell the plugin what to send: its own messages by their ids, new ones by their texts.
 
     `outputs` and `inputs` are what its calls show instead of their own, `quiet` the answers that
@@ -127,8 +127,8 @@ def tell_plugin(window: Window, shown: Sequence[JsonObject]) -> JsonObject:
     sent, `only` says which.
     """
     telling = _Telling(window)
-    for obj in shown:
-        telling.add(obj)
+    for one in layout.apply(window.origins):
+        telling.add(one)
     telling.show.extend({"id": own_id} for own_id in window.silent_at_end)
     for entry in telling.show:
         own_id = str(entry.get("id", ""))

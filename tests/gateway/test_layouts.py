@@ -1,8 +1,9 @@
-"""The substitute of a history: what the gateway sends for it, with what the host told beside it."""
+"""The layout of a history: what the gateway sends for it, with what the host told beside it."""
 
 from __future__ import annotations
 
-from mcp_compaction.gateway.substitutes import make_substitute
+from mcp_compaction.compactor.layout import layout_between
+from mcp_compaction.gateway.conversation import keep_words_of_host
 from mcp_compaction.model import JsonObject
 
 
@@ -15,6 +16,7 @@ def test_what_the_host_tells_the_model_stays_once_behind_the_first_request() -> 
     digest: JsonObject = {"role": "user", "content": "What happened so far."}
     history = [asks, tells, tools, answers, dict(tells), newest]
     prints = [b"asks", b"tells", b"tools", b"answers", b"tells", b"newest"]
-    substitute = make_substitute(prints, history, [asks, digest, newest])
+    layout = layout_between(prints, history, [asks, digest, newest])
+    layout = keep_words_of_host(layout, prints, history)
     more: JsonObject = {"role": "assistant", "content": "You are welcome."}
-    assert substitute.apply([*history, more]) == [asks, tells, tools, digest, newest, more]
+    assert layout.apply([*history, more]) == [asks, tells, tools, digest, newest, more]
