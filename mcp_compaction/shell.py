@@ -10,9 +10,10 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterator, Sequence
 from functools import cache, lru_cache
-from pathlib import Path
 from posixpath import join, normpath
 from typing import Any, NamedTuple, cast
+
+from mcp_compaction.lexicon import read_table
 
 UNKNOWN = "$@"
 """The word for operands that only the run will know, as those of `xargs`."""
@@ -120,34 +121,6 @@ class Programs(NamedTuple):
     shells: frozenset[str]
     wrappers: dict[str, frozenset[str]]
     before_subcommand: dict[str, frozenset[str]]
-
-
-_tables: dict[str, dict[str, Any]] = {}  # by their names
-
-
-def read_table(name: str) -> dict[str, Any]:
-    """A file of the lexicon as it is."""
-    if name not in _tables:
-        import tomllib
-
-        _tables[name] = tomllib.loads(_place_of(name).read_text(encoding="utf-8"))
-    return _tables[name]
-
-
-def _place_of(name: str) -> Path:
-    # Not by importlib.resources, which takes a hook longer than all else.
-    return Path(__file__).with_name("lexicon") / name
-
-
-def stamp_of(name: str) -> list[int]:
-    """What tells a file of the lexicon from an earlier one."""
-    found = _place_of(name).stat()
-    return [found.st_size, found.st_mtime_ns]
-
-
-def take_table(name: str, table: dict[str, Any]) -> None:
-    """Take a file of the lexicon as it was read before: a hook has no time for TOML."""
-    _tables.setdefault(name, table)
 
 
 @cache

@@ -15,7 +15,7 @@ from typing import Annotated, Any, Literal
 import pytest
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
 
-from mcp_compaction.hosts.setup.hosts import own_tools
+from mcp_compaction.lexicon.host_texts import own_tools
 
 ROOT = Path(__file__).parents[1]
 MARKETPLACE = ROOT / "mcp_compaction/hosts/claude_code/marketplace"
@@ -157,7 +157,7 @@ def test_the_plugin_folder_can_stand_alone() -> None:
     server = json.loads((PLUGIN / ".mcp.json").read_text("utf-8"))["mcpServers"]["compaction"]
     assert (server["command"], server["args"]) == ("mcp-compaction", ["serve"])
     skill = (PLUGIN / "skills/context/SKILL.md").read_text("utf-8")
-    for tool in own_tools().core:
+    for tool in own_tools("core"):
         assert f"`{tool}`" in skill
 
 

@@ -1,4 +1,4 @@
-"""What a host is answered before it runs a tool: one shape for each host.
+"""What a host is answered before it runs a tool, in the shape that its file in the lexicon has.
 
 Whatever fails here, the call goes on as if there were no hook, unless the user wants to be asked
 then (setting `checks_fail`).
@@ -7,8 +7,9 @@ then (setting `checks_fail`).
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple, cast
 
 from mcp_compaction.checks.file import (
@@ -24,50 +25,34 @@ from mcp_compaction.checks.file import (
 from mcp_compaction.checks.judge import Deed, HeldCall, Rule, is_green, judge
 from mcp_compaction.checks.match import Call
 from mcp_compaction.checks.record import deeds_in
+from mcp_compaction.lexicon import read_host
 
 _STUCK = (
     "\nAnother process of mcp-compaction holds {path} and does not go on; the check holds all the "
     "same. Tell the user to end it: `fuser {path}` names it."
 )
-Answer = Callable[[str, str, str], dict[str, Any]]
 
 
 class Shape(NamedTuple):
-    """How a host tells of a call, and what it reads: an answer for each verdict, whether it can ask
-    its user, and the event behind the call at which alone it takes a reminder."""
+    """How a host tells of a call, and what it reads; see `[answers]` in docs/hosts.md."""
 
     event: str
     asks: bool
-    answer: Answer
+    verdict: dict[str, Any]
+    reminder: dict[str, Any]
     reminds_at: str = ""
 
-
-def _as_claude(event: str, verdict: str, text: str) -> dict[str, Any]:
-    told = {"hookEventName": event}
-    if verdict == "remind":
-        return {"hookSpecificOutput": {**told, "additionalContext": text}}
-    decision = {"permissionDecision": verdict, "permissionDecisionReason": text}
-    return {"hookSpecificOutput": {**told, **decision}}
-
-
-def _as_gemini(event: str, verdict: str, text: str) -> dict[str, Any]:
-    if verdict == "remind":
-        return {"hookSpecificOutput": {"hookEventName": event, "additionalContext": text}}
-    return {"decision": verdict, "reason": text}
+    def answer(self, verdict: str, text: str) -> str:
+        """What the host reads, as JSON."""
+        answer = json.dumps(self.reminder if verdict == "remind" else self.verdict)
+        for sign, words in {"event": self.event, "verdict": verdict, "text": text}.items():
+            answer = answer.replace(f'"{{{sign}}}"', json.dumps(words))
+        return answer
 
 
-def _as_plugin(event: str, verdict: str, text: str) -> dict[str, Any]:
-    return {"event": event, "verdict": verdict, "text": text}
-
-
-SHAPES: dict[str, Shape] = {
-    "claude-code": Shape("PreToolUse", asks=True, answer=_as_claude),
-    "codex": Shape("PreToolUse", asks=False, answer=_as_claude),
-    "opencode": Shape("tool.execute.before", asks=False, answer=_as_plugin),
-    "gemini": Shape("BeforeTool", asks=False, answer=_as_gemini, reminds_at="AfterTool"),
-}
-"""The hosts that can be answered before a tool runs. Where `ask` is written, Codex 0.166.0 runs the
-call, and Gemini CLI 0.61.0 waits for ever without a terminal: both are told to deny it."""
+def shape_of(host: str) -> Shape:
+    """What a host can be answered before a tool runs."""
+    return Shape(**read_host(host)["answers"])
 
 
 class HookCall(NamedTuple):
@@ -83,16 +68,17 @@ def bite(
     host: str,
     told: Mapping[str, Any],
     home: Path,
-    root: str = "",
-    way: str = "",
+    environ: Mapping[str, str] = MappingProxyType({}),
     begun: list[tuple[Call, list[Rule]]] | None = None,
 ) -> str:
-    """What the host reads, as JSON; nothing where no pin speaks of the call. `way` tells two hooks
-    of one host apart; in `begun` stands what is judged, which may take too long."""
+    """What the host reads, as JSON; nothing where no pin speaks of the call. In `begun` stands what
+    is judged, which may take too long."""
     rules = read_rules(home)
     if not rules:
         return ""
-    shape = SHAPES[host]
+    shape, known = shape_of(host), read_host(host).get("events", {})
+    root = environ.get(known.get("project_variable", ""), "")
+    way = "plugin" if environ.get(known.get("plugin_variable", "")) else ""
     folder, session = str(told.get("cwd") or ""), str(told.get("session_id") or "")
     rules = rules_for(rules, (root, folder), session)
     given: Any = told.get("tool_input")
@@ -122,7 +108,7 @@ def bite(
         text += _STUCK.format(path=rules_path(home))
     if verdict == "ask" and not shape.asks:
         verdict = "deny"
-    return json.dumps(shape.answer(shape.event, verdict, text))
+    return shape.answer(verdict, text)
 
 
 def _deeds_of(told: Mapping[str, Any]) -> Iterator[Deed]:

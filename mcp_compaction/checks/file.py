@@ -19,14 +19,14 @@ from mcp_compaction.checks.globs import is_below
 from mcp_compaction.checks.judge import HeldCall, Rule
 from mcp_compaction.git_folders import home_of
 from mcp_compaction.home import HELD, ONCE, RULES
-from mcp_compaction.shell import read_table, stamp_of, take_table
+from mcp_compaction.lexicon import host_names, read_table, stamp_of, table_of, take_table
 
 _ONCE_SECONDS = 600.0
 _SAME_SECONDS = 5.0
 _PATIENCE = 0.5  # seconds for another hook
 _PAUSE = 0.01  # seconds
 _TYPES = [*map(type, Rule(0, "", ()))]
-_TABLES = ("tools.toml", "checks.toml")  # which go with the rules
+_TABLES = ["tools.toml", "checks.toml"]  # which go with the rules, as those of hosts do
 
 
 class UnreadableRulesError(Exception):
@@ -58,7 +58,7 @@ def write_rules(home: Path, rules: Iterable[Rule]) -> None:
     if not told:
         rules_path(home).unlink(missing_ok=True)
         return
-    tables = {name: [stamp_of(name), read_table(name)] for name in _TABLES}
+    tables = {name: [stamp_of(name), read_table(name)] for name in _tables()}
     text = json.dumps({"version": 1, "rules": told, "tables": tables}, ensure_ascii=False)
     RULES.write(home, text)
 
@@ -74,12 +74,18 @@ def read_rules(home: Path) -> list[Rule]:
         raise UnreadableRulesError(str(error)) from error
     try:
         told: Any = json.loads(text)
+        known = _tables()
         for name, (stamp, table) in told.get("tables", {}).items():
-            if name in _TABLES and stamp == stamp_of(name):
+            if name in known and stamp == stamp_of(name):
                 take_table(name, table)
         return [_rule_of(one) for one in told["rules"]]
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise UnreadableRulesError(str(error)) from error
+
+
+def _tables() -> list[str]:
+    """What hooks read beside the rules."""
+    return [*_TABLES, *map(table_of, host_names())]
 
 
 def _rule_of(told: Any) -> Rule:

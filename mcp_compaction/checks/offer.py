@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from mcp_compaction.checks.check import RUNS, PinCheck
 from mcp_compaction.checks.match import Call, find_match
-from mcp_compaction.shell import read_table
+from mcp_compaction.lexicon import read_table
 
 _SPAN = re.compile(r"`([^`\n]+)`|[\"“«]([^\"”»\n]{2,60})[\"”»]")
 _PATH = re.compile(r"(?:~|\.{0,2})/?[\w.*@+-]*(?:/[\w.*@+-]+)*/?")

@@ -6,7 +6,8 @@ import re
 from functools import cache, lru_cache
 from typing import NamedTuple
 
-from mcp_compaction.shell import FileChange, changes_in, read_table
+from mcp_compaction.lexicon import read_table
+from mcp_compaction.shell import FileChange, changes_in
 
 
 class Tables(NamedTuple):

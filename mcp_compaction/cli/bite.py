@@ -65,8 +65,7 @@ def run(
         from mcp_compaction.checks.biting import bite  # not before: mostly there are none
 
         told |= json.loads(stdin.read(_MOST_CHARS))
-        way = "plugin" if environ.get("CLAUDE_PLUGIN_ROOT") else ""
-        answer = bite(host, told, home, environ.get("CLAUDE_PROJECT_DIR", ""), way, begun)
+        answer = bite(host, told, home, environ, begun)
     except Exception as error:  # noqa: BLE001  # a hook never stops its host
         end.cancel()
         fail(str(error) or repr(error))
@@ -86,9 +85,9 @@ def _answer_failure(
     wish: str,
 ) -> str:
     """The call goes on, unless the user is to be asked; it is noted, and said once in a chat."""
-    from mcp_compaction.checks.biting import SHAPES
+    from mcp_compaction.checks.biting import shape_of
 
-    shape = SHAPES[host]
+    shape = shape_of(host)
     is_asked = wish == "ask"
     is_behind = shape.reminds_at and told.get("hook_event_name") == shape.reminds_at
     if shape.reminds_at and bool(is_behind) == is_asked:
@@ -104,7 +103,7 @@ def _answer_failure(
     else:
         verdict = "remind"
         text += " What cannot be read holds no call until that is mended; tell the user."
-    return json.dumps(shape.answer(shape.event, verdict, text)) + "\n"
+    return f"{shape.answer(verdict, text)}\n"
 
 
 def _read_settings(environ: Mapping[str, str]) -> dict[str, Any]:

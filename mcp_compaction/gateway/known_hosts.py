@@ -1,4 +1,4 @@
-"""What is known of the requests of hosts, read from `hosts.toml`."""
+"""What is known of the requests of hosts."""
 
 from __future__ import annotations
 
@@ -7,13 +7,14 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Literal
 
+from mcp_compaction.hosts.known import hosts_with
 from mcp_compaction.model import Value
 
 SideKind = Literal["summary", "aside"]
 
 
 class Side(Value):
-    """One kind of call beside a conversation; see the head of `hosts.toml`."""
+    """One kind of call beside a conversation; see docs/hosts.md."""
 
     kind: SideKind
     pattern: str
@@ -22,9 +23,10 @@ class Side(Value):
 
 
 class Host(Value):
-    """A host as its requests show it; see the head of `hosts.toml`."""
+    """A host as its requests show it; see docs/hosts.md."""
 
     name: str
+    title: str
     sessions: tuple[str, ...]
     agents: tuple[str, ...]
     user_agent: str = ""
@@ -52,8 +54,4 @@ class Host(Value):
 @cache
 def known_hosts() -> tuple[Host, ...]:
     """The hosts whose requests are known; read once."""
-    import tomllib
-    from importlib.resources import files
-
-    text = files(__package__ or "").joinpath("hosts.toml").read_text(encoding="utf-8")
-    return tuple(Host.model_validate(entry) for entry in tomllib.loads(text)["host"])
+    return tuple(map(Host.model_validate, hosts_with("requests").values()))

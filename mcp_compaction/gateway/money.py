@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from mcp_compaction.core.wording import kilo
 from mcp_compaction.gateway.usage import Usage
-from mcp_compaction.lexicon.prices import find_listed_price
+from mcp_compaction.lexicon.models import find_listed_price
 
 
 class Price(NamedTuple):

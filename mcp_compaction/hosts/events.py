@@ -1,4 +1,4 @@
-"""The table of events: which hooks a host has, how each reaches us, and what it reads of us."""
+"""The events of hosts: which hooks a host has, how each reaches us, and what it reads of us."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from typing import Final, Literal
 
 from pydantic import Field
 
+from mcp_compaction.hosts.known import hosts_with
+from mcp_compaction.lexicon import host_names, read_host, read_table
 from mcp_compaction.model import Value
 
 Moment = Literal[
@@ -22,7 +24,7 @@ _COMMON_INPUT: Final = ("session_id", "transcript_path", "cwd")
 
 
 class Hook(Value):
-    """One hook of a host; see the head of `events.toml`."""
+    """One hook of a host; see docs/hosts.md."""
 
     event: str
     matcher: str = ""
@@ -42,7 +44,7 @@ class Hook(Value):
 
 
 class ResultKind(Value):
-    """The results of a tool that a hook may replace; see the head of `events.toml`."""
+    """The results of a tool that a hook may replace; see docs/hosts.md."""
 
     tool: str
     text: str = ""
@@ -56,7 +58,7 @@ class ResultKind(Value):
 
 
 class OwnCompaction(Value):
-    """When a host compacts by itself; see the head of `events.toml`."""
+    """When a host compacts by itself; see docs/hosts.md."""
 
     percent: float = 100
     reserve: int = 0
@@ -75,9 +77,10 @@ class OwnCompaction(Value):
 
 
 class HookedHost(Value):
-    """A host that tells what happens; see the head of `events.toml`."""
+    """A host that tells what happens; see docs/hosts.md."""
 
     name: str
+    title: str
     compacts: OwnCompaction
     most_chars: int
     timeout: int
@@ -85,6 +88,7 @@ class HookedHost(Value):
     session_keys: tuple[str, ...] = ()
     session_variable: str = ""
     project_variable: str = ""
+    plugin_variable: str = ""
     has_module: bool = False
     boundary: str
     summary: str
@@ -96,30 +100,21 @@ class HookedHost(Value):
         return next((hook for hook in self.hook if hook.event == event), None)
 
 
-class _Table(Value):
-    closed_clients: tuple[str, ...]
-    host: tuple[HookedHost, ...]
-
-
+@cache
 def hooked_hosts() -> dict[str, HookedHost]:
-    """The hosts that tell what happens, by their names."""
-    return {host.name: host for host in _read_table().host}
+    """The hosts that tell what happens, by their names; read once."""
+    told = hosts_with("events")
+    return {name: HookedHost.model_validate(events) for name, events in told.items()}
 
 
+@cache
 def closed_clients() -> tuple[str, ...]:
     """How MCP clients begin their names that keep their window to themselves."""
-    return _read_table().closed_clients
+    others = read_table("clients.toml")["closed"]
+    ours = (client for name in host_names() for client in read_host(name)["clients"])
+    return (*ours, *others)
 
 
 def keys_of_models() -> frozenset[str]:
     """The keys in the metadata of a call that only a model's call has."""
-    return frozenset(host.model_key for host in _read_table().host if host.model_key)
-
-
-@cache
-def _read_table() -> _Table:
-    import tomllib
-    from importlib.resources import files
-
-    text = files("mcp_compaction.hosts").joinpath("events.toml").read_text(encoding="utf-8")
-    return _Table.model_validate(tomllib.loads(text))
+    return frozenset(host.model_key for host in hooked_hosts().values() if host.model_key)

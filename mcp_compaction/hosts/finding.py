@@ -4,30 +4,34 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Mapping
-from functools import lru_cache
+from functools import cache, lru_cache
+from importlib import import_module
 from pathlib import Path
-from typing import Final
 
 from mcp_compaction.errors import InputError
 from mcp_compaction.formats.foreign import name_foreign
-from mcp_compaction.hosts.folders import HostFolder, host_of_file, known_hosts
-from mcp_compaction.hosts.transcripts import claude_code, codex, gemini, opencode, own_export
+from mcp_compaction.hosts.folders import HostFolder, find_folder_of, host_of_file, known_hosts
+from mcp_compaction.hosts.transcripts import own_export
 from mcp_compaction.hosts.transcripts.files import (
     FileTranscript,
     LineFormat,
     first_object_of,
 )
-from mcp_compaction.hosts.transcripts.opencode import DatabaseTranscript
 from mcp_compaction.hosts.transcripts.pieces import Chat, Transcript
 
-LINE_FORMATS: Final[Mapping[str, LineFormat]] = {
-    "a Claude Code transcript": claude_code,
-    "a Codex rollout": codex,
-    "a Gemini chat file": gemini,
-    "an export of mcp-compaction": own_export,
-}
-"""The formats of JSON lines, by the names that `formats.foreign` gives their files."""
-_BY_HOST: Final = {form.NAME: form for form in LINE_FORMATS.values()}
+
+@cache
+def line_formats() -> Mapping[str, LineFormat]:
+    """The formats of JSON lines, by the names that `formats.foreign` gives their files."""
+    found = {host.called: _format_of(host) for host in known_hosts()}
+    found["an export of mcp-compaction"] = own_export
+    return {called: form for called, form in found.items() if form is not None}
+
+
+def _format_of(host: HostFolder | None) -> LineFormat | None:
+    """How the lines of a host's transcripts are read; None where it keeps none, or a database."""
+    reader = import_module(host.reader) if host is not None else None
+    return reader if isinstance(reader, LineFormat) else None
 
 
 def transcripts_at(path: Path, environ: Mapping[str, str]) -> list[Transcript]:
@@ -64,27 +68,29 @@ def own_transcript(path: Path, environ: Mapping[str, str]) -> FileTranscript | N
     """The transcript at a path that a host's hook names; None where it is not that host's word."""
     real = Path(os.path.realpath(path))
     host = host_of_file(real, environ)
-    form = _BY_HOST.get(host.name) if host is not None else None
+    form = _format_of(host)
     return None if form is None else FileTranscript(form, real, is_hosts_word=True)
 
 
 def subagents_of(chat: FileTranscript, environ: Mapping[str, str]) -> list[FileTranscript]:
     """The transcripts of the subagents that a chat has started, each before those it started."""
-    if chat.host == codex.NAME:
-        return list(_threads_behind(chat, environ))
-    folder = chat.path.with_suffix("") / claude_code.SUBAGENTS
-    found = (own_transcript(path, environ) for path in sorted(folder.glob("agent-*.jsonl")))
+    host = find_folder_of(chat.host)
+    if host is not None and host.threads:
+        return list(_threads_behind(chat, host, environ))
+    below = chat.path.with_suffix("").glob(host.subagents if host and host.subagents else "-")
+    found = (own_transcript(path, environ) for path in sorted(below))
     return [one for one in found if one is not None and one.host == chat.host]
 
 
-def _threads_behind(chat: FileTranscript, environ: Mapping[str, str]) -> Iterator[FileTranscript]:
-    """The rollouts of the threads that a thread of Codex has started: they lie by day, and each
-    names its parent."""
+def _threads_behind(
+    chat: FileTranscript, host: HostFolder, environ: Mapping[str, str]
+) -> Iterator[FileTranscript]:
+    """The transcripts of the threads that a chat has started: they lie by day, and each names its
+    parent."""
     threads = {chat.chat().session}
-    days = (day for day in chat.path.parents[3].glob("*/*/*") if day >= chat.path.parent)
-    rollouts = (path for day in days for path in day.glob("rollout-*.jsonl"))
-    for path in sorted(path for path in rollouts if path.name > chat.path.name):
-        one = own_transcript(path, environ)
+    every = sorted(host.base_in(environ).glob(host.threads))
+    for path in (one for one in every if one.parent >= chat.path.parent):
+        one = own_transcript(path, environ) if path.name > chat.path.name else None
         if one is None or one.host != chat.host or not one.size():
             continue
         told = _first_lines_of(one)
@@ -124,13 +130,18 @@ def transcript_of_chat(name: str, session: str, environ: Mapping[str, str]) -> T
 
 def transcripts_of_chat(name: str, session: str, environ: Mapping[str, str]) -> list[Transcript]:
     """The transcripts that a host keeps of a chat and of the subagents that it started."""
-    host = next((host for host in known_hosts() if host.name == name), None)
-    paths = host.find_transcripts(environ) if host is not None else iter(())
-    if name not in _BY_HOST:
-        return [one for path in paths for one in _sessions_in(path) if one.session == session]
+    host = find_folder_of(name)
+    if host is None:
+        return []
+    paths = host.find_transcripts(environ)
+    if _format_of(host) is None:
+        every = (
+            one for path in paths for one in import_module(host.reader).transcripts_in(path, True)
+        )
+        return [one for one in every if one.session == session]
     # Their hosts name files or folders by the chat.
     named = (path for path in paths if session in str(path))
-    both = (FileTranscript(_BY_HOST[name], path, is_hosts_word=True) for path in named)
+    both = (one for path in named for one in _transcripts_of(host, path))
     return [one for one in both if one.chat().session == session]
 
 
@@ -147,17 +158,22 @@ def _try_file(path: Path, environ: Mapping[str, str]) -> list[Transcript]:
 
 def _in_file(path: Path, environ: Mapping[str, str]) -> Iterator[Transcript]:
     host = host_of_file(path, environ)
-    is_database = opencode.is_database(path) if host is None else host.name not in _BY_HOST
-    if is_database:
-        yield from _sessions_in(path, is_hosts_word=host is not None)
+    if host is not None:
+        yield from _transcripts_of(host, path)
         return
-    told = host.name if host is not None else name_foreign(first_object_of(path))
-    form = (_BY_HOST if host is not None else LINE_FORMATS).get(told or "")
+    databases = (import_module(one.reader) for one in known_hosts() if _format_of(one) is None)
+    database = next((one for one in databases if one.is_database(path)), None)
+    form = None if database else line_formats().get(name_foreign(first_object_of(path)) or "")
+    if database is not None:
+        yield from database.transcripts_in(path, is_hosts_word=False)
     if form is not None:
-        yield FileTranscript(form, path, is_hosts_word=host is not None)
+        yield FileTranscript(form, path, is_hosts_word=False)
 
 
-def _sessions_in(path: Path, *, is_hosts_word: bool = True) -> Iterator[DatabaseTranscript]:
-    """The transcripts in a file of opencode, which keeps all in one."""
-    for session in opencode.sessions_in(path):
-        yield DatabaseTranscript(path, is_hosts_word, session)
+def _transcripts_of(host: HostFolder, path: Path) -> Iterator[Transcript]:
+    """The transcripts in a file that is a host's own."""
+    form = _format_of(host)
+    if form is None:
+        yield from import_module(host.reader).transcripts_in(path, is_hosts_word=True)
+    else:
+        yield FileTranscript(form, path, is_hosts_word=True)

@@ -14,18 +14,24 @@ from functools import cache
 from pathlib import Path, PurePath
 
 from mcp_compaction.home import HOST_FOLDERS, default_home, home_of_account, user_folder
+from mcp_compaction.hosts.known import hosts_with
 from mcp_compaction.model import Value
 from mcp_compaction.store.noted import has_one_name, read_noted, real_folder, write_noted
 
 
 class HostFolder(Value):
-    """The place of one host's transcripts; see the head of `folders.toml`."""
+    """The place of one host's transcripts; see docs/hosts.md."""
 
     name: str
     title: str
     variable: str
     base: str
     files: tuple[str, ...]
+    reader: str
+    called: str = ""
+    subagents: str = ""
+    threads: str = ""
+    is_audited: bool = False
     example: str
     near_miss: str
 
@@ -85,11 +91,12 @@ def host_of_file(path: Path, environ: Mapping[str, str]) -> HostFolder | None:
 @cache
 def known_hosts() -> tuple[HostFolder, ...]:
     """The hosts whose transcripts are read."""
-    import tomllib
-    from importlib.resources import files
+    return tuple(map(HostFolder.model_validate, hosts_with("folder").values()))
 
-    text = files("mcp_compaction.hosts").joinpath("folders.toml").read_text(encoding="utf-8")
-    return tuple(HostFolder.model_validate(entry) for entry in tomllib.loads(text)["host"])
+
+def find_folder_of(name: str) -> HostFolder | None:
+    """The place of the transcripts of the host of that name."""
+    return next((host for host in known_hosts() if host.name == name), None)
 
 
 # Which environment counts

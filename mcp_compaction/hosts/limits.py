@@ -5,19 +5,16 @@ Where none of these tells it, nothing is known, and nothing may be said of how f
 
 from __future__ import annotations
 
-import json
-import tomllib
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any, NamedTuple, cast
 
 from mcp_compaction.core.wording import kilo
 from mcp_compaction.hosts.events import HookedHost
-from mcp_compaction.hosts.folders import known_hosts
+from mcp_compaction.hosts.folders import find_folder_of
+from mcp_compaction.hosts.known import read_file
 from mcp_compaction.lexicon.models import window_of_model
 from mcp_compaction.model import Traits
 
-_MOST_BYTES = 1_000_000  # of a host's settings
 _LARGE = "[1m]"
 
 
@@ -79,22 +76,10 @@ def find_limit(
 
 def _read_settings(host: HookedHost, folders: Mapping[str, str]) -> dict[str, Any]:
     """What a host's own settings say; nothing where they cannot be read."""
-    base = next((one for one in known_hosts() if one.name == host.name), None)
+    base = find_folder_of(host.name)
     if base is None or not host.compacts.file:
         return {}
-    path = base.base_in(folders) / host.compacts.file
-    try:
-        return _parse(path)
-    except (OSError, ValueError, RecursionError):
-        return {}
-
-
-def _parse(path: Path) -> dict[str, Any]:
-    if path.stat().st_size > _MOST_BYTES:
-        return {}
-    text = path.read_text(encoding="utf-8")
-    found: Any = tomllib.loads(text) if path.suffix == ".toml" else json.loads(text)
-    return cast("dict[str, Any]", found) if isinstance(found, dict) else {}
+    return read_file(base.base_in(folders) / host.compacts.file)
 
 
 def _at(settings: dict[str, Any], key: str) -> object:

@@ -8,7 +8,7 @@ from typing import Literal
 
 from pydantic import Field, model_validator
 
-from mcp_compaction.lexicon import read_source
+from mcp_compaction.lexicon import read_table
 from mcp_compaction.model import Value
 
 ByLanguage = dict[str, str]
@@ -64,6 +64,4 @@ class KnownDeeds(Value):
 @cache
 def known_deeds() -> KnownDeeds:
     """The deeds and the words around them; read once."""
-    import tomllib
-
-    return KnownDeeds.model_validate(tomllib.loads(read_source("deeds.toml")))
+    return KnownDeeds.model_validate(read_table("deeds.toml"))

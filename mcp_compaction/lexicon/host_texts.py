@@ -1,4 +1,4 @@
-"""What hosts put into a conversation, as data: the kinds of host text and our own tools."""
+"""What hosts and we put into a conversation, as data: the kinds of host text and our own tools."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from functools import cache
 
 from pydantic import model_validator
 
-from mcp_compaction.lexicon import read_source
+from mcp_compaction.lexicon import host_names, read_host, read_table
 from mcp_compaction.model import Value
 
 
 class HostText(Value):
-    """One kind of text that a host writes; see the head of `host_texts.toml`."""
+    """One kind of text that a host writes; see docs/hosts.md."""
 
     kind: str
     host: str
@@ -34,14 +34,13 @@ class HostText(Value):
         return self
 
 
-class _File(Value):
-    own_tools: tuple[str, ...]
-    host_text: tuple[HostText, ...]
-
-
+@cache
 def known_host_texts() -> tuple[HostText, ...]:
-    """The kinds of host text, host by host."""
-    return _read_file().host_text
+    """The kinds of host text, host by host, and those of our kit; read once."""
+    of_hosts = [
+        {"host": name, **text} for name in host_names() for text in read_host(name).get("text", ())
+    ]
+    return tuple(map(HostText.model_validate, [*of_hosts, *read_table("ours.toml")["text"]]))
 
 
 def is_printed(text: str) -> bool:
@@ -49,13 +48,7 @@ def is_printed(text: str) -> bool:
     return text.startswith(tuple(one.begins for one in known_host_texts() if one.printed))
 
 
-def own_tools() -> tuple[str, ...]:
-    """The names of this server's tools, without what a host puts before them."""
-    return _read_file().own_tools
-
-
-@cache
-def _read_file() -> _File:
-    import tomllib
-
-    return _File.model_validate(tomllib.loads(read_source("host_texts.toml")))
+def own_tools(*kinds: str) -> tuple[str, ...]:
+    """The names of this server's tools, those of some kinds or all of them; see `ours.toml`."""
+    table: dict[str, list[str]] = read_table("ours.toml")["tools"]
+    return tuple(tool for kind in kinds or table for tool in table[kind])

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 import tomllib
 from functools import cache
-from importlib.resources import files
+from pathlib import Path
 from typing import Annotated, Any, Literal, cast, get_args
 
 from pydantic import BeforeValidator, Field, ValidationError
@@ -217,8 +217,7 @@ def head_of(language: str) -> Head:
 def _read_without_signs() -> tuple[Lexicon, ...]:
     """The lexicons of all languages, English first, without their signs: these stand at the end of
     a file, and take nine tenths of the time that it takes to read."""
-    names = (file.name for file in files(__package__ or "").iterdir())
-    found = (name.removesuffix(".toml") for name in names if name.endswith(".toml"))
+    found = (path.stem for path in Path(__file__).parent.glob("*.toml"))
     codes = (name for name in found if len(name) <= _LONGEST_CODE)
     english_first = sorted(codes, key=lambda code: (code != "en", code))
     return tuple(_parse_without_signs(read_source(f"{code}.toml")) for code in english_first)

@@ -1,12 +1,12 @@
-"""What is known of models, as data: how many tokens their windows hold, and how they count."""
+"""What is known of models, as data: what their windows hold, how they count, what they cost."""
 
 from __future__ import annotations
 
 import re
+from datetime import date
 from functools import cache
-from typing import Any
 
-from mcp_compaction.lexicon import read_source
+from mcp_compaction.lexicon import read_table
 from mcp_compaction.model import Value
 
 
@@ -30,22 +30,15 @@ class TokenizerFamily(Value):
 
 
 @cache
-def _read_models() -> dict[str, Any]:
-    import tomllib
-
-    return tomllib.loads(read_source("models.toml"))
-
-
-@cache
 def known_models() -> tuple[KnownModel, ...]:
     """The models whose windows are known, in the order in which they are tried; read once."""
-    return tuple(KnownModel.model_validate(entry) for entry in _read_models()["model"])
+    return tuple(map(KnownModel.model_validate, read_table("models.toml")["model"]))
 
 
 @cache
 def known_families() -> tuple[TokenizerFamily, ...]:
     """The families whose tokenizers are known, in the order in which they are tried; read once."""
-    return tuple(TokenizerFamily.model_validate(entry) for entry in _read_models()["family"])
+    return tuple(map(TokenizerFamily.model_validate, read_table("models.toml")["family"]))
 
 
 @cache
@@ -61,3 +54,31 @@ def family_of_model(name: str) -> TokenizerFamily | None:
     """The family of a model; None where nothing is known of it."""
     small = name.lower()
     return next((one for one in known_families() if re.search(one.pattern, small)), None)
+
+
+class ListedPrice(Value):
+    """The list price of some models; see the head of `prices.toml`."""
+
+    pattern: str
+    input: float
+    output: float
+    cached: float
+    written: float | None = None
+    written_long: float | None = None
+    over: int | None = None
+    times: float = 1.0
+    output_times: float | None = None
+    since: date | None = None
+    example: str
+    near_miss: str
+
+
+@cache
+def listed_prices() -> tuple[ListedPrice, ...]:
+    """The list prices, in the order in which they are tried; read once."""
+    return tuple(map(ListedPrice.model_validate, read_table("prices.toml")["price"]))
+
+
+def find_listed_price(model: str) -> ListedPrice | None:
+    """The list price of a model; None where it is not known."""
+    return next((one for one in listed_prices() if re.match(one.pattern, model)), None)

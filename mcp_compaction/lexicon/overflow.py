@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from functools import cache
 
-from mcp_compaction.lexicon import read_source
+from mcp_compaction.lexicon import read_table
 from mcp_compaction.model import Value
 
 
@@ -22,10 +22,7 @@ class Overflow(Value):
 @cache
 def known_overflows() -> tuple[Overflow, ...]:
     """The ways of saying that a request is too large; read once."""
-    import tomllib
-
-    text = read_source("overflow.toml")
-    return tuple(Overflow.model_validate(entry) for entry in tomllib.loads(text)["overflow"])
+    return tuple(map(Overflow.model_validate, read_table("overflow.toml")["overflow"]))
 
 
 def is_overflow(text: str) -> bool:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from functools import cache
-from typing import Literal, NamedTuple
+from typing import Literal
 
-from mcp_compaction.lexicon import read_source
+from mcp_compaction.lexicon import read_table
 from mcp_compaction.model import Value
 
 Rule = Literal["bound", "free", "unknown"]
@@ -29,30 +29,24 @@ class BlockRefusal(Value):
     near_miss: str
 
 
-class ThinkingModels(NamedTuple):
+class KnownThinking(Value):
     """All that is known of models and their thinking."""
 
-    families: tuple[ModelFamily, ...]
-    refusals: tuple[BlockRefusal, ...]
+    family: tuple[ModelFamily, ...]
+    refusal: tuple[BlockRefusal, ...]
 
 
 @cache
-def known_thinking() -> ThinkingModels:
+def known_thinking() -> KnownThinking:
     """The families and refusals; read once."""
-    import tomllib
-
-    told = tomllib.loads(read_source("thinking.toml"))
-    return ThinkingModels(
-        tuple(ModelFamily.model_validate(entry) for entry in told["family"]),
-        tuple(BlockRefusal.model_validate(entry) for entry in told["refusal"]),
-    )
+    return KnownThinking.model_validate(read_table("thinking.toml"))
 
 
 @cache
 def rule_of(model: str) -> Rule:
     """Whether a model's thinking is bound to what was sent before it."""
     name = model.lower()
-    for family in known_thinking().families:
+    for family in known_thinking().family:
         version = _version_in(name, family.name)
         if version and re.search(rf"claude.*\b{family.name}\b", name):
             return "bound" if version >= _parts(family.bound_since) else "free"
@@ -61,7 +55,7 @@ def rule_of(model: str) -> Rule:
 
 def find_refused_block(error: str) -> tuple[int, int] | None:
     """The message and the block that an error refuses; None where it says something else."""
-    for refusal in known_thinking().refusals:
+    for refusal in known_thinking().refusal:
         found = re.search(refusal.pattern, error, re.DOTALL)
         if found is not None:
             return int(found["message"]), int(found["block"])

@@ -7,7 +7,7 @@ from typing import Literal
 
 from pydantic import JsonValue, model_validator
 
-from mcp_compaction.lexicon import read_source
+from mcp_compaction.lexicon import read_table
 from mcp_compaction.model import JobKind, Value
 
 ToolKind = Literal[
@@ -102,6 +102,4 @@ class KnownTools(Value):
 @cache
 def known_tools() -> KnownTools:
     """What is known; read once."""
-    import tomllib
-
-    return KnownTools.model_validate(tomllib.loads(read_source("tools.toml")))
+    return KnownTools.model_validate(read_table("tools.toml"))

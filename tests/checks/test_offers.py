@@ -17,7 +17,7 @@ from mcp_compaction.checks import offer
 from mcp_compaction.checks.judge import Rule, judge
 from mcp_compaction.checks.match import Call
 from mcp_compaction.checks.offer import offer_checks
-from mcp_compaction.shell import read_table
+from mcp_compaction.lexicon import read_table
 
 
 def lines_of(name: str) -> list[str]:

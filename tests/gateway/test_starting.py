@@ -22,7 +22,7 @@ from mcp_compaction.gateway.known_hosts import known_hosts
 from mcp_compaction.gateway.money import Price, price_of, turns_to_pay
 from mcp_compaction.gateway.running import with_large_steps
 from mcp_compaction.gateway.starting import SECRET, HostToStart, Start, plan_start
-from mcp_compaction.lexicon.prices import listed_prices
+from mcp_compaction.lexicon.models import listed_prices
 from mcp_compaction.settings import load_settings
 from mcp_compaction.store.connect import store_path
 from tests.hosts.live import PROGRAM

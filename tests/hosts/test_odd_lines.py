@@ -18,7 +18,7 @@ from mcp_compaction.hosts.transcripts import own_export
 from mcp_compaction.hosts.transcripts.files import LineFormat
 from tests.hosts.given_hosts import REAL
 
-FORMATS: tuple[LineFormat, ...] = tuple(finding.LINE_FORMATS.values())
+FORMATS: tuple[LineFormat, ...] = tuple(finding.line_formats().values())
 CHAT = Path("/chats/5a1c.jsonl")
 ODD: tuple[Any, ...] = (None, True, -1, 1e300, "", "x", "user", [], [[{}]], {}, {"type": []})
 
@@ -40,7 +40,7 @@ def places_in(value: Any) -> Iterator[tuple[Any, Any]]:
 
 
 def test_every_format_goes_by_the_name_that_a_file_of_it_is_given() -> None:
-    assert finding.LINE_FORMATS.keys() <= {foreign.name for foreign in FOREIGN}
+    assert finding.line_formats().keys() <= {foreign.name for foreign in FOREIGN}
 
 
 @pytest.mark.thorough

@@ -65,7 +65,7 @@ def test_behind_a_result_only_what_hosts_put_there_is_host_text(kind: HostText) 
 
 
 def test_the_host_text_is_of_four_hosts_and_of_the_kit() -> None:
-    hosts = {"claude", "codex", "gemini", "opencode"}
+    hosts = {"claude-code", "codex", "gemini", "opencode"}
     assert {one.host for one in known_host_texts()} == {*hosts, "kit"}
 
 

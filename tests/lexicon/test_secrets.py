@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from mcp_compaction.core.text.secrets import redact
-from mcp_compaction.lexicon import Secret, known_secrets
+from mcp_compaction.lexicon.secrets import Secret, known_secrets
 from tests.lexicon.made_up import made_up
 
 each_secret = pytest.mark.parametrize(

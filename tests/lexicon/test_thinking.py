@@ -13,7 +13,7 @@ from mcp_compaction.lexicon.thinking import (
 )
 
 
-@pytest.mark.parametrize("family", known_thinking().families, ids=lambda family: family.name)
+@pytest.mark.parametrize("family", known_thinking().family, ids=lambda family: family.name)
 def test_a_family_knows_its_models_by_their_names_on_every_platform(family: ModelFamily) -> None:
     assert {rule_of(name) for name in family.bound} == {"bound"}
     assert {rule_of(name.upper()) for name in family.bound} == {"bound"}
@@ -27,7 +27,7 @@ def test_of_a_model_of_no_family_nothing_is_known(name: str) -> None:
     assert rule_of(name) == "unknown"
 
 
-@pytest.mark.parametrize("refusal", known_thinking().refusals, ids=lambda refusal: "refusal")
+@pytest.mark.parametrize("refusal", known_thinking().refusal, ids=lambda refusal: "refusal")
 def test_a_refusal_names_its_block_and_another_error_does_not(refusal: BlockRefusal) -> None:
     assert find_refused_block(refusal.example) == (5, 0)
     assert find_refused_block(f"Error code: 400 - {{'message': '{refusal.example}'}}") == (5, 0)

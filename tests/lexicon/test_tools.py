@@ -11,6 +11,7 @@ from mcp_compaction.core.log.conversation import users_words_in
 from mcp_compaction.core.log.effects import effects_of
 from mcp_compaction.core.log.endings import failed_tests_in, is_said
 from mcp_compaction.core.log.tool_calls import action_of
+from mcp_compaction.lexicon import read_table
 from mcp_compaction.lexicon.tools import (
     AnswerShape,
     EndingSign,
@@ -19,7 +20,7 @@ from mcp_compaction.lexicon.tools import (
     known_tools,
 )
 from mcp_compaction.model import ToolCall, ToolResult
-from mcp_compaction.shell import FileChange, changes_in, read_table
+from mcp_compaction.shell import FileChange, changes_in
 
 
 @pytest.mark.parametrize("tool", known_tools().tool, ids=lambda tool: tool.kind)

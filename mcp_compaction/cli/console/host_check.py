@@ -7,7 +7,6 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
-from mcp_compaction.checks.biting import SHAPES
 from mcp_compaction.checks.file import UnreadableRulesError, read_rules
 from mcp_compaction.cli.console.setup import describe_installed
 from mcp_compaction.core.wording import plural
@@ -18,6 +17,7 @@ from mcp_compaction.hosts.setup.hosts import HostSetup, Scope, known_setups
 from mcp_compaction.hosts.setup.installing import Installed, SetupFolders, find_installed
 from mcp_compaction.hosts.transcripts.claude_code import NAME as CLAUDE_CODE
 from mcp_compaction.hosts.trouble import read_trouble
+from mcp_compaction.lexicon import read_host
 from mcp_compaction.model import Value
 
 _MOST_TROUBLES = 5  # kinds that are listed
@@ -136,10 +136,10 @@ def checks_in_force(home: Path) -> Iterator[str]:
             way = f"write it anew: mcp-compaction pins check {rule.ref} --set"
             yield f"{rule.ref} has a line that is no check and holds nothing: {line}; {way}"
     if rules:
-        able = {host.name: host.title for host in known_setups() if host.name in SHAPES}
-        others = [host.title for host in known_setups() if host.name not in SHAPES]
+        able = [host.title for host in known_setups() if "answers" in read_host(host.name)]
+        others = [host.title for host in known_setups() if host.title not in able]
         yield (
-            f"checks hold in {', '.join(able.values())}, where its hooks or plugin are installed; "
+            f"checks hold in {', '.join(able)}, where its hooks or plugin are installed; "
             f"{', '.join(others)} cannot hold a call"
         )
 

@@ -10,6 +10,7 @@ from typing import Literal, NamedTuple, cast
 
 from mcp_compaction.core.limits import LONGEST_TEXT
 from mcp_compaction.core.text.patterns import pattern_of
+from mcp_compaction.lexicon import read_table
 from mcp_compaction.lexicon.tools import Deed, known_tools
 from mcp_compaction.shell import (
     UNKNOWN,
@@ -18,7 +19,6 @@ from mcp_compaction.shell import (
     changes_in,
     commands_of,
     programs,
-    read_table,
     subcommand_of,
 )
 

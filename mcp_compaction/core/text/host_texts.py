@@ -1,6 +1,6 @@
 """Finds what a host put into a text: reminders, command output, environment, continuations.
 
-The kinds are data, in `lexicon/host_texts.toml`. One pass over any text is linear.
+The kinds are data, in `lexicon/hosts/`. One pass over any text is linear.
 """
 
 from __future__ import annotations

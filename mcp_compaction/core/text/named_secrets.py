@@ -25,7 +25,7 @@ from mcp_compaction.core.text.secret_values import (
     is_reference,
     is_typed,
 )
-from mcp_compaction.lexicon import Secret, known_secrets, naming_of_secrets
+from mcp_compaction.lexicon.secrets import Secret, known_secrets, naming_of_secrets
 
 
 class NamedSecret(NamedTuple):

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 from functools import cache
 from itertools import groupby
 
-from mcp_compaction.lexicon import Secret, known_secrets
+from mcp_compaction.lexicon.secrets import Secret, known_secrets
 
 Mark = Callable[[str, Secret], str]
 

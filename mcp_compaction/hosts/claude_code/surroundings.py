@@ -5,7 +5,6 @@ Only read, and never run. What cannot be read says nothing.
 
 from __future__ import annotations
 
-import json
 import re
 import sys
 from collections.abc import Iterator, Mapping
@@ -15,7 +14,9 @@ from pathlib import Path
 from typing import Any, Final, cast
 
 from mcp_compaction.hosts.folders import known_hosts
+from mcp_compaction.hosts.known import read_file
 from mcp_compaction.hosts.transcripts.claude_code import NAME
+from mcp_compaction.hosts.transcripts.pieces import value_at
 
 RUN: Final = "claude-code-mod"
 """The name by which a run of the module is noted."""
@@ -76,7 +77,7 @@ def look_around(environ: Mapping[str, str], project: Path) -> Surroundings:
         config / "settings.json",
         *(project / ".claude" / f"settings{n}.json" for n in ("", ".local")),
     )
-    tables = {path: _read_table(path) for path in (*own, managed)}
+    tables = {path: read_file(path) for path in (*own, managed)}
     enabled = [name for name, is_on in _merge(tables, "enabledPlugins").items() if is_on is True]
     cache = config / "mcp-needs-auth-cache.json"
     return Surroundings(
@@ -86,7 +87,7 @@ def look_around(environ: Mapping[str, str], project: Path) -> Surroundings:
         ),
         switch=_find_switch(tables, managed),
         version=_find_version(environ),
-        held_back=tuple(name for name in _read_table(cache) if _is_our_server(name)),
+        held_back=tuple(name for name in read_file(cache) if _is_our_server(name)),
         cache=cache,
     )
 
@@ -135,24 +136,24 @@ def _find_workspaces(
 def _find_folder(name: str, config: Path, declared: Mapping[str, Any]) -> Path | None:
     """The folder that a plugin is read from: the host's copy, or a marketplace's own folder."""
     plugin, _, marketplace = name.partition("@")
-    noted: Any = _read_table(config / "plugins/installed_plugins.json").get("plugins")
-    copies: Any = _at(noted, name)
+    noted: Any = read_file(config / "plugins/installed_plugins.json").get("plugins")
+    copies: Any = value_at(noted, [name])
     for one in cast("list[Any]", copies) if isinstance(copies, list) else []:
-        path = Path(str(_at(one, "installPath")))
+        path = Path(str(value_at(one, ["installPath"])))
         if (path / "hooks").is_dir():
             return path
-    known = _read_table(config / "plugins/known_marketplaces.json").get(marketplace)
-    place = _at(known, "installLocation") or _at(_at(declared.get(marketplace), "source"), "path")
-    root = Path(str(place or ""))
-    offered: Any = _read_table(root / ".claude-plugin/marketplace.json").get("plugins")
+    known = read_file(config / "plugins/known_marketplaces.json").get(marketplace)
+    told = value_at(declared, [marketplace, "source", "path"])
+    root = Path(str(value_at(known, ["installLocation"]) or told or ""))
+    offered: Any = read_file(root / ".claude-plugin/marketplace.json").get("plugins")
     for one in cast("list[Any]", offered) if isinstance(offered, list) else []:
-        if _at(one, "name") == plugin and isinstance(_at(one, "source"), str):
-            return root / _at(one, "source")
+        if value_at(one, ["name"]) == plugin and isinstance(value_at(one, ["source"]), str):
+            return root / value_at(one, ["source"])
     return None
 
 
 def _compacts(folder: Path) -> bool:
-    modules: Any = _read_table(folder / "hooks/hooks.json").get("modules")
+    modules: Any = read_file(folder / "hooks/hooks.json").get("modules")
     for name in cast("list[Any]", modules) if isinstance(modules, list) else []:
         if _COMPACTS.search(_read_text(folder / "hooks" / str(name))):
             return True
@@ -191,21 +192,9 @@ def _merge(tables: Mapping[Path, dict[str, Any]], key: str) -> dict[str, Any]:
     return merged
 
 
-def _read_table(path: Path) -> dict[str, Any]:
-    try:
-        told: object = json.loads(_read_text(path))
-    except ValueError:
-        return {}
-    return cast("dict[str, Any]", told) if isinstance(told, dict) else {}
-
-
 def _read_text(path: Path) -> str:
     try:
         with path.open("rb") as file:
             return file.read(_MOST_BYTES).decode("utf-8", "replace")
     except (OSError, ValueError):
         return ""
-
-
-def _at(data: object, key: str) -> Any:
-    return cast("dict[str, Any]", data).get(key) if isinstance(data, dict) else None

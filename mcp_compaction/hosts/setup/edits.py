@@ -7,8 +7,9 @@ from typing import Any
 
 from mcp_compaction.errors import InputError
 from mcp_compaction.hosts.setup import json_text, toml_text
-from mcp_compaction.hosts.setup.entries import Entry, find_ours, is_ours, server_places, value_at
+from mcp_compaction.hosts.setup.entries import Entry, find_ours, is_ours, server_places
 from mcp_compaction.hosts.setup.hosts import Held, HostSetup
+from mcp_compaction.hosts.transcripts.pieces import value_at
 
 _EMPTY_JSON = "{}\n"
 

@@ -11,8 +11,10 @@ from pathlib import Path as FilePath
 from typing import Any, Final, NamedTuple, cast
 
 from mcp_compaction.hosts.events import CHECKED, TOOL, Hook, hooked_hosts
-from mcp_compaction.hosts.setup.hosts import Held, HostSetup, PluginNote, own_tools
+from mcp_compaction.hosts.setup.hosts import Held, HostSetup, PluginNote
 from mcp_compaction.hosts.setup.json_text import Path
+from mcp_compaction.hosts.transcripts.pieces import value_at
+from mcp_compaction.lexicon.host_texts import own_tools
 from mcp_compaction.settings_file import TOKEN
 
 MARKETPLACE: Final = "mcp-compaction-local"
@@ -61,60 +63,60 @@ def entries_for(host: HostSetup, holds: Sequence[Held], launch: Launch) -> Itera
     for held in holds:
         match held:
             case "server":
-                yield Entry(host.server.at, _fill_in(host, launch))
+                yield Entry(host.server.at, _server_of(host, launch))
                 if host.team is not None and launch.server:
                     url = {"{server}": f"{launch.server}/mcp"}
-                    yield Entry(host.team.at, _fill_names(host.team.entry, url))
+                    yield Entry(host.team.at, _fill(host.team.entry, url))
             case "permissions":
                 yield from _permissions_of(host)
             case "hooks":
                 yield from _hooks_of(host, launch)
             case "plugin":
                 for plugged in host.plugged:
-                    at = tuple(_fill_names(plugged.at, launch.names))
+                    at = tuple(_fill(plugged.at, launch.names))
                     item: Any = plugged.item or plugged.value
                     place = (*at, -1) if plugged.item else at
-                    yield Entry(place, _fill_names(item, launch.names))
+                    yield Entry(place, _fill(item, launch.names))
 
 
-def _fill_names(value: Any, names: Mapping[str, str]) -> Any:
-    """A value with the names of a plugin filled in, however deep they stand."""
+def _fill(value: Any, names: Mapping[str, Any]) -> Any:
+    """A value in which the names stand for what they mean, however deep they stand; of a text in
+    which they stand beside other words, those that mean a text."""
     match value:
+        case str() if value in names:
+            return names[value]
         case str():
             for sign, name in names.items():
-                value = value.replace(sign, name)
+                value = value.replace(sign, name) if isinstance(name, str) else value
             return value
         case dict():
             entries = cast("dict[str, Any]", value)
-            return {key: _fill_names(one, names) for key, one in entries.items()}
+            return {key: _fill(one, names) for key, one in entries.items()}
         case tuple() | list():
-            return [_fill_names(one, names) for one in cast("Sequence[Any]", value)]
+            return [_fill(one, names) for one in cast("Sequence[Any]", value)]
         case _:
             return value
 
 
-def _fill_in(host: HostSetup, launch: Launch) -> dict[str, Any]:
-    entry = host.server.entry
+def _server_of(host: HostSetup, launch: Launch) -> dict[str, Any]:
+    """The entry that has a host start our server."""
     env = {**launch.env, **({"MCP_COMPACTION_HOME": launch.home} if launch.home else {})}
     if host.views:
         env[_VIEWS] = str(FilePath(launch.plugin, host.views))
-    values = {
+    names = {
         "{command}": launch.words[0],
         "{args}": list(launch.words[1:]),
         "{words}": list(launch.words),
         "{env}": env,
         "{secrets}": [TOKEN] if launch.server else [],
     }
-    filled = {
-        key: values.get(value, value) if isinstance(value, str) else value
-        for key, value in entry.items()
-    }
-    return {key: value for key, value in filled.items() if value not in ([], {})}
+    filled = _fill(host.server.entry, names).items()
+    return {key: value for key, value in filled if value not in ([], {})}
 
 
 def _permissions_of(host: HostSetup) -> Iterator[Entry]:
     for permission in host.permission:
-        for tool in own_tools().named(permission.tools):
+        for tool in own_tools(permission.tools):
             at = tuple(part.format(tool=tool) for part in permission.at)
             if permission.item:
                 yield Entry((*at, -1), permission.item.format(tool=tool))
@@ -205,7 +207,7 @@ def _find_plugged(at: Path, is_item: bool, data: Any) -> Iterator[Path]:
 
 def find_note(note: PluginNote, launch: Launch, data: Any) -> Path | None:
     """The place where a host has noted our plugin by itself."""
-    at = tuple(_fill_names(note.at, launch.names))
+    at = tuple(_fill(note.at, launch.names))
     return at if value_at(data, at) is not None else None
 
 
@@ -224,15 +226,3 @@ def _find_hooks(data: Any) -> Iterator[Path]:
 
 def _items_of(value: Any) -> list[Any]:
     return cast("list[Any]", value) if isinstance(value, list) else []
-
-
-def value_at(data: Any, path: Path) -> Any:
-    """The value at a path; None where there is none."""
-    for key in path:
-        is_there = (isinstance(data, dict) and key in data) or (
-            isinstance(data, list) and isinstance(key, int) and key < len(cast("list[Any]", data))
-        )
-        if not is_there:
-            return None
-        data = cast("Any", data)[key]
-    return data

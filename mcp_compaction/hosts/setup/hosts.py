@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import tomllib
 from collections.abc import Iterator, Mapping
 from functools import cache
 from importlib.resources import files
@@ -15,6 +14,7 @@ from pydantic import Field
 
 from mcp_compaction.errors import InputError
 from mcp_compaction.home import user_folder
+from mcp_compaction.hosts.known import hosts_with
 from mcp_compaction.model import Value
 
 Scope = Literal["user", "project"]
@@ -22,14 +22,14 @@ Held = Literal["server", "hooks", "permissions", "plugin"]
 
 
 class ServerEntry(Value):
-    """The entry that has a host start the server; see the head of `hosts.toml`."""
+    """The entry that has a host start the server; see docs/hosts.md."""
 
     at: tuple[str, ...]
     entry: dict[str, Any]
 
 
 class Permission(Value):
-    """What a host is told about some of the tools; see the head of `hosts.toml`."""
+    """What a host is told about some of the tools; see docs/hosts.md."""
 
     tools: Literal["core", "management", "hook"]
     at: tuple[str, ...]
@@ -38,56 +38,53 @@ class Permission(Value):
 
 
 class Plugged(Value):
-    """What names a plugin to its host; see the head of `hosts.toml`."""
+    """What names a plugin to its host; see docs/hosts.md."""
 
     at: tuple[str, ...]
     item: str = ""
     value: Any = None
 
 
-class SetupFile(Value):
-    """A file of a host; see the head of `hosts.toml`."""
+class UserFile(Value):
+    """A file of a host below the user's home, which a variable may move; see docs/hosts.md."""
 
-    scope: Scope
-    holds: tuple[Held, ...]
     path: str
     moved_by: str = ""
     moved: str = ""
+
+    def find_of_user(self, environ: Mapping[str, str]) -> Path:
+        """The path of the file, which need not be there."""
+        folder = Path(environ.get(self.moved_by, ""))
+        return folder / self.moved if folder.is_absolute() else user_folder(environ) / self.path
+
+
+class SetupFile(UserFile):
+    """A file of a host; see docs/hosts.md."""
+
+    scope: Scope
+    holds: tuple[Held, ...]
     others: tuple[str, ...] = ()
     platform: str = ""
 
     def find(self, environ: Mapping[str, str], project: Path) -> Path:
         """The path of the file, which need not be there."""
-        path = project / self.path if self.scope == "project" else _find_of_user(self, environ)
+        path = project / self.path if self.scope == "project" else self.find_of_user(environ)
         beside = [path.with_name(name) for name in self.others]
         return next((other for other in beside if other.exists()), path)
 
 
-class PluginNote(Value):
-    """Where a host writes down a plugin by itself; see the head of `hosts.toml`."""
+class PluginNote(UserFile):
+    """Where a host writes down a plugin by itself; see docs/hosts.md."""
 
-    path: str
-    moved_by: str
-    moved: str
     at: tuple[str, ...]
-
-    def find(self, environ: Mapping[str, str]) -> Path:
-        """The path of the file, which need not be there."""
-        return _find_of_user(self, environ)
-
-
-def _find_of_user(file: SetupFile | PluginNote, environ: Mapping[str, str]) -> Path:
-    folder = environ.get(file.moved_by, "") if file.moved_by else ""
-    if Path(folder).is_absolute():
-        return Path(folder, file.moved)
-    return user_folder(environ) / file.path
 
 
 class HostSetup(Value):
-    """A host that can be set up; see the head of `hosts.toml`."""
+    """A host that can be set up; see docs/hosts.md."""
 
     name: str
     title: str
+    program: str = ""
     is_edited: bool
     has_comments: bool
     passes: tuple[str, ...] = ()
@@ -139,18 +136,6 @@ def _list_below(source: Traversable, place: str) -> Iterator[tuple[str, Traversa
         yield from _list_below(one, f"{place}/{one.name}" if place else one.name)
 
 
-class OwnTools(Value):
-    """The names of our tools, by what a host is to do when they are called."""
-
-    core: tuple[str, ...]
-    management: tuple[str, ...]
-    hook: tuple[str, ...]
-
-    def named(self, kind: Literal["core", "management", "hook"]) -> tuple[str, ...]:
-        """The tools of a kind."""
-        return {"core": self.core, "management": self.management, "hook": self.hook}[kind]
-
-
 def find_host(name: str) -> HostSetup:
     """The host of that name."""
     hosts = {host.name: host for host in known_setups()}
@@ -161,18 +146,6 @@ def find_host(name: str) -> HostSetup:
 
 @cache
 def known_setups() -> tuple[HostSetup, ...]:
-    """The hosts that can be set up."""
-    return tuple(HostSetup.model_validate(entry) for entry in _read_table()["host"])
-
-
-@cache
-def own_tools() -> OwnTools:
-    """Our tools, by what a host is to do when they are called."""
-    table = _read_table()
-    return OwnTools.model_validate({kind: table[kind] for kind in OwnTools.model_fields})
-
-
-@cache
-def _read_table() -> dict[str, Any]:
-    text = files("mcp_compaction.hosts.setup").joinpath("hosts.toml").read_text(encoding="utf-8")
-    return tomllib.loads(text)
+    """The hosts that can be set up, those first that are known by their programs; read once."""
+    known = map(HostSetup.model_validate, hosts_with("setup").values())
+    return tuple(sorted(known, key=lambda host: (not host.program, not host.is_edited)))

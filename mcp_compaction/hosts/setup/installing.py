@@ -18,7 +18,6 @@ from mcp_compaction.hosts.setup.entries import (
     entries_for,
     find_note,
     find_ours,
-    value_at,
 )
 from mcp_compaction.hosts.setup.files import (
     Change,
@@ -31,6 +30,7 @@ from mcp_compaction.hosts.setup.files import (
 )
 from mcp_compaction.hosts.setup.hosts import Held, HostSetup, PluginNote, Scope, SetupFile
 from mcp_compaction.hosts.setup.json_text import remove
+from mcp_compaction.hosts.transcripts.pieces import value_at
 from mcp_compaction.program import lasting_command
 
 
@@ -167,7 +167,7 @@ def plan_uninstall(host: HostSetup, scope: Scope, place: SetupFolders) -> list[C
         changes[path] = Change(path, before, after)
     launch = launch_for(host, scope, place)
     for note in host.note:
-        path = note.find(place.environ)
+        path = note.find_of_user(place.environ)
         before = read_file(path)
         change = changes.get(path, Change(path, before, before))
         changes[path] = replace(change, after=_without_note(host, note, launch, change))

@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from hashlib import blake2b, sha256
 from pathlib import Path
-from typing import BinaryIO, Final, Protocol
+from typing import BinaryIO, Final, Protocol, runtime_checkable
 
 from mcp_compaction.errors import InputError, MalformedMessage
 from mcp_compaction.formats.jsontext import parse
@@ -28,6 +28,7 @@ _TAIL_BYTES = 256
 _LINES_TO_KNOW_IT = 200
 
 
+@runtime_checkable
 class LineFormat(Protocol):
     """The lines that one host writes."""
 

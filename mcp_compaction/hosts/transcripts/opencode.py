@@ -119,11 +119,12 @@ class DatabaseTranscript:
                     yield _read_row(row)
 
 
-def sessions_in(path: Path) -> list[str]:
-    """The sessions in a file of opencode, those that started others first."""
+def transcripts_in(path: Path, is_hosts_word: bool) -> Iterator[DatabaseTranscript]:
+    """The transcripts of the sessions in a file of opencode, those that started others first."""
     with _open(path) as connection:
         rows = connection.execute("SELECT id FROM session ORDER BY parent_id, time_created, id")
-        return [session for (session,) in rows if isinstance(session, str)]
+        found = [session for (session,) in rows if isinstance(session, str)]
+    yield from (DatabaseTranscript(path, is_hosts_word, session) for session in found)
 
 
 def messages_in(info: JsonObject, parts: list[JsonObject]) -> tuple[IncomingMessage, ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final, NamedTuple, Protocol, cast
+from typing import Any, Final, NamedTuple, Protocol, cast
 
 from mcp_compaction.core.text.host_texts import has_words_between_endings
 from mcp_compaction.formats import FORMATS, IncomingMessage
@@ -228,11 +228,14 @@ def text_at(obj: Mapping[str, object], key: str) -> str | None:
     return value if isinstance(value, str) and value else None
 
 
-def value_at(value: object, place: Sequence[str]) -> object:
-    """What stands at some keys, one within the other; None where there is nothing."""
+def value_at(data: Any, place: Sequence[str | int]) -> Any:
+    """What stands at some keys and places, one within the other; None where there is nothing."""
     for key in place:
-        value = cast("dict[str, object]", value).get(key) if isinstance(value, dict) else None
-    return value
+        is_there = (isinstance(data, dict) and key in data) or (
+            isinstance(data, list) and isinstance(key, int) and key < len(cast("list[Any]", data))
+        )
+        data = cast("Any", data)[key] if is_there else None
+    return data
 
 
 def words_at(value: object, place: Sequence[str]) -> str:

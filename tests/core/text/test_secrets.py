@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mcp_compaction.core.text.secrets import masked_line, redact
-from mcp_compaction.lexicon import known_secrets
+from mcp_compaction.lexicon.secrets import known_secrets
 from tests.lexicon.made_up import made_up
 
 _PICK = random.Random(5)

@@ -24,7 +24,6 @@ from mcp_compaction.hosts.setup.hosts import (
     Scope,
     find_host,
     known_setups,
-    own_tools,
 )
 from mcp_compaction.hosts.setup.installing import (
     SetupFolders,
@@ -34,6 +33,7 @@ from mcp_compaction.hosts.setup.installing import (
     plan_uninstall,
     uninstall,
 )
+from mcp_compaction.lexicon.host_texts import own_tools
 from mcp_compaction.server.tools import list_tools
 from tests.hosts.setup.test_json_text import texts
 
@@ -409,7 +409,7 @@ def test_codex_is_told_of_a_folder_that_it_keeps_from_its_servers(tmp_path: Path
     assert server["env"] == {"CODEX_HOME": str(home)}
     assert server["command"] == PROGRAM
     allowed = {tool for tool, told in server["tools"].items() if told["approval_mode"] == "approve"}
-    assert allowed == set(own_tools().core)
+    assert allowed == set(own_tools("core"))
 
 
 def test_the_words_of_a_command_hook_survive_a_shell() -> None:
@@ -423,9 +423,9 @@ def test_the_words_of_a_command_hook_survive_a_shell() -> None:
 
 def test_the_tools_that_hosts_are_told_of_are_those_of_the_server() -> None:
     tools = list_tools()
-    assert set(own_tools().core) == {t.name for t in tools if t.is_core and t.is_listed}
-    assert set(own_tools().management) == {t.name for t in tools if not t.is_core}
-    assert set(own_tools().hook) == {t.name for t in tools if not t.is_listed}
+    assert set(own_tools("core")) == {t.name for t in tools if t.is_core and t.is_listed}
+    assert set(own_tools("management")) == {t.name for t in tools if not t.is_core}
+    assert set(own_tools("hook")) == {t.name for t in tools if not t.is_listed}
 
 
 def test_the_hooks_of_codex_read_as_those_that_users_have_trusted() -> None:
