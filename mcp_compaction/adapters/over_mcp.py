@@ -32,10 +32,8 @@ from mcp_compaction.formats.fingerprint import bare_fingerprints_of, fingerprint
 from mcp_compaction.formats.plain import plain_of
 from mcp_compaction.formats.thinking import (
     Bindings,
-    mark_of,
     may_be_bound,
     sending_of,
-    thinking_in,
 )
 from mcp_compaction.model import JsonObject, Message, Run, Shape
 from mcp_compaction.tools.running import ToolAnswer
@@ -98,26 +96,16 @@ class OverMcp:
         """What was laid out, without thinking that is bound to another beginning."""
         if not may_be_bound(self._model, self._shape):
             return laid
-        known = self._thinking
-        mark = known.bind_own(sending_of(given, self._beside))
+        own = sending_of(given, self._beside)
         sending = sending_of(laid.messages, self._beside, laid.history.prints)
-        if not known.is_bound(self._model):
-            known.note_sent(mark, sent=mark_of(sending))
-            return laid
-        left = known.leave_out(sending)
-        known.note_sent(mark, left.name, sent=left.mark)
-        seen = [laid.history.seen[place] for place in left.places]
-        return Laid(left.messages, laid.history._replace(prints=left.prints, seen=seen))
+        return laid.without(self._thinking.send(own, sending, self._model))
 
     async def leave_out_refused(
         self, sent: list[JsonObject], beside: JsonObject, place: tuple[int, int]
     ) -> list[JsonObject]:
         """What to send after a provider refused a thinking block: the message, and the block."""
         sending = sending_of(sent, beside)
-        self._thinking.take_refusal(self._model, sending, *place)
-        left = self._thinking.leave_out(sending)
-        self._thinking.note_sent_again(left.mark)
-        return left.messages
+        return self._thinking.take_refusal(self._model, sending, *place).messages
 
     def note_passing(self) -> None:
         """Note that something was sent behind what `fit` gave that will not be sent again."""
@@ -131,9 +119,7 @@ class OverMcp:
             return  # the next request brings it
         beside = {"model": answer["model"]} if answer.get("model") else {}
         self._model = str(beside.get("model") or self._model)
-        if self._thinking.newest is not None:
-            blocks = [block for message in messages for block in thinking_in(message)]
-            self._thinking.bind(blocks, self._thinking.newest)
+        self._thinking.bind_answer(messages)
         wishes = {"reported_tokens": reported_tokens_of(answer)}
         read = FORMATS[shape].read
         said: tuple[Answer, ...] = tuple(read(one, "the answer") for one in messages)

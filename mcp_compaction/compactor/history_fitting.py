@@ -157,11 +157,7 @@ async def _leave_thinking(
     left = await thinking.leave_out_thinking(
         work, info, own, sending, str(model or ""), given.shape
     )
-    if left is None or not left.gone:
-        return laid
-    # Without its thinking a message is still the whole message that was said.
-    seen = [laid.history.seen[place] for place in left.places]
-    return Laid(left.messages, laid.history._replace(prints=left.prints, seen=seen))
+    return laid if left is None else laid.without(left)
 
 
 async def record_history(

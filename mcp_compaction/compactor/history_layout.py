@@ -12,6 +12,7 @@ from mcp_compaction.core.window.render import late_pin_blocks, lay_out_frame
 from mcp_compaction.formats import FORMATS, render
 from mcp_compaction.formats.fingerprint import fingerprint_of, fingerprints_of, strip_marks
 from mcp_compaction.formats.show import objects_of, without_repeats
+from mcp_compaction.formats.thinking import Left
 from mcp_compaction.model import JsonObject, Session, Shape, Shown, ShownMessage, ShownRecord
 
 
@@ -118,6 +119,12 @@ class Laid(NamedTuple):
 
     messages: list[JsonObject]
     history: KnownHistory
+
+    def without(self, left: Left) -> Laid:
+        """The same without the thinking that is good no more."""
+        # Without its thinking a message is still the whole message that was said.
+        seen = [self.history.seen[place] for place in left.places]
+        return Laid(left.messages, self.history._replace(prints=left.prints, seen=seen))
 
 
 def lay_out_around(

@@ -18,7 +18,6 @@ from mcp_compaction.formats.thinking import (
     Left,
     Sending,
     has_thinking,
-    mark_of,
     may_be_bound,
     print_beside,
     thinking_in,
@@ -58,20 +57,14 @@ async def leave_out_thinking(
     if shape != "anthropic" and not has_thinking(own.messages):
         return None
     bindings = await bindings_of(work, info)
-    mark = bindings.bind_own(own)
-    if not bindings.is_bound(model):
-        # One request of a model that turns out to bind may come before its name is known.
-        bindings.note_sent(mark, sent=mark_of(sending))
-        return None
-    left = bindings.leave_out(sending)
-    bindings.note_sent(mark, left.name, sent=left.mark)
-    await save(work, info, bindings)
+    left = bindings.send(own, sending, model)
+    await _save(work, info, bindings, model)
     return left
 
 
-async def save(work: Workspace, info: SessionInfo, bindings: Bindings) -> None:
-    """Keep in the store what is new."""
-    changes = bindings.changes()
+async def _save(work: Workspace, info: SessionInfo, bindings: Bindings, model: str) -> None:
+    """Keep in the store what is new, of a model that binds."""
+    changes = bindings.changes() if bindings.is_bound(model) else {}
     if not changes:
         return
     try:
@@ -92,15 +85,11 @@ async def bind_answer(
     work: Workspace, info: SessionInfo, messages: Sequence[JsonObject], model: str, shape: Shape
 ) -> None:
     """Bind the thinking of an answer to the request that was sent last."""
-    blocks = [block for message in messages for block in thinking_in(message)]
-    if not blocks or not may_be_bound(model, shape):
+    if not has_thinking(messages) or not may_be_bound(model, shape):
         return
     bindings = await bindings_of(work, info)
-    if bindings.newest is None:
-        return
-    bindings.bind(blocks, bindings.newest)
-    if bindings.is_bound(model):
-        await save(work, info, bindings)
+    bindings.bind_answer(messages)
+    await _save(work, info, bindings, model)
 
 
 async def leave_out_of_view(
@@ -118,14 +107,10 @@ async def leave_out_of_view(
     beside = print_beside(session.sections.system, None)
     await work.threads.run(_bind_log, bindings, session, beside)
     sending = Sending(beside, messages, fingerprints_of(messages))
-    if not bindings.is_bound(model):
-        if is_sent:
-            bindings.note_sent(_log_mark(info.messages), sent=mark_of(sending))
-        return messages
-    left = bindings.leave_out(sending, for_good=is_sent)
+    left = bindings.leave_out(sending, model, for_good=is_sent)
     if is_sent:
         bindings.note_sent(_log_mark(info.messages), sent=left.mark)
-        await save(work, info, bindings)
+        await _save(work, info, bindings, model)
     return left.messages
 
 
@@ -172,10 +157,8 @@ async def take_refusal(
     """
     model = model or (await work.load_window(info)).info.traits.model or ""
     bindings = await bindings_of(work, info)
-    bindings.take_refusal(model, sent, *place)
-    left = bindings.leave_out(sent)
-    bindings.note_sent_again(left.mark)
-    await save(work, info, bindings)
+    left = bindings.take_refusal(model, sent, *place)
+    await _save(work, info, bindings, model)
     await work.note(info, THINKING_REFUSED, f"{left.gone} blocks of {model or 'a model'}")
     return left
 
@@ -204,5 +187,5 @@ async def list_thinking_left_out(
             bindings.give_up(blocks)
         if any(bindings.beginning_of(block) == LEFT_OUT for block in blocks):
             found.append(ref)
-    await save(work, session.info, bindings)
+    await _save(work, session.info, bindings, model)
     return tuple(found)

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Container, Iterable, Mapping, Sequence
-from functools import reduce
 from hashlib import blake2b
 from itertools import takewhile
 from typing import NamedTuple, cast
@@ -119,14 +118,10 @@ def has_thinking(messages: Iterable[JsonObject]) -> bool:
 def thinking_in(message: JsonObject) -> list[str]:
     """The fingerprints of a message's thinking blocks, in order."""
     if message.get("type") == "reasoning":
-        return [_print_of(message)]
+        return [fingerprint_of(message).hex()]
     if message.get("role") != "assistant":
         return []
-    return [_print_of(block) for block in _blocks_in(message)]
-
-
-def _print_of(block: JsonObject) -> str:
-    return fingerprint_of(block).hex()
+    return [fingerprint_of(block).hex() for block in _blocks_in(message)]
 
 
 def _blocks_in(message: JsonObject) -> list[JsonObject]:
@@ -163,16 +158,6 @@ def _without_blocks(content: list[JsonValue], kept: int) -> list[JsonValue]:
                 continue
         found.append(block)
     return found
-
-
-def mark_of(sending: Sending) -> str:
-    """The mark of a request as it is: the beginning that an answer to it is made behind."""
-    return _mark(sending.beside, reduce(_go_on, sending.prints, _NOTHING))
-
-
-def mark_behind(beside: bytes, messages: str) -> str:
-    """The mark of a request of messages of that name."""
-    return _mark(beside, bytes.fromhex(messages))
 
 
 def _go_on(messages: bytes, one: bytes) -> bytes:
@@ -262,6 +247,20 @@ class Bindings:
             found = self._read[one] = thinking_in(message)
         return found
 
+    def send(self, own: Sending, sending: Sending, model: str, *, for_good: bool = True) -> Left:
+        """What to send of a request that stands for a caller's own history, as `leave_out` gives
+        it; noted as sent."""
+        name, left = self.bind_own(own), self.leave_out(sending, model, for_good=for_good)
+        if for_good:
+            self.note_sent(name, left.name, sent=left.mark)
+        return left
+
+    def bind_answer(self, messages: Iterable[JsonObject], behind: str | None = None) -> None:
+        """Bind the thinking of an answer to what was sent last, or to a request of another mark."""
+        mark = behind or self.newest
+        if mark is not None:
+            self.bind((block for message in messages for block in thinking_in(message)), mark)
+
     def bind(self, blocks: Iterable[str], mark: str) -> None:
         """Note the beginning that blocks were made behind, where it is not known yet."""
         for block in blocks:
@@ -272,18 +271,20 @@ class Bindings:
         """The beginning that a block was made behind; None where it is not known."""
         return self._blocks.get(block)
 
-    def leave_out(self, sending: Sending, *, for_good: bool = True) -> Left:
-        """A request without the blocks that stand behind another beginning than their own.
+    def leave_out(self, sending: Sending, model: str, *, for_good: bool = True) -> Left:
+        """A request without the blocks that stand behind another beginning than their own; all of
+        it for a model that is not known to bind them, and may turn out to do so later.
 
         `for_good`: the conversation goes on behind it; False: it is beside the conversation.
         """
+        is_bound = self.is_bound(model)
         messages = _NOTHING
         left = Left([], [], [], "", 0, "")
         gone = 0
         for place, message in enumerate(sending.messages):
             shown: JsonObject | None = message
             one = sending.prints[place]
-            blocks = self._blocks_in(message, one)
+            blocks = self._blocks_in(message, one) if is_bound else []
             good = self._count_good(blocks, _mark(sending.beside, messages)) if blocks else 0
             if good < len(blocks):
                 gone += len(blocks) - good
@@ -328,9 +329,9 @@ class Bindings:
             if self._changes.pop(_REQUEST + oldest, None) is None:
                 self._changes[_REQUEST + oldest] = None
 
-    def take_refusal(self, model: str, sent: Sending, message: int, block: int) -> None:
+    def take_refusal(self, model: str, sent: Sending, message: int, block: int) -> Left:
         """Learn from a provider's refusal: those before the named block are good behind what was
-        sent, that one and all later ones are not."""
+        sent, that one and all later ones are not. Gives what to send, noted as sent."""
         self._models.add(model)
         self._changes[_MODEL + model] = _REFUSED
         messages = _NOTHING
@@ -345,14 +346,13 @@ class Bindings:
                 self._set(known, _mark(sent.beside, messages))
             self.give_up(blocks[good:])
             messages = _go_on(messages, sent.prints[place])
-
-    def note_sent_again(self, sent: str) -> None:
-        """Note that something else was sent for the last history."""
-        self.note_sent(*self._newest, sent=sent)
+        left = self.leave_out(sent, model)
+        self.note_sent(*self._newest, sent=left.mark)
+        return left
 
     def note_passing(self) -> None:
         """Note that what was sent last will not be sent again: nothing is good behind it."""
-        self.note_sent_again(NOWHERE)
+        self.note_sent(*self._newest, sent=NOWHERE)
 
     def give_up(self, blocks: Iterable[str]) -> None:
         """Leave blocks out from now on."""

@@ -21,9 +21,8 @@ from mcp_compaction.core.policy import for_session
 from mcp_compaction.formats.fingerprint import fingerprint_of
 from mcp_compaction.formats.thinking import (
     Bindings,
+    Left,
     Sending,
-    mark_behind,
-    mark_of,
     may_be_bound,
     sending_of,
     thinking_in,
@@ -469,24 +468,14 @@ class CallTurn:
         came = self._sending_of(call.messages)
         is_same = _are_same(messages, call.messages)
         sending = came if is_same else self._sending_of(messages)
-        own = known.bind_own(came)
-        shown: Sequence[JsonObject] = messages
-        self._out = sending
-        if is_known:
-            shown = self._leave_out(known, sending)
-        else:
-            self._mark = mark_behind(sending.beside, own) if is_same else mark_of(sending)
-        assert self._mark is not None
-        if call.kind == "turn":
-            known.note_sent(own, sent=self._mark)
-        return shown
+        left = known.send(came, sending, call.model, for_good=call.kind == "turn")
+        return self._take_left(known, sending, left)
 
-    def _leave_out(self, known: Bindings, sending: Sending) -> Sequence[JsonObject]:
+    def _take_left(self, known: Bindings, sending: Sending, left: Left) -> Sequence[JsonObject]:
         """What to send without the blocks that are good no more, unless the provider drops them."""
-        left = known.leave_out(sending, for_good=self._call.kind == "turn")
         self._out = Sending(sending.beside, left.messages, left.prints)
         self._mark = left.mark
-        is_left = known.has_left_out or left.gone > 0
+        is_left = known.is_bound(self._call.model) and (known.has_left_out or left.gone > 0)
         may_drop = self._turns.drops_thinking and self._call.may_drop_thinking
         self._drops_thinking = may_drop and is_left
         return sending.messages if self._drops_thinking else left.messages
@@ -503,18 +492,14 @@ class CallTurn:
             return False
         call = self._call
         # A call beside the conversation teaches nothing of it.
-        is_turn = call.kind == "turn"
-        known = self._turns.kept_of(call).bindings if is_turn else Bindings()
+        known = self._turns.kept_of(call).bindings if call.kind == "turn" else Bindings()
         sent = self._out or self._sending_of(self._shown)
         message, block = place
         if self.body is not self._original:
             message = place_before_joining(self._shown, message)
-        known.take_refusal(call.model, sent, message, block)
+        left = known.take_refusal(call.model, sent, message, block)
         self._is_refused = True
-        shown = self._leave_out(known, sent)
-        if self._mark is not None and is_turn:
-            known.note_sent_again(self._mark)
-        self._write_body(shown)
+        self._write_body(self._take_left(known, sent, left))
         self._turns.tally[counting.WITHOUT_THINKING] += 1
         return True
 
@@ -552,7 +537,7 @@ class CallTurn:
         answer = self._reader.end() if is_whole else Answer()
         if answer.message is not None and self._mark is not None:
             known = self._turns.kept_of(self._call).bindings
-            known.bind(thinking_in(answer.message), self._mark)
+            known.bind_answer([answer.message], self._mark)
         recording = self._record(answer, self._accepting, has_overflow=self._reader.has_overflow)
         self._turns.start(self._finish(recording))
 
