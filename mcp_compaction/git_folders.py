@@ -10,13 +10,13 @@ from os import F_OK, access
 from os.path import expanduser, realpath, relpath, split
 from pathlib import Path
 
-WORKTREES_OF_CLAUDE = "/.claude/worktrees/"
+WORKTREES_OF_HOSTS = "/.claude/worktrees/"
 """Where Claude Code makes worktrees in a repository; it removes them itself."""
 _MOST_READ = 4_096  # bytes of a file that names another
 _MOST_SETTINGS = 2**20
 _SECTION = r'\s*\[\s*([\w.-]+)(?:\s+"((?:[^"\\]|\\.)*)")?\s*\]'  # compiled where it is needed
 _VALUE = r'(?:"(?:[^"\\]|\\.)*"|[^"#;])*'
-_GONE = re.compile(rf"(?P<worktree>(?P<top>.*){WORKTREES_OF_CLAUDE}[^/]+)(?P<inside>/.*)?", re.S)
+_GONE = re.compile(rf"(?P<worktree>(?P<top>.*){WORKTREES_OF_HOSTS}[^/]+)(?P<inside>/.*)?", re.S)
 
 
 def read_plain_file(path: Path, most: int) -> bytes:

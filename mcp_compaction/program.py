@@ -1,4 +1,5 @@
-"""The command of this very installation, and texts whose commands work where they are read."""
+"""The command of this very installation, texts whose commands work where they are read, and whether
+a process runs."""
 
 from __future__ import annotations
 
@@ -117,3 +118,16 @@ def _find_source() -> str | None:
         return url2pathname(urlparse(url).path)
     system = told.get("vcs_info", {}).get("vcs")
     return f"{system}+{url}" if system else url or None
+
+
+def is_alive(process: int) -> bool:
+    """Whether a process of that number runs."""
+    if sys.platform == "win32":  # there, asking would end it
+        return True
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:
+        return True
+    return True

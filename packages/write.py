@@ -1,4 +1,5 @@
-"""Writes what the packages of hosts take from elsewhere: the version, the tools, hooks, the icon.
+"""Writes what the packages of hosts take from elsewhere: the version, the tools, hooks, the icon;
+and what hooks read of the files of hosts, which are TOML.
 
     python packages/write.py
 
@@ -19,11 +20,13 @@ from typing import Any
 
 from mcp_compaction.hosts.setup.entries import Launch, entries_for
 from mcp_compaction.hosts.setup.hosts import find_host
+from mcp_compaction.lexicon import host_names, read_host
 
 ROOT = Path(__file__).parents[1]
 PACKAGES = ROOT / "packages"
 PLUGIN = ROOT / "mcp_compaction/hosts/claude_code/marketplace/mcp-compaction"
 OPENCODE = ROOT / "mcp_compaction/hosts/opencode"
+FOR_HOOKS = ROOT / "mcp_compaction/lexicon/hosts/hooks.json"
 SKILL = "skills/context/SKILL.md"
 
 MANIFESTS = (
@@ -61,6 +64,7 @@ def files() -> Iterator[tuple[Path, bytes]]:
     yield PACKAGES / "codex/assets/icon.png", icon
     yield PACKAGES / "codex" / SKILL, (PLUGIN / SKILL).read_bytes()
     yield PACKAGES / "codex/hooks/hooks.json", _as_json(_codex_hooks()).encode()
+    yield FOR_HOOKS, _as_json(_known_by_hooks()).encode()
 
 
 def _tools() -> Iterator[dict[str, str]]:
@@ -74,6 +78,17 @@ def _codex_hooks() -> dict[str, Any]:
     for entry in entries_for(find_host("codex"), ["hooks"], Launch(words=("mcp-compaction",))):
         hooks.setdefault(str(entry.at[1]), []).append(entry.value)
     return {"hooks": hooks}
+
+
+def _known_by_hooks() -> dict[str, Any]:
+    """What the command `hook` reads of the hosts that tell it more than calls to be checked."""
+    found: dict[str, Any] = {}
+    for name in host_names():
+        host = read_host(name)
+        hooks: list[dict[str, str]] = host.get("events", {}).get("hook", [])
+        if any(hook["way"] == "command" and hook["moment"] != "check" for hook in hooks):
+            found[name] = {"events": host["events"], "setup": {"file": host["setup"]["file"]}}
+    return found
 
 
 def draw_icon() -> bytes:

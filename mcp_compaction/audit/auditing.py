@@ -37,12 +37,12 @@ from mcp_compaction.formats.jsontext import dump_original
 from mcp_compaction.gateway.money import price_of
 from mcp_compaction.gateway.usage import Usage
 from mcp_compaction.hosts.finding import transcripts_at
+from mcp_compaction.hosts.folders import known_hosts
 from mcp_compaction.hosts.transcripts.pieces import Transcript
 from mcp_compaction.ports import TokenCounter
 
-HOSTS: Final = ("claude-code", "codex", "opencode")
+HOSTS: Final = tuple(host.name for host in known_hosts() if host.is_audited)
 MOST: Final = 50  # compactions, where nobody says how many
-
 
 Tell = Callable[[float, str], None]
 """Hears how many percent are done, and what is looked at."""

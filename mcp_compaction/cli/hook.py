@@ -10,15 +10,18 @@ import os
 import sys
 import time
 from collections.abc import Mapping, Sequence
+from functools import cache
 from importlib import import_module
 from pathlib import Path
 from threading import Timer
 from typing import IO, Any, TextIO, cast
 
 from mcp_compaction.cli.console.screen import Screen
-from mcp_compaction.home import NEXT_PROMPT, default_home, mask, user_folder
+from mcp_compaction.home import NEXT_PROMPT, default_home, mask
 from mcp_compaction.hosts.hook_runs import RunNotes, seconds_allowed
+from mcp_compaction.hosts.known import place_of_user
 from mcp_compaction.hosts.trouble import note_trouble
+from mcp_compaction.lexicon import read_host, read_source
 from mcp_compaction.projects import find_project
 from mcp_compaction.settings_file import PREFIX, given_settings
 from mcp_compaction.store.listing import PinLine, list_chat_pins
@@ -30,12 +33,7 @@ _MOST_SECONDS_APART = 60.0
 _MOST_CHARS = 2**22
 _MOST_READ = 2**23  # bytes, more than a window holds
 _JUST_NOW = 30  # seconds from a view to the hook that the host runs after it
-_SUMMARY, _ITS_END = b'"text":"<state_snapshot>', b"</state_snapshot>"  # of Gemini CLI
-_PROMPT = "BeforeAgent"
 _STARTS = ("startup", "compact")  # after others the running server looks what is missing
-_RESTS = ("AfterAgent", "SessionEnd")
-_CALL = "BeforeTool"
-_INSTALLED = b"hook claude-code SessionStart"  # among the hooks of the user's own settings
 _OTHERWISE = {"store", "record", "projects"}  # settings by which other pins hold, or none
 
 
@@ -105,13 +103,32 @@ def _note(argv: Sequence[str], environ: Mapping[str, str], what: str) -> None:
 
 def _answer(host: str, event: str, told: dict[str, Any], environ: Mapping[str, str]) -> str:
     """What the host reads; nothing where it has nothing to read."""
-    if event == _CALL:
-        return _name_chat(host, event, told)
-    if event in _RESTS:
-        _record_apart((host, event), told, environ)
-        return ""
-    is_for_us = event == _PROMPT or told.get("source") in _STARTS
-    return _show_pins(host, event, told, environ) if is_for_us else ""
+    match _moments_of(host).get(event):
+        case "call":
+            return _name_chat(host, event, told)
+        case "rest":
+            _record_apart((host, event), told, environ)
+            return ""
+        case "prompt":
+            return _show_pins(host, event, told, environ)
+        case "start" if told.get("source") in _STARTS:
+            return _show_pins(host, event, told, environ)
+        case _:
+            return ""
+
+
+@cache
+def _read_known(host: str) -> dict[str, Any]:
+    """What this command needs of a host, as `packages/write.py` has written it down: a hook has no
+    time for TOML. Of one that does not stand there it is read from the host's own file."""
+    return json.loads(read_source("hosts/hooks.json")).get(host) or read_host(host)
+
+
+def _moments_of(host: str) -> dict[str, str]:
+    """The events that a host tells by this command, but for checks, each with its moment."""
+    hooks: list[dict[str, str]] = _read_known(host).get("events", {}).get("hook", [])
+    told = [hook for hook in hooks if hook["way"] == "command" and hook["moment"] != "check"]
+    return {hook["event"]: hook["moment"] for hook in told}
 
 
 def _name_chat(host: str, event: str, told: dict[str, Any]) -> str:
@@ -149,8 +166,9 @@ def record_apart() -> None:
     try:
         host, event, told = argv[0], argv[1], json.loads(sys.stdin.read())
         _handle_whole(host, event, told, os.environ)
-        if event == "AfterAgent":  # at the prompt itself the host would wait for all of it
-            answer = _handle_whole(host, _PROMPT, {**told, "part": "records"}, os.environ)
+        prompts = [name for name, moment in _moments_of(host).items() if moment == "prompt"]
+        for prompt in prompts:  # at the prompt itself the host would wait for all of it
+            answer = _handle_whole(host, prompt, {**told, "part": "records"}, os.environ)
             home = import_module("mcp_compaction.settings").load_settings(os.environ).home
             if answer:
                 NEXT_PROMPT.write(home, mask(answer), str(told.get("session_id")))
@@ -167,15 +185,16 @@ def _show_pins(host: str, event: str, told: dict[str, Any], environ: Mapping[str
     """The answer that shows the pins which do not stand in the chat, and what waits for it."""
     given, chat = given_settings(environ), str(told.get("session_id", ""))
     home = default_home({**environ, f"{PREFIX}HOME": str(given.get("home", ""))})
+    known = _read_known(host)["events"]
     is_compacted = told.get("source") == "compact"
-    if is_compacted and not _is_for_us(home, chat, environ):
+    if is_compacted and not _is_for_us(home, (host, event, chat), environ):
         return ""
-    named = given.get("project") or environ.get("CLAUDE_PROJECT_DIR")
+    named = given.get("project") or environ.get(known.get("project_variable", ""))
     project = find_project(named, str(told.get("cwd", "")))
     pins = list_chat_pins(home, project, f"{host}:{chat}")
     if pins is None or not _OTHERWISE.isdisjoint(given):
         return _handle_whole(host, event, told, environ)
-    there = b"" if is_compacted else _read_chat(str(told.get("transcript_path", "")))
+    there = b"" if is_compacted else _read_chat(str(told.get("transcript_path", "")), known)
     missing = [pin for pin in pins if not _stands_in(pin, there)]
     pinned = import_module("mcp_compaction.core.log.pinned")  # more for words torn out of a text
     left = (one["hookSpecificOutput"] for one in NEXT_PROMPT.read(home, dict[str, Any], chat))
@@ -185,34 +204,36 @@ def _show_pins(host: str, event: str, told: dict[str, Any], environ: Mapping[str
     return json.dumps({"hookSpecificOutput": answer}) if any(texts) else ""
 
 
-def _is_for_us(home: Path, chat: str, environ: Mapping[str, str]) -> bool:
-    """Whether this process shows the pins after a compaction of Claude Code: no view of ours does
-    that the module was just given, no gateway, and no hook that `install` wrote beside the
-    plugin's."""
-    from mcp_compaction.hosts.claude_code.mods import find_served_chat, note_dead_server
+def _is_for_us(home: Path, told: tuple[str, str, str], environ: Mapping[str, str]) -> bool:
+    """Whether this process shows the pins after a host's compaction: no view of ours does that a
+    module was just given, no gateway, and no hook that `install` wrote beside the plugin's."""
     from mcp_compaction.hosts.gateways import is_through_gateway
+    from mcp_compaction.hosts.served_chats import find_served_chat, note_dead_server
 
-    folder = environ.get("CLAUDE_CONFIG_DIR") or user_folder(environ) / ".claude"
-    written, is_plugins = Path(folder, "settings.json"), "CLAUDE_PLUGIN_ROOT" in environ
-    if is_plugins and written.exists() and _INSTALLED in written.read_bytes():
-        return False
+    host, event, chat = told
+    if _read_known(host)["events"].get("plugin_variable", "") in environ:
+        files = (one for one in _read_known(host)["setup"]["file"] if "hooks" in one["holds"])
+        written = place_of_user(next(files), environ)
+        if written.exists() and f"hook {host} {event}".encode() in written.read_bytes():
+            return False
     served = find_served_chat(home, chat)
     if served is None and is_through_gateway(home, environ, chat):
         return False
     if served is not None and time.time() - served.viewed < _JUST_NOW:
         return False
-    note_dead_server(home, chat, environ)
+    note_dead_server(home, host, chat, environ)
     return True
 
 
-def _read_chat(path: str) -> bytes:
+def _read_chat(path: str, known: Mapping[str, Any]) -> bytes:
     """What a chat's file holds since its host compacted; nothing where there is no such file."""
     if not Path(path).is_file():
         return b""
     with Path(path).open("rb") as file:
         file.seek(-min(_MOST_READ, os.fstat(file.fileno()).st_size), os.SEEK_END)
-        _, summary, rest = file.read().rpartition(_SUMMARY)
-        return rest.partition(_ITS_END)[2] if summary else rest
+        text, end = file.read(), str(known.get("boundary_end", "")).encode()
+    _, summary, rest = text.rpartition(str(known["boundary"]).encode()) if end else (b"", b"", text)
+    return rest.partition(end)[2] if summary else rest
 
 
 def _stands_in(pin: PinLine, chat: bytes) -> bool:

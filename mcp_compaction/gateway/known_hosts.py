@@ -31,6 +31,7 @@ class Host(Value):
     agents: tuple[str, ...]
     user_agent: str = ""
     unsteady_system: str
+    starter: str = ""
     side: tuple[Side, ...]
 
     def session_of(self, headers: Mapping[str, str]) -> str | None:

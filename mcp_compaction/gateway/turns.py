@@ -42,9 +42,9 @@ from mcp_compaction.gateway.forwarding import Headers
 from mcp_compaction.gateway.keeping import KeptChat, path_of_layout
 from mcp_compaction.gateway.ledger import GatewayLedger
 from mcp_compaction.gateway.usage import Usage
-from mcp_compaction.hosts.claude_code.mods import find_served_chat
 from mcp_compaction.hosts.identity import check_history, open_chat
 from mcp_compaction.hosts.recording import pass_over_chat
+from mcp_compaction.hosts.served_chats import find_served_chat
 from mcp_compaction.hosts.typed_words import UsersWords
 from mcp_compaction.lexicon.overflow import is_overflow
 from mcp_compaction.lexicon.thinking import find_refused_block, rule_of

@@ -89,8 +89,10 @@ class HookedHost(Value):
     session_variable: str = ""
     project_variable: str = ""
     plugin_variable: str = ""
+    driven: dict[str, str] = Field(default_factory=dict[str, str])
     has_module: bool = False
     boundary: str
+    boundary_end: str = ""
     summary: str
     hook: tuple[Hook, ...]
     result: tuple[ResultKind, ...] = ()

@@ -12,11 +12,7 @@ from mcp_compaction.errors import InputError
 from mcp_compaction.formats.foreign import name_foreign
 from mcp_compaction.hosts.folders import HostFolder, find_folder_of, host_of_file, known_hosts
 from mcp_compaction.hosts.transcripts import own_export
-from mcp_compaction.hosts.transcripts.files import (
-    FileTranscript,
-    LineFormat,
-    first_object_of,
-)
+from mcp_compaction.hosts.transcripts.files import FileTranscript, LineFormat, first_object_of
 from mcp_compaction.hosts.transcripts.pieces import Chat, Transcript
 
 

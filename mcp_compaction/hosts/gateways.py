@@ -6,7 +6,6 @@ It holds no credentials, and nothing that was said.
 from __future__ import annotations
 
 import json
-import os
 import socket
 import sys
 from collections.abc import Mapping
@@ -15,6 +14,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from mcp_compaction.home import GATEWAY
+from mcp_compaction.program import is_alive
 
 PROCESS: Final = "COMPACTION_GATEWAY"
 """The environment variable with the process of the gateway that a host talks through."""
@@ -82,19 +82,6 @@ def is_through_gateway(home: Path, environ: Mapping[str, str], chat: str) -> boo
 def _is_there(gateway: RunningGateway) -> bool:
     # Another program may have the number of its process by now.
     return is_alive(gateway.process) and _is_taken(gateway.port)
-
-
-def is_alive(process: int) -> bool:
-    """Whether a process of that number runs."""
-    if sys.platform == "win32":  # there, asking would end it
-        return True
-    try:
-        os.kill(process, 0)
-    except ProcessLookupError:
-        return False
-    except OSError:
-        return True
-    return True
 
 
 def _is_taken(port: int) -> bool:

@@ -13,6 +13,8 @@ from typing import Final, NamedTuple
 
 from mcp_compaction.home import HOOK_RUN, state_folder
 
+MODULE, WITHOUT = "{}-mod", "{}-without-mod"
+"""The names by which a run of our module inside a host is noted, and a turn it told nothing of."""
 HOOK_SECONDS: Final = "MCP_COMPACTION_HOOK_SECONDS"
 _EVERY = 3600.0  # seconds after which one process notes it again
 

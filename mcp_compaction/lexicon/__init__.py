@@ -9,13 +9,13 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-_FOLDER = Path(__file__).parent  # importlib.resources would take a hook longer than all else
+FOLDER = Path(__file__).parent  # importlib.resources would take a hook longer than all else
 _tables: dict[str, dict[str, Any]] = {}  # by their names
 
 
 def read_source(name: str) -> str:
     """The text of a file of data beside this one."""
-    return (_FOLDER / name).read_text(encoding="utf-8")
+    return (FOLDER / name).read_text(encoding="utf-8")
 
 
 def read_table(name: str) -> dict[str, Any]:
@@ -29,7 +29,7 @@ def read_table(name: str) -> dict[str, Any]:
 
 def stamp_of(name: str) -> list[int]:
     """What tells a file of data from an earlier one."""
-    found = (_FOLDER / name).stat()
+    found = (FOLDER / name).stat()
     return [found.st_size, found.st_mtime_ns]
 
 
@@ -41,7 +41,7 @@ def take_table(name: str, table: dict[str, Any]) -> None:
 @cache
 def host_names() -> tuple[str, ...]:
     """The names of the hosts of which something is known: each has a file in `hosts`."""
-    return tuple(sorted(path.stem for path in (_FOLDER / "hosts").glob("*.toml")))
+    return tuple(sorted(path.stem for path in (FOLDER / "hosts").glob("*.toml")))
 
 
 def table_of(host: str) -> str:

@@ -15,10 +15,9 @@ import math
 import os
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 from pydantic import TypeAdapter, ValidationError
 
@@ -32,13 +31,12 @@ from mcp_compaction.errors import CompactionError, InputError, StoreError
 from mcp_compaction.formats.content import objects_in
 from mcp_compaction.formats.fingerprint import fingerprints_of
 from mcp_compaction.formats.thinking import sending_of
-from mcp_compaction.hosts.chat import HostChat
-from mcp_compaction.hosts.claude_code.mods import ServedChat, forget_chat, note_chat, read_chat
 from mcp_compaction.hosts.claude_code.requests import SplitRequest, is_sendable
 from mcp_compaction.hosts.claude_code.rows import ChatRows, Row, message_of, tell_rows
 from mcp_compaction.hosts.claude_code.whole import list_whole_chat, was_compacted_by_host
 from mcp_compaction.hosts.events import hooked_hosts
 from mcp_compaction.hosts.results import preview_result, read_result
+from mcp_compaction.hosts.served_chats import ServedChat, note_chat, read_chat
 from mcp_compaction.hosts.transcripts.claude_code import NAME
 from mcp_compaction.hosts.transcripts.files import FileTranscript
 from mcp_compaction.model import (
@@ -46,20 +44,17 @@ from mcp_compaction.model import (
     Compaction,
     HostJobs,
     JsonObject,
-    Mode,
     Outcome,
     Pin,
     Receipt,
     SessionInfo,
 )
+from mcp_compaction.server.state import ModChat, State
 from mcp_compaction.server.window_command import answer_command
 from mcp_compaction.store.connect import store_path
 from mcp_compaction.store.database import take
 from mcp_compaction.store.lockfile import LockFile, busy_error
 from mcp_compaction.worker import client as worker
-
-if TYPE_CHECKING:
-    from mcp_compaction.server.state import State
 
 logger = logging.getLogger(__name__)
 
@@ -88,65 +83,11 @@ _REASONS: dict[str, str] = {
 }
 
 
-@dataclass(slots=True)
-class _Chat:
-    """What the module has told of one chat, and how things are."""
-
-    recorded: HostChat
-    rows: ChatRows | None = None
-    is_interactive: bool = False
-    limit: int | None = None  # tokens at which the host compacts it by itself
-    compactions: int = 0  # by the host itself, too, that its transcript is to tell of
-    is_changed: bool = False  # its view, since the host last took one
-    shrinks: bool = False  # its requests show our view within a turn, too
-    wants_whole: bool = False  # its next compaction gives back what the host's own took away
-    running: tuple[HostJobs, ...] = ()  # what it says of the background
-    doing: str = ""  # what a compaction that runs is at
-    last: str = ""  # compaction, in a line
-    served: ServedChat | None = None
-    recording: asyncio.Lock = field(default_factory=asyncio.Lock)
-
-
 class ClaudeMod:
     """The chats of Claude Code that our module serves in this process."""
 
     def __init__(self, state: State) -> None:
         self._state = state
-        self._chats: dict[str, _Chat] = {}
-        self._expected = ""  # the chat that the host has started this server for
-
-    def is_at_work(self, session: str | None) -> bool:
-        """Whether the module has told of that chat."""
-        return session is not None and session in self._chats
-
-    def mode_of(self, session: str | None) -> Mode:
-        """When a chat's window becomes what our view shows: where nobody sits before it, the host
-        takes it over only when it compacts."""
-        chat = self._chats.get(session or "")
-        if chat is not None and chat.shrinks:
-            return "own"  # the very next request shows it
-        return "turn" if chat is not None and chat.is_interactive else "host"
-
-    def tell_last(self, session: str) -> str:
-        """The last compaction of a chat, in a line."""
-        chat = self._chats.get(session)
-        return f"mcp-compaction: {chat.last}" if chat is not None and chat.last else ""
-
-    def limit_of(self, session: str | None) -> int | None:
-        """The tokens at which the host compacts a chat by itself; None where it is not known."""
-        chat = self._chats.get(session or "")
-        return chat.limit if chat is not None else None
-
-    def running_in(self, session: str | None) -> tuple[HostJobs, ...]:
-        """What the host last said of the background of a chat."""
-        chat = self._chats.get(session or "")
-        return chat.running if chat is not None else ()
-
-    def note_change(self, info: SessionInfo) -> None:
-        """Note that a tool has changed the view of a chat: the host is to take it over."""
-        chat = self._chats.get(info.host_session or "")
-        if chat is not None:
-            chat.is_changed = True
 
     async def answer(self, path: str, body: dict[str, Any]) -> object:
         """Answer a question of the module; LookupError: there is no such path."""
@@ -154,7 +95,7 @@ class ClaudeMod:
         if not session:
             raise LookupError(path)
         chat = self._hear_of(session, body)
-        answers: dict[str, Callable[[_Chat, dict[str, Any]], Awaitable[object]]] = {
+        answers: dict[str, Callable[[ModChat, dict[str, Any]], Awaitable[object]]] = {
             "append": self._hear_of_rows,
             "prompt": self._tell_late_pins,
             "turn": self._end_turn,
@@ -171,24 +112,17 @@ class ClaudeMod:
     def expect(self, session: str) -> None:
         """Hear that the host has started this server from our plugin, for that chat: a tool may be
         called before the module has told of it."""
-        self._expected = session
+        self._state.mod.expected = session
         self._state.chats.hear_of(NAME, session)
-
-    def has_transcript_of(self, session: str | None) -> bool:
-        """Whether the transcript of that chat is recorded here."""
-        return bool(session) and session in (self._expected, *self._chats)
-
-    def close(self) -> None:
-        """Note that the chats are served no more."""
-        for chat in self._chats.values():
-            forget_chat(self._state.settings.home, chat.recorded.session)
 
     # The chats
 
-    def _hear_of(self, session: str, body: dict[str, Any]) -> _Chat:
-        chat = self._chats.get(session)
+    def _hear_of(self, session: str, body: dict[str, Any]) -> ModChat:
+        chat = self._state.mod.known.get(session)
         if chat is None:
-            chat = self._chats[session] = _Chat(self._state.chats.hear_of(NAME, session))
+            chat = self._state.mod.known[session] = ModChat(
+                self._state.chats.hear_of(NAME, session)
+            )
             self._state.follow_chat(NAME, session)
         if isinstance(body.get("interactive"), bool):
             chat.is_interactive = body["interactive"]
@@ -208,7 +142,7 @@ class ClaudeMod:
             self._note(chat)
         return chat
 
-    def _note(self, chat: _Chat, *, ours: int = 0, hosts: int = 0, why: str = "") -> None:
+    def _note(self, chat: ModChat, *, ours: int = 0, hosts: int = 0, why: str = "") -> None:
         """Note beside the store that the module serves a chat, and how it went."""
         served = chat.served or ServedChat(chat.recorded.session, os.getpid())
         if hosts:
@@ -228,7 +162,7 @@ class ClaudeMod:
         except OSError as error:  # others do not know of it then
             logger.warning("that the module serves a chat was not noted: %s", error)
 
-    async def _find_rows(self, chat: _Chat) -> ChatRows | None:
+    async def _find_rows(self, chat: ModChat) -> ChatRows | None:
         found = await self._state.chats.find_transcript(chat.recorded)
         if chat.rows is None and found is not None:
             chat.rows = ChatRows(found.path)
@@ -236,13 +170,13 @@ class ClaudeMod:
 
     # Recording
 
-    async def _hear_of_rows(self, chat: _Chat, _: dict[str, Any]) -> JsonObject:
+    async def _hear_of_rows(self, chat: ModChat, _: dict[str, Any]) -> JsonObject:
         """Record what is new; what the module is to do with requests and results."""
         self._state.chats.start(self._record_beside(chat))
         over = self._state.offload_over
         return {"shrinks": self._state.settings.shrink_in_turn, "offload_over": over}
 
-    async def _record_beside(self, chat: _Chat) -> None:
+    async def _record_beside(self, chat: ModChat) -> None:
         """Record what is new while the host goes on; what waits already records this, too."""
         if chat.recording.locked():
             return
@@ -253,14 +187,14 @@ class ClaudeMod:
         except CompactionError as error:
             logger.warning("a chat was not recorded: %s", error)
 
-    async def _record(self, work: Workspace, chat: _Chat) -> SessionInfo | None:
+    async def _record(self, work: Workspace, chat: ModChat) -> SessionInfo | None:
         """Record what is new of a chat; its session, where there is one."""
         await self._state.chats.record(work, chat.recorded)
         return chat.recorded.info
 
     # Compacting
 
-    async def _end_turn(self, chat: _Chat, body: dict[str, Any]) -> JsonObject:
+    async def _end_turn(self, chat: ModChat, body: dict[str, Any]) -> JsonObject:
         """Whether the host is to take a view over now: its agent has asked for another one, or
         the host's own limit is so near that the next turn would be interrupted."""
         self._state.chats.start(self._record_beside(chat))
@@ -271,7 +205,7 @@ class ClaudeMod:
         is_full = isinstance(tokens, int) and limit is not None and 100 * tokens >= net * limit
         return {"compact": chat.is_changed or chat.wants_whole or is_full}
 
-    async def _compact(self, chat: _Chat, body: dict[str, Any]) -> JsonObject | None:
+    async def _compact(self, chat: ModChat, body: dict[str, Any]) -> JsonObject | None:
         """What stands after a compaction; None, or only why: the host compacts by itself."""
         chat.doing = ""
         try:
@@ -283,7 +217,7 @@ class ClaudeMod:
             chat.last = f"left to Claude Code: {_first_sentence(why)}"
             return {"why": _first_sentence(why)}
 
-    async def _try_to_compact(self, chat: _Chat, body: dict[str, Any]) -> JsonObject | None:
+    async def _try_to_compact(self, chat: ModChat, body: dict[str, Any]) -> JsonObject | None:
         work = await self._wait_for_store()
         told, listed = body.get("told"), body.get("handles")
         handles = [str(one) for one in cast("list[object]", listed or [])]
@@ -322,7 +256,7 @@ class ClaudeMod:
 
     # What the host itself has compacted
 
-    async def _wish_for_whole_chat(self, chat: _Chat, _: dict[str, Any]) -> JsonObject:
+    async def _wish_for_whole_chat(self, chat: ModChat, _: dict[str, Any]) -> JsonObject:
         """Have the next compaction give back what the host's own ones took away."""
         found = await self._state.chats.find_transcript(chat.recorded)
         if not isinstance(found, FileTranscript) or not await self._state.threads.run(
@@ -339,7 +273,7 @@ class ClaudeMod:
         self,
         work: Workspace,
         info: SessionInfo,
-        chat: _Chat,
+        chat: ModChat,
         every: Sequence[Row],
         body: dict[str, Any],
     ) -> JsonObject:
@@ -363,7 +297,7 @@ class ClaudeMod:
         self,
         work: Workspace,
         info: SessionInfo,
-        chat: _Chat,
+        chat: ModChat,
         rows: Sequence[Row],
         body: dict[str, Any],
     ) -> JsonObject | None:
@@ -391,7 +325,7 @@ class ClaudeMod:
 
     # What goes with a prompt
 
-    async def _tell_late_pins(self, chat: _Chat, body: dict[str, Any]) -> JsonObject:
+    async def _tell_late_pins(self, chat: ModChat, body: dict[str, Any]) -> JsonObject:
         """The pins that nothing in the window tells of: they were made outside the chat, or the
         host has compacted it by itself."""
         shown = str(body.get("shown") or "")  # by hooks, of which the transcript may not tell yet
@@ -413,7 +347,7 @@ class ClaudeMod:
         late = [pin for pin in pins if not await self._state.threads.run(rows.shows, pin)]
         return {"context": pinned_block(late) or None}
 
-    async def _pins_of(self, work: Workspace, chat: _Chat) -> list[Pin]:
+    async def _pins_of(self, work: Workspace, chat: ModChat) -> list[Pin]:
         """The pins in force; also where nothing can be written, or not now: the user waits."""
         try:
             async with asyncio.timeout(_MOST_LOOKS_AT_PROMPT * _PAUSE):
@@ -426,7 +360,7 @@ class ClaudeMod:
 
     # A result
 
-    async def _preview(self, chat: _Chat, body: dict[str, Any]) -> JsonObject | None:
+    async def _preview(self, chat: ModChat, body: dict[str, Any]) -> JsonObject | None:
         """What stands for a large result from the moment it comes; None: it stays as it is."""
         over, text = self._state.offload_over, str(body.get("text") or "")
         result = read_result(hooked_hosts()[NAME], str(body.get("tool") or ""), text, is_plain=True)
@@ -444,7 +378,7 @@ class ClaudeMod:
 
     # Within a turn
 
-    async def _fit_request(self, chat: _Chat, body: dict[str, Any]) -> JsonObject | None:
+    async def _fit_request(self, chat: ModChat, body: dict[str, Any]) -> JsonObject | None:
         """The request of a running turn as our view shows it; None: as it came."""
         if not self._state.settings.shrink_in_turn:
             return None
@@ -454,7 +388,7 @@ class ClaudeMod:
             logger.warning("a request was left as it came: %r", error)
             return None
 
-    async def _try_to_fit(self, chat: _Chat, body: dict[str, Any]) -> JsonObject | None:
+    async def _try_to_fit(self, chat: ModChat, body: dict[str, Any]) -> JsonObject | None:
         threads = self._state.threads
         sent: object = await threads.run(json.loads, str(body.get("request") or "null"))
         request = cast("JsonObject", sent) if isinstance(sent, dict) else {}
@@ -492,7 +426,7 @@ class ClaudeMod:
         return {"body": json.dumps({**request, "messages": cast("Any", shown)})}
 
     async def _open_as_read(
-        self, work: Workspace, chat: _Chat, rows: ChatRows, body: dict[str, Any]
+        self, work: Workspace, chat: ModChat, rows: ChatRows, body: dict[str, Any]
     ) -> SessionInfo:
         """The session of a chat with just the rows that were read: the host writes them down while
         it waits, and one that is only recorded would be taken for what the host has dropped."""
@@ -504,7 +438,7 @@ class ClaudeMod:
             if rows.position == position:
                 return info
 
-    async def _read_rows(self, chat: _Chat, handles: list[str]) -> list[str]:
+    async def _read_rows(self, chat: ModChat, handles: list[str]) -> list[str]:
         """Read the rows that the host names; gives those that its transcript does not tell of."""
         for _ in range(_MOST_LOOKS):
             rows = await self._find_rows(chat)
@@ -515,7 +449,7 @@ class ClaudeMod:
             await asyncio.sleep(_PAUSE)
         return [one for one in handles if chat.rows is None or not chat.rows.has_all([one])]
 
-    async def _open(self, work: Workspace, chat: _Chat, body: dict[str, Any]) -> SessionInfo:
+    async def _open(self, work: Workspace, chat: ModChat, body: dict[str, Any]) -> SessionInfo:
         """The session of a chat, with all that its transcript tells; its window is the host's."""
         self._state.check_records()
         chats = self._state.chats
@@ -523,7 +457,7 @@ class ClaudeMod:
         return await chats.open_with_history(work, chat.recorded, body.get("window_tokens"))
 
     async def _compress(
-        self, work: Workspace, info: SessionInfo, chat: _Chat, body: dict[str, Any]
+        self, work: Workspace, info: SessionInfo, chat: ModChat, body: dict[str, Any]
     ) -> Outcome:
         async def report(what: str) -> None:
             chat.doing = what
@@ -552,10 +486,10 @@ class ClaudeMod:
 
     # What is shown
 
-    async def _tell_progress(self, chat: _Chat, _: dict[str, Any]) -> JsonObject:
+    async def _tell_progress(self, chat: ModChat, _: dict[str, Any]) -> JsonObject:
         return {"doing": chat.doing and f"compacting: {chat.doing}"}
 
-    async def _describe(self, chat: _Chat, _: dict[str, Any]) -> JsonObject:
+    async def _describe(self, chat: ModChat, _: dict[str, Any]) -> JsonObject:
         """What the line above the prompt shows."""
         try:
             work = await self._state.workspace()
@@ -565,7 +499,7 @@ class ClaudeMod:
             return {"pins": 0, "last": chat.last, "trouble": _first_sentence(str(error))}
         return {"pins": len(pins), "last": chat.last}
 
-    async def _answer_command(self, chat: _Chat, body: dict[str, Any]) -> JsonObject:
+    async def _answer_command(self, chat: ModChat, body: dict[str, Any]) -> JsonObject:
         try:
             work = await self._state.workspace()
             info = await self._record(work, chat)
@@ -576,7 +510,7 @@ class ClaudeMod:
         tokens = body.get("tokens")
         fill = f"{kilo(tokens)} tokens" if isinstance(tokens, int) else "how full is not known yet"
         limit = f"; Claude Code compacts at {kilo(chat.limit)}" if chat.limit is not None else ""
-        mode = self.mode_of(chat.recorded.session)
+        mode = self._state.mod.mode_of(chat.recorded.session)
         told = await answer_command(
             work, info, str(body.get("args") or ""), mode, f"window: {fill}{limit}"
         )

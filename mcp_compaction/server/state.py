@@ -1,4 +1,5 @@
-"""The state of one server process: settings, session finder, the workspace opened on first use."""
+"""The state of one server process: settings, session finder, the workspace opened on first use, and
+the chats that a module of ours inside the host serves."""
 
 from __future__ import annotations
 
@@ -9,6 +10,7 @@ from collections.abc import Awaitable, Callable, Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial, wraps
+from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
 import anyio
@@ -17,15 +19,16 @@ from mcp.server.mcpserver import Context
 from mcp_compaction import compactor
 from mcp_compaction.compactor.workspace import Workspace
 from mcp_compaction.errors import CompactionError, InputError, NeedsUser, SettingsError
-from mcp_compaction.hosts.chat import HostChats
+from mcp_compaction.hosts.chat import HostChat, HostChats
+from mcp_compaction.hosts.claude_code.rows import ChatRows
 from mcp_compaction.hosts.folders import trusted_environ
 from mcp_compaction.hosts.gateways import gateway_around, gateway_of_chat, is_through_gateway
 from mcp_compaction.hosts.handling import EventHandler
 from mcp_compaction.hosts.hook_runs import RunNotes
+from mcp_compaction.hosts.served_chats import ServedChat, forget_chat
 from mcp_compaction.hosts.trouble import note_trouble
-from mcp_compaction.model import Mode, Pin, SessionInfo
+from mcp_compaction.model import HostJobs, Mode, Pin, SessionInfo
 from mcp_compaction.program import complete, typed_command
-from mcp_compaction.server.claude_mod import ClaudeMod
 from mcp_compaction.server.relieving import Relieving
 from mcp_compaction.server.session_finder import Caller, SessionFinder, host_of
 from mcp_compaction.settings import Settings
@@ -46,6 +49,75 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
+@dataclass(slots=True)
+class ModChat:
+    """What the module has told of one chat, and how things are."""
+
+    recorded: HostChat
+    rows: ChatRows | None = None
+    is_interactive: bool = False
+    limit: int | None = None  # tokens at which the host compacts it by itself
+    compactions: int = 0  # by the host itself, too, that its transcript is to tell of
+    is_changed: bool = False  # its view, since the host last took one
+    shrinks: bool = False  # its requests show our view within a turn, too
+    wants_whole: bool = False  # its next compaction gives back what the host's own took away
+    running: tuple[HostJobs, ...] = ()  # what it says of the background
+    doing: str = ""  # what a compaction that runs is at
+    last: str = ""  # compaction, in a line
+    served: ServedChat | None = None
+    recording: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+
+@dataclass(slots=True)
+class ModChats:
+    """What the module has told of its chats, by the host's own ids for them."""
+
+    known: dict[str, ModChat] = field(default_factory=dict[str, ModChat])
+    expected: str = ""  # the chat that the host has started this server for
+
+    def is_at_work(self, session: str | None) -> bool:
+        """Whether the module has told of that chat."""
+        return session is not None and session in self.known
+
+    def mode_of(self, session: str | None) -> Mode:
+        """When a chat's window becomes what our view shows: where nobody sits before it, the host
+        takes it over only when it compacts."""
+        chat = self.known.get(session or "")
+        if chat is not None and chat.shrinks:
+            return "own"  # the very next request shows it
+        return "turn" if chat is not None and chat.is_interactive else "host"
+
+    def tell_last(self, session: str) -> str:
+        """The last compaction of a chat, in a line."""
+        chat = self.known.get(session)
+        return f"mcp-compaction: {chat.last}" if chat is not None and chat.last else ""
+
+    def limit_of(self, session: str | None) -> int | None:
+        """The tokens at which the host compacts a chat by itself; None where it is not known."""
+        chat = self.known.get(session or "")
+        return chat.limit if chat is not None else None
+
+    def running_in(self, session: str | None) -> tuple[HostJobs, ...]:
+        """What the host last said of the background of a chat."""
+        chat = self.known.get(session or "")
+        return chat.running if chat is not None else ()
+
+    def note_change(self, info: SessionInfo) -> None:
+        """Note that a tool has changed the view of a chat: the host is to take it over."""
+        chat = self.known.get(info.host_session or "")
+        if chat is not None:
+            chat.is_changed = True
+
+    def has_transcript_of(self, session: str | None) -> bool:
+        """Whether the transcript of that chat is recorded here."""
+        return bool(session) and session in (self.expected, *self.known)
+
+    def close(self, home: Path) -> None:
+        """Note that the chats are served no more."""
+        for chat in self.known.values():
+            forget_chat(home, chat.recorded.session)
+
+
 @dataclass
 class State:
     """Everything the tools share."""
@@ -56,6 +128,7 @@ class State:
     fault: str = ""  # what is wrong with the user's settings, so that nothing is done
     own_pins: set[int] = field(default_factory=set[int])  # made through this process
     told_session: int = 0  # that a caller was last told is meant where it names none
+    mod: ModChats = field(default_factory=ModChats)  # of our module inside the host
     relieving: Relieving = field(default_factory=Relieving)
     threads: Threads = field(default_factory=Threads)
     events_under_way: set[asyncio.Task[Any]] = field(default_factory=set[asyncio.Task[Any]])
@@ -101,11 +174,6 @@ class State:
         """Who gives a plugin what to send."""
         limit = self.settings.view_timeout_seconds
         return ServedViews(self.workspace, self.chats, limit, self.offload_over)
-
-    @cached_property
-    def mod(self) -> ClaudeMod:
-        """Who answers our module inside Claude Code."""
-        return ClaudeMod(self)
 
     @property
     def offload_over(self) -> int | None:
@@ -229,7 +297,7 @@ class State:
             await self.chats.close()
             if self._work is not None:
                 await self.record_last()
-            self.mod.close()
+            self.mod.close(self.settings.home)
             if self.events_under_way:
                 await asyncio.wait(self.events_under_way, timeout=_PATIENCE_AT_END)
             if self._work is not None:

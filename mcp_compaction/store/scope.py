@@ -10,7 +10,7 @@ from functools import lru_cache
 from typing import NamedTuple, Protocol
 
 from mcp_compaction.errors import InputError, UnknownSession
-from mcp_compaction.git_folders import WORKTREES_OF_CLAUDE, home_of, paths_of
+from mcp_compaction.git_folders import WORKTREES_OF_HOSTS, home_of, paths_of
 from mcp_compaction.store.sql import Tx
 
 
@@ -45,7 +45,7 @@ def of_project(column: str, project: str) -> Condition:
     """The condition for the rows of a project, by whichever of its paths they were recorded: a
     worktree's are its repository's, also those of one that Claude Code made and removed."""
     paths = paths_of(project)
-    gone = f"{paths[0]}{WORKTREES_OF_CLAUDE}"
+    gone = f"{paths[0]}{WORKTREES_OF_HOSTS}"
     sql = f"({column} IN ({', '.join('?' * len(paths))}) OR ({column} > ? AND {column} < ?))"
     return Condition(sql, (*paths, gone, f"{gone[:-1]}0"))  # behind `/` comes `0`
 

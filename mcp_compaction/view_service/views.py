@@ -10,14 +10,14 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass, field
+from importlib import import_module
 from typing import Any, TypeVar
 
 from mcp_compaction import compactor
 from mcp_compaction.compactor.results import FitOptions
 from mcp_compaction.compactor.workspace import Workspace
 from mcp_compaction.hosts.chat import HostChat, HostChats
-from mcp_compaction.hosts.opencode.window import read_window, tell_plugin
-from mcp_compaction.hosts.transcripts import opencode
+from mcp_compaction.hosts.known import hosts_with
 from mcp_compaction.model import JsonObject, SessionInfo
 
 logger = logging.getLogger(__name__)
@@ -40,16 +40,16 @@ class ServedViews:
         """Whether the window of that chat is made of our views."""
         return session in self._sessions
 
-    async def view_for_opencode(
-        self, session: str, given: object, window_tokens: object = None
+    async def view_for(
+        self, host: str, session: str, given: object, window_tokens: object = None
     ) -> JsonObject | None:
-        """What opencode's plugin should send instead of its messages; None: send them."""
-        chat = self.chats.hear_of(opencode.NAME, session)
-        return await self._in_time(chat, self._fit_opencode(chat, given, window_tokens))
+        """What a host's plugin should send instead of its messages; None: send them."""
+        chat = self.chats.hear_of(host, session)
+        return await self._in_time(chat, self._fit(chat, given, window_tokens))
 
-    async def record(self, session: str) -> None:
-        """Record what is new in opencode's own transcript of a chat."""
-        chat = self.chats.hear_of(opencode.NAME, session)
+    async def record(self, host: str, session: str) -> None:
+        """Record what is new in a host's own transcript of a chat."""
+        chat = self.chats.hear_of(host, session)
         await self._in_time(chat, self._record(chat))
 
     async def _in_time(self, chat: HostChat, work: Coroutine[Any, Any, T]) -> T | None:
@@ -72,11 +72,9 @@ class ServedViews:
             logger.warning("there is no view for %s: %r", chat.host, error)
             return None
 
-    async def _fit_opencode(
-        self, chat: HostChat, given: object, window_tokens: object
-    ) -> JsonObject:
-        threads = self.chats.threads
-        window = await threads.run(read_window, given)
+    async def _fit(self, chat: HostChat, given: object, window_tokens: object) -> JsonObject:
+        threads, form = self.chats.threads, import_module(hosts_with("plugin")[chat.host]["window"])
+        window = await threads.run(form.read_window, given)
         # First what the host itself has kept: that tells the user's words from the host's. Any
         # other words are only told.
         work = await self._record(chat)
@@ -88,7 +86,7 @@ class ServedViews:
             offload_over_tokens=self.offload_over, model=window.model, is_hearsay=True
         )
         fitted = await compactor.fit(work, info, window.messages, options)
-        told = await threads.run(tell_plugin, window, fitted.layout)
+        told = await threads.run(form.tell_plugin, window, fitted.layout)
         return {"session": info.name, **told}
 
     async def _record(self, chat: HostChat) -> Workspace:

@@ -19,10 +19,10 @@ from mcp_compaction.cli import cold_event
 from mcp_compaction.compactor.results import PinWish
 from mcp_compaction.core.log.pinned import pinned_block, shown_text
 from mcp_compaction.home import TROUBLE, state_folder
-from mcp_compaction.hosts.claude_code.mods import ServedChat, note_chat
 from mcp_compaction.hosts.folders import note_folders
 from mcp_compaction.hosts.gateways import RunningGateway, note_gateway
 from mcp_compaction.hosts.hook_runs import read_run
+from mcp_compaction.hosts.served_chats import ServedChat, note_chat
 from mcp_compaction.hosts.trouble import note_trouble, read_trouble
 from mcp_compaction.model import Pin
 from mcp_compaction.ports import SessionKey

@@ -11,11 +11,13 @@ import pytest
 
 from mcp_compaction.home import state_folder
 from mcp_compaction.hosts.claude_code import surroundings
-from mcp_compaction.hosts.claude_code.mods import ServedChat, note_chat, note_dead_server
-from mcp_compaction.hosts.claude_code.surroundings import RUN, WITHOUT, Surroundings, look_around
+from mcp_compaction.hosts.claude_code.surroundings import Surroundings, look_around
 from mcp_compaction.hosts.hook_runs import RunNotes
+from mcp_compaction.hosts.served_chats import ServedChat, note_chat, note_dead_server
 from tests.cli.conftest import Shell
 from tests.hosts.given_hosts import claude_line, write_chat
+
+RUN, WITHOUT = "claude-code-mod", "claude-code-without-mod"
 
 OURS = "mcp-compaction@mcp-compaction-local"
 
@@ -83,7 +85,7 @@ def test_a_plugin_from_a_marketplace_alone_is_told_by_doctor(shell: Shell) -> No
     home, environ = shell.folder / "store", {"HOME": str(shell.folder)}
     for _ in range(2):
         note_chat(home, ServedChat("5a1c", 2**22 + 1))  # no process has that number
-        note_dead_server(home, "5a1c", environ)
+        note_dead_server(home, "claude-code", "5a1c", environ)
     ran = shell("doctor", "--no-server")
     assert ran.code == 0
     assert "the plugin mcp-compaction@their; hooks are at work: the module has not run" in ran.out

@@ -95,7 +95,7 @@ async def test_after_opencodes_own_compaction_each_of_its_rows_is_recorded_once(
         views = views_on(work, environ)
         for end in (-1, None, None):  # its newest answer comes with the second
             window = after_compaction(messages, kept)[:end]
-            told: Any = await views.view_for_opencode(OPENCODE, window)
+            told: Any = await views.view_for("opencode", OPENCODE, window)
             ids = [one["id"] for one in told["show"] if "id" in one]
             assert ids == [one["info"]["id"] for one in window]
         info = await work.store.find_host_session(SHOP, OPENCODE)

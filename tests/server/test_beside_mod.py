@@ -11,7 +11,6 @@ from mcp import Client
 
 from mcp_compaction.core.log.pinned import PINNED_LABEL
 from mcp_compaction.home import default_home
-from mcp_compaction.hosts.claude_code.surroundings import RUN, WITHOUT
 from mcp_compaction.hosts.events import TOOL
 from mcp_compaction.hosts.hook_runs import read_run
 from mcp_compaction.hosts.trouble import read_trouble
@@ -23,6 +22,9 @@ from tests.server.test_claude_mod import RULE, WIDE, work
 from tests.view_service.test_listening import ask
 
 pytestmark = pytest.mark.anyio
+
+
+RUN, WITHOUT = "claude-code-mod", "claude-code-without-mod"
 
 
 async def tell(talk: Talk, host: ClaudeHost, event: str, **more: str) -> str:

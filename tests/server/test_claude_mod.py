@@ -17,8 +17,8 @@ from mcp_compaction.compactor.results import PinWish
 from mcp_compaction.core.log.pinned import PINNED_LABEL
 from mcp_compaction.home import default_home
 from mcp_compaction.hosts.claude_code import surroundings
-from mcp_compaction.hosts.claude_code.mods import ServedChat, note_chat, note_dead_server
 from mcp_compaction.hosts.claude_code.rows import ChatRows
+from mcp_compaction.hosts.served_chats import ServedChat, note_chat, note_dead_server
 from mcp_compaction.hosts.trouble import read_trouble
 from mcp_compaction.ports import SessionKey
 from mcp_compaction.settings import load_settings
@@ -739,7 +739,7 @@ async def test_a_compaction_that_was_counted_while_no_server_was_there_is_counte
     environ = {"HOME": str(tmp_path / "home")}
     home = default_home(environ)
     note_chat(home, ServedChat(SESSION, 2**22 + 1))  # no process has that number
-    note_dead_server(home, SESSION, environ)
+    note_dead_server(home, "claude-code", SESSION, environ)
     async with claude_talk(tmp_path) as (_, host, place):
         host.type(RULE)
         for falls in (1, 1, 2):

@@ -71,7 +71,7 @@ async def test_a_chat_that_was_not_compacted_is_sent_as_it_is(tmp_path: Path) ->
     async with workspace_in(tmp_path) as work:
         views = await views_on(work)
         given = history(1)
-        told = await views.view_for_opencode(CHAT, given)
+        told = await views.view_for("opencode", CHAT, given)
         assert told is not None
         assert told["show"] == [{"id": "msg_1"}, {"id": "msg_2"}]
         assert told["outputs"] == told["inputs"] == {}
@@ -83,13 +83,13 @@ async def test_after_a_compaction_the_plugin_is_told_of_records_and_of_what_stay
     async with workspace_in(tmp_path) as work:
         views = await views_on(work)
         given = history(3)
-        await views.view_for_opencode(CHAT, given, WINDOW)
+        await views.view_for("opencode", CHAT, given, WINDOW)
         info = await work.store.find_host_session(SHOP, CHAT)
         assert info is not None
         await compactor.pin(work, info, PinWish(RULE, by="agent"))
         await compactor.compress(work, info, make_ask(reason="read", force=True, target_percent=30))
         given += [answered(5, "I read all.")]
-        told: Any = await views.view_for_opencode(CHAT, given, WINDOW)
+        told: Any = await views.view_for("opencode", CHAT, given, WINDOW)
         texts = [entry["text"] for entry in told["show"] if "text" in entry]
         ids = [entry["id"] for entry in told["show"] if "id" in entry]
         assert any(RULE in text for text in texts)
@@ -107,11 +107,11 @@ async def test_where_it_is_asked_for_a_large_result_is_a_preview_from_the_start(
     async with workspace_in(tmp_path) as work:
         views = await views_on(work)
         views.offload_over = 1000
-        told: Any = await views.view_for_opencode(CHAT, history(1))
+        told: Any = await views.view_for("opencode", CHAT, history(1))
         assert told["show"] == [{"id": "msg_1"}, {"id": "msg_2"}]
         assert "the whole: recall_archived refs m3" in told["outputs"]["c2"]
         assert len(told["outputs"]["c2"]) < len(LINES) / 3
-        again: Any = await views.view_for_opencode(CHAT, history(2))
+        again: Any = await views.view_for("opencode", CHAT, history(2))
         assert again["outputs"]["c2"] == told["outputs"]["c2"]
 
 
@@ -126,10 +126,10 @@ async def test_a_view_that_takes_too_long_is_none_and_is_there_the_next_time(
             return work
 
         views = ServedViews(open_later, chats_in(), limit=0.01, first_limit=0)
-        assert await views.view_for_opencode(CHAT, history(1)) is None
+        assert await views.view_for("opencode", CHAT, history(1)) is None
         may_go_on.set()
         views.limit = 60.0
-        assert await views.view_for_opencode(CHAT, history(1)) is not None
+        assert await views.view_for("opencode", CHAT, history(1)) is not None
         await views.chats.close()
 
 
@@ -137,8 +137,8 @@ async def test_the_first_view_may_take_longer_than_the_others(tmp_path: Path) ->
     async with workspace_in(tmp_path) as work:
         views = await views_on(work)
         views.limit, views.first_limit = 0.0, 60.0
-        assert await views.view_for_opencode(CHAT, history(1)) is not None
-        assert await views.view_for_opencode(CHAT, history(1)) is None
+        assert await views.view_for("opencode", CHAT, history(1)) is not None
+        assert await views.view_for("opencode", CHAT, history(1)) is None
         await views.chats.close()
 
 
@@ -147,8 +147,8 @@ async def test_a_fault_of_any_kind_is_no_view() -> None:
         raise StoreError("the disk is full; free some of it.")
 
     views = ServedViews(fail, chats_in(), limit=60.0)
-    assert await views.view_for_opencode(CHAT, history(1)) is None
-    assert await views.view_for_opencode(CHAT, [{"parts": "?"}]) is None
+    assert await views.view_for("opencode", CHAT, history(1)) is None
+    assert await views.view_for("opencode", CHAT, [{"parts": "?"}]) is None
     assert not views.has_shown(CHAT)
 
 
@@ -160,7 +160,7 @@ async def test_nothing_is_recorded_of_a_project_that_the_user_has_left_out(tmp_p
 
         views = ServedViews(opened, chats_in(), limit=60.0)
         views.chats.may_record = lambda _: False
-        assert await views.view_for_opencode(CHAT, history(1)) is None
+        assert await views.view_for("opencode", CHAT, history(1)) is None
         assert await compactor.list_sessions(work, None) == ()
 
 

@@ -22,9 +22,10 @@ from mcp_compaction.hosts.finding import transcripts_at, transcripts_of_hosts
 from mcp_compaction.hosts.folders import HostFolder, known_hosts
 from mcp_compaction.hosts.transcripts.pieces import Transcript
 
-DESCRIPTION = """\
-Take in the chats that hosts have written to their own files: Claude Code, Codex, Gemini CLI,
-opencode; and exports of this program. Run again, it reads only what is new.
+DESCRIPTION = f"""\
+Take in the chats that hosts have written to their own files, which are:
+{", ".join(host.title for host in known_hosts())}; and exports of this program.
+Run again, it reads only what is new.
 Changes: appends what is not yet known; a chat gets a session of its own, a subagent too, in the
 project it worked in. The hosts' files stay as they are. What was forgotten does not come back from
 the same file; it does from a copy, and where the file was read as the agent's word and now is read

@@ -21,8 +21,8 @@ from mcp_compaction.cli.console.setup import (
 from mcp_compaction.cli.console.transcripts import environ_of_hosts
 from mcp_compaction.core.wording import plural
 from mcp_compaction.errors import InputError
-from mcp_compaction.hosts.claude_code.surroundings import RUN, look_around
-from mcp_compaction.hosts.hook_runs import forget_run
+from mcp_compaction.hosts.claude_code.surroundings import look_around
+from mcp_compaction.hosts.hook_runs import MODULE, forget_run
 from mcp_compaction.hosts.setup.edits import put_in
 from mcp_compaction.hosts.setup.entries import entries_for
 from mcp_compaction.hosts.setup.files import Change, backup_path
@@ -117,7 +117,7 @@ def _install(
         Outbox(place.home).point(place.server or None, only)
     if has_changes and not call.args.dry_run:
         install(host, scope, place, changes)
-        for name in (host.name, RUN):
+        for name in (host.name, MODULE.format(host.name)):
             forget_run(call.environ, name)
     if not call.args.dry_run:
         environ_of_hosts(call, place.home)  # which notes the folders that a variable moves

@@ -103,12 +103,8 @@ def _print_pins(call: Invocation, pins: Iterable[Pin | PinLine]) -> None:
 async def _print_for_host(call: Invocation, hook: HookInput) -> int:
     """Print the pins of the chat that a host names; nothing where there are none."""
     from mcp_compaction import compactor
-    from mcp_compaction.cli.console.opening import (
-        has_store,
-        open_place,
-        project_of_host,
-        settings_of,
-    )
+    from mcp_compaction.cli.console.opening import has_store, open_place, settings_of
+    from mcp_compaction.hosts.known import project_of_host
 
     settings = settings_of(call)
     if not has_store(settings):

@@ -34,7 +34,6 @@ EXAMPLES = (
     "serve --http --host 0.0.0.0 --allow-remote --allowed-host box.lan",
 )
 
-_PROJECT_OF_HOST = "CLAUDE_PROJECT_DIR"
 _NOT_ON_STDIO = frozenset({"-h", "--help", "--http"})
 _HINT = (
     "mcp-compaction: serving on stdin and stdout, for a host to start; Ctrl-D ends it. "
@@ -118,7 +117,8 @@ def _claim_wire(stdin: TextIO, program: str) -> Wire:
 
 
 def _settings_and_project_of(call: Invocation) -> tuple[Settings, str]:
-    from mcp_compaction.cli.console.opening import project_of, project_of_host, settings_of
+    from mcp_compaction.cli.console.opening import project_of, settings_of
+    from mcp_compaction.hosts.known import project_of_host
 
     settings = settings_of(call)
     if not call.args.project and not settings.project:
@@ -151,13 +151,14 @@ def _has_pins(call: Invocation) -> bool:
     """Whether a new chat of the project would be told of pins; yes where that cannot be known."""
     from mcp_compaction.errors import CompactionError
     from mcp_compaction.home import default_home
+    from mcp_compaction.hosts.known import project_of_host
     from mcp_compaction.projects import find_project
     from mcp_compaction.store.listing import list_chat_pins
 
     asked = call.args.project or call.environ.get(f"{PREFIX}PROJECT")
     home = Path(call.args.home).expanduser() if call.args.home else default_home(call.environ)
     try:
-        project = find_project(asked or call.environ.get(_PROJECT_OF_HOST))
+        project = find_project(asked or project_of_host(call.environ))
         return list_chat_pins(home, project) != []
     except (CompactionError, OSError):
         return True

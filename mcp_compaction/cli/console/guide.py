@@ -6,14 +6,9 @@ Standard library only: it is there at once.
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
-# The hosts that `install` sets up by itself, with the program that each is started by.
-HOSTS: Mapping[str, tuple[str, str]] = {
-    "claude-code": ("claude", "Claude Code"),
-    "codex": ("codex", "Codex"),
-    "opencode": ("opencode", "opencode"),
-}
+from mcp_compaction.hosts.known import hosts_with
 
 _SUMMARY = """\
 mcp-compaction: when an agent's context is compacted, your rules stay word for word, and what left
@@ -27,20 +22,21 @@ def guide(program: str, path: str | None) -> str:
 
 
 def _lines(program: str, path: str | None) -> Iterator[str]:
-    found = [name for name, (start, _) in HOSTS.items() if shutil.which(start, path=path or "")]
+    hosts = {name: host for name, host in hosts_with("setup").items() if "program" in host}
+    found = [name for name in hosts if shutil.which(hosts[name]["program"], path=path or "")]
     yield _SUMMARY
     yield ""
     yield "hosts on this machine:"
     for name in found:
-        yield f"  {HOSTS[name][1]:12} {program} install {name}"
+        yield f"  {hosts[name]['title']:12} {program} install {name}"
     if not found:
-        yield f"  {', '.join(title for _, title in HOSTS.values())}: {_NONE}"
+        yield f"  {', '.join(host['title'] for host in hosts.values())}: {_NONE}"
     yield f"  {'others':12} {program} install --list"
     yield ""
     yield "to begin:"
     yield f"  {program} demo      a long session, compacted before your eyes (half a minute)"
     yield f"  {program} audit     what past compactions of your own chats lost; it only reads"
-    yield f"  {program} install {(found or ['claude-code'])[0]}"
+    yield f"  {program} install {(found or [*hosts])[0]}"
     yield f"  {program} doctor    is everything in order?"
     yield ""
     yield f"Every command: {program} --help. A host starts the program alone, and is served."

@@ -11,8 +11,8 @@ from mcp_compaction.checks.file import UnreadableRulesError, read_rules
 from mcp_compaction.cli.console.setup import describe_installed
 from mcp_compaction.core.wording import plural
 from mcp_compaction.errors import InputError
-from mcp_compaction.hosts.claude_code.surroundings import RUN, WITHOUT, Surroundings, look_around
-from mcp_compaction.hosts.hook_runs import Run, read_run
+from mcp_compaction.hosts.claude_code.surroundings import Surroundings, look_around
+from mcp_compaction.hosts.hook_runs import MODULE, WITHOUT, Run, read_run
 from mcp_compaction.hosts.setup.hosts import HostSetup, Scope, known_setups
 from mcp_compaction.hosts.setup.installing import Installed, SetupFolders, find_installed
 from mcp_compaction.hosts.transcripts.claude_code import NAME as CLAUDE_CODE
@@ -83,14 +83,14 @@ def _check_plugin_alone(host: HostSetup, around: Surroundings, place: SetupFolde
 
 def _describe_module(around: Surroundings, place: SetupFolders) -> str:
     """Which of ours compacts, and why."""
-    why, last = around.why_no_module(), read_run(place.environ, RUN)
+    why, last = around.why_no_module(), read_run(place.environ, MODULE.format(CLAUDE_CODE))
     if around.switch:
         return f"only the server is at work: {why}"
     if why:
         return f"hooks are at work: {why}"
     if last is None:
         return "hooks are at work: the module has not run yet"
-    without = read_run(place.environ, WITHOUT)
+    without = read_run(place.environ, WITHOUT.format(CLAUDE_CODE))
     if without is not None and without.at > last.at:
         return (
             f"hooks are at work: the module ran last {_write_moment(last)}, but not in the turn of "

@@ -21,8 +21,6 @@ from mcp_compaction.settings import Settings, load_settings
 from mcp_compaction.store.connect import store_path
 from mcp_compaction.wiring import open_workspace
 
-_PROJECT_OF_HOST = "CLAUDE_PROJECT_DIR"
-
 
 @dataclass(frozen=True, slots=True)
 class OpenedPlace:
@@ -138,8 +136,3 @@ def project_of(call: Invocation, settings: Settings) -> str:
     """The project that is meant: as typed, as set, else the git top of the working directory."""
     typed: str | None = getattr(call.args, "project", None)
     return find_project(typed or settings.project)
-
-
-def project_of_host(environ: Mapping[str, str]) -> str | None:
-    """The project as the host that runs us names it."""
-    return environ.get(_PROJECT_OF_HOST)

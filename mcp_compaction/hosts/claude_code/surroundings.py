@@ -18,12 +18,6 @@ from mcp_compaction.hosts.known import read_file
 from mcp_compaction.hosts.transcripts.claude_code import NAME
 from mcp_compaction.hosts.transcripts.pieces import value_at
 
-RUN: Final = "claude-code-mod"
-"""The name by which a run of the module is noted."""
-
-WITHOUT: Final = "claude-code-without-mod"
-"""The name by which a turn is noted of which the module told nothing."""
-
 SINCE: Final = (2, 1, 287)
 """The first version of the host that loads modules by default."""
 

@@ -13,8 +13,7 @@ from typing import Any, Literal
 from pydantic import Field
 
 from mcp_compaction.errors import InputError
-from mcp_compaction.home import user_folder
-from mcp_compaction.hosts.known import hosts_with
+from mcp_compaction.hosts.known import hosts_with, place_of_user
 from mcp_compaction.model import Value
 
 Scope = Literal["user", "project"]
@@ -54,8 +53,7 @@ class UserFile(Value):
 
     def find_of_user(self, environ: Mapping[str, str]) -> Path:
         """The path of the file, which need not be there."""
-        folder = Path(environ.get(self.moved_by, ""))
-        return folder / self.moved if folder.is_absolute() else user_folder(environ) / self.path
+        return place_of_user(self.model_dump(), environ)
 
 
 class SetupFile(UserFile):

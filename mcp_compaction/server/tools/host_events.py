@@ -12,10 +12,9 @@ from mcp.types import CallToolResult, TextContent
 from pydantic import Field
 
 from mcp_compaction.errors import CompactionError
-from mcp_compaction.hosts.claude_code.surroundings import WITHOUT
 from mcp_compaction.hosts.events import hooked_hosts, keys_of_models
 from mcp_compaction.hosts.handling import HookAnswer, HostEvent
-from mcp_compaction.hosts.hook_runs import seconds_allowed
+from mcp_compaction.hosts.hook_runs import WITHOUT, seconds_allowed
 from mcp_compaction.server.state import State, state_of
 from mcp_compaction.server.tools.calling import Ctx
 from mcp_compaction.tools.arguments import Arguments
@@ -60,7 +59,7 @@ async def host_event(
     hook = hooked_hosts()[host].find_hook(event)
     is_end = hook is not None and hook.moment == "rest"
     if hooked_hosts()[host].has_module and is_end and not state.mod.is_at_work(session_id):
-        state.runs.note(WITHOUT, event)
+        state.runs.note(WITHOUT.format(host), event)
     text = await _handle_in_time(state, told)
     return CallToolResult(content=[TextContent(type="text", text=text or _nothing(state, told))])
 

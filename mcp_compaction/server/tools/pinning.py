@@ -12,12 +12,11 @@ from mcp.types import CallToolResult
 from pydantic import BaseModel, Field
 
 from mcp_compaction.errors import CompactionError
+from mcp_compaction.hosts.known import is_driven
 from mcp_compaction.server.tools.calling import ServerPlace, takes
 from mcp_compaction.server.tools.replying import reply
 from mcp_compaction.tools import pinning
 from mcp_compaction.tools.arguments import PinConstraint, UnpinConstraint
-
-_ENTRY = "CLAUDE_CODE_ENTRYPOINT"
 
 
 class Sure(BaseModel):
@@ -64,8 +63,8 @@ async def _ask(
 
 
 def _can_ask(place: ServerPlace) -> bool:
-    """Whether a person can be asked; a program that drives Claude Code would wait for ever."""
-    if place.environ.get(_ENTRY, "").startswith("sdk"):
+    """Whether a person can be asked; a program that drives the host would wait for ever."""
+    if is_driven(place.environ):
         return False
     capabilities = place.ctx.client_capabilities
     return capabilities is not None and capabilities.elicitation is not None

@@ -1,4 +1,4 @@
-"""The chats that our module inside Claude Code serves: one small file each, beside the store.
+"""The chats that a module of ours inside their host serves: one small file each, beside the store.
 
 By them hooks in other processes and `doctor` know of it. They hold nothing that was said.
 """
@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from mcp_compaction.home import SERVED
-from mcp_compaction.hosts.gateways import is_alive
 from mcp_compaction.hosts.trouble import note_trouble
+from mcp_compaction.program import is_alive
 
 _GONE = (
     "left to the host: the server was not there; to have it again now, type /mcp in that chat and "
@@ -61,9 +61,9 @@ def find_served_chat(home: Path, session: str) -> ServedChat | None:
     return found if found is not None and found.is_there else None
 
 
-def note_dead_server(home: Path, session: str, environ: Mapping[str, str]) -> None:
+def note_dead_server(home: Path, host: str, session: str, environ: Mapping[str, str]) -> None:
     """Count a compaction that was left to the host since the server of its chat is gone."""
     found = read_chat(home, session)
     if found is not None and not found.is_there:
-        note_trouble(environ, "claude-code", "session.compact", _GONE, is_ours=True)
+        note_trouble(environ, host, "session.compact", _GONE, is_ours=True)
         note_chat(home, found._replace(hosts=found.hosts + 1))
