@@ -44,13 +44,9 @@ from mcp_compaction.model import (
 if TYPE_CHECKING:
     from mcp_compaction.checks.file import HeldNote
 
-# A folder's name may hold bytes that are no text.
-Project = Annotated[str, AfterValidator(without_surrogates)]
-
-HOST_COMPACTED = "CONTEXT_BUDGET_HOST_COMPACTED"
-"""The event of a host's own compaction; its detail: what for, tokens before and after."""
+Project = Annotated[str, AfterValidator(without_surrogates)]  # a folder's name may be no text
+HOST_COMPACTED = "CONTEXT_BUDGET_HOST_COMPACTED"  # its detail: what for, tokens before and after
 OUR_VIEW = "our view"  # begins the detail of one that the host made with our view
-
 EARLIER_VIEWS = 10  # that a store keeps before the newest, beside those that a receipt goes back to
 
 
@@ -122,9 +118,7 @@ class Recorded(Value):
     seqs: tuple[int, ...]
     new: int
     diverged: int | None = None  # the first known message that what came contradicts
-    masked: dict[str, int] = Field(
-        default_factory=dict[str, int]
-    )  # the secrets taken out of the new messages, by kind
+    masked: dict[str, int] = Field(default_factory=dict[str, int])  # secrets taken out, by kind
     ours: tuple[int, ...] = ()  # places of a whole history at which records of ours stand
     cut: tuple[int, ...] = ()  # and those of messages as a view of ours shows them shorter
 
@@ -156,6 +150,17 @@ class WindowCount(Value):
     upto: int  # the newest message that is counted
     messages: int  # how many the window shows
     tokens: int  # theirs, as the window shows them
+    news: tuple[Pin, ...] = ()  # for its project, that no other session there was told of yet
+
+
+class Past(Value):
+    """What happened to a session, and what was pinned in it and offered for pinning until now."""
+
+    events: tuple[Event, ...]
+    pins: tuple[Pin, ...]  # in force, notes included
+    pins_ever: tuple[Pin, ...]  # with those that are over
+    receipts: tuple[Receipt, ...]  # the oldest first
+    answers: int  # of its model
 
 
 class Forgotten(Value):
@@ -179,9 +184,7 @@ class Health(Value):
     messages: int
     problems: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()  # what is worth knowing but does no harm here
-    masked: dict[str, int] = Field(
-        default_factory=dict[str, int]
-    )  # the masks that stand in place of secrets, by kind
+    masked: dict[str, int] = Field(default_factory=dict[str, int])  # secrets' masks, by kind
 
 
 class LogPort(Protocol):
@@ -273,10 +276,7 @@ class LogPort(Protocol):
         ...
 
     async def thinking(self, session: int) -> dict[str, str]:
-        """The beginning that each thinking block of a session was made behind.
-
-        All are fingerprints; of a block that was left out once the beginning is empty.
-        """
+        """What each thinking block was made behind, as fingerprints; empty: it was left out."""
         ...
 
     async def keep_thinking(self, session: int, changes: Mapping[str, str | None]) -> None:
@@ -289,6 +289,18 @@ class ViewPort(Protocol):
 
     async def load(self, session: int, now: datetime, view: View | None = None) -> Session:
         """The session at this moment, seen through its newest view or through the one given."""
+        ...
+
+    async def load_with_past(
+        self, session: int, now: datetime, view: View | None = None
+    ) -> tuple[Session, Past]:
+        """What `load` gives, and what happened to the session until then, read at one moment."""
+        ...
+
+    async def load_change(
+        self, session: int, now: datetime, wants_earlier: Callable[[Session], bool]
+    ) -> tuple[Session, Session | None]:
+        """The session, and where that is wanted as the view before showed it, at one moment."""
         ...
 
     async def count_window(
@@ -316,10 +328,8 @@ class ViewPort(Protocol):
         ...
 
     def compacting(self, session: int, patience: float) -> AbstractAsyncContextManager[bool]:
-        """Claims the session: no other process compacts it inside the block.
-
-        It gives False if another still does after so many seconds; a dead owner holds nothing.
-        """
+        """Claims the session: no other process compacts it inside the block. It gives False if
+        another still does after so many seconds; a dead owner holds nothing."""
         ...
 
     async def is_compacting(self, session: int) -> bool:
@@ -357,11 +367,9 @@ class PinPort(Protocol):
     async def pin_facts(
         self, scope: Scope, words: Sequence[str], limit: int, events: Sequence[str]
     ) -> PinFacts:
-        """What decides about a pin of one session, with the user messages that may hold its words.
-
-        For each of the words at most `limit`, the host's first, then the oldest: up to the limit,
-        every message that holds them as whole sentences is among them.
-        """
+        """What decides about a pin of one session, with the user messages that may hold its words:
+        for each of the words at most `limit`, the host's first, then the oldest. Up to the limit,
+        every message that holds them as whole sentences is among them."""
         ...
 
     async def change_pins(
@@ -387,10 +395,8 @@ class PinPort(Protocol):
         """Note that a session used these project facts, which are to last until a moment."""
         ...
 
-    async def unannounced_pins(
-        self, project: str, session: int | None, now: datetime
-    ) -> tuple[Pin, ...]:
-        """The pins for the project or for everywhere that no other session was told of yet."""
+    async def unannounced_pins(self, project: str, now: datetime) -> tuple[Pin, ...]:
+        """The pins for the project or for everywhere that no session was told of yet."""
         ...
 
     async def mark_announced(self, project: str, numbers: Sequence[int]) -> None:
@@ -451,10 +457,8 @@ class AdminPort(Protocol):
 
 
 class Store(LogPort, ViewPort, PinPort, IndexPort, AdminPort, Protocol):
-    """Sessions that survive the process; each writing method is one transaction.
-
-    What every store has to hold is in `tests/store/contract/`.
-    """
+    """Sessions that survive the process; each writing method is one transaction. What every store
+    has to hold is in `tests/store/contract/`."""
 
 
 class Summarizer(Protocol):

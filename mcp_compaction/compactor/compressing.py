@@ -8,9 +8,9 @@ from typing import TypeVar
 
 from mcp_compaction.compactor.asking import check_ask
 from mcp_compaction.compactor.driving import Drafts, drive
-from mcp_compaction.compactor.events import COMPLETED, FAILED, SAFETY_NET
+from mcp_compaction.compactor.events import COMPLETED, FAILED, MASKED, SAFETY_NET
 from mcp_compaction.compactor.gauge import FillReading
-from mcp_compaction.compactor.masking import known_secrets, mask_text
+from mcp_compaction.compactor.masking import mask_text, secrets_in
 from mcp_compaction.compactor.offering import renew_facts, suggest
 from mcp_compaction.compactor.progress import Progress, ignore_progress
 from mcp_compaction.compactor.recording import keep_reported_fill
@@ -35,6 +35,7 @@ from mcp_compaction.model import (
     Session,
     SessionInfo,
 )
+from mcp_compaction.ports import Past
 
 logger = logging.getLogger(__name__)
 
@@ -57,7 +58,7 @@ async def compress(
     check_ask(ask)
 
     async def run() -> Outcome:
-        return await _compress(work, info, await _mask_if_wanted(work, info, ask), progress)
+        return await _compress(work, info, ask, progress)
 
     if ask.dry_run:
         return await report_failure(work, info, run)
@@ -101,8 +102,8 @@ async def make(work: Workspace, info: SessionInfo) -> Outcome:
     later joins the tail."""
 
     async def run() -> Outcome:
-        _, outcome = await _make(work, info, Ask(reason="made ready"), ignore_progress, [])
-        return outcome
+        ask = Ask(reason="made ready")
+        return (await _make(work, info, ask, ignore_progress, []))[-1]
 
     return await report_failure(work, info, run)
 
@@ -207,11 +208,11 @@ async def report_failure(
 async def _compress(work: Workspace, info: SessionInfo, ask: Ask, progress: Progress) -> Outcome:
     drafts: Drafts = []
     for _ in range(MOST_TRIES):
-        session, outcome = await _make(work, info, ask, progress, drafts)
+        session, past, outcome = await _make(work, info, ask, progress, drafts)
         if not isinstance(outcome, Compaction):
             return outcome
         await progress("saving")
-        if await _save(work, info, outcome):
+        if await _save(work, info, outcome, past.answers):
             await keep_reported_fill(work, session)
             return outcome
     return overtaken(info)
@@ -228,59 +229,58 @@ def overtaken(info: SessionInfo) -> Failed:
 
 async def _make(
     work: Workspace, info: SessionInfo, ask: Ask, progress: Progress, drafts: Drafts
-) -> tuple[Session, Outcome]:
+) -> tuple[Session, Past, Outcome]:
     """The session, and its compaction that is not saved yet, or why there is none."""
     await progress("reading the session")
-    session = await work.load(info, to_digest=True)
+    session, past = await work.load_with_past(info, to_digest=True)
     if not session.messages and ask.digest is None:
         raise NothingRecorded(
             f"nothing is recorded in {info.name}; pass your own digest, or record messages first."
         )
-    _check_span(ask, session)
-    outcome = await drive(work, session, ask, progress, drafts)
+    newest = max((message.seq for message in session.messages), default=0)
+    if ask.span is not None and ask.span[1] > newest:
+        raise UnknownRef(f"m{ask.span[1]} is not recorded; the newest message is m{newest}.")
+    ask = await _mask_if_wanted(work, info, ask, past)
+    outcome = await drive(work, session, past.events, ask, progress, drafts)
     if not isinstance(outcome, Compaction):
-        return session, outcome
-    await renew_facts(work, session)
-    offer = await suggest(work, session, _MOST_SUGGESTED, outcome.digests)
+        return session, past, outcome
+    await renew_facts(work, session.pins, session.messages)
+    offer = await suggest(work, session, past, _MOST_SUGGESTED, outcome.digests)
     receipt = outcome.receipt.model_copy(update={"offer": offer})
-    return session, outcome.model_copy(update={"receipt": receipt})
+    return session, past, outcome.model_copy(update={"receipt": receipt})
 
 
-async def _save(work: Workspace, info: SessionInfo, outcome: Compaction) -> bool:
+async def _save(
+    work: Workspace, info: SessionInfo, outcome: Compaction, answers: int | None = None
+) -> bool:
     """Save a compaction; False where the view is another by now."""
     done = Event(name=COMPLETED, at=work.now(), detail=outcome.receipt.ref)
     is_saved = await work.store.save(info.id, outcome, done)
     if is_saved:
-        moment, receipt = await _moment_of(work, info), outcome.receipt
+        moment, receipt = await _moment_of(work, info, answers), outcome.receipt
         freed = f"{receipt.ref}, {receipt.before:,} -> {receipt.after:,} tokens"
         logger.info("%s: %s: %s", COMPLETED, moment, freed)
     return is_saved
 
 
-async def _moment_of(work: Workspace, info: SessionInfo) -> str:
-    """Whose window it is, and after how many answers of its model."""
+async def _moment_of(work: Workspace, info: SessionInfo, answers: int | None = None) -> str:
+    """Whose window it is, and after how many answers of its model; they are counted if need be."""
     try:
-        iteration = str(await work.store.count_answers(info.id))
+        iteration = str(await work.store.count_answers(info.id) if answers is None else answers)
     except StoreError:
         iteration = "unknown"
     return f"{info.agent or info.name}, iteration {iteration}"
 
 
-async def _mask_if_wanted(work: Workspace, info: SessionInfo, ask: Ask) -> Ask:
+async def _mask_if_wanted(work: Workspace, info: SessionInfo, ask: Ask, past: Past) -> Ask:
     """The request without the secrets in its texts, where secrets are masked."""
     if not work.mask_secrets:
         return ask
     texts = {"reason": ask.reason, "digest": ask.digest, "focus": ask.focus}
-    known = await known_secrets(work, info)
+    known = secrets_in(info, (event for event in past.events if event.name == MASKED))
     masked = {
         name: await work.threads.run(mask_text, text, known)
         for name, text in texts.items()
         if text is not None
     }
     return ask.model_copy(update=masked)
-
-
-def _check_span(ask: Ask, session: Session) -> None:
-    newest = max((m.seq for m in session.messages), default=0)
-    if ask.span is not None and ask.span[1] > newest:
-        raise UnknownRef(f"m{ask.span[1]} is not recorded; the newest message is m{newest}.")

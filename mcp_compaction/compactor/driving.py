@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterable
 from typing import NamedTuple, assert_never
 
 from mcp_compaction.compactor.events import FALLBACK, count_recalls
@@ -17,6 +18,7 @@ from mcp_compaction.errors import SummarizerError
 from mcp_compaction.model import (
     Ask,
     Draft,
+    Event,
     Found,
     ModelCall,
     Outcome,
@@ -39,13 +41,14 @@ Drafts = list[tuple[SummaryRequest, Draft]]
 async def drive(
     work: Workspace,
     session: Session,
+    events: Iterable[Event],
     ask: Ask,
     progress: Progress,
     drafts: Drafts,
     policy: Policy | None = None,
 ) -> Outcome:
     """Run the flow to its end, answering what it asks for; by the session's policy or another."""
-    whole = await _with_recalled(work, await _bring_back(work, session, ask))
+    whole = await _with_recalled(work, await _bring_back(work, session, ask), events)
     policy, counter = policy or work.policy_for(session), work.counter
     now, count = work.now(), counter.count
     running = flow(whole, policy, ask, now, count, counter.precision, session)
@@ -64,9 +67,9 @@ async def drive(
     return request.outcome
 
 
-async def _with_recalled(work: Workspace, session: Session) -> Session:
+async def _with_recalled(work: Workspace, session: Session, events: Iterable[Event]) -> Session:
     """The session with the messages that were recalled again and again, the most often first."""
-    recalls = count_recalls(await work.store.events(session.info.id))
+    recalls = count_recalls(events)
     again = [seq for seq, number in recalls.most_common(_MOST_KEPT) if number >= _AGAIN]
     if not again:
         return session

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from mcp_compaction.core.policy import Policy
 from mcp_compaction.core.window.fill import Fill, PartName, Pressure, measure, pressure
-from mcp_compaction.model import Session
+from mcp_compaction.model import Pin, Session
 from mcp_compaction.ports import Store, TokenCounter, WindowCount
 from mcp_compaction.threads import Threads
 
@@ -25,6 +25,7 @@ class FillReading(NamedTuple):
     policy: Policy
     fill: Fill
     messages: int
+    news: tuple[Pin, ...]  # for its project, that no other session there was told of yet
 
     @property
     def fill_shown(self) -> Fill | None:
@@ -68,7 +69,7 @@ class Gauge:
         else:
             texts, fill = await self._threads.run(self._count, window, policy)
         self._remember(session, _Known(_without_texts(window), policy, texts))
-        return FillReading(window.session, policy, fill, window.messages)
+        return FillReading(window.session, policy, fill, window.messages, window.news)
 
     async def load(self, session: int, now: datetime) -> Session:
         """A session without its messages, and without measuring it."""

@@ -34,12 +34,8 @@ def _is_prompt(message: NewMessage) -> bool:
     return message.role == "user" and all(part.kind != "result" for part in message.parts)
 
 
-async def _sent_by_programs(work: Workspace, info: SessionInfo) -> Collection[object]:
-    """The moments, or the refs, of the prompts in a session that count as a program's."""
-    return _sent_in(work, info, await work.store.events(info.id, HEADLESS))
-
-
 def _sent_in(work: Workspace, info: SessionInfo, events: Sequence[Event]) -> Collection[object]:
+    """The moments, or the refs, of the prompts in a session that count as a program's."""
     if not events or work.trusts_headless(info.project):
         return ()
     return {event.detail or event.at for event in events}
@@ -70,7 +66,7 @@ async def note_headless(work: Workspace, hits: Sequence[Hit]) -> tuple[Hit, ...]
     """Hits with a note where their words are those of a program's prompt."""
     said_in = {(hit.project, hit.session) for hit in hits if _may_be_typed(hit)}
     sent = {
-        (project, name): await _sent_by_programs(work, info)
+        (project, name): _sent_in(work, info, await work.store.events(info.id, HEADLESS))
         for project, name in said_in
         if (info := await work.store.find_session(Scope(project=project), name)) is not None
     }

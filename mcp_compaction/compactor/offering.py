@@ -22,6 +22,7 @@ from mcp_compaction.model import (
     Session,
     SessionInfo,
 )
+from mcp_compaction.ports import Past
 
 _MOST_FACTS = 2  # offered beside rules
 _MOST_MESSAGES = 3_000  # the newest of a session, in which facts are looked for
@@ -29,24 +30,19 @@ _DAY = timedelta(days=1)  # a use is noted once a day
 
 
 async def suggest(
-    work: Workspace, session: Session, most: int, digests: Sequence[Digest] = ()
+    work: Workspace, session: Session, past: Past, most: int, digests: Sequence[Digest] = ()
 ) -> Offer:
     """The rules nobody has pinned, and facts for later sessions; what the user released or declined
     is not missed. `digests`: those that the session is about to get."""
-    known = await _known_pins(work, session.info)
-    earlier = [receipt.offer for receipt, _ in await work.store.receipts(session.info.id)]
+    known = _known_pins(past)
+    earlier = [receipt.offer for receipt in past.receipts]
     offer = await work.threads.run(
         suggest_pins, session.messages, session.digests, known, most, earlier
     )
-    declined = await _declined_facts(work, session.info)
     told = facts_told((*session.digests, *digests))
+    declined = _declined_facts(past)
     facts = await work.threads.run(offer_facts, session.messages, known, declined, told)
     return offer.model_copy(update={"facts": facts[:_MOST_FACTS]})
-
-
-async def renew_facts(work: Workspace, session: Session) -> None:
-    """Note which project facts a session used: they are kept for longer."""
-    await _renew(work, session.pins, session.messages)
 
 
 async def offered_facts(work: Workspace, info: SessionInfo) -> tuple[FactOffer, ...]:
@@ -55,10 +51,10 @@ async def offered_facts(work: Workspace, info: SessionInfo) -> tuple[FactOffer, 
         scope_of(info), after=max(0, info.messages - _MOST_MESSAGES), limit=_MOST_MESSAGES
     )
     messages = [original.message for original in found]
-    known = await _known_pins(work, info)
-    await _renew(work, await work.pins(info), messages)
-    declined = await _declined_facts(work, info)
+    _, past = await work.load_with_past(info)
+    await renew_facts(work, past.pins, messages)
     told = facts_told(await work.store.digests(info.id))
+    known, declined = _known_pins(past), _declined_facts(past)
     return await work.threads.run(offer_facts, messages, known, declined, told)
 
 
@@ -76,23 +72,20 @@ async def decline_fact(work: Workspace, info: SessionInfo, offer: FactOffer) -> 
     await work.store.add_event(info.id, event)
 
 
-async def _known_pins(work: Workspace, info: SessionInfo) -> list[Pin]:
+def _known_pins(past: Past) -> list[Pin]:
     """The pins in force, and what the user once pinned.
 
     A pin of an agent's that is over says nothing: with it an agent could drop a user's rule.
     """
-    now, scope = work.now(), scope_of(info)
-    ended = await work.store.pins(scope, now, released=True)
-    in_force = await work.store.pins(scope, now)
-    return [*in_force, *(pin for pin in ended if pin.author == "user")]
+    return [*past.pins, *(pin for pin in past.pins_ever if pin.author == "user")]
 
 
-async def _declined_facts(work: Workspace, info: SessionInfo) -> tuple[str, ...]:
-    events = await work.store.events(info.id)
-    return tuple(event.detail for event in events if event.name == FACT_DECLINED)
+def _declined_facts(past: Past) -> tuple[str, ...]:
+    return tuple(event.detail for event in past.events if event.name == FACT_DECLINED)
 
 
-async def _renew(work: Workspace, pins: Iterable[Pin], messages: Sequence[Message]) -> None:
+async def renew_facts(work: Workspace, pins: Iterable[Pin], messages: Sequence[Message]) -> None:
+    """Note which project facts a session used: they are kept for longer."""
     now = work.now()
     due = [pin for pin in pins if pin.used is not None and now - pin.used >= _DAY]
     used = await work.threads.run(_numbers_used, due, messages) if due else ()

@@ -6,6 +6,7 @@ from collections.abc import Collection, Sequence
 from datetime import datetime, timedelta
 
 from mcp_compaction.compactor.events import HEADLESS, MASKED
+from mcp_compaction.compactor.gauge import FillReading
 from mcp_compaction.compactor.headless import tell_programs_by
 from mcp_compaction.compactor.masking import secrets_in
 from mcp_compaction.compactor.results import Pinned, PinWish
@@ -220,14 +221,14 @@ async def unpin(work: Workspace, info: SessionInfo, ref: str, *, by: Author) -> 
 
 
 async def announce(
-    work: Workspace, project: str, info: SessionInfo | None = None, known: Collection[int] = ()
+    work: Workspace, project: str, window: FillReading | None = None, known: Collection[int] = ()
 ) -> tuple[Pin, ...]:
     """The pins for the project or for everywhere that are new to it; each is given once.
 
-    `known`: the numbers of those the asker made; they stay to be told to others.
+    `window`: of the session of this project that is told, as it was just read. `known`: the numbers
+    of those the asker made; they stay to be told to others.
     """
-    session = info.id if info is not None else None
-    new = await work.store.unannounced_pins(project, session, work.now())
+    new = window.news if window else await work.store.unannounced_pins(project, work.now())
     found = tuple(pin for pin in new if pin.number not in known)
     if found:
         await work.store.mark_announced(project, [pin.number for pin in found])

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from mcp_compaction.compactor.compressing import overtaken, run_alone
 from mcp_compaction.compactor.driving import Drafts, drive
+from mcp_compaction.compactor.events import REGRET
 from mcp_compaction.compactor.progress import ignore_progress
 from mcp_compaction.compactor.records import load_prepared
 from mcp_compaction.compactor.results import Prepared
 from mcp_compaction.compactor.workspace import MOST_TRIES, Workspace
-from mcp_compaction.core.policy import Policy
 from mcp_compaction.model import (
     Ask,
     Calibration,
@@ -22,6 +22,9 @@ from mcp_compaction.model import (
     Session,
     SessionInfo,
 )
+
+# Only the newest turns stay, however much of the window is free.
+_ONLY_NEWEST = {"preserve_recent_percent": None, "compaction_ratio": None, "tail_max_percent": 0.0}
 
 
 async def prepare(work: Workspace, info: SessionInfo) -> Prepared | Outcome:
@@ -42,8 +45,9 @@ async def _prepare(work: Workspace, info: SessionInfo) -> Prepared | Outcome:
             return NothingToDo(reason="already_prepared", text=text)
         # The fill of the window that is shown says nothing about what is prepared beside it.
         session = session.model_copy(update={"calibration": Calibration()})
-        policy = _policy_to_prepare(work.policy_for(session))
-        outcome = await drive(work, session, ask, ignore_progress, drafts, policy)
+        policy = work.policy_for(session).model_copy(update=_ONLY_NEWEST)
+        recalls = await work.store.events(info.id, REGRET)
+        outcome = await drive(work, session, recalls, ask, ignore_progress, drafts, policy)
         if not isinstance(outcome, Compaction):
             return outcome
         if await work.store.save_prepared(info.id, outcome):
@@ -56,13 +60,6 @@ def _has_undigested(session: Session) -> bool:
     is_prepared = session.view.version < 0
     seen = session.view.upto if is_prepared else 0
     return any(message.seq > seen for message in session.messages)
-
-
-def _policy_to_prepare(policy: Policy) -> Policy:
-    """The policy by which only the newest turns stay, however much of the window is free."""
-    return policy.model_copy(
-        update={"preserve_recent_percent": None, "compaction_ratio": None, "tail_max_percent": 0.0}
-    )
 
 
 def _prepared_of(session: Session, compaction: Compaction) -> Prepared:

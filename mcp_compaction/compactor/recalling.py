@@ -15,7 +15,7 @@ from mcp_compaction.core.log.conversation import conversation_of, has_request
 from mcp_compaction.core.recall.answer import choose
 from mcp_compaction.core.recall.flow import SearchResult, search
 from mcp_compaction.core.recall.query import Question, read_query
-from mcp_compaction.core.text.refs import HOW, Ref, Refs, parse_refs
+from mcp_compaction.core.text.refs import HOW, Refs, parse_refs
 from mcp_compaction.core.tokens import estimate
 from mcp_compaction.errors import InputError, UnknownRef
 from mcp_compaction.model import Digest, Find, Hit, ListAll, Message, Pin, Read, SessionInfo
@@ -198,7 +198,11 @@ async def quote(work: Workspace, info: SessionInfo, refs: str) -> tuple[Quote, .
         for original, message in zip(messages, heard, strict=True)
         for of, text in texts_by_speaker(message, calls)
     ]
-    return (*said, *map(_quote_digest, digests), *pins)
+    written = (
+        Quote(ref=one.ref, of="digest", at=one.ended, text=render_or_label(one), source=one)
+        for one in digests
+    )
+    return (*said, *written, *pins)
 
 
 async def recall_refs(work: Workspace, info: SessionInfo, refs: str) -> tuple[Quote, ...]:
@@ -218,7 +222,10 @@ async def _find_originals(work: Workspace, info: SessionInfo, asked: Refs) -> tu
         raise UnknownRef(f"no ref or tool call {', '.join(unknown)} in {info.name}; {HOW}")
     seqs = sorted({*asked.seqs, *(seq for seqs in of_calls for seq in seqs)})
     found = await work.store.originals(scope, seqs)
-    missing = _missing_refs(asked.messages, found)
+    there = {one.message.seq for one in found}
+    missing = [
+        ref.text for ref in asked.messages if there.isdisjoint(range(ref.first, ref.last + 1))
+    ]
     if missing:
         newest = (await work.read_window(info)).session.info.messages
         raise UnknownRef(
@@ -236,11 +243,6 @@ async def _find_edits(
     view = (await work.read_window(info)).session.view
     words = {one.words for one in view.reworded if one.seq in seqs} - seqs
     return await work.store.originals(scope_of(info), sorted(words)) if words else ()
-
-
-def _missing_refs(asked: Iterable[Ref], found: Iterable[Original]) -> list[str]:
-    there = {original.message.seq for original in found}
-    return [ref.text for ref in asked if not there.intersection(range(ref.first, ref.last + 1))]
 
 
 async def _find_digests(
@@ -278,11 +280,6 @@ async def _find_callers(
     found = await work.store.messages_of_calls(scope_of(info), away) if away else ()
     seqs = sorted({seq for seqs in found for seq in seqs[:1]})
     return [o.message for o in await work.store.originals(scope_of(info), seqs)] if seqs else []
-
-
-def _quote_digest(digest: Digest) -> Quote:
-    text = render_or_label(digest)
-    return Quote(ref=digest.ref, of="digest", at=digest.ended, text=text, source=digest)
 
 
 def _quote_pin(pin: Pin, is_in_force: bool) -> Quote:

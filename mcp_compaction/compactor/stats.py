@@ -17,6 +17,7 @@ from mcp_compaction.compactor.events import (
     count_recalls,
     paid_in,
 )
+from mcp_compaction.compactor.gauge import FillReading
 from mcp_compaction.compactor.offering import suggest
 from mcp_compaction.compactor.progress import ignore_progress
 from mcp_compaction.compactor.statistics import Regret, Stats
@@ -24,7 +25,7 @@ from mcp_compaction.compactor.workspace import Workspace
 from mcp_compaction.core.excerpts.render import wanted_excerpts
 from mcp_compaction.core.window.fill import pressure
 from mcp_compaction.model import Ask, Event, Session, SessionInfo
-from mcp_compaction.ports import OUR_VIEW
+from mcp_compaction.ports import OUR_VIEW, Past
 
 _NOT_COUNTED = (FACT_TOLD, HEADLESS, MASKED, REGRET, RECORDING)
 _MOST_SUGGESTED = 5  # rules to pin
@@ -34,7 +35,7 @@ _MOST_READ = 2_000  # messages, though fewer would fill it
 _FIRST_READ = 100  # in which most rules are said
 
 
-async def load_newest(work: Workspace, info: SessionInfo) -> Session:
+async def load_newest(work: Workspace, info: SessionInfo) -> tuple[Session, Past, FillReading]:
     """The session with as many of its messages as statistics need: where they are more than its
     window can hold, the first and the newest, which fill it."""
     reading = await work.read_window(info)
@@ -44,43 +45,42 @@ async def load_newest(work: Workspace, info: SessionInfo) -> Session:
     while view.upto + _FIRST_READ < last - most:
         shown = await work.store.view(info.id, view.version)
         between = (view.upto + _FIRST_READ + 1, last - most)
-        session = await work.load(info, shown.model_copy(update={"gone": (*shown.gone, between)}))
+        seen = shown.model_copy(update={"gone": (*shown.gone, between)})
+        session, past = await work.load_with_past(info, seen)
         part = await work.threads.run(work.fill_of, session)
         if part.tokens > min(fill.tokens, fill.window):
-            return session
+            return session, past, reading
         most *= 2
-    return await work.load(info)
+    return *await work.load_with_past(info), reading
 
 
 async def read_stats(work: Workspace, info: SessionInfo) -> Stats:
     """Fill, pressure, what compressing would free, pins and what happened so far."""
-    return await stats_of(work, await load_newest(work, info))
+    return await stats_of(work, *await load_newest(work, info))
 
 
-async def stats_of(work: Workspace, session: Session) -> Stats:
+async def stats_of(work: Workspace, session: Session, past: Past, reading: FillReading) -> Stats:
     """The statistics of a session that was loaded with its messages, or the newest of them; they
     cost a plan of these."""
-    reading = await work.read_window(session.info)
     unread = max(0, reading.messages - len(session.messages))
     fill = reading.fill if unread else await work.threads.run(work.fill_of, session)
-    events = await work.store.events(session.info.id)
-    counted = (
-        e for e in events if e.name not in _NOT_COUNTED and not e.detail.startswith(OUR_VIEW)
+    events = past.events
+    counts = Counter(
+        e.name for e in events if e.name not in _NOT_COUNTED and not e.detail.startswith(OUR_VIEW)
     )
-    counts = Counter(event.name for event in counted)
     dry_run = Ask(reason="stats", dry_run=True)
     return Stats(
         info=session.info,
         fill=fill,
         pressure=pressure(fill, work.policy_for(session)),
-        would_free=await drive(work, session, dry_run, ignore_progress, []),
+        would_free=await drive(work, session, events, dry_run, ignore_progress, []),
         pins=session.pins,
         shown=reading.messages,
         unread=unread,
         digests=len(session.digests),
         events=tuple(sorted(counts.items())),
         last=session.last_compaction,
-        offer=await suggest(work, _with_fewer_messages(session), _MOST_SUGGESTED),
+        offer=await suggest(work, _with_fewer_messages(session), past, _MOST_SUGGESTED),
         regret=await _regret_of(work, session, reading.messages, events),
         system=await work.store.spent(session.info.id),
         last_fall=next((e.detail for e in reversed(events) if e.name == FALLBACK), ""),

@@ -33,7 +33,6 @@ from mcp_compaction.model import (
     Session,
     SessionInfo,
     Shape,
-    View,
 )
 
 _OVERTAKEN = "not {}: the view changed meanwhile. Call again."
@@ -109,7 +108,9 @@ async def restore(work: Workspace, info: SessionInfo, ref: str, force: bool = Fa
     view = await work.store.view(info.id, base)
     back = await work.store.load(info.id, now, view)
     view = await work.threads.run(view_to_restore, back, session)
-    if _shows_the_same(view, session.view):
+    shown = session.view
+    writers = {"version": shown.version, "compaction": shown.compaction, "begun": shown.begun}
+    if view.model_copy(update=writers) == shown:
         return _not_restored(f"{ref} is already undone; nothing was changed.")
     back = await work.store.load(info.id, now, view)
     undone = tuple(f"c{n}" for n in sorted({number, *(n for n in in_force if n > number)}))
@@ -153,12 +154,6 @@ def _undone_by(restore: Receipt, receipts: Sequence[Receipt]) -> int:
     # Earlier versions gave no number where a restore was undone.
     restores = (r.compaction for r in receipts if r.kind == "restore")
     return max((n for n in restores if n < restore.compaction), default=0)
-
-
-def _shows_the_same(view: View, other: View) -> bool:
-    """Whether two views differ at most in what wrote them."""
-    writers = {"version": other.version, "compaction": other.compaction, "begun": other.begun}
-    return view.model_copy(update=writers) == other
 
 
 async def page_in(work: Workspace, info: SessionInfo, refs: str) -> Outcome:

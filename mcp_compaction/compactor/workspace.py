@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from mcp_compaction.core.window.fill import Fill
     from mcp_compaction.formats.thinking import Bindings
     from mcp_compaction.model import Compaction, Pin, Session, SessionInfo, Traits, View
-    from mcp_compaction.ports import Clock, Store, Summarizer, TokenCounter
+    from mcp_compaction.ports import Clock, Past, Store, Summarizer, TokenCounter
 
 logger = logging.getLogger(__name__)
 
@@ -81,14 +81,31 @@ class Workspace:
 
         `to_digest`: with all that counts as the words of its model.
         """
+        return await self._as_loaded(await self.store.load(info.id, self.now(), view), to_digest)
+
+    async def load_with_past(
+        self, info: SessionInfo, view: View | None = None, *, to_digest: bool = False
+    ) -> tuple[Session, Past]:
+        """What `load` gives, with what happened to the session until the same moment."""
+        session, past = await self.store.load_with_past(info.id, self.now(), view)
+        return await self._as_loaded(session, to_digest), past
+
+    async def load_change(
+        self, info: SessionInfo, wants_earlier: Callable[[Session], bool]
+    ) -> tuple[Session, Session | None]:
+        """The session at this moment, and where that is wanted as the view before showed it."""
+        now, had = await self.store.load_change(info.id, self.now(), wants_earlier)
+        return await self._as_loaded(now), had
+
+    async def _as_loaded(self, session: Session, to_digest: bool = False) -> Session:
+        """A session as verbs need it: with its budget, and all that counts as its model's words."""
         from mcp_compaction.lexicon.thinking import rule_of
 
-        session = await self.store.load(info.id, self.now(), view)
         if to_digest and rule_of(session.info.traits.model or "") == "bound":
             from mcp_compaction.formats.thinking import hear_thinking
 
             session = session.model_copy(update={"messages": hear_thinking(session.messages)})
-        left = await self.allowance(info)
+        left = await self.allowance(session.info)
         return session.model_copy(update={"is_pressed": True}) if left.is_near else session
 
     async def pins(self, info: SessionInfo) -> tuple[Pin, ...]:

@@ -17,6 +17,7 @@ import anyio
 from mcp.server.mcpserver import Context
 
 from mcp_compaction import compactor
+from mcp_compaction.compactor.gauge import FillReading
 from mcp_compaction.compactor.workspace import Workspace
 from mcp_compaction.errors import CompactionError, InputError, NeedsUser, SettingsError
 from mcp_compaction.hosts.chat import HostChat, HostChats
@@ -218,15 +219,13 @@ class State:
             await self.chats.record_if_known(work, info.host_session)
             await self.chats.words.vouch(work, info)
 
-    async def take_new_pins(self, info: SessionInfo | None) -> tuple[Pin, ...]:
+    async def take_new_pins(self, window: FillReading | None) -> tuple[Pin, ...]:
         """The pins that bind this project's sessions and are new to it, each once.
 
         Not those made through this very process: who plants a rule may not swallow its news.
         """
-        is_ours = info is not None and info.project == self.project
-        work = await self.workspace()
-        session = info if is_ours else None
-        return await compactor.announce(work, self.project, session, self.own_pins)
+        known = window if window and window.session.info.project == self.project else None
+        return await compactor.announce(await self.workspace(), self.project, known, self.own_pins)
 
     async def describe_new_session(self, ctx: Context[State], info: SessionInfo) -> str:
         """The name of a new session, and the pins it has from earlier ones of its project."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 
@@ -19,12 +19,12 @@ from mcp_compaction.model import (
     Trimmed,
     View,
 )
-from mcp_compaction.ports import Scope, WindowCount
+from mcp_compaction.ports import Past, Scope, WindowCount
 from mcp_compaction.store import pins, views
 from mcp_compaction.store.columns import from_json, lost_error
-from mcp_compaction.store.log import section_row
+from mcp_compaction.store.log import count_answers, section_row
 from mcp_compaction.store.messages import MESSAGE_COLUMNS, message_rows, to_message
-from mcp_compaction.store.sessions import session_info, session_row
+from mcp_compaction.store.sessions import events, session_info, session_row
 from mcp_compaction.store.sql import StoredRow, Tx
 
 
@@ -48,6 +48,32 @@ def load(tx: Tx, session: int, now: datetime, view: View | None = None) -> Sessi
         next_compaction=row["next_compaction"],
         last_compaction=_read_last_receipt(tx, session),
     )
+
+
+def load_with_past(
+    tx: Tx, session: int, now: datetime, view: View | None = None
+) -> tuple[Session, Past]:
+    """A session and what happened to it, from one moment."""
+    scope = Scope(project=session_row(tx, session)["project"], session=session)
+    past = Past(
+        events=events(tx, session),
+        pins=pins.pins(tx, scope, now),
+        pins_ever=pins.pins(tx, scope, now, released=True),
+        receipts=tuple(receipt for receipt, _ in views.receipts(tx, session)),
+        answers=count_answers(tx, session),
+    )
+    return load(tx, session, now, view), past
+
+
+def load_change(
+    tx: Tx, session: int, now: datetime, wants_earlier: Callable[[Session], bool]
+) -> tuple[Session, Session | None]:
+    """A session, and where that is wanted of it, as the view before its newest shows it."""
+    loaded = load(tx, session, now)
+    if not wants_earlier(loaded):
+        return loaded, None
+    earlier = views.view(tx, session, max(0, loaded.view.version - 1))
+    return loaded, load(tx, session, now, earlier)
 
 
 def count_window(
@@ -81,6 +107,7 @@ def count_window(
         upto=upto or known.upto,
         messages=known.messages + messages,
         tokens=known.tokens + tokens,
+        news=pins.unannounced_pins(tx, row["project"], session, now),
     )
 
 

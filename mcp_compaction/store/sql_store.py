@@ -43,6 +43,7 @@ if TYPE_CHECKING:
         Batch,
         KnownTranscript,
         Original,
+        Past,
         PinFacts,
         Recorded,
         Scope,
@@ -132,6 +133,20 @@ class SqlStore(ABC):
         from mcp_compaction.store.load import load
 
         return await self._read(load, session, now, view)
+
+    async def load_with_past(
+        self, session: int, now: datetime, view: View | None = None
+    ) -> tuple[Session, Past]:
+        from mcp_compaction.store.load import load_with_past
+
+        return await self._read(load_with_past, session, now, view)
+
+    async def load_change(
+        self, session: int, now: datetime, wants_earlier: Callable[[Session], bool]
+    ) -> tuple[Session, Session | None]:
+        from mcp_compaction.store.load import load_change
+
+        return await self._read(load_change, session, now, wants_earlier)
 
     async def count_window(
         self, session: int, now: datetime, known: WindowCount | None = None
@@ -236,10 +251,8 @@ class SqlStore(ABC):
     async def renew_facts(self, numbers: Sequence[int], now: datetime, expires: datetime) -> None:
         await self._write(pins.renew_facts, numbers, now, expires)
 
-    async def unannounced_pins(
-        self, project: str, session: int | None, now: datetime
-    ) -> tuple[Pin, ...]:
-        return await self._read(pins.unannounced_pins, without_surrogates(project), session, now)
+    async def unannounced_pins(self, project: str, now: datetime) -> tuple[Pin, ...]:
+        return await self._read(pins.unannounced_pins, without_surrogates(project), None, now)
 
     async def mark_announced(self, project: str, numbers: Sequence[int]) -> None:
         # Where nothing can be written they are told again, which is better than not at all.

@@ -13,11 +13,11 @@ async def context_stats(place: CallPlace, asked: ContextStats) -> CallAnswer:
     """The fill, the pins, and what compressing would free."""
     work = await place.workspace()
     info, _ = await place.session("look")
-    loaded = await compactor.load_newest(work, info)
-    found = await compactor.stats_of(work, loaded)
+    session, past, reading = await compactor.load_newest(work, info)
+    found = await compactor.stats_of(work, session, past, reading)
     is_full = asked.detail == "full"
-    passages = await place.threads.run(outline_of, loaded.messages) if is_full else ()
-    cues = await place.threads.run(find_boundary_cues, loaded.messages)
+    passages = await place.threads.run(outline_of, session.messages) if is_full else ()
+    cues = await place.threads.run(find_boundary_cues, session.messages)
     hooked = await place.hooked(info, found.fill.tokens)
     text = answers.stats_text(
         found, place.mode(info), cues, passages, by_agent=place.by_agent, hooked=hooked

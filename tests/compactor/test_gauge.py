@@ -206,8 +206,8 @@ async def test_statistics_read_no_more_of_a_window_that_holds_twice_as_much(
             said = [*coding_session(steps, 100), {"role": "user", "content": "And the rest?"}]
             await compactor.record(work, info, read_incoming(said))
             whole = await work.load(info)
-            session = await compactor.load_newest(work, info)
-            found = await compactor.stats_of(work, session)
+            session, past, reading = await compactor.load_newest(work, info)
+            found = await compactor.stats_of(work, session, past, reading)
             assert found.fill == (await work.read_window(info)).fill
             assert (found.shown, found.unread) == (
                 len(whole.messages),

@@ -126,14 +126,16 @@ async def test_a_pin_for_others_is_announced_once_in_each_project(tmp_path: Path
             work, info, PinWish("In the project.", by="user", scope="project")
         )
         second = await compactor.pin(work, info, PinWish("Everywhere.", by="user", scope="global"))
-        assert await compactor.announce(work, "/p", info) == ()  # its own session knows
+        own = await work.read_window(info)
+        assert await compactor.announce(work, "/p", own) == ()  # its own session knows
         later, _ = await compactor.open_session(work, SessionKey(project="/p", name="later"))
-        assert await compactor.announce(work, "/p", later) == (first.pin, second.pin)
-        assert await compactor.announce(work, "/p", later) == ()
+        told = await compactor.announce(work, "/p", await work.read_window(later))
+        assert told == (first.pin, second.pin)
+        assert await compactor.announce(work, "/p", await work.read_window(later)) == ()
         assert await compactor.announce(work, "/p") == ()
         other, _ = await compactor.open_session(work, SessionKey(project="/q", name="other"))
-        assert await compactor.announce(work, "/q", other) == (second.pin,)
-        assert await compactor.announce(work, "/q", other) == ()
+        assert await compactor.announce(work, "/q", await work.read_window(other)) == (second.pin,)
+        assert await compactor.announce(work, "/q", await work.read_window(other)) == ()
 
 
 async def test_a_pin_is_superseded_expires_and_is_not_doubled(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from mcp.types import CallToolResult, TextContent
 from mcp_compaction import compactor
 from mcp_compaction.compactor.statistics import Stats
 from mcp_compaction.core.log.pinned import pinned_block
+from mcp_compaction.core.window.fill import Fill
 from mcp_compaction.errors import NothingRecorded, UnknownSession
 from mcp_compaction.formats.thinking import may_be_bound
 from mcp_compaction.model import Compaction, JsonObject, Session, SessionInfo
@@ -74,21 +75,21 @@ async def reply(
         lines.append(relief_text(relief, info.name, by_agent=state.by_agent))
         if isinstance(relief, Compaction) and "compaction_directive" not in meta:
             meta |= receipt_meta(relief, "auto") | await directive_of(place, info, relief)
-    lines += answers.new_pin_lines(await state.take_new_pins(info), "\n".join(lines))
-    if info is not None:
+    window = None if info is None else await (await place.workspace()).read_window(info)
+    lines += answers.new_pin_lines(await state.take_new_pins(window), "\n".join(lines))
+    if info is not None and window is not None:
         is_guessed = place.name is None and not answer.is_new
         is_guessed = is_guessed and not state.host(place.ctx).has_session
         if is_guessed and state.told_session != info.id:
             lines.append(answers.only_session_line(info))
             state.told_session = info.id
-        lines += await _fill_last(place, info)
+        lines += await _fill_last(place, info, window.fill_shown)
     text = TextContent(type="text", text="\n".join(lines))
     return CallToolResult(content=[text], _meta=meta or None)
 
 
-async def _fill_last(place: ServerPlace, info: SessionInfo) -> list[str]:
+async def _fill_last(place: ServerPlace, info: SessionInfo, fill: Fill | None) -> list[str]:
     """The line that tells the fill: of a window of ours, or as the host reports it."""
-    fill = (await (await place.workspace()).read_window(info)).fill_shown
     if fill is None:
         return []
     if place.mode(info) == "own":
@@ -113,19 +114,19 @@ async def directive_of(
 ) -> JsonObject:
     """The directive for a program, with all that was said since a compaction or another change."""
     work = await place.workspace()
-    now = await work.load(info)
+    # A kit looks after thinking by itself.
+    now, had = await work.load_change(info, lambda one: done is not None and is_bound(one))
     terms = work.index_terms(now)
     receipt = done.receipt if done is not None else None
     told = await place.threads.run(directive, now, receipt, preserve_markers, *terms)
-    if done is None or not has_bound_thinking(now):  # a kit looks after it by itself
+    if had is None:
         return told
-    had = await work.load(info, await work.store.view(info.id, max(0, now.view.version - 1)))
     before = await place.threads.run(directive, had, None, preserve_markers, *terms)
     words = words_of_layout(told), words_of_layout(before)
     return without_thinking_of(told, await compactor.list_thinking_left_out(work, now, *words))
 
 
-def has_bound_thinking(session: Session) -> bool:
+def is_bound(session: Session) -> bool:
     """Whether a session's model may have bound some of the thinking that its view shows."""
     return may_be_bound(session.info.traits.model or "", "anthropic") and any(
         message.role == "assistant" and "thinking" in message.raw for message in session.messages

@@ -10,6 +10,7 @@ from mcp_compaction.errors import UnknownRef
 from mcp_compaction.model import (
     Cut,
     Event,
+    NewPin,
     Reworded,
     Text,
     Trimmed,
@@ -17,7 +18,9 @@ from mcp_compaction.model import (
 )
 from tests.store.contract.places import Place
 from tests.store.given_store import (
+    KEY,
     NOW,
+    add_pin,
     batch,
     compaction,
     here,
@@ -47,6 +50,42 @@ async def test_a_saved_view_decides_what_is_loaded(place: Place) -> None:
         assert loaded.last_compaction == compaction().receipt
         before = await store.load(session, NOW, View())
         assert [message.seq for message in before.messages] == [1, 2, 3, 4, 5, 6, 7]
+
+
+async def test_a_change_is_read_with_the_view_before_it_where_that_is_wanted(place: Place) -> None:
+    async with place.opened() as store:
+        session = await new_session(store)
+        await store.append(session, batch(*SIX), NOW)
+        assert await store.save(session, compaction())
+        now, had = await store.load_change(session, NOW, lambda one: one.view.version == 1)
+        assert now == await store.load(session, NOW)
+        assert had == await store.load(session, NOW, View())
+        assert await store.load_change(session, NOW, lambda one: one.view.version == 0) == (
+            now,
+            None,
+        )
+
+
+async def test_the_past_of_a_session_is_its_own_and_read_with_it(place: Place) -> None:
+    async with place.opened() as store:
+        session = await new_session(store)
+        other = await new_session(store, KEY.model_copy(update={"name": "other"}))
+        seen = Event(name="seen", at=NOW, detail="once")
+        await store.add_event(session, seen)
+        await store.add_event(other, seen.model_copy(update={"detail": "elsewhere"}))
+        await store.append(session, batch(*SIX, said("seven", "assistant")), NOW)
+        assert await store.save(session, compaction())
+        rule = NewPin(text="Use tabs.", kind="constraint", scope="session", author="user")
+        over, kept = [await add_pin(store, session, rule, NOW) for _ in range(2)]
+        await add_pin(store, other, rule, NOW)
+        await store.release_pin(here(session), over.number, NOW)
+        loaded, past = await store.load_with_past(session, NOW)
+        assert loaded == await store.load(session, NOW)
+        assert past.events == (seen,)
+        assert (past.pins, past.pins_ever) == ((kept,), (over, kept))
+        assert past.receipts == (compaction().receipt,)
+        roles = [one.message.role for one in await store.originals(here(session))]
+        assert past.answers == roles.count("assistant") > 0
 
 
 async def test_a_store_knows_which_messages_have_left_the_window(place: Place) -> None:

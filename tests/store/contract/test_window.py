@@ -5,9 +5,19 @@ from __future__ import annotations
 import pytest
 
 from mcp_compaction.core.log.passages import passages_of
-from mcp_compaction.model import Event, NewMessage
+from mcp_compaction.model import Event, NewMessage, NewPin
 from tests.store.contract.places import Place
-from tests.store.given_store import KEY, NOW, batch, compaction, here, history, new_session, said
+from tests.store.given_store import (
+    KEY,
+    NOW,
+    add_pin,
+    batch,
+    compaction,
+    here,
+    history,
+    new_session,
+    said,
+)
 
 pytestmark = pytest.mark.anyio
 
@@ -85,6 +95,18 @@ async def test_no_sign_of_a_text_is_an_operator(text: str, place: Place) -> None
         found = (await store.pin_facts(here(session), [text], 20, ())).said
         has_words = any(sign.isalnum() for sign in text)
         assert [message.seq for message in found] == ([1] if has_words else [])
+
+
+async def test_a_window_tells_of_pins_that_no_other_session_was_told_of(place: Place) -> None:
+    async with place.opened() as store:
+        session = await new_session(store)
+        other = await new_session(store, KEY.model_copy(update={"name": "other"}))
+        pin = NewPin(text=RULE, kind="constraint", scope="project", author="user")
+        kept = await add_pin(store, session, pin, NOW)
+        assert (await store.count_window(session, NOW)).news == ()  # its own session knows
+        assert (await store.count_window(other, NOW)).news == (kept,)
+        await store.mark_announced(KEY.project, [kept.number])
+        assert (await store.count_window(other, NOW)).news == ()
 
 
 async def test_the_facts_of_a_pin_are_those_of_its_session_and_of_the_events_asked_for(
