@@ -52,8 +52,8 @@ def host_texts_in(text: str) -> tuple[HostTextRun, ...]:
 def _follow_run(
     text: str, start: int, endings: dict[str, int], is_speech_before: bool
 ) -> tuple[list[HostTextRun], int]:
-    """The host text that begins there, around what a user has typed in it, and where it ends: only
-    a line end may follow, and what has no ending of its own stands behind no speech."""
+    """The pieces of host text from a place on, around what a user typed in them, and where they
+    end. Only a line end may follow them; a kind without an ending follows no words of a user."""
     runs: list[HostTextRun] = []
     place, changes = start, True
     while opening := _beginning().match(text, place):

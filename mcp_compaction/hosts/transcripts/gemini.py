@@ -124,8 +124,8 @@ def _texts_in(parts: list[JsonObject]) -> list[str]:
 
 
 def _typed_of(texts: list[str], shown: list[str]) -> list[str]:
-    """What the user typed: as the host shows it where it sent something else, a command's own
-    words say; else all before the files that were named."""
+    """The texts that the user typed: those that the host shows, where it sent others in their
+    place, as for a command; else the texts before those of files that the user named by @."""
     if shown:
         return shown
     starts = [number for number, text in enumerate(texts) if text.strip() == _REFERENCED]
