@@ -58,6 +58,7 @@ async def test_a_compaction_is_answered_by_our_view_with_the_pins_once(tmp_path:
         host.answer("Understood.")
         await ask(place, "/claude/append", session=SESSION)
         assert "by user" in await talk.say("pin_constraint", text=RULE)
+        host.run("met", "ls parts", "parts/wheel.py\nparts/rim.py")  # which no line of a call names
         work(host, 0, 12)
         before = len(host.tell())
         view = await host.compact(place, instructions="the totals")

@@ -42,13 +42,10 @@ _WHOLE_WORDS = (
     _Turn("said", _WHOLE, 1.0),
 )
 _STEPS = (
+    _Turn("file", _WHOLE, 0.5),
     _Turn("steps", 0, 0.4),
     _Turn("steps", 1, 1.0),
     _Turn("steps", 0, 1.0),
-    _Turn("file", 0, 0.3),
-    _Turn("file", 1, 0.5),
-    _Turn("file", 2, 0.6),
-    _Turn("file", _WHOLE, 0.7),
     _Turn("steps", 2, 1.0),
     _Turn("aside", _WHOLE, 1.0),
     _Turn("steps", 3, 1.0),
@@ -94,10 +91,11 @@ class _Growing:
             level, now = min(turn.level, len(line.makes) - 1), self._levels.get(place, -1)
             if level <= now:
                 continue
-            most, forms, before = left, range(level, level + 1), self._costs.get(place, 0)
-            if line.kind == "order":  # the longest that its own share holds
-                most, forms = min(left, self._of_order - before), range(now + 1, level + 1)
-            for form in reversed(forms):
+            before = self._costs.get(place, 0)
+            most = min(left, self._of_order - before) if line.kind == "order" else left
+            # Of an order and of a file the longest form that the share holds; other words whole.
+            least = now + 1 if line.kind in ("order", "file") else level
+            for form in range(level, least - 1, -1):
                 more = self._cost_of(line.form(form)) - before
                 if more <= most:
                     misses = 0

@@ -46,7 +46,7 @@ def share_out(window: WindowPlan, session: Session, policy: Policy, goal: int) -
         request=request,
         newest_request=newest_request_limit(room),
         unread=unread_limit(room, fixed),
-        tail=_tail_limit(session, policy, room),
+        tail=_tail_limit(session, policy, room, window.head_tokens),
         digest=max(1, min(policy.digest_limit, room // 6)),
         names=names_limit(room, policy),
         index=room // 8,
@@ -119,13 +119,14 @@ def excerpts_limit(left: int, freed: int, ask: Ask) -> int:
     return min(left, freed // 4) if ask.force and ask.target_percent is None else left
 
 
-def _tail_limit(session: Session, policy: Policy, room: int) -> int:
-    """The most tokens of the newest steps: what was said and a line for each call come before
-    them; where people only talk, what was said long ago is worth as much."""
+def _tail_limit(session: Session, policy: Policy, room: int, head: int) -> int:
+    """The most tokens of the newest steps: what was said, but for the head that stands anyway, and
+    a line for each call come before them; where people only talk, what was said long ago is worth
+    as much."""
     if is_talk(session.messages):
         return min(room // 8, policy.tail_limit)
     talk, calls = talk_of(session)
-    others = talk if keeps_talk(talk, room) else room // 3
+    others = max(0, talk - head) if keeps_talk(talk, room) else room // 3
     steps = min(calls * _TOKENS_OF_STEP, room // 3)
     most = int(2 * room * KEEPING[policy.complexity].share) // 5
     left = max(room // 6, min(most, room - others - steps - room // 6))

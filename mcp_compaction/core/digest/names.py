@@ -39,19 +39,23 @@ def choose_names(names: Iterable[UsedName], shown: str, room: int, count: CountT
     """The first names that a view does not show, as many as the room holds, in the order they were
     typed last: those of one call stand together."""
     room -= count(f"\n{_SECTION}\n- ")
-    chosen: list[UsedName] = []
+    chosen: dict[str, UsedName] = {}
     listed = ""
     for one in names:
         if one.text in shown or one.text in listed:
             continue
         cost = count(f" {one.text}")
+        shorter = [text for text in chosen if text in one.text]
+        cost -= sum(count(f" {text}") for text in shorter)
         if cost <= room:
             room -= cost
-            chosen.append(one)
+            for text in shorter:  # the longer name shows them
+                del chosen[text]
+            chosen[one.text] = one
             listed += f"\n{one.text}"
         elif room < _LEAST_ROOM:
             break
-    return [one.text for one in sorted(chosen, key=lambda one: one.last)]
+    return [one.text for one in sorted(chosen.values(), key=lambda one: one.last)]
 
 
 def _lines_of(names: Sequence[str]) -> Iterator[Item]:

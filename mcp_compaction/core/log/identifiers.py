@@ -36,7 +36,8 @@ _ID = pattern_of(
     r"|[a-z]{2,12}[-_](?=[0-9a-f]*[a-f])(?=[0-9a-f]*\d[0-9a-f]*\d)[0-9a-f]{7,64}"
     r"|[a-z]{2,12}_(?=\w*\d\w*\d)(?=\w*\d[A-Za-z])(?=\w*[a-z])(?=\w*[A-Z])[0-9A-Za-z]{10,64}"
 )
-_LINE_NUMBER = pattern_of(r"(?::\d+){1,2}$")
+# state.go:84, state.go:84:12, and lines around a hit of grep: state.go-84-func
+_LINE_NUMBER = pattern_of(r"(?:(?::\d+){1,2}|(\.[A-Za-z]\w{0,9})-\d+-\w*)$")
 _KEYED = pattern_of(
     r"[:=][^\S\n]?[\"']?[^\S\n]?(-?\d[\d,._]*+(?:[-:/T]\d[\d,._]*+)*+(?:\s?(?:%|(?:ms|s|m|h|[kKMGT]i?B|k|px|tokens|rows)\b)|(?!\w)))"
 )
@@ -93,7 +94,7 @@ def _classify(word: str) -> Finding | None:
         return Finding("url", word.rstrip(".,:;!?"))
     bare = word.lstrip(",:!?=").rstrip(".,:!?=")
     if "/" in bare or "." in bare:
-        path = _LINE_NUMBER.sub("", bare.rpartition("=")[2])
+        path = _LINE_NUMBER.sub(r"\1", bare.rpartition("=")[2])
         if len(path) < 300 and _PATH.fullmatch(path):
             return Finding("file", path)
     if 3 <= len(bare) <= 64 and _ID.fullmatch(bare):

@@ -26,13 +26,12 @@ _NAME = pattern_of(
     r"|/[\w.@+-]+(?:/[\w.@+-]+)*"
     # No attribute that code calls or looks up, as `stack.pop()` does.
     r"|\b(?<!\w[.-])(?<!\w--)(?=\w)(?!self\.)[\w-]++(?:\.[\w-]++)*\.[A-Za-z]\w{0,9}\b(?!\.\w|[(\[])"
-    r"|(?<!\S)--[a-z][\w-]+"  # an option
     r"|\b[A-Za-z]+(?:_[A-Za-z0-9]+)+\b|\b[A-Z][a-z0-9]+[A-Z]\w+\b"
     r"|\b[a-z]+[A-Z][A-Za-z0-9]+\b"
     r"|\b(?=[0-9a-f]*\d)[0-9a-f]{7,40}\b|\b\d+\.\d+(?:\.\d+)+\b"
     r"|\b\d{4}-\d\d-\d\d\b|\b\d{4,}\b|\b(?=[A-Z]*\d)(?=\d*[A-Z])[A-Z0-9]{5,16}\b"
 )
-_SIGN_OF_NAME = pattern_of(r"[\d/_]|\.\w|--|[a-z][A-Z]")  # without one nothing is a name
+_SIGN_OF_NAME = pattern_of(r"[\d/_]|\.\w|[a-z][A-Z]")  # without one nothing is a name
 _WHITE_SPACE = pattern_of(r"\\[nrt]")  # as code writes it: "\nLayer"
 _DRIVE = pattern_of(
     r"\b[A-Za-z]:\\|\\\\\w+\\\w"

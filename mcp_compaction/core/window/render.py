@@ -60,10 +60,15 @@ def pins_in_view(session: Session) -> tuple[Pin, ...]:
 
 
 def index_block(
-    digests: Iterable[Digest], limit: int, count: CountTokens, listed: Collection[str] = ()
+    digests: Iterable[Digest],
+    limit: int,
+    count: CountTokens,
+    listed: Collection[str] = (),
+    told: str = "",
 ) -> str:
     """The most useful part of the index that a limit holds; empty where there is none. What is
-    `listed` beside it is left out: a name, unless the index tells what became of it, or that."""
+    `listed` beside it is left out: a name, unless the index tells what became of it, or that; and
+    what is `told` there by the line of a call."""
     in_time = [d.index for d in sorted(digests, key=lambda d: d.last)]
     merged = in_time[0] if len(in_time) == 1 else merge_index(in_time)
     # Changed files of all digests first, then by kind; the newest digest first.
@@ -73,11 +78,11 @@ def index_block(
     chosen: dict[IndexKind, dict[str, list[str]]] = {}  # by kind and ref
     used = count(INDEX_LABEL)
     for item in items:
-        told = f"{item.text} {item.note}" if item.note else item.text
-        if told in listed or told.removeprefix("./") in listed:
+        words = f"{item.text} {item.note}" if item.note else item.text
+        if words in listed or words.removeprefix("./") in listed or item.text in told:
             continue
         ref = f" ({item.refs[-1]})" if item.refs else ""
-        text = defuse(told)
+        text = defuse(words)
         of_kind = chosen.get(item.kind, {})
         cost = count(text) + 1 + (0 if ref in of_kind else count(ref))
         cost += 0 if of_kind else count(_PLURAL[item.kind]) + 2
@@ -88,7 +93,7 @@ def index_block(
             break
     lines = [
         f"{_PLURAL[kind]}: "
-        + "; ".join(f"{', '.join(told)}{ref}" for ref, told in chosen[kind].items())
+        + "; ".join(f"{', '.join(texts)}{ref}" for ref, texts in chosen[kind].items())
         for kind in _PLURAL
         if kind in chosen
     ]
@@ -99,7 +104,8 @@ def index_in_view(session: Session, limit: int, count: CountTokens) -> str:
     """The index as the session's view shows it."""
     most = session.view.index_most
     limit = limit if most is None else min(limit, most)
-    return index_block(session.digests, limit, count, _listed_in_view(session))
+    steps = "\n".join(one.pieces[0] for one in session.view.promoted if one.by == "step")
+    return index_block(session.digests, limit, count, _listed_in_view(session), steps)
 
 
 def _listed_in_view(session: Session) -> frozenset[str]:

@@ -181,3 +181,12 @@ def test_a_room_that_is_too_small_for_all_is_filled() -> None:
     for room in range(800, 4_800, 400):
         shown = fit(lines, room, estimate, keeps_talk=True)
         assert 0.9 * room <= tokens(shown) <= room
+
+
+def test_of_a_file_too_long_for_its_share_the_first_lines_stand() -> None:
+    lines = read([user("Go on."), *seen("r1", "src/crane.py", ANSWER), assistant("Read.")])
+    (file,) = (line for line in lines if line.kind == "file")
+    (shown,) = (o for o in fit(lines, 1_000, keeps_talk=True) if o.by == "file")
+    whole = file.whole[0].pieces[1]
+    assert whole.startswith(shown.pieces[1])
+    assert 10 < shown.pieces[1].count("\n") < whole.count("\n")

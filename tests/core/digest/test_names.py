@@ -27,7 +27,7 @@ def digest_with(*items: Item) -> Digest:
 def test_names_are_those_typed_most_and_last() -> None:
     steps = [m for n in range(1, 4) for m in ran(str(n), f"python part_{n}.py --fast", "ok")]
     found = [name.text for name in used_names(messages_of(steps))]
-    assert found == ["--fast", "part_3.py", "part_2.py", "part_1.py"]
+    assert found == ["part_3.py", "part_2.py", "part_1.py"]
 
 
 def test_names_are_values_of_calls_and_neither_tools_nor_keys_nor_devices() -> None:
@@ -111,6 +111,15 @@ def test_what_a_view_shows_is_not_listed_and_names_of_one_call_stand_together() 
         UsedName("left_out", 0.5, (9, 2)),
     ]
     assert choose_names(names, "so shown_name it is", 5, count) == ["early", "late_a", "late_b"]
+
+
+def test_a_name_gives_way_to_a_longer_one_that_shows_it() -> None:
+    names = [
+        UsedName("src/valve.py", 3.0, (1, 0)),
+        UsedName("/w/src/valve.py", 2.0, (2, 0)),
+        UsedName("pump_two", 1.0, (3, 0)),
+    ]
+    assert choose_names(names, "", 4, count) == ["/w/src/valve.py", "pump_two"]
 
 
 def test_a_ledger_is_replaced_and_what_a_model_wrote_stays() -> None:

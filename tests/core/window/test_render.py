@@ -28,6 +28,7 @@ from mcp_compaction.model import (
     Cut,
     Digest,
     Digested,
+    Excerpt,
     IndexItem,
     Item,
     Kept,
@@ -195,6 +196,16 @@ def test_an_index_leaves_out_names_that_a_digest_lists_beside_it_unless_it_tells
     assert "src/valve.py edited" in index
     assert "ABC-1" not in index
     assert "ABC-2" in index
+
+
+def test_an_index_leaves_out_what_the_line_of_a_call_tells() -> None:
+    run = IndexItem(kind="command", text="make valves", refs=("m1",))
+    step = Excerpt(seq=1, by="step", pieces=("Bash make valves", "12 valves made"))
+    view = View(body=(Digested(digest=1),), promoted=(step,))
+    made = digest(1, run, IndexItem(kind="command", text="make pumps", refs=("m3",)))
+    session = session_of([user("go")], digests=(made,), view=view)
+    assert "make valves" not in index_in_view(session, 400, estimate)
+    assert "make pumps" in index_in_view(session, 400, estimate)
 
 
 def test_an_index_keeps_to_its_limit_and_skips_what_is_too_long() -> None:
