@@ -29,32 +29,32 @@ PACKAGE = Path(__file__).parents[1] / "mcp_compaction"
 MOST_LINES, MOST_NAMED, MOST_KINDS, MOST_SIGNS = 12_000, 100, 12, 300
 # The lines of Python that each room may have: its top folder, and "." for the modules beside them.
 MOST_BY_ROOM = {
-    ".": 2_846,
-    "adapters": 2_712,
+    ".": 2_832,
+    "adapters": 2_693,
     "api": 583,
     "audit": 794,
-    "checks": 1_943,
-    "cli": 6_849,
-    "compactor": 4_880,
-    "core": 16_110,
+    "checks": 1_936,
+    "cli": 6_840,
+    "compactor": 4_864,
+    "core": 16_074,
     "counters": 235,
     "demo": 406,
     "evals": 3_436,
     "formats": 2_900,
-    "gateway": 3_481,
-    "hosts": 6_080,
+    "gateway": 3_462,
+    "hosts": 6_079,
     "lexicon": 779,
     "model": 1_215,
     "sending": 575,
     "server": 4_515,
-    "store": 10_060,
+    "store": 9_917,
     "summarizers": 788,
-    "tools": 1_516,
-    "view_service": 193,
+    "tools": 1_521,
+    "view_service": 191,
     "viewer": 415,
     "worker": 253,
 }
-MOST_IN_ALL = 73_563
+MOST_IN_ALL = 73_303
 MOST_IN_MODULE, MOST_IN_FUNCTION = 500, 60  # lines
 # Modules that are longer still; one that has been cut to size leaves this list.
 LONG_MODULES = frozenset(

@@ -10,7 +10,7 @@ from mcp_compaction import compactor
 from mcp_compaction.compactor.events import FALLBACK
 from mcp_compaction.compactor.statistics import Stats
 from mcp_compaction.compactor.workspace import Workspace
-from mcp_compaction.core.compaction.receipt.text import spent_line
+from mcp_compaction.core.compaction.receipt import spent_line
 from mcp_compaction.core.digest.allowance import Limits
 from mcp_compaction.core.digest.extract import extract
 from mcp_compaction.core.policy import Policy

@@ -7,7 +7,7 @@ from mcp_compaction.api.opening import open_store
 from mcp_compaction.compactor.history_fitting import Fitted
 from mcp_compaction.compactor.results import Pinned, Prepared, Quote, Recalled
 from mcp_compaction.compactor.statistics import Stats
-from mcp_compaction.core.compaction.receipt.text import outcome_text
+from mcp_compaction.core.compaction.receipt import outcome_text
 from mcp_compaction.model import (
     Compaction,
     Failed,

@@ -7,13 +7,13 @@ from typing import NamedTuple
 from mcp_compaction.compactor.events import HOST_SUMMARY_CHECKED
 from mcp_compaction.compactor.results import HostSummary
 from mcp_compaction.compactor.workspace import Workspace, scope_of
-from mcp_compaction.core.compaction.patch import lines_of_findings
 from mcp_compaction.core.compaction.verify import (
     Check,
     Findings,
     compare,
     find_lost,
     find_missing_lines,
+    lines_of_findings,
     search_request_for,
 )
 from mcp_compaction.core.digest.extract import open_tasks, stated_rules

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 
-from mcp_compaction.core.compaction.receipt.text import spent_line
+from mcp_compaction.core.compaction.receipt import spent_line
 from mcp_compaction.core.tokens import CountTokens
 from mcp_compaction.evals.baselines import Strategy, tokens_of
 from mcp_compaction.evals.corpora import EvalCase

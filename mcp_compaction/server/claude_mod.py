@@ -24,7 +24,7 @@ from pydantic import TypeAdapter, ValidationError
 from mcp_compaction import compactor
 from mcp_compaction.compactor.results import FitOptions
 from mcp_compaction.compactor.workspace import Workspace
-from mcp_compaction.core.compaction.receipt.text import outcome_text
+from mcp_compaction.core.compaction.receipt import outcome_text
 from mcp_compaction.core.log.pinned import pinned_block, shown_text
 from mcp_compaction.core.wording import kilo, plural
 from mcp_compaction.errors import CompactionError, InputError, StoreError

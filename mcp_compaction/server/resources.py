@@ -10,7 +10,7 @@ from mcp.server.mcpserver.exceptions import ResourceNotFoundError
 
 from mcp_compaction import compactor
 from mcp_compaction.compactor.workspace import Workspace
-from mcp_compaction.core.compaction.receipt.text import receipt_text
+from mcp_compaction.core.compaction.receipt import receipt_text
 from mcp_compaction.core.digest.render import render_or_label
 from mcp_compaction.core.log.pinned import pinned_block
 from mcp_compaction.core.text.refs import number_of

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from mcp_compaction import compactor
 from mcp_compaction.compactor.workspace import Workspace
-from mcp_compaction.core.compaction.receipt.text import outcome_text
+from mcp_compaction.core.compaction.receipt import outcome_text
 from mcp_compaction.core.wording import kilo
 from mcp_compaction.errors import InputError
 from mcp_compaction.model import Compaction, Mode, Receipt, SessionInfo

@@ -16,7 +16,7 @@ from mcp_compaction.compactor.events import (
 )
 from mcp_compaction.compactor.results import Pinned
 from mcp_compaction.compactor.statistics import Regret, Stats
-from mcp_compaction.core.compaction.receipt.text import (
+from mcp_compaction.core.compaction.receipt import (
     offer_lines,
     spent_line,
     would_not_pay,

@@ -6,7 +6,7 @@ from mcp_compaction import compactor
 from mcp_compaction.compactor.asking import make_ask
 from mcp_compaction.compactor.results import Prepared
 from mcp_compaction.compactor.workspace import Workspace
-from mcp_compaction.core.compaction.receipt.text import outcome_text
+from mcp_compaction.core.compaction.receipt import outcome_text
 from mcp_compaction.model import Ask, Compaction, NothingToDo, SessionInfo, Traits
 from mcp_compaction.tools.arguments import CompressContext, RestoreContext
 from mcp_compaction.tools.hooked_answers import ALREADY_PREPARED, prepared_text

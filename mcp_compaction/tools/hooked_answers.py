@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import NamedTuple
 
 from mcp_compaction.compactor.results import Prepared
-from mcp_compaction.core.compaction.receipt.text import running_lines
+from mcp_compaction.core.compaction.receipt import running_lines
 from mcp_compaction.core.text.injection import defuse
 from mcp_compaction.core.wording import kilo, plural
 

@@ -9,8 +9,13 @@ from typing import NamedTuple
 
 from mcp_compaction.compactor.results import Brief, Quote, Recalled
 from mcp_compaction.core.log.pinned import pinned_block
-from mcp_compaction.core.recall.answer import day_of, gather_days, join_neighbors, minute_of
-from mcp_compaction.core.recall.pages import cut_page
+from mcp_compaction.core.recall.answer import (
+    cut_page,
+    day_of,
+    gather_days,
+    join_neighbors,
+    minute_of,
+)
 from mcp_compaction.core.recall.query import shorten_query
 from mcp_compaction.core.text.injection import defuse_lines
 from mcp_compaction.model import Hit, SessionInfo

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from mcp_compaction import compactor
 from mcp_compaction.compactor.results import Quote
-from mcp_compaction.core.compaction.receipt.text import outcome_text
-from mcp_compaction.core.recall.pages import cut_page
+from mcp_compaction.core.compaction.receipt import outcome_text
+from mcp_compaction.core.recall.answer import cut_page
 from mcp_compaction.core.tokens import estimate
 from mcp_compaction.errors import InputError
 from mcp_compaction.model import Compaction, Outcome, Refusal, SessionInfo

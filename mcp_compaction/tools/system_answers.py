@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mcp_compaction.core.compaction.receipt.text import outcome_text
+from mcp_compaction.core.compaction.receipt import outcome_text
 from mcp_compaction.core.window.fill import Fill
 from mcp_compaction.model import Compaction, Outcome
 

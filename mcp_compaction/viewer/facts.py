@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from mcp_compaction import compactor
 from mcp_compaction.compactor.workspace import Workspace
 from mcp_compaction.core.compaction.ladder import shown_as
-from mcp_compaction.core.compaction.receipt.text import receipt_text
+from mcp_compaction.core.compaction.receipt import receipt_text
 from mcp_compaction.core.digest.render import words_of_item
 from mcp_compaction.core.log.content import calls_by_id, texts_by_speaker
 from mcp_compaction.core.text.words import one_line

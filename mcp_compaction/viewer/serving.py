@@ -22,7 +22,7 @@ from starlette.types import Scope
 
 from mcp_compaction import compactor
 from mcp_compaction.compactor.workspace import Workspace
-from mcp_compaction.core.compaction.receipt.text import outcome_text
+from mcp_compaction.core.compaction.receipt import outcome_text
 from mcp_compaction.door import Door, bearer_of, is_secret, own_names, read_object, without_header
 from mcp_compaction.errors import CompactionError, InputError
 from mcp_compaction.model import SessionInfo

@@ -10,7 +10,7 @@ import pytest
 from mcp_compaction import compactor
 from mcp_compaction.compactor.results import PinWish
 from mcp_compaction.compactor.workspace import Workspace
-from mcp_compaction.core.compaction.receipt.text import receipt_text
+from mcp_compaction.core.compaction.receipt import receipt_text
 from mcp_compaction.core.log.pinned import pinned_block
 from mcp_compaction.errors import NeedsUser
 from mcp_compaction.formats import read_incoming

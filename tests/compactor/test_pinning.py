@@ -12,7 +12,7 @@ import pytest
 
 from mcp_compaction import compactor
 from mcp_compaction.compactor.results import Pinned, PinWish
-from mcp_compaction.core.compaction.receipt.text import receipt_text
+from mcp_compaction.core.compaction.receipt import receipt_text
 from mcp_compaction.core.log.pinned import CONTINUATION, pinned_block, shown_text
 from mcp_compaction.core.policy import Policy
 from mcp_compaction.errors import InputError, NeedsUser, PinRefused

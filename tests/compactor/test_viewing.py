@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from mcp_compaction import compactor
-from mcp_compaction.core.compaction.receipt.text import outcome_text
+from mcp_compaction.core.compaction.receipt import outcome_text
 from mcp_compaction.core.policy import Policy
 from mcp_compaction.core.tokens import estimate
 from mcp_compaction.core.window.render import lay_out

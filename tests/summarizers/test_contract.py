@@ -21,7 +21,7 @@ from mcp_compaction import compactor
 from mcp_compaction.compactor.events import FALLBACK
 from mcp_compaction.compactor.results import PinWish
 from mcp_compaction.compactor.workspace import Workspace
-from mcp_compaction.core.compaction.receipt.text import receipt_text
+from mcp_compaction.core.compaction.receipt import receipt_text
 from mcp_compaction.core.digest.allowance import Limits
 from mcp_compaction.core.policy import Policy
 from mcp_compaction.core.window.render import lay_out

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mcp_compaction.cli.console.invocation import Invocation
 from mcp_compaction.cli.console.wording import for_person
-from mcp_compaction.core.compaction.receipt.text import outcome_text
+from mcp_compaction.core.compaction.receipt import outcome_text
 from mcp_compaction.model import Outcome, SessionInfo
 
 

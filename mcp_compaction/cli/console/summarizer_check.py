@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from mcp_compaction.cli.console.screen import Tell
-from mcp_compaction.core.compaction.receipt.notes import notes_of_check
+from mcp_compaction.core.compaction.receipt import notes_of_check
 from mcp_compaction.core.digest.check.draft import Stripped, check_draft
 from mcp_compaction.core.digest.extract import must_keep
 from mcp_compaction.core.tokens import CountTokens

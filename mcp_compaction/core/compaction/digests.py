@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from mcp_compaction.core.compaction.apply import apply
 from mcp_compaction.core.compaction.blocks import Block, DigestBlock, MergeBlock, SpanBlock
 from mcp_compaction.core.compaction.drafts import (
     CheckedDraft,
@@ -15,8 +14,9 @@ from mcp_compaction.core.compaction.drafts import (
     request_for,
 )
 from mcp_compaction.core.compaction.progress import Asking, Inputs, Progress
-from mcp_compaction.core.compaction.receipt.notes import NO_ROOM_FOR_PROSE
+from mcp_compaction.core.compaction.receipt import NO_ROOM_FOR_PROSE
 from mcp_compaction.core.compaction.room import fit_index, fit_unread, list_names
+from mcp_compaction.core.compaction.settle import apply
 from mcp_compaction.core.digest.fit import (
     cost_of_sections,
     drop_settled_plans,

@@ -1,13 +1,15 @@
-"""Asks for drafts of digests, and checks each draft against the messages it stands for."""
+"""Asks for drafts of digests, the agent's own among them, and checks each against the messages it
+stands for."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime
 
 from mcp_compaction.core.compaction.blocks import SpanBlock
 from mcp_compaction.core.compaction.progress import Asking, Inputs
-from mcp_compaction.core.compaction.receipt.notes import notes_of_check
+from mcp_compaction.core.compaction.receipt import notes_of_check
 from mcp_compaction.core.digest.check.draft import (
     Stripped,
     check_draft,
@@ -15,8 +17,9 @@ from mcp_compaction.core.digest.check.draft import (
     rules_in_force,
     strip_unsupported,
 )
+from mcp_compaction.core.digest.check.wills import will_claimed_in
 from mcp_compaction.core.digest.extract import extract, memory_lines, must_keep
-from mcp_compaction.core.digest.fit import DigestSections, join
+from mcp_compaction.core.digest.fit import DigestSections, as_sections, join, measure_digest
 from mcp_compaction.core.digest.parse import parse_digest
 from mcp_compaction.core.digest.render import FROM_LOG, item_of_summary, item_to_wait
 from mcp_compaction.core.log.conversation import (
@@ -25,8 +28,26 @@ from mcp_compaction.core.log.conversation import (
     host_summary_in,
 )
 from mcp_compaction.core.log.index import index_of
+from mcp_compaction.core.text.injection import is_planted
 from mcp_compaction.core.text.patterns import pattern_of
-from mcp_compaction.model import Ask, Draft, Item, Message, Session, SummaryRequest
+from mcp_compaction.core.tokens import CountTokens
+from mcp_compaction.core.window.fill import Fill
+from mcp_compaction.model import (
+    Ask,
+    Compaction,
+    Digest,
+    Digested,
+    Draft,
+    Item,
+    Message,
+    Outcome,
+    Projection,
+    Receipt,
+    Replaced,
+    SectionName,
+    Session,
+    SummaryRequest,
+)
 
 OF_HOST = "in the host's summary"
 _TAG = pattern_of(r"</?(\w+)>")  # as Gemini CLI heads the parts of a summary
@@ -143,3 +164,70 @@ def check_against_source(
     instead = extracted.model_copy(update={"note": draft.note})
     notes = (*notes_of_check(checked), *notes_of_check(stripped))
     return CheckedDraft(instead, extracted, notes, hosts)
+
+
+def keep_own_digest(
+    session: Session, ask: Ask, now: datetime, fill: Fill, count: CountTokens
+) -> Outcome:
+    """An agent's own digest that stands for nothing recorded, marked as not checked."""
+    number = session.next_digest
+    digest = _unchecked_digest(ask.digest or "", number, now, count)
+    after = fill.tokens + fill.scaled(digest.tokens)
+    if ask.dry_run:
+        return Projection(
+            before=fill.tokens, after=after, window=fill.window, precision=fill.precision
+        )
+    view = session.view.model_copy(
+        update={
+            "version": session.view.version + 1,
+            "compaction": session.next_compaction,
+            "pinned": tuple(pin.number for pin in session.pins),
+            "body": (*session.view.body, Digested(digest=number)),
+        }
+    )
+    receipt = Receipt(
+        compaction=session.next_compaction,
+        kind="digest",
+        reason=ask.reason,
+        at=now,
+        before=fill.tokens,
+        after=after,
+        window=fill.window,
+        precision=fill.precision,
+        replaced=(Replaced(first=0, last=0, digest=number),),
+        pins=len(session.pins),
+        author="agent",
+        checked=False,
+    )
+    return Compaction(
+        base_version=session.view.version, view=view, digests=(digest,), receipt=receipt
+    )
+
+
+def _unchecked_digest(text: str, number: int, now: datetime, count: CountTokens) -> Digest:
+    """The digest of an agent's text, without lines that pose as another part of the window or
+    claim a consent for which no user's words are at hand."""
+    draft = parse_digest(text, "agent")
+    kept: dict[SectionName, list[Item]] = {}
+    for name, items in draft.sections:
+        said = (item for item in items if not is_planted(item.text) and not _consents(item.text))
+        kept[name] = [item.model_copy(update={"by": "agent"}) for item in said]
+    return measure_digest(
+        Digest(
+            number=number,
+            first=0,
+            last=0,
+            messages=0,
+            sections=as_sections(kept),
+            author="agent",
+            checked=False,
+            began=now,
+            ended=now,
+        ),
+        count,
+    )
+
+
+def _consents(line: str) -> bool:
+    will = will_claimed_in(line)
+    return will is not None and will.name == "consent"

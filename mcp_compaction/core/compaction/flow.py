@@ -7,9 +7,9 @@ from datetime import datetime
 from functools import cache
 
 from mcp_compaction.core.compaction.digests import add_prose, carry_out
+from mcp_compaction.core.compaction.drafts import keep_own_digest
 from mcp_compaction.core.compaction.gate import gate
 from mcp_compaction.core.compaction.outcomes import nothing_to_do, projection, too_little_gain
-from mcp_compaction.core.compaction.own_digest import keep_own_digest
 from mcp_compaction.core.compaction.plan import make_plan
 from mcp_compaction.core.compaction.progress import Asking, Inputs, Progress
 from mcp_compaction.core.compaction.settle import settle

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mcp_compaction.core.compaction.blocks import window_of
 from mcp_compaction.core.compaction.budget import held_by
-from mcp_compaction.core.compaction.receipt.reasons import describe_fill, describe_held
+from mcp_compaction.core.compaction.receipt import describe_fill, describe_held
 from mcp_compaction.core.policy import Policy
 from mcp_compaction.core.window.fill import Fill, in_counted_tokens
 from mcp_compaction.core.wording import kilo, plural

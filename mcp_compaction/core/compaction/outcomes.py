@@ -18,7 +18,7 @@ from mcp_compaction.core.compaction.budget import (
 )
 from mcp_compaction.core.compaction.plan import Plan
 from mcp_compaction.core.compaction.progress import Inputs, Progress
-from mcp_compaction.core.compaction.receipt.reasons import describe_held, describe_shortfall
+from mcp_compaction.core.compaction.receipt import describe_held, describe_shortfall
 from mcp_compaction.core.policy import Policy
 from mcp_compaction.core.window.fill import Fill
 from mcp_compaction.core.wording import kilo

@@ -1,13 +1,22 @@
-"""Settles a compaction: checks the view against its source and puts back what it would lose."""
+"""Settles a compaction: the plan becomes a view, which is checked against its source and gets back
+what it would lose."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import assert_never
 
+from mcp_compaction.core.compaction.blocks import (
+    Block,
+    DigestBlock,
+    MergeBlock,
+    SpanBlock,
+    StepBlock,
+    WindowPlan,
+)
 from mcp_compaction.core.compaction.budget import keeps_all_rules
 from mcp_compaction.core.compaction.outcomes import compaction_of
-from mcp_compaction.core.compaction.patch import lines_of_findings, put_back
 from mcp_compaction.core.compaction.progress import Asking, Inputs, Progress
 from mcp_compaction.core.compaction.room import (
     add_account,
@@ -20,6 +29,8 @@ from mcp_compaction.core.compaction.verify import (
     compare,
     find_lost,
     find_missing_lines,
+    lines_of_findings,
+    put_back,
     search_request_for,
     tally_findings,
     tally_lines,
@@ -31,6 +42,9 @@ from mcp_compaction.core.log.pinned import shown_text
 from mcp_compaction.core.text.words import fold
 from mcp_compaction.core.window.render import lay_out
 from mcp_compaction.model import (
+    Digest,
+    Digested,
+    Entry,
     Found,
     Item,
     Message,
@@ -41,6 +55,7 @@ from mcp_compaction.model import (
     Shown,
     ShownMessage,
     Tally,
+    View,
 )
 
 _AS_LARGE = "nothing to do: the digest would be as large as what it stands for. Go on."
@@ -159,3 +174,50 @@ def _tallies_of_lines(before: Session, seen: _Seen) -> list[Tally]:
 def _without_repeats(placed: Sequence[PlacedLine]) -> list[Item]:
     """Each line once, however often it was said."""
     return list({fold(item.text): item for _, item in placed}.values())
+
+
+def apply(
+    session: Session, window: WindowPlan, digests: Mapping[int, Digest], memory_in: int | None
+) -> Session:
+    """The session seen through its next view; `digests` are the new ones, by block."""
+    body: list[Entry] = []
+    for number, block in enumerate(window.blocks):
+        body += _entries_of(block, digests.get(number))
+    new = tuple(digests.values())
+    shown = {entry.digest for entry in body if isinstance(entry, Digested)}
+    view = View(
+        version=session.view.version + 1,
+        head=window.head,
+        pinned=tuple(pin.number for pin in session.pins),
+        body=tuple(body),
+        upto=max((session.view.upto, *(m.seq for m in session.messages))),
+        memory_in=memory_in,
+        index_most=window.index_most,
+        gone=session.view.gone,
+        reworded=session.view.reworded,
+        taken=session.view.taken,
+    )
+    kept = {entry.seq for entry in (*view.head, *body) if not isinstance(entry, Digested)}
+    return session.model_copy(
+        update={
+            "view": view,
+            "messages": tuple(m for m in session.messages if m.seq in kept),
+            "digests": tuple(d for d in (*session.digests, *new) if d.number in shown),
+            "next_digest": session.next_digest + len(new),
+        }
+    )
+
+
+def _entries_of(block: Block, digest: Digest | None) -> tuple[Entry, ...]:
+    match block:
+        case StepBlock():
+            return block.entries
+        case DigestBlock():
+            number = block.digest.number if digest is None else digest.number
+            return (Digested(digest=number),)
+        case SpanBlock() | MergeBlock():
+            if digest is None:
+                raise ValueError("a planned digest was never written")
+            return (Digested(digest=digest.number),)
+        case _:
+            assert_never(block)

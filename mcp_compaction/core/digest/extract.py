@@ -7,8 +7,7 @@ from itertools import islice
 from typing import NamedTuple
 
 from mcp_compaction.core.digest.fit import DigestSections, as_sections
-from mcp_compaction.core.digest.outcomes import done_items, error_items, state_items
-from mcp_compaction.core.digest.reading import Reading
+from mcp_compaction.core.digest.outcomes import Reading, done_items, error_items, state_items
 from mcp_compaction.core.limits import LONGEST_LINE, LONGEST_ORDER
 from mcp_compaction.core.log.content import is_of_others
 from mcp_compaction.core.log.conversation import conversation_of

@@ -3,22 +3,61 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from datetime import datetime
+from functools import cached_property
 from itertools import islice
 from typing import cast
 
-from mcp_compaction.core.digest.reading import MOST_LINES, Reading, short
+from mcp_compaction.core.limits import SHORTEST_PREVIEW
 from mcp_compaction.core.log.call_entries import CallEntry
 from mcp_compaction.core.log.commands import command_line_of, last_line_of, only_reads, program_of
 from mcp_compaction.core.log.content import words_of
+from mcp_compaction.core.log.conversation import Conversation, conversation_of
 from mcp_compaction.core.log.endings import causes_of, ending_of, is_run_of_tests
 from mcp_compaction.core.log.failures import Failure
-from mcp_compaction.core.log.ledger import CHANGED, FileState, Ledger
+from mcp_compaction.core.log.ledger import CHANGED, FileState, Ledger, ledger_of
 from mcp_compaction.core.log.repository import Repository, repository_of
 from mcp_compaction.core.log.tool_calls import read_tasks
 from mcp_compaction.core.text.patterns import pattern_of
-from mcp_compaction.core.text.words import first_line, one_line
-from mcp_compaction.model import AccountValue, Digest, Item, JobKind, RunningJob
+from mcp_compaction.core.text.words import first_line, one_line, shorten
+from mcp_compaction.model import AccountValue, Digest, Item, JobKind, RunningJob, SummaryRequest
+
+MOST_LINES = 8
+"""Lines of one kind in a digest: more crowd out the others, and recall has them."""
+
+
+@dataclass(frozen=True)
+class Reading:
+    """A span and what stays in the window around it, which tells how things ended."""
+
+    request: SummaryRequest
+
+    @cached_property
+    def window(self) -> Conversation:
+        """The conversation of the span, before it and after it, as far as the window holds it."""
+        request = self.request
+        return conversation_of((*request.earlier, *request.messages, *request.later))
+
+    @cached_property
+    def messages(self) -> Conversation:
+        """The conversation of the span."""
+        return Conversation(m for m in self.window if self.is_in_span(m.ref))
+
+    @cached_property
+    def ledger(self) -> Ledger:
+        """What calls did in the window."""
+        return ledger_of(self.window)
+
+    def is_in_span(self, ref: str) -> bool:
+        """Whether a message is one of the span."""
+        return self.request.first <= int(ref[1:]) <= self.request.last
+
+
+def short(text: str, most: int = SHORTEST_PREVIEW) -> str:
+    """A text as a line of a digest."""
+    return shorten(text, most)
+
 
 _PROSE = (".md", ".rst", ".adoc")
 _TOOK = pattern_of(r" \(\d[\d.]*m?s\)$")

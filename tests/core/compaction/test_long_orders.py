@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from mcp_compaction.core.compaction.receipt.text import receipt_text
+from mcp_compaction.core.compaction.receipt import receipt_text
 from mcp_compaction.core.policy import Policy
 from mcp_compaction.core.text.signs import find_rules
 from mcp_compaction.core.tokens import estimate

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mcp_compaction.core.compaction.patch import lines_of_findings
+from mcp_compaction.core.compaction.verify import lines_of_findings
 from mcp_compaction.core.log.identifiers import Finding
 from mcp_compaction.model import Item
 from tests.core.saying import user

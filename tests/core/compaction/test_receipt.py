@@ -6,16 +6,16 @@ from typing import Any
 
 import pytest
 
-from mcp_compaction.core.compaction.apply import apply
 from mcp_compaction.core.compaction.blocks import SpanBlock, WindowPlan
 from mcp_compaction.core.compaction.outcomes import change_of_view, freed_by_rung
-from mcp_compaction.core.compaction.receipt.text import (
+from mcp_compaction.core.compaction.receipt import (
     offer_lines,
     outcome_text,
     projection_text,
     receipt_text,
     would_not_pay,
 )
+from mcp_compaction.core.compaction.settle import apply
 from mcp_compaction.core.log.steps import steps
 from mcp_compaction.core.window.fill import Fill
 from mcp_compaction.core.wording import kilo

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mcp_compaction.core.compaction.receipt.text import receipt_text
+from mcp_compaction.core.compaction.receipt import receipt_text
 from mcp_compaction.core.digest.extract import must_keep, stated_rules
 from mcp_compaction.core.log.content import shown_parts, words_of
 from mcp_compaction.core.policy import Policy

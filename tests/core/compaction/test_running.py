@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any
 
-from mcp_compaction.core.compaction.receipt.text import outcome_text
+from mcp_compaction.core.compaction.receipt import outcome_text
 from mcp_compaction.core.digest.render import words_of_item
 from mcp_compaction.core.policy import Policy
 from mcp_compaction.model import Compaction, HostJobs, Session

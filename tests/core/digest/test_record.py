@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mcp_compaction.core.compaction.receipt.notes import notes_of_check
+from mcp_compaction.core.compaction.receipt import notes_of_check
 from mcp_compaction.core.digest.check.draft import Source, Stripped, check_draft
 from mcp_compaction.core.digest.parse import parse_digest
 from mcp_compaction.core.digest.render import render_item

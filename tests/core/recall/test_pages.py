@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcp_compaction.core.recall.pages import cut_page
+from mcp_compaction.core.recall.answer import cut_page
 from mcp_compaction.errors import InputError
 
 # Half characters, families of them, none at all.

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from mcp_compaction.core.compaction.receipt.text import offer_lines, receipt_text
+from mcp_compaction.core.compaction.receipt import offer_lines, receipt_text
 from mcp_compaction.core.digest.render import label_of, render_digest
 from mcp_compaction.core.excerpts.render import LABEL, excerpts_block
 from mcp_compaction.core.log.outline import outline_of
