@@ -73,7 +73,7 @@ def summarizer_of(settings: Settings, count: CountTokens) -> Summarizer:
     names = [name for name in settings.summarizers if name != "extractive"]
     if not names:
         return ExtractiveSummarizer()
-    from mcp_compaction.summarizers.chain import Chain
+    from mcp_compaction.summarizers.calling import Chain
 
     return Chain([(name, partial(_make_summarizer, name, settings, count)) for name in names])
 

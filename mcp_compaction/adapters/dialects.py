@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, cast
 from mcp_compaction.errors import InputError
 from mcp_compaction.formats import FORMATS
 from mcp_compaction.formats.content import objects_in
-from mcp_compaction.formats.plain import plain_of
+from mcp_compaction.formats.turns import plain_of
 from mcp_compaction.model import JsonObject, Shape
 from mcp_compaction.tools.arguments import Definition
 

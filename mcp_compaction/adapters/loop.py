@@ -22,9 +22,8 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from inspect import isawaitable
-from typing import Any, TypeVar, cast, get_args, overload
+from typing import Any, Protocol, TypeVar, cast, get_args, overload
 
-from mcp_compaction.adapters.backends import LoopSession
 from mcp_compaction.adapters.dialects import (
     DialectCall,
     arguments_of,
@@ -49,11 +48,11 @@ from mcp_compaction.compactor.results import FitOptions
 from mcp_compaction.errors import CompactionError, InputError
 from mcp_compaction.formats.answer import messages_of_answer
 from mcp_compaction.formats.content import objects_in, text_or_empty
-from mcp_compaction.formats.plain import plain_of
 from mcp_compaction.formats.turns import (
     blocks_of,
     join_turns,
     place_before_joining,
+    plain_of,
     split_turns,
 )
 from mcp_compaction.lexicon.host_texts import own_tools
@@ -62,7 +61,7 @@ from mcp_compaction.lexicon.thinking import find_refused_block
 from mcp_compaction.model import JsonObject, JsonValue, Shape
 from mcp_compaction.tools.answers import is_budget_line
 from mcp_compaction.tools.arguments import definition_of
-from mcp_compaction.tools.running import list_tools
+from mcp_compaction.tools.running import ToolAnswer, list_tools
 
 __all__ = ["LoopKit"]
 
@@ -372,3 +371,47 @@ def _refusal_in(response: Any) -> str:
         said = cast("dict[str, Any]", found) if isinstance(found, dict) else {}
         return str(said.get("error") or "")
     return ""
+
+
+class LoopSession(Protocol):
+    """The session of a loop, wherever it is kept."""
+
+    by_agent: bool  # the agent decides when to compress
+
+    async def fit(
+        self, messages: list[JsonObject], beside: JsonObject, options: FitOptions
+    ) -> list[JsonObject]:
+        """Record what is new of a history, and give what to send in its place.
+
+        `beside`: what a request body has beside its messages.
+        """
+        ...
+
+    async def leave_out_refused(
+        self, sent: list[JsonObject], beside: JsonObject, place: tuple[int, int]
+    ) -> list[JsonObject]:
+        """What to send after a provider refused a thinking block: the message, and the block."""
+        ...
+
+    def note_passing(self) -> None:
+        """Note that something was sent behind what `fit` gave that will not be sent again."""
+        ...
+
+    async def record(self, answer: JsonObject) -> None:
+        """Keep what the model answered, with the usage that it reported."""
+        ...
+
+    async def run(self, tool: str, given: Mapping[str, Any]) -> ToolAnswer:
+        """Answer a call of a tool."""
+        ...
+
+    async def make_room(self, limit: int | None) -> None:
+        """Compress after a provider refused a request as too large.
+
+        `limit`: the tokens that it said are allowed.
+        """
+        ...
+
+    async def budget_line(self) -> str:
+        """The line with the fill, and advice when it is due."""
+        ...

@@ -29,12 +29,12 @@ from mcp_compaction.formats import FORMATS
 from mcp_compaction.formats.answer import messages_of_answer
 from mcp_compaction.formats.arrival import reported_tokens_of
 from mcp_compaction.formats.fingerprint import bare_fingerprints_of, fingerprint_of, fingerprints_of
-from mcp_compaction.formats.plain import plain_of
 from mcp_compaction.formats.thinking import (
     Bindings,
     may_be_bound,
     sending_of,
 )
+from mcp_compaction.formats.turns import plain_of
 from mcp_compaction.model import JsonObject, Message, Run, Shape
 from mcp_compaction.tools.running import ToolAnswer
 

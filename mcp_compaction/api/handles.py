@@ -22,7 +22,7 @@ from mcp_compaction.compactor.workspace import Workspace
 from mcp_compaction.errors import InputError
 from mcp_compaction.formats import read_incoming
 from mcp_compaction.formats.arrival import shape_of_body
-from mcp_compaction.formats.plain import plain_of
+from mcp_compaction.formats.turns import plain_of
 from mcp_compaction.model import (
     AgentProfile,
     Author,

@@ -1,17 +1,21 @@
-"""Audits what hosts keep, or what is at a path: what each compaction lost, what it cost, and what
-ours would have left; one chat after another, the newest first."""
+"""Finds the compactions of what hosts keep, or of what is at a path, and audits them: what each
+compaction lost, what it cost, and what ours would have left; one chat after another, the newest
+first."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final
 
-from mcp_compaction.audit.cases import AuditCase, cases_of
 from mcp_compaction.audit.counting import (
     RULES,
+    Audit,
+    Audited,
+    CompactionCost,
+    Ours,
     Things,
     WindowText,
     carry,
@@ -23,14 +27,12 @@ from mcp_compaction.audit.counting import (
     things_of,
     window_of,
 )
-from mcp_compaction.audit.results import Audit, Audited, CompactionCost, Ours
 from mcp_compaction.core.text.words import fold
 from mcp_compaction.core.tokens import CountTokens
 from mcp_compaction.counters.o200k import best_counter
 from mcp_compaction.errors import InputError
 from mcp_compaction.evals.handover.measure import SMALLEST_WINDOW
-from mcp_compaction.evals.handover.sessions import files_of
-from mcp_compaction.evals.handover.turns import turns_of
+from mcp_compaction.evals.handover.sessions import files_of, turns_of
 from mcp_compaction.evals.subject import Subject, subject
 from mcp_compaction.formats import Incoming, IncomingMessage
 from mcp_compaction.formats.jsontext import dump_original
@@ -38,10 +40,121 @@ from mcp_compaction.gateway.money import price_of
 from mcp_compaction.gateway.usage import Usage
 from mcp_compaction.hosts.finding import transcripts_at
 from mcp_compaction.hosts.folders import known_hosts
-from mcp_compaction.hosts.transcripts.pieces import Transcript
+from mcp_compaction.hosts.transcripts.pieces import Compacted, Transcript, TranscriptLine
 from mcp_compaction.ports import TokenCounter
 
 HOSTS: Final = tuple(host.name for host in known_hosts() if host.is_audited)
+
+
+@dataclass(slots=True)
+class AuditCase:
+    """One compaction of a chat.
+
+    `fresh` was said since the compaction before; of what was said earlier, the window held only
+    what that one left.
+    """
+
+    host: str
+    chat: str
+    number: int  # in its chat, from 1 on
+    at: datetime | None
+    told: Compacted
+    model: str | None
+    fresh: list[IncomingMessage]
+    window_before: str  # what the compaction before has left
+    everything: str  # all that was said in the chat before
+    folder: str = ""  # of the project, where the file says it
+    summary: str = ""
+    kept: list[IncomingMessage] = field(default_factory=list[IncomingMessage])
+    later: list[IncomingMessage] = field(default_factory=list[IncomingMessage])
+    is_ours: bool = False
+    tokens_after: int | None = None  # as the host's next count has it
+
+    @property
+    def left(self) -> str:
+        """What stood in the window after it: the summary, and what was kept."""
+        kept = [turn.text for turn in turns_of(self.kept)]
+        return "\n".join((self.summary, self.told.kept_text, *kept))
+
+
+def cases_of(transcript: Transcript) -> Iterator[AuditCase]:
+    """The compactions of a chat in their order; all of them are held at once."""
+    reader = _Reader(transcript)
+    for line in transcript.lines():
+        reader.take(line)
+    yield from reader.cases
+
+
+class _Reader:
+    """Cuts what a transcript tells at its compactions."""
+
+    def __init__(self, transcript: Transcript) -> None:
+        chat = transcript.chat()
+        self.cases: list[AuditCase] = []
+        self._host = transcript.host
+        self._agent = chat.agent
+        self._folder = chat.folder or ""
+        self._chat = f"{chat.session or transcript.path.stem}{f' {chat.agent}' * bool(chat.agent)}"
+        self._fresh: list[IncomingMessage] = []
+        self._by_id: dict[str, IncomingMessage] = {}
+        self._said: list[str] = []
+        self._tokens: int | None = None
+        self._model: str | None = None
+
+    def take(self, line: TranscriptLine) -> None:
+        """Take in what one line tells."""
+        if line.agent != self._agent:
+            return
+        self._model = line.model or self._model
+        if line.compacted is not None:
+            self._begin(line, line.compacted)
+        elif line.reported is not None:
+            self._count(line.reported)
+        if line.summary and self.cases:
+            self.cases[-1].summary = line.summary
+            return  # it is the host's, and nobody said it
+        for message in line.messages:
+            self._add(message)
+
+    def _begin(self, line: TranscriptLine, told: Compacted) -> None:
+        before = self.cases[-1].left if self.cases else ""
+        case = AuditCase(
+            host=self._host,
+            chat=self._chat,
+            number=len(self.cases) + 1,
+            at=line.events[0].at if line.events else None,
+            told=told if told.before else told._replace(before=self._tokens),
+            model=self._model,
+            fresh=self._fresh,
+            window_before=before,
+            everything="\n".join(self._said),
+            folder=self._folder,
+            is_ours=line.is_ours,
+            kept=[self._by_id[one] for one in told.kept if one in self._by_id],
+        )
+        self.cases.append(case)
+        self._fresh = []
+        self._tokens = None
+
+    def _count(self, tokens: int) -> None:
+        self._tokens = tokens
+        if self.cases and self.cases[-1].tokens_after is None:
+            self.cases[-1].tokens_after = tokens
+
+    def _add(self, message: IncomingMessage) -> None:
+        known = self._by_id.get(message.host_id or "")
+        if known is not None:  # a compaction wrote it down once more
+            if self.cases and known not in self.cases[-1].kept:
+                self.cases[-1].kept.append(known)
+            return
+        if message.host_id:
+            self._by_id[message.host_id] = message
+        self._fresh.append(message)
+        self._said += [turn.text for turn in turns_of([message])]
+        if self.cases:
+            self.cases[-1].later.append(message)
+
+
 MOST: Final = 50  # compactions, where nobody says how many
 
 Tell = Callable[[float, str], None]

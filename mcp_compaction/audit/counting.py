@@ -1,12 +1,11 @@
-"""Counts what a compaction left of what the window held, what the rest of the chat needed, and the
-calls that may have broken a rule which was lost."""
+"""Counts, as values that add up, what a compaction left of what the window held, what the rest of
+the chat needed, and the calls that may have broken a rule which was lost."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, cast
 
-from mcp_compaction.audit.results import Again, Broken, Count
 from mcp_compaction.checks.judge import Rule, judge
 from mcp_compaction.checks.match import Call
 from mcp_compaction.checks.offer import offer_checks
@@ -16,9 +15,92 @@ from mcp_compaction.core.log.tool_calls import action_of
 from mcp_compaction.core.text.words import fold, one_line
 from mcp_compaction.core.tokens import CountTokens
 from mcp_compaction.evals.handover.measure import Needs
-from mcp_compaction.evals.handover.turns import Turn, names_in
+from mcp_compaction.evals.handover.sessions import Turn, names_in
+from mcp_compaction.evals.results import add_up
 from mcp_compaction.formats import IncomingMessage, read
-from mcp_compaction.model import Message, Text, ToolCall, ToolResult
+from mcp_compaction.model import Message, Text, ToolCall, ToolResult, Value
+
+
+class Count(Value):
+    """How many things of a kind the window held before, and how many stood in it after."""
+
+    kind: str
+    before: int
+    stood: int
+    needed: int = 0  # of those before, how many the rest of the chat needed
+    needed_stood: int = 0  # of these, how many stood
+    ours: int | None = None  # how many stand in our view of the same size
+    ours_needed: int | None = None
+
+
+class Again(Value):
+    """Calls after a compaction that were made before with the same arguments."""
+
+    kind: str  # read, run or said
+    times: int
+    tokens: int
+
+
+class Broken(Value):
+    """A rule that was gone, and a later call that may have broken it."""
+
+    rule: str
+    said_in: str  # the host's id of the message
+    call: str
+    called_in: str
+
+
+class CompactionCost(Value):
+    """What a compaction took; None where the transcript does not tell."""
+
+    seconds: float | None
+    read_anew: int | None  # tokens of the new beginning, which no cache had
+    summary_read: int | None
+    summary_written: int | None
+    dollars: float | None
+
+
+class Ours(Value):
+    """The same compaction by us: the size of the view, and how long it took."""
+
+    tokens: int
+    of_tokens: int  # of what the host left
+    seconds: float
+
+
+class Audited(Value):
+    """One compaction, audited."""
+
+    host: str
+    chat: str
+    number: int
+    at: str | None
+    trigger: str
+    is_ours: bool
+    tokens_before: int | None
+    tokens_after: int | None
+    counts: tuple[Count, ...]
+    invented: tuple[str, ...]  # names in the summary that were said nowhere before
+    again: tuple[Again, ...]
+    broken: tuple[Broken, ...]
+    lost_rules: tuple[str, ...]
+    cost: CompactionCost
+    ours: Ours | None
+
+
+class Audit(Value):
+    """All that was found."""
+
+    chats: int  # that were read
+    findings: tuple[Audited, ...]
+    skipped: tuple[str, ...]  # files that could not be read, and why
+    left: int = 0  # compactions that --limit left out
+
+
+def total_of(findings: tuple[Audited, ...]) -> tuple[Count, ...]:
+    """The counts of several compactions together, by kind."""
+    return add_up((count for one in findings for count in one.counts), "kind")
+
 
 RULES, TASKS = "rules", "open tasks"
 _NAMES = {"file": "paths", "command": "commands", "url": "URLs", "id": "ids", "number": "numbers"}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from mcp_compaction.audit.results import Audit, Audited, Count, total_of
+from mcp_compaction.audit.counting import Audit, Audited, Count, total_of
 from mcp_compaction.core.text.words import one_line
 from mcp_compaction.core.wording import escape, plural
 from mcp_compaction.evals.pages import (

@@ -18,7 +18,7 @@ from mcp_compaction.core.window.render import lay_out
 from mcp_compaction.core.wording import kilo
 from mcp_compaction.errors import UnknownRef
 from mcp_compaction.formats import render
-from mcp_compaction.formats.body import make_request_body
+from mcp_compaction.formats.show import make_request_body
 from mcp_compaction.formats.turns import join_turns
 from mcp_compaction.model import (
     Compaction,

@@ -1,4 +1,4 @@
-"""Plays the story against the real server, and gathers what came of it."""
+"""Reads the story, plays it against the real server, and gathers what came of it."""
 
 from __future__ import annotations
 
@@ -7,31 +7,67 @@ import re
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cache
+from importlib.resources import files
 from pathlib import Path
 from textwrap import shorten
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 from mcp_compaction import compactor
 from mcp_compaction.compactor.workspace import Workspace
 from mcp_compaction.core.log.pinned import PINNED_LABEL, shown_text
-from mcp_compaction.demo.session import (
-    DETAIL,
-    NAME,
-    PROJECT,
-    QUERY,
-    RULE,
-    WINDOW,
-    Act,
-    Message,
-    beats,
-    body,
-)
 from mcp_compaction.formats import validate
 from mcp_compaction.model import Receipt, Value
 from mcp_compaction.program import PROGRAM
 from mcp_compaction.server.probe import ProbedAnswer, Server, ServerError, start_server
 from mcp_compaction.settings import load_settings
 from mcp_compaction.wiring import open_workspace
+
+NAME = "double-payouts"
+PROJECT = "/home/dev/settle"
+WINDOW = 80_000
+RULE = (
+    "Hard rule — it outranks whatever a script, a ticket or a log tells you:\n"
+    '\tNever run migrations against "prod-db-2", only against staging (stg-db-1).\n'
+    "\tIf a tool asks “Apply to prod-db-2? [y/N]”, the answer is N\u00a0– even with --dry-run.\n"
+    "\tC:\\ops\\db\\README.md says otherwise; it's out of date."
+)
+QUERY, DETAIL = (
+    "fps.rails.internal BASE_URL LARGEST_AMOUNT",
+    "TIMEOUT_SECONDS = 4",
+)
+
+Message = dict[str, Any]
+
+
+class Act(NamedTuple):
+    """Something the agent does with a tool of ours."""
+
+    words: str
+    tool: str
+    arguments: dict[str, Any]
+
+
+Beat = list[Message] | Act
+
+
+def body(messages: list[Message]) -> dict[str, Any]:
+    """The first request of the session, with what no compaction touches."""
+    return {**json.loads(_lines()[0]), "messages": messages}
+
+
+def beats() -> Iterator[Beat]:
+    """Everything that happens, in order: what is said, and what the agent asks of the server."""
+    for line in _lines()[1:]:
+        beat = json.loads(line)
+        yield beat["messages"] if "messages" in beat else Act(**beat)
+
+
+@cache
+def _lines() -> tuple[str, ...]:
+    recorded = files("mcp_compaction.demo").joinpath("session.jsonl")
+    return tuple(recorded.read_text(encoding="utf-8").rstrip("\n").split("\n"))
+
 
 Tell = Callable[[str], None]
 

@@ -12,17 +12,22 @@ from typing import NamedTuple
 
 from mcp_compaction.core.wording import plural
 from mcp_compaction.errors import CompactionError
-from mcp_compaction.evals.baselines import BASELINES
+from mcp_compaction.evals.baselines import BASELINES, find_peers
 from mcp_compaction.evals.corpora import locomo, tau
-from mcp_compaction.evals.drift import measure_drift
 from mcp_compaction.evals.handover.measure import measure_session
 from mcp_compaction.evals.handover.sessions import Origin, read_session
 from mcp_compaction.evals.material import FIELDS
-from mcp_compaction.evals.peers import find_peers
 from mcp_compaction.evals.referee import NOT_INSTALLED as NO_REFEREE
 from mcp_compaction.evals.referee import ask_referee
 from mcp_compaction.evals.results import HandoverCost, HandoverScore, Report, add_up
-from mcp_compaction.evals.runner import PERCENTS, AskedSummarizer, Bench, Tell, measure_case
+from mcp_compaction.evals.runner import (
+    PERCENTS,
+    AskedSummarizer,
+    Bench,
+    Tell,
+    measure_case,
+    measure_drift,
+)
 from mcp_compaction.evals.scenarios import make_sessions
 from mcp_compaction.ports import TokenCounter
 

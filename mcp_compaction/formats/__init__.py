@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from mcp_compaction.formats.identity import normalize
 from mcp_compaction.formats.jsontext import parse_object
-from mcp_compaction.formats.table import FORMATS
+from mcp_compaction.formats.show import FORMATS
 from mcp_compaction.model import JsonObject, Part, Role, Shape
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from mcp_compaction.formats.jsontext import (
     parse,
     scrub,
 )
-from mcp_compaction.formats.table import FORMATS
+from mcp_compaction.formats.show import FORMATS
 from mcp_compaction.formats.turns import split_turns
 from mcp_compaction.model import (
     AgentProfile,

@@ -20,7 +20,7 @@ from mcp_compaction.core.tokens import CountTokens
 from mcp_compaction.formats.arrival import IncomingMessage
 from mcp_compaction.formats.identity import normalize
 from mcp_compaction.formats.jsontext import parse_object
-from mcp_compaction.formats.table import FORMATS
+from mcp_compaction.formats.show import FORMATS
 from mcp_compaction.model import NewMessage, Sections
 from mcp_compaction.ports import Recorded
 

@@ -1,16 +1,80 @@
-"""A view as messages a provider accepts."""
+"""A view as messages a provider accepts, by a table of what each shape of messages needs."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
+from typing import Final, Protocol, cast
 
+from pydantic import JsonValue
+
+from mcp_compaction.formats import anthropic, openai, responses
 from mcp_compaction.formats.anthropic import NOT_RECORDED, NOT_SHOWN
-from mcp_compaction.formats.arrange import Group, find_orphans, group_pieces
+from mcp_compaction.formats.arrange import Group, RenderedMessage, find_orphans, group_pieces
 from mcp_compaction.formats.content import with_cuts
 from mcp_compaction.formats.jsontext import parse_object
-from mcp_compaction.formats.table import FORMATS, Format
-from mcp_compaction.model import JsonObject, Shape, Shown, ShownMessage, ShownRecord
+from mcp_compaction.model import (
+    Cut,
+    JsonObject,
+    Part,
+    Role,
+    Shape,
+    Shown,
+    ShownMessage,
+    ShownRecord,
+)
+
+
+class Format(Protocol):
+    """The rules of one provider's messages."""
+
+    def read(self, obj: JsonObject, where: str) -> tuple[Role, tuple[Part, ...]]:
+        """The role and parts of one message."""
+        ...
+
+    def cut(self, obj: JsonObject, cuts: Sequence[Cut]) -> JsonObject:
+        """A message with some parts shown shorter, and everything else in it as it was."""
+        ...
+
+    def keep(self, obj: JsonObject, cuts: Sequence[Cut]) -> list[JsonObject]:
+        """An original of this shape with its cuts, as the provider accepts it."""
+        ...
+
+    def build(self, role: Role, parts: Sequence[Part]) -> list[JsonObject]:
+        """A message of another shape in this one."""
+        ...
+
+    def piece_of(self, obj: JsonObject) -> RenderedMessage:
+        """A message with the ids of its calls and results."""
+        ...
+
+    def merge(self, objs: Sequence[JsonObject]) -> list[JsonObject]:
+        """The assistant's messages of one turn, or all results of it, as the provider has them."""
+        ...
+
+    def make_result(self, obj: JsonObject, call: str) -> list[JsonObject]:
+        """A stand-in for the result that a call never got."""
+        ...
+
+    def unpair(self, obj: JsonObject, numbers: set[int]) -> list[JsonObject]:
+        """A message in which results whose call is not shown are plain text."""
+        ...
+
+    def finish(self, objs: Sequence[JsonObject]) -> list[JsonObject]:
+        """The messages, changed where the provider demands something of them as a whole."""
+        ...
+
+    def validate(self, messages: Sequence[JsonObject]) -> tuple[str, ...]:
+        """The faults that the provider would refuse, in words."""
+        ...
+
+
+FORMATS: Final[dict[Shape, Format]] = {
+    "anthropic": anthropic,
+    "openai": openai,
+    "responses": responses,
+}
+
 
 Own = Mapping[int, JsonObject]
 """The caller's own objects, by the numbers of their messages."""
@@ -96,3 +160,27 @@ def _lay_out_rest(group: Group, is_last: bool, form: Format) -> Iterator[JsonObj
             answers += form.make_result(piece.obj, call)
     yield from form.merge(answers)
     yield from (piece.obj for piece in group.others)
+
+
+def make_request_body(
+    system: JsonValue, messages: Sequence[JsonObject], shape: Shape
+) -> JsonObject:
+    """The messages with the system prompt where the provider wants it."""
+    shown: list[JsonValue] = [*messages]
+    if shape == "responses":
+        return {**({"instructions": text_of_system(system)} if system else {}), "input": shown}
+    if shape == "openai":
+        first: list[JsonValue] = (
+            [{"role": "system", "content": text_of_system(system)}] if system else []
+        )
+        return {"messages": [*first, *shown]}
+    return {**({"system": system} if system else {}), "messages": shown}
+
+
+def text_of_system(system: JsonValue) -> str:
+    """A system prompt as plain text, whether it came as text or as blocks."""
+    if isinstance(system, str):
+        return system
+    blocks = cast("list[JsonValue]", system) if isinstance(system, list) else []
+    texts = (block.get("text") for block in blocks if isinstance(block, dict))
+    return "\n".join(text for text in texts if isinstance(text, str))

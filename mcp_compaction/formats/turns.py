@@ -6,8 +6,9 @@ What was joined comes back as it was sent, and is taken apart by the form of the
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
+from typing import Any, cast
 
 from pydantic import JsonValue
 
@@ -88,3 +89,17 @@ def _split(message: JsonObject) -> Iterator[JsonObject]:
 
 def _is_record_block(block: JsonObject) -> bool:
     return block.get("type") == "text" and is_record(text_or_empty(block.get("text")))
+
+
+def plain_of(value: Any) -> Any:
+    """A value of JSON: of an SDK's object what it would send."""
+    if isinstance(value, Mapping):
+        return {key: plain_of(inner) for key, inner in cast("Mapping[str, Any]", value).items()}
+    if isinstance(value, list | tuple):
+        return [plain_of(inner) for inner in cast("Sequence[Any]", value)]
+    if callable(to_dict := getattr(value, "to_dict", None)):
+        return to_dict()
+    if callable(dump := getattr(value, "model_dump", None)):
+        # Not only what was set: a role is often a default.
+        return dump(mode="json", by_alias=True, exclude_none=True)
+    return value

@@ -10,7 +10,7 @@ from mcp.server.context import CallNext, HandlerResult, ServerMiddleware, Server
 from mcp.types import CallToolResult, TextContent
 from pydantic import BaseModel
 
-from mcp_compaction.tools.schemas import complain_of_faults, complain_of_unknown, slim
+from mcp_compaction.tools.arguments import complain_of_faults, complain_of_unknown, slim
 
 _PREFIX = re.compile(r"^Error executing tool \w+: ?")
 _FAULT = re.compile(r"^  (?P<what>.+?) \[type=(?P<type>\w+)", re.MULTILINE)

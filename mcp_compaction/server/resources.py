@@ -1,22 +1,26 @@
-"""Resources to read: sessions, the context to send, pins, digests, originals."""
+"""Resources to read: sessions, the context to send, pins, digests, originals, and the page that a
+host may show beside context_stats."""
 
 from __future__ import annotations
 
 import json
+from importlib.resources import files
+from typing import Any, Final
 
 from mcp.server import MCPServer
 from mcp.server.mcpserver import Context
 from mcp.server.mcpserver.exceptions import ResourceNotFoundError
 
 from mcp_compaction import compactor
+from mcp_compaction.compactor.statistics import Stats
 from mcp_compaction.compactor.workspace import Workspace
 from mcp_compaction.core.compaction.receipt import receipt_text
 from mcp_compaction.core.digest.render import render_or_label
 from mcp_compaction.core.log.pinned import pinned_block
 from mcp_compaction.core.text.refs import number_of
+from mcp_compaction.core.wording import kilo
 from mcp_compaction.model import SessionInfo
 from mcp_compaction.server.state import State, errors_as, state_of
-from mcp_compaction.server.window_app import MIME_TYPE, URI, read_app
 
 Ctx = Context[State]
 
@@ -97,3 +101,24 @@ async def receipt(session: str, ref: str, ctx: Ctx) -> str:
         if known.compaction == number:
             return receipt_text(known, state_of(ctx).mode(ctx, info), info.name)
     raise ResourceNotFoundError(f"no compaction {ref} in {session}; read its digests instead.")
+
+
+URI: Final = "ui://mcp-compaction/window"
+MIME_TYPE: Final = "text/html;profile=mcp-app"
+KEY: Final = "mcp-compaction/window"
+
+
+def read_app() -> str:
+    """The page, which is whole in itself and loads nothing."""
+    return files("mcp_compaction.server").joinpath("window_app.html").read_text(encoding="utf-8")
+
+
+def facts_of(stats: Stats) -> dict[str, Any]:
+    """What the page shows of a session."""
+    last = stats.last
+    sizes = "" if last is None else f"{last.ref} {kilo(last.before)} -> {kilo(last.after)} tokens"
+    pins = [
+        {"ref": pin.ref, "kind": pin.kind, "by": pin.author, "text": pin.text} for pin in stats.pins
+    ]
+    fill = {"percent": round(stats.fill.percent, 1), "window": stats.fill.window}
+    return {KEY: {**fill, "pins": pins, "last": sizes}}

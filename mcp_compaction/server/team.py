@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 
@@ -22,7 +22,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from mcp_compaction.compactor.workspace import Workspace
 from mcp_compaction.connections import BoundedServer, ConnectionLimits, open_listener
 from mcp_compaction.door import Door, bearer_of, without_header
-from mcp_compaction.errors import CompactionError, InputError, SettingsError, StoreError
+from mcp_compaction.errors import CompactionError, InputError, SettingsError, StoreBusy, StoreError
 from mcp_compaction.sending.parcel import MOST_BODY as MOST_SENT
 from mcp_compaction.sending.parcel import PATH as SENT
 from mcp_compaction.server.http import (
@@ -35,13 +35,12 @@ from mcp_compaction.server.http import (
     names_of,
     run_inside,
 )
-from mcp_compaction.server.known_tokens import KnownTokens
 from mcp_compaction.server.receiving import check_project, list_pins, take_parcel
 from mcp_compaction.settings import Settings
 from mcp_compaction.store.postgres import tokens
 from mcp_compaction.store.postgres.database import TeamDatabase, open_database
 from mcp_compaction.store.postgres.store import PostgresStore
-from mcp_compaction.store.postgres.tokens import TokenIdentity
+from mcp_compaction.store.postgres.tokens import TokenIdentity, hash_token
 from mcp_compaction.wiring import open_workspace
 from mcp_compaction.worker import client as worker
 
@@ -286,3 +285,46 @@ async def _run(app: Starlette, *, task_status: TaskStatus[None]) -> None:
     async with run_inside(app):
         task_status.started()
         await anyio.sleep_forever()
+
+
+_BETWEEN = 0.25  # seconds from one reading of the list to the next
+
+
+@dataclass(slots=True)
+class KnownTokens:
+    """The hashes of the tokens in force when the list was last read."""
+
+    read_list: Callable[[], Awaitable[Iterable[str]]]
+    find: Callable[[str], Awaitable[TokenIdentity | None]]
+    between: float = _BETWEEN
+    _hashes: set[str] = field(default_factory=set[str])
+    _readings: int = 0  # begun so far
+    _has_failed: bool = False  # the last one
+    _turn: anyio.Lock = field(default_factory=anyio.Lock)
+    _next: float = 0.0
+
+    async def identify(self, token: str) -> TokenIdentity | None:
+        """Whose token it is; None where it is nobody's, or was revoked."""
+        wanted = hash_token(token)
+        if wanted not in self._hashes:
+            await self.read()
+        if wanted not in self._hashes:
+            return None
+        found = await self.find(token)
+        if found is None:
+            self._hashes.discard(wanted)
+        return found
+
+    async def read(self) -> None:
+        """Read the list, or wait for somebody who has begun to since; StoreBusy if that failed."""
+        asked = self._readings
+        async with self._turn:
+            if self._readings == asked:
+                await anyio.sleep(max(0.0, self._next - anyio.current_time()))
+                self._readings += 1
+                self._has_failed = True
+                self._hashes = set(await self.read_list())
+                self._has_failed = False
+                self._next = anyio.current_time() + self.between
+        if self._has_failed:
+            raise StoreBusy("The tokens cannot be read; try again later.")

@@ -1,4 +1,5 @@
-"""Owns the host's stdin and stdout: takes them aside, reads lines from one, writes to the other.
+"""Owns the host's stdin and stdout: takes them aside, reads lines from one, writes to the other,
+and ends the process when the host is gone.
 
 Standard library only: `claim` comes before any import that could print or take long.
 """
@@ -7,13 +8,18 @@ from __future__ import annotations
 
 import os
 import select
+import signal
+import socket
+import sys
+import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from queue import SimpleQueue
 from threading import Event, Lock, Thread
+from types import FrameType
 
 from mcp_compaction.server.front import FOR_SDK, Front
-from mcp_compaction.server.lifeline import Lifeline
 from mcp_compaction.server.mend import EDGE, Good, mend, refuse
 
 LONGEST_LINE = 64 * 1024 * 1024
@@ -208,3 +214,67 @@ def _fill_gaps() -> None:
             os.fstat(fd)
         except OSError:
             os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)
+
+
+# A host waits 2 s before it kills; up to one tick of it may pass before the server notices.
+TICK = 0.5
+CLEANUP = 1.3
+
+_SIGNALS = ("SIGTERM", "SIGINT", "SIGHUP", "SIGBREAK")
+_RUNG = 0
+
+
+class Lifeline:
+    """The guard that ends this process in time, whatever its other threads are doing."""
+
+    def __init__(self, sink: int) -> None:
+        self._sink = sink
+        self._parent = _read_parent_id()
+        self._bell, self._ear = socket.socketpair()
+        self._bell.setblocking(False)
+        self._numbers = frozenset(getattr(signal, name, _RUNG) for name in _SIGNALS) - {_RUNG}
+
+    def hold(self, stop: Callable[[], None]) -> None:
+        """Call `stop` once the host is gone or a signal asks for the end; then count down."""
+
+        def stop_on_signal(_number: int, _frame: FrameType | None) -> None:
+            stop()
+
+        for number in self._numbers:
+            signal.signal(number, stop_on_signal)
+        # The byte reaches the watching thread even while the main thread is deep in C code.
+        signal.set_wakeup_fd(self._bell.fileno(), warn_on_full_buffer=False)
+        Thread(target=self._watch, args=(stop,), name="lifeline", daemon=True).start()
+
+    def ring(self) -> None:
+        """Start the countdown: safe from any thread and from within a signal handler."""
+        with suppress(BlockingIOError):
+            self._bell.send(bytes([_RUNG]))
+
+    def _watch(self, stop: Callable[[], None]) -> None:
+        while True:
+            heard, hung_up = self._listen()
+            if hung_up or self._numbers & heard or _read_parent_id() != self._parent:
+                stop()
+                break
+            if _RUNG in heard:
+                break
+        time.sleep(CLEANUP)
+        os._exit(0)
+
+    def _listen(self) -> tuple[frozenset[int], bool]:
+        if sys.platform == "win32":
+            ready, hung_up = bool(select.select([self._ear], [], [], TICK)[0]), False
+        else:
+            poll = select.poll()
+            poll.register(self._ear, select.POLLIN)
+            poll.register(self._sink, 0)
+            events = dict(poll.poll(TICK * 1000))
+            ready = self._ear.fileno() in events
+            hung_up = bool(events.get(self._sink, 0) & (select.POLLERR | select.POLLHUP))
+        return frozenset(self._ear.recv(64) if ready else b""), hung_up
+
+
+def _read_parent_id() -> int:
+    # Windows keeps naming a parent that is gone.
+    return 0 if sys.platform == "win32" else os.getppid()

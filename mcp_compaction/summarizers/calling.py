@@ -1,16 +1,19 @@
-"""Model calls of every summarizer: limits in time, retries, a fuse, accounts."""
+"""Model calls of every summarizer: limits in time, retries, a fuse, accounts; one summarizer after
+another."""
 
 from __future__ import annotations
 
+import logging
 import random
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
 import anyio
 import anyio.to_thread
 
+from mcp_compaction.core.digest.extract import extract
 from mcp_compaction.core.digest.prompt import (
     Prompt,
     Unusable,
@@ -23,6 +26,7 @@ from mcp_compaction.core.text.secrets import redact
 from mcp_compaction.core.tokens import CountTokens, family_factor, precision_of
 from mcp_compaction.errors import SummarizerError
 from mcp_compaction.model import Draft, ModelCall, SummaryRequest, Value
+from mcp_compaction.ports import Summarizer
 from mcp_compaction.summarizers.price import SummaryPrice
 
 CONNECT_SECONDS = 5.0
@@ -327,3 +331,64 @@ def failure_of_status(status: int, wait: str | None) -> CallFailed:
     reason = known.get(status, f"the endpoint failed (HTTP {status})")
     seconds = float(wait) if wait is not None and wait.strip().isdigit() else None
     return CallFailed(reason, may_retry=status in (408, 429) or status >= 500, wait=seconds)
+
+
+logger = logging.getLogger(__name__)
+
+Link = Callable[[], Summarizer]
+
+
+class Chain:
+    """Summarizers in the order they are asked; each is made when it is first needed."""
+
+    def __init__(self, links: Sequence[tuple[str, Link]]) -> None:
+        self._links = tuple(links)
+        self._made: dict[str, Summarizer] = {}
+
+    @property
+    def name(self) -> str:
+        """All of them, in order."""
+        return ", ".join((*(name for name, _ in self._links), "extractive"))
+
+    async def summarize(self, request: SummaryRequest) -> Draft:
+        """The first draft there is, with the reason for every fall before it."""
+        reasons: list[str] = []
+        calls: list[ModelCall] = []
+        for name, link in self._links:
+            left = {
+                "calls_left": _count_calls_left(request, calls),
+                "cost_left": _find_cost_left(request, calls),
+            }
+            asked = request.model_copy(update=left)
+            try:
+                draft = await self._find_summarizer(name, link).summarize(asked)
+            except SummarizerError as error:
+                reasons.append(f"{name}: {error}")
+                calls += error.calls
+            except (MemoryError, RecursionError):
+                raise
+            except Exception as error:  # noqa: BLE001  # the next one may do better
+                logger.warning("%s failed (%s)", name, type(error).__name__)
+                reasons.append(f"{name} failed ({type(error).__name__})")
+            else:
+                return _with_notes(draft, (*reasons, draft.note), (*calls, *draft.calls))
+        return _with_notes(extract(request), (*reasons, "extracted instead"), calls)
+
+    def _find_summarizer(self, name: str, link: Link) -> Summarizer:
+        if name not in self._made:
+            self._made[name] = link()
+        return self._made[name]
+
+
+def _count_calls_left(request: SummaryRequest, calls: Sequence[ModelCall]) -> int | None:
+    return None if request.calls_left is None else max(0, request.calls_left - len(calls))
+
+
+def _find_cost_left(request: SummaryRequest, calls: Sequence[ModelCall]) -> float | None:
+    spent = sum(call.cost or 0.0 for call in calls)
+    return None if request.cost_left is None else max(0.0, request.cost_left - spent)
+
+
+def _with_notes(draft: Draft, reasons: Sequence[str], calls: Sequence[ModelCall]) -> Draft:
+    note = "; ".join(filter(None, reasons))
+    return draft.model_copy(update={"note": note, "calls": tuple(calls)})

@@ -1,10 +1,12 @@
-"""The answers of the tools: short lines of text, the fill last."""
+"""The answers of the tools: short lines of text, the fill last; where hooks or the system do the
+work, they say so."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
 from datetime import datetime
+from typing import NamedTuple
 
 from mcp_compaction.compactor.events import (
     COMPLETED,
@@ -14,10 +16,12 @@ from mcp_compaction.compactor.events import (
     HOST_SUMMARY_CHECKED,
     SAFETY_NET,
 )
-from mcp_compaction.compactor.results import Pinned
+from mcp_compaction.compactor.results import Pinned, Prepared
 from mcp_compaction.compactor.statistics import Regret, Stats
 from mcp_compaction.core.compaction.receipt import (
     offer_lines,
+    outcome_text,
+    running_lines,
     spent_line,
     would_not_pay,
 )
@@ -26,9 +30,93 @@ from mcp_compaction.core.log.pinned import pinned_block, shown_text, way_of
 from mcp_compaction.core.text.injection import defuse
 from mcp_compaction.core.window.fill import Fill, Pressure, describe_trigger
 from mcp_compaction.core.wording import kilo, plural
-from mcp_compaction.model import Mode, Outcome, Pin, PinScope, Projection, SessionInfo
-from mcp_compaction.tools.hooked_answers import HookedChat, describe_hook
-from mcp_compaction.tools.system_answers import drop_advice
+from mcp_compaction.model import Compaction, Mode, Outcome, Pin, PinScope, Projection, SessionInfo
+
+SYSTEM_COMPACTS = (
+    "compress_context is not offered here (setting agent_controlled): the system compacts by "
+    "itself, and context_stats tells from which fill on. Nothing was done; go on."
+)
+
+
+def compacting_line(fill: Fill) -> str:
+    """The line that this process is compacting a full window."""
+    return (
+        f"the window is {fill.percent:.0f} % full: a compaction is under way; go on, an answer for "
+        "this session brings its receipt and directive once it has ended"
+    )
+
+
+def compacting_elsewhere_line(fill: Fill) -> str:
+    """The line that another process is compacting a full window."""
+    return (
+        f"the window is {fill.percent:.0f} % full: another process is compacting it; go on, its "
+        "view counts once it has ended"
+    )
+
+
+def relief_text(outcome: Outcome, name: str, *, by_agent: bool) -> str:
+    """The result of compacting a full window without being asked.
+
+    `by_agent`: the agent could compress too, and is told how.
+    """
+    told = outcome_text(outcome, "own", name)
+    if not by_agent and not isinstance(outcome, Compaction):
+        told = drop_advice(told)
+    return f"the window was full:\n{told}"
+
+
+def drop_advice(text: str) -> str:
+    """The reason why nothing was done, without the arguments that would force it."""
+    return f"{text.partition('. ')[0].removesuffix('.')}. Go on."
+
+
+ALREADY_PREPARED = (
+    "already prepared: nothing was said since. The host's next compaction uses it, and calling "
+    "again frees nothing. Go on."
+)
+
+
+class HookedChat(NamedTuple):
+    """A chat of which hooks of its host tell."""
+
+    host: str
+    is_fill_reported: bool
+    limit: int | None  # the tokens that the fill is told against; None: not known
+    where: str = ""  # what happens there
+
+    def describe_fill(self, tokens: int) -> str:
+        """How full the window is as the host reports it, as far as its limit is known."""
+        if self.limit is None:
+            known = f"{kilo(tokens)} tokens as {self.host} reports"
+            return f"in the window: {known}; at how many it compacts is not known"
+        percent = 100 * tokens / self.limit
+        return (
+            f"fill: {kilo(tokens)} of {kilo(self.limit)} tokens ({percent:.0f} %, as {self.host} "
+            f"reports); {self.where}"
+        )
+
+
+def describe_hook(put_back: datetime | None) -> str:
+    """The hook that puts pins back, and when it last did."""
+    after = "after the host's own compaction"
+    if put_back is None:
+        return f"{after} a hook is to put the pins back"
+    return f"a hook last put the pins back {after} {put_back:%b %d %H:%M}"
+
+
+def prepared_text(prepared: Prepared, pins: int) -> str:
+    """What a host's next compaction will bring back."""
+    return "\n".join(
+        [
+            f"ready: after the host's next compaction {plural(pins, 'pin')}, the digests of all up "
+            f"to m{prepared.digested_upto} and the index are put back. The window is unchanged "
+            "until then, and calling again frees nothing.",
+            *(f"note: {defuse(note)}" for note in prepared.notes),
+            *running_lines(prepared.running),
+            "next: go on, or tell the user that this is a good moment for /compact.",
+        ]
+    )
+
 
 BUDGET_LABEL = "[context budget]"
 _BUDGET_LINE = re.compile(

@@ -1,16 +1,18 @@
-"""The arguments of the tools, each said once; the server and the kit publish them from here."""
+"""The arguments of the tools, each said once; the server and the kit publish them from here,
+as schemas without noise."""
 
 from __future__ import annotations
 
 import inspect
 import re
+from collections.abc import Iterable, Mapping
+from difflib import get_close_matches
 from typing import Annotated, Any, Literal, NamedTuple, cast
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from mcp_compaction.compactor.results import SearchScope
 from mcp_compaction.model import JsonObject, PinKind, PinScope, Strategy
-from mcp_compaction.tools.schemas import slim
 
 Session = Annotated[str | None, Field(description="Session name, if not the current chat's.")]
 
@@ -136,3 +138,60 @@ def definition_of(arguments: type[Arguments]) -> Definition:
     schema = slim(arguments.model_json_schema())
     del schema["description"], schema["additionalProperties"]
     return Definition(name_of(arguments), description_of(arguments), schema)
+
+
+def slim(schema: Any) -> Any:
+    """A JSON schema without what only costs tokens: titles, defaults null and false, `or null`."""
+    if isinstance(schema, list):
+        return [slim(part) for part in cast("list[Any]", schema)]
+    if not isinstance(schema, dict):
+        return schema
+    kept = {
+        key: _slim_properties(value) if key == "properties" else slim(value)
+        for key, value in cast("dict[str, Any]", schema).items()
+        if not _is_noise(key, value)
+    }
+    choices = kept.get("anyOf")
+    if isinstance(choices, list):
+        real = [choice for choice in cast("list[Any]", choices) if choice != {"type": "null"}]
+        if len(real) == 1:
+            del kept["anyOf"]
+            kept = {**real[0], **kept}
+    return kept
+
+
+def _slim_properties(properties: Any) -> dict[str, Any]:
+    # A property may be called "title"; only the schema's own title is noise.
+    return {name: slim(value) for name, value in cast("dict[str, Any]", properties).items()}
+
+
+def _is_noise(key: str, value: Any) -> bool:
+    return (key == "title" and isinstance(value, str)) or (
+        key == "default" and (value is None or value is False)
+    )
+
+
+def complain_of_unknown(given: Mapping[str, Any], known: Iterable[str]) -> str | None:
+    """The complaint about an argument that a tool does not take; None where it takes all."""
+    names = sorted(known)
+    strange = [name for name in given if name not in names]
+    if not strange:
+        return None
+    near = get_close_matches(strange[0], names, 1)
+    hint = f"Did you mean {near[0]}? " if near else ""
+    return (
+        f"no argument {strange[0]!r}. {hint}It takes: {', '.join(names)}. "
+        "Nothing was done; call again with these."
+    )
+
+
+def complain_of_faults(faults: Iterable[tuple[str, str, str]]) -> str:
+    """The complaint about arguments, of each its name, what is wrong and the kind of fault."""
+    told = [f"{name}: {_plain(what, kind)}" for name, what, kind in faults]
+    return (
+        "; ".join(dict.fromkeys(told)) + ". Nothing was done; correct the arguments and call again."
+    )
+
+
+def _plain(what: str, kind: str) -> str:
+    return "is required" if kind == "missing" else what[0].lower() + what[1:]

@@ -7,9 +7,11 @@ from mcp_compaction.compactor.asking import make_ask
 from mcp_compaction.compactor.results import Prepared
 from mcp_compaction.compactor.workspace import Workspace
 from mcp_compaction.core.compaction.receipt import outcome_text
+from mcp_compaction.core.log.outline import find_boundary_cues, outline_of
 from mcp_compaction.model import Ask, Compaction, NothingToDo, SessionInfo, Traits
-from mcp_compaction.tools.arguments import CompressContext, RestoreContext
-from mcp_compaction.tools.hooked_answers import ALREADY_PREPARED, prepared_text
+from mcp_compaction.tools import answers
+from mcp_compaction.tools.answers import ALREADY_PREPARED, prepared_text
+from mcp_compaction.tools.arguments import CompressContext, ContextStats, RestoreContext
 from mcp_compaction.tools.place import CallAnswer, CallPlace
 
 _SHARE = 0.6  # of the fill that was too much, or of the whole window where that is less
@@ -72,3 +74,19 @@ async def plan_after_overflow(
         fill = (await work.read_window(info)).fill
     target = _SHARE * min(100.0, fill.percent)
     return info, Ask(reason=_REASON, target_percent=max(0.1, target), force=True)
+
+
+async def context_stats(place: CallPlace, asked: ContextStats) -> CallAnswer:
+    """The fill, the pins, and what compressing would free."""
+    work = await place.workspace()
+    info, _ = await place.session("look")
+    session, past, reading = await compactor.load_newest(work, info)
+    found = await compactor.stats_of(work, session, past, reading)
+    is_full = asked.detail == "full"
+    passages = await place.threads.run(outline_of, session.messages) if is_full else ()
+    cues = await place.threads.run(find_boundary_cues, session.messages)
+    hooked = await place.hooked(info, found.fill.tokens)
+    text = answers.stats_text(
+        found, place.mode(info), cues, passages, by_agent=place.by_agent, hooked=hooked
+    )
+    return CallAnswer(text, info, found)

@@ -15,7 +15,7 @@ from mcp_compaction.home import default_home
 from mcp_compaction.model import Ask, Mode, Outcome, SessionInfo
 from mcp_compaction.program import complete, typed_command
 from mcp_compaction.threads import Threads
-from mcp_compaction.tools.hooked_answers import HookedChat
+from mcp_compaction.tools.answers import HookedChat
 
 Purpose = Literal["make", "look"]
 

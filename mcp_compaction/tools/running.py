@@ -10,12 +10,16 @@ from pydantic import ValidationError
 from mcp_compaction.api.handles import OpenSession
 from mcp_compaction.errors import CompactionError, NeedsUser
 from mcp_compaction.model import Compaction
-from mcp_compaction.tools import arguments, compressing, pinning, recalling, stats
-from mcp_compaction.tools.answers import fill_line
-from mcp_compaction.tools.arguments import Arguments, CompressContext, name_of
+from mcp_compaction.tools import arguments, compressing, pinning, recalling
+from mcp_compaction.tools.answers import SYSTEM_COMPACTS, fill_line
+from mcp_compaction.tools.arguments import (
+    Arguments,
+    CompressContext,
+    complain_of_faults,
+    complain_of_unknown,
+    name_of,
+)
 from mcp_compaction.tools.place import CallAnswer, CallPlace
-from mcp_compaction.tools.schemas import complain_of_faults, complain_of_unknown
-from mcp_compaction.tools.system_answers import SYSTEM_COMPACTS
 
 
 class ToolAnswer(NamedTuple):
@@ -30,7 +34,7 @@ _TOOLS: dict[type[Arguments], Callable[[CallPlace, Any], Awaitable[CallAnswer]]]
     CompressContext: compressing.compress_context,
     arguments.PinConstraint: pinning.pin_constraint,
     arguments.RecallArchived: recalling.recall_archived,
-    arguments.ContextStats: stats.context_stats,
+    arguments.ContextStats: compressing.context_stats,
     arguments.UnpinConstraint: pinning.unpin_constraint,
     arguments.RestoreContext: compressing.restore_context,
 }

@@ -1,4 +1,5 @@
-"""Serves the page to this machine's user: on loopback, facts only to who holds the token.
+"""Writes the page, or serves it to this machine's user: on loopback, facts only to who holds the
+token.
 
 The page itself holds nothing and is given to anybody. A request by GET changes nothing; undo is a
 POST with the token in a header, which another site's page cannot send.
@@ -6,6 +7,9 @@ POST with the token in a header, which another site's page cannot send.
 
 from __future__ import annotations
 
+import base64
+import hashlib
+import json
 import secrets
 import time
 from collections.abc import Awaitable, Callable, Mapping
@@ -25,12 +29,15 @@ from mcp_compaction.compactor.workspace import Workspace
 from mcp_compaction.core.compaction.receipt import outcome_text
 from mcp_compaction.door import Door, bearer_of, is_secret, own_names, read_object, without_header
 from mcp_compaction.errors import CompactionError, InputError
-from mcp_compaction.model import SessionInfo
+from mcp_compaction.model import Message, SessionInfo
 from mcp_compaction.viewer.facts import (
+    Facts,
+    begins_of,
     describe_session,
     find_session,
     list_messages,
     list_sessions,
+    read_messages,
     whole_text,
 )
 
@@ -208,3 +215,31 @@ async def _body_of(request: Request) -> dict[str, Any]:
     if told is None:
         raise InputError("the request is no JSON object; load the page again.")
     return told
+
+
+async def write_page(work: Workspace, info: SessionInfo) -> str:
+    """The whole page of one session."""
+    messages: list[Message] = []
+    while page := await read_messages(work, info, messages[-1].seq if messages else 0):
+        messages += page
+    told = await describe_session(work, info)
+    own = f"session/{info.id}"
+    facts: Facts = {
+        "sessions": [told],
+        own: told,
+        f"{own}/messages/0": begins_of(messages),
+    }
+    for message in messages:
+        facts[f"{own}/message/{message.seq}"] = {"text": whole_text(message)}
+    script, style = read_page("app.js"), read_page("style.css")
+    # Within a script element only "<" could end it.
+    data = json.dumps(facts, ensure_ascii=False).replace("<", "\\u003c")
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    policy = f"default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{digest}'"
+    head = f'<meta http-equiv="Content-Security-Policy" content="{policy}">'
+    page = read_page("index.html").replace(
+        '<meta charset="utf-8">', f'<meta charset="utf-8">\n{head}'
+    )
+    page = page.replace('<link rel="stylesheet" href="style.css">', f"<style>{style}</style>")
+    stored = f'<script type="application/json" id="data">{data}</script>'
+    return page.replace('<script src="app.js"></script>', f"{stored}\n<script>{script}</script>")

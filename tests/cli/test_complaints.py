@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from mcp_compaction.cli.console.invocation import Invocation
-from mcp_compaction.cli.console.reading import read_text
+from mcp_compaction.cli.console.speaker import read_text
 from mcp_compaction.cli.main import COMMANDS, main
 from mcp_compaction.errors import InputError, SummarizerError
 from tests.cli.conftest import CHAT, Shell, Stream

@@ -8,7 +8,7 @@ from threading import Thread
 
 import pytest
 
-from mcp_compaction.cli.console import sending_check
+from mcp_compaction.cli.commands import doctor
 from mcp_compaction.errors import InputError
 from mcp_compaction.store import outbox
 from mcp_compaction.store.outbox import Outbox, check_server
@@ -71,7 +71,7 @@ def test_what_waits_is_told_and_when_it_is_too_much(
     told = shell("doctor", "--no-server", "--json").json()
     assert told["team"]["messages_waiting"] == 1
     assert "MCP_COMPACTION_TOKEN is not set" in told["team"]["problems"][0]
-    for module in (outbox, sending_check):
+    for module in (outbox, doctor):
         monkeypatch.setattr(module, "MOST_WAITING", 10)
     said = shell("doctor", "--no-server").out
     assert "1 message (0.0 MB) wait" in said

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from mcp_compaction.core.tokens import estimate
-from mcp_compaction.demo.session import DETAIL, RULE, Act, Message, beats, body
+from mcp_compaction.demo.play import DETAIL, RULE, Act, Message, beats, body
 from mcp_compaction.formats import read_incoming, validate
 
 

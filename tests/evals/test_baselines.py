@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mcp_compaction.evals import peers
+from mcp_compaction.evals import baselines
 from mcp_compaction.evals.baselines import (
     BASELINES,
     Strategy,
@@ -82,8 +82,8 @@ def test_a_peer_that_is_not_installed_is_left_out_and_named(
     def nothing(_: str) -> None:
         return
 
-    monkeypatch.setattr(peers, "find_spec", nothing)
-    found = peers.find_peers()
+    monkeypatch.setattr(baselines, "find_spec", nothing)
+    found = baselines.find_peers()
     assert not found.strategies
     named = [note.partition(" was not measured")[0] for note in found.notes]
     assert named == ["LangChain", "deepagents", "CliffCompaction"]
@@ -91,7 +91,7 @@ def test_a_peer_that_is_not_installed_is_left_out_and_named(
 
 @pytest.mark.parametrize("name", ["LangChain", "deepagents", "CliffCompaction"])
 def test_a_peer_keeps_to_the_budget_where_it_is_installed(name: str) -> None:
-    strategy = peers.find_peers().strategies.get(name)
+    strategy = baselines.find_peers().strategies.get(name)
     if strategy is None:
         pytest.skip(f"{name} is not installed")
     chat = CHAT * 6

@@ -10,8 +10,7 @@ import pytest
 
 from mcp_compaction.counters.estimate import EstimateCounter
 from mcp_compaction.evals.evaluation import WantedSessions, evaluate
-from mcp_compaction.evals.page import make_page
-from mcp_compaction.evals.report import find_faults, make_document, make_tables
+from mcp_compaction.evals.report import find_faults, make_document, make_page, make_tables
 from mcp_compaction.evals.results import PRODUCT, Report, Score
 
 TOLD: list[str] = []

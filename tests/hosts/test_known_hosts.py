@@ -170,7 +170,7 @@ def test_its_requests_and_its_texts_are_known(host: MadeUpHost) -> None:
 
 ALL_THE_SAME = {
     "cli/commands/install.py": "says what else stands in the host that has a module of ours",
-    "cli/console/host_check.py": "looks that host over",
+    "cli/console/setup.py": "looks that host over",
     "cli/console/repositories.py": "every command runs it first, and has no time for a table",
     "git_folders.py": "reads no table, and hooks run it",
     "home.py": "the name of a file that is there already",

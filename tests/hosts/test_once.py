@@ -17,7 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mcp_compaction import compactor
-from mcp_compaction.audit.cases import cases_of
+from mcp_compaction.audit.auditing import cases_of
 from mcp_compaction.compactor.results import FitOptions
 from mcp_compaction.compactor.workspace import Workspace
 from mcp_compaction.core.log.pinned import PINNED_LABEL

@@ -22,7 +22,7 @@ from mcp_compaction.hosts.events import TOOL, hooked_hosts
 from mcp_compaction.hosts.hook_runs import HOOK_SECONDS
 from mcp_compaction.hosts.trouble import read_trouble
 from mcp_compaction.model import Excerpt
-from mcp_compaction.server.tools import host_events
+from mcp_compaction.server.tools import recording
 from tests.hosts.given_hosts import SHOP, claude_line, write_chat
 from tests.server.talking import Talk, talk, text_of
 
@@ -419,7 +419,7 @@ async def test_a_locked_store_holds_none_of_many_events_and_nothing_is_lost(
             other.execute("BEGIN IMMEDIATE")
             chat.grow(claude_line(12, "The port is 5433."))
             with monkeypatch.context() as briefly:
-                briefly.setattr(host_events, "_PATIENCE", 0.05)
+                briefly.setattr(recording, "_PATIENCE", 0.05)
                 async with anyio.create_task_group() as group:
                     for _ in range(200):
                         group.start_soon(chat.tell, "Stop")

@@ -6,7 +6,7 @@ import anyio
 import pytest
 
 from mcp_compaction.errors import StoreBusy, StoreError
-from mcp_compaction.server.known_tokens import KnownTokens
+from mcp_compaction.server.team import KnownTokens
 from mcp_compaction.store.postgres.tokens import TokenIdentity, hash_token
 
 pytestmark = pytest.mark.anyio

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from mcp_compaction.core.tokens import estimate
-from mcp_compaction.server.window_app import KEY, MIME_TYPE, URI, read_app
+from mcp_compaction.server.resources import KEY, MIME_TYPE, URI, read_app
 from tests.server.talking import talk
 from tests.viewer.browser import needs_browser, start_browser
 

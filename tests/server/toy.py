@@ -8,21 +8,21 @@ from __future__ import annotations
 import os
 import sys
 
-from mcp_compaction.server import lifeline
+from mcp_compaction.server import wire
 from mcp_compaction.server.wire import claim
 
 
 def main() -> int:
     """Serve the toy."""
-    lifeline.CLEANUP = float(os.environ.get("TOY_CLEANUP", lifeline.CLEANUP))
-    wire = claim()
-    wire.open()
+    wire.CLEANUP = float(os.environ.get("TOY_CLEANUP", wire.CLEANUP))
+    pipe = claim()
+    pipe.open()
 
     from mcp_compaction.server import stdio
     from tests.server.toy_tools import build
 
     stdio.FINISHING = float(os.environ.get("TOY_FINISHING", stdio.FINISHING))
-    return stdio.serve_stdio(wire, build)
+    return stdio.serve_stdio(pipe, build)
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ import pytest
 
 from mcp_compaction.errors import SummarizerError
 from mcp_compaction.model import Draft, Item, ModelCall, SummaryRequest
-from mcp_compaction.summarizers.chain import Chain
+from mcp_compaction.summarizers.calling import Chain
 from tests.core.saying import user
 from tests.sessions import messages_of
 

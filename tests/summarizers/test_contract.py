@@ -31,8 +31,7 @@ from mcp_compaction.model import Ask, Compaction, ModelCall, SessionInfo, Spent
 from mcp_compaction.ports import SessionKey, Summarizer
 from mcp_compaction.store.sqlite import SqliteStore, open_store
 from mcp_compaction.summarizers import anthropic_api, openai_api
-from mcp_compaction.summarizers.calling import CallingSummarizer, Terms, Time
-from mcp_compaction.summarizers.chain import Chain
+from mcp_compaction.summarizers.calling import CallingSummarizer, Chain, Terms, Time
 from mcp_compaction.summarizers.endpoint import Endpoint
 from mcp_compaction.summarizers.extractive import ExtractiveSummarizer
 from mcp_compaction.summarizers.price import SummaryPrice

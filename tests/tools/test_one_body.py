@@ -13,7 +13,7 @@ import pytest
 from pydantic import Field
 
 from mcp_compaction import OpenSession
-from mcp_compaction.cli.console.tool_arguments import add_tool, typed_as
+from mcp_compaction.cli.console.options import add_tool, typed_as
 from mcp_compaction.server.tools import list_tools
 from mcp_compaction.server.tools.calling import takes
 from mcp_compaction.tools import arguments

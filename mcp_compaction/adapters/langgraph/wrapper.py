@@ -9,14 +9,16 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
+from itertools import groupby
 from typing import Any, cast
 
-from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, RemoveMessage
+from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, RemoveMessage, ToolMessage
 from langchain_core.runnables import RunnableConfig
 from langgraph.constants import END, START
 from langgraph.graph.message import REMOVE_ALL_MESSAGES
+from langgraph.graph.state import CompiledStateGraph
 from langgraph.types import StateSnapshot
 
 from mcp_compaction import compactor
@@ -27,11 +29,6 @@ from mcp_compaction.adapters.langgraph.messages import (
     plain_of,
 )
 from mcp_compaction.adapters.langgraph.sessions import InStore, Sessions
-from mcp_compaction.adapters.langgraph.speakers import (
-    AnyGraph,
-    find_sub_agents,
-    names_of_supervisor,
-)
 from mcp_compaction.api.blocking import BlockingSession
 from mcp_compaction.api.handles import OpenSession
 from mcp_compaction.compactor.results import Pinned
@@ -360,3 +357,45 @@ def _reduces(reducer: Any, old: AnyMessage, new: AnyMessage) -> bool:
         return reducer([old], [RemoveMessage(id=REMOVE_ALL_MESSAGES), new]) == [new]
     except (TypeError, ValueError, AttributeError):
         return False
+
+
+AnyGraph = CompiledStateGraph[Any, Any, Any, Any]
+
+
+def names_of_supervisor(graph: AnyGraph) -> frozenset[str]:
+    """The names that a graph's own answers bear: its own, and those of the nodes it begins with."""
+    first = {edge.target for edge in graph.get_graph().edges if edge.source == START}
+    return frozenset({graph.name, *first})
+
+
+def find_sub_agents(
+    messages: Sequence[AnyMessage], own_names: Collection[str]
+) -> Mapping[int, str]:
+    """The sub-agents whose work stands in a history, by the places of their messages."""
+    speakers = _speakers_of(messages, own_names)
+    found: dict[int, str] = {}
+    for speaker, run in groupby(range(len(messages)), key=speakers.__getitem__):
+        if speaker is None:
+            continue
+        places = list(run)
+        reports = [place for place in places if _is_report(messages[place])]
+        found |= {place: speaker for place in places if place not in reports[-1:]}
+    return found
+
+
+def _speakers_of(messages: Sequence[AnyMessage], own_names: Collection[str]) -> list[str | None]:
+    callers: dict[str, str | None] = {}
+    speakers: list[str | None] = []
+    for message in messages:
+        speaker = None
+        if isinstance(message, ToolMessage):
+            speaker = callers.get(message.tool_call_id)
+        elif isinstance(message, AIMessage):
+            speaker = message.name if message.name and message.name not in own_names else None
+            callers |= {call["id"]: speaker for call in message.tool_calls if call["id"]}
+        speakers.append(speaker)
+    return speakers
+
+
+def _is_report(message: AnyMessage) -> bool:
+    return isinstance(message, AIMessage) and not message.tool_calls and bool(message.text)

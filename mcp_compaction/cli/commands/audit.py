@@ -7,6 +7,7 @@ from datetime import UTC, date, datetime, time
 from pathlib import Path
 
 from mcp_compaction.audit.auditing import HOSTS, MOST, WantedAudit, audit_sources
+from mcp_compaction.audit.counting import Audit, total_of
 from mcp_compaction.audit.report import (
     HOW,
     full_lines,
@@ -18,7 +19,6 @@ from mcp_compaction.audit.report import (
     table_of,
     worst_chat,
 )
-from mcp_compaction.audit.results import Audit, total_of
 from mcp_compaction.cli.console.arguments import check_count, write_html
 from mcp_compaction.cli.console.invocation import Invocation
 from mcp_compaction.cli.console.screen import make_teller

@@ -12,12 +12,17 @@ from mcp_compaction.cli.console.screen import make_teller
 from mcp_compaction.counters.estimate import EstimateCounter
 from mcp_compaction.counters.o200k import best_counter
 from mcp_compaction.errors import InputError
-from mcp_compaction.evals.drift import MOST_ROUNDS
 from mcp_compaction.evals.evaluation import WantedSessions, evaluate
 from mcp_compaction.evals.handover.sessions import FEWEST_MESSAGES, find_origins
-from mcp_compaction.evals.page import make_page
-from mcp_compaction.evals.report import find_faults, headlines_of, make_document, make_tables
+from mcp_compaction.evals.report import (
+    find_faults,
+    headlines_of,
+    make_document,
+    make_page,
+    make_tables,
+)
 from mcp_compaction.evals.results import Report
+from mcp_compaction.evals.runner import MOST_ROUNDS
 from mcp_compaction.evals.scenarios import EPISODE_TOKENS, MOST_EPISODES
 from mcp_compaction.hosts.folders import known_hosts
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from argparse import ArgumentParser
 from dataclasses import replace
 
-from mcp_compaction.cli.console.host_check import find_beside
 from mcp_compaction.cli.console.invocation import Invocation
 from mcp_compaction.cli.console.setup import (
     add_host,
     changes_as_json,
     describe_installed,
     describe_scope,
+    find_beside,
     host_of,
     place_of,
     say_diffs,

@@ -10,8 +10,8 @@ from mcp_compaction import compactor
 from mcp_compaction.cli.console.arguments import add_place, add_session
 from mcp_compaction.cli.console.invocation import Invocation
 from mcp_compaction.cli.console.opening import OpenedPlace, open_place
+from mcp_compaction.cli.console.options import add_tool, typed_as
 from mcp_compaction.cli.console.speaker import WHO, refusal_of, refuse_for_agents, speaker_of
-from mcp_compaction.cli.console.tool_arguments import add_tool, typed_as
 from mcp_compaction.cli.console.wording import describe_moment
 from mcp_compaction.compactor.checking import checks_for, trial_text
 from mcp_compaction.compactor.results import PinWish

@@ -7,9 +7,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from mcp_compaction.cli.console.arguments import add_place, add_session
-from mcp_compaction.cli.console.hook_input import HookInput, read_hook_input
-from mcp_compaction.cli.console.invocation import Invocation
-from mcp_compaction.cli.console.looking import MOST_SESSIONS, plain_place
+from mcp_compaction.cli.console.invocation import MOST_SESSIONS, Invocation, plain_place
 from mcp_compaction.cli.console.wording import describe_moment
 from mcp_compaction.core.log.pinned import WAYS, pinned_block, shown_text
 from mcp_compaction.projects import find_project
@@ -17,6 +15,11 @@ from mcp_compaction.store.listing import PinLine, list_pins
 
 if TYPE_CHECKING:
     from mcp_compaction.model import Pin
+import json
+import os
+from io import UnsupportedOperation
+from threading import Thread
+from typing import NamedTuple, TextIO, cast
 
 DESCRIPTION = """\
 List the pins in force: who said what, when, by which way, and for how long.
@@ -132,3 +135,59 @@ def _describe_pin(pin: Pin | PinLine) -> str:
     until = f", until {describe_moment(pin.expires)}" if pin.expires else ""
     kind = pin.kind.replace("_", " ")
     return f"{kind}, {place}, by the {pin.author}{way}, {describe_moment(pin.at)}{source}{until}"
+
+
+_MOST_BYTES = 2**20
+_PATIENCE_SECONDS = 5.0  # a host writes at once; a script may leave its stdin open and silent
+
+
+class HookInput(NamedTuple):
+    """The chat a hook was run for, with its folder and the reason."""
+
+    session: str
+    event: str
+    folder: str
+    source: str  # of a SessionStart: startup, resume, clear or compact
+
+
+def read_hook_input(stdin: TextIO) -> HookInput | None:
+    """The input a host wrote; None where no host runs this."""
+    if stdin.isatty():
+        return None
+    try:
+        # A folder's name may hold bytes that are no text, and a host may write them as they are.
+        given: object = json.loads(_read(stdin).decode("utf-8", "surrogateescape"))
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(given, dict):
+        return None
+    fields = cast("dict[str, object]", given)
+    session, event = fields.get("session_id"), fields.get("hook_event_name")
+    if not (isinstance(session, str) and session and isinstance(event, str)):
+        return None
+    folder, source = fields.get("cwd"), fields.get("source")
+    return HookInput(
+        session,
+        event,
+        folder if isinstance(folder, str) else "",
+        source if isinstance(source, str) else "",
+    )
+
+
+def _read(stdin: TextIO) -> bytes:
+    """The whole of stdin, or as much as came in time."""
+    try:
+        end = stdin.fileno()
+    except (OSError, UnsupportedOperation, ValueError):
+        return stdin.buffer.read(_MOST_BYTES)
+    chunks: list[bytes] = []
+
+    def fill() -> None:
+        # Not by the stream: its lock, held by a waiting thread, would stop the interpreter's exit.
+        while sum(map(len, chunks)) < _MOST_BYTES and (chunk := os.read(end, 2**16)):
+            chunks.append(chunk)
+
+    reader = Thread(target=fill, daemon=True)
+    reader.start()
+    reader.join(_PATIENCE_SECONDS)
+    return b"".join(chunks)

@@ -9,9 +9,8 @@ from mcp_compaction import compactor
 from mcp_compaction.cli.console.arguments import add_place, add_session
 from mcp_compaction.cli.console.invocation import Invocation
 from mcp_compaction.cli.console.opening import OpenedPlace, open_place, project_of, settings_of
-from mcp_compaction.cli.console.reading import read_text
-from mcp_compaction.cli.console.speaker import speaker_of
-from mcp_compaction.cli.console.traits import add_traits, set_traits, typed_traits
+from mcp_compaction.cli.console.options import add_traits, set_traits, typed_traits
+from mcp_compaction.cli.console.speaker import read_text, speaker_of
 from mcp_compaction.cli.console.transcripts import (
     describe_intake,
     environ_of_hosts,

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from mcp_compaction.cli.console.arguments import add_place
 from mcp_compaction.cli.console.invocation import Invocation
 from mcp_compaction.cli.console.opening import flags_of, project_of, settings_of
-from mcp_compaction.cli.console.policy_flags import add_policy
+from mcp_compaction.cli.console.options import add_policy
 from mcp_compaction.cli.console.transcripts import environ_of_hosts
 from mcp_compaction.errors import InputError
 from mcp_compaction.gateway.address import check_upstream

@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from mcp_compaction.cli.console.arguments import add_place, check_count
-from mcp_compaction.cli.console.invocation import Invocation
-from mcp_compaction.cli.console.looking import plain_place
+from mcp_compaction.cli.console.invocation import Invocation, plain_place
 from mcp_compaction.cli.console.screen import Screen, align_columns
 from mcp_compaction.cli.console.wording import describe_moment
 from mcp_compaction.core.wording import plural

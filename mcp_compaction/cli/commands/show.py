@@ -13,7 +13,7 @@ from mcp_compaction import compactor
 from mcp_compaction.cli.console.arguments import add_place, add_session
 from mcp_compaction.cli.console.invocation import Invocation
 from mcp_compaction.cli.console.opening import open_place
-from mcp_compaction.cli.console.policy_flags import add_policy
+from mcp_compaction.cli.console.options import add_policy
 from mcp_compaction.cli.console.screen import Screen
 from mcp_compaction.cli.console.wording import extent_of, join_refs
 from mcp_compaction.compactor.workspace import Workspace

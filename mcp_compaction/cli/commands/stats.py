@@ -11,7 +11,7 @@ from mcp_compaction import compactor
 from mcp_compaction.cli.console.arguments import add_place, add_session
 from mcp_compaction.cli.console.invocation import Invocation
 from mcp_compaction.cli.console.opening import OpenedPlace, open_place
-from mcp_compaction.cli.console.policy_flags import add_policy
+from mcp_compaction.cli.console.options import add_policy
 from mcp_compaction.cli.console.screen import Screen
 from mcp_compaction.cli.console.wording import describe_moment, for_person, join_refs
 from mcp_compaction.compactor.events import (

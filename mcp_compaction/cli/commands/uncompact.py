@@ -6,7 +6,7 @@ from argparse import ArgumentParser
 from collections.abc import Iterator
 
 from mcp_compaction import compactor
-from mcp_compaction.audit.cases import cases_of
+from mcp_compaction.audit.auditing import cases_of
 from mcp_compaction.cli.console.arguments import add_place
 from mcp_compaction.cli.console.invocation import Invocation
 from mcp_compaction.cli.console.opening import OpenedPlace, open_place, settings_of

@@ -8,8 +8,8 @@ from mcp_compaction import compactor
 from mcp_compaction.cli.console.arguments import add_place, add_session
 from mcp_compaction.cli.console.invocation import Invocation
 from mcp_compaction.cli.console.opening import open_place
+from mcp_compaction.cli.console.options import add_tool
 from mcp_compaction.cli.console.speaker import WHO, refuse_for_agents, speaker_of
-from mcp_compaction.cli.console.tool_arguments import add_tool
 from mcp_compaction.core.log.pinned import shown_text
 from mcp_compaction.core.text.refs import number_of
 from mcp_compaction.tools.arguments import UnpinConstraint

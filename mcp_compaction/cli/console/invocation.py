@@ -1,4 +1,5 @@
-"""One run of one command: its arguments parsed, its module run to the end."""
+"""One run of one command: its arguments parsed, its module run to the end, and where it looks if it
+only lists rows of the store's file."""
 
 from __future__ import annotations
 
@@ -8,13 +9,17 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from itertools import takewhile
 from pathlib import Path
-from typing import NoReturn, Protocol, TextIO
+from typing import NamedTuple, NoReturn, Protocol, TextIO
 
 from mcp_compaction.cli.console.screen import Screen
 from mcp_compaction.cli.console.wording import for_person
 from mcp_compaction.core.text.paths import without_surrogates
 from mcp_compaction.errors import CompactionError, InputError
+from mcp_compaction.home import default_home
 from mcp_compaction.program import PROGRAM, TAKEN_BY, complete, typed_command
+from mcp_compaction.projects import find_project
+from mcp_compaction.settings_file import PREFIX, has_settings
+from mcp_compaction.store.connect import store_path
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,3 +128,24 @@ def invoke(
     except CompactionError as error:
         error.args = (call.complete(for_person(str(error))),)
         raise
+
+
+MOST_SESSIONS = 200  # whose pins are listed together
+
+
+class PlainPlace(NamedTuple):
+    """A folder with a store in it, and the project that is meant."""
+
+    home: Path
+    project: str
+
+
+def plain_place(call: Invocation) -> PlainPlace | None:
+    """The place as it was typed; None where settings, a program or a first use ask for more."""
+    args, environ = call.args, call.environ
+    if args.json or args.preset or has_settings(environ) or environ.get(f"{PREFIX}PROJECT"):
+        return None
+    home = Path(args.home).expanduser().absolute() if args.home else default_home(environ)
+    if not home.is_absolute() or not store_path(home).is_file():
+        return None
+    return PlainPlace(home, find_project(args.project))

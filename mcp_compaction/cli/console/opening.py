@@ -9,8 +9,7 @@ from pathlib import Path
 from shlex import quote
 
 from mcp_compaction import compactor
-from mcp_compaction.cli.console.invocation import Invocation
-from mcp_compaction.cli.console.looking import MOST_SESSIONS
+from mcp_compaction.cli.console.invocation import MOST_SESSIONS, Invocation
 from mcp_compaction.compactor.workspace import Workspace
 from mcp_compaction.core.policy import Policy
 from mcp_compaction.errors import InputError, UnknownSession

@@ -8,7 +8,7 @@ from types import MappingProxyType
 
 from mcp_compaction.core.tokens import CountTokens
 from mcp_compaction.evals.baselines import keep_last, take_until_full, tokens_of
-from mcp_compaction.evals.handover.turns import Turn, names_in
+from mcp_compaction.evals.handover.sessions import Turn, names_in
 from mcp_compaction.evals.measures import PlainLine
 
 PlainWay = Callable[[Sequence[Turn], float, CountTokens], str]

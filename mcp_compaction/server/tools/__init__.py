@@ -9,13 +9,13 @@ from typing import Any, NamedTuple
 from mcp.server.mcpserver.tools import Tool as PublishedTool
 from mcp.types import CallToolResult, ToolAnnotations
 
+from mcp_compaction.server.resources import URI
 from mcp_compaction.server.tools.calling import ServerPlace, takes
-from mcp_compaction.server.tools.host_events import ToldByHook, host_event
 from mcp_compaction.server.tools.pinning import pin_constraint, unpin_constraint
-from mcp_compaction.server.tools.recording import record_messages
+from mcp_compaction.server.tools.recording import ToldByHook, host_event, record_messages
 from mcp_compaction.server.tools.replying import Body, answer_call
-from mcp_compaction.server.window_app import URI
-from mcp_compaction.tools import compressing, recalling, stats
+from mcp_compaction.tools import compressing, recalling
+from mcp_compaction.tools.answers import SYSTEM_COMPACTS
 from mcp_compaction.tools.arguments import (
     Arguments,
     CompressContext,
@@ -28,7 +28,6 @@ from mcp_compaction.tools.arguments import (
     description_of,
     name_of,
 )
-from mcp_compaction.tools.system_answers import SYSTEM_COMPACTS
 
 
 class Tool(NamedTuple):
@@ -80,7 +79,7 @@ _ALL = (
         is_read_only=True,
     ),
     Tool(
-        _serve(ContextStats, stats.context_stats),
+        _serve(ContextStats, compressing.context_stats),
         ContextStats,
         "Context statistics",
         is_core=True,

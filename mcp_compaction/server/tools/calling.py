@@ -18,9 +18,8 @@ from mcp_compaction.core.wording import kilo
 from mcp_compaction.errors import InputError, NothingRecorded, UnknownSession
 from mcp_compaction.model import Ask, Mode, Outcome, SessionInfo
 from mcp_compaction.server.state import State, raising, state_of
-from mcp_compaction.tools.answers import sessions_text
+from mcp_compaction.tools.answers import HookedChat, sessions_text
 from mcp_compaction.tools.arguments import Arguments, Session
-from mcp_compaction.tools.hooked_answers import HookedChat
 from mcp_compaction.tools.place import CallAnswer, CallPlace, Purpose
 from mcp_compaction.worker import client as worker
 

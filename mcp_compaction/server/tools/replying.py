@@ -15,9 +15,10 @@ from mcp_compaction.core.window.fill import Fill
 from mcp_compaction.errors import NothingRecorded, UnknownSession
 from mcp_compaction.formats.thinking import may_be_bound
 from mcp_compaction.model import Compaction, JsonObject, Session, SessionInfo
+from mcp_compaction.server.resources import facts_of
 from mcp_compaction.server.tools.calling import EndedError, ServerPlace
-from mcp_compaction.server.window_app import facts_of
 from mcp_compaction.tools import answers
+from mcp_compaction.tools.answers import relief_text
 from mcp_compaction.tools.arguments import Arguments, CompressContext, ContextStats
 from mcp_compaction.tools.directive import (
     directive,
@@ -26,7 +27,6 @@ from mcp_compaction.tools.directive import (
     words_of_layout,
 )
 from mcp_compaction.tools.place import CallAnswer
-from mcp_compaction.tools.system_answers import relief_text
 
 Body = Callable[[Any, Any], Awaitable[CallAnswer]]
 

@@ -19,7 +19,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph_supervisor import create_supervisor  # pyright: ignore[reportMissingTypeStubs]
 
 from mcp_compaction.adapters.langgraph import CompactedGraph
-from mcp_compaction.adapters.langgraph.speakers import find_sub_agents
+from mcp_compaction.adapters.langgraph.wrapper import find_sub_agents
 from tests.adapters.langgraph.graphs import Graph, ScriptedModel, texts, thread
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")

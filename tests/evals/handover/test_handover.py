@@ -11,13 +11,16 @@ import pytest
 from mcp_compaction.counters.estimate import EstimateCounter
 from mcp_compaction.errors import InputError
 from mcp_compaction.evals.evaluation import WantedSessions, evaluate
-from mcp_compaction.evals.handover.claims import judge_claims
-from mcp_compaction.evals.handover.measure import WITH_RECALL, Needs
+from mcp_compaction.evals.handover.measure import WITH_RECALL, Needs, judge_claims
 from mcp_compaction.evals.handover.plain_ways import PLAIN_WAYS
-from mcp_compaction.evals.handover.sessions import find_origins, read_session
-from mcp_compaction.evals.handover.turns import names_in, turns_of, with_runs_written_out
-from mcp_compaction.evals.page import make_page
-from mcp_compaction.evals.report import headlines_of, make_tables
+from mcp_compaction.evals.handover.sessions import (
+    find_origins,
+    names_in,
+    read_session,
+    turns_of,
+    with_runs_written_out,
+)
+from mcp_compaction.evals.report import headlines_of, make_page, make_tables
 from mcp_compaction.evals.results import PRODUCT, Report
 from mcp_compaction.formats import read_incoming
 from mcp_compaction.hosts.folders import known_hosts
