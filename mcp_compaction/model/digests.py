@@ -24,7 +24,7 @@ class AccountValue(Value):
     status: str = ""  # created, failed, newest, done; of a label, its words
     more: str = ""  # why, where to, on which branch, since when
     times: int = 1
-    since: tuple[str, ...] = ()  # the file changed after a run of tests; where a file was lost
+    since: tuple[str, ...] = ()  # the files changed after a run of tests; where a file was lost
     key: str = ""  # what two calls have in common that do the same; a task's number
 
 

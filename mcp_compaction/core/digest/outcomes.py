@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
 from itertools import islice
 from typing import cast
 
+from mcp_compaction.core.digest.render import MOST_CHANGED
 from mcp_compaction.core.limits import SHORTEST_PREVIEW
 from mcp_compaction.core.log.call_entries import CallEntry
 from mcp_compaction.core.log.commands import command_line_of, last_line_of, only_reads, program_of
@@ -87,7 +88,7 @@ def state_items(reading: Reading) -> Iterator[Item]:
         value = AccountValue(kind="tests", status=status, more=more, key=program)
         line = command_line_of(_SHOWN_BY.sub("", entry.action.target))
         item = Item(text=line, refs=_refs_of(entry), value=value)
-        yield with_change(item, changed_after(reading.ledger, int(entry.result_ref[1:])))
+        yield with_changes(item, changed_after(reading.ledger, int(entry.result_ref[1:])))
     yield from _repository_items(repository_of(reading.ledger.entries))
     for job in reading.request.running:
         at = job.at.isoformat() if job.at is not None else ""
@@ -124,20 +125,20 @@ def _refs_of(entry: CallEntry) -> tuple[str, ...]:
     return tuple(dict.fromkeys((entry.ref, entry.result_ref)))
 
 
-def changed_after(ledger: Ledger, seq: int) -> FileState | None:
-    """The file that was changed last, where that was after a message; no prose, which no test
+def changed_after(ledger: Ledger, seq: int) -> list[FileState]:
+    """The files that were changed after a message, the newest first; no prose, which no test
     reads."""
     read = (state for state in ledger.files.values() if not state.path.endswith(_PROSE))
-    changed = [state for state in read if state.word in CHANGED]
-    return changed[-1] if changed and int(changed[-1].ref[1:]) > seq else None
+    return [one for one in read if one.word in CHANGED and int(one.ref[1:]) > seq][::-1]
 
 
-def with_change(item: Item, changed: FileState | None) -> Item:
-    """A run of tests, with the file that was changed after it."""
-    if changed is None or item.value is None or item.value.since:
+def with_changes(item: Item, changed: Sequence[FileState]) -> Item:
+    """A run of tests, with the files that were changed after it."""
+    if not changed or item.value is None:
         return item
-    value = item.value.model_copy(update={"since": (changed.path,)})
-    refs = tuple(dict.fromkeys((*item.refs, changed.ref)))
+    paths = dict.fromkeys((*(state.path for state in changed), *item.value.since))
+    value = item.value.model_copy(update={"since": tuple(paths)[: MOST_CHANGED + 1]})
+    refs = tuple(dict.fromkeys((*item.refs[:2], changed[0].ref)))
     return item.model_copy(update={"value": value, "refs": refs})
 
 

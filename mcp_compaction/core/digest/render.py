@@ -17,6 +17,7 @@ from mcp_compaction.model import (
 )
 
 # What must stay whatever the size.
+MOST_CHANGED = 3  # files named beside a run of tests
 MUST_STAY: tuple[SectionName, ...] = ("CONSTRAINTS", "OPEN")
 FROM_LOG = "log: "
 """How a doubt begins that tells what the log shows."""
@@ -144,7 +145,7 @@ def _say_failure(text: str, value: AccountValue) -> str:
 
 def _say_tests(text: str, value: AccountValue) -> str:
     cause = f" ({value.more})" if value.more else ""
-    named = ", ".join(value.since)
+    named = ", ".join(value.since[:MOST_CHANGED]) + (" …" if value.since[MOST_CHANGED:] else "")
     return f"tests: {value.status}{cause}, at {text}{f'; changed since: {named}' if named else ''}"
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-from mcp_compaction.core.digest.outcomes import changed_after, key_of_search, with_change
+from mcp_compaction.core.digest.outcomes import changed_after, key_of_search, with_changes
 from mcp_compaction.core.digest.render import is_passing
 from mcp_compaction.core.log.commands import program_of
 from mcp_compaction.core.log.ledger import CallEntry, FileState, Ledger
@@ -75,7 +75,7 @@ class _Later:
         value = item.value or _PLAIN
         holds = True
         if value.kind == "tests" and self.is_followed:
-            item = with_change(item, changed_after(self.ledger, self.digest.last))
+            item = with_changes(item, changed_after(self.ledger, self.digest.last))
             holds = value.key not in self._run
         elif value.kind == "tests":
             pass

@@ -28,7 +28,7 @@ _RANGE_KEYS = ("offset", "limit", "start_line", "end_line", "view_range", "start
 _ID_KEYS = ("taskId", "task_id", "id", "todo_id", "number")
 
 CLOSED: tuple[TaskState, ...] = ("done", "dropped")
-_CHECKBOX = pattern_of(r"^[ \t]*(?:[-*+]|\d+[.)])[ \t]+\[(.)\][ \t]+(\S.*)$", re.M)
+_CHECKBOX = pattern_of(r"^[ \t]*(?:(?:[-*+]|\d+[.)])[ \t]+\[(.)\]|([☐☑☒◻◼]))[ \t]+(\S.*)$", re.M)
 
 
 class Action(NamedTuple):
@@ -118,9 +118,9 @@ def tasks_of(call: ToolCall) -> tuple[Task, ...]:
 
 
 def checklist_of(text: str) -> tuple[Task, ...]:
-    """The entries of a list with boxes to tick, as Markdown writes it."""
+    """The entries of a list with boxes to tick, as Markdown or a terminal writes it."""
     return tuple(
-        Task(text=match[2].strip(), state=_states().get(match[1].lower(), "open"))
+        Task(text=match[3].strip(), state=_states().get((match[1] or match[2]).lower(), "open"))
         for match in _CHECKBOX.finditer(text)
     )
 
@@ -234,11 +234,11 @@ def _read_calls(messages: Sequence[Message]) -> TaskList:
     answers = answers_of(messages) if calls else {}
     for ref, call in calls:
         answer = answers.get((ref, call.id))
+        said = answer[1].text if answer else ""
         if is_task(call):
-            said = answer[1].text if answer else ""
             _apply_change(entries, ref, call, said[:LONGEST_SENTENCE])
-        elif written := tasks_of(call):
-            plan = ref
+        elif written := tasks_of(call) or checklist_of(said):
+            plan = ref if tasks_of(call) or answer is None else answer[0]
             entries = {key: entry for key, entry in entries.items() if entry.is_single}
             entries |= {
                 f"plan {n}": TaskEntry(ref=plan, changed=plan, task=t)

@@ -103,6 +103,14 @@ def test_what_still_runs_in_the_background_is_told() -> None:
     assert drafted(started).items("STATE") == ()
 
 
+def test_all_files_changed_since_the_last_run_are_named_or_told_to_be_more() -> None:
+    edits = [m for n in "abcd" for m in used(n, "Edit", "ok", file_path=f"src/{n}.py")]
+    two = drafted([*ran("1", "pytest", "5 passed"), *edits[:4]])
+    assert texts(two, "STATE") == ["tests: 5 passed, at pytest; changed since: src/b.py, src/a.py"]
+    four = drafted([*ran("1", "pytest", "5 passed"), *edits])
+    assert texts(four, "STATE")[0].endswith("changed since: src/d.py, src/c.py, src/b.py …")
+
+
 def test_a_newer_run_in_the_window_is_the_state() -> None:
     draft = drafted([*ran("1", "pytest", "5 passed")], ran("2", "pytest", "1 failed\nexit code 1"))
     assert texts(draft, "STATE") == ["tests: exit 1, 1 failed, at pytest"]

@@ -28,6 +28,20 @@ def test_a_plan_written_whole_replaces_the_one_before_but_no_single_task() -> No
     assert read_tasks(messages_of(session)).plan == "m5"
 
 
+def test_a_plan_that_names_no_task_is_told_by_the_boxes_of_its_answer() -> None:
+    boxes = "⎿ Todos\n   ☒ Mock the format\n   ☐ Unskip the sample test\n   ◼ Run it"
+    session = [
+        *planned("1", ("old", "pending")),
+        *used("2", "TodoWrite", boxes, input=""),
+        *ran("3", "cat list.md", "☐ not a task of the plan"),
+    ]
+    assert states(session) == {
+        "Mock the format": "done",
+        "Unskip the sample test": "open",
+        "Run it": "active",
+    }
+
+
 def test_tasks_are_changed_one_by_one() -> None:
     session = [
         results(("ghost", "Task #9 created")),
