@@ -104,6 +104,8 @@ class _Standing:
                     self._stays = command.folder or self._stays
                     self._folder = _folder_of(command) or self._stays
                     self._note_command(words[0], words[1:], said)
+            while said.commits:  # of a line that cannot be read, or of a program that it runs
+                self._note_commit(said)
             for found in filter(None, map(_PUSHED.match, said.lines)):
                 self._note_push(found["id"] or "", found["own"], found["to"], said)
         back = text.rpartition(_WENT_BACK)[2].strip() if _WENT_BACK in text else None

@@ -112,6 +112,12 @@ def test_of_a_commit_that_is_no_longer_the_last_nothing_is_told(line: str) -> No
     assert told((COMMIT, SAID), (line, ""))[1:] == ("", [], "")
 
 
+def test_a_commit_of_a_line_that_cannot_be_read_is_the_last_one() -> None:
+    cut = 'git add -A && git commit -m "Join paths'  # as a terminal shows a long line
+    one = stands((COMMIT, SAID), (cut, "[main c686f26] Join paths\n 1 file changed"))
+    assert one.commit == ("main", "c686f26", "Join paths", "m4")
+
+
 def test_a_commit_that_was_not_made_leaves_the_last_one() -> None:
     assert told((COMMIT, SAID), (COMMIT, "nothing to commit, working tree clean"))[1] == "ad4e24e"
     assert told((COMMIT, SAID), (COMMIT, REFUSED))[1] == "ad4e24e"
