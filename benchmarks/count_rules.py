@@ -30,31 +30,31 @@ MOST_LINES, MOST_NAMED, MOST_KINDS, MOST_SIGNS = 12_000, 100, 12, 300
 # The lines of Python that each room may have: its top folder, and "." for the modules beside them.
 MOST_BY_ROOM = {
     ".": 2_832,
-    "adapters": 2_693,
+    "adapters": 2_660,
     "api": 583,
-    "audit": 794,
+    "audit": 782,
     "checks": 1_936,
-    "cli": 6_840,
+    "cli": 6_787,
     "compactor": 4_864,
-    "core": 16_074,
+    "core": 16_078,
     "counters": 235,
-    "demo": 406,
-    "evals": 3_436,
-    "formats": 2_900,
+    "demo": 385,
+    "evals": 3_395,
+    "formats": 2_888,
     "gateway": 3_462,
     "hosts": 6_079,
     "lexicon": 779,
     "model": 1_215,
     "sending": 575,
-    "server": 4_515,
+    "server": 4_467,
     "store": 9_917,
-    "summarizers": 788,
-    "tools": 1_521,
+    "summarizers": 782,
+    "tools": 1_499,
     "view_service": 191,
-    "viewer": 415,
+    "viewer": 404,
     "worker": 253,
 }
-MOST_IN_ALL = 73_303
+MOST_IN_ALL = 73_048
 MOST_IN_MODULE, MOST_IN_FUNCTION = 500, 60  # lines
 # Modules that are longer still; one that has been cut to size leaves this list.
 LONG_MODULES = frozenset(
