@@ -46,7 +46,7 @@ def choose_names(names: Iterable[UsedName], shown: str, room: int, count: CountT
             continue
         cost = count(f" {one.text}")
         shorter = [text for text in chosen if text in one.text]
-        cost -= sum(count(f" {text}") for text in shorter)
+        cost -= count(" ".join(shorter)) if shorter else 0
         if cost <= room:
             room -= cost
             for text in shorter:  # the longer name shows them

@@ -4,7 +4,7 @@ run of tests or a build sums itself up, and why it failed."""
 from __future__ import annotations
 
 import re
-from functools import cache
+from functools import cache, lru_cache
 from typing import Literal
 
 from mcp_compaction.core.limits import LONGEST_ANSWER, LONGEST_LINE, LONGEST_TEXT, MOST_TRIED
@@ -132,6 +132,7 @@ def _summary_in(text: str, has_failed: bool = False) -> str:
     return lines[0] if lines else ""
 
 
+@lru_cache(maxsize=8_192)
 def _sums_up(line: str) -> bool:
     if any(word in line for word in ("passed", "failed", "error")) and _COUNTS_TESTS.search(line):
         return True
