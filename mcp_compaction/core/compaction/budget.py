@@ -120,9 +120,8 @@ def excerpts_limit(left: int, freed: int, ask: Ask) -> int:
 
 
 def _tail_limit(session: Session, policy: Policy, room: int, head: int) -> int:
-    """The most tokens of the newest steps: what was said, but for the head that stands anyway, and
-    a line for each call come before them; where people only talk, what was said long ago is worth
-    as much."""
+    """The most tokens of the newest steps: what was said after the head and a line for each call
+    come before them; where people only talk, what was said long ago is worth as much."""
     if is_talk(session.messages):
         return min(room // 8, policy.tail_limit)
     talk, calls = talk_of(session)

@@ -37,6 +37,25 @@ _TAKEN_OVER: dict[Mode, str] = {
     "host": "when the host next compacts, by itself or by /compact",
 }
 _VERBS = {"restore": "restored", "page_in": "paged in"}
+NO_ROOM_FOR_PROSE = "the model's prose said nothing new or had no room, and was left out"
+_REFUSED_FOR = {
+    "empty": "it is empty",
+    "too_long": "it is too long for its span",
+    "nothing_believed": "nothing in it could be believed",
+}
+_FAULTS: dict[Fault, str] = {  # in the order of their weight
+    "invented": "named numbers or names that stand nowhere in the window: left out",
+    "contradicted": "told what calls contradict: marked with what the log shows",
+    "unshown": "claimed what nothing in the window shows: marked as unshown",
+    "willed": "claimed a wish or consent of the user without words of theirs: left out",
+    "order": "gave an order no user gave: left out",
+    "forged": "posed as another part of the window: left out",
+    "unsaid": "quoted what nobody said: left out",
+    "touching": "spoke of what a rule is about: marked with it",
+    "unquoted": "named a rule or task that no message states: put under UNCERTAIN",
+    "unreadable": "held signs that cannot be shown: taken out",
+}
+_BARE_NAME = pattern_of(r"(?!\w*://)[\w.#%/+-]{1,32}(?:[= ]\d[\d.]{0,15}[%a-zA-Z]{0,3})?", re.ASCII)
 
 
 def outcome_text(outcome: Outcome, mode: Mode = "own", session: str = "") -> str:
@@ -182,28 +201,6 @@ def _fresh_chat_text(session: str) -> str:
     if not session:
         return ""
     return f' Tell the user: "For a fresh window open a new chat and write: continue {session}"'
-
-
-NO_ROOM_FOR_PROSE = "the model's prose said nothing new or had no room, and was left out"
-
-_REFUSED_FOR = {
-    "empty": "it is empty",
-    "too_long": "it is too long for its span",
-    "nothing_believed": "nothing in it could be believed",
-}
-_FAULTS: dict[Fault, str] = {  # in the order of their weight
-    "invented": "named numbers or names that stand nowhere in the window: left out",
-    "contradicted": "told what calls contradict: marked with what the log shows",
-    "unshown": "claimed what nothing in the window shows: marked as unshown",
-    "willed": "claimed a wish or consent of the user without words of theirs: left out",
-    "order": "gave an order no user gave: left out",
-    "forged": "posed as another part of the window: left out",
-    "unsaid": "quoted what nobody said: left out",
-    "touching": "spoke of what a rule is about: marked with it",
-    "unquoted": "named a rule or task that no message states: put under UNCERTAIN",
-    "unreadable": "held signs that cannot be shown: taken out",
-}
-_BARE_NAME = pattern_of(r"(?!\w*://)[\w.#%/+-]{1,32}(?:[= ]\d[\d.]{0,15}[%a-zA-Z]{0,3})?", re.ASCII)
 
 
 def notes_of_check(checked: Stripped | Refused) -> tuple[str, ...]:

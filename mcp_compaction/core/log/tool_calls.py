@@ -237,8 +237,12 @@ def _read_calls(messages: Sequence[Message]) -> TaskList:
         said = answer[1].text if answer else ""
         if is_task(call):
             _apply_change(entries, ref, call, said[:LONGEST_SENTENCE])
-        elif written := tasks_of(call) or checklist_of(said):
-            plan = ref if tasks_of(call) or answer is None else answer[0]
+            continue
+        planned_in, written = ref, tasks_of(call)
+        if not written and answer:
+            planned_in, written = answer[0], checklist_of(said)
+        if written:
+            plan = planned_in
             entries = {key: entry for key, entry in entries.items() if entry.is_single}
             entries |= {
                 f"plan {n}": TaskEntry(ref=plan, changed=plan, task=t)
