@@ -25,6 +25,9 @@ def test_the_example_is_masked_in_text_and_in_json_of_any_depth(secret: Secret) 
         assert redact(redacted.text).text == redacted.text
         text = json.dumps(["\n", text])
         json.loads(redact(text).text)
+    for lead in ("", "\n", "\t", "é", '"', "(", "<"):
+        behind = json.dumps([lead + made_up(secret.example)])
+        assert redact(behind).counts == {secret.kind: 1}
 
 
 @each_secret

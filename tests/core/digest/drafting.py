@@ -10,7 +10,6 @@ from mcp_compaction.model import Draft, SectionName, SummaryRequest
 from tests.sessions import messages_of
 
 Json = dict[str, Any]
-REFUSED = "The user doesn't want to proceed with this tool use. The tool use was rejected."
 
 
 def drafted(span: list[Json], later: list[Json] | None = None, **more: Any) -> Draft:

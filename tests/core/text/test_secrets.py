@@ -26,57 +26,16 @@ def _signs(size: int, alphabet: str = string.ascii_letters + string.digits) -> s
     return "7" + "".join(_PICK.choices(alphabet, k=size - 1))
 
 
-_HEX = "0123456789abcdef"
 _KEY_BODY = "\n".join(_signs(64) for _ in range(8))
 _DASHES = "-" * 5
-
-# kind -> (what stands before it, the secret, what stands after it)
-_CANARIES: dict[str, list[tuple[str, str, str]]] = {
-    "aws-access-key": [("", "AKIA" + _signs(16, string.ascii_uppercase), "")],
-    "aws-secret-key": [
-        ("aws_secret_access_key = ", _signs(30) + "/+" + _signs(8), ""),
-        ("SecretAccessKey: ", _signs(40), ""),
-    ],
-    "github-token": [
-        *(("", f"gh{letter}_" + _signs(36), "") for letter in "pousr"),
-        ("", "github_pat_" + _signs(22) + "_" + _signs(59), ""),
-    ],
-    "gitlab-token": [("", "glpat-" + _signs(20), "")],
-    "slack-token": [("", "xoxb-" + _signs(12, string.digits) + "-" + _signs(24), "")],
-    "anthropic-key": [("", "sk-ant-api03-" + _signs(80) + "-AA", "")],
-    "openai-key": [("", "sk-" + _signs(48), ""), ("", "sk-proj-" + _signs(60) + "_-x", "")],
-    "google-key": [("", "AIza" + _signs(35), "")],
-    "stripe-key": [("", "sk_live_" + _signs(24), ""), ("", "rk_live_" + _signs(24), "")],
-    "npm-token": [("", "npm_" + _signs(36), "")],
-    "pypi-token": [("", "pypi-AgEIcHlwaS5vcmc" + _signs(60), "")],
-    "huggingface-token": [("", "hf_" + _signs(34), "")],
-    "sendgrid-key": [("", "SG." + _signs(22) + "." + _signs(43), "")],
-    "twilio-key": [("", "SK" + _signs(32, _HEX), "")],
-    "telegram-token": [("", "712345678:AA" + _signs(33), "")],
-    "jwt": [("", f"eyJ{_signs(30)}.eyJ{_signs(60)}.{_signs(43)}", "")],
-    "azure-key": [("AccountName=x;AccountKey=", _signs(86) + "==", ";EndpointSuffix=y")],
-    "bearer-token": [("Authorization: Bearer ", _signs(40), "")],
-    "url-credentials": [("postgres://", "ann:" + _signs(9), "@db.example.org:5432/app")],
-    "password": [
-        ("password=", _signs(12), ""),
-        ("DB_PASSWORD: ", _signs(12), ""),
-        ("<password>", _signs(12), "</password>"),
-    ],
-    "secret": [
-        ("api_key = '", _signs(32), "'"),
-        ("client_secret=", _signs(32), "&next=1"),
-    ],
-    "private-key": [
-        (
-            "",
-            f"{_DASHES}BEGIN {label}PRIVATE KEY{_DASHES}\n{_KEY_BODY}\n"
-            f"{_DASHES}END {label}PRIVATE KEY{_DASHES}",
-            "",
-        )
-        for label in ("", "RSA ", "OPENSSH ", "ENCRYPTED ")
-    ],
-}
-_ALL = [(kind, *canary) for kind, canaries in _CANARIES.items() for canary in canaries]
+_KEY = (
+    f"{_DASHES}BEGIN RSA PRIVATE KEY{_DASHES}\n{_KEY_BODY}\n{_DASHES}END RSA PRIVATE KEY{_DASHES}"
+)
+_TOKENS = (
+    *("AKIA" + _signs(16, string.ascii_uppercase), "ghp_" + _signs(36), "glpat-" + _signs(20)),
+    *("sk-ant-api03-" + _signs(80) + "-AA", "AIza" + _signs(35), "npm_" + _signs(36)),
+    f"eyJ{_signs(30)}.eyJ{_signs(60)}.{_signs(43)}",
+)
 
 
 def _plain(text: str) -> str:
@@ -98,31 +57,6 @@ def _tool_argument(text: str) -> str:
 _PLACES = [_plain, _json_string, _json_in_json, _tool_argument]
 
 
-@pytest.mark.parametrize("place", _PLACES)
-@pytest.mark.parametrize(("kind", "before", "secret", "after"), _ALL)
-def test_a_secret_of_every_kind_is_masked_in_every_place(
-    kind: str, before: str, secret: str, after: str, place: Callable[[str], str]
-):
-    raw = place(f"see {before}{secret}{after} there")
-    redacted = redact(raw)
-    assert redacted.counts == {kind: 1}
-    assert redacted.text == place(f"see {before}[masked:{kind}]{after} there")
-    assert redact(redacted.text).text == redacted.text
-
-
-@pytest.mark.parametrize(("kind", "before", "secret", "after"), _ALL)
-def test_a_secret_at_the_very_start_or_after_an_escape_is_masked(
-    kind: str, before: str, secret: str, after: str
-):
-    for lead in ("", "\n", "\t", "é", '"', "(", "<"):
-        raw = json.dumps([lead + before + secret + after])
-        assert json.loads(redact(raw).text) == [f"{lead}{before}[masked:{kind}]{after}"]
-
-
-def test_more_than_twelve_kinds_are_known():
-    assert len(_CANARIES) > 12
-
-
 @pytest.mark.parametrize("name", ["password", "apiKey", "secret", "auth_token", "client_secret"])
 def test_a_named_value_is_masked_in_json_of_any_depth(name: str):
     value = json.dumps({name: "correct7horse", "other": "text"})
@@ -141,8 +75,7 @@ def test_a_key_that_was_cut_short_is_masked_as_far_as_it_goes():
 
 
 def test_keys_beside_each_other_are_masked_one_by_one():
-    key = _CANARIES["private-key"][1][1]
-    redacted = redact(f"{key}\nand, then: {key} {_DASHES}BEGIN CERTIFICATE{_DASHES}")
+    redacted = redact(f"{_KEY}\nand, then: {_KEY} {_DASHES}BEGIN CERTIFICATE{_DASHES}")
     assert redacted.counts == {"private-key": 2}
     assert redacted.text == (
         "[masked:private-key]\nand, then: [masked:private-key] -----BEGIN CERTIFICATE-----"
@@ -390,10 +323,10 @@ def test_time_grows_with_the_length_of_what_nearly_is_a_secret(kind: str):
 
 _PIECES = st.sampled_from(
     [
+        *_TOKENS,
         *(made_up(secret.example) for secret in known_secrets() if len(secret.example) < 60),
         *(made_up(secret.near_miss) for secret in known_secrets() if len(secret.near_miss) < 60),
         *("PASSWORD=", "curl -u a:", "mysql -p", "Cookie: a=", ":5432:a:b:", "--token ", "\\n"),
-        *(before + secret + after for _, before, secret, after in _ALL if len(secret) < 200),
         *("password=", "token: ", '"secret": "', "Bearer ", "://a:b1c@", "[masked:jwt]", "[", "]"),
         *(
             "sk-",
@@ -440,9 +373,9 @@ def test_json_stays_json(text: str, depth: int):
 @given(_TEXTS)
 def test_raw_and_parsed_text_lose_the_same_tokens(text: str):
     raw = json.loads(redact(json.dumps([text])).text)[0]
-    for _, before, secret, _ in _ALL:
-        if not before and f" {secret} " in f" {text} " and "PRIVATE" not in secret:
-            assert f" {secret} " not in f" {raw} "
+    for token in _TOKENS:
+        if f" {token} " in f" {text} ":
+            assert f" {token} " not in f" {raw} "
 
 
 def test_a_text_without_secrets_stays_as_it_is():
