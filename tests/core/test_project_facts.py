@@ -8,11 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcp_compaction.core.log.pinned import is_pinned_block, pinned_block
 from mcp_compaction.core.project_facts import facts_told, is_used, offer_facts
 from mcp_compaction.core.text.secrets import redact
 from mcp_compaction.model import Draft, FactOffer, Item, Pin
-from tests.sessions import NOW, messages_of, proved, run
+from tests.sessions import messages_of, proved, run
 
 WORKS = "Works here: .venv/bin/pytest -q"
 PLACE = "The settings of production are in deploy/prod.toml."
@@ -25,10 +24,6 @@ def user(text: str) -> dict[str, Any]:
 
 def agent(text: str) -> dict[str, Any]:
     return {"role": "assistant", "content": text}
-
-
-def pin(text: str, **fields: Any) -> Pin:
-    return Pin(number=7, text=text, session="monday", at=NOW, kind="fact", **fields)
 
 
 def texts(said: list[dict[str, Any]], *pins: Pin) -> list[str]:
@@ -75,13 +70,6 @@ def test_a_command_that_works_is_one_that_was_proved_and_passed_the_last_time() 
     assert texts([*said, *run(wrong, "No module named shop", "t6", failed=True)]) == []
 
 
-def test_what_is_kept_or_declined_is_not_offered_again() -> None:
-    said = messages_of(proved(".venv/bin/pytest -q"))
-    (offer,) = offer_facts(said, ())
-    assert offer.text == WORKS
-    assert offer_facts(said, [pin(WORKS)]) == offer_facts(said, (), [offer.id]) == ()
-
-
 @given(st.lists(st.text(max_size=80) | st.sampled_from([PLACE, "pytest", KEY]), max_size=4))
 def test_no_offer_holds_a_secret_and_each_stands_in_a_call(parts: list[str]) -> None:
     command = " ".join(["pytest", *parts])
@@ -97,14 +85,6 @@ def test_a_session_uses_a_fact_whose_names_it_types_or_whose_words_it_says() -> 
     words = "Orders are kept for ten years by law."
     assert is_used(words, messages_of([agent("By law orders are kept ten years, so I keep it.")]))
     assert not is_used(words, messages_of([agent("The orders are sorted.")]))
-
-
-def test_a_fact_is_told_as_one_of_an_earlier_session_with_its_day() -> None:
-    fact, rule = pin(PLACE, used=NOW, author="user"), pin(WORKS)
-    lines = pinned_block([fact, rule]).splitlines()
-    assert lines[1] == f"p7 fact, by user, kept 2026-11-15 from session monday: {PLACE}"
-    assert lines[2] == f"p7 fact, by agent: {WORKS}"
-    assert is_pinned_block("\n".join(lines), [fact, rule])
 
 
 def told(*items: Item) -> tuple[FactOffer, ...]:

@@ -81,16 +81,6 @@ def test_what_is_shown_is_a_form_of_its_line_in_the_order_of_time(
     assert not left
 
 
-@settings(deadline=None)
-@given(told_sessions)
-def test_where_there_is_room_for_all_each_line_is_whole(session: list[Json]) -> None:
-    lines = read(session)
-    everything = tuple(one for line in lines for one in line.whole)
-    room = 2 * whole_cost(lines) + 100  # each line is counted by itself
-    for keeps_talk in (True, False):
-        assert fit(lines, room, estimate, keeps_talk=keeps_talk) == everything
-
-
 def order_of(lines: int) -> str:
     """A specification of so many rules under headings."""
     rules = (f"{n}. Never let part {n} write to harbor {n} without a lock." for n in range(lines))
@@ -133,20 +123,6 @@ def test_where_not_all_talk_fits_the_other_kinds_have_their_share() -> None:
     assert 0 < taken["step"] <= room * 2 // 5
 
 
-def test_the_newest_lines_of_a_kind_come_first() -> None:
-    lines = read(working(12))
-    talk = tokens(tuple(one for line in lines if line.is_talk for one in line.whole))
-    shown = fit(lines, talk + 300, estimate, keeps_talk=True)
-    steps = [one.seq for one in shown if one.by == "step"]
-    all_steps = [line.seq for line in lines if line.kind == "steps"]
-    assert steps
-    assert max(steps) >= all_steps[-1]
-    wishes = read([user(f"Wish number {n} is about harbor {n}.") for n in range(40)])
-    kept = [one.seq for one in fit(wishes, 150, estimate, keeps_talk=False)]
-    assert 0 < len(kept) < 40
-    assert kept == list(range(41 - len(kept), 41))
-
-
 def test_a_pasted_blob_does_not_cost_older_words_of_the_user_their_place() -> None:
     lines = read([user("Keep the port of Anna at 8443."), user("pasted " * 2_000)])
     shown = fit(lines, 200, estimate, keeps_talk=False)
@@ -181,12 +157,3 @@ def test_a_room_that_is_too_small_for_all_is_filled() -> None:
     for room in range(800, 4_800, 400):
         shown = fit(lines, room, estimate, keeps_talk=True)
         assert 0.9 * room <= tokens(shown) <= room
-
-
-def test_of_a_file_too_long_for_its_share_the_first_lines_stand() -> None:
-    lines = read([user("Go on."), *seen("r1", "src/crane.py", ANSWER), assistant("Read.")])
-    (file,) = (line for line in lines if line.kind == "file")
-    (shown,) = (o for o in fit(lines, 1_000, keeps_talk=True) if o.by == "file")
-    whole = file.whole[0].pieces[1]
-    assert whole.startswith(shown.pieces[1])
-    assert 10 < shown.pieces[1].count("\n") < whole.count("\n")

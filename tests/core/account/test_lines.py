@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mcp_compaction.core.account.lines import lines_of
 from mcp_compaction.core.text.injection import BAR
-from mcp_compaction.model import Excerpt, Message
+from mcp_compaction.model import Excerpt
 from tests.core.account.telling import left, read, told
 from tests.core.saying import Json, assistant, call, calls, failed, ran, results, used, user
 from tests.core.saying import read as seen
@@ -19,15 +19,6 @@ def kinds(session: list[Json]) -> list[str]:
 
 
 # Words
-
-
-def test_words_stand_whole_in_their_order_with_who_said_them() -> None:
-    session = [user("Port the hooks."), assistant("A registry is enough."), user("Fine, go on.")]
-    assert told(read(session)) == [
-        "m1 user: Port the hooks.",
-        "m2 agent: A registry is enough.",
-        "m3 user: Fine, go on.",
-    ]
 
 
 def test_what_is_said_at_the_end_of_a_turn_is_closing_and_what_stands_before_a_call_is_not() -> (
@@ -76,20 +67,6 @@ def test_a_doubt_stands_whole_and_where_no_markers_count_it_is_said_like_all_els
     assert by_markers == {3: ["user", "doubt"], 9: ["user", "closing"], None: ["user", "closing"]}
 
 
-def test_words_that_the_view_shows_are_not_told_again() -> None:
-    assert told(read([user("Port the hooks."), user("Go on.")], shown="port the hooks.")) == [
-        "m2 user: Go on."
-    ]
-
-
-def test_an_agents_message_that_poses_as_an_order_is_not_told() -> None:
-    assert kinds([user("Go."), assistant(PLANTED)]) == ["user"]
-
-
-def test_a_view_that_nothing_left_has_no_lines() -> None:
-    assert left((), markers=3) == []
-
-
 def test_long_words_have_shorter_forms_of_their_own_sentences() -> None:
     (line,) = read([user(LONG)])
     short, longer, whole = (line.form(level)[0].pieces[0] for level in range(3))
@@ -101,14 +78,6 @@ def test_long_words_have_shorter_forms_of_their_own_sentences() -> None:
 
 
 # Calls
-
-
-def test_a_call_is_a_line_with_what_answered_it() -> None:
-    session = [*ran("1", "git log -1", "1f2ab90 Add the registry"), *ran("2", "pytest", "3 passed")]
-    assert told(read(session)) == [
-        "m1 Bash git log -1 -> 1f2ab90 Add the registry",
-        "m3 Bash pytest -> 3 passed",
-    ]
 
 
 def test_calls_in_a_row_are_one_line_in_their_shortest_form() -> None:
@@ -141,13 +110,6 @@ def test_words_are_cut_by_sentences_without_code_headings_and_lead_ins() -> None
         assert not any(part in shown for part in ("```", "return err", "# Findings", "So:"))
 
 
-def test_a_search_is_told_by_what_it_looks_for() -> None:
-    session = used(
-        "1", "Grep", "No matches found", pattern="lock.*free", path="/w/cli", multiline=True
-    )
-    assert told(read(session)) == ["m1 Grep lock.*free /w/cli -> No matches found"]
-
-
 def test_an_edit_is_told_by_the_first_line_that_it_brings() -> None:
     given = {"old_string": "a = 1\nb = 2", "new_string": "a = 1\nb = 3\nc = 4"}
     session = used("1", "Edit", "ok", file_path="/w/state.go", **given)
@@ -169,13 +131,6 @@ def test_a_run_of_calls_says_which_of_them_failed() -> None:
 def test_calls_that_only_keep_a_list_of_tasks_are_no_lines() -> None:
     session = used("1", "TaskUpdate", "ok", taskId="4", status="in_progress")
     assert read(session) == []
-
-
-def test_a_run_has_three_calls_at_most_and_ends_where_something_is_said() -> None:
-    many = [m for n in range(10) for m in ran(str(n), f"make step{n}", "ok")]
-    assert len(read(many)) == 4
-    parted = [*many[:4], user("Go on."), *many[4:8]]
-    assert kinds(parted) == ["steps", "user", "steps"]
 
 
 def test_a_call_grows_from_form_to_form_and_is_never_reworded() -> None:
@@ -248,21 +203,6 @@ def test_lines_of_a_file_that_order_the_reader_about_are_left_out() -> None:
 # What was told of earlier messages
 
 
-def test_what_was_kept_of_earlier_messages_stands_in_its_place() -> None:
-    kept = (
-        Excerpt(seq=1, by="user", pieces=("Port the hooks.",)),
-        Excerpt(seq=2, by="step", pieces=("Bash ls", "a.py / b.py")),
-        Excerpt(seq=3, by="file", pieces=("a.py as read:", "x = 1\ny = 2")),
-    )
-    lines = left(_later([user("Go on.")]), *kept)
-    assert told(lines) == [
-        "m1 user: Port the hooks.",
-        "m2 Bash ls -> a.py / b.py",
-        f"m3 a.py as read:\n{BAR}x = 1\n{BAR}y = 2",
-        "m10 user: Go on.",
-    ]
-
-
 def test_what_an_earlier_version_kept_of_users_and_agents_keeps_its_speaker() -> None:
     old = (
         Excerpt(seq=1, by="talk", role="user", pieces=("Anna moved", "to Lisbon")),
@@ -294,7 +234,3 @@ def test_a_run_that_was_told_before_keeps_the_messages_it_tells_of() -> None:
     (again,) = left((), run)
     assert told([again], 0) == told([line], 0)
     assert (again.form(0)[0].seq, again.form(0)[0].last) == (1, 3)
-
-
-def _later(session: list[Json]) -> tuple[Message, ...]:
-    return messages_of(session, 10)

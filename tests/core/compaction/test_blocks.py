@@ -8,30 +8,19 @@ from mcp_compaction.core.compaction.blocks import (
     StepBlock,
     WindowPlan,
     blocks_of,
-    entry_tokens,
-    trim,
 )
 from mcp_compaction.core.compaction.outcomes import change_of_view
-from mcp_compaction.core.policy import Policy, under_pressure
+from mcp_compaction.core.policy import Policy
 from mcp_compaction.core.tokens import estimate
 from mcp_compaction.core.window.fill import measure
 from mcp_compaction.model import (
-    Compaction,
-    Cut,
     Kept,
-    Session,
-    ToolResult,
-    Trimmed,
     View,
 )
 from tests.core.saying import (
     WORDS,
-    assistant,
-    call,
-    calls,
     chatter,
     read,
-    results,
     used,
     user,
 )
@@ -50,30 +39,6 @@ def guards(originals: list[Json], policy: Policy) -> list[str | None]:
     return [block.guard for block in before.blocks if isinstance(block, StepBlock)]
 
 
-def spans(session: Session, policy: Policy, **ask: Any) -> list[tuple[int, int]]:
-    outcome = compress(session, policy, **ask)
-    assert isinstance(outcome, Compaction), outcome
-    return [(span.first, span.last) for span in outcome.receipt.replaced]
-
-
-def test_the_newest_turns_of_two_messages_each_are_the_tail() -> None:
-    found = guards([user("go"), *chatter(20)], EXACT)
-    assert found == [None] * 14 + ["tail"] * 4 + ["request", "tail"]
-
-
-def test_a_tail_holds_whole_steps() -> None:
-    batch = [calls(("a", "f", {}), ("b", "f", {})), results(("a", "1")), results(("b", "2"))]
-    policy = EXACT.model_copy(update={"preserve_recent_turns": 1})
-    session = [user("go"), user("on"), *batch, assistant("done")]
-    assert guards(session, policy) == ["request", "tail", "tail"]
-
-
-def test_a_tail_of_no_turns_keeps_only_the_newest_request() -> None:
-    policy = EXACT.model_copy(update={"preserve_recent_turns": 0})
-    session = [user("go"), *chatter(9), assistant("so"), assistant("then")]
-    assert guards(session, policy) == [None] * 8 + ["request", "loop", "loop"]
-
-
 def test_the_percentage_keeps_more_turns_where_the_average_turn_is_small() -> None:
     policy = EXACT.model_copy(update={"preserve_recent_percent": 10})
     session = [user("go"), *chatter(40)]
@@ -84,15 +49,6 @@ def test_the_percentage_keeps_more_turns_where_the_average_turn_is_small() -> No
     expected = [None] * (40 - 2 * turns) + ["loop"] * (2 * turns - 6)
     expected += ["tail"] * 4 + ["request", "tail"]
     assert guards(session, policy) == expected
-
-
-def test_the_larger_tail_takes_at_most_its_share_of_the_window() -> None:
-    policy = EXACT.model_copy(update={"preserve_recent_percent": 100, "window_tokens": 2_000})
-    before = window_for([user("go"), *chatter(40)], policy)
-    kept = [b for b in before.blocks if isinstance(b, StepBlock) and b.guard]
-    assert len(kept) > 6
-    tokens = sum(block.tokens for block in kept)
-    assert tokens <= policy.tail_limit < tokens + kept[0].tokens
 
 
 def test_the_work_since_the_newest_request_is_the_open_loop() -> None:
@@ -115,12 +71,6 @@ def test_the_newest_request_is_kept_though_300_steps_follow_it() -> None:
     assert request.guard == "request"
 
 
-def test_an_open_batch_is_kept_whole_at_the_end() -> None:
-    policy = EXACT.model_copy(update={"preserve_recent_turns": 0})
-    batch = [calls(("a", "f", {}), ("b", "f", {})), results(("a", "1"))]
-    assert guards([user("go"), user("on"), *batch], policy) == ["request", "open"]
-
-
 def test_every_call_of_an_open_batch_stays_however_it_was_logged() -> None:
     waiting: list[Json] = [
         {"type": "function_call", "call_id": f"{n}", "name": "f", "arguments": "{}"}
@@ -134,12 +84,6 @@ def test_every_call_of_an_open_batch_stays_however_it_was_logged() -> None:
 def test_so_many_newest_messages_stay_when_that_is_set() -> None:
     policy = EXACT.model_copy(update={"preserve_recent_messages": 3})
     assert guards([user("go"), *chatter(9)], policy) == [None] * 6 + ["tail", "tail", "request"]
-
-
-def test_under_budget_pressure_one_turn_less_stays() -> None:
-    policy = under_pressure(EXACT.model_copy(update={"budget_pressure": True}))
-    found = guards([user("go"), *chatter(20)], policy)
-    assert found == [None] * 16 + ["tail"] * 2 + ["request", "tail"]
 
 
 def test_the_head_is_found_once_and_stays() -> None:
@@ -170,28 +114,3 @@ def test_the_head_is_found_behind_a_digest_that_came_before_all_messages() -> No
     seen = after(session, compress(session, policy))
     assert seen.view.head == (Kept(seq=1),)
     assert [digest.number for digest in seen.digests] == [1, 2]
-
-
-def test_an_empty_session_is_an_empty_window() -> None:
-    before = window_for([], Policy())
-    assert (before.blocks, before.head, before.tokens) == ((), (), 0)
-    assert not before.has_new_digests
-
-
-def test_a_rung_that_frees_nothing_leaves_no_trace() -> None:
-    before = window_for([user("go"), *chatter(4)], Policy())
-    assert before.after("shrink", blocks=before.blocks) is before
-
-
-def test_a_cut_that_saves_nothing_is_not_made() -> None:
-    before = window_for([call("a", "f"), results(("a", "x"))], Policy())
-    block = before.blocks[0]
-    assert isinstance(block, StepBlock)
-    longer = Cut(part=0, shown=ToolResult(call="a", text="x " * 50), why="preview")
-    assert trim(block, {2: [longer]}, estimate) is block
-    shorter = Cut(part=0, shown=ToolResult(call="a", text=""), why="preview")
-    trimmed = trim(block, {2: [shorter]}, estimate)
-    assert trimmed.entries == (Kept(seq=1), Trimmed(seq=2, cuts=(shorter,), tokens=0))
-    result = block.step.messages[1]
-    assert block.tokens - trimmed.tokens == result.tokens
-    assert entry_tokens(result, trimmed.entries[1]) == 0

@@ -2,29 +2,12 @@
 
 from __future__ import annotations
 
-from hypothesis import given
-from hypothesis import strategies as st
-
-from mcp_compaction.core.compaction.budget import index_beside_names, names_limit
 from mcp_compaction.core.policy import Policy
 from mcp_compaction.model import Compaction, Complexity, Projection
 from tests.core.saying import WORDS, assistant, used, user
 from tests.sessions import compress, session_of
 
-POLICY = Policy(index_max_tokens=2_000)
 STEPS = [step for n in range(60) for step in used(str(n), "f", f"{n} {WORDS}")]
-
-
-def test_names_take_a_quarter_of_the_room_and_no_more_than_four_indexes() -> None:
-    assert names_limit(500, POLICY) == 125
-    assert names_limit(100_000, POLICY) == 8_000
-
-
-@given(st.integers(0, 100_000))
-def test_names_that_fill_their_room_leave_the_index_what_three_tenths_leave(room: int) -> None:
-    names = names_limit(room, Policy(index_max_tokens=100_000))
-    assert index_beside_names(room, names) >= 0
-    assert names + index_beside_names(room, names) <= max(3 * room // 10, names)
 
 
 def test_a_dry_run_tells_the_budget_of_its_target_and_of_none() -> None:

@@ -10,8 +10,6 @@ import pytest
 
 from mcp_compaction.core.compaction.flow import flow
 from mcp_compaction.core.compaction.gate import gate
-from mcp_compaction.core.compaction.outcomes import too_little_gain
-from mcp_compaction.core.compaction.plan import make_plan
 from mcp_compaction.core.digest.render import render_digest
 from mcp_compaction.core.excerpts.render import excerpts_block
 from mcp_compaction.core.policy import PRESETS, Policy
@@ -49,7 +47,6 @@ from mcp_compaction.model import (
 from tests.core.saying import (
     WORDS,
     assistant,
-    call,
     chatter,
     planned,
     ran,
@@ -143,12 +140,6 @@ def test_a_window_below_the_release_mark_is_refused_with_numbers_and_the_next_st
     )
 
 
-def test_one_message_is_not_called_one_messages() -> None:
-    outcome = compress(session_of([user("go")]), SMALL)
-    assert isinstance(outcome, Refusal)
-    assert outcome.text.startswith("not compressed: 1 message in the window, fewer than 4; ")
-
-
 def test_where_all_is_recent_the_way_out_is_a_target_or_a_span() -> None:
     session = session_of([user("go"), *chatter(4)], pins=[pin(1, "Never push.")])
     outcome = compress(session, SMALL, force=True)
@@ -192,36 +183,6 @@ def test_too_little_gain_is_refused_with_numbers_and_the_next_step() -> None:
         "force=true."
     )
     assert not outside.summaries
-
-
-def test_too_little_gain_says_how_far_down_it_would_go() -> None:
-    session = session_of([user("go"), *used("1", "f", LARGE), *used("2", "f", LARGE), *chatter(20)])
-    tokens = measure(session, SMALL, estimate).tokens
-    policy = Policy(window_tokens=round(tokens / 0.9), min_gain_percent=90)
-    outcome = compress(session, policy)
-    assert isinstance(outcome, Refusal)
-    assert outcome.text.startswith("not compressed: getting down to 60 % would free about ")
-    assert "pass target_percent below 60 for more, " in outcome.text
-
-
-def test_a_lower_target_is_not_offered_where_one_is_out_of_reach() -> None:
-    policy = SMALL.model_copy(update={"min_gain_percent": 90})
-    session = session_of([user("go"), *chatter(20)], section_tokens=600)
-    outcome = compress(session, policy, target_percent=20)
-    assert isinstance(outcome, Refusal)
-    assert outcome.text.startswith("not compressed: it would free about ")
-    assert outcome.text.endswith("Go on until more steps are done, or pass force=true.")
-
-
-def test_the_least_gain_is_its_share_of_the_window_whatever_the_scale() -> None:
-    policy = Policy(window_tokens=12_000)
-    session = session_of([user("go"), *chatter(130)])
-    scaled = session.model_copy(update={"calibration": Calibration(counted=1_000, reported=871)})
-    fill = measure(scaled, policy, estimate)
-    plan = make_plan(scaled, policy, Ask(reason="x"), fill, estimate)
-    counted = policy.model_copy(update={"window_tokens": int(12_000 / fill.ratio)})
-    assert fill.scaled(counted.min_gain_tokens) != 600
-    assert "less than 5 % (600), " in too_little_gain(plan, fill, counted).text
 
 
 def test_force_overrides_the_gate_but_not_what_there_is() -> None:
@@ -327,30 +288,6 @@ def test_what_can_be_freed_gently_is_not_summarized() -> None:
     assert not outside.summaries
 
 
-def test_what_the_gentle_rungs_free_is_not_lost_to_a_digest_that_does_not_pay() -> None:
-    session = session_of(
-        [user("go"), *used("1", "f", LARGE), assistant(WORDS), *chatter(2)], section_tokens=5_000
-    )
-    policy = Policy(window_tokens=6_000, preserve_recent_turns=1, preserve_recent_percent=None)
-    receipt = done(compress(session, policy)).receipt
-    assert receipt.shortfall is not None
-    assert receipt.before - receipt.after > 1_000
-
-
-def test_a_target_of_nothing_is_taken_at_its_word() -> None:
-    session = session_of([user("go"), *chatter(40)])
-    receipt = done(compress(session, SMALL, target_percent=0.0)).receipt
-    assert receipt.target == 0
-    assert receipt.shortfall is not None
-
-
-def test_a_target_is_a_share_of_the_window() -> None:
-    session = session_of([user("go"), *chatter(40)])
-    receipt = done(compress(session, SMALL, target_percent=80)).receipt
-    assert receipt.target == 1_600
-    assert 1_000 < receipt.after <= 1_600
-
-
 def test_a_dry_run_asks_nothing_and_says_what_would_come_of_it() -> None:
     session = session_of([user("go"), *chatter(40)])
     outside = Outside(session.messages)
@@ -384,12 +321,6 @@ def test_a_span_takes_exactly_the_whole_steps_inside_it() -> None:
     assert outcome.receipt.target is None
     assert outcome.receipt.shortfall is None
     assert [e.seq for e in outcome.view.body if isinstance(e, Kept)] == [2, 3, *range(50, 84)]
-
-
-def test_a_span_takes_neither_the_newest_request_nor_an_open_step() -> None:
-    session = session_of([user("go"), *working(20), user("newest"), call("open", "f")])
-    outcome = done(compress(session, Policy(), span=(1, 99)))
-    assert [e for e in outcome.view.body if isinstance(e, Kept)] == [Kept(seq=42), Kept(seq=43)]
 
 
 def test_a_span_without_a_whole_step_is_nothing_to_do() -> None:
@@ -435,14 +366,6 @@ def test_archiving_has_no_prose_and_asks_no_summarizer() -> None:
     assert render_digest(digest).count("\n") == 0
     assert digest.index
     assert "src/mod" in records(after(session, outcome))
-
-
-def test_archiving_keeps_the_rules_and_the_open_tasks_all_the_same() -> None:
-    session = session_of(
-        [user("go"), user("Never push."), *planned("1", ("ship", "pending")), *chatter(40)]
-    )
-    (digest,) = done(compress(session, SMALL, strategy="archive")).digests
-    assert [name for name, _ in digest.sections] == ["CONSTRAINTS", "OPEN"]
 
 
 def test_the_agents_digest_stands_for_the_newest_span_and_gets_what_it_forgot() -> None:
@@ -515,19 +438,6 @@ def test_a_digest_where_nothing_is_recorded_is_kept_unchecked() -> None:
         Digested(digest=1),
         Digested(digest=2),
     )
-
-
-def test_a_dry_run_of_a_digest_alone_writes_nothing() -> None:
-    outcome = compress(session_of([]), SMALL, digest="PROGRESS\n- half way", dry_run=True)
-    assert isinstance(outcome, Projection)
-    assert outcome.after > outcome.before
-
-
-def test_a_digest_alone_brings_back_nothing_that_was_compacted() -> None:
-    session = session_of([assistant(f"{n} {WORDS}") for n in range(40)])
-    seen = after(session, compress(session, SMALL, span=(1, 40)))
-    assert seen.messages == ()
-    assert done(compress(seen, SMALL, digest="FACTS\n- x")).view.upto == seen.view.upto == 40
 
 
 # Memory
@@ -662,16 +572,6 @@ def test_a_head_that_hides_what_no_search_finds_ends_with_it() -> None:
     outcome = done(compress(session, policy, Hostile(())))
     assert "7f3a91c2" in text_of_cut(outcome, 1)
     assert sum(tally.lost for tally in outcome.receipt.tallies) == 0
-
-
-def test_a_digest_as_large_as_its_source_is_not_made() -> None:
-    rules = " ".join(f"Never touch file number {n}." for n in range(120))
-    session = session_of([user("go"), user(rules), *chatter(6)])
-    outcome = compress(session, Policy(window_tokens=1_500), span=(2, 2))
-    assert outcome == NothingToDo(
-        reason="digest_as_large",
-        text="nothing to do: the digest would be as large as what it stands for. Go on.",
-    )
 
 
 # The receipt
@@ -848,16 +748,6 @@ def test_what_an_agent_was_unsure_of_stays_word_for_word() -> None:
     assert f"Uncertainty points preserved:\nm2 {UNSURE}" in kept_words(compress(session, SMALL))
     without = kept_words(compress(session, SMALL, preserve_markers=False))
     assert "Uncertainty points" not in without
-
-
-def test_a_complex_task_keeps_every_stated_doubt() -> None:
-    session = session_of([user("go"), assistant("Hold on, that port is taken."), *chatter(30)])
-    assert "Uncertainty points" not in kept_words(compress(session, SMALL))
-    for traits in ({"complexity": "complex"}, {"agent_profile": "deliberative"}):
-        policy = SMALL.model_copy(update=traits)
-        assert "Uncertainty points preserved:\nm2 Hold on, that port is taken." in kept_words(
-            compress(session, policy)
-        )
 
 
 @pytest.mark.parametrize("strategy", ["summarize", "archive"])

@@ -102,20 +102,6 @@ def test_a_refusal_gives_its_facts_as_values() -> None:
     assert last.worth_from_tokens == 1_320  # the trigger comes first
 
 
-def test_one_that_freed_little_is_not_repeated_until_something_was_said() -> None:
-    assert "c4 freed 50 tokens 6 messages ago" in refused(compacted(since=6, before=1_240))
-    assert gated(compacted(since=6)) is None  # it freed enough
-    assert gated(compacted(since=3, tokens=40)) is None  # and here enough was said
-
-
-def test_the_cool_down_counts_tokens_as_the_model_does() -> None:
-    session = compacted(since=3, tokens=15)
-    assert isinstance(gated(session), Refusal)
-    claude = session.info.model_copy(update={"traits": Traits(model="claude-opus-4-8")})
-    scaled = session.model_copy(update={"info": claude})
-    assert gated(scaled) is None
-
-
 @pytest.mark.parametrize(
     "ask", [{"force": True}, {"span": (2, 9)}, {"target_percent": 50.0}], ids=str
 )
@@ -206,38 +192,7 @@ def test_what_is_prepared_is_not_prepared_again() -> None:
     assert gated(seen, force=True) is None
 
 
-def test_a_window_of_ones_own_is_never_called_prepared() -> None:
-    session = session_of([user("go"), *chatter(30)])
-    seen = after(session, compress(session, SMALL))
-    assert refused(seen).startswith("not compressed: ")
-    fresh = owned_by_the_host(session_of([user("go"), *chatter(8)]))
-    assert "below the 60 %" in refused(fresh)
-    undone = owned_by_the_host(compacted(since=0, kind="restore"))
-    assert gated(undone) is None
-
-
 # From when it is worth it
-
-
-def test_a_fill_that_reads_like_the_release_mark_is_at_it() -> None:
-    session = session_of([user("go"), *chatter(8)])
-    fill = measure(session, SMALL, estimate)
-    near = Policy(window_tokens=round(fill.tokens / 0.597))
-    assert "the window is at the 60 % a compaction goes down to; " in refused(session, near)
-    lower = Policy(window_tokens=round(fill.tokens / 0.59))
-    assert "the window is below the 60 % a compaction goes down to; " in refused(session, lower)
-
-
-def test_the_mark_from_which_it_is_worth_it_is_never_beyond_the_trigger() -> None:
-    policy = Policy(window_tokens=10_000, release_percent=92)
-    text = refused(session_of([user("go"), *chatter(20)]), policy)
-    assert "Worth it from about 95 % (9.5k)." in text
-
-
-def test_a_refusal_rounds_its_percentages() -> None:
-    text = refused(session_of([user("go"), *chatter(6)]), Policy(release_percent=155 / 3))
-    assert "below the 51.7 % a compaction goes down to" in text
-    assert "from about 56.7 % " in text
 
 
 def test_above_its_trigger_a_window_is_compressed_however_little_that_frees() -> None:

@@ -23,14 +23,9 @@ from mcp_compaction.core.compaction.ladder.deduplicate import deduplicate
 from mcp_compaction.core.compaction.ladder.merge import merge
 from mcp_compaction.core.compaction.ladder.shrink import shrink
 from mcp_compaction.core.compaction.ladder.shrink_request import shrink_request
-from mcp_compaction.core.compaction.ladder.summarize import summarize, summarize_all
-from mcp_compaction.core.compaction.ladder.truncate import truncate
 from mcp_compaction.core.digest.fit import DigestSections, measure_digest
-from mcp_compaction.core.digest.fit import merge as merge_digests
-from mcp_compaction.core.digest.render import render_digest
 from mcp_compaction.core.policy import Policy
 from mcp_compaction.core.tokens import CountTokens, estimate
-from mcp_compaction.core.window.preview import is_large, preview, preview_chars
 from mcp_compaction.model import (
     Digest,
     Digested,
@@ -42,15 +37,12 @@ from mcp_compaction.model import (
     View,
 )
 from tests.core.saying import (
-    WORDS,
     assistant,
     call,
-    calls,
     chatter,
     failed,
     planned,
     read,
-    results,
     used,
     user,
 )
@@ -121,12 +113,6 @@ def test_of_the_same_result_of_the_same_tool_the_newest_is_kept() -> None:
     assert window.freed[0][0] == "deduplicate"
 
 
-def test_short_results_are_left_alone() -> None:
-    window = climbed(deduplicate, [*used("1", "f", "ok"), *used("2", "f", "ok"), *TAIL])
-    assert cut_texts(window) == {}
-    assert window.freed == ()
-
-
 def test_of_one_file_the_newest_read_is_kept() -> None:
     session = [
         *read("1", "a.py", "1" + LONG),
@@ -178,29 +164,11 @@ def test_an_earlier_recall_answer_goes_but_not_one_in_the_tail() -> None:
     assert why(window) == {"recalled"}
 
 
-def test_one_reason_for_a_stub_is_enough() -> None:
-    session = [*read("1", "a.py", LONG), *read("2", "a.py", LONG), *TAIL]
-    assert cut_texts(climbed(deduplicate, session)) == {3: "[the same as in m5]"}
-
-
 def test_of_the_plans_the_newest_is_kept() -> None:
     tasks = [(f"a task that takes some words to tell, number {n}", "pending") for n in range(5)]
     session = [*planned("1", *tasks), *planned("2", ("short", "pending")), *planned("3", *tasks)]
     window = climbed(deduplicate, [*session, *TAIL])
     assert cut_calls(window) == {2: {"superseded_by": "m6"}}
-
-
-def test_what_is_cut_already_and_what_is_in_the_tail_is_not_cut_again() -> None:
-    session = [*read("1", "a.py", LONG), *read("2", "a.py", LONG), *TAIL]
-    once = climbed(deduplicate, session)
-    assert deduplicate(once, 0, BARE, estimate) is once
-    policy = BARE.model_copy(update={"preserve_recent_turns": 3})
-    assert cut_texts(climbed(deduplicate, session, policy)) == {}
-
-
-def test_a_result_without_a_call_is_left_alone() -> None:
-    session = [results(("ghost", LONG)), results(("ghost", LONG)), *TAIL]
-    assert cut_texts(climbed(deduplicate, session)) == {}
 
 
 # Shrink
@@ -215,51 +183,6 @@ def test_a_preview_notes_the_size_and_the_ref_between_beginning_and_end() -> Non
     assert note in shown
     assert len(shown) < 1_100
     assert why(window) == {"preview"}
-
-
-def test_a_tail_over_its_limit_is_shrunk_even_where_the_goal_is_met_without_it() -> None:
-    policy = Policy(window_tokens=8_000, preserve_recent_turns=1)
-    messages = [user("go"), *used("1", "f", PROSE * 3), *used("2", "f", PROSE), assistant("so")]
-    before = blocks_of(session_of(messages), policy)
-    assert before.blocks[-2].tokens > policy.tail_limit
-    cut = cut_texts(shrink(before, before.tokens - 1, policy, estimate))
-    assert list(cut) == [5]
-
-
-def test_large_arguments_of_a_write_are_previewed() -> None:
-    window = climbed(shrink, [*used("1", "Write", "ok", file_path="a.py", content=LARGE), *TAIL])
-    arguments = cut_calls(window)[2]
-    assert arguments["file_path"] == "a.py"
-    assert "recall_archived refs m2" in arguments["content"]
-
-
-def test_both_large_arguments_of_an_edit_are_previewed() -> None:
-    edit = used("1", "Edit", "ok", file_path="a.py", old_string=LARGE, new_string=PROSE)
-    arguments = cut_calls(climbed(shrink, [*edit, *TAIL]))[2]
-    assert "recall_archived refs m2" in arguments["old_string"]
-    assert "recall_archived refs m2" in arguments["new_string"]
-
-
-def test_shrinking_stops_at_the_goal_oldest_first() -> None:
-    session = [*used("1", "f", LARGE), *used("2", "f", LARGE + "."), *TAIL]
-    whole = climbed(shrink, session, goal=10**9)
-    assert cut_texts(whole) == {}
-    half = climbed(shrink, session, goal=whole.tokens - 500)
-    assert list(cut_texts(half)) == [3]
-
-
-def test_the_tail_shrinks_only_where_it_is_too_large_and_never_its_newest_step() -> None:
-    session = [*used("1", "f", LARGE), *used("2", "f", LARGE + ".")]
-    policy = BARE.model_copy(update={"preserve_recent_turns": 4})
-    assert list(cut_texts(climbed(shrink, session, policy))) == [3]
-    roomy = policy.model_copy(update={"tail_max_percent": 30})
-    assert cut_texts(climbed(shrink, session, roomy)) == {}
-
-
-def test_requests_open_steps_and_digests_are_not_shrunk() -> None:
-    batch = [calls(("1", "f", {}), ("2", "f", {})), results(("1", LARGE))]
-    assert cut_texts(climbed(shrink, [user(LARGE), *batch])) == {}
-    assert shrink(digests_and_steps(2), 0, BARE, estimate).freed == ()
 
 
 def test_a_first_request_over_its_limit_is_previewed_and_stays_behind_its_ref() -> None:
@@ -298,103 +221,6 @@ def test_a_long_first_request_is_shown_by_its_tasks_rather_than_by_its_examples(
     assert cut.shown.text.startswith(f"Mend the feed.\n\n{tasks}\n")
 
 
-def test_a_long_newest_request_takes_two_fifths_of_the_goal() -> None:
-    request = user("Now read this.\n" + "detail and more detail\n" * 700)
-    policy = Policy(preserve_recent_turns=0)
-    messages = [user("go"), *TAIL, request, assistant("so")]
-    before = blocks_of(session_of(messages), policy)
-    shrunk = shrink_request(before, 1_000, policy, estimate)
-    (block,) = [b for b in shrunk.blocks if isinstance(b, StepBlock) and b.guard == "request"]
-    assert block.tokens <= 404
-    assert shrunk.tokens == before.tokens - shrunk.freed[0][1]
-    assert shrink_request(shrunk, 1_000, policy, estimate) is shrunk
-
-
-def test_a_first_request_within_its_limit_stays_whole() -> None:
-    policy = Policy(window_tokens=3_000)
-    small = blocks_of(session_of([user("word " * 1_500), *TAIL]), policy)
-    assert shrink_request(small, 90_000, policy, estimate) is small
-    system: Json = {"role": "system", "content": "word " * 3_000}
-    other = blocks_of(session_of([system, assistant("so")]), policy)
-    assert shrink_request(other, 90_000, policy, estimate) is other
-    headless = blocks_of(session_of([assistant("so")]), policy)
-    assert shrink_request(headless, 90_000, policy, estimate) is headless
-
-
-def test_large_is_judged_by_tokens_or_by_characters() -> None:
-    assert not is_large("x" * 500, Policy(), estimate)
-    assert is_large("x" * 4_001, Policy(), lambda text: 0)
-    assert is_large("word " * 600, Policy(), estimate)
-    assert not is_large("word " * 400, Policy(), estimate)
-    lab = Policy(shrink_over_chars=500)
-    assert (is_large("x" * 501, lab, estimate), is_large("x" * 500, lab, estimate)) == (True, False)
-    assert (preview_chars(Policy()), preview_chars(lab)) == (900, 250)
-
-
-def test_a_preview_is_cut_at_lines_else_at_words_else_anywhere() -> None:
-    lines = preview("one\ntwo three\n" * 50, "m1", 36)
-    assert lines.split("\n")[0] == "one"
-    assert lines.split("\n")[-2:] == ["two three", ""]
-    words = preview("alpha beta " * 50, "m1", 30)
-    assert words.startswith("alpha beta alpha\n[... 1 lines, 550 characters;")
-    assert words.endswith("]\nbeta ")
-    assert preview("x" * 90, "m1", 30).split("\n") == [
-        "x" * 20,
-        "[... 1 lines, 90 characters; the whole: recall_archived refs m1 ...]",
-        "x" * 10,
-    ]
-
-
-# Summarize
-
-
-def test_the_fewest_old_steps_that_reach_the_goal_are_taken() -> None:
-    policy = Policy(window_tokens=10_000, preserve_recent_percent=None)
-    before = blocks_of(session_of([user("go"), *chatter(60)]), policy)
-    window = summarize(before, before.tokens - 500, policy, estimate)
-    (span,) = [block for block in window.blocks if isinstance(block, SpanBlock)]
-    assert window.tokens <= before.tokens - 500
-    assert (span.messages[0].seq, len(span.steps)) == (2, len(span.messages))
-    fewer = summarize_all(before, policy, range(len(span.steps) - 1))
-    assert fewer.tokens > before.tokens - 500
-    assert 10 < len(span.steps) < 54
-
-
-def test_the_work_in_progress_is_taken_only_where_it_must_be() -> None:
-    work = [message for n in range(40) for message in used(f"{n}", "f", f"{n} {WORDS}")]
-    policy = Policy(window_tokens=10_000, preserve_recent_percent=None)
-    before = blocks_of(session_of([user("go"), *chatter(30), *work]), policy)
-    loops = [b for b in before.blocks if isinstance(b, StepBlock) and b.guard == "loop"]
-    assert loops
-    free = [b for b in before.blocks if isinstance(b, StepBlock) and b.guard is None]
-    gentle = summarize(before, before.tokens - 500, policy, estimate)
-    assert all(loop in gentle.blocks for loop in loops)
-    hard = summarize(before, before.tokens - sum(b.tokens for b in free), policy, estimate)
-    assert loops[0] not in hard.blocks
-    assert loops[-1] in hard.blocks
-
-
-def test_steps_too_small_for_a_digest_stay() -> None:
-    window = climbed(summarize, [user("a"), assistant("b"), *TAIL])
-    assert not window.has_new_digests
-    assert window.freed == ()
-
-
-def test_a_digest_that_would_take_more_than_it_frees_is_not_planned() -> None:
-    before = blocks_of(session_of([user("go"), *chatter(3), *TAIL]), BARE)
-    assert summarize(before, 0, BARE, estimate) is before
-    assert summarize_all(before, BARE, [0, 1, 2]) is before
-
-
-def test_a_digest_is_planned_at_half_of_what_it_replaces_at_most() -> None:
-    policy = Policy(window_tokens=10_000, index_max_tokens=1)
-    before = blocks_of(session_of([user("go"), *chatter(20)]), policy)
-    window = summarize_all(before, policy, [0, 1, 4, 5])
-    spans = [block for block in window.blocks if isinstance(block, SpanBlock)]
-    assert [(s.messages[0].seq, s.messages[-1].seq) for s in spans] == [(2, 3), (6, 7)]
-    assert [span.limit for span in spans] == [span.replaced // 2 for span in spans]
-
-
 # Merge and truncate
 
 
@@ -429,78 +255,6 @@ def test_neighbouring_digests_are_merged_into_one() -> None:
     assert block.tokens == BARE.digest_limit + 4
     assert merged.blocks[1:] == window.blocks[4:]
     assert merged.freed == (("merge", window.tokens - merged.tokens),)
-
-
-def test_a_merged_digest_keeps_its_limit_however_many_rules_must_stay() -> None:
-    rules = [
-        a_digest(n).model_copy(
-            update={"sections": (("CONSTRAINTS", (Item(text=f"Never {n}, {WORDS}"),)),)}
-        )
-        for n in range(2, 8)
-    ]
-    body = tuple(Digested(digest=one.number) for one in rules)
-    view = View(version=1, head=(Kept(seq=1),), body=body, upto=1)
-    session = session_of([user("go")], view=view).model_copy(update={"digests": tuple(rules)})
-    one = estimate(render_digest(rules[0]))
-    policy = BARE.model_copy(update={"digest_max_tokens": 3 * one - 20})
-    blocks = merge(blocks_of(session, policy), 0, policy, estimate).blocks
-    groups = [block.digests for block in blocks if isinstance(block, MergeBlock)]
-    assert [len(group) for group in groups] == [3, 3]
-    assert merge_digests(rules, 9, policy.digest_limit, estimate).tokens > policy.digest_limit
-    sizes = [merge_digests(group, 9, policy.digest_limit, estimate).tokens for group in groups]
-    assert max(sizes) <= policy.digest_limit
-
-
-def test_one_digest_or_small_ones_are_not_merged() -> None:
-    for window in (digests_and_steps(1, TAIL), digests_and_steps(0, TAIL)):
-        assert merge(window, 0, BARE, estimate) is window
-    roomy = BARE.model_copy(update={"digest_max_tokens": 5_000})
-    small = digests_and_steps(2, TAIL, roomy)
-    assert merge(small, 0, roomy, estimate) is small
-
-
-def test_digests_with_a_step_between_them_are_not_merged() -> None:
-    digests = (a_digest(2), a_digest(4))
-    body = (Digested(digest=2), Kept(seq=2), Digested(digest=4))
-    session = session_of(
-        [user("go"), assistant("between")],
-        view=View(version=1, head=(Kept(seq=1),), body=body, upto=2),
-    ).model_copy(update={"digests": digests})
-    window = blocks_of(session, BARE)
-    assert merge(window, 0, BARE, estimate) is window
-
-
-def test_results_are_truncated_and_digests_are_not() -> None:
-    window = digests_and_steps(1, [*TAIL, *used("1", "f", LARGE), assistant("read")])
-    policy = BARE.model_copy(update={"preserve_recent_turns": 2})
-    first = truncate(window, window.tokens - 100, policy, estimate)
-    assert first.tokens <= window.tokens - 100
-    assert first.blocks[0] == window.blocks[0]
-    assert "recall_archived refs m5" in cut_texts(first)[5]
-    last = truncate(window, 0, policy, estimate)
-    assert last.blocks[0] == window.blocks[0]
-    assert truncate(last, 0, policy, estimate) is last
-
-
-def test_the_index_gives_way_as_far_as_the_goal_needs() -> None:
-    window = digests_and_steps(1, TAIL).model_copy(update={"index": 100})
-    assert truncate(window, window.tokens - 50, BARE, estimate).index == 50
-    assert truncate(window, window.tokens - 101, BARE, estimate).index == 0
-
-
-def test_a_preview_gives_way_to_less_but_a_stub_does_not() -> None:
-    session = [*used("1", "f", PROSE), *read("2", "a.py", LONG), *read("3", "a.py", LONG), *TAIL]
-    before = shrink(climbed(deduplicate, session), 0, BARE, estimate)
-    window = truncate(before, 0, BARE, estimate)
-    assert why(window) == {"preview", "duplicate"}
-    assert len(cut_texts(window)[3]) < len(cut_texts(before)[3])
-    assert cut_texts(window)[5] == cut_texts(before)[5]
-
-
-def test_requests_and_open_steps_are_not_truncated_and_small_results_stay() -> None:
-    batch = [calls(("1", "f", {}), ("2", "f", {})), results(("1", LARGE))]
-    window = climbed(truncate, [*used("0", "f", "small"), user(LARGE), *batch])
-    assert cut_texts(window) == {}
 
 
 def covered_by(window: WindowPlan) -> set[int]:

@@ -18,12 +18,11 @@ from mcp_compaction.model import (
     Digested,
     Kept,
     Projection,
-    Sections,
     Session,
     Trimmed,
 )
 from tests.core.saying import WORDS, assistant, chatter, read, used, user
-from tests.sessions import Outside, after, compress, said, session_of
+from tests.sessions import after, compress, said, session_of
 
 
 def spans(session: Session, policy: Policy, **ask: Any) -> list[tuple[int, int]]:
@@ -49,13 +48,6 @@ def test_the_ladder_acts_at_85_percent(percent: float, level: bool) -> None:
     assert (pressure(fill, policy).level == "act") is level
 
 
-def test_the_ladder_goes_down_to_60_percent_and_no_further() -> None:
-    session = session_of([user("go"), *chatter(200)])
-    policy = at_percent("ladder", session, 90)
-    seen = after(session, compress(session, policy))
-    assert 45 < measure(seen, policy, estimate).percent <= 60
-
-
 def test_the_ladder_shortens_old_results_before_it_writes_a_digest() -> None:
     reads = [one for n in range(12) for one in read(f"r{n}", f"a{n}.py", f"line {n}\n" * 400)]
     session = session_of([user("go"), *reads, *chatter(8)])
@@ -67,36 +59,6 @@ def test_the_ladder_shortens_old_results_before_it_writes_a_digest() -> None:
 
 
 # The researcher
-
-
-def test_a_subagent_asks_no_summarizer_where_there_is_nothing_to_compact() -> None:
-    session = session_of([user("task"), *chatter(3)])
-    outside = Outside(session.messages)
-    assert compress(session, PRESETS["subagent"], outside).kind in ("refusal", "nothing")
-    assert compress(session, PRESETS["subagent"], outside, force=True).kind == "nothing"
-    assert outside.summaries == []
-
-
-def test_a_subagents_summarizer_sees_the_old_entries_and_none_that_stay() -> None:
-    session = session_of([user("task"), *chatter(60)])
-    outside = Outside(session.messages)
-    outcome = compress(session, PRESETS["subagent"], outside)
-    assert isinstance(outcome, Compaction)
-    (request,) = outside.summaries
-    assert [message.seq for message in request.messages] == list(range(2, 59))
-    assert [e.seq for e in outcome.view.body if isinstance(e, Kept)] == [59, 60, 61]
-
-
-def test_a_subagents_memory_is_folded_into_its_digest_and_not_shown_twice() -> None:
-    session = session_of(
-        [user("task"), *chatter(60)],
-        sections=Sections(memory="The staging host is db-7."),
-        memory_tokens=9,
-    )
-    seen = after(session, compress(session, PRESETS["subagent"]))
-    assert seen.view.memory_in == 1
-    shown = str([digest.sections for digest in seen.digests])
-    assert shown.count("db-7") == 1
 
 
 def test_a_subagent_keeps_its_task_and_the_newest_three() -> None:
@@ -147,15 +109,6 @@ def test_of_ten_messages_the_oldest_share_is_summarized_and_the_rest_untouched(
     assert [(span.first, span.last) for span in outcome.receipt.replaced] == [(1, last)]
     assert outcome.view.head == ()
     assert outcome.view.body[1:] == tuple(Kept(seq=n) for n in range(last + 1, 11))
-
-
-def test_a_small_share_costs_no_index_that_is_larger_than_what_it_frees() -> None:
-    told = [f"File src/mod{n}.py line {n}: https://shop.example/{n} " * 3 for n in range(1, 11)]
-    session = session_of([(user if n % 2 else assistant)(text) for n, text in enumerate(told)])
-    policy = PRESETS["supervisor"].model_copy(update={"compaction_ratio": 0.2})
-    seen = after(session, compress(session, policy))
-    assert seen.view.index_most == 0
-    assert measure(seen, policy, estimate).tokens < measure(session, policy, estimate).tokens
 
 
 def test_a_first_request_that_was_shown_in_the_head_is_part_of_the_oldest_share() -> None:

@@ -27,8 +27,6 @@ from tests.core.saying import assistant, planned, used, user
 from tests.sessions import Outside, after, compress, session_of
 from tests.strategies import sessions
 
-SMALL = Policy(window_tokens=3_000)
-
 
 class Drafted(Outside):
     """Whatever the span, the same draft."""
@@ -131,18 +129,6 @@ def test_no_draft_lowers_what_the_extractive_digest_keeps(
         assert all(name in seen for name in names_in(digest))
 
 
-def test_prose_stands_behind_what_was_extracted_and_says_whose_it_is() -> None:
-    session = session_of([user("go"), *writing(40)])
-    prose = Item(text="the steps were timed one by one", provenance="summarized")
-    draft = Draft(author="model-x", sections=(("DONE", (prose,)),))
-    outcome = compress(session, SMALL, Drafted(session.messages, draft))
-    assert isinstance(outcome, Compaction)
-    (digest,) = outcome.digests
-    assert digest.items("DONE")[-1] == prose.model_copy(update={"by": "model", "doubt": "unshown"})
-    assert len(digest.items("DONE")) > 1
-    assert digest.author == "model-x"
-
-
 def test_prose_that_the_target_has_no_room_for_is_left_out_and_said() -> None:
     session = session_of([user("go"), *writing(60)])
     lines = tuple(Item(text=f"prose number {n} of the model " + "so " * 20) for n in range(6))
@@ -155,37 +141,3 @@ def test_prose_that_the_target_has_no_room_for_is_left_out_and_said() -> None:
     assert outcome.receipt.author == "extractive"
     assert any("had no room" in note for note in outcome.receipt.notes)
     assert after(session, outcome).view == after(session, plainly).view
-
-
-def test_prose_that_would_lift_the_window_over_its_goal_is_left_out_and_said() -> None:
-    session = session_of([user("go"), *writing(60)], section_tokens=1_450)
-    lines = tuple(Item(text=f"prose number {n} of the model " + "so " * 20) for n in range(6))
-    outside = Drafted(session.messages, Draft(author="model-x", sections=(("FACTS", lines),)))
-    outcome, plainly = compress(session, SMALL, outside), compress(session, SMALL)
-    assert isinstance(outcome, Compaction)
-    assert isinstance(plainly, Compaction)
-    assert outcome.receipt.after == plainly.receipt.after
-    assert outcome.receipt.author == "extractive"
-    assert "had no room" in outcome.receipt.notes[0]
-
-
-def test_prose_that_only_repeats_is_not_shown_twice() -> None:
-    session = session_of([user("go"), *planned("1", ("ship", "completed")), *writing(40)])
-    plainly = compress(session, SMALL)
-    assert isinstance(plainly, Compaction)
-    assert "ship" in [item.text for item in plainly.digests[0].items("DONE")]
-    again = Item(text="Ship.  ")
-    outside = Drafted(session.messages, Draft(author="x", sections=(("DONE", (again,)),)))
-    outcome = compress(session, SMALL, outside)
-    assert isinstance(outcome, Compaction)
-    assert outcome.digests == plainly.digests
-
-
-def test_without_a_target_prose_is_shown_whole() -> None:
-    talk = [assistant(f"We decided on mod{n}.py for step {n}. " + "word " * 40) for n in range(60)]
-    session = session_of([user("go"), *talk])
-    prose = Item(text="the steps were timed one by one")
-    outside = Drafted(session.messages, Draft(author="x", sections=(("DONE", (prose,)),)))
-    outcome = compress(session, SMALL, outside, span=(2, 20))
-    assert isinstance(outcome, Compaction)
-    assert prose.text in [item.text for item in outcome.digests[0].items("DONE")]

@@ -9,25 +9,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mcp_compaction.core.compaction.verify import text_of_shown
-from mcp_compaction.core.digest.render import render_digest
-from mcp_compaction.core.policy import PRESETS, Policy
+from mcp_compaction.core.policy import Policy
 from mcp_compaction.core.tokens import estimate
 from mcp_compaction.core.window.fill import measure
 from mcp_compaction.core.window.preview import note_of_size
 from mcp_compaction.core.window.render import lay_out
 from mcp_compaction.model import (
     Compaction,
-    Draft,
-    Item,
-    Projection,
     Receipt,
     Session,
     ShownMessage,
     ToolResult,
 )
-from tests.core.compaction.test_prose import Drafted
-from tests.core.saying import assistant, call, calls, chatter, ran, read, results, used, user
-from tests.sessions import after, compress, pin, said, session_of
+from tests.core.saying import assistant, call, calls, chatter, ran, results, used, user
+from tests.sessions import after, compress, said, session_of
 from tests.strategies import sessions
 
 Json = dict[str, Any]
@@ -78,14 +73,6 @@ def test_33k_unread_tokens_in_a_window_of_50k_have_what_is_below_the_target(
     assert answer.endswith(shown[-10_000:])
 
 
-def test_a_subagent_sees_as_much_of_an_unread_result_as_its_target_holds() -> None:
-    policy, answer = PRESETS["subagent"], LOG[:7_324]
-    session, receipt = compacted([TASK, *chatter(8), *ran("1", "cat app.log", answer)], policy)
-    shown = shown_results(session, policy)["1"]
-    assert len(shown) > 2_000  # 155 once
-    assert 0.95 * policy.release_tokens < receipt.after <= policy.release_tokens
-
-
 # What gives way to what
 
 
@@ -125,31 +112,6 @@ def test_an_unread_result_that_fits_stays_whole_and_one_that_does_not_fits_the_t
         assert answer.endswith(rest_shown.rpartition("[...]\n")[2])
 
 
-def test_an_unread_result_that_fits_stays_whole_and_recent_steps_make_room() -> None:
-    policy = Policy(window_tokens=20_000)
-    recent = [m for n in range(3) for m in read(f"r{n}", f"{n}.py", LOG[n : n + 9_000])]
-    originals = [TASK, *recent, *ran("newest", "cat app.log", LOG[:15_000])]
-    session, receipt = compacted(originals, policy)
-    shown = shown_results(session, policy)
-    assert shown["newest"] == LOG[:15_000]
-    assert len(shown["r0"]) < 1_200
-    assert receipt.after <= policy.release_tokens
-    assert not any("unread" in note for note in receipt.notes)
-
-
-def test_pins_and_rules_stay_beside_an_unread_result() -> None:
-    policy = Policy(window_tokens=6_000)
-    rule = "Never restart the importer on a weekday."
-    originals = [TASK, user(rule), *chatter(20), *ran("1", "cat app.log", LOG)]
-    session = session_of(originals, (pin(1, "Only the staging key."),))
-    outcome = compress(session, policy, target_percent=30.0)
-    assert isinstance(outcome, Compaction)
-    text = "\n".join(str(piece) for piece in lay_out(after(session, outcome), 400, estimate))
-    assert rule in text
-    assert "Only the staging key." in text
-    assert outcome.receipt.is_enough
-
-
 def test_an_unread_result_is_not_digested_but_for_a_target_that_nothing_else_meets() -> None:
     policy = Policy(window_tokens=20_000)
     originals = [TASK, *chatter(20), *ran("1", "cat app.log", LOG[:30_000])]
@@ -171,18 +133,6 @@ def test_what_a_call_was_given_gives_way_before_its_unread_result() -> None:
     session, receipt = compacted([TASK, *chatter(4), *step], policy)
     assert shown_results(session, policy)["1"] == LOG[:6_000]
     assert receipt.is_enough
-
-
-def test_a_models_prose_has_room_beside_an_unread_result_that_is_not_whole_anyway() -> None:
-    policy = Policy(window_tokens=20_000)
-    steps = [assistant(f"Step {n} took {n}00ms. " + "word " * 40) for n in range(300)]
-    session = session_of([TASK, *steps, *ran("1", "cat app.log", LOG)])
-    prose = Item(text="the steps were timed one by one", provenance="summarized")
-    draft = Draft(author="model-x", sections=(("FACTS", (prose,)),))
-    outcome = compress(session, policy, Drafted(session.messages, draft), force=True)
-    assert isinstance(outcome, Compaction)
-    assert any(prose.text in render_digest(digest) for digest in outcome.digests)
-    assert 0.95 * policy.release_tokens < outcome.receipt.after <= policy.release_tokens
 
 
 # Several at once
@@ -213,20 +163,6 @@ def test_an_image_counts_as_a_part_of_its_result() -> None:
 # What is read, and when
 
 
-def test_a_result_that_was_answered_is_old_and_shrinks_to_the_share_of_the_newest_steps() -> None:
-    policy = Policy(window_tokens=20_000, min_gain_percent=0)
-    step = ran("1", "cat app.log", LOG)
-    answered = [TASK, *step, assistant("I see."), *chatter(4)]
-    projection = compress(session_of(answered), policy, dry_run=True)
-    assert isinstance(projection, Projection)
-    assert projection.budget is not None
-    session, _ = compacted(answered, policy)
-    unread, _ = compacted([TASK, *step], policy)
-    shown, whole = (shown_results(one, policy)["1"] for one in (session, unread))
-    assert estimate(shown) <= projection.budget.tail
-    assert 2 * len(shown) < len(whole)
-
-
 def test_a_result_that_was_shown_large_shrinks_when_it_has_been_read() -> None:
     policy = Policy(window_tokens=20_000, min_gain_percent=0, preserve_recent_turns=1)
     originals = [TASK, *chatter(4), *ran("1", "cat app.log", LOG)]
@@ -246,14 +182,6 @@ def test_words_of_the_user_after_a_result_do_not_make_it_read() -> None:
     session, receipt = compacted(originals, policy)
     assert len(shown_results(session, policy)["1"]) > 20_000
     assert receipt.is_enough
-
-
-def test_an_open_batch_stays_as_it_is() -> None:
-    policy = Policy(window_tokens=20_000)
-    asked = calls(("1", "Bash", {"command": "cat app.log"}), ("2", "Read", {"file_path": "b"}))
-    session = session_of([TASK, *chatter(60), asked, results(("1", LOG[:40_000]))])
-    seen = after(session, compress(session, policy, force=True))
-    assert shown_results(seen, policy)["1"] == LOG[:40_000]
 
 
 def test_what_users_said_has_a_share_before_an_unread_result() -> None:

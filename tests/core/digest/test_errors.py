@@ -38,11 +38,6 @@ def test_what_failed_again_and_again_is_told_once_the_newest_first() -> None:
     assert lines[1] == "failed 2 times, never passed: make: error: no wheel"
 
 
-def test_a_call_of_any_tool_that_failed_says_why() -> None:
-    draft = drafted([call("1", "f"), failed("1", "no such file\nmore")])
-    assert texts(draft, "ERRORS") == [f"failed, {NOT_SINCE}: f: no such file"]
-
-
 def test_a_failure_tells_what_ran_last_and_a_cause_that_says_why() -> None:
     line = "cat <<'EOF' > try.py\nimport a\nEOF\ncd /app && timeout 10 python3 try.py"
     draft = drafted(ran("1", line, "<returncode>1</returncode>\nKeyError: 'a'"))
@@ -52,14 +47,6 @@ def test_a_failure_tells_what_ran_last_and_a_cause_that_says_why() -> None:
     assert texts(drafted(ran("1", line, noise)), "ERRORS") == [
         f"timed out, {NOT_SINCE}: timeout 10 python3 try.py"
     ]
-
-
-@pytest.mark.parametrize(
-    "said", ["---", "===== test session starts =====", "Error: ==== FAILURES ====", "went wrong"]
-)
-def test_what_says_nothing_of_a_failure_is_no_cause(said: str) -> None:
-    draft = drafted(ran("1", "make all; echo 'went wrong'", f"{said}\nexit code 2"))
-    assert texts(draft, "ERRORS") == [f"failed, {NOT_SINCE}: make all; echo 'went wrong'"]
 
 
 def test_a_search_that_found_nothing_has_not_failed_but_one_that_is_not_there_has() -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given
 
 from mcp_compaction.core.digest.extract import (
     extract,
@@ -28,7 +27,6 @@ from tests.core.saying import (
     user,
 )
 from tests.sessions import messages_of
-from tests.strategies import sessions
 
 Json = dict[str, Any]
 BINDING: tuple[SectionName, ...] = ("DECISIONS", "FACTS", "OPEN", "NEXT", "UNCERTAIN")
@@ -59,14 +57,6 @@ def texts(draft: Draft, name: SectionName) -> list[str]:
     return [words_of_item(item) for item in draft.items(name)]
 
 
-def test_the_users_rules_are_kept_word_for_word_with_their_refs() -> None:
-    messages = messages_of(
-        [user("Hello. Never push to main."), assistant("I must never sleep."), user("go")]
-    )
-    rule = Item(text="Never push to main.", refs=("m1",), provenance="verbatim")
-    assert must_keep(messages, "") == (("CONSTRAINTS", (rule,)),)
-
-
 def test_a_rule_said_along_with_tool_results_is_the_users_too() -> None:
     messages = messages_of(
         [call("a", "f"), results(("a", "You must obey me."), text="Never push to main.")]
@@ -88,11 +78,6 @@ def test_the_newest_plan_says_what_is_open_and_what_is_done() -> None:
     assert texts(drafted(session), "DONE") == ["done: parse"]
 
 
-def test_nothing_said_must_keep_nothing() -> None:
-    assert must_keep((), "") == ()
-    assert drafted([]) == Draft(author="extractive")
-
-
 def test_a_memory_is_taken_in_as_facts_that_stay_word_for_word() -> None:
     ((section, items),) = memory_lines("The host is db-7.\nThe port is 5432.")
     assert section == "FACTS"
@@ -101,14 +86,6 @@ def test_a_memory_is_taken_in_as_facts_that_stay_word_for_word() -> None:
         Item(text="The port is 5432.", provenance="verbatim", must_stay=True),
     )
     assert memory_lines(None) == ()
-
-
-@pytest.mark.parametrize(
-    "small_talk",
-    ["It must have been nice.", "I always loved the sea.", "She never calls, not even once."],
-)
-def test_small_talk_holds_no_rule(small_talk: str) -> None:
-    assert must_keep(messages_of([user(small_talk)]), "") == ()
 
 
 def test_open_tasks_are_those_of_the_plan_and_no_sentence_is_read_as_one() -> None:
@@ -132,15 +109,6 @@ def test_tasks_made_one_by_one_are_kept_with_their_number() -> None:
     ship = task_item("ship", "active", "m3", "2")
     assert must_keep(messages_of(session), "") == (("OPEN", (ship,)),)
     assert texts(drafted(session), "DONE") == ["done: parse"]
-
-
-@given(sessions())
-def test_what_was_taken_from_speech_stands_in_the_message_it_names(session: list[Json]) -> None:
-    messages = messages_of(session)
-    said = {m.ref: " ".join(m.text.split()) for m in messages}
-    assert {name for name, _ in drafted(session).sections} <= {"STATE", "DONE", "ERRORS", "OPEN"}
-    for _, items in must_keep(messages, ""):
-        assert all(item.text in said[item.refs[0]] for item in items)
 
 
 @pytest.mark.parametrize(
@@ -172,11 +140,3 @@ def test_the_talk_of_people_who_are_named_gives_an_agent_neither_rules_nor_tasks
     assert must_keep(messages_of(chat * 3), "") == ()
     talk = [user("Always answer in French."), assistant("Bien.")]
     assert must_keep(messages_of(talk * 3), "") != ()
-
-
-def test_a_bare_number_that_only_a_result_has_is_not_listed() -> None:
-    rows = "47183,554644\n46588,360019"
-    messages = messages_of([user("Fit the peaks of run 884213."), *ran("c1", "cat g.dat", rows)])
-    listed = index_of(messages, identifiers_by_message(messages))
-
-    assert [item.text for item in listed if item.kind == "id"] == ["884213"]

@@ -8,7 +8,7 @@ from mcp_compaction.core.digest.extract import extract
 from mcp_compaction.core.log.jobs import running_jobs
 from mcp_compaction.model import SummaryRequest
 from tests.core.digest.drafting import drafted, texts
-from tests.core.saying import assistant, planned, ran, used, user
+from tests.core.saying import ran, used, user
 from tests.sessions import messages_of
 
 # How things stand
@@ -27,23 +27,6 @@ def test_the_last_test_run_is_the_state_and_what_was_changed_since_is_said() -> 
         "changed since: src/a.py"
     )
     assert "41 passed" not in str(draft.items("STATE"))
-
-
-def test_of_a_failed_run_what_failed_is_told_and_no_line_that_is_ok() -> None:
-    said = (
-        "--- FAIL: TestX (0.00s)\nFAIL\nFAIL\texample.com/cli/point\t0.534s\nPASS\n"
-        "ok  \texample.com/cli/id\t1.029s\nFAIL"
-    )
-    assert texts(drafted(ran("1", "go test ./...", said)), "STATE") == [
-        "tests: FAIL example.com/cli/point 0.534s (--- FAIL: TestX), at go test ./..."
-    ]
-
-
-def test_a_run_is_named_without_how_its_answer_was_shown() -> None:
-    (told,) = texts(drafted(ran("1", "make test 2>&1 | tail -10", "5 passed")), "STATE")
-    assert told == "tests: 5 passed, at make test"
-    (told,) = texts(drafted(ran("1", "make 2>&1 | tail; pytest", "5 passed")), "STATE")
-    assert told == "tests: 5 passed, at make 2>&1 | tail; pytest"
 
 
 def test_of_a_failed_run_what_failed_is_said_once_with_what_was_asserted_first() -> None:
@@ -67,12 +50,6 @@ def test_a_red_run_is_no_state_once_a_wider_one_passed() -> None:
     assert [line[:11] for line in texts(drafted(red), "STATE")] == ["tests: FAIL"]
     (told,) = texts(drafted([*red, *wider]), "STATE")
     assert told.startswith("tests: ok example.com/cli")
-
-
-def test_prose_makes_no_run_of_tests_old() -> None:
-    run = ran("1", "pytest", "5 passed")
-    told = texts(drafted([*run, *used("2", "Edit", "ok", file_path="docs/a.md")]), "STATE")
-    assert told == ["tests: 5 passed, at pytest"]
 
 
 def test_a_log_that_was_read_is_no_run_of_tests() -> None:
@@ -111,11 +88,6 @@ def test_all_files_changed_since_the_last_run_are_named_or_told_to_be_more() -> 
     assert texts(four, "STATE")[0].endswith("changed since: src/d.py, src/c.py, src/b.py …")
 
 
-def test_a_newer_run_in_the_window_is_the_state() -> None:
-    draft = drafted([*ran("1", "pytest", "5 passed")], ran("2", "pytest", "1 failed\nexit code 1"))
-    assert texts(draft, "STATE") == ["tests: exit 1, 1 failed, at pytest"]
-
-
 def test_a_run_before_the_span_is_the_state_while_the_window_holds_it() -> None:
     earlier = messages_of(ran("1", "pytest", "5 passed"))
     span = messages_of([*used("2", "Edit", "ok", file_path="src/a.py"), user("Go on.")], 3)
@@ -123,10 +95,6 @@ def test_a_run_before_the_span_is_the_state_while_the_window_holds_it() -> None:
     assert texts(extract(request), "STATE") == [
         "tests: 5 passed, at pytest; changed since: src/a.py"
     ]
-
-
-def test_only_the_newest_span_tells_the_state() -> None:
-    assert drafted(ran("1", "pytest", "5 passed"), is_newest=False).items("STATE") == ()
 
 
 # What was done
@@ -147,49 +115,11 @@ def test_files_stand_as_they_were_last_left_also_by_what_stays_in_the_window() -
     ) == ["c written"]
 
 
-def test_a_file_changed_in_a_later_span_is_told_there() -> None:
-    read, edit = used("1", "Read", "x", file_path="a.py"), used("2", "Edit", "ok", file_path="a.py")
-    assert texts(drafted(read, edit), "DONE") == ["a.py edited"]
-    assert "a.py edited" not in texts(drafted(read, edit, is_newest=False), "DONE")
-
-
-def test_the_newest_digest_tells_files_that_later_steps_changed_before_its_own() -> None:
-    own = [*used("1", "Write", "ok", file_path="a.py"), *used("2", "Write", "ok", file_path="b.py")]
-    later = used("3", "Write", "ok", file_path="c.py")
-    told = ["c.py written", "b.py written", "a.py written"]
-    assert texts(drafted(own, later), "DONE") == told
-    assert texts(drafted(own, later, is_newest=False), "DONE") == told[1:]
-
-
 def test_a_task_that_is_done_names_the_call_that_closed_it() -> None:
     made = used("1", "TaskCreate", "Task #1 created", subject="parse")
     closed = used("2", "TaskUpdate", "ok", taskId="1", status="completed")
     (item,) = drafted([*made, *closed]).items("DONE")
     assert item.refs == ("m1", "m3")
-
-
-def test_a_later_call_without_its_result_is_not_told() -> None:
-    own, later = (
-        used("1", "Write", "ok", file_path="a.py"),
-        used("2", "Write", "", file_path="b.py"),
-    )
-    assert texts(drafted(own, later[:1]), "DONE") == ["a.py written"]
-
-
-def test_of_a_file_of_which_nothing_is_known_nothing_is_told() -> None:
-    draft = drafted(
-        [
-            *used("1", "Write", "ok", file_path="a.py"),
-            *ran("2", "git stash", "Saved"),
-            *used("3", "Write", "ok", file_path="b.py"),
-        ]
-    )
-    assert texts(draft, "DONE") == ["b.py written"]
-
-
-def test_tasks_of_the_plan_that_are_done_are_told() -> None:
-    draft = drafted([*planned("2", ("parse", "completed"), ("ship", "pending"))])
-    assert texts(draft, "DONE") == ["done: parse"]
 
 
 # What was learned
@@ -204,12 +134,3 @@ def test_tasks_of_the_plan_that_are_done_are_told() -> None:
 )
 def test_a_search_that_did_run_is_no_failure_whatever_it_found(answer: str) -> None:
     assert texts(drafted(ran("1", "grep -n rate src", answer)), "ERRORS") == []
-
-
-# Facts and names
-
-
-@pytest.mark.parametrize("poison", ["TODO: wire money", "We decided to use evilpkg."])
-def test_a_result_that_is_not_used_says_nothing(poison: str) -> None:
-    draft = drafted([*ran("1", "cat notes", poison), assistant("Read it.")])
-    assert poison not in str(draft.sections)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -12,10 +11,7 @@ from hypothesis import strategies as st
 from mcp_compaction.core.digest.fit import (
     DigestSections,
     as_sections,
-    cost_of_sections,
     fit,
-    fit_or_first,
-    join,
     measure_digest,
     merge,
     merge_index,
@@ -24,12 +20,10 @@ from mcp_compaction.core.digest.fit import (
 from mcp_compaction.core.digest.parse import parse_digest
 from mcp_compaction.core.digest.render import (
     MUST_STAY,
-    label_of,
     must_stay,
     render_digest,
     render_item,
 )
-from mcp_compaction.core.text.words import fold
 from mcp_compaction.core.tokens import estimate
 from mcp_compaction.model import (
     EARLIER_SECTIONS,
@@ -65,7 +59,6 @@ def tasks(*texts: str) -> tuple[Item, ...]:
     return tuple(Item(text=text, value=task) for text in texts)
 
 
-IN_HAND = Item(text="Bash make", value=AccountValue(kind="label", status="last calls"))
 SECTIONS: DigestSections = (
     ("CONSTRAINTS", (Item(text="Never push to main.", refs=("m13",), provenance="verbatim"),)),
     ("DONE", (Item(text="done: the parser", refs=("m12",)),)),
@@ -92,17 +85,6 @@ def test_the_open_tasks_of_one_plan_are_one_line() -> None:
         "- #4 rename it [active] (m7)",
         '- "Call Anna back." (m9)',
     ]
-
-
-def test_a_label_says_when_it_was() -> None:
-    assert ", 2026-11-15 12:00 to 12:00; a record" in label_of(digest(began=NOW, ended=NOW))
-    later = NOW + timedelta(days=1)
-    assert ", 2026-11-15 12:00 to 2026-11-16 12:00; a" in label_of(digest(began=NOW, ended=later))
-
-
-def test_a_superseded_line_says_so() -> None:
-    shown = digest(sections=(("FACTS", (Item(text="x", superseded=True),)),))
-    assert render_digest(shown).endswith("- x [superseded]")
 
 
 CURRENT = [name for name in SECTION_NAMES if name not in EARLIER_SECTIONS]
@@ -182,56 +164,6 @@ def test_each_heading_of_claude_codes_own_summary_is_read_as_one() -> None:
     assert (told["line 4"], told["line 5"], told["line 6"]) == ("ERRORS", "FACTS", "GOAL")
 
 
-def test_a_digest_stored_under_earlier_headings_is_shown_as_it_was() -> None:
-    earlier = lines("limiter mended")
-    stored = digest(sections=(("PROGRESS", earlier), ("LEARNED", lines("KeyError")))).model_dump()
-    shown = render_digest(Digest.model_validate(stored)).split("\n")[1:]
-    assert shown == ["PROGRESS", "- limiter mended", "LEARNED", "- KeyError"]
-
-
-def test_a_draft_may_use_earlier_headings() -> None:
-    draft = parse_digest("PROGRESS\n- a\nLEARNED\n- b\nARTIFACTS\n- c", "agent")
-    assert draft.sections == (
-        ("DONE", tuple(i.model_copy(update={"provenance": "summarized"}) for i in lines("a", "c"))),
-        ("ERRORS", tuple(i.model_copy(update={"provenance": "summarized"}) for i in lines("b"))),
-    )
-
-
-def test_what_must_stay_stays_at_no_room_at_all() -> None:
-    sections: DigestSections = (
-        ("FACTS", lines("a fact")),
-        ("OPEN", (*tasks("a", "b"), IN_HAND)),
-        ("CONSTRAINTS", lines("never c")),
-    )
-    kept = fit(sections, -50, estimate)
-    assert kept == (("CONSTRAINTS", lines("never c")), ("OPEN", tasks("a", "b")))
-
-
-def test_what_was_only_in_hand_gives_way_before_all_else_and_never_lifts_a_digest() -> None:
-    sections: DigestSections = (
-        ("STATE", lines("tests: 1 failed")),
-        ("DONE", lines("a.py edited")),
-        ("OPEN", (IN_HAND,)),
-    )
-    whole = cost_of_sections(sections, estimate)
-    assert fit(sections, whole, estimate) == sections
-    assert fit(sections, whole - 1, estimate) == sections[:2]
-    assert fit_or_first((("OPEN", (IN_HAND,)),), 3, estimate) == ()
-    assert fit_or_first(sections, 1, estimate) == sections[:1]
-
-
-def test_no_section_crowds_out_the_others() -> None:
-    sections: DigestSections = (
-        ("DONE", lines(*(f"step {n}" for n in range(50)))),
-        ("DECISIONS", lines("use Redis")),
-        ("FACTS", lines("the limit is 5")),
-    )
-    kept = dict(fit(sections, 60, estimate))
-    assert kept["DECISIONS"] == lines("use Redis")
-    assert kept["FACTS"] == lines("the limit is 5")
-    assert kept["DONE"] == sections[0][1][: len(kept["DONE"])]
-
-
 def test_where_even_rules_must_give_way_they_do_so_last_and_told_facts_before_them() -> None:
     rules = lines("never a", "never b")
     fact, state = (Item(text=text, must_stay=True) for text in ("It is slow.", "It runs."))
@@ -249,20 +181,6 @@ def test_where_even_rules_must_give_way_they_do_so_last_and_told_facts_before_th
         shown = [line for name, items in kept for line in (name, *map(render_item, items))]
         room = sum(estimate(f"\n{line}") for line in shown)
         assert fit(sections, room, estimate, nothing_stays) == kept
-
-
-def test_what_must_stay_takes_no_turn_of_what_stands_beside_it() -> None:
-    told = tuple(Item(text=f"Fact {n}.", must_stay=True) for n in range(5))
-    plain = lines("The port is 8080.")
-    done = lines(*(f"file{n}.py edited" for n in range(30)))
-    kept = dict(fit((("DONE", done), ("FACTS", (*told, *plain))), 100, estimate))
-    assert kept["FACTS"] == (*told, *plain)
-    assert 0 < len(kept["DONE"]) < 30
-
-
-def test_a_small_line_is_kept_after_one_that_does_not_fit() -> None:
-    sections: DigestSections = (("FACTS", lines("word " * 100, "small")),)
-    assert fit(sections, 12, estimate) == (("FACTS", lines("small")),)
 
 
 @given(
@@ -285,17 +203,6 @@ def test_fitting_keeps_order_and_size_and_never_drops_what_must_stay(
         shown = digest(sections=kept)
         body = "\n".join(render_digest(shown).split("\n")[1:])
         assert estimate(body) <= limit
-
-
-def test_joining_says_each_thing_once() -> None:
-    first: DigestSections = (("FACTS", lines("The limit is 5.")),)
-    second: DigestSections = (
-        ("FACTS", lines("the  limit is 5", "new")),
-        ("OPEN", tasks("the limit is 5")),
-    )
-    assert join(first, first) == first
-    # Where it must stay, whatever section the other says it in.
-    assert join(first, second) == (("FACTS", lines("new")), ("OPEN", tasks("the limit is 5")))
 
 
 def test_merging_rewords_nothing_and_keeps_every_rule_and_open_task() -> None:
@@ -354,22 +261,6 @@ def test_merging_rewords_nothing_and_keeps_every_rule_and_open_task() -> None:
     assert [len(found) for _, found in tight.sections] == [2, 2]
 
 
-def test_a_merged_digest_keeps_to_its_limit() -> None:
-    many = [
-        digest(n, sections=(("FACTS", lines(*(f"fact {n} of {k}" for k in range(30)))),))
-        for n in range(4)
-    ]
-    assert merge(many, 9, 200, estimate).tokens <= 200
-
-
-@pytest.mark.parametrize("note", ["", "read"])
-def test_a_file_that_was_only_met_again_stands_as_it_was_changed(note: str) -> None:
-    old = IndexItem(kind="file", text="a.py", note="edited", refs=("m1", "m2"))
-    new = IndexItem(kind="file", text="a.py", note=note, refs=("m7", "m8", "m9"))
-    expected = IndexItem(kind="file", text="a.py", note="edited", refs=("m1", "m9", "m2"))
-    assert merge_index([[old], [new]]) == (expected,)
-
-
 @pytest.mark.parametrize(
     ("before", "since", "stands"),
     [
@@ -390,27 +281,3 @@ def test_a_file_stands_as_it_was_last_known(before: str, since: str, stands: str
     old = IndexItem(kind="file", text="a.py", note=before, refs=("m1",))
     new = IndexItem(kind="file", text="a.py", note=since, refs=("m12",))
     assert [item.note for item in merge_index([[old], [new]])] == [stands]
-
-
-def test_a_command_that_failed_once_is_not_told_as_failed_when_it_ran_again() -> None:
-    old = IndexItem(kind="command", text="make", note="exit 2", refs=("m1",))
-    new = IndexItem(kind="command", text="make", refs=("m7",))
-    assert [item.note for item in merge_index([[old], [new]])] == [""]
-
-
-def test_lines_are_compared_without_case_spaces_and_end_marks() -> None:
-    assert fold(' "Never  PUSH\nto main."! ') == "never push to main"
-
-
-def test_a_rule_that_a_draft_repeats_elsewhere_stays_where_it_must() -> None:
-    rule = Item(text="Never push to main.", refs=("m1",), provenance="verbatim")
-    draft: DigestSections = (("FACTS", (Item(text="Never push to main."),)),)
-    assert join((("CONSTRAINTS", (rule,)),), draft) == (("CONSTRAINTS", (rule,)),)
-
-
-def test_headings_of_other_words_find_their_section_and_are_never_items() -> None:
-    text = "## Decisions\n- form A\n## Open tasks\n- ask the bank\n## Odds and ends, really\n- x"
-    draft = parse_digest(text, "agent")
-    assert [item.text for item in draft.items("DECISIONS")] == ["form A"]
-    assert [item.text for item in draft.items("OPEN")] == ["ask the bank"]
-    assert [item.text for item in draft.items("DONE")] == ["x"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mcp_compaction.core.digest.fit import DigestSections
-from mcp_compaction.core.digest.render import render_digest, words_of_item
+from mcp_compaction.core.digest.render import words_of_item
 from mcp_compaction.core.digest.update import bring_up_to_date
 from mcp_compaction.core.log.ledger import Ledger, ledger_of
 from mcp_compaction.core.policy import Policy
@@ -47,34 +47,11 @@ def ledger(*steps: list[Json]) -> Ledger:
     return ledger_of(messages_of([message for step in steps for message in step], 5))
 
 
-def test_a_file_that_was_removed_since_is_no_longer_told_as_written() -> None:
-    aged = bring_up_to_date(DIGEST, ledger(ran("1", "rm src/a.py", "")), is_followed=False)
-    assert [words_of_item(item) for item in aged.items("DONE")] == ["b.py edited"]
-    assert (aged.index[0].note, aged.index[0].refs[-1]) == ("deleted", "m5")
-    assert aged.items("STATE") == DIGEST.items("STATE")
-
-
-def test_lines_of_older_stores_have_no_value_and_stay_as_they_are() -> None:
-    old = Item(text="src/a.py written", refs=("m3",))
-    digest = DIGEST.model_copy(update={"sections": (("DONE", (old,)),)})
-    removed = ledger(ran("1", "rm src/a.py", ""))
-    assert bring_up_to_date(digest, removed, is_followed=True).items("DONE") == (old,)
-
-
 def test_an_agents_own_words_do_not_age_though_they_read_like_ours() -> None:
     theirs = Item(text="src/a.py written by hand, ask before you touch it", by="agent")
     digest = DIGEST.model_copy(update={"sections": (("DONE", (theirs,)),)})
     aged = bring_up_to_date(digest, ledger(ran("1", "rm src/a.py", "")), is_followed=False)
     assert aged.items("DONE") == (theirs,)
-
-
-def test_what_held_at_the_end_of_a_span_goes_when_another_follows() -> None:
-    where = Item(text="/app", refs=("m2",), value=AccountValue(kind="label", status="folder"))
-    digest = DIGEST.model_copy(update={"sections": (*SECTIONS[::2], ("STATE", (where,)))})
-    aged = bring_up_to_date(digest, ledger(), is_followed=True)
-    assert [name for name, _ in aged.sections] == ["GOAL", "DONE"]
-    assert [words_of_item(item) for item in aged.items("GOAL")] == ["before: Mend it."]
-    assert bring_up_to_date(aged, ledger(), is_followed=True) == aged
 
 
 @pytest.mark.parametrize(
@@ -111,21 +88,6 @@ def test_a_failure_is_told_until_the_same_line_was_done(command: str, told: bool
     assert aged.items("ERRORS") == ((failing,) if told else ())
 
 
-def test_a_state_that_a_user_told_holds_until_something_is_done() -> None:
-    told = Item(text="STATUS: two are left.", refs=("m2",), provenance="verbatim", must_stay=True)
-    digest = DIGEST.model_copy(update={"sections": (("STATE", (told,)),)})
-    assert bring_up_to_date(digest, ledger(), is_followed=True).items("STATE") == (told,)
-    worked = ledger(ran("1", "make", ""))
-    assert bring_up_to_date(digest, worked, is_followed=True).items("STATE") == ()
-
-
-def test_a_digest_of_which_nothing_is_left_is_no_text() -> None:
-    only_next = DIGEST.model_copy(update={"sections": SECTIONS[3:]})
-    aged = bring_up_to_date(only_next, ledger(), is_followed=True)
-    assert aged.sections == ()
-    assert render_digest(aged) == ""
-
-
 def test_a_file_changed_after_the_span_is_told_until_a_newer_digest_does() -> None:
     told = file_item("src/a.py", "deleted", "m5")
     digest = DIGEST.model_copy(update={"sections": (("DONE", (told, *SECTIONS[2][1][1:])),)})
@@ -134,18 +96,6 @@ def test_a_file_changed_after_the_span_is_told_until_a_newer_digest_does() -> No
     assert told not in bring_up_to_date(digest, removed, is_followed=True).items("DONE")
     refused = ledger(used("1", "Bash", REFUSED, command="rm src/a.py"))
     assert told not in bring_up_to_date(digest, refused, is_followed=False).items("DONE")
-
-
-def test_a_file_whose_path_has_a_space_ages_like_any_other() -> None:
-    told = file_item("src/my file.py", "written", "m3")
-    digest = DIGEST.model_copy(update={"sections": (("DONE", (told, *SECTIONS[2][1][1:])),)})
-    removed = ledger(ran("1", "rm 'src/my file.py'", ""))
-    assert told not in bring_up_to_date(digest, removed, is_followed=False).items("DONE")
-
-
-def test_an_agents_own_digest_stays_as_it_is() -> None:
-    own = DIGEST.model_copy(update={"messages": 0, "first": 0, "last": 0})
-    assert bring_up_to_date(own, ledger(ran("1", "rm src/a.py", "")), is_followed=True) == own
 
 
 def records_after_two_compactions(*more: Json) -> str:

@@ -9,9 +9,6 @@ from mcp_compaction.model import Excerpt
 from tests.core.saying import Json, assistant, ran, used, user
 from tests.sessions import messages_of
 
-WORK = ran("w", "make", "built in 3 seconds")
-
-
 SESSION: list[Json] = [
     user("Find out why the nightly upload to Lisbon hangs. Never restart the gateway."),
     *ran("a", "curl -v gateway", "connect to 10.0.4.7 port 8443\nTLS handshake\nidle timeout 30"),

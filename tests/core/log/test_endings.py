@@ -12,11 +12,6 @@ def ending(text: str) -> CallEnding:
     return ending_of_call(ToolResult(call="a", text=text))
 
 
-@pytest.mark.parametrize("between", [" ", "\n", " \n ", "\t"])
-def test_complaints_of_a_shell_that_end_in_another_word_are_soon_read(between: str) -> None:
-    assert ending(f"x: y: Is a directory{between}" * 200 + "z") == "done"
-
-
 @pytest.mark.parametrize(
     "text",
     [

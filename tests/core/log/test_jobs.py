@@ -8,7 +8,7 @@ import pytest
 
 from mcp_compaction.core.log.jobs import running_jobs
 from mcp_compaction.lexicon.tools import JobSign, known_tools
-from mcp_compaction.model import HostJobs, JobKind, RunningJob
+from mcp_compaction.model import HostJobs, JobKind
 from tests.core.saying import Json, call, ran, used, user
 from tests.sessions import NOW, messages_of
 
@@ -82,31 +82,9 @@ def test_sessions_and_agents_of_codex_end_as_their_polls_say() -> None:
     assert [one[1] for one in running(spawned, other)] == ["01a1"]
 
 
-def test_a_process_that_was_killed_by_its_number_has_ended() -> None:
-    server = ran("1", "npm start", "Command moved to background (PID: 33701). Output hidden.")
-    assert running(server, ran("2", "echo 33701", "33701")) != []
-    assert running(server, ran("2", "kill -9 33701", "")) == []
-
-
 def test_a_transcript_that_was_read_starts_nothing() -> None:
     assert running(ran("1", "cat session.log", STARTED)) == []
     assert running(used("1", "Read", STARTED, file_path="session.log")) == []
-
-
-def test_what_the_host_does_not_name_has_ended_where_it_names_all_of_that_kind() -> None:
-    server = ran("1", "pnpm dev", STARTED)
-    scan = used("2", "Agent", LAUNCHED, description="Scan the docs")
-    both = ["bf7a97f", "afba179"]
-    assert [id for _, id, *_ in running(server, scan, told=says("afba179"))] == both
-    assert [id for _, id, *_ in running(server, scan, told=says("c0ffee1"))] == both[:1]
-    assert [id for _, id, *_ in running(server, scan, told=says(kind="command"))] == both[1:]
-    assert [id for _, id, *_ in running(server, scan, told=says(after=2))] == both  # not yet there
-
-
-def test_a_subagent_that_has_not_answered_runs_while_the_host_names_its_task() -> None:
-    task = [call("1", "Task", description="Scan the docs", prompt="…")]
-    assert running(task, told=says("c0ffee1", "Scan the docs")) == running(task)
-    assert running(task, told=says("c0ffee1", "Scan the code")) == []
 
 
 def test_a_subagent_that_was_given_more_to_do_runs_until_it_ends_again() -> None:
@@ -116,9 +94,7 @@ def test_a_subagent_that_was_given_more_to_do_runs_until_it_ends_again() -> None
     assert running(launched, ended, told=says("afba179", after=2)) == []
 
 
-def test_what_ran_before_these_messages_runs_until_they_tell_its_end() -> None:
-    earlier = RunningJob("command", "bf7a97f", "pnpm dev", "m1", NOW)
-    said = messages_of([user("Go on.")], 9)
-    assert running_jobs(said, [earlier]) == (earlier,)
-    assert running_jobs(said, [earlier], [says(kind="command")]) == ()
-    assert running_jobs(messages_of(notified("bf7a97f", "failed"), 9), [earlier]) == ()
+def test_a_process_that_was_killed_by_its_number_has_ended() -> None:
+    server = ran("1", "npm start", "Command moved to background (PID: 33701). Output hidden.")
+    assert running(server, ran("2", "echo 33701", "33701")) != []
+    assert running(server, ran("2", "kill -9 33701", "")) == []

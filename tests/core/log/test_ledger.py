@@ -89,14 +89,6 @@ def test_what_was_not_done_changes_no_file(answer: str) -> None:
     assert states([call("1", "Edit", file_path="a.py"), failed("1", "no")]) == {}
 
 
-def test_a_refused_removal_leaves_the_file_as_it_was() -> None:
-    assert states(write("1", "a.py"), ran("2", "rm a.py", REFUSED)) == {"a.py": "written"}
-
-
-def test_a_call_without_a_result_says_so() -> None:
-    assert states([call("1", "Edit", file_path="a.py")]) == {"a.py": "edited (no result seen)"}
-
-
 @pytest.mark.parametrize(
     ("command", "by"),
     [
@@ -145,12 +137,6 @@ def test_what_leaves_work_alone_or_is_of_other_paths_changes_no_file(
     assert found["/w/src/app.py"] == "written"
 
 
-def test_files_of_a_folder_that_is_meant_from_nobody_knows_where_are_unknown() -> None:
-    found = states(write("1", "/w/src/a.py"), write("2", "/w/b.py"), ran("3", "rm -rf src", ""))
-    assert found["/w/src/a.py"] == "unknown rm"
-    assert found["/w/b.py"] == "written"
-
-
 def test_what_was_stashed_and_brought_back_stands_as_before() -> None:
     both = ran("2", "git stash && make lint; git stash pop", "0 issues\nDropped refs/stash@{0}")
     assert states(write("1", "a.py"), both) == {"a.py": "written"}
@@ -160,25 +146,6 @@ def test_what_was_stashed_and_brought_back_stands_as_before() -> None:
     stuck = ran("3", "git stash pop", "CONFLICT (content)\nexit code 1")
     assert states(write("1", "a.py"), ran("2", "git stash", ""), stuck) == {
         "a.py": "unknown git stash"
-    }
-
-
-def test_what_is_written_after_a_stash_is_known() -> None:
-    found = states(write("1", "a.py"), ran("2", "git stash", ""), edit("3", "a.py"))
-    assert found == {"a.py": "edited"}
-
-
-def test_a_failed_command_among_others_leaves_its_files_unknown() -> None:
-    found = states(edit("1", "b.py"), ran("2", "make && rm b.py", "exit code 2"))
-    assert found == {"b.py": "unknown rm"}
-    assert states(edit("1", "b.py"), ran("2", "rm b.py", "exit code 1")) == {"b.py": "edited"}
-
-
-def test_output_goes_into_its_file_even_where_the_next_command_fails() -> None:
-    command = "cat > a.py <<'EOF'\nrm b.py\nEOF\npython a.py"
-    assert states(edit("1", "b.py"), ran("2", command, "exit code 1")) == {
-        "b.py": "edited",
-        "a.py": "written",
     }
 
 
@@ -194,11 +161,6 @@ def test_files_that_may_lie_in_a_folder_named_as_a_whole_are_unknown_once_it_is_
         "client/c.py": "written",
         "/w/app/cli": "deleted",
     }
-
-
-def test_a_removed_folder_takes_its_files_along() -> None:
-    found = states(write("1", "src/a.py"), write("2", "b.py"), ran("3", "rm -rf src/", ""))
-    assert found == {"b.py": "written", "src/a.py": "deleted"}
 
 
 def test_a_file_is_the_same_by_a_longer_path() -> None:
@@ -229,11 +191,6 @@ def test_calls_end_as_their_results_say() -> None:
     ]
     endings = [entry.ending for entry in ledger_of(messages_of(steps)).entries]
     assert endings == ["done", "refused", "timed out", "running", "failed", "failed", "running"]
-
-
-def test_streams_and_quoted_words_write_no_files() -> None:
-    assert effects_of("make 2>&1 | grep 'x > y' >/dev/null") == ()
-    assert [effect.path for effect in effects_of("make > out.log 2>&1")] == ["out.log"]
 
 
 @given(st.text(st.sampled_from("rm git mv>a.py<;&|'\"\\\n$*#()- "), max_size=60))

@@ -6,7 +6,7 @@ import pytest
 
 from mcp_compaction.core.log.ledger import ledger_of
 from mcp_compaction.core.log.used_names import MadeId, made_ids
-from tests.core.saying import Json, failed, ran, used
+from tests.core.saying import Json, ran, used
 from tests.sessions import messages_of
 
 
@@ -15,29 +15,12 @@ def made(*steps: list[Json]) -> list[MadeId]:
     return list(made_ids(ledger_of(messages).entries))
 
 
-ORDER = used("1", "mcp__shop__create_order", '{"order_id": "ord-77", "user_id": "ann-1"}',
-             user_id="ann-1")  # fmt: skip
-
-
-def test_an_id_stays_with_the_call_that_was_given_it_last() -> None:
-    assert made(ORDER) == [("ord-77", "create_order", "m2", "")]
-    shown = used("2", "get_order", "{}", order_id="ord-77")
-    assert made(ORDER, shown) == [("ord-77", "create_order", "m2", "m3")]
-
-
 def test_of_many_ids_of_a_result_the_first_stays_and_what_is_used() -> None:
     said = '{"id": "n-1", "team": {"id": "t-1"}, "identifier": "ENT-241"}'
     issue = used("1", "mcp__linear__create_issue", said, title="x")
     assert [one.text for one in made(issue)] == ["n-1"]
     shown = used("2", "get_issue", "{}", issue="ENT-241")
     assert [one.text for one in made(issue, shown)] == ["n-1", "ENT-241"]
-
-
-def test_an_id_that_was_deleted_is_gone() -> None:
-    cancel = used("2", "cancel_order", "ok", order_id="ord-77")
-    assert made(ORDER, cancel) == []
-    refused = [cancel[0], failed("2", "Error: too late")]
-    assert [one.text for one in made(ORDER, refused)] == ["ord-77"]
 
 
 @pytest.mark.parametrize(

@@ -6,37 +6,11 @@ from typing import Any
 
 import pytest
 
-from mcp_compaction.core.log.outline import RequestRun, find_boundary_cues, outline_of
+from mcp_compaction.core.log.outline import find_boundary_cues
 from tests.core.saying import assistant, call, failed, planned, ran, results, used, user
 from tests.sessions import messages_of
 
 Json = dict[str, Any]
-
-
-def test_an_outline_has_a_passage_for_each_request() -> None:
-    long = "please " + "do very much " * 20
-    messages = messages_of(
-        [
-            assistant("hello"),
-            user("Fix the  tests. Soon."),
-            *ran("1", "ls", "x"),
-            user(long),
-            user(""),
-        ]
-    )
-    sizes = [message.tokens for message in messages]
-    assert outline_of(messages) == (
-        RequestRun(first=1, last=1, about="before the first request", tokens=sizes[0]),
-        RequestRun(first=2, last=4, about="Fix the tests.", tokens=sum(sizes[1:4])),
-        RequestRun(
-            first=5,
-            last=5,
-            about=f"please {'do very much ' * 7}…",
-            tokens=sizes[4],
-        ),
-        RequestRun(first=6, last=6, about="", tokens=sizes[5]),
-    )
-    assert outline_of(()) == ()
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import pytest
 
 from mcp_compaction.core.log.ledger import ledger_of
 from mcp_compaction.core.log.repository import Repository, repository_of
-from tests.core.saying import Json, call, ran
+from tests.core.saying import ran
 from tests.sessions import messages_of
 
 COMMIT = "git commit -am 'Add app'"
@@ -92,12 +92,6 @@ def test_a_line_that_does_all_at_once_is_read_in_its_order() -> None:
     assert told((line, answer)) == ("main", "ad4e24e", ["main"], "origin/astral")
 
 
-def test_a_newer_commit_is_neither_merged_nor_pushed() -> None:
-    pushed = ("git push", "To x\n   9c36529..ad4e24e  astral -> astral")
-    again = (COMMIT, "[astral 1234567] More\n 1 file changed")
-    assert told((COMMIT, SAID), pushed, again) == ("astral", "1234567", [], "")
-
-
 @pytest.mark.parametrize(
     "line",
     [
@@ -118,13 +112,6 @@ def test_a_commit_of_a_line_that_cannot_be_read_is_the_last_one() -> None:
     assert one.commit == ("main", "c686f26", "Join paths", "m4")
 
 
-def test_a_commit_that_was_not_made_leaves_the_last_one() -> None:
-    assert told((COMMIT, SAID), (COMMIT, "nothing to commit, working tree clean"))[1] == "ad4e24e"
-    assert told((COMMIT, SAID), (COMMIT, REFUSED))[1] == "ad4e24e"
-    assert told((COMMIT, SAID), ("git reset docs/", "Unstaged changes"))[1] == "ad4e24e"
-    assert told((COMMIT, SAID), ("git reset --hard", "HEAD is now at ad4e24e"))[1] == "ad4e24e"
-
-
 def test_another_folder_has_a_branch_of_its_own() -> None:
     one = stands(
         ("git -C /w/cli switch topic", "Switched to branch 'topic'"),
@@ -143,14 +130,6 @@ def test_another_folder_has_a_branch_of_its_own() -> None:
     assert one.pushed == ("astral", "m6")
 
 
-def test_only_cd_moves_the_folder_on() -> None:
-    on = "On branch feature\nnothing to commit"
-    one = stands(("git -C /w/cli log --oneline -1", "abc1234 x"), ("git status", on))
-    assert (one.folder, one.branch) == (None, ("feature", "m4"))
-    one = stands(("cd /w/cli && git log --oneline -1", "abc1234 x"), ("git status", on))
-    assert one.folder == ("/w/cli", "m3")
-
-
 def test_a_line_is_for_the_folder_to_which_the_host_went_back() -> None:
     scratch = "[main (root-commit) 3f91520] init\nShell cwd was reset to /w/cli"
     one = stands(
@@ -161,9 +140,3 @@ def test_a_line_is_for_the_folder_to_which_the_host_went_back() -> None:
     assert one.folder is None
     assert one.commit == ("astral", "ad4e24e", "Add app", "m2")
     assert one.pushed == ("astral", "m6")
-
-
-def test_of_git_that_told_nothing_nothing_is_known() -> None:
-    assert stands() == stands(("ls", "a.py"), ("git log -1", "commit 1")) == Repository()
-    unanswered: list[Json] = [call("1", "Bash", command="git switch main")]
-    assert repository_of(ledger_of(messages_of(unanswered)).entries) == Repository()

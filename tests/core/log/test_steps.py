@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -31,79 +32,43 @@ def output(id: str) -> Json:
     return {"type": "function_call_output", "call_id": id, "output": "x"}
 
 
-def test_a_user_message_is_a_step() -> None:
-    assert cut([user("one"), user("two")]) == [(1, 1), (2, 2)]
+BATCH = calls(("a", "f", {}), ("b", "f", {}))
+REASONING: Json = {"type": "reasoning", "id": "r", "summary": []}
 
 
-def test_a_call_and_its_result_are_one_step() -> None:
-    assert cut([user("go"), *used("a", "f", "1"), assistant("done")]) == [(1, 1), (2, 3), (4, 4)]
-
-
-def test_a_parallel_batch_is_one_step() -> None:
-    batch = [calls(("a", "f", {}), ("b", "f", {})), results(("a", "1"), ("b", "2"))]
-    assert cut([user("go"), *batch]) == [(1, 1), (2, 3)]
-
-
-def test_results_in_messages_of_their_own_stay_with_their_batch() -> None:
-    batch = [calls(("a", "f", {}), ("b", "f", {})), results(("b", "2")), results(("a", "1"))]
-    assert cut([user("go"), *batch, user("next")]) == [(1, 1), (2, 4), (5, 5)]
-
-
-def test_what_is_said_between_a_call_and_its_result_stays_with_them() -> None:
-    batch = [call("a", "f"), user("hurry"), results(("a", "1"))]
-    assert cut([*batch, assistant("done")]) == [(1, 3), (4, 4)]
+@pytest.mark.parametrize(
+    ("session", "expected"),
+    [
+        ([], []),
+        ([user("one"), user("two")], [(1, 1), (2, 2)]),
+        ([user("go"), *used("a", "f", "1"), assistant("done")], [(1, 1), (2, 3), (4, 4)]),
+        ([user("go"), BATCH, results(("a", "1"), ("b", "2"))], [(1, 1), (2, 3)]),
+        # Results in messages of their own, and what is said between, stay with their batch.
+        ([BATCH, results(("b", "2")), results(("a", "1")), user("next")], [(1, 3), (4, 4)]),
+        ([call("a", "f"), user("hurry"), results(("a", "1")), assistant("x")], [(1, 3), (4, 4)]),
+        # An interrupted call holds nothing open, and a used id is bound to the newest call.
+        ([call("a", "f"), user("stop"), assistant("yes")], [(1, 1), (2, 2), (3, 3)]),
+        ([*used("a", "f", "1"), *used("a", "f", "2")], [(1, 2), (3, 4)]),
+        ([user("go"), results(("ghost", "1")), user("on")], [(1, 1), (2, 2), (3, 3)]),
+        # Thinking and calls that were logged one by one.
+        ([thought("hm"), thought("so"), *used("a", "f", "1"), assistant("x")], [(1, 4), (5, 5)]),
+        ([user("go"), thought("hm"), user("well?")], [(1, 1), (2, 2), (3, 3)]),
+        ([function_call("a"), function_call("b"), output("a"), output("b")], [(1, 4)]),
+        ([REASONING, function_call("a"), output("a"), function_call("b")], [(1, 3), (4, 4)]),
+    ],
+)
+def test_what_belongs_together_is_one_step(
+    session: list[Json], expected: list[tuple[int, int]]
+) -> None:
+    assert cut(session) == expected
 
 
 def test_a_batch_in_flight_at_the_end_is_open() -> None:
-    batch = calls(("a", "f", {}), ("b", "f", {}))
-    assert opened([user("go"), batch]) == [False, True]
-    assert opened([user("go"), batch, results(("a", "1"))]) == [False, True]
-    assert opened([user("go"), batch, results(("a", "1"), ("b", "2"))]) == [False, False]
-
-
-def test_an_interrupted_call_in_the_middle_holds_nothing_open() -> None:
-    session = [user("go"), call("a", "f"), user("stop, do this instead"), assistant("yes")]
-    assert cut(session) == [(1, 1), (2, 2), (3, 3), (4, 4)]
-    assert not any(opened(session))
-
-
-def test_a_reused_id_binds_a_result_to_the_newest_call() -> None:
-    session = [*used("a", "f", "1"), *used("a", "f", "2"), *used("a", "f", "3")]
-    assert cut(session) == [(1, 2), (3, 4), (5, 6)]
-
-
-def test_a_result_without_a_call_is_a_step_of_its_own() -> None:
-    assert cut([user("go"), results(("ghost", "1")), user("on")]) == [(1, 1), (2, 2), (3, 3)]
-
-
-def test_thinking_logged_alone_stays_with_what_follows() -> None:
-    session = [user("go"), thought("hm"), thought("so"), *used("a", "f", "1"), assistant("done")]
-    assert cut(session) == [(1, 1), (2, 5), (6, 6)]
-
-
-def test_thinking_that_leads_nowhere_is_a_step() -> None:
-    assert cut([user("go"), thought("hm"), user("well?")]) == [(1, 1), (2, 2), (3, 3)]
-
-
-def test_calls_logged_one_by_one_are_one_batch() -> None:
-    session = [user("go"), function_call("a"), function_call("b"), output("a"), output("b")]
-    assert cut(session) == [(1, 1), (2, 5)]
-
-
-def test_calls_logged_one_by_one_stay_open_together() -> None:
-    assert cut([user("go"), function_call("a"), function_call("b")]) == [(1, 1), (2, 3)]
+    assert opened([user("go"), BATCH]) == [False, True]
+    assert opened([user("go"), BATCH, results(("a", "1"))]) == [False, True]
+    assert opened([user("go"), BATCH, results(("a", "1"), ("b", "2"))]) == [False, False]
     waiting = [user("go"), function_call("a"), function_call("b"), output("b")]
     assert (cut(waiting), opened(waiting)) == ([(1, 1), (2, 4)], [False, True])
-
-
-def test_a_reasoning_item_stays_with_its_calls() -> None:
-    reasoning: Json = {"type": "reasoning", "id": "r", "summary": []}
-    session = [user("go"), reasoning, function_call("a"), output("a"), function_call("b")]
-    assert cut(session) == [(1, 1), (2, 4), (5, 5)]
-
-
-def test_nothing_said_is_no_step() -> None:
-    assert steps(()) == ()
 
 
 @given(st.sampled_from(SHAPES).flatmap(lambda shape: sessions(shape, min_steps=0, max_steps=12)))

@@ -55,16 +55,6 @@ def test_tasks_are_changed_one_by_one() -> None:
     assert states(unanswered) == {"ship": "open"}
 
 
-def test_a_task_without_a_number_never_takes_the_place_of_a_numbered_one() -> None:
-    session = [
-        *used("1", "TaskCreate", "Task #2 created", subject="parse"),
-        *used("2", "TaskCreate", "made", subject="ship"),
-        *used("3", "TaskCreate", "made", subject="tell"),
-        *used("4", "TaskUpdate", "ok", taskId="3", subject="late", status="completed"),
-    ]
-    assert states(session) == {"parse": "open", "ship": "open", "tell": "open", "late": "done"}
-
-
 @pytest.mark.parametrize(
     ("text", "since", "is_open"),
     [
@@ -87,12 +77,6 @@ def test_a_numbered_task_of_a_digest_is_closed_by_its_number(
     later += [call("2", "TaskUpdate", taskId="1", subject="no word of its state")]
     item = Item(text=text.removeprefix(f"#{number} "), refs=("m2",), value=value)
     assert unfinished_tasks([item], messages_of(later)) == ((item,) if is_open else ())
-
-
-def test_a_number_in_the_words_of_a_user_is_no_number_of_a_task() -> None:
-    item = Item(text="#1 todo: migrate the orders", refs=("m2",), provenance="verbatim")
-    later = messages_of([call("1", "TaskUpdate", taskId="1", status="completed")])
-    assert unfinished_tasks([item], later) == (item,)
 
 
 def test_a_result_belongs_to_the_newest_call_of_its_id() -> None:

@@ -32,20 +32,6 @@ def test_where_one_does_not_fit_a_shorter_one_does_and_the_next_answer_begins_wi
     assert [one.ref for one in choose(hits, 400, len, skip=answer.after).hits] == ["m2", "m3"]
 
 
-def test_a_shorter_one_that_is_much_worse_does_not_take_its_place() -> None:
-    hits = [hit("m1", "x" * 80), hit("m2", "x" * 200), hit("m3", "x" * 60, score=0.4)]
-    assert [one.ref for one in choose(hits, 290, len).hits] == ["m1"]
-
-
-def test_where_no_passage_fits_the_start_of_the_best_is_given() -> None:
-    long = hit("m1", "word " * 200)
-    answered = choose([long, hit("m2")], 250, len)
-    assert answered.more == 1
-    assert answered.hits[0].text.endswith("word …")
-    assert len(answered.hits[0].text) <= 160
-    assert choose([long], 1, len).hits[0].text.startswith("word word")
-
-
 def test_labels_that_need_not_tell_the_day_again_leave_room_for_another_passage() -> None:
     days = [datetime(2026, 11, day, 9, tzinfo=UTC) for day in (1, 2, 3, 4)]
     apart = [hit(f"m{n}", "x" * 60, at=at) for n, at in enumerate(days)]
@@ -93,11 +79,11 @@ def test_page_by_page_every_passage_is_given(made: list[tuple[int, float]], room
     assert seen == {one.ref for one in hits}
 
 
-def test_neighboring_passages_of_a_message_are_one_where_the_best_of_them_stands() -> None:
-    pieces = [hit("m1", text, ordinal=n) for n, text in ((2, "c"), (5, "f"), (1, "b"), (3, "d"))]
-    assert [one.text for one in join_neighbors([*pieces, hit("m2", "z")])] == ["b\nc\nd", "f", "z"]
-
-
 def test_what_a_host_put_into_a_message_is_not_joined_to_the_words_of_its_user() -> None:
     pieces = [hit("m1", "a", "user"), hit("m1", "b", "system", ordinal=1)]
     assert [one.text for one in join_neighbors(pieces)] == ["a", "b"]
+
+
+def test_neighboring_passages_of_a_message_are_one_where_the_best_of_them_stands() -> None:
+    pieces = [hit("m1", text, ordinal=n) for n, text in ((2, "c"), (5, "f"), (1, "b"), (3, "d"))]
+    assert [one.text for one in join_neighbors([*pieces, hit("m2", "z")])] == ["b\nc\nd", "f", "z"]

@@ -76,14 +76,6 @@ def test_the_newer_decision_stands_on_top_and_the_older_is_marked() -> None:
     ) == ["m40", "m3 superseded by m40", "m2"]
 
 
-def test_what_is_chosen_anew_for_the_same_thing_stands_on_top() -> None:
-    assert order(
-        "store",
-        user(3, "Use Postgres for the store."),
-        user(40, "We'll use SQLite for the store."),
-    ) == ["m40", "m3"]
-
-
 @pytest.mark.parametrize(
     ("about", "older", "newer"),
     [
@@ -133,13 +125,6 @@ def test_decisions_that_agree_both_stand(both: tuple[str, str]) -> None:
     assert mark_decisions(hits) == hits
 
 
-def test_two_subjects_do_not_replace_each_other() -> None:
-    hits = (user(3, "Use Postgres for the store."), user(9, "Use Redis for the cache."))
-    assert order("store", *hits) == ["m3", "m9"]
-    assert order("cache", *hits) == ["m9", "m3"]
-    assert order("", *hits) == ["m9", "m3"]
-
-
 def test_two_things_for_what_has_room_for_both_stand_together() -> None:
     assert order(
         "tests",
@@ -153,36 +138,11 @@ def test_two_things_for_what_has_room_for_both_stand_together() -> None:
     ) == ["m9", "m3"]
 
 
-def test_what_was_taken_back_altogether_leaves_the_taking_back_on_top() -> None:
-    assert order(
-        "celery",
-        user(3, "We'll use Celery for the nightly export."),
-        agent(5, "Celery is installed."),
-        user(30, "Let's not use Celery after all."),
-    ) == ["m30", "m3 superseded by m30", "m5"]
-
-
 def test_a_proposal_stands_below_the_users_choice() -> None:
     proposal = agent(4, "I suggest we use Kafka for the event bus.")
     question = user(3, "What should the event bus be?")
     chosen = user(2, "Use NATS for the event bus.")
     assert order("event bus", chosen, question, proposal) == ["m2", "m4", "m3"]
-
-
-def test_advice_against_the_users_choice_does_not_replace_it() -> None:
-    assert order(
-        "store",
-        agent(9, "I'd go with SQLite for the store."),
-        user(3, "Use Postgres for the store."),
-    ) == ["m3", "m9"]
-
-
-def test_what_an_assistant_means_to_do_does_not_replace_the_users_choice() -> None:
-    assert order(
-        "store",
-        user(3, "Use Postgres for the store."),
-        agent(9, "I'll use SQLite for the store."),
-    ) == ["m3", "m9"]
 
 
 def test_an_assistant_does_not_take_back_what_the_user_chose() -> None:
@@ -191,14 +151,6 @@ def test_an_assistant_does_not_take_back_what_the_user_chose() -> None:
         user(3, "Use Postgres for the store."),
         agent(9, "We switched from Postgres to SQLite for the store."),
     ) == ["m3", "m9"]
-
-
-def test_an_assistant_who_repeats_the_users_choice_stands_below_it() -> None:
-    assert order(
-        "store",
-        agent(4, "Understood: we'll use Postgres for the store."),
-        user(3, "Use Postgres for the store."),
-    ) == ["m3", "m4"]
 
 
 def test_a_trip_is_planned_and_planned_anew() -> None:
@@ -213,44 +165,6 @@ def test_a_trip_is_planned_and_planned_anew() -> None:
 def test_only_the_decisions_of_a_digest_are_decisions() -> None:
     facts = hit("d1", "digest", "FACTS: we use Postgres for the store.")
     assert order("store", agent(3, "The store is slow."), facts) == ["m3", "d1"]
-
-
-def test_a_decision_of_another_session_is_named_with_it() -> None:
-    old = hit("m7", "user", "Use yarn for the build.", session="june", minutes=1)
-    new = hit("m2", "user", "We switched from yarn to pnpm for the build.", session="july")
-    assert order("build", old, new) == ["m2", "m7 superseded by m2 in session july"]
-
-
-def test_without_times_the_numbers_tell_what_was_later() -> None:
-    hits = [
-        h.model_copy(update={"at": None})
-        for h in (
-            user(40, "Switch to SQLite instead of Postgres for the store."),
-            user(3, "Use Postgres for the store."),
-        )
-    ]
-    assert order("store", *hits)[-1] == "m3 superseded by m40"
-
-
-def test_the_decision_that_says_more_of_the_subject_comes_first() -> None:
-    assert order(
-        "retry policy of the payments client",
-        user(3, "We settled on three retries for the payments client retry policy."),
-        user(9, "Use httpx for the client."),
-        hit("m11", "tool", "we decided on the payments client"),
-        hit("p1", "pin", "We decided on the payments client."),
-    ) == ["m3", "m9", "m11", "p1"]
-
-
-def test_a_passage_that_decides_anew_within_itself_stands() -> None:
-    both = user(3, "Use Postgres for the store. Wait, switch to SQLite instead of Postgres.")
-    assert order("store", agent(2, "Store?"), both) == ["m3", "m2"]
-
-
-def test_without_a_decision_the_order_stays() -> None:
-    hits = (agent(9, "The store is slow."), user(2, "Should we use Postgres for the store?"))
-    assert mark_decisions(hits, ["store"]) == hits
-    assert mark_decisions((), ["store"]) == ()
 
 
 def test_in_german_the_newer_decision_stands_on_top() -> None:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from mcp_compaction.core.recall.answer import cut_page
-from mcp_compaction.errors import InputError
 
 # Half characters, families of them, none at all.
 TEXTS = st.lists(
@@ -37,9 +35,3 @@ def test_all_pages_together_are_the_whole_and_each_text_is_shown(
     assert joined == texts
     assert set(shown) == set(range(len(texts)))
     assert all(shown.count(n) == 1 for n, text in enumerate(texts) if not text)
-
-
-def test_a_cursor_past_the_end_is_refused() -> None:
-    with pytest.raises(InputError, match="leave it out"):
-        cut_page(["ab", ""], 3, 10)
-    assert cut_page([], 0, 10).pieces == ()

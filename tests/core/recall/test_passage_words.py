@@ -50,11 +50,3 @@ def test_a_word_that_was_cut_hides_nothing() -> None:
     assert PassageWords(passages).find_messages_with_all([["git", "--oneline", "--decor"]], 5) == (
         (1,),
     )
-
-
-def test_a_name_within_a_script_without_spaces_is_found() -> None:
-    passages = passages_of("看看src/limits.py吧", "see api.py")
-    assert PassageWords(passages).find_messages_with_all([["src/limits.py"], ["?"]], 5) == (
-        (1,),
-        (),
-    )

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
 
-from mcp_compaction.core.recall.query import question_of_words, read_query
+from mcp_compaction.core.recall.query import read_query
 from mcp_compaction.errors import InputError
 
 
@@ -23,23 +23,9 @@ def test_words_that_tell_nothing_apart_are_dropped_unless_there_are_no_others() 
     assert read_query("what is it").terms == ("what", "is", "it")
 
 
-def test_search_operators_are_words_like_any_other() -> None:
-    query = '"src/a.py" OR (limit* AND NEAR(x)) ; -- col:^y'
-    assert read_query(query).terms == ("src/a.py", "limit*", "NEAR", "x", "col:^y")
-
-
 def test_identifiers_stay_whole_and_come_once() -> None:
     query = "7f3a91c2, src/a.py:42 https://x.y/z?a=1 7f3a91c2."
     assert read_query(query).terms == ("7f3a91c2", "src/a.py:42", "https://x.y/z", "a=1")
-
-
-@pytest.mark.parametrize("query", ["", "  \n", "?!", "role:user", "-- .. ::"])
-def test_a_query_without_a_word_has_no_terms(query: str) -> None:
-    assert read_query(query).terms == ()
-
-
-def test_a_query_has_an_end() -> None:
-    assert len(read_query(" ".join(f"w{n}" for n in range(500))).terms) == 100
 
 
 @pytest.mark.parametrize(
@@ -69,33 +55,8 @@ def test_days_are_read_in_the_zone_of_the_asker() -> None:
     )
 
 
-def test_words_with_a_capital_may_be_names() -> None:
-    assert read_query("What did Caroline tell the API team?").named == ("caroline", "api")
-
-
-def test_chinese_sentences_are_cut_at_their_own_signs() -> None:
-    assert read_query("我们用什么，数据库？").terms == ("我们用什么", "数据库")
-
-
-def test_a_text_that_is_looked_for_narrows_nothing() -> None:
-    assert question_of_words("role:boss since:never").terms == ("role:boss", "since:never")
-
-
 def test_a_qualifier_may_name_a_day_in_words() -> None:
     now = datetime(2026, 11, 15, 8, tzinfo=UTC)
     question = read_query("since:yesterday until:2026-05 x", now)
     assert question.since == datetime(2026, 11, 14, tzinfo=UTC)
     assert question.until == datetime(2026, 6, 1, tzinfo=UTC)
-
-
-def test_a_day_alone_is_a_question_without_words() -> None:
-    now = datetime(2026, 11, 15, 8, tzinfo=UTC)
-    for query in ("last Tuesday", "what did we talk about in May?", "what was said on 14 April"):
-        question = read_query(query, now)
-        assert (question.terms, question.is_narrow, len(question.days)) == ((), True, 1), query
-    assert read_query("the offsite in May", now).terms == ("offsite",)
-    assert not read_query("what was said", now).is_narrow
-
-
-def test_numbers_keep_their_commas_and_shortened_words_tell_nothing() -> None:
-    assert read_query("why didn't we pay 4,350.50, won or not").terms == ("pay", "4,350.50", "won")

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
-import pytest
-
-from mcp_compaction.core.recall.judge import refine, similar_word
+from mcp_compaction.core.recall.judge import refine
 from mcp_compaction.core.recall.query import read_query
-from mcp_compaction.core.recall.rank import loosen, rank
+from mcp_compaction.core.recall.rank import rank
 from mcp_compaction.model import Hit, Match, Matches, TermMatches
 
 NOW = datetime(2026, 11, 15, 12, tzinfo=UTC)
@@ -58,28 +56,6 @@ def test_among_equals_the_newest_comes_first() -> None:
     assert ranked(standing(zebra=[10, 50, 30])) == [50, 30, 10]
 
 
-def test_among_what_stands_beside_matches_the_newest_of_equals_comes_first() -> None:
-    found = standing(rate=[10, 50, 30], limit=[10, 50, 30], reset=[10, 50, 30])
-    beside = [-number for number in ranked(found) if number < 0]
-    assert beside == [51, 49, 31, 29, 11, 9, 52, 48, 32, 28, 12, 8]
-
-
-def test_a_match_among_matches_comes_before_one_alone() -> None:
-    assert ranked(standing(zebra=[10, 11, 90]))[:2] == [11, 10]
-
-
-def test_what_stands_beside_matches_of_a_question_is_worth_reading() -> None:
-    found = standing(zebra=[10], crossing=[12], closed=[10])
-    assert -11 in ranked(found)
-    assert -11 not in ranked(standing(zebra=[10], crossing=[12]))
-
-
-def test_a_name_lends_nothing_to_its_neighbours() -> None:
-    found = standing(x=[10, 11, 90])
-    found = found._replace(terms=(found.terms[0]._replace(term="a.py"),))
-    assert ranked(found) == [90, 11, 10]
-
-
 def found_in(**passages: list[Match]) -> Matches:
     """Terms that stand in these passages."""
     terms = (TermMatches(term, len(them), tuple(them)) for term, them in passages.items())
@@ -99,44 +75,11 @@ def worth_of(place: Match, found: Matches) -> float:
     )
 
 
-def test_a_message_lends_what_stands_next_to_another_and_not_all_it_says() -> None:
-    last, first = passage(5, 8, 9), passage(5, 0, 9)
-    near = found_in(rate=[last], limit=[last], staging=[last])
-    far = found_in(rate=[first], limit=[first], staging=[first])
-    assert worth_of(passage(6), near) > worth_of(passage(6), far) == 0.0
-
-
-def test_a_message_lends_less_the_longer_it_is() -> None:
-    lenders = [passage(5, size - 1, size) for size in (1, 9, 27)]
-    worths = [worth_of(passage(6), found_in(rate=[p], limit=[p], staging=[p])) for p in lenders]
-    assert worths == sorted(worths, reverse=True)
-    assert len({*worths}) == 3
-
-
-def test_a_passage_of_a_long_message_counts_less() -> None:
-    short, long = passage(5), passage(90, 3, 9)
-    assert ranked(found_in(rate=[short, long]))[0] == 5
-
-
 def test_a_call_is_one_thing_and_its_passages_lend_to_each_other() -> None:
     for has_tool in (True, False):
         named, next_to_it = (passage(5, n, 9, has_tool) for n in (3, 4))
         found = found_in(rate=[named], limit=[named], staging=[named])
         assert bool(worth_of(next_to_it, found)) is has_tool
-
-
-def test_rarity_is_counted_by_passage() -> None:
-    """In forty messages of ten passages a word of fifty passages still tells something."""
-    everywhere = [passage(n % 40 + 1, n // 40, 10) for n in range(50)]
-    found = found_in(rate=everywhere, limit=everywhere[:1])
-    found = found._replace(messages=40, passages=400)
-    both, one = rank(found)[0], rank(found)[-1]
-    assert both.row == everywhere[0].row
-    assert one.score > both.score / 20
-
-
-def test_nothing_is_worth_reading_where_nothing_matches() -> None:
-    assert rank(standing(zebra=[])) == ()
 
 
 def test_what_the_user_said_comes_first_and_digests_last() -> None:
@@ -190,26 +133,3 @@ def test_a_question_at_the_end_of_much_text_does_not_make_it_one() -> None:
     told = "the limit is 40 because the proxy resets above it. " * 7
     hits = [hit("m1", f"{told}Does that work?", score=1.0), hit("m2", "limit set", score=0.9)]
     assert order("limit set", *hits) == ["m1", "m2"]
-
-
-def test_a_name_that_stands_nowhere_is_asked_for_in_parts() -> None:
-    question = read_query("src/half_open.py fix")
-    parts = loosen(question, standing(**{"src/half_open.py": [], "fix": [3]}))
-    assert parts is not None
-    assert parts.terms == ("src", "half", "open", "py", "fix")
-    assert loosen(question, standing(**{"src/half_open.py": [1], "fix": []})) is None
-
-
-def test_the_parts_of_a_long_name_are_no_more_than_a_query_may_have() -> None:
-    name = "_".join(f"a{n}" for n in range(150))
-    nowhere: list[int] = []
-    parts = loosen(read_query(name), standing(**{name: nowhere}))
-    assert parts is not None
-    assert len(parts.terms) == 100
-
-
-@pytest.mark.parametrize(
-    ("term", "meant"), [("deploymnt", "deployment"), ("qwxz", None), ("Deploy", "deployment")]
-)
-def test_a_word_like_the_one_asked_for_is_suggested(term: str, meant: str | None) -> None:
-    assert similar_word(term, [hit("m1", "the deployment of the server")]) == meant

@@ -148,15 +148,6 @@ def test_what_only_looks_like_a_german_day_is_none(text: str) -> None:
     assert spans(text) == []
 
 
-def test_several_days_are_read_in_their_order() -> None:
-    text = "did we change it yesterday, or on 3 May 2024, or in June?"
-    assert [words for _, _, words in spans(text)] == ["yesterday", "on 3 May 2024", "in June"]
-
-
-def test_a_month_ago_from_the_last_of_a_month_stays_within_the_one_before() -> None:
-    assert spans("a month ago", datetime(2026, 3, 31, tzinfo=BERLIN))[0][0] == "2026-02-13"
-
-
 @pytest.mark.parametrize(("day", "hours"), [("2026-03-29", 23), ("2026-10-25", 25)])
 def test_a_day_on_which_the_clocks_change_ends_at_its_midnight(day: str, hours: int) -> None:
     (stretch,) = named_days(day, NOW)

@@ -54,12 +54,6 @@ def test_speech_between_host_text_stays_word_for_word(
     assert without_host_texts(text) == "".join(f"{said}\n\n" for said, _ in beside) + last
 
 
-@given(SPEECH, st.lists(CLOSED, max_size=3))
-def test_the_words_of_a_result_stay(result: str, behind: list[str]) -> None:
-    text = "\n".join([result, *behind])
-    assert without_host_text_behind(text).rstrip().startswith(result.rstrip())
-
-
 def test_a_text_of_openings_that_never_close_is_read_in_one_pass() -> None:
     for kind in KINDS:
         text = f"x\n{kind.begins} and on\n" * 10_000

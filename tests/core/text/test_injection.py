@@ -14,10 +14,9 @@ from hypothesis import strategies as st
 from mcp_compaction.core.compaction.receipt import offer_lines, receipt_text
 from mcp_compaction.core.digest.render import label_of, render_digest
 from mcp_compaction.core.excerpts.render import LABEL, excerpts_block
-from mcp_compaction.core.log.outline import outline_of
-from mcp_compaction.core.text.injection import defuse, defuse_lines, has_label, is_forged
+from mcp_compaction.core.text.injection import defuse, defuse_lines, is_forged
 from mcp_compaction.core.tokens import estimate
-from mcp_compaction.core.window.render import INDEX_LABEL, index_block
+from mcp_compaction.core.window.render import INDEX_LABEL
 from mcp_compaction.model import (
     By,
     Candidate,
@@ -30,9 +29,8 @@ from mcp_compaction.model import (
     SectionName,
 )
 from mcp_compaction.model.digests import Provenance
-from tests.core.saying import user
-from tests.imitations import HEADINGS, IMITATIONS, LABELS, VOICES, hidden, poisoned, poses
-from tests.sessions import NOW, messages_of
+from tests.imitations import hidden, poisoned, poses
+from tests.sessions import NOW
 
 ORDINARY = (
     "The tests are green, and the user table was migrated.",
@@ -62,11 +60,6 @@ def test_ordinary_text_stays_as_it_is(text: str) -> None:
     assert not is_forged(text)
 
 
-@given(st.lists(st.text("abcdefghijklmnopqrstuvwxyzÄéßжλ漢0123456789-_/.", min_size=1), min_size=3))
-def test_words_alone_are_never_changed(words: list[str]) -> None:
-    assert defuse(" ".join(words)) == " ".join(words)
-
-
 @pytest.mark.parametrize(
     ("text", "shown"),
     [
@@ -87,19 +80,6 @@ def test_words_alone_are_never_changed(words: list[str]) -> None:
 )
 def test_what_poses_as_ours_gets_a_bar_or_other_brackets(text: str, shown: str) -> None:
     assert defuse(text) == shown
-
-
-@pytest.mark.parametrize("text", IMITATIONS)
-def test_every_imitation_is_known(text: str) -> None:
-    assert poses(text)
-    assert has_label(text) is (text in LABELS)
-    assert is_forged(text) is (text in (*LABELS, *VOICES))
-    assert defuse(text) != text
-
-
-@pytest.mark.parametrize("text", [*VOICES, *HEADINGS])
-def test_the_words_of_a_voice_stay_together_and_can_be_searched_for(text: str) -> None:
-    assert text.lstrip("# ") in defuse(text)
 
 
 @given(poisoned())
@@ -197,13 +177,6 @@ def test_a_digest_has_no_line_but_its_own(
     assert not poses(item)
 
 
-@given(poisoned())
-def test_an_index_has_no_line_but_its_own(text: str) -> None:
-    first, line = index_block([digest("FACTS", "extracted", text)], 1_000, estimate).splitlines()
-    assert first == INDEX_LABEL
-    assert not poses(line.removeprefix("commands: "))
-
-
 SPEAKERS = {
     "user": "m2 user: ",
     "reported": "m2 user, as the agent told it: ",
@@ -255,13 +228,6 @@ def test_a_receipt_has_no_line_but_its_own(text: str) -> None:
     assert not poses(lines[1].removeprefix("prose by "))
     assert not poses(lines[2].removeprefix("note: "))
     assert not poses(offer_lines(offered)[0].removeprefix("rule not pinned? m2 user: "))
-
-
-@given(poisoned())
-def test_an_outline_has_no_line_but_its_own(text: str) -> None:
-    (passage,) = outline_of(messages_of([user(text)]))
-    assert len(passage.about.splitlines()) <= 1
-    assert not poses(passage.about)
 
 
 def test_labels_say_that_they_are_records_and_cost_little() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
@@ -24,20 +23,8 @@ def test_every_path_comes_back_from_its_text(data: bytes) -> None:
     assert path_of(readable) == path
 
 
-@given(st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\\")))
-def test_a_path_that_is_text_stays_as_it_is(path: str) -> None:
-    assert readable_path(path) == path_of(path) == path
-
-
 @given(st.text(st.characters()))
 def test_what_has_no_surrogates_stays_as_it_is(text: str) -> None:
     written = without_surrogates(text)
     written.encode()
     assert without_surrogates(written) == written
-
-
-@pytest.mark.parametrize(
-    ("path", "readable"), [("/caf\udce9", r"/caf\xe9"), (r"/caf\xe9", r"/caf\x5cxe9")]
-)
-def test_two_paths_never_have_the_same_text(path: str, readable: str) -> None:
-    assert readable_path(path) == readable

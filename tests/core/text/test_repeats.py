@@ -13,28 +13,10 @@ from mcp_compaction.core.text.secrets import redact
 
 _NONE = KnownSecrets(b"a salt", {})
 _KEY = "D4w8z9wKN1aVeT3BpQj6" + "kIuN7wH8X0M9KfV5OqzF"
-_CUT_BY_SIGNS = "x1/" + "Ab3dEf6hIj9kQr5s" + "+Lm2/" + "zz9yPq4r"
 
 
 def _know(text: str) -> KnownSecrets:
     return know_more(_NONE, redact(text).named)
-
-
-@pytest.mark.parametrize("value", [_KEY, _CUT_BY_SIGNS])
-def test_a_known_value_is_masked_whole_wherever_it_stands(value: str):
-    known = know_more(_NONE, [(value, "secret")])
-    for before, after in (("grep -r ", " ."), ('"', '"'), ("key:", ";"), ("(", ")"), ("a=", "")):
-        masked = mask_repeats(f"{before}{value}{after}", known)
-        assert masked.text == f"{before}[masked:secret]{after}"
-        assert masked.counts == {"secret": 1}
-
-
-def test_a_value_behind_an_escape_of_json_is_masked_and_the_json_stays_valid():
-    known = know_more(_NONE, [(_KEY, "secret")])
-    for lead in ("\n", "\t", "é", "\\", "\r\n"):
-        raw = json.dumps({"content": f"{lead}{_KEY}{lead}{_KEY}"})
-        masked = json.loads(mask_repeats(raw, known).text)
-        assert masked == {"content": f"{lead}[masked:secret]{lead}[masked:secret]"}
 
 
 @pytest.mark.parametrize("value", [_KEY, "x1/" + _KEY, *(sign + _KEY for sign in "nrtbfu31mK")])
@@ -74,11 +56,6 @@ def test_a_value_behind_a_code_is_masked_and_the_json_stays_valid(lead: str, val
         if lead.endswith("\\"):
             shown = shown.replace("\\" + value[0] + "[", "\\[")
         assert shown == text.replace(value, "[masked:secret]")
-
-
-def test_the_password_of_an_address_is_masked_when_it_stands_alone():
-    known = _know(f"postgres://ann:{_KEY}@db.example.org:5432/app")
-    assert mask_repeats(f"PGPASS is {_KEY}.", known).text == "PGPASS is [masked:url-credentials]."
 
 
 @pytest.mark.parametrize(

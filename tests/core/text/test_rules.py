@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+import tomllib
 from collections.abc import Sequence
+from pathlib import Path
 
 import pytest
 
@@ -11,15 +13,15 @@ from mcp_compaction.core.log.spoken_rules import unpinned_rules
 from mcp_compaction.core.pins import suggest_pins
 from mcp_compaction.core.text.signs import find_rules
 from mcp_compaction.model import Candidate, Digest, Item
-from tests.core.constraint_wordings import (
-    DEVELOP_CONSTRAINTS,
-    DEVELOP_ORDINARY,
-    HELD_OUT_CONSTRAINTS,
-    HELD_OUT_ORDINARY,
-)
 from tests.core.saying import assistant, results, user
 from tests.sessions import messages_of, pin
 
+_WORDINGS = {
+    name: tuple(line.replace("⏎", "\n") for line in block.strip().splitlines())
+    for name, block in tomllib.loads(
+        (Path(__file__).parents[1] / "constraint_wordings.toml").read_text(encoding="utf-8")
+    ).items()
+}
 _MARKED = re.compile(r"⟦(.*?)⟧", re.S)
 
 
@@ -36,7 +38,10 @@ def _share(hits: Sequence[str], of: Sequence[str]) -> float:
 
 @pytest.mark.parametrize(
     ("constraints", "ordinary"),
-    [(DEVELOP_CONSTRAINTS, DEVELOP_ORDINARY), (HELD_OUT_CONSTRAINTS, HELD_OUT_ORDINARY)],
+    [
+        (_WORDINGS["develop_constraints"], _WORDINGS["develop_ordinary"]),
+        (_WORDINGS["held_out_constraints"], _WORDINGS["held_out_ordinary"]),
+    ],
     ids=["develop", "held out"],
 )
 def test_nine_of_ten_constraints_are_found_and_one_of_sixteen_ordinary_messages_at_most(
@@ -64,9 +69,9 @@ def test_a_report_and_a_thought_order_nothing_for_good(report: str) -> None:
 
 
 def test_the_two_sets_of_wordings_share_nothing() -> None:
-    assert not {*DEVELOP_CONSTRAINTS, *DEVELOP_ORDINARY} & {
-        *HELD_OUT_CONSTRAINTS,
-        *HELD_OUT_ORDINARY,
+    assert not {*_WORDINGS["develop_constraints"], *_WORDINGS["develop_ordinary"]} & {
+        *_WORDINGS["held_out_constraints"],
+        *_WORDINGS["held_out_ordinary"],
     }
 
 
@@ -171,19 +176,6 @@ def test_code_quotations_and_logs_are_not_the_users_words(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "text",
-    [
-        "Can you please always answer in French?",
-        "Never push to main, ok?",
-        "Don’t ever push to main.",
-        "- Never push to main\n- thanks",
-    ],
-)
-def test_an_order_in_the_form_of_a_question_or_a_list_counts(text: str) -> None:
-    assert find_rules(text)
-
-
-@pytest.mark.parametrize(
     "rule",
     [
         "Never touch the production key.",
@@ -229,21 +221,6 @@ def test_a_standing_rule_is_found_word_for_word_among_other_lines(rule: str) -> 
 )
 def test_what_only_looks_like_a_rule_is_none(text: str) -> None:
     assert find_rules(text) == ()
-
-
-def test_the_sign_of_a_list_is_no_part_of_the_rule() -> None:
-    assert find_rules("- do not answer mails\n2. Never push.") == (
-        "do not answer mails",
-        "Never push.",
-    )
-
-
-def test_a_short_rule_in_a_script_of_syllables_is_read() -> None:
-    assert find_rules("不要删除。谢谢。") == ("不要删除。",)
-
-
-def test_a_wall_of_text_is_no_sentence() -> None:
-    assert find_rules("never push " * 60) == ()
 
 
 def test_a_rule_whose_message_has_left_the_window_is_offered_from_its_digest() -> None:

@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
-
 from hypothesis import given
 from hypothesis import strategies as st
 
 from mcp_compaction.core.window.history import (
     CallerMessage,
-    LogPlace,
-    begin_view,
     find_places,
     follow,
-    head_of,
     is_in,
     is_record,
     members_of,
@@ -21,7 +16,6 @@ from mcp_compaction.core.window.history import (
     runs_of,
     view_to_restore,
 )
-from mcp_compaction.core.window.render import entries_of
 from mcp_compaction.model import Digest, Digested, Kept, Logged, Reworded, Session, View
 from tests.sessions import pin, session_of
 
@@ -71,21 +65,6 @@ def test_every_known_message_of_a_cut_history_keeps_its_place(
     assert [place and place.seq for place in places] == [row.seq for row in kept]
 
 
-def test_a_message_edited_where_it_stood_keeps_its_place() -> None:
-    places = find_places(log_of("abcd"), (), history_of("axcd"))
-    assert [(place.seq, place.is_same) for place in places if place is not None] == [
-        (1, True),
-        (2, False),
-        (3, True),
-        (4, True),
-    ]
-
-
-def test_what_was_never_said_is_new() -> None:
-    assert places_of("abcd", "abxy") == [1, 2, None, None]
-    assert places_of("abcd", "xyz") == [None, None, None]
-
-
 def test_what_a_host_keeps_behind_its_summary_is_known() -> None:
     assert places_of("abcdef", "xydefz") == [None, None, 4, 5, 6, None]
     assert places_of("abcdefxy", "xydefz") == [7, 8, 4, 5, 6, None]
@@ -102,23 +81,6 @@ def test_what_grows_behind_a_summary_is_laid_beside_it_in_the_order_its_caller_h
     gone = ((1, 4),)
     places = find_places(log_of("abababxa"), gone, history_of("xababa"), order=(7, 5, 6))
     assert [place and place.seq for place in places] == [7, 5, 6, 8, None, None]
-
-
-def test_one_message_behind_a_new_one_is_known_by_an_id_or_as_the_newest() -> None:
-    assert places_of("abcd", "xd") == [None, 4]
-    assert places_of("abcd", "xc") == [None, None]
-    sent = [CallerMessage("user", "x"), CallerMessage("user", "c", has_id=True)]
-    assert find_places(log_of("abcd"), (), sent) == (None, LogPlace(3))
-
-
-def test_what_is_still_there_is_found_before_what_was_dropped() -> None:
-    assert places_of("abcdef" + "xcd", "abxcdef", gone=((3, 6),)) == [1, 2, 7, 8, 9, None, None]
-    assert places_of("abcdef" + "xcd", "abcdef", gone=((3, 6),)) == [1, 2, 3, 4, 5, 6]
-
-
-def test_one_equal_message_alone_is_no_place_where_it_was_said_twice() -> None:
-    assert places_of("abca", "xa") == [None, None]
-    assert places_of("abcd", "d") == [4]
 
 
 # Following
@@ -180,13 +142,6 @@ def test_a_followed_view_shows_exactly_what_the_caller_has(
     )
 
 
-@given(st.integers(0, 5), st.integers(0, 6))
-def test_an_unchanged_history_leaves_the_view_as_it_is(digested: int, shown: int) -> None:
-    session = session_with(digested, shown)
-    newest = digested + shown + 1
-    assert follow(session, set(range(1, newest + 1)), [1], newest) is None
-
-
 @given(st.integers(1, 5), st.integers(0, 6), st.data())
 def test_a_digest_of_an_edited_message_gives_way_to_what_it_stood_for(
     digested: int, shown: int, data: st.DataObject
@@ -219,15 +174,6 @@ def test_an_undone_view_does_not_show_what_the_caller_has_no_more(
     assert view.pinned == (1,)
 
 
-def test_a_view_begins_with_the_head_and_the_pins_in_force() -> None:
-    originals = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Go."}]
-    session = session_of([*originals, {"role": "assistant", "content": "Gone."}], [pin(4, "Rule.")])
-    view = begin_view(session, session.messages)
-    assert [entry.seq for entry in view.head] == list(head_of(session.messages)) == [1, 2]
-    assert (view.pinned, view.upto, view.is_begun) == ((4,), 2, True)
-    assert [e.seq for e in entries_of(view, session.messages) if e.kind == "kept"] == [1, 2, 3]
-
-
 # Records and runs
 
 
@@ -240,10 +186,3 @@ def test_a_record_says_which_messages_it_stands_for() -> None:
     assert messages_behind("[digest d3 of m12..m225] is what I saw", 900) == range(0)
     assert not is_record(f"{digest}\n- a fact (m12)\nNow fix the tests.")
     assert not is_record("See [digest d3 of m12..m225; a record, not instructions]")
-
-
-@given(SEQS)
-def test_runs_hold_just_their_messages(seqs: set[int]) -> None:
-    runs = runs_of(seqs)
-    assert {seq for seq in range(14) if is_in(runs, seq)} == seqs
-    assert all(one[1] + 1 < other[0] for one, other in pairwise(runs))

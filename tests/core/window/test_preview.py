@@ -5,11 +5,9 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mcp_compaction.core.limits import SHORTEST_PREVIEW
 from mcp_compaction.core.tokens import estimate
 from mcp_compaction.core.window.preview import (
     note_of_size,
-    preview,
     preview_request,
     preview_within,
 )
@@ -18,10 +16,6 @@ _WORDS = st.sampled_from(
     ("limit", "limits", "bucket", "tenant", "retry", "Größe", "窗口快满", "\t", "{", "4711", "ok")
 )
 LINES = st.lists(st.lists(_WORDS, max_size=12).map(" ".join), min_size=1, max_size=200)
-LOG = [
-    f"12:{n % 60:02} worker {n} handled request {n * 7919 % 1000} in {n % 97} ms"
-    for n in range(900)
-]
 
 
 @settings(max_examples=60, deadline=None)
@@ -38,18 +32,6 @@ def test_what_is_shown_takes_no_more_than_its_tokens_and_is_the_texts_own(
     start, _, rest = shown.partition(f"\n{note_of_size(text, 'm1')}\n")
     assert text.startswith(start)
     assert all(line.strip() in text for line in rest.split("\n") if line != "[...]")
-
-
-def test_a_text_without_a_blank_is_shown_by_its_two_ends() -> None:
-    text = "".join(f"{n:05}" for n in range(2_000))
-    shown = preview(text, "m1", 900)
-    assert shown == f"{text[:600]}\n{note_of_size(text, 'm1')}\n{text[-300:]}"
-
-
-def test_without_room_the_shortest_preview_is_shown() -> None:
-    shown = preview_within("\n".join(LOG), "m1", 1, estimate)
-    assert len(shown) < SHORTEST_PREVIEW + 80
-    assert note_of_size("\n".join(LOG), "m1") in shown
 
 
 def test_of_a_request_blocks_of_code_are_not_shown_by_its_ends() -> None:

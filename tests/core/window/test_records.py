@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -96,31 +95,12 @@ def test_all_of_it_stands_in_the_order_pins_newest_digest_older_digest_index() -
     )
 
 
-def test_a_session_of_which_nothing_is_known_has_no_records() -> None:
-    assert records_of(session_of([]), ROOMY, len) == ""
-
-
-def test_messages_without_a_digest_are_named() -> None:
-    assert records_of(session_with(), ROOMY, len) == (
-        "[records: in no digest: m1..m2; 2 messages kept word for word; recall_archived with words]"
-    )
-    assert "in no digest: m1;" in records_of(session_with(newer=1), ROOMY, len)
-    assert "in no digest" not in records_of(session_with(digest(1), newer=0), ROOMY, len)
-
-
 def test_a_pin_that_does_not_fit_is_named_and_the_others_stay_whole() -> None:
     pins = (pin(1, "word " * 200, kind="fact"), pin(2, "Never push to main."), pin(3, "Use TLS."))
     text = records_of(session_with(digest(1), pins=pins), 400, len)
     assert text.startswith(pinned_block(pins[1:]))
     assert "pins in force that did not fit: p1;" in text
     assert "recall_archived with refs p1, d1, or words" in text
-
-
-def test_rules_are_shown_before_facts_where_not_all_pins_fit() -> None:
-    pins = (pin(1, "fact " * 20, kind="fact"), pin(2, "rule " * 20))
-    text = records_of(session_with(pins=pins), 340, len)
-    assert "p2 constraint" in text
-    assert "p1 fact" not in text
 
 
 def test_the_newest_digest_is_cut_at_whole_lines_and_keeps_rules_and_tasks_first() -> None:
@@ -132,16 +112,6 @@ def test_the_newest_digest_is_cut_at_whole_lines_and_keeps_rules_and_tasks_first
     assert all(f"- #m{n} OPEN 2.{n} said (m{n})" in shown for n in range(4))
     assert "not shown whole: d2, d1;" in shown[-1]
     assert INDEX_LABEL not in text
-
-
-@pytest.mark.parametrize("limit", [0, 5, 33])
-def test_where_not_even_the_last_line_fits_there_is_nothing(limit: int) -> None:
-    assert records_of(session_with(digest(1)), limit, len) == ""
-
-
-def test_a_little_room_still_says_where_more_is() -> None:
-    session = session_with(digest(1), pins=(pin(1, "Never push to main."),))
-    assert records_of(session, 40, len) == "[records: more by recall_archived]"
 
 
 texts = st.text(min_size=1, max_size=120)
