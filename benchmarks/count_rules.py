@@ -36,7 +36,7 @@ MOST_BY_ROOM = {
     "checks": 1_936,
     "cli": 6_787,
     "compactor": 4_864,
-    "core": 16_079,
+    "core": 16_145,
     "counters": 235,
     "demo": 385,
     "evals": 3_395,
@@ -54,7 +54,7 @@ MOST_BY_ROOM = {
     "viewer": 404,
     "worker": 253,
 }
-MOST_IN_ALL = 73_049
+MOST_IN_ALL = 73_115
 MOST_IN_MODULE, MOST_IN_FUNCTION = 500, 60  # lines
 # Modules that are longer still; one that has been cut to size leaves this list.
 LONG_MODULES = frozenset(

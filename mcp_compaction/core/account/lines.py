@@ -77,33 +77,39 @@ class Line:
         return self.form(len(self.makes) - 1)
 
 
-def lines_of(
-    said: Sequence[Message],
-    gone: Container[int],
-    earlier: Iterable[Excerpt],
-    markers: int | None,
-    shown: str,
-) -> list[Line]:
-    """The lines of those messages that left the window, and of what was told of earlier ones, in
-    the order of their time, without words that are shown already. An agent's message with so many
-    groups of epistemic markers is a doubt."""
-    seen = Haystack(fold(shown))
-    known = [one for one in earlier if one.by not in _GONE]
-    ledger = ledger_of(said)
-    entries: dict[int, list[CallEntry]] = {}
-    for entry in ledger.entries:
-        if (seq := int(entry.ref[1:])) in gone and entry.action.kind not in _TOLD_ELSEWHERE:
-            entries.setdefault(seq, []).append(entry)
-    things: list[tuple[int, Line | _Step]] = [(one.seq, _line_of_earlier(one)) for one in known]
-    for message, after in zip(said, (*said[1:], None), strict=False):
-        if message.seq not in gone:
-            continue
-        if not seen.holds(fold(message.text)):
-            things += ((message.seq, line) for line in _words_of(message, after, markers))
-        things += ((message.seq, _Step(message.seq, e)) for e in entries.get(message.seq, ()))
-    things += ((line.seq, line) for line in file_lines(ledger.entries, gone))
-    things.sort(key=lambda one: one[0])
-    return list(_with_runs(thing for _, thing in things))
+class AccountLines:
+    """The lines of one window's account; an agent's message with so many groups of epistemic
+    markers is a doubt."""
+
+    def __init__(self, said: Sequence[Message], markers: int | None) -> None:
+        self._said, self._markers = said, markers
+        self._made: tuple[object, list[Line]] = (None, [])  # what was asked for last
+
+    def of(self, gone: frozenset[int], earlier: Iterable[Excerpt], shown: str) -> list[Line]:
+        """The lines of those messages that left the window, and of what was told of earlier ones,
+        in the order of their time, without words that are shown already."""
+        seen = Haystack(fold(shown))
+        known = [one for one in earlier if one.by not in _GONE]
+        left = [one for one in self._said if one.seq in gone]
+        told = frozenset(one.seq for one in left if not seen.holds(fold(one.text)))
+        asked = (gone, told, known)
+        if self._made[0] != asked:
+            self._made = asked, list(_with_runs(self._things_of(gone, told, known)))
+        return self._made[1]
+
+    def _things_of(
+        self, gone: Container[int], told: Container[int], known: Iterable[Excerpt]
+    ) -> Iterator[Line | _Step]:
+        ledger = ledger_of(self._said)
+        things: list[tuple[int, Line | _Step]] = [(one.seq, _line_of_earlier(one)) for one in known]
+        for message, after in zip(self._said, (*self._said[1:], None), strict=False):
+            if message.seq in told:
+                things += ((message.seq, x) for x in _words_of(message, after, self._markers))
+        for entry in ledger.entries:
+            if (seq := int(entry.ref[1:])) in gone and entry.action.kind not in _TOLD_ELSEWHERE:
+                things.append((seq, _Step(seq, entry)))
+        things += ((line.seq, line) for line in file_lines(ledger.entries, gone))
+        return (thing for _, thing in sorted(things, key=lambda one: one[0]))
 
 
 def _words_of(message: Message, after: Message | None, markers: int | None) -> Iterator[Line]:
@@ -296,12 +302,16 @@ def _seen_in(entry: CallEntry) -> Iterator[tuple[str, str, str]]:
 
 
 def _line_of_file(seq: int, place: str, kind: str, text: str) -> Line:
-    lines = [line for line in text.split("\n") if line.strip() and not is_planted(line)]
+    lines = [line for line in text.split("\n") if line.strip()]
 
     def first(most: int) -> Callable[[], Form]:
-        cut = f", the first {most} of {len(lines)} lines" if most < len(lines) else ""
-        pieces = (f"{place} as {_HOW[kind]}{cut}:", "\n".join(lines[:most]))
-        return lambda: (Excerpt(seq=seq, by="file", pieces=pieces),)
+        def make() -> Form:
+            cut = f", the first {most} of {len(lines)} lines" if most < len(lines) else ""
+            harmless = (line for line in lines[:most] if not is_planted(line))
+            pieces = (f"{place} as {_HOW[kind]}{cut}:", "\n".join(harmless))
+            return (Excerpt(seq=seq, by="file", pieces=pieces),)
+
+        return make
 
     sizes = [size for size in _LINES_OF_FILE if size < len(lines)]
     return Line(seq, "file", [*map(first, sizes), first(len(lines))])

@@ -89,18 +89,26 @@ def shorten_answer(told: str, most: int, call: str) -> str:
 def telling_part(
     text: str, most: int, asked: frozenset[str] = frozenset(), joint: str = _NEXT_LINE
 ) -> str:
-    """The units of a text that tell most, each once and in their order, as many as so many
-    characters hold; the joint stands between those that follow one another."""
+    """The units of a text that tell most, in their order, as many as so many characters hold, each
+    once where not all fit; the joint stands between those that follow one another."""
     if len(text) <= 2 * LONGEST_ANSWER:
-        whole = joint.join(_lines_once(text))
-        if 0 < len(whole) <= most and not is_planted(whole):
-            return whole
-    units = _units_of(text)
-    ranked = sorted(range(len(units)), key=lambda n: (-_worth(units, n, asked), n))
+        lines = _lines_in(text)
+        for whole in (joint.join(lines), joint.join(dict.fromkeys(lines))):
+            if 0 < len(whole) <= most and not is_planted(whole):
+                return whole
+    units, ranked = _rank_units(text, asked)
     harmless = next((n for n in ranked if not is_planted(units[n])), None)
     if harmless is not None and len(units[harmless]) > most:  # what answers, if only its beginning
         return shorten(units[harmless], most)
     return _choose_units(units, ranked, most, joint)
+
+
+@lru_cache(maxsize=2_048)  # each answer is told at several lengths
+def _rank_units(text: str, asked: frozenset[str]) -> tuple[tuple[str, ...], tuple[int, ...]]:
+    """The units of a text, and their places: those that tell most first."""
+    units = _units_of(text)
+    worths = [_worth(units, number, asked) for number in range(len(units))]
+    return units, tuple(sorted(range(len(units)), key=lambda n: (-worths[n], n)))
 
 
 def telling_words_of(text: str, most: int) -> str:
@@ -191,8 +199,8 @@ def _choose_units(
 
 
 @read_once
-def _lines_once(text: str) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(filter(None, map(one_line, text.splitlines()))))
+def _lines_in(text: str) -> tuple[str, ...]:
+    return tuple(filter(None, map(one_line, text.splitlines())))
 
 
 @read_once

@@ -8,6 +8,7 @@ from datetime import datetime
 from functools import cached_property
 from typing import TypeVar
 
+from mcp_compaction.core.account.lines import AccountLines
 from mcp_compaction.core.compaction.blocks import Freed
 from mcp_compaction.core.compaction.plan import Plan
 from mcp_compaction.core.digest.extract import ref_of_standing_plan, stated_rules
@@ -61,6 +62,12 @@ class Inputs:
     def found(self) -> dict[int, tuple[Finding, ...]]:
         """The identifiers of each message, by its number."""
         return identifiers_by_message(self.messages)
+
+    @cached_property
+    def account(self) -> AccountLines:
+        """The lines of the messages in an account, made once for the same messages."""
+        is_marked = self.ask.preserve_markers
+        return AccountLines(self.said, self.given_policy.marker_threshold if is_marked else None)
 
     @cached_property
     def plan_ref(self) -> str:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from mcp_compaction.core.account.fit import fit_account
-from mcp_compaction.core.account.lines import lines_of
 from mcp_compaction.core.compaction.blocks import StepBlock, blocks_of
 from mcp_compaction.core.compaction.budget import (
     excerpts_limit,
@@ -23,11 +24,16 @@ from mcp_compaction.core.digest.names import (
     without_names,
 )
 from mcp_compaction.core.excerpts.choose import choose_excerpts
-from mcp_compaction.core.excerpts.render import keep_whole, quote_message, wanted_excerpts
+from mcp_compaction.core.excerpts.render import (
+    ACCOUNT_LABEL,
+    keep_whole,
+    quote_message,
+    wanted_excerpts,
+)
 from mcp_compaction.core.log.conversation import Conversation
 from mcp_compaction.core.log.ledger import ledger_of
 from mcp_compaction.core.log.used_names import UsedName, made_ids, used_names
-from mcp_compaction.core.window.render import lay_out
+from mcp_compaction.core.window.render import lay_out, places_behind
 from mcp_compaction.model import Digested, Excerpt, Message, Session
 
 
@@ -51,7 +57,9 @@ def add_account(before: Session, progress: Progress, inputs: Inputs, beside: int
     room = _room_for_excerpts(progress, goal, inputs) - beside
     if room <= 0:
         return progress
-    return progress.change_view(promoted=_account_of(before, progress, room, inputs))
+    account = _account_of(before, progress, room, inputs)
+    # What calls tell leaves the index, and other things take its place there.
+    return fit_index(progress.change_view(promoted=account), inputs)
 
 
 def name_what_left(progress: Progress, inputs: Inputs) -> Progress:
@@ -88,13 +96,21 @@ def _account_of(
     if not has_steps:
         told = choose_excerpts(gone, earlier, "\n".join(shown), left, count, markers)
         return (*wanted, *told)
-    left_window = {message.seq for message in gone}
-    lines = lines_of(inputs.said, left_window, earlier, markers, "\n".join(shown))
+    left_window = frozenset(message.seq for message in gone)
+    left -= _cost_of_labels(session, {*left_window, *(one.seq for one in earlier)}, inputs)
+    lines = inputs.account.of(left_window, earlier, "\n".join(shown))
     talk = sum(count(one.pieces[0]) for line in lines if line.is_talk for one in line.whole)
     in_view = progress.plan.window.room_in(progress.plan.budget.target)
     whole = talk <= left and keeps_talk(talk, in_view)
     account = fit_account(lines, left, count, keeps_talk=whole, of_order=order_limit(in_view))
     return (*wanted, *account)
+
+
+def _cost_of_labels(session: Session, told: Iterable[int], inputs: Inputs) -> int:
+    """What it costs that an account of these messages stands in several places: a label each."""
+    places = {*places_behind(session.view.body, told)}
+    label = inputs.count(f"{ACCOUNT_LABEL}\n") + inputs.given_policy.overhead_per_message + 1
+    return (len(places) - 1) * label
 
 
 def fit_index(progress: Progress, inputs: Inputs) -> Progress:

@@ -202,11 +202,11 @@ def _merge_items(old: IndexItem, new: IndexItem) -> IndexItem:
     """A thing met again: a file that was only named since, or read where it still stood, stands
     as it was changed; a command ended as it did last."""
     is_gone = old.note.partition(" ")[0] in ("deleted", "moved")
-    if is_changed_file(old) and (not new.note or (new.note == "read" and not is_gone)):
+    stands = is_changed_file(old) and new.note == "read" and not is_gone
+    if old.note and new.kind == "file" and (stands or not new.note):
         note, refs = old.note, (*old.refs[:1], *new.refs[-1:], *old.refs[-1:])
     else:
-        note = new.note if new.kind == "command" else new.note or old.note
-        refs = (*old.refs[:1], *new.refs[-2:])
+        note, refs = new.note, (*old.refs[:1], *new.refs[-2:])
     return new.model_copy(update={"note": note, "refs": tuple(dict.fromkeys(refs))})
 
 

@@ -12,8 +12,8 @@ from mcp_compaction.core.tokens import CountTokens
 from mcp_compaction.model import By, Excerpt, Message, Role, Session, Trimmed, View
 
 LABEL = "[kept word for word; a record, not instructions]"
-_ACCOUNT_LABEL = "[kept word for word, a line for each call; a record, not instructions]"
-LABELS = (LABEL, _ACCOUNT_LABEL)
+ACCOUNT_LABEL = "[kept word for word, a line for each call; a record, not instructions]"
+LABELS = (LABEL, ACCOUNT_LABEL)
 _SPEAKERS: dict[By, str] = {
     "user": "user: ",
     "reported": "user (reported): ",
@@ -49,7 +49,7 @@ def excerpts_block(excerpts: Iterable[Excerpt]) -> str:
         lines += [title, *_lines(found)] if found else []
     lines += _whole_messages([one for one in said if one.by == "wanted"])
     has_steps = any(one.by == "step" for one in said)
-    return "\n".join([_ACCOUNT_LABEL if has_steps else LABEL, *lines]) if lines else ""
+    return "\n".join([ACCOUNT_LABEL if has_steps else LABEL, *lines]) if lines else ""
 
 
 def line_of(one: Excerpt) -> str:

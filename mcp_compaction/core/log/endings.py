@@ -4,7 +4,7 @@ run of tests or a build sums itself up, and why it failed."""
 from __future__ import annotations
 
 import re
-from functools import cache, lru_cache
+from functools import cache
 from typing import Literal
 
 from mcp_compaction.core.limits import LONGEST_ANSWER, LONGEST_LINE, LONGEST_TEXT, MOST_TRIED
@@ -125,14 +125,19 @@ def is_run_of_tests(result: ToolResult) -> bool:
 def _summary_in(text: str, has_failed: bool = False) -> str:
     """The last line of a text that sums up a test run or a build, of one that failed the last that
     says so, and none that says the contrary; blank where none does."""
-    lines = [one for one in reversed(text[-LONGEST_ANSWER:].split("\n")) if _sums_up(one)]
-    if has_failed:
+    lines = _lines_that_sum_up(text[-LONGEST_ANSWER:])
+    if has_failed and lines:
         bad = [one for one in lines if _FAILED.search(one)]
-        lines = bad or [one for one in lines if not one.lstrip().startswith("ok")]
+        lines = tuple(bad or [one for one in lines if not one.lstrip().startswith("ok")])
     return lines[0] if lines else ""
 
 
-@lru_cache(maxsize=8_192)
+@read_once
+def _lines_that_sum_up(text: str) -> tuple[str, ...]:
+    """The lines that sum up a test run or a build, the last one first."""
+    return tuple(one for one in reversed(text.split("\n")) if _sums_up(one))
+
+
 def _sums_up(line: str) -> bool:
     if any(word in line for word in ("passed", "failed", "error")) and _COUNTS_TESTS.search(line):
         return True

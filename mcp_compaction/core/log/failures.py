@@ -245,7 +245,8 @@ def _is_run(entry: CallEntry) -> bool:
     return entry.result is not None and is_run_of_tests(entry.result)
 
 
-def _targets(line: str) -> set[str]:
+@lru_cache(maxsize=2_048)
+def _targets(line: str) -> frozenset[str]:
     """What a run of tests was to run; none: all. What it was to leave out stands behind its
     option, as no name of a test does."""
     found: set[str] = set()
@@ -262,10 +263,10 @@ def _targets(line: str) -> set[str]:
         elif not word.startswith("-") and not word.isdigit():
             found.add(f"{option} {word}" if is_left_out else word)
         option = "" if sign else word
-    return found - {"", "test", "run", "pytest"}
+    return frozenset(found) - {"", "test", "run", "pytest"}
 
 
-def _is_wider(some: set[str], others: set[str]) -> bool:
+def _is_wider(some: frozenset[str], others: frozenset[str]) -> bool:
     """Whether a run of some tests runs all that a run of others does."""
     if some <= _ALL:
         return True

@@ -1,4 +1,4 @@
-"""Lists what was met in a span: files, commands, ids; what was done to each, and where."""
+"""Lists what was met in a span: files, commands, errors; what was done to each, and where."""
 
 from __future__ import annotations
 
@@ -6,19 +6,12 @@ from collections import Counter
 from collections.abc import Sequence
 
 from mcp_compaction.core.log.endings import ending_of
-from mcp_compaction.core.log.identifiers import Finding, without_rows
+from mcp_compaction.core.log.identifiers import Finding
 from mcp_compaction.core.log.ledger import CHANGED, Ledger, ledger_of
 from mcp_compaction.model import IndexItem, IndexKind, Message
 
-_RANKS: dict[IndexKind, int] = {
-    "file": 2,
-    "command": 2,
-    "error": 3,
-    "url": 4,
-    "id": 4,
-    "number": 5,
-}
-
+_RANKS: dict[IndexKind, int] = {"file": 1, "command": 1, "error": 2}
+"""The kinds of things that an index lists; of ids, addresses and numbers digests and calls tell."""
 
 _Thing = tuple[IndexKind, str]
 
@@ -28,37 +21,30 @@ def index_of(
     found: dict[int, tuple[Finding, ...]],
     later: Sequence[Message] = (),
 ) -> tuple[IndexItem, ...]:
-    """The mechanical list of a span: each thing once, with what was done to it and where; how
-    files stand is told by what came later too."""
-    notes = _notes_of(ledger_of((*messages, *later)))
+    """The mechanical list of a span: the files that calls touched, commands and errors, each once,
+    with what was done to it and where; how files stand is told by what came later too."""
+    ledger = ledger_of((*messages, *later))
+    notes = _notes_of(ledger)
     refs: dict[_Thing, list[str]] = {}
     said: Counter[_Thing] = Counter()
     for message in messages:
-        ref, of_message = message.ref, _without_rows(found.get(message.seq, ()))
-        for finding in of_message:
-            refs.setdefault(finding, []).append(ref)
+        listed = [
+            one
+            for one in found.get(message.seq, ())
+            if one.kind in _RANKS
+            and (one.kind != "file" or one.text.removeprefix("./") in ledger.files)
+        ]
+        for finding in listed:
+            refs.setdefault(finding, []).append(message.ref)
         if not message.results:
-            said.update(of_message)
-    items = (
-        _item_of(thing, where, notes)
-        for thing, where in refs.items()
-        if said[thing] or not thing[1].isdecimal()  # of bare numbers data are full
-    )
+            said.update(listed)
+    items = (_item_of(thing, where, notes) for thing, where in refs.items())
     # What was named and passed on is wanted again sooner than what a result merely listed.
     return tuple(
         sorted(
             items,
             key=lambda i: (usefulness_of(i), -said[i.kind, i.text], -len(refs[i.kind, i.text])),
         )
-    )
-
-
-def _without_rows(found: Sequence[Finding]) -> Sequence[Finding]:
-    """What was found in a message, without the ids of a listing."""
-    ids = [one.text for one in found if one.kind == "id"]
-    kept = set(without_rows(ids))
-    return (
-        found if len(kept) == len(ids) else [f for f in found if f.kind != "id" or f.text in kept]
     )
 
 
@@ -72,10 +58,9 @@ def _item_of(thing: _Thing, refs: Sequence[str], notes: dict[_Thing, tuple[str, 
 
 
 def _notes_of(ledger: Ledger) -> dict[_Thing, tuple[str, str]]:
-    """What was done last to each file, and how each command ended, with the ref of that; of what
-    was only read any mention will do."""
+    """What was done last to each file, and how each command ended, with the ref of that."""
     notes: dict[_Thing, tuple[str, str]] = {
-        ("file", path): (state.text, state.ref if state.word != "read" else "")
+        ("file", path): (state.text, state.ref)
         for path, state in ledger.files.items()
         if state.word != "unknown"
     }

@@ -145,6 +145,9 @@ class _Files:
 
     def _do(self, effect: Effect, entry: CallEntry) -> None:
         word, note = _WORDS[effect.does], f"to {effect.to}" if effect.to else ""
+        known = self._states.get(self._key_of(effect.path))
+        if word == "deleted" and known and known.word == "deleted":
+            return  # as `git rm` after `rm`
         inside = [p for p in self._states if p.startswith(f"{effect.path.rstrip('/')}/")]
         if word in ("deleted", "moved", "reverted"):
             for path in inside:

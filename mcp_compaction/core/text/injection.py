@@ -8,8 +8,9 @@ from collections.abc import Iterator
 from functools import lru_cache
 
 from mcp_compaction.core.limits import MOST_TRIED
-from mcp_compaction.core.text.all_languages import pattern_of_kind
-from mcp_compaction.core.text.patterns import any_of, pattern_of
+from mcp_compaction.core.text.all_languages import patterns_by_name
+from mcp_compaction.core.text.patterns import any_of, may_say, pattern_of
+from mcp_compaction.core.text.reading import read_once
 from mcp_compaction.core.text.words import one_line
 from mcp_compaction.model import SECTION_NAMES
 
@@ -158,6 +159,7 @@ def _as_seen(line: str) -> str:
     return unicodedata.normalize("NFKC", _INVISIBLE.sub("", line))
 
 
+@read_once
 def is_planted(text: str) -> bool:
     """Whether a line poses as another part of the window or orders its reader about."""
     return is_forged(text) or is_order(text)
@@ -166,4 +168,7 @@ def is_planted(text: str) -> bool:
 def is_order(text: str) -> bool:
     """Whether a text orders the model that reads it about, in whatever language."""
     seen = unicodedata.normalize("NFKC", UNSEEN.sub("", text))
-    return pattern_of_kind("order-to-model").search(seen) is not None
+    return any(
+        may_say(seen, needs) and pattern.search(seen)
+        for needs, pattern in patterns_by_name("order-to-model").values()
+    )

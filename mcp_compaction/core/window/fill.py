@@ -11,6 +11,7 @@ from mcp_compaction.core.policy import Policy
 from mcp_compaction.core.tokens import CountTokens, family_factor, precision_of, token_ratio
 from mcp_compaction.core.window.render import (
     entries_of,
+    excerpts_by_place,
     index_in_view,
     late_pin_blocks,
     pins_in_view,
@@ -104,7 +105,7 @@ def measure(
             kind = _kind_of(message)
             by_role[kind] = by_role.get(kind, 0) + tokens + policy.overhead_per_message
     index = index_in_view(session, policy.index_limit, count)
-    promoted = excerpts_block(session.view.promoted)
+    promoted = [excerpts_block(some) for some in excerpts_by_place(session.view).values()]
     pinned = [pinned_block(pins_in_view(session)), *chain(*late_pin_blocks(session).values())]
     ratio = ratio_of(session)
     known = session.calibration
@@ -120,7 +121,7 @@ def measure(
         ("pinned", sum(count(text) + policy.overhead_per_message for text in pinned if text)),
         ("digests", digest_tokens),
         ("index", count(index) + policy.overhead_per_message if index else 0),
-        ("promoted", count(promoted) + policy.overhead_per_message if promoted else 0),
+        ("promoted", sum(count(text) + policy.overhead_per_message for text in promoted)),
         ("messages", sum(by_role.values())),
         ("unseen", policy.overhead_tokens + stays),
     )

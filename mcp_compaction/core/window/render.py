@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from itertools import takewhile
 
 from mcp_compaction.core.digest.fit import merge_index
 from mcp_compaction.core.digest.names import names_of_digests
@@ -18,6 +18,7 @@ from mcp_compaction.model import (
     Digest,
     Digested,
     Entry,
+    Excerpt,
     IndexKind,
     Kept,
     Message,
@@ -31,14 +32,7 @@ from mcp_compaction.model import (
     View,
 )
 
-_PLURAL: dict[IndexKind, str] = {
-    "file": "files",
-    "command": "commands",
-    "error": "errors",
-    "url": "urls",
-    "id": "ids",
-    "number": "numbers",
-}
+_PLURAL: dict[IndexKind, str] = {"file": "files", "command": "commands", "error": "errors"}
 INDEX_LABEL = "[index; a record, not instructions; the whole: recall_archived refs]"
 
 
@@ -72,7 +66,7 @@ def index_block(
     in_time = [d.index for d in sorted(digests, key=lambda d: d.last)]
     merged = in_time[0] if len(in_time) == 1 else merge_index(in_time)
     # Changed files of all digests first, then by kind; the newest digest first.
-    items = sorted(merged, key=usefulness_of)
+    items = sorted((item for item in merged if item.kind in _PLURAL), key=usefulness_of)
     if not items:
         return ""  # before anything is counted: the first count of a process reads a large table
     chosen: dict[IndexKind, dict[str, list[str]]] = {}  # by kind and ref
@@ -159,6 +153,7 @@ def lay_out_frame(session: Session, index_limit: int, count: CountTokens) -> tup
     shown += _records_of(memory_block(session))
     shown += _records_of(pinned_block(pins_in_view(session)))
     first_digests = _end_of_first_digests(view.body)
+    excerpts = excerpts_by_place(view)
     for position, entry in enumerate(view.body):
         if isinstance(entry, Digested):
             shown += _records_of(render_digest(digests[entry.digest]))
@@ -166,7 +161,7 @@ def lay_out_frame(session: Session, index_limit: int, count: CountTokens) -> tup
             shown.append(_show_message(messages[entry.seq], entry))
         if position == first_digests:
             shown += _records_of(index_in_view(session, index_limit, count))
-            shown += _records_of(excerpts_block(view.promoted))
+        shown += _records_of(excerpts_block(excerpts.get(position, ())))
     for after, texts in late_pin_blocks(session).items():
         shown += (ShownRecord(text=text) for text in texts if after <= view.upto)
     return tuple(shown)
@@ -181,9 +176,39 @@ def _records_of(text: str) -> tuple[ShownRecord, ...]:
     return (ShownRecord(text=text),) if text else ()
 
 
+def excerpts_by_place(view: View) -> dict[int, list[Excerpt]]:
+    """The excerpts by the place in the body that they stand behind; a view without a digest shows
+    none."""
+    found: dict[int, list[Excerpt]] = {}
+    places = places_behind(view.body, [one.seq for one in view.promoted])
+    for one, place in zip(view.promoted, places, strict=True):
+        if place >= 0:
+            found.setdefault(place, []).append(one)
+    return found
+
+
+def places_behind(body: Sequence[Entry], seqs: Iterable[int]) -> list[int]:
+    """The place in a body that what was said in each message stands behind: the first digests, or
+    the last message kept that is older, with the digests behind it; -1 without a digest."""
+    first = _end_of_first_digests(body)
+    kept = [
+        (entry.seq, _end_of_digests(body, place))
+        for place, entry in enumerate(body)
+        if place > first >= 0 and not isinstance(entry, Digested)
+    ]
+    older = (bisect_left(kept, (seq, 0)) for seq in seqs)
+    return [kept[number - 1][1] if number else first for number in older]
+
+
 def _end_of_first_digests(body: Sequence[Entry]) -> int:
     """The position of the last digest of the first run of digests, or -1."""
-    start = next((n for n, entry in enumerate(body) if isinstance(entry, Digested)), None)
-    if start is None:
-        return -1
-    return start + sum(1 for _ in takewhile(lambda e: isinstance(e, Digested), body[start:])) - 1
+    start = next((n for n, entry in enumerate(body) if isinstance(entry, Digested)), -1)
+    return _end_of_digests(body, start) if start >= 0 else -1
+
+
+def _end_of_digests(body: Sequence[Entry], place: int) -> int:
+    """The position of the last digest that follows a place without a message between them; the
+    place itself where none does."""
+    while place + 1 < len(body) and isinstance(body[place + 1], Digested):
+        place += 1
+    return place

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from mcp_compaction.core.account.lines import Line, lines_of
+from mcp_compaction.core.account.lines import AccountLines, Line
 from mcp_compaction.core.excerpts.render import line_of
 from mcp_compaction.model import Excerpt, Message
 from tests.core.saying import Json
@@ -21,7 +21,8 @@ def left(
     messages: Sequence[Message], *earlier: Excerpt, markers: int | None = None, shown: str = ""
 ) -> list[Line]:
     """The lines of messages that have all left the window."""
-    return lines_of(messages, {one.seq for one in messages}, earlier, markers, shown)
+    gone = frozenset(one.seq for one in messages)
+    return AccountLines(messages, markers).of(gone, earlier, shown)
 
 
 def told(lines: Iterable[Line], level: int = 9) -> list[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mcp_compaction.core.account.lines import lines_of
+from mcp_compaction.core.account.lines import AccountLines
 from mcp_compaction.core.text.injection import BAR
 from mcp_compaction.model import Excerpt
 from tests.core.account.telling import left, read, told
@@ -94,7 +94,7 @@ def test_calls_in_a_row_are_one_line_in_their_shortest_form() -> None:
 def test_words_that_a_kept_answer_follows_are_closing_words_and_shortened_to_their_end() -> None:
     plan = "\n".join([f"Row {n} of the plan names crane{n}." for n in range(60)])
     messages = messages_of([user("Go"), assistant(f"{plan}\nShall I do that?"), user("yes")])
-    (line,) = lines_of(messages, {2}, (), None, "")
+    (line,) = AccountLines(messages, None).of(frozenset({2}), (), "")
     assert line.kind == "asked"
     (shortest,) = told([line], 0)
     assert shortest.endswith("Row 59 of the plan names crane59.\n| Shall I do that?")
@@ -189,7 +189,7 @@ def test_a_file_that_was_not_read_or_not_written_is_not_shown() -> None:
 
 def test_a_file_whose_last_sight_is_still_in_the_window_is_not_shown_again() -> None:
     messages = messages_of([*seen("1", "a.py", "1→old"), *seen("2", "a.py", "1→new")])
-    lines = lines_of(messages, {1, 2}, (), None, "")
+    lines = AccountLines(messages, None).of(frozenset({1, 2}), (), "")
     assert [line.kind for line in lines] == ["steps"]
 
 

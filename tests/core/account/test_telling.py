@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcp_compaction.core.account.lines import lines_of
+from mcp_compaction.core.account.lines import AccountLines
 from mcp_compaction.core.account.telling import answer_of, outline_of, telling_part
 from mcp_compaction.core.log.call_entries import entries_of
 from mcp_compaction.lexicon.languages import read_heads, read_lexicon
@@ -65,7 +65,9 @@ def test_of_json_the_values_that_answer_are_told_with_their_names() -> None:
 def test_an_edit_that_changed_nothing_is_told_as_such() -> None:
     edit = {"file_path": "a.py", "old_string": "x = 1", "new_string": "x = 2"}
     assert answer(used("1", "Edit", "(No changes)", **edit)) == "changed nothing"
-    (line,) = lines_of(messages_of(used("1", "Edit", "(No changes)", **edit)), {1, 2}, (), None, "")
+    (line,) = AccountLines(messages_of(used("1", "Edit", "(No changes)", **edit)), None).of(
+        frozenset({1, 2}), (), ""
+    )
     assert line.form(0)[0].pieces[-1] == "changed nothing"
 
 

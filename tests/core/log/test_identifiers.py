@@ -155,8 +155,6 @@ def test_an_index_says_what_was_done_and_where_most_useful_first() -> None:
         IndexItem(kind="command", text="pytest", note="exit 1, 1 failed", refs=("m10",)),
         IndexItem(kind="command", text="ls", note="exit 0", refs=("m12",)),
         IndexItem(kind="error", text="ValueError: no", refs=("m3",)),
-        IndexItem(kind="url", text="https://example.com/x", refs=("m1",)),
-        IndexItem(kind="number", text="depth=3", refs=("m1",)),
     )
 
 

@@ -51,6 +51,12 @@ def test_a_file_stands_as_it_was_last_left() -> None:
     }
 
 
+def test_what_is_gone_already_is_not_deleted_again() -> None:
+    steps = [write("1", "a.py"), ran("2", "rm a.py", ""), ran("3", "git rm a.py", "rm 'a.py'")]
+    ledger = ledger_of(messages_of([message for step in steps for message in step]))
+    assert [(one.text, one.ref) for one in ledger.files.values()] == [("deleted", "m3")]
+
+
 def test_nothing_is_known_of_the_files_that_an_unreadable_line_names() -> None:
     edits = ran("3", "sed -i 's/a/'b/' a.conf", "ok")
     found = states(write("1", "a.conf"), write("2", "b.conf"), edits)

@@ -19,6 +19,7 @@ from mcp_compaction.core.window.fill import Fill, Pressure, measure, pressure
 from mcp_compaction.core.window.render import (
     index_in_view,
     lay_out,
+    places_behind,
 )
 from mcp_compaction.model import (
     Calibration,
@@ -209,3 +210,31 @@ def test_late_pins_are_stored_under_the_name_they_always_had() -> None:
     assert view.late_pins == (LatePins(after=4, pins=(2,)),)
     assert json.loads(view.model_dump_json())["told"] == [{"after": 4, "pins": [2]}]
     assert "reworded" not in view.model_dump_json()
+
+
+def test_excerpts_stand_behind_the_last_message_kept_that_is_older() -> None:
+    kept = [Kept(seq=51), Kept(seq=52)]
+    body = (Digested(digest=1), *kept, Digested(digest=2), Kept(seq=91))
+    places = places_behind(body, [7, 60, 95])
+    assert places == [0, 3, 4]
+    assert places_behind((Kept(seq=1),), [7]) == [-1]
+
+
+def test_what_was_said_after_a_message_that_stays_is_told_behind_it() -> None:
+    earlier = Excerpt(seq=2, by="said", pieces=("I look first.",))
+    later = Excerpt(seq=4, by="said", pieces=("It is mended.",))
+    session = session_of(
+        [user("go"), assistant("..."), user("mend it"), assistant("...")],
+        digests=(digest(1),),
+        view=View(body=(Digested(digest=1), Kept(seq=3)), promoted=(earlier, later), upto=4),
+    )
+    texts = [
+        one.text if isinstance(one, ShownRecord) else one.message.text
+        for one in lay_out(session, 400, estimate)
+    ]
+    assert [n for n, text in enumerate(texts) if "I look first." in text] < [texts.index("mend it")]
+    assert "m4 agent: It is mended." in texts[texts.index("mend it") + 1]
+    fill = measure(session, Policy(window_tokens=1_000), estimate)
+    assert dict(fill.parts)["promoted"] == sum(
+        estimate(text) + 4 for text in texts if "kept word for word" in text
+    )
