@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 from contextlib import AsyncExitStack
-from datetime import datetime, timedelta
+from datetime import datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, cast
@@ -17,7 +17,7 @@ from anthropic.types import TextBlock, Usage
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mcp_compaction import Compaction, NothingToDo, Projection, Refusal, errors, open_store
+from mcp_compaction import Compaction, Projection, errors, open_store
 from mcp_compaction.model import Shape
 from tests.checkers import problems
 from tests.strategies import Scene, coding_session, scripts, write
@@ -91,55 +91,6 @@ async def test_the_window_is_relieved_only_where_it_is_too_full(tmp_path: Path) 
         await session.record(list(coding_session(60, 300))[-90:])
         assert isinstance(await session.relieve(), Compaction)
         assert (await session.stats()).fill.percent < 95
-
-
-async def test_a_message_that_left_the_window_is_found_and_shown_again(tmp_path: Path) -> None:
-    said = {"role": "assistant", "content": "The port of the broker is 61616."}
-    first, *rest = coding_session(40, 300)
-    async with open_store(home=tmp_path, window_tokens=12_000) as store:
-        session = await store.session("work")
-        await session.record([first, said, *rest])
-        await session.compress("on", target_percent=20, force=True)
-        found = await session.recall("broker port")
-        assert found.hits[0].ref == "m2"
-        assert isinstance(await session.page_in("m2"), Compaction)
-        assert said["content"] in _dump(await session.request())
-        assert isinstance(await session.page_in("m2"), NothingToDo)
-        shown = await session.recall("broker port")
-        assert "m2" in shown.in_window
-        assert "m2" in [hit.ref for hit in shown.hits]
-        assert (await session.quote("m2"))[0].text == said["content"]
-
-
-async def test_a_pin_of_an_agent_is_its_sessions_and_one_of_the_user_is_the_projects(
-    tmp_path: Path,
-) -> None:
-    async with open_store(home=tmp_path, project="/p") as store:
-        session, other = await store.session("one"), await store.session("two")
-        agents = (await session.pin("Tabs, not spaces.")).pin
-        users = (await session.pin("Only staging.", by="user")).pin
-        assert [pin.text for pin in await other.pins()] == ["Only staging."]
-        with pytest.raises(errors.NeedsUser, match="Ask them to run"):
-            await session.unpin(users.ref)
-        with pytest.raises(errors.NeedsUser, match="ask the user to run"):
-            await session.pin("For all.", scope="global")
-        assert await session.unpin(agents.ref) == agents
-        assert await session.unpin(users.ref, by="user") == users
-        assert await session.pins() == ()
-
-
-async def test_what_is_set_for_a_session_stays_set(tmp_path: Path) -> None:
-    async with open_store(home=tmp_path, project="/p") as store:
-        session = await store.session("work", window_tokens=9_000)
-        body: dict[str, Any] = {"model": "claude-sonnet-4-5", "messages": list(coding_session(2))}
-        await session.record(body)
-        await session.record(body)
-        await store.session("work", complexity="complex")
-    async with open_store(home=tmp_path, project="/p", window_tokens=50_000) as store:
-        again = await store.session("work")
-        assert again.info.traits == session.info.traits.model_copy(update={"complexity": "complex"})
-        assert again.info.traits.model == "claude-sonnet-4-5"
-        assert (await again.stats()).fill.window == 9_000
 
 
 async def test_keywords_go_over_variables_and_the_folder_may_be_relative(
@@ -325,16 +276,6 @@ async def test_the_store_is_closed_when_its_block_fails(tmp_path: Path) -> None:
     assert messages == [{"role": "user", "content": "Hello."}]
 
 
-async def test_a_pin_may_end_and_replace_another(tmp_path: Path) -> None:
-    async with open_store(home=tmp_path) as store:
-        session = await store.session("work")
-        old = await session.pin("Port 80.", kind="fact")
-        expires = old.pin.at + timedelta(days=1)
-        new = await session.pin("Port 81.", kind="fact", supersedes=old.pin.ref, expires=expires)
-        assert await session.pins() == (new.pin,)
-        assert new.pin.expires == expires
-
-
 async def test_sessions_may_be_used_at_the_same_time(tmp_path: Path) -> None:
     async with open_store(home=tmp_path, window_tokens=12_000) as store:
 
@@ -350,15 +291,6 @@ async def test_sessions_may_be_used_at_the_same_time(tmp_path: Path) -> None:
     assert [type(one) for one in outcomes.values()] == [Compaction] * 3
 
 
-async def test_a_refusal_says_why_as_a_word_and_as_a_sentence(tmp_path: Path) -> None:
-    async with open_store(home=tmp_path) as store:
-        session = await store.session("work")
-        await session.record({"role": "user", "content": "Hello."})
-        refused = cast(Refusal, await session.compress("too early"))
-    assert refused.reason == "few_messages"
-    assert refused.text.endswith(".")
-
-
 async def test_what_one_handle_sets_is_not_undone_by_an_older_one(tmp_path: Path) -> None:
     async with open_store(home=tmp_path, project="/p") as store:
         old = await store.session("work")
@@ -367,14 +299,6 @@ async def test_what_one_handle_sets_is_not_undone_by_an_older_one(tmp_path: Path
         traits = (await store.session("work")).info.traits
         assert (traits.model, traits.window_tokens) == ("some-model", 9_000)
         assert traits.complexity == "complex"
-
-
-async def test_an_unknown_ref_is_told_how_many_messages_there_are_now(tmp_path: Path) -> None:
-    async with open_store(home=tmp_path, project="/p") as store:
-        session = await store.session("work")
-        await session.record({"role": "user", "content": "Hi."})
-        with pytest.raises(errors.UnknownRef, match="which has 1;"):
-            await session.quote("m9")
 
 
 async def test_arguments_of_a_wrong_kind_are_refused_with_the_next_step(tmp_path: Path) -> None:

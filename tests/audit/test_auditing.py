@@ -50,13 +50,6 @@ async def test_what_stood_and_what_was_needed_again_is_counted(chat: ClaudeChat)
     assert finding.lost_rules == (RULE,)
 
 
-async def test_our_view_of_the_same_size_keeps_the_rule(chat: ClaudeChat) -> None:
-    chat.ask("Go on.")
-    (finding,) = await audited(chat.path)
-    assert count_of(finding, "rules").ours == 1
-    assert finding.ours is not None
-
-
 async def test_what_was_read_run_and_said_again_is_counted(chat: ClaudeChat) -> None:
     chat.call("Read", "retries = 3\n" * 40, file_path="config/app.toml")
     chat.call("Bash", "12 passed", command="pytest -q tests/test_load.py")
@@ -70,18 +63,6 @@ async def test_what_was_read_run_and_said_again_is_counted(chat: ClaudeChat) -> 
     ]
     assert all(one.tokens for one in finding.again)
     assert count_of(finding, "rules").needed == 1
-
-
-async def test_a_name_that_only_the_summary_has_is_told(chat: ClaudeChat) -> None:
-    (finding,) = await audited(chat.path)
-    assert finding.invented == ("src/ghost_file.py",)
-
-
-async def test_the_price_is_that_of_the_list(chat: ClaudeChat) -> None:
-    (finding,) = await audited(chat.path)
-    assert (finding.cost.seconds, finding.cost.read_anew) == (20.0, 4_000)
-    assert finding.cost.summary_read == 90_000
-    assert finding.cost.dollars is not None
 
 
 async def test_a_call_that_contains_what_a_lost_rule_forbids_is_quoted(chat: ClaudeChat) -> None:
@@ -163,15 +144,6 @@ async def test_text_that_is_fed_to_a_command_breaks_nothing(tmp_path: Path) -> N
     chat.call("Bash", "ok", command="cat > notes.md <<'EOF'\nprod-db-2 is not for us\nEOF")
     (finding,) = await audited(chat.path)
     assert not finding.broken
-
-
-async def test_a_number_stands_by_its_key_however_it_is_written(tmp_path: Path) -> None:
-    chat = ClaudeChat(tmp_path)
-    chat.ask("The port is this one: port=8080, and timeout: 30")
-    chat.compact("It listens there (port: 8080).")
-    (finding,) = await audited(chat.path)
-    numbers = count_of(finding, "numbers")
-    assert (numbers.before, numbers.stood) == (2, 1)
 
 
 async def test_where_the_host_left_more_than_there_was_ours_is_all_of_it(tmp_path: Path) -> None:

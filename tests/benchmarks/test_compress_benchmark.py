@@ -10,17 +10,9 @@ from pathlib import Path
 import pytest
 
 from benchmarks import compress, windows
-from mcp_compaction.core.log.identifiers import find_identifiers
 from mcp_compaction.core.tokens import estimate
 
 pytestmark = pytest.mark.thorough
-
-
-@pytest.mark.parametrize("power", [1, 2])
-def test_the_exponent_is_the_power_with_which_times_grow(power: int) -> None:
-    sizes = [50_000, 100_000, 400_000]
-    times = [2e-5 * size**power for size in sizes]
-    assert abs(compress.exponent(sizes, times) - power) < 1e-9
 
 
 @pytest.mark.parametrize("kind", list(windows.GENERATED))
@@ -29,12 +21,6 @@ def test_a_window_holds_the_tokens_asked_for_and_is_the_same_each_time(kind: str
     sizes = [sum(map(estimate, windows.texts_of([message]))) for message in first]
     assert first == again
     assert sum(sizes[:-1]) < 5_000 <= sum(sizes)
-
-
-def test_joined_sessions_name_thousands_of_things() -> None:
-    messages = islice(windows.joined(), 2_000)
-    found = {finding for text in windows.texts_of(messages) for finding in find_identifiers(text)}
-    assert len(found) > 2_000
 
 
 def test_a_small_run_prints_ratio_and_exponent_of_every_kind(
@@ -49,8 +35,3 @@ def test_a_small_run_prints_ratio_and_exponent_of_every_kind(
     for kind in ("coding", "joined", "short", "sessions"):
         assert f"compressing {kind}" in said
     assert len(re.findall(r"exponent -?\d\.\d\d", said)) == 4
-
-
-def test_a_file_with_too_little_in_it_is_refused() -> None:
-    with pytest.raises(SystemExit, match="smaller --sizes"):
-        windows.window_of(iter([{"role": "user", "content": "hello"}]), 5_000, estimate)

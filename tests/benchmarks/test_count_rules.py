@@ -47,14 +47,6 @@ def test_no_room_of_the_package_has_grown_beyond_its_limit() -> None:
     assert count_rules.find_grown(count_rules.count_rooms(count_rules.PACKAGE)) == []
 
 
-def test_rooms_are_counted_by_their_top_folder(tmp_path: Path) -> None:
-    (tmp_path / "store/deep").mkdir(parents=True)
-    (tmp_path / "one.py").write_text("a = 1\n\nb = 2\n", encoding="utf-8")
-    (tmp_path / "store/deep/two.py").write_text("a = 1\n", encoding="utf-8")
-    (tmp_path / "store/deep/not_python.toml").write_text("a = 1\n", encoding="utf-8")
-    assert count_rules.count_rooms(tmp_path) == {".": 3, "store": 1}
-
-
 @pytest.mark.parametrize("room", ["core", "a room without a limit"])
 def test_a_room_that_has_grown_is_named_and_the_program_fails(
     room: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
@@ -67,20 +59,6 @@ def test_a_room_that_has_grown_is_named_and_the_program_fails(
     monkeypatch.setattr(count_rules, "count_rooms", count)
     assert count_rules.main([]) == 1
     assert f"{room} has 3 lines too many" in capsys.readouterr().out
-
-
-def test_all_together_have_a_limit_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(count_rules, "MOST_IN_ALL", 99)
-    assert count_rules.find_grown(Counter({"core": 60, "cli": 39})) == []
-    (said,) = count_rules.find_grown(Counter({"core": 60, "cli": 40}))
-    assert said.startswith("all has 1 lines too many")
-
-
-def test_modules_and_functions_too_long_to_be_read_at_once_are_named(tmp_path: Path) -> None:
-    body = "    pass\n" * count_rules.MOST_IN_FUNCTION
-    (tmp_path / "short.py").write_text(f"def one() -> None:\n{body[9:]}", encoding="utf-8")
-    (tmp_path / "long.py").write_text(f"async def two() -> None:\n{body}" * 9, encoding="utf-8")
-    assert count_rules.find_long(tmp_path) == {"long.py": 549, "long.py: two": 61}
 
 
 def test_a_module_that_has_grown_too_long_fails_the_program_and_the_known_ones_are_told(

@@ -4,58 +4,15 @@ from __future__ import annotations
 
 import gzip
 import json
-import math
 import re
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
-from benchmarks import chats, rankings, recall, texts
-from benchmarks.rankings import Found
+from benchmarks import chats, recall, texts
 
 pytestmark = pytest.mark.thorough
-
-
-def by_length(text: str) -> int:
-    return len(text)
-
-
-def found(*places: int, text: str = "x") -> list[Found]:
-    return [Found(place, text) for place in places]
-
-
-def test_a_perfect_ranking_scores_one_in_every_measure() -> None:
-    scores = rankings.measure(found(3, 8, 1), {3, 8}, by_length)
-    assert scores == dict.fromkeys(rankings.MEASURES, 1.0)
-
-
-def test_a_ranking_without_the_evidence_scores_nothing() -> None:
-    scores = rankings.measure(found(1, 2), {3}, by_length)
-    assert scores == dict.fromkeys(rankings.MEASURES, 0.0)
-
-
-def test_the_first_five_and_the_first_ten_are_told_apart() -> None:
-    scores = rankings.measure(found(*range(10)), {0, 7, 99}, by_length)
-    assert (scores["R@5"], scores["R@10"], scores["hit@5"]) == (1 / 3, 2 / 3, 1.0)
-
-
-def test_a_message_with_several_hits_takes_one_place() -> None:
-    scores = rankings.measure(found(1, 1, 1, 1, 1, 2), {2}, by_length)
-    assert (scores["R@5"], scores["MRR"]) == (1.0, 0.5)
-
-
-def test_evidence_in_the_second_place_is_discounted() -> None:
-    assert rankings.ndcg([1, 2], {2}, 10) == pytest.approx(1 / math.log2(3))
-
-
-def test_what_no_longer_fits_into_the_answer_ends_it() -> None:
-    hits = [Found(1, "x" * 600), Found(2, "x" * 500), Found(3, "x")]
-    assert rankings.places_within(hits, 1_000, by_length) == {1}
-
-
-def test_the_slow_end_of_twenty_is_the_nineteenth() -> None:
-    assert rankings.percentile([float(n) for n in range(1, 21)], 95) == 19
 
 
 @pytest.mark.parametrize(
@@ -72,18 +29,6 @@ def test_the_slow_end_of_twenty_is_the_nineteenth() -> None:
 )
 def test_a_twin_is_not_the_identifier(name: str, text: str, holds: bool) -> None:
     assert bool(texts.whole("any", name).right.search(text)) is holds
-
-
-def test_every_identifier_is_named_at_least_three_times() -> None:
-    made = texts.families(12)
-    said = texts.coding_session(made)
-    for one in (asked for family in made for asked in family.asked):
-        assert sum(bool(one.right.search(text)) for text in said) >= 3
-
-
-def test_the_same_messages_are_made_every_time() -> None:
-    assert texts.message(7) == texts.message(7)
-    assert texts.message(7) != texts.message(8)
 
 
 def test_every_question_with_evidence_is_asked_in_its_own_chat(
@@ -178,17 +123,3 @@ def test_words_are_asked_of_all_searches(capsys: pytest.CaptureFixture[str]) -> 
     names = {name: share for name, share in shares.items() if not name.startswith("FTS5")}
     assert len(names) == 10
     assert min(names.values()) >= 0.9
-
-
-def test_without_a_word_what_to_measure_it_says_what_there_is(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    with pytest.raises(SystemExit):
-        recall.main([])
-    assert "--locomo FILE, --scale N or --words" in capsys.readouterr().err
-
-
-def test_no_query_is_asked_less_than_once(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit):
-        recall.main(["--scale", "200", "--rounds", "0"])
-    assert "--rounds is 1 or more" in capsys.readouterr().err

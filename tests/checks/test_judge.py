@@ -70,24 +70,6 @@ def test_a_name_in_a_text_that_is_written_into_a_file_is_data() -> None:
     assert verdicts("deny Bash: *prod-db-2*", "Bash", {"command": f"psql {text}"}) == ["deny"]
 
 
-def test_a_host_is_no_other_whose_name_begins_alike() -> None:
-    check = "deny Bash: * db-prod-1"
-    assert verdicts(check, "Bash", {"command": "psql -h db-prod-1 -l"}) == ["deny"]
-    assert verdicts(check, "Bash", {"command": "psql postgresql://u@db-prod-1:5432/x"}) == ["deny"]
-    assert verdicts(check, "Bash", {"command": "psql -h db-prod-1-ro -l"}) == []
-
-
-def test_what_is_looked_for_is_no_file_that_is_read() -> None:
-    check = "deny Read: config/secrets"
-    assert verdicts(check, "Bash", {"command": "grep -n config/secrets .gitignore"}) == []
-    assert verdicts(check, "Bash", {"command": "grep -rn key config/secrets"}) == ["deny"]
-
-
-def test_a_program_of_its_own_name_behind_another_is_none_that_it_runs() -> None:
-    assert verdicts("deny Bash: pip", "Bash", {"command": "uv pip list"}) == []
-    assert verdicts("deny Bash: pip", "Bash", {"command": "uv run pip list"}) == ["deny"]
-
-
 def test_what_is_excepted_passes() -> None:
     check = "deny Write|Edit: migrations/** unless migrations/drafts/**"
     assert verdicts(check, "Edit", {"file_path": "/p/migrations/1.sql"}) == ["deny"]
@@ -282,12 +264,6 @@ def test_what_runs_no_tests_is_no_run_of_them(line: str) -> None:
 )
 def test_what_is_excepted_lets_nothing_else_of_its_line_pass(check: str, line: str) -> None:
     assert verdicts(check, "Bash", {"command": line}) == ["deny"]
-
-
-def test_several_things_may_be_excepted() -> None:
-    check = "deny Bash: git push unless git push staging | git push --dry-run"
-    assert verdicts(check, "Bash", {"command": "git push a staging; git push --dry-run"}) == []
-    assert verdicts("deny WebFetch: * unless *.local", "WebFetch", {"url": "http://a.local"}) == []
 
 
 def test_a_path_is_resolved_before_it_is_matched(tmp_path: Path) -> None:
@@ -510,3 +486,10 @@ def test_the_examples_of_the_page_on_checks_are_so(row: re.Match[str]) -> None:
     check = row["check"].replace("\\|", "|")
     assert verdicts(check, "Bash", {"command": row["holds"]})
     assert not verdicts(check, "Bash", {"command": row["passes"]})
+
+
+def test_a_host_is_no_other_whose_name_begins_alike() -> None:
+    check = "deny Bash: * db-prod-1"
+    assert verdicts(check, "Bash", {"command": "psql -h db-prod-1 -l"}) == ["deny"]
+    assert verdicts(check, "Bash", {"command": "psql postgresql://u@db-prod-1:5432/x"}) == ["deny"]
+    assert verdicts(check, "Bash", {"command": "psql -h db-prod-1-ro -l"}) == []

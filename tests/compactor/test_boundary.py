@@ -76,22 +76,6 @@ async def test_the_reserve_is_a_net_too(tmp_path: Path) -> None:
         assert isinstance(await compactor.relieve(work, info), Compaction)
 
 
-async def test_a_system_that_waits_for_nothing_acts_at_its_threshold(tmp_path: Path) -> None:
-    policy = POLICY.model_copy(update={"wait_for_boundary": False})
-    async with open_session(tmp_path, policy=policy) as (work, info):
-        await talk_until(work, info, 41)
-        assert isinstance(await compactor.relieve(work, info), Compaction)
-
-
-async def test_a_window_of_a_session_has_its_own_reserve(tmp_path: Path) -> None:
-    async with open_session(tmp_path, policy=Policy()) as (work, info):
-        await work.store.set_traits(info.id, Traits(window_tokens=4_096))
-        await talk_until(work, info, 75)
-        pressure = (await compactor.read_stats(work, info)).pressure
-        assert (pressure.level, pressure.decided_by) == ("safety net", "reserve")
-        assert isinstance(await compactor.relieve(work, info), Compaction)
-
-
 async def test_no_message_is_read_below_the_threshold_and_no_session_loaded_while_it_waits(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

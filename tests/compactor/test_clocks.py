@@ -89,18 +89,6 @@ async def test_a_hundred_requests_with_a_changing_clock_leave_a_hundred_messages
     assert versions == views == 1
 
 
-async def test_a_clock_in_the_system_prompt_is_kept_once(tmp_path: Path) -> None:
-    async with open_session(tmp_path) as (work, info):
-        for number in range(5):
-            system = f"It is 09:{number:02}."
-            await compactor.fit(work, info, {"system": system, "messages": [user("Sort them.")]})
-        assert (await work.load(info)).sections.system == "It is 09:04."
-        await compactor.fit(work, info, {"system": "Be brief.", "messages": [user("Sort them.")]})
-    with sqlite3.connect(tmp_path / "store.db") as connection:
-        assert connection.execute("SELECT count(*) FROM section").fetchone() == (2,)
-    connection.close()
-
-
 NUMBERS = [("10 euros", "5000 euros"), ("2026-12-01", "2027-12-01")]
 
 
@@ -118,20 +106,6 @@ async def test_a_system_message_with_another_number_is_another(
             assert (await work.load(info)).messages[0].text == rule
         said = [quote.text for quote in await compactor.quote(work, info, "m1")]
         assert [number in text for number, text in zip(numbers, said, strict=True)] == [True, True]
-
-
-@pytest.mark.parametrize("numbers", NUMBERS)
-async def test_a_system_prompt_with_another_number_is_kept_beside_the_first(
-    tmp_path: Path, numbers: tuple[str, str]
-) -> None:
-    async with open_session(tmp_path) as (work, info):
-        for number in numbers:
-            body = {"system": f"Nothing over {number}.", "messages": [user("Sort them.")]}
-            await compactor.fit(work, info, body)
-            assert (await work.load(info)).sections.system == body["system"]
-    with sqlite3.connect(tmp_path / "store.db") as connection:
-        assert connection.execute("SELECT count(*) FROM section").fetchone() == (2,)
-    connection.close()
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from mcp_compaction import compactor
 from mcp_compaction.compactor.events import COMPLETED, FAILED, SAFETY_NET
 from mcp_compaction.compactor.results import PinWish
 from mcp_compaction.compactor.workspace import Workspace
-from mcp_compaction.core.policy import PRESETS, Policy
+from mcp_compaction.core.policy import PRESETS
 from mcp_compaction.errors import (
     InputError,
     NothingRecorded,
@@ -31,17 +31,13 @@ from mcp_compaction.model import (
     Compaction,
     Draft,
     Failed,
-    NothingToDo,
-    Projection,
-    Refusal,
     SessionInfo,
     SummaryRequest,
     Traits,
 )
 from mcp_compaction.ports import Scope
 from mcp_compaction.summarizers.extractive import ExtractiveSummarizer
-from tests.compactor.small_session import SMALL, assistant, called, open_session, record_long, user
-from tests.strategies import coding_session
+from tests.compactor.small_session import SMALL, assistant, open_session, record_long, user
 
 pytestmark = pytest.mark.anyio
 
@@ -69,35 +65,6 @@ class Broken:
 
     async def summarize(self, request: SummaryRequest) -> Draft:
         raise self.error
-
-
-async def test_fixed_sections_that_are_too_large_are_named_with_their_numbers(
-    tmp_path: Path,
-) -> None:
-    body: dict[str, Any] = {
-        "system": "one two three " * 3_000,
-        "messages": [user("hi"), *(assistant("x") for _ in range(12))],
-    }
-    watched = Watched()
-    async with open_session(tmp_path, summarizer=watched) as (work, info):
-        await compactor.record(work, info, read_incoming(body))
-        outcome = await compactor.compress(work, info, Ask(reason="full"))
-        assert isinstance(outcome, NothingToDo)
-        fixed = dict((await work.read_window(info)).fill.parts)["system and tools"]
-        assert f"The fixed sections alone take {fixed / 1000:.1f}k of 6.0k" in outcome.text
-        assert watched.requests == []
-
-
-async def test_memory_is_folded_into_the_first_digest_and_not_shown_twice(tmp_path: Path) -> None:
-    memory = "The customer number is 4711-XY."
-    body: dict[str, Any] = {"memory": memory, "messages": coding_session(40, 300)}
-    async with open_session(tmp_path) as (work, info):
-        await compactor.record(work, info, read_incoming(body))
-        assert json.dumps(await compactor.context(work, info)).count("4711-XY") == 1
-        outcome = await compactor.compress(work, info, Ask(reason="test", target_percent=40))
-        assert isinstance(outcome, Compaction)
-        assert json.dumps(await compactor.context(work, info)).count("4711-XY") == 1
-        assert outcome.view.memory_in == outcome.digests[0].number
 
 
 @pytest.mark.parametrize(
@@ -162,43 +129,6 @@ async def test_a_compaction_and_the_net_are_logged_by_name_with_agent_and_iterat
     assert done == f"{COMPLETED}: researcher, iteration {said}: {sizes}"
 
 
-async def test_a_refusal_makes_no_summarizer_call(tmp_path: Path) -> None:
-    watched = Watched()
-    async with open_session(tmp_path, summarizer=watched) as (work, info):
-        await compactor.record(work, info, read_incoming([user("hi"), assistant("hello")] * 3))
-        assert isinstance(await compactor.compress(work, info, Ask(reason="early")), Refusal)
-        dry = await compactor.compress(work, info, Ask(reason="x", dry_run=True, force=True))
-        assert not isinstance(dry, Compaction)
-        assert watched.requests == []
-
-
-async def test_a_dry_run_changes_nothing_and_says_what_would_come_of_it(tmp_path: Path) -> None:
-    watched = Watched()
-    async with open_session(tmp_path, summarizer=watched) as (work, info):
-        await record_long(work, info)
-        before = json.dumps(await compactor.context(work, info))
-        outcome = await compactor.compress(
-            work, info, Ask(reason="x", dry_run=True, target_percent=20)
-        )
-        assert isinstance(outcome, Projection)
-        assert outcome.after < outcome.before
-        assert json.dumps(await compactor.context(work, info)) == before
-        assert watched.requests == []
-        assert await compactor.receipts(work, info) == ()
-
-
-async def test_the_summarizer_sees_the_old_steps_and_none_that_stay(tmp_path: Path) -> None:
-    watched = Watched()
-    async with open_session(tmp_path, summarizer=watched) as (work, info):
-        await record_long(work, info)
-        outcome = await compactor.compress(work, info, Ask(reason="test", target_percent=30))
-        assert isinstance(outcome, Compaction)
-        shown = {e.seq for e in outcome.view.body if e.kind != "digested"}
-        asked = {m.seq for request in watched.requests for m in request.messages}
-        assert asked
-        assert not asked & shown
-
-
 async def test_messages_said_while_a_compaction_runs_join_the_tail(tmp_path: Path) -> None:
     class Talking(Watched):
         async def summarize(self, request: SummaryRequest) -> Draft:
@@ -240,15 +170,6 @@ async def test_two_compactions_at_once_leave_one_view_and_no_message_in_neither(
         for seq in range(1, known + 1):
             covered = [span for span in spans if span[0] <= seq <= span[1]]
             assert (seq in whole) + len(covered) == 1
-
-
-async def test_a_mistyped_request_is_no_failed_compaction(tmp_path: Path) -> None:
-    async with open_session(tmp_path) as (work, info):
-        await record_long(work, info)
-        for ask in (Ask(reason="x", span=(1, 9_999)), Ask(reason=" ")):
-            with pytest.raises(InputError):
-                await compactor.compress(work, info, ask)
-        assert (await compactor.read_stats(work, info)).events == ()
 
 
 def bad_calls() -> dict[
@@ -335,21 +256,6 @@ async def test_compressing_an_empty_session_asks_for_a_digest_and_then_keeps_it(
         assert "use Postgres" in json.dumps(await compactor.context(work, info))
 
 
-async def test_the_agents_own_digest_is_completed_with_what_it_forgot(tmp_path: Path) -> None:
-    rule = "Never drop the users table."
-    async with open_session(tmp_path) as (work, info):
-        await compactor.record(
-            work, info, read_incoming([user("Start."), assistant("ok"), user(rule)])
-        )
-        await record_long(work, info)
-        ask = Ask(reason="x", target_percent=20, digest="PROGRESS\n- the limiter is fixed")
-        outcome = await compactor.compress(work, info, ask)
-        assert isinstance(outcome, Compaction)
-        shown = json.dumps(await compactor.context(work, info))
-        assert "the limiter is fixed" in shown
-        assert rule in shown
-
-
 async def test_the_system_compacts_at_its_threshold_and_the_net_catches_the_agent(
     tmp_path: Path,
 ) -> None:
@@ -364,65 +270,12 @@ async def test_the_system_compacts_at_its_threshold_and_the_net_catches_the_agen
             assert dict((await compactor.read_stats(work, info)).events)[COMPLETED] == 1
 
 
-async def test_sections_that_fill_the_window_alone_are_no_failure(tmp_path: Path) -> None:
-    async with open_session(tmp_path, policy=PRESETS["subagent"]) as (work, info):
-        system: dict[str, Any] = {"system": "Be careful. " * 3_000, "messages": []}
-        await compactor.record(work, info, read_incoming(system))
-        assert (await work.read_window(info)).fill.percent > 100
-        assert await compactor.relieve(work, info) is None
-
-
 async def test_a_window_that_is_not_ours_is_never_shrunk_unasked(tmp_path: Path) -> None:
     async with open_session(tmp_path) as (work, info):
         await work.store.set_traits(info.id, Traits(owns_window=False))
         await record_long(work, info)
         assert await compactor.relieve(work, info) is None
         assert await compactor.receipts(work, info) == ()
-
-
-async def test_compressing_twice_in_a_row_does_nothing_the_second_time(tmp_path: Path) -> None:
-    async with open_session(tmp_path) as (work, info):
-        await record_long(work, info)
-        assert isinstance(
-            await compactor.compress(work, info, Ask(reason="a", force=True)), Compaction
-        )
-        again = await compactor.compress(work, info, Ask(reason="b", force=True))
-        assert isinstance(again, NothingToDo)
-
-
-async def test_a_rule_deep_in_a_long_first_request_stays_in_sight(tmp_path: Path) -> None:
-    rule = "Never drop the users table."
-    filler = "The shop sells things to people in many towns and has done so for years. " * 200
-    first = f"{filler}\n{rule}\n{filler}"
-    async with open_session(tmp_path, policy=Policy(window_tokens=12_000)) as (work, info):
-        await compactor.record(work, info, read_incoming([user(first)]))
-        await record_long(work, info)
-        outcome = await compactor.compress(work, info, Ask(reason="x", target_percent=40))
-        assert isinstance(outcome, Compaction)
-        shown = json.dumps(await compactor.context(work, info))
-        assert "the whole: recall_archived refs m1" in shown
-        assert rule in shown
-        assert sum(tally.lost for tally in outcome.receipt.tallies) == 0
-
-
-async def test_a_memory_too_large_to_fold_stays_where_it_is(tmp_path: Path) -> None:
-    memory = "\n".join(f"Fact number {n} is worth keeping." for n in range(300))
-    body: dict[str, Any] = {"memory": memory, "messages": coding_session(40, 300)}
-    async with open_session(tmp_path, policy=Policy(window_tokens=12_000)) as (work, info):
-        await compactor.record(work, info, read_incoming(body))
-        await compactor.compress(work, info, Ask(reason="x", force=True))
-        shown = json.dumps(await compactor.context(work, info))
-        assert all(f"Fact number {n} is" in shown for n in range(300))
-
-
-async def test_the_agents_digest_is_used_even_where_a_gentler_rung_would_do(tmp_path: Path) -> None:
-    async with open_session(tmp_path) as (work, info):
-        await record_long(work, info)
-        ask = Ask(reason="x", digest="DECISIONS\n- the limiter stays in Redis, full stop")
-        assert isinstance(await compactor.compress(work, info, ask), Compaction)
-        assert "the limiter stays in Redis, full stop" in json.dumps(
-            await compactor.context(work, info)
-        )
 
 
 async def test_a_forced_digest_is_kept_where_nothing_gives_way_to_it(tmp_path: Path) -> None:
@@ -438,35 +291,6 @@ async def test_a_forced_digest_is_kept_where_nothing_gives_way_to_it(tmp_path: P
         (hit,) = (await compactor.recall(work, info, "parser")).hits
         assert hit.text == "FACTS: the parser is in parser.py [agent says]"
         assert shown.count("Fixed.") == 2
-
-
-class Down:
-    """A summarizer whose model is down: it gives what is extracted, and says why."""
-
-    name = "down"
-
-    def __init__(self) -> None:
-        self.asked = 0
-
-    async def summarize(self, request: SummaryRequest) -> Draft:
-        self.asked += 1
-        draft = await ExtractiveSummarizer().summarize(request)
-        return draft.model_copy(update={"note": "down: extracted instead"})
-
-
-async def test_a_model_that_has_failed_is_not_asked_again_in_the_same_compaction(
-    tmp_path: Path,
-) -> None:
-    watched, down = Watched(), Down()
-    for model in (watched, down):
-        async with open_session(tmp_path / model.name, summarizer=model) as (work, info):
-            more = [m for n in range(12) for m in called(f"more_{n}", f"part {n} " * 100)]
-            said = [*coding_session(40, 300), user("Now the other half."), *more]
-            await compactor.record(work, info, read_incoming(said))
-            outcome = await compactor.compress(work, info, Ask(reason="x", target_percent=10))
-            assert isinstance(outcome, Compaction)
-    assert len(watched.requests) > 1
-    assert down.asked == 1
 
 
 async def test_what_a_model_says_in_its_thinking_between_calls_counts_as_its_words(

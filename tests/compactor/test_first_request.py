@@ -10,9 +10,6 @@ import pytest
 
 from mcp_compaction import compactor
 from mcp_compaction.core.policy import Policy
-from mcp_compaction.core.window.preview import shorten_request
-from mcp_compaction.counters.estimate import EstimateCounter
-from mcp_compaction.model import Message, Text
 from tests.compactor.small_session import assistant, fit, open_session, user
 
 pytestmark = pytest.mark.anyio
@@ -30,17 +27,6 @@ def first_request(share: float, window: int) -> Json:
     rows = [f"{n} parcel {n * 7919 % 10007} to depot {n * 31 % 997}" for n in range(9_999)]
     text = f"Read this log. The key is {SECRET}.\n{ASKED}\n" + "\n".join(rows)
     return user(text[: int(2.75 * share * window)])
-
-
-@pytest.mark.parametrize("before", [[], [{"role": "system", "content": "Be brief."}]])
-async def test_a_first_request_that_fits_is_sent_as_it_is(tmp_path: Path, before: Any) -> None:
-    policy = Policy(window_tokens=20_000)
-    async with open_session(tmp_path, policy=policy) as (work, info):
-        history = [*before, first_request(0.84, 20_000)]
-        fitted = await compactor.fit(work, info, history)
-        assert 80 < fitted.fill.percent < 92
-        assert fitted.outcome is None
-        assert [id(obj) for obj in fitted.messages] == [id(obj) for obj in history]
 
 
 async def test_a_first_request_that_does_not_fit_is_a_preview_with_its_rules_and_questions(
@@ -62,13 +48,6 @@ async def test_a_first_request_that_does_not_fit_is_a_preview_with_its_rules_and
         assert json.dumps(sent[0]) == json.dumps(fitted.messages[0])
 
 
-async def test_a_first_request_of_nothing_but_rules_is_cut_too(tmp_path: Path) -> None:
-    rules = "\n".join(f"Never push parcel {n} to depot {n * 31}." for n in range(2_500))
-    async with open_session(tmp_path, policy=Policy(window_tokens=20_000)) as (work, info):
-        fitted = await compactor.fit(work, info, [user(rules)])
-        assert fitted.fill.percent <= 60
-
-
 async def test_a_first_request_for_which_a_large_system_leaves_no_room_is_not_lost(
     tmp_path: Path,
 ) -> None:
@@ -80,12 +59,3 @@ async def test_a_first_request_for_which_a_large_system_leaves_no_room_is_not_lo
         assert "Yours, the depot." in shown
         assert all(sentence in shown for sentence in ASKED.split(". "))
         assert len(shown) < 1_200
-
-
-@pytest.mark.parametrize("room", [400, 700, 1_000, 1_700])
-@pytest.mark.parametrize("texts", [1, 2])
-def test_the_preview_of_a_request_fills_its_room(room: int, texts: int) -> None:
-    parts = tuple(Text(text=LETTER + "\nMore of it." * 200) for _ in range(texts))
-    message = Message(seq=1, role="user", parts=parts, shape="anthropic", raw="{}")
-    cut = shorten_request(message, room * texts, EstimateCounter().count, keeps_all=False)
-    assert 0.9 * room * texts < cut.tokens <= room * texts

@@ -146,25 +146,6 @@ async def test_the_cheap_fill_is_the_full_measure_whatever_happened_and_whoever_
             assert (await work.read_window(info)).fill == await full_measure(work, info)
 
 
-async def test_a_smaller_window_has_a_smaller_index_at_once() -> None:
-    async with open_session() as (_, work, info):
-        await compactor.record(work, info, read_incoming(list(coding_session(40, 300))))
-        await compactor.compress(work, info, Ask(reason="done", force=True))
-        wide = dict((await work.read_window(info)).fill.parts)["index"]
-        narrow = info.traits.model_copy(update={"window_tokens": 600})
-        await work.store.set_traits(info.id, narrow)
-        fill = (await work.read_window(info)).fill
-        assert dict(fill.parts)["index"] < wide
-        assert fill == await full_measure(work, info)
-
-
-async def test_a_window_without_messages_has_no_fill_to_show() -> None:
-    async with open_session() as (_, work, info):
-        assert (await work.read_window(info)).fill_shown is None
-        await compactor.record(work, info, read_incoming([{"role": "user", "content": "Hello."}]))
-        assert (await work.read_window(info)).fill_shown == await full_measure(work, info)
-
-
 async def calibrate(work: Workspace, info: SessionInfo) -> None:
     came = read_incoming([{"role": "assistant", "content": "Done."}])
     await compactor.record(work, info, came.model_copy(update={"reported": 900}))
@@ -219,20 +200,6 @@ async def test_statistics_read_no_more_of_a_window_that_holds_twice_as_much(
             assert any("Never push to main" in one.text for one in found.offer.candidates)
             read.append(len(session.messages))
     assert read[1] <= 1.1 * read[0] < 0.5 * len(whole.messages)
-
-
-async def test_statistics_count_what_left_the_window_and_came_back() -> None:
-    async with open_session() as (_, work, info):
-        await compactor.record(work, info, read_incoming(list(coding_session(40, 300))))
-        await compactor.compress(work, info, Ask(reason="done", force=True))
-        whole = await work.load(info)
-        out = [n for n in range(1, 41) if n not in {m.seq for m in whole.messages}][:2]
-        await compactor.recall_refs(work, info, f"m{out[0]}")
-        left = whole.info.messages - len(whole.messages)
-        regret = (await compactor.read_stats(work, info)).regret
-        assert (regret.recalled, regret.dropped) == (1, left)
-        await compactor.page_in(work, info, f"m{out[0]}")
-        assert (await compactor.read_stats(work, info)).regret.dropped == left
 
 
 words = st.sampled_from(

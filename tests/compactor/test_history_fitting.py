@@ -12,7 +12,6 @@ import pytest
 from mcp_compaction import compactor
 from mcp_compaction.compactor.results import FitOptions, PinWish
 from mcp_compaction.errors import MalformedMessage
-from mcp_compaction.formats import read_incoming
 from mcp_compaction.model import Compaction, Shape
 from mcp_compaction.ports import Scope
 from tests.checkers import changed_thinking, problems
@@ -135,28 +134,6 @@ async def test_pins_of_the_project_stand_behind_the_first_request_and_stay_there
         assert json.dumps(later[: len(first)]) == json.dumps(first)
 
 
-async def test_words_behind_a_copy_of_our_records_are_a_message(tmp_path: Path) -> None:
-    async with open_session(tmp_path) as (work, info):
-        await compactor.record(work, info, read_incoming(user("Never push.")))
-        await compactor.pin(work, info, PinWish("Never push.", by="user"))
-        copied = await compactor.read_records(work, info, max_chars=2_000)
-        for text in (copied, f"{copied}\nNow fix the tests.", f"{copied}\n\nNow fix it."):
-            history = [user("Never push."), assistant("No."), user(text)]
-            sent = await fit(work, info, history)
-            assert sent[-1] is history[-1]
-
-
-async def test_one_object_at_several_places_is_sent_once_at_each(tmp_path: Path) -> None:
-    go = user("Go on.")
-    history = long_history()
-    async with open_session(tmp_path) as (work, info):
-        await compactor.fit(work, info, history)
-        assert isinstance(await compactor.compress(work, info, WINDOW_FULL), Compaction)
-        for number in range(3):
-            history = [*await fit(work, info, history), assistant(f"Step {number}."), go]
-            assert sum(one is go for one in await fit(work, info, history)) == number + 1
-
-
 @pytest.mark.parametrize("is_told", [False, True])
 async def test_a_released_pin_leaves_at_once(tmp_path: Path, is_told: bool) -> None:
     history = [user("Begin.")]
@@ -168,9 +145,6 @@ async def test_a_released_pin_leaves_at_once(tmp_path: Path, is_told: bool) -> N
         assert len(ours(await fit(work, info, history))) == 1
         await compactor.unpin(work, info, ref, by="user")
         assert await fit(work, info, history) == history
-
-
-# The same bytes
 
 
 # One way of each shape is enough after every change; the other three are for the thorough run.
@@ -214,19 +188,6 @@ async def test_what_was_sent_stays_the_same_between_compactions(
                 assert again.recorded.new == 0
         assert compactions > 0
         assert await count_log(work, info) == len(said)
-
-
-async def test_a_plain_list_is_known_again_when_a_call_tells_its_shape(tmp_path: Path) -> None:
-    call: Json = {"id": "c1", "type": "function", "function": {"name": "Read", "arguments": "{}"}}
-    history: list[Json] = [{"role": "system", "content": "Be brief."}, user("Read it.")]
-    async with open_session(tmp_path) as (work, info):
-        await pin_from_terminal(work, info, "Never push.")
-        first = await fit(work, info, history)
-        history += [{"role": "assistant", "content": None, "tool_calls": [call]}]
-        history += [{"role": "tool", "tool_call_id": "c1", "content": "text"}]
-        fitted = await compactor.fit(work, info, history)
-        assert fitted.recorded.seqs == (1, 2, 3, 4)
-        assert json.dumps(fitted.messages[: len(first)]) == json.dumps(first)
 
 
 # Answers that are recorded first
@@ -304,22 +265,6 @@ async def test_an_answer_that_comes_back_with_other_keys_is_the_same_message(
         assert [id(obj) for obj in fitted.messages] == [id(obj) for obj in history]
 
 
-async def test_another_answer_than_the_recorded_one_is_followed(tmp_path: Path) -> None:
-    history = [user("Do it.")]
-    async with open_session(tmp_path) as (work, info):
-        await compactor.fit(work, info, history)
-        await compactor.record_answer(work, info, assistant("Done."))
-        history += [assistant("Not done."), user("Why?")]
-        fitted = await compactor.fit(work, info, history)
-        assert fitted.messages == history
-        assert fitted.recorded.seqs == (1, 3, 4)
-        assert [m.text for m in (await work.load(info)).messages] == [
-            "Do it.",
-            "Not done.",
-            "Why?",
-        ]
-
-
 # Offloading
 
 
@@ -361,21 +306,6 @@ async def test_nothing_is_left_of_an_offloaded_message_that_is_forgotten(tmp_pat
     with sqlite3.connect(tmp_path / "store.db") as connection:
         assert "zebras" not in "\n".join(connection.iterdump())
     connection.close()
-
-
-async def test_a_mark_that_moved_on_does_not_stay_in_a_preview(tmp_path: Path) -> None:
-    mark = {"cache_control": {"type": "ephemeral"}}
-    call, result = called("t1", "a line of a large result\n" * 900)
-    history = [user("Begin."), call, {**result, "content": [{**result["content"][0], **mark}]}]
-    async with open_session(tmp_path) as (work, info):
-        await compactor.fit(work, info, history, FitOptions(offload_over_tokens=1_000))
-        moved = [user("Begin."), call, result, assistant("Read."), user("Go on.")]
-        moved[-1] = {"role": "user", "content": [{"type": "text", "text": "Go on.", **mark}]}
-        sent = (
-            await compactor.fit(work, info, moved, FitOptions(offload_over_tokens=1_000))
-        ).messages
-        assert sent[2] is not result
-        assert json.dumps(sent).count("cache_control") == 1
 
 
 async def test_a_text_as_the_input_of_a_request_is_a_message(tmp_path: Path) -> None:

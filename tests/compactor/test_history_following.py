@@ -17,7 +17,6 @@ from mcp_compaction.compactor.results import FitOptions
 from mcp_compaction.compactor.workspace import Workspace
 from mcp_compaction.core.policy import Policy
 from mcp_compaction.errors import StoreError
-from mcp_compaction.formats import read_incoming
 from mcp_compaction.model import Ask, Compaction, SessionInfo
 from mcp_compaction.ports import Batch, Recorded, Scope, Store
 from tests.checkers import problems
@@ -41,18 +40,6 @@ OFFLOADING = FitOptions(offload_over_tokens=500)
 
 
 # Histories that a caller changed by itself
-
-
-async def test_a_cleared_history_begins_anew_and_the_log_keeps_both(tmp_path: Path) -> None:
-    async with open_session(tmp_path) as (work, info):
-        await pin_from_terminal(work, info, "Never push.")
-        await compactor.fit(work, info, long_history())
-        fitted = await compactor.fit(work, info, [user("Something else: the zebra.")])
-        assert fitted.messages[0] == user("Something else: the zebra.")
-        assert ["Never push." in text for text in ours(fitted.messages)] == [True]
-        assert len(fitted.messages) == 2
-        assert await count_log(work, info) == len(long_history()) + 1
-        assert (await compactor.recall(work, info, "rate limiter")).hits
 
 
 async def test_a_history_that_the_caller_compacted_keeps_its_tail_in_place(tmp_path: Path) -> None:
@@ -136,28 +123,6 @@ async def test_an_edited_message_keeps_its_place_and_both_wordings_are_found(
             assert (await compactor.recall(work, info, word)).hits
 
 
-async def test_the_same_words_said_twice_are_two_messages(tmp_path: Path) -> None:
-    history = [user("Begin.")]
-    async with open_session(tmp_path) as (work, info):
-        for _ in range(3):
-            await compactor.fit(work, info, history)
-            history += [assistant("Done."), user("continue")]
-        fitted = await compactor.fit(work, info, history)
-        assert fitted.messages == history
-        assert await count_log(work, info) == 7
-
-
-async def test_a_whole_body_that_is_recorded_is_followed_too(tmp_path: Path) -> None:
-    history = long_history()
-    async with open_session(tmp_path) as (work, info):
-        await compactor.record(work, info, read_incoming({"messages": history}))
-        await compactor.record(
-            work, info, read_incoming({"messages": [*history[:3], user("Stop.")]})
-        )
-        session = await work.load(info)
-        assert [m.seq for m in session.messages] == [1, 2, 3, len(history) + 1]
-
-
 async def test_undoing_a_compaction_does_not_bring_back_what_the_caller_dropped(
     tmp_path: Path,
 ) -> None:
@@ -214,28 +179,6 @@ async def test_of_two_processes_each_is_given_its_own_history(
 
 
 # Edited where they stand
-
-
-async def test_an_edited_result_counts_as_what_it_is_now(tmp_path: Path) -> None:
-    text = "row of parcels\n" * 300
-    history = [user("Count."), *called("t1", "3 rows"), *called("t2", "4 rows")]
-    edited = [*history[:2], called("t1", text)[1], *history[3:]]
-    async with open_session(tmp_path) as (work, info):
-        before = (await compactor.fit(work, info, history)).fill.tokens
-        after = await compactor.fit(work, info, edited)
-        assert after.messages == edited
-        assert after.fill.tokens > before + 800
-        assert work.fill_of(await work.load(info)).tokens == after.fill.tokens
-        assert text in json.dumps(await compactor.context(work, info)).replace("\\n", "\n")
-        assert [text in quote.text for quote in await compactor.quote(work, info, "m3")] == [
-            False,
-            True,
-        ]
-    async with open_session(tmp_path) as (work, info):  # nothing is remembered
-        again = await compactor.fit(work, info, edited)
-        assert (again.recorded.new, again.fill.tokens) == (0, after.fill.tokens)
-        back = await compactor.fit(work, info, history)
-        assert (back.recorded.new, back.fill.tokens) == (0, before)
 
 
 async def test_a_message_edited_behind_a_digest_is_told_in_its_new_words(tmp_path: Path) -> None:
@@ -413,21 +356,3 @@ async def test_a_history_that_is_stopped_between_two_batches_is_gone_on_with(
             again = await fit(work, info, edited, FitOptions(relieve=False))
             assert again == edited
     assert await send_through(tmp_path, history, count) is None
-
-
-async def test_more_edits_than_one_batch_takes_are_all_followed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(history_following, "MOST_ROWS", 4)
-    history = read_files(10)
-    cleared = [called(f"t{n}", f"[cleared {n}]")[1] for n in range(9)]
-    edited = list(history)
-    edited[2:-2:2] = cleared
-    async with open_session(tmp_path, policy=Policy(window_tokens=20_000)) as (work, info):
-        await compactor.fit(work, info, history)
-        fitted = await compactor.fit(work, info, [*edited, user("Go on.")])
-        assert fitted.messages == [*edited, user("Go on.")]
-        assert fitted.recorded.new == len(cleared) + 1
-        session = await work.load(info)
-        assert [json.loads(m.raw) for m in session.messages] == fitted.messages
-        assert fitted.fill.tokens == work.fill_of(session).tokens < 3_000

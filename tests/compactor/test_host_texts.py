@@ -18,7 +18,7 @@ from mcp_compaction.errors import NeedsUser
 from mcp_compaction.formats import read_incoming
 from mcp_compaction.model import Ask, Compaction, Draft, Shape, SummaryRequest
 from mcp_compaction.summarizers.extractive import ExtractiveSummarizer
-from tests.compactor.small_session import assistant, open_session, user
+from tests.compactor.small_session import open_session
 from tests.strategies import coding_session
 
 pytestmark = pytest.mark.anyio
@@ -158,16 +158,6 @@ async def test_host_text_is_in_the_view_and_in_nothing_that_is_made_of_the_conve
 
 
 @each_host
-async def test_before_a_compaction_the_view_is_what_the_host_wrote(
-    tmp_path: Path, host: Host
-) -> None:
-    async with open_session(tmp_path) as (work, info):
-        await compactor.record(work, info, read_incoming(session_in(host)))
-        shown = json.dumps(await compactor.context(work, info, host.shape))
-        assert all(json.dumps(text)[1:-1] in shown for text in host.texts)
-
-
-@each_host
 async def test_a_rule_that_only_a_host_wrote_is_no_rule_of_the_user(
     tmp_path: Path, host: Host
 ) -> None:
@@ -190,17 +180,6 @@ async def test_a_search_still_finds_host_text_and_names_no_user(tmp_path: Path, 
         found = await compactor.recall(work, info, "feed zebra-41 noon")
         assert found.hits
         assert {hit.role for hit in found.hits} == {"system"}
-
-
-async def test_a_search_keeps_a_users_words_apart_from_the_hosts_in_one_message(
-    tmp_path: Path,
-) -> None:
-    said = "The zebra gets its hay at noon."
-    both = f"<system-reminder>\nGive the zebra no hay.\n</system-reminder>\n{said}"
-    async with open_session(tmp_path) as (work, info):
-        await compactor.record(work, info, read_incoming([user(both), assistant("Good.")]))
-        found = await compactor.recall(work, info, "zebra hay")
-        assert [hit.text for hit in found.hits if hit.role == "user"] == [said]
 
 
 @each_host

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
@@ -12,7 +12,6 @@ from mcp_compaction import compactor
 from mcp_compaction.compactor.results import PinWish
 from mcp_compaction.core.log.pinned import PINNED_LABEL
 from mcp_compaction.model import Compaction
-from mcp_compaction.ports import Store
 from tests.compactor.small_session import (
     WINDOW_FULL,
     assistant,
@@ -70,17 +69,6 @@ async def test_a_pin_by_a_tool_call_is_shown_from_the_next_compaction_on(tmp_pat
         assert "Only the staging key." in sent[1]["content"]
 
 
-async def test_a_pin_whose_words_stand_nowhere_is_told_whoever_made_it(tmp_path: Path) -> None:
-    history = [user("Begin."), assistant("Yes.")]
-    async with open_session(tmp_path) as (work, info):
-        await compactor.fit(work, info, history)
-        await compactor.pin(work, info, PinWish("Only the staging key.", by="agent"))
-        history += [*pinned("Only the staging key."), user("Fine.")]
-        assert ours(await fit(work, info, history)) == []
-        rewound = [*history[:2], user("Something else.")]
-        assert len(ours(await fit(work, info, rewound))) == 1
-
-
 @pytest.mark.parametrize(
     ("said", "text", "is_told"),
     [
@@ -104,38 +92,6 @@ async def test_a_pin_is_told_unless_the_user_has_said_just_that(
             history = [*history, *said, assistant(f"Done {number}."), user("More.")]
             assert bool(ours(await fit(work, info, history))) == is_told
             said = []
-
-
-class CountsReads:
-    """A store that counts how often messages are read from it."""
-
-    def __init__(self, store: Store) -> None:
-        self._store = store
-        self.reads = 0
-
-    def __getattr__(self, name: str) -> Any:
-        self.reads += name == "originals"
-        return getattr(self._store, name)
-
-
-async def test_a_pin_that_was_said_is_looked_for_once(tmp_path: Path) -> None:
-    stores: list[CountsReads] = []
-
-    def wrap(store: Store) -> Store:
-        stores.append(CountsReads(store))
-        return cast("Store", stores[0])
-
-    history = [user("Begin.")]
-    async with open_session(tmp_path, wrap=wrap) as (work, info):
-        await compactor.fit(work, info, history)
-        await pin_from_terminal(work, info, "Never push.")
-        reads: list[int] = []
-        for words in ("Never push.", "Go on.", "Go on then."):
-            history = [*history, assistant("Yes."), user(words)]
-            before = stores[0].reads
-            assert await fit(work, info, history) == history
-            reads.append(stores[0].reads - before)
-        assert reads == [2, 0, 0]
 
 
 async def test_a_pin_is_still_told_when_the_words_before_it_are_cut(tmp_path: Path) -> None:

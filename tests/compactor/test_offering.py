@@ -16,7 +16,6 @@ from mcp_compaction.errors import NeedsUser
 from mcp_compaction.formats import read_incoming
 from mcp_compaction.model import Ask, Compaction, Pin, SessionInfo
 from mcp_compaction.ports import Scope, SessionKey
-from mcp_compaction.store.sqlite import open_store
 from tests.compactor.small_session import StepClock, open_session, record_long, user
 from tests.sessions import proved
 
@@ -39,17 +38,6 @@ async def keep_fact(work: Workspace, info: SessionInfo) -> Pin:
     await compactor.record(work, info, read_incoming(proved(TESTS)))
     (offer,) = await compactor.offered_facts(work, info)
     return (await compactor.keep_fact(work, info, offer, "terminal")).pin
-
-
-async def test_a_kept_fact_is_told_in_the_next_session_of_the_project_alone(tmp_path: Path) -> None:
-    async with open_session(tmp_path) as (work, info):
-        fact = await keep_fact(work, info)
-        assert (fact.author, fact.channel) == ("user", "terminal")
-        later, _ = await compactor.open_session(work, SessionKey(project="/p", name="tuesday"))
-        told = pinned_block(await work.pins(later))
-        assert f"p1 fact, by user, kept 2026-11-15 from session work: {WORKS}" in told
-        stranger, _ = await compactor.open_session(work, SessionKey(project="/q", name="tuesday"))
-        assert await work.pins(stranger) == ()
 
 
 async def test_an_unused_fact_ends_and_a_used_one_is_kept_for_longer(
@@ -81,25 +69,6 @@ async def test_a_compaction_notes_which_facts_were_used(tmp_path: Path, clock: S
         assert fact.used is not None
         assert renewed.used - fact.used >= 2 * DAYS
         assert renewed.expires == renewed.used + 90 * DAYS
-
-
-async def test_a_use_does_not_lengthen_what_the_user_gave_an_end(
-    tmp_path: Path, clock: StepClock
-) -> None:
-    async with open_session(tmp_path) as (work, info):
-        end = clock.moment + 5 * DAYS
-        await compactor.pin(
-            work, info, PinWish(WORKS, by="user", kind="fact", scope="project", expires=end)
-        )
-        clock.moment += 2 * DAYS
-        await compactor.record(work, info, read_incoming([user("Run bin/check.")]))
-        await compactor.offered_facts(work, info)
-        (pin,) = await work.project_pins("/p")
-        assert (pin.expires, pin.used) == (end, None)
-    store = await open_store(tmp_path / "store.db")
-    await store.renew_facts([pin.number], clock.moment, clock.moment + 90 * DAYS)
-    assert (await store.pins(Scope(project="/p"), clock.moment))[0].expires == end
-    await store.close()
 
 
 async def test_a_declined_fact_is_offered_no_more_and_a_dropped_one_neither(tmp_path: Path) -> None:

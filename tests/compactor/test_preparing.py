@@ -12,14 +12,11 @@ from mcp_compaction.compactor import compressing
 from mcp_compaction.compactor.results import PinWish, Prepared
 from mcp_compaction.compactor.workspace import Workspace
 from mcp_compaction.core.policy import Policy
-from mcp_compaction.core.tokens import estimate
-from mcp_compaction.errors import InputError
 from mcp_compaction.formats import read_incoming
 from mcp_compaction.model import (
     Ask,
     Compaction,
     Draft,
-    NothingToDo,
     Refusal,
     SessionInfo,
     SummaryRequest,
@@ -66,25 +63,6 @@ async def test_preparing_digests_all_but_the_newest_steps_and_shows_the_same_win
         text = await compactor.read_records(work, info, max_chars=MANY)
         assert f"[digest {done.digests[-1].ref} of " in text
         assert f"in no digest: m1, m{done.digested_upto + 1}..m{number};" in text
-
-
-async def test_a_second_preparation_with_nothing_new_does_nothing(tmp_path: Path) -> None:
-    async with open_session(tmp_path, policy=ROOMY) as (work, info):
-        await record_long(work, info)
-        await prepare(work, info)
-        text = await compactor.read_records(work, info, max_chars=MANY)
-        digests = await work.store.digests(info.id)
-        again = await compactor.prepare(work, info)
-        assert isinstance(again, NothingToDo)
-        assert again.reason == "already_prepared"
-        assert await work.store.digests(info.id) == digests
-        assert await compactor.read_records(work, info, max_chars=MANY) == text
-
-
-async def test_where_nothing_is_recorded_there_is_nothing_to_prepare(tmp_path: Path) -> None:
-    async with open_session(tmp_path) as (work, info):
-        assert isinstance(await compactor.prepare(work, info), NothingToDo)
-        assert await compactor.read_records(work, info, max_chars=MANY) == ""
 
 
 class Noting(ExtractiveSummarizer):
@@ -160,26 +138,6 @@ async def test_records_have_pins_of_the_moment_even_before_anything_was_compacte
         assert f"{pinned.pin.ref} constraint, by user: Never push to main." in text
         await compactor.unpin(work, info, pinned.pin.ref, by="user")
         assert "Never push" not in await compactor.read_records(work, info, max_chars=400)
-
-
-@pytest.mark.parametrize("model", ["gpt-5", "claude-opus-4-8"])
-async def test_records_within_tokens_are_counted_as_the_model_counts(
-    tmp_path: Path, model: str
-) -> None:
-    async with open_session(tmp_path, policy=ROOMY) as (work, info):
-        await work.store.set_traits(info.id, Traits(model=model))
-        await record_long(work, info)
-        await prepare(work, info)
-        text = await compactor.read_records(work, info, max_tokens=300)
-        most = 300 if model == "gpt-5" else 200
-        assert most * 0.8 < estimate(text) <= most
-
-
-async def test_records_take_exactly_one_limit(tmp_path: Path) -> None:
-    async with open_session(tmp_path) as (work, info):
-        for chars, tokens in ((None, None), (5, 5), (0, None)):
-            with pytest.raises(InputError, match="either max_chars or max_tokens"):
-                await compactor.read_records(work, info, max_chars=chars, max_tokens=tokens)
 
 
 async def test_a_preparation_waits_for_no_other_compaction_longer_than_a_compression_would(

@@ -11,7 +11,6 @@ import pytest
 from mcp_compaction import compactor
 from mcp_compaction.compactor.results import Recalled
 from mcp_compaction.formats import read_incoming
-from mcp_compaction.store import search
 from tests.compactor.small_session import open_session
 
 pytestmark = pytest.mark.anyio
@@ -36,10 +35,6 @@ def refs(found: Recalled) -> list[str]:
     return [hit.ref for hit in found.hits]
 
 
-async def test_a_path_that_stands_nowhere_is_found_by_its_parts(tmp_path: Path) -> None:
-    assert refs(await asked(tmp_path, "lib/other/half_open.py"))[0] == "m2"
-
-
 async def test_a_chinese_question_is_found_by_the_words_in_it(tmp_path: Path) -> None:
     assert refs(await asked(tmp_path, "我们用哪个数据库")) == ["m4"]
 
@@ -56,19 +51,6 @@ async def test_a_query_narrowed_too_far_is_answered_without_its_qualifiers(tmp_p
 
 async def test_nothing_is_suggested_where_nothing_is_like_it(tmp_path: Path) -> None:
     assert (await asked(tmp_path, "zzyzx")).suggestion is None
-
-
-async def test_a_word_that_stands_everywhere_is_named(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(search, "RANKED", 3)
-    talk: list[dict[str, Any]] = [
-        {"role": "user" if n % 2 else "assistant", "content": f"build number {n}"}
-        for n in range(1, 9)
-    ]
-    found = await asked(tmp_path, "build", talk)
-    assert found.too_common == ("build",)
-    assert sorted(refs(found)) == ["m6", "m7", "m8"]
 
 
 async def test_what_recall_answered_before_is_not_found_again(tmp_path: Path) -> None:
@@ -122,14 +104,6 @@ async def test_a_day_brings_what_was_said_on_it_and_what_names_it(
 async def test_a_day_on_which_nothing_was_said_is_looked_for_in_words(tmp_path: Path) -> None:
     said = "The release is named after Thursday Next."
     assert refs(await asked_later(tmp_path, "last Thursday", d4=said)) == ["m1"]
-
-
-async def test_messages_without_a_time_say_so_where_a_day_is_asked_for(tmp_path: Path) -> None:
-    assert (await asked(tmp_path, "today")).is_undated
-
-
-async def test_words_that_stand_nowhere_are_named(tmp_path: Path) -> None:
-    assert (await asked(tmp_path, "frankfurt backups")).nowhere == ("backups",)
 
 
 async def test_numbers_are_found_with_and_without_their_commas(tmp_path: Path) -> None:

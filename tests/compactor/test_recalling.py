@@ -11,40 +11,22 @@ from mcp_compaction import compactor
 from mcp_compaction.compactor.events import REGRET
 from mcp_compaction.compactor.results import PinWish
 from mcp_compaction.compactor.statistics import Regret
-from mcp_compaction.counters.estimate import EstimateCounter
 from mcp_compaction.errors import InputError, UnknownRef
 from mcp_compaction.formats import read_incoming
 from mcp_compaction.model import Ask, Compaction, Shape
 from mcp_compaction.ports import SessionKey
 from mcp_compaction.tools.recall_answers import AnswerPlace, recall_text
-from mcp_compaction.tools.recalling import page_size
 from tests.compactor.small_session import (
     assistant,
     called,
     open_session,
-    record_long,
     record_long_with,
     user,
 )
 from tests.core.saying import call, results
-from tests.sessions import NOW
 from tests.strategies import coding_session
 
 pytestmark = pytest.mark.anyio
-
-
-async def test_recall_finds_what_left_the_window(tmp_path: Path) -> None:
-    async with open_session(tmp_path) as (work, info):
-        await compactor.record(
-            work, info, read_incoming([user("The staging token id is QX-88123, keep it.")])
-        )
-        await record_long(work, info)
-        await compactor.compress(work, info, Ask(reason="x", target_percent=20))
-        found = await compactor.recall(work, info, "what was the staging token id?")
-        assert found.hits[0].ref == "m1"
-        assert "QX-88123" in found.hits[0].text
-        other, _ = await compactor.open_session(work, SessionKey(project="/q", name="spy"))
-        assert (await compactor.recall(work, other, "staging token", scope="project")).hits == ()
 
 
 async def test_the_question_that_is_asked_in_the_chat_is_not_its_own_answer(tmp_path: Path) -> None:
@@ -62,27 +44,6 @@ async def test_the_question_that_is_asked_in_the_chat_is_not_its_own_answer(tmp_
         found = [hit.ref for hit in asked.hits]
         assert found.index("m2") < found.index("m12")
         assert {*found} == {*refs}
-
-
-class ReluctantCounter(EstimateCounter):
-    """A counter that counts until it is told that its table is gone."""
-
-    is_ready = True
-
-    def count(self, text: str) -> int:
-        assert self.is_ready, "its table would have to be loaded"
-        return super().count(text)
-
-
-async def test_a_first_recall_waits_for_no_table_of_tokens(tmp_path: Path) -> None:
-    counter = ReluctantCounter()
-    async with open_session(tmp_path, counter=counter) as (work, info):
-        await record_long_with(work, info, "The staging token id is QX-88123.")
-        await compactor.compress(work, info, Ask(reason="x", target_percent=20))
-        quotes = await compactor.quote(work, info, "m4")
-        counter.is_ready = False
-        assert (await compactor.recall(work, info, "QX-88123", has_view=True)).hits[0].ref == "m4"
-        assert page_size(quotes, 1_000, 0) > 0
 
 
 async def test_what_the_callers_view_shows_whole_comes_last_and_takes_only_room_that_is_left(
@@ -185,34 +146,6 @@ async def test_what_had_to_be_recalled_after_a_compaction_is_counted(tmp_path: P
         assert (await compactor.read_stats(work, info)).regret == missed
 
 
-async def test_a_message_of_many_passages_is_regretted_once(tmp_path: Path) -> None:
-    async with open_session(tmp_path) as (work, info):
-        log = "\n".join(f"line {n}: the zebra of pen {n} was fed at noon" for n in range(60))
-        await record_long_with(work, info, log)
-        await compactor.compress(work, info, Ask(reason="x", target_percent=20))
-        found = await compactor.recall(work, info, "zebra")
-        assert [hit.ref for hit in found.hits].count("m4") > 2
-        assert (await compactor.read_stats(work, info)).regret.recalled == len(
-            {hit.ref for hit in found.hits}
-        )
-
-
-async def test_regret_is_each_sessions_own(tmp_path: Path) -> None:
-    async with open_session(tmp_path) as (work, info):
-        other, _ = await compactor.open_session(work, SessionKey(project="/p", name="other"))
-        for session, text in ((info, "a zebra crossing"), (other, "a quiet street")):
-            await record_long_with(work, session, text)
-            await compactor.compress(work, session, Ask(reason="x", target_percent=20))
-        found = await compactor.recall(work, other, "zebra crossing", scope="project")
-        assert {hit.session for hit in found.hits} == {"work"}
-        assert (
-            await compactor.read_stats(work, info)
-        ).regret.recalls == 0  # it was not this one that asked
-        assert (await compactor.read_stats(work, other)).regret.recalls == 0
-        await compactor.recall(work, other, "quiet street", scope="project")
-        assert (await compactor.read_stats(work, other)).regret.recalls == 1
-
-
 async def test_refs_of_every_kind_give_what_they_name(tmp_path: Path) -> None:
     async with open_session(tmp_path) as (work, info):
         first, *rest = coding_session(40, 300)
@@ -295,11 +228,3 @@ async def test_no_ref_reaches_into_another_session(tmp_path: Path) -> None:
         assert await compactor.read_stats(work, info) == before
         with pytest.raises(InputError, match="more than messages"):
             await compactor.originals(work, theirs, "m1, d1")
-
-
-async def test_a_programs_prompt_is_kept_also_where_no_transcript_brings_it(tmp_path: Path) -> None:
-    came = read_incoming([user("Never push to main.")])
-    sent = came.messages[0].model_copy(update={"via": "program", "at": NOW})
-    async with open_session(tmp_path) as (work, info):
-        await compactor.record(work, info, came.model_copy(update={"messages": (sent,)}))
-        assert [quote.of for quote in await compactor.quote(work, info, "m1")] == ["user, headless"]

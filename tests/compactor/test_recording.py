@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from mcp_compaction import compactor
 from mcp_compaction.compactor.results import PinWish
 from mcp_compaction.core.policy import Policy
-from mcp_compaction.core.tokens import estimate
 from mcp_compaction.errors import NeedsUser, PinRefused
 from mcp_compaction.formats import read_incoming, read_incoming_text
 from mcp_compaction.model import Ask, Compaction, Shape
@@ -23,19 +22,6 @@ from tests.compactor.small_session import assistant, open_session, record_long, 
 from tests.strategies import coding_session, sessions
 
 pytestmark = pytest.mark.anyio
-
-
-async def test_every_message_comes_back_byte_for_byte_after_a_compaction(tmp_path: Path) -> None:
-    lines = [
-        json.dumps(m, ensure_ascii=bool(n % 2), indent=None)
-        for n, m in enumerate(coding_session(40))
-    ]
-    async with open_session(tmp_path) as (work, info):
-        await compactor.record(work, info, read_incoming_text("\n".join(lines)))
-        outcome = await compactor.compress(work, info, Ask(reason="test", target_percent=20))
-        assert isinstance(outcome, Compaction)
-        found = await compactor.originals(work, info, f"m1..m{len(lines)}")
-        assert [original.message.raw for original in found] == lines
 
 
 async def test_a_restart_goes_on_exactly_where_it_was(tmp_path: Path) -> None:
@@ -48,42 +34,6 @@ async def test_a_restart_goes_on_exactly_where_it_was(tmp_path: Path) -> None:
     async with open_session(tmp_path) as (work, info):
         assert json.dumps(await compactor.context(work, info)) == context
         assert (await compactor.read_stats(work, info)).model_dump_json() == stats
-
-
-async def test_a_second_continue_is_kept_and_a_moved_cache_mark_makes_no_duplicate(
-    tmp_path: Path,
-) -> None:
-    mark = {"cache_control": {"type": "ephemeral"}}
-    ask = [user("continue"), assistant("done"), user("continue")]
-    marked = [
-        {"role": "user", "content": [{"type": "text", "text": "continue", **mark}]},
-        assistant("done"),
-        user("continue"),
-    ]
-    async with open_session(tmp_path) as (work, info):
-        done = await compactor.record(work, info, read_incoming({"messages": ask}))
-        assert (done.seqs, done.new) == ((1, 2, 3), 3)
-        again = await compactor.record(
-            work, info, read_incoming({"messages": [*marked, assistant("ok")]})
-        )
-        assert (again.seqs, again.new) == ((1, 2, 3, 4), 1)
-        more = await compactor.record(work, info, read_incoming([user("continue")]))
-        assert (more.seqs, more.new) == ((5,), 1)
-
-
-async def test_a_whole_request_body_brings_its_sections_and_they_count(tmp_path: Path) -> None:
-    tools: list[Any] = [{"name": "Read", "input_schema": {"type": "object"}}]
-    body: dict[str, Any] = {
-        "system": "You are careful. " * 50,
-        "tools": tools,
-        "messages": [user("hi")],
-    }
-    async with open_session(tmp_path) as (work, info):
-        await compactor.record(work, info, read_incoming(body))
-        parts = dict((await work.read_window(info)).fill.parts)
-        assert parts["system and tools"] >= estimate(body["system"])
-        context = await compactor.context(work, info)
-        assert context["system"] == body["system"]
 
 
 @settings(max_examples=15)
@@ -109,32 +59,6 @@ async def test_what_was_recorded_comes_back_through_any_number_of_compactions(
         context = await compactor.context(work, info, shape)
         shown = context["input" if shape == "responses" else "messages"]
         assert problems(shown, shape) == []  # pyright: ignore
-
-
-async def test_secrets_are_masked_before_they_touch_the_disk(tmp_path: Path) -> None:
-    key = "ghp_" + "A1b2C3d4E5f6G7h8I9j0K1l2M3n4O5p6Q7r8"
-    async with open_session(tmp_path) as (work, info):
-        await compactor.record(
-            work, info, read_incoming([user(f"use {key} for the api"), assistant("ok")])
-        )
-        await compactor.pin(work, info, PinWish("never print the token", by="user"))
-    for file in tmp_path.iterdir():
-        if file.is_file():
-            assert key.encode() not in file.read_bytes()
-
-
-async def test_recording_counts_the_secrets_of_new_messages_only(tmp_path: Path) -> None:
-    key = "ghp_" + "A1b2C3d4E5f6G7h8I9j0K1l2M3n4O5p6Q7r8"
-    first = [user(f"use {key}"), assistant("ok")]
-    more = [user(f"now {key} and {key}, DB_PASSWORD=hunter2hunter2"), assistant("done")]
-    async with open_session(tmp_path) as (work, info):
-        began = await compactor.record(work, info, read_incoming(first))
-        assert began.masked == {"github-token": 1}
-        again = await compactor.record(work, info, read_incoming({"messages": first}))
-        assert (again.new, again.masked) == (0, {})
-        grown = await compactor.record(work, info, read_incoming({"messages": [*first, *more]}))
-        assert (grown.new, grown.masked) == (2, {"github-token": 2, "password": 1})
-        assert (await work.store.health()).masked == {"github-token": 3, "password": 1}
 
 
 async def test_what_is_forgotten_leaves_no_byte(tmp_path: Path) -> None:
@@ -165,17 +89,6 @@ async def test_a_loop_that_is_sent_our_view_and_records_it_again_adds_only_what_
         again = await compactor.record(work, info, read_incoming(answered))
         assert (again.seqs[-2:], again.new) == ((known + 1, known + 2), 2)
         assert (await work.read_window(info)).fill.counted < before.counted + 30
-
-
-async def test_a_long_history_that_differs_late_is_still_recorded(tmp_path: Path) -> None:
-    def history(last: str) -> dict[str, Any]:
-        told = [user(f"step {n}") if n % 2 else assistant(f"done {n}") for n in range(1, 1_101)]
-        return {"messages": [*told, user(last)]}
-
-    async with open_session(tmp_path, policy=Policy()) as (work, info):
-        await compactor.record(work, info, read_incoming(history("turn left")))
-        done = await compactor.record(work, info, read_incoming(history("turn right")))
-        assert (done.new, done.diverged) == (1, 1_101)
 
 
 async def test_secrets_in_digests_reasons_and_pins_do_not_reach_the_disk(tmp_path: Path) -> None:

@@ -56,23 +56,6 @@ async def test_what_comes_after_a_report_is_estimated_on_top_of_it(tmp_path: Pat
         assert abs((await work.read_window(info)).fill.tokens - 60_000 - 2 * size) < 15
 
 
-async def test_an_own_window_that_was_compressed_is_smaller_before_the_next_report(
-    tmp_path: Path,
-) -> None:
-    async with open_session(tmp_path) as (work, info):
-        await record_long(work, info)
-        for reported in (2_000, 9_000, 60_000):
-            await compactor.record(work, info, read_incoming([answer_with(input_tokens=reported)]))
-            before = (await work.read_window(info)).fill
-            assert abs(before.tokens - reported) <= 2
-        outcome = await compactor.compress(work, info, Ask(reason="test", force=True))
-        assert isinstance(outcome, Compaction)
-        after = (await work.read_window(info)).fill
-        assert outcome.receipt.before == before.tokens
-        assert abs(outcome.receipt.after - after.tokens) <= 2
-        assert after.tokens < before.tokens
-
-
 async def test_a_host_that_dropped_most_of_its_window_is_believed_until_our_view_changes(
     tmp_path: Path,
 ) -> None:

@@ -10,7 +10,6 @@ import pytest
 
 from mcp_compaction import compactor
 from mcp_compaction.core.compaction.receipt import outcome_text
-from mcp_compaction.core.policy import Policy
 from mcp_compaction.core.tokens import estimate
 from mcp_compaction.core.window.render import lay_out
 from mcp_compaction.errors import InputError
@@ -23,12 +22,10 @@ from mcp_compaction.model import (
     Shape,
     ShownRecord,
     Traits,
-    Trimmed,
 )
 from tests.checkers import problems
 from tests.compactor.small_session import (
     assistant,
-    called,
     open_session,
     record_long,
     record_long_with,
@@ -50,20 +47,6 @@ async def test_undo_gives_back_the_view_byte_for_byte(tmp_path: Path) -> None:
             back = await compactor.restore(work, info, outcome.receipt.ref, force=True)
             assert isinstance(back, Compaction)
             assert json.dumps(await compactor.context(work, info)) == before
-
-
-async def test_undo_keeps_what_was_said_since_and_names_what_it_undid(tmp_path: Path) -> None:
-    async with open_session(tmp_path) as (work, info):
-        await record_long(work, info)
-        first = await compactor.compress(work, info, Ask(reason="one", target_percent=50))
-        await compactor.record(work, info, read_incoming([user("and now the docs")]))
-        second = await compactor.compress(work, info, Ask(reason="two", target_percent=20))
-        assert isinstance(first, Compaction)
-        assert isinstance(second, Compaction)
-        back = await compactor.restore(work, info, "c1", force=True)
-        assert isinstance(back, Compaction)
-        assert back.receipt.notes == ("undone: c1, c2",)
-        assert "and now the docs" in json.dumps(await compactor.context(work, info))
 
 
 async def test_undo_over_the_window_needs_force(tmp_path: Path) -> None:
@@ -141,20 +124,6 @@ async def test_the_next_compaction_keeps_what_was_paged_in(tmp_path: Path) -> No
             shown = json.dumps(await compactor.context(work, info), ensure_ascii=False)
             assert "| Zebras graze at 04:17 near the quiet pond.\\n|   indented, too" in shown
             assert is_span or (await work.read_window(info)).fill.percent <= 30
-
-
-async def test_what_was_cut_is_shown_whole_in_its_place(tmp_path: Path) -> None:
-    async with open_session(tmp_path, policy=Policy(window_tokens=9_000)) as (work, info):
-        first, *rest = coding_session(8, 300)
-        long = called("toolu_long", "\n".join(f"row {n} of the listing" for n in range(600)))
-        await compactor.record(work, info, read_incoming([first, *long, *rest]))
-        await compactor.compress(work, info, Ask(reason="x"))
-        cut = [e.seq for e in (await work.load(info)).view.body if isinstance(e, Trimmed)]
-        assert cut == [3]
-        assert isinstance(await compactor.page_in(work, info, "toolu_long"), Compaction)
-        session = await work.load(info)
-        assert not session.view.promoted
-        assert "row 599 of the listing" in json.dumps(await compactor.context(work, info))
 
 
 async def test_what_cannot_be_paged_in_changes_nothing_and_says_why(tmp_path: Path) -> None:

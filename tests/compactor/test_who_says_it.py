@@ -124,20 +124,6 @@ async def test_true_lines_stand_unmarked_behind_what_was_extracted(
     assert digest.tokens <= 1.5 * Policy().digest_max_tokens
 
 
-async def test_an_agents_digest_takes_half_of_the_room_and_leaves_the_other(tmp_path: Path) -> None:
-    many = "DONE\n" + "\n".join(f"- The limiter was looked at, part {n}" for n in range(60))
-    digest, _ = await digested(tmp_path, "agent", many)
-    assert digest.tokens <= Policy().digest_max_tokens
-    assert {item.by for _, items in digest.sections for item in items} == {"", "agent"}
-
-
-async def test_a_line_that_an_agent_copies_from_its_window_is_labelled_once(tmp_path: Path) -> None:
-    digest, _ = await digested(
-        tmp_path, "agent", "DONE\n- The four limiter tests pass [agent says]"
-    )
-    assert line_with(digest, "four limiter").count("says") == 1
-
-
 @pytest.mark.parametrize(
     ("said", "line"),
     [

@@ -416,3 +416,11 @@ def test_no_list_of_refs_asks_for_too_much_at_once() -> None:
     for text in ("m1..m600, m700..m1200", " ".join(f"toolu_{n}" for n in range(101))):
         with pytest.raises(InputError, match="ask for fewer"):
             parse_refs(text)
+
+
+def test_what_a_user_said_in_one_project_binds_no_other() -> None:
+    said = Saying("m17", "said")
+    assert question(draft("project", "user"), saying=said) == ""
+    refused = question(draft("global", "user"), saying=said)
+    assert refused.startswith("a global pin needs the user: m17 says it in this project")
+    assert "Pin it for this project" in refused

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from mcp_compaction.demo.play import AskedDetail, Figures
-from mcp_compaction.demo.tell import broken_promises_of, draw_bar, tell
+from mcp_compaction.demo.tell import broken_promises_of, tell
 from mcp_compaction.model import Receipt, Replaced, Tally
 
 RECEIPT = Receipt(
@@ -51,17 +51,6 @@ FIGURES = Figures(
 def told(figures: Figures) -> str:
     """The whole telling as text."""
     return "\n".join(line for paragraph in tell(figures) for line in paragraph)
-
-
-def test_the_figures_are_told() -> None:
-    text = told(FIGURES)
-    assert "88 %  70,000 of 80,000 tokens (scaled)" in text
-    assert "15 %  12,000 of 80,000 tokens (scaled)" in text
-    assert "m2..m41 is now the digest d1" in text
-    assert "m5, lines 1 to 1:\n  | it listens on 6437" in text
-    assert "NOT" not in text
-    assert "put back" not in text
-    assert broken_promises_of(FIGURES) == []
 
 
 @pytest.mark.parametrize(
@@ -111,9 +100,3 @@ def test_what_the_check_put_back_is_told() -> None:
     assert "put back by the check" in text
     assert " -8,000" in text
     assert "shortfall: held by logs" in text
-
-
-def test_a_bar_is_never_longer_than_its_width() -> None:
-    assert draw_bar(0, 4) == "[....]"
-    assert draw_bar(50, 4) == "[##..]"
-    assert draw_bar(140, 4) == "[####]"

@@ -7,13 +7,7 @@ import pytest
 from mcp_compaction.evals import baselines
 from mcp_compaction.evals.baselines import (
     BASELINES,
-    Strategy,
     cost,
-    first_characters,
-    keep_last,
-    novelty,
-    tfidf,
-    what_s0_had,
 )
 from mcp_compaction.evals.measures import PlainLine
 
@@ -44,36 +38,6 @@ def test_every_way_stays_within_its_budget_and_keeps_the_order(name: str, budget
     whole = " ".join(line.text for line in CHAT)
     assert all(line.text in whole or name == "first 100, to 500" for line in kept)
     assert kept == BASELINES[name](CHAT, budget, count)
-
-
-def test_the_last_ones_are_kept_whole() -> None:
-    assert keep_last(CHAT, 20, count) == CHAT[-2:]
-
-
-def test_what_s0_had_is_500_characters_of_the_assistant_and_the_newest() -> None:
-    long = [PlainLine(role="assistant", text=f"{n} " + "word " * 40) for n in range(9)]
-    first, *rest = what_s0_had([*long, *CHAT], 150, count)
-    assert len(first.text) == 500
-    assert first.text.startswith(long[0].text[:100] + " " + long[1].text[:50])
-    assert rest == keep_last([*long, *CHAT], 150 - cost(first.text, count), count)
-
-
-def test_the_first_200_characters_stop_where_it_is_full() -> None:
-    long = [PlainLine(role="user", text="word " * 100)] * 3
-    assert [len(line.text) for line in first_characters(long, 85, count)] == [200, 200]
-
-
-@pytest.mark.parametrize("strategy", [tfidf, novelty])
-def test_rare_words_go_before_small_talk(strategy: Strategy) -> None:
-    kept = " ".join(line.text for line in strategy(CHAT, 26, count))
-    assert "Trondheim" in kept
-    assert "canoe" in kept
-    assert "See you soon" not in kept
-
-
-def test_novelty_says_nothing_twice_while_something_is_new() -> None:
-    texts = [line.text for line in novelty(CHAT, 26, count)]
-    assert len(texts) == len(set(texts))
 
 
 def test_a_peer_that_is_not_installed_is_left_out_and_named(

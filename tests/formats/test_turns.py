@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mcp_compaction.formats.turns import join_turns, place_before_joining, split_turns
+from mcp_compaction.formats.turns import join_turns, split_turns
 from mcp_compaction.model import JsonObject
 from tests.checkers import problems
 
@@ -74,13 +74,3 @@ def test_results_stay_first_and_a_result_never_moves_behind_a_record() -> None:
 def test_what_no_record_stands_beside_stays_as_it_came(messages: list[JsonObject]) -> None:
     assert all(one is other for one, other in zip(join_turns(messages), messages, strict=True))
     assert all(one is other for one, other in zip(split_turns(messages), messages, strict=True))
-
-
-def test_joining_what_is_joined_changes_nothing() -> None:
-    joined = join_turns([user("Read."), user(DIGEST), SAID, user("Go on."), user(INDEX)])
-    assert join_turns(joined) == joined
-
-
-def test_a_place_among_what_was_sent_is_found_before_it_was_joined() -> None:
-    messages = [user("Read."), user(DIGEST), SAID, user("Go on."), user(INDEX), CALL]
-    assert [place_before_joining(messages, n) for n in (1, 3)] == [2, 5]

@@ -64,16 +64,6 @@ def test_behind_a_result_only_what_hosts_put_there_is_host_text(kind: HostText) 
     assert without_host_text_behind(inside) == inside
 
 
-def test_the_host_text_is_of_four_hosts_and_of_the_kit() -> None:
-    hosts = {"claude-code", "codex", "gemini", "opencode"}
-    assert {one.host for one in known_host_texts()} == {*hosts, "kit"}
-
-
-def test_no_two_kinds_begin_alike() -> None:
-    begins = [one.begins for one in known_host_texts()]
-    assert len(set(begins)) == len(begins)
-
-
 def test_our_own_tools_are_those_that_the_server_publishes() -> None:
     assert sorted(own_tools()) == sorted(tool.name for tool in list_tools())
 

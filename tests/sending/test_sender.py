@@ -15,7 +15,7 @@ from mcp_compaction import compactor
 from mcp_compaction.checks.file import rules_path
 from mcp_compaction.compactor.results import PinWish
 from mcp_compaction.compactor.workspace import Workspace
-from mcp_compaction.errors import NotSent, ServerAway
+from mcp_compaction.errors import NotSent
 from mcp_compaction.formats import read_incoming
 from mcp_compaction.model import SessionInfo
 from mcp_compaction.ports import SessionKey
@@ -298,31 +298,6 @@ async def test_a_session_that_is_refused_is_told_beside_the_network_and_tried_ag
     await machine.send()
     assert await machine.said_there("bad") == ["Hello."]
     assert machine.target.refused == ()
-
-
-async def test_a_server_that_is_away_while_nothing_waits_is_no_trouble(machine: Machine) -> None:
-    await machine.say("tax", "Hello.")
-    await machine.send()
-    machine.network.is_away = True
-    with pytest.raises(ServerAway):
-        await send_pass(machine.sender, is_whole=True)
-    assert machine.target.trouble == ""
-    await machine.say("tax", "More.")
-    with pytest.raises(ServerAway):
-        await send_pass(machine.sender, is_whole=False)
-    assert "does not answer" in machine.target.trouble
-
-
-async def test_a_message_too_long_for_a_server_is_not_sent_to_it(
-    machine: Machine, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(sending, "MOST_BODY", 2_000)
-    await machine.say("long", "x" * 3_000)
-    await machine.say("short", "Hello.")
-    await machine.send()
-    assert await machine.said_there("short") == ["Hello."]
-    assert [parcel.name for parcel in machine.network.posted] == ["short"]
-    assert "long from m1 on is not taken: it is longer" in machine.target.refused[0]
 
 
 async def test_a_store_that_begins_anew_is_sent_from_its_start(tmp_path: Path) -> None:

@@ -19,7 +19,6 @@ from mcp_compaction.summarizers.calling import (
     ModelAnswer,
     Terms,
     Time,
-    failure_of_status,
 )
 from mcp_compaction.summarizers.price import SummaryPrice
 from tests.core.saying import user
@@ -112,25 +111,6 @@ async def test_after_three_failures_it_is_not_asked_for_a_minute_and_then_again(
     assert str(await refused(summarizer)) == "down again"
 
 
-async def test_pauses_grow_and_a_short_wish_to_wait_is_honored() -> None:
-    world = World(fails(CallFailed("busy", may_retry=True)))
-    assert len((await refused(world.summarizer())).calls) == 3
-    assert world.pauses == [0.25, 0.5]
-    world = World(fails(failure_of_status(429, "5")))
-    await refused(world.summarizer())
-    assert world.pauses == [5.0, 5.0]
-
-
-@pytest.mark.parametrize("wish", ["Wed, 21 Oct 2026 07:28:00 GMT", "-3", "", "1e9"])
-def test_a_wish_to_wait_that_is_no_number_is_not_honored(wish: str) -> None:
-    assert failure_of_status(429, wish).wait is None
-
-
-async def test_no_retry_goes_over_the_calls_that_are_left() -> None:
-    world = World(fails(CallFailed("busy", may_retry=True)))
-    assert len((await refused(world.summarizer(), request(calls_left=2))).calls) == 2
-
-
 async def test_a_span_that_needs_more_calls_than_are_left_makes_none() -> None:
     world = World(says(SAID))
     error = await refused(
@@ -138,12 +118,6 @@ async def test_a_span_that_needs_more_calls_than_are_left_makes_none() -> None:
     )
     assert "calls, 2 are left" in str(error)
     assert world.asked == []
-
-
-async def test_a_window_too_small_for_anything_is_said() -> None:
-    world = World(says(SAID))
-    error = await refused(world.summarizer(Terms(window_tokens=500)))
-    assert str(error) == "a window of 500 tokens is too small for any summary"
 
 
 async def test_the_whole_summary_has_its_own_limit_in_time() -> None:
@@ -180,15 +154,6 @@ async def test_other_scripts_may_be_packed_tighter_by_other_vocabularies() -> No
     assert (await drafted(world.summarizer(), asked)).sections
 
 
-async def test_an_unknown_model_is_given_less_than_its_window() -> None:
-    sizes: dict[str, int] = {}
-    for model in ("gpt-4o", "smollm2", "claude-opus-5"):
-        world = World(says(SAID), model=model)
-        await drafted(world.summarizer(Terms(window_tokens=2_400)), request(6_000))
-        sizes[model] = max(prompt.tokens for prompt in world.asked)
-    assert sizes["gpt-4o"] > sizes["smollm2"] > sizes["claude-opus-5"]
-
-
 async def test_a_call_is_priced_by_its_tokens_and_a_failed_one_too() -> None:
     price = SummaryPrice(input=2, output=10, cached=0.5)
     world = World(
@@ -209,11 +174,6 @@ async def test_a_key_in_a_reason_is_masked() -> None:
     error = await refused(World(fails(CallFailed(f"bad key {key}"))).summarizer())
     assert key not in str(error)
     assert key not in error.calls[0].failed
-
-
-async def test_an_answer_that_was_cut_short_is_read_as_far_as_it_goes() -> None:
-    world = World(says(ModelAnswer(text="PROGRESS\n- it was built\n- and then it w")))
-    assert len((await drafted(world.summarizer())).items("DONE")) == 2
 
 
 async def test_calls_whose_caller_went_away_are_accounted_with_the_next_and_blow_the_fuse() -> None:
@@ -254,21 +214,6 @@ async def test_a_summary_stops_before_a_call_that_could_cost_more_than_is_left()
     before = len(world.asked)
     assert "more than is left" in str(await refused(world.summarizer(terms), nothing))
     assert len(world.asked) == before
-
-
-async def test_the_last_line_of_an_answer_that_was_cut_off_is_left_out() -> None:
-    text = "PROGRESS\n- it was built\n- the agent decided to delete the"
-    world = World(says(ModelAnswer(text=text, is_cut=True)))
-    (items,) = [items for _, items in (await drafted(world.summarizer())).sections]
-    assert [item.text for item in items] == ["it was built"]
-    silent = World(says(ModelAnswer(text="PROGRESS", is_cut=True)))
-    assert "cut off before it said anything" in str(await refused(silent.summarizer()))
-
-
-@pytest.mark.parametrize("name", ["extractive", "agent", "archive"])
-async def test_no_model_is_taken_for_what_it_is_called(name: str) -> None:
-    world = World(says(SAID), model=name)
-    assert (await drafted(world.summarizer())).author == f"model {name}"
 
 
 async def test_a_call_without_an_answer_is_accounted_by_what_was_sent() -> None:

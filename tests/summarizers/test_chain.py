@@ -46,12 +46,6 @@ async def drafted(fakes: Sequence[Fake], calls_left: int | None = None) -> Draft
     return await chain.summarize(request(calls_left))
 
 
-async def test_the_first_that_answers_is_taken_and_no_other_is_asked() -> None:
-    second = Fake(GOOD)
-    assert await drafted([Fake(GOOD), second]) == GOOD
-    assert second.asked == []
-
-
 async def test_every_fall_is_noted_in_order_and_its_calls_are_kept() -> None:
     draft = await drafted(
         [Fake(SummarizerError("no key", (CALL, CALL))), Fake(ValueError("sk-secret")), Fake(GOOD)]
@@ -65,18 +59,6 @@ async def test_where_all_fail_it_is_extracted() -> None:
     draft = await drafted([Fake(SummarizerError("no key", (CALL,)))])
     assert (draft.author, draft.note) == ("extractive", "s1: no key; extracted instead")
     assert draft.calls == (CALL,)
-
-
-async def test_what_one_used_up_the_next_has_no_more() -> None:
-    second = Fake(GOOD)
-    await drafted([Fake(SummarizerError("down", (CALL, CALL, CALL))), second], calls_left=2)
-    assert second.asked[0].calls_left == 0
-
-
-@pytest.mark.parametrize("error", [MemoryError(), RecursionError(), KeyboardInterrupt()])
-async def test_what_must_not_be_swallowed_is_raised(error: BaseException) -> None:
-    with pytest.raises(type(error)):
-        await drafted([Fake(error)])
 
 
 async def test_a_summarizer_is_made_once_and_only_when_it_is_needed() -> None:

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 from mcp_compaction.compactor.results import Recalled
 from mcp_compaction.model import Hit
-from mcp_compaction.tools.recall_answers import AnswerPlace, new_nonce, recall_text
+from mcp_compaction.tools.recall_answers import AnswerPlace, recall_text
 
 HERE = AnswerPlace("/p", "here", 2026)
 
@@ -37,17 +37,3 @@ def test_a_label_leaves_out_the_day_and_minute_of_the_label_before() -> None:
         "104729 [m7 user 2025 Jan 02 14:03]",
         "104729 [d1 digest]",
     ]
-
-
-def test_a_label_of_another_session_tells_the_whole_moment() -> None:
-    at = datetime(2026, 11, 12, 14, 3, tzinfo=UTC)
-    assert labels_of(hit("m1", at), hit("m1", at, session="other", is_told=True)) == [
-        "104729 [m1 user Nov 12 14:03]",
-        "104729 [session other m1 user Nov 12 14:03; as the agent told it]",
-    ]
-
-
-def test_a_nonce_is_six_digits_and_seldom_the_same() -> None:
-    made = {new_nonce() for _ in range(20)}
-    assert len(made) > 15
-    assert all(len(nonce) == 6 and nonce.isdigit() for nonce in made)

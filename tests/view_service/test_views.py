@@ -133,15 +133,6 @@ async def test_a_view_that_takes_too_long_is_none_and_is_there_the_next_time(
         await views.chats.close()
 
 
-async def test_the_first_view_may_take_longer_than_the_others(tmp_path: Path) -> None:
-    async with workspace_in(tmp_path) as work:
-        views = await views_on(work)
-        views.limit, views.first_limit = 0.0, 60.0
-        assert await views.view_for("opencode", CHAT, history(1)) is not None
-        assert await views.view_for("opencode", CHAT, history(1)) is None
-        await views.chats.close()
-
-
 async def test_a_fault_of_any_kind_is_no_view() -> None:
     async def fail() -> Workspace:
         raise StoreError("the disk is full; free some of it.")
@@ -187,13 +178,6 @@ def test_of_a_message_of_which_half_is_sent_the_plugin_is_told_which() -> None:
     assert _tell(window, [said])["show"] == [{"id": "msg_1", "only": "typed"}]
     assert _tell(window, [beside])["show"] == [{"id": "msg_1", "only": "written"}]
     assert _tell(window, [said, beside])["show"] == [{"id": "msg_1"}]
-
-
-def test_an_answer_without_its_results_is_not_sent() -> None:
-    window = read_window([answered(2, "Yes.", "rows")])
-    for half in window.messages:
-        with pytest.raises(Exception, match="only a part of 'msg_2'"):
-            _tell(window, [half])
 
 
 def test_shorter_results_and_calls_are_told_by_the_ids_of_their_calls() -> None:

@@ -66,21 +66,6 @@ def test_what_is_needed_is_what_later_turns_use_and_earlier_ones_had() -> None:
     assert needs.lines == []
 
 
-def test_a_name_and_a_part_of_it_are_no_pair() -> None:
-    parts = [ran(number, "cat src/pick_one.py", "ok") for number in "12"]
-    needs = Needs(*(turns_of(read_incoming(part).messages) for part in parts))
-    assert set(needs.in_calls) >= {"src/pick_one.py", "pick_one"}
-    assert needs.pairs == []
-
-
-def test_a_line_of_a_script_that_is_typed_again_is_no_command() -> None:
-    script = "cat > a.sh <<E\nset -e  # at once\nE"
-    parts = [ran("1", script, ""), ran("2", script, "")]
-    needs = Needs(*(turns_of(read_incoming(part).messages) for part in parts))
-    assert list(needs.in_calls) == ["a.sh", "cat > a.sh"]
-    assert needs.lines == ["cat > a.sh <<E", "set -e  # at once"]
-
-
 @pytest.mark.parametrize("way", PLAIN_WAYS)
 def test_plain_ways_keep_to_their_tokens_and_to_the_end(way: str) -> None:
     turns = turns_of(read_incoming(small_session()).messages)
@@ -167,14 +152,6 @@ def test_a_person_reads_a_table_for_each_budget_and_a_headline(report: Report) -
     assert first.words == "names in later calls that are in view, plain messages to the default"
     assert first.beside.strip(" (").partition(":")[0] in PLAIN_WAYS
     assert first.words in make_page(report)
-
-
-def test_of_few_items_no_share_is_told(report: Report) -> None:
-    few = tuple(s.model_copy(update={"kept": 0, "asked": 1}) for s in report.handover)
-    small = report.model_copy(update={"handover": few})
-    assert next(headlines_of(small))[::2] == ("too few (1)", "")
-    assert "0 of 1" in next(make_tables(small))[1][1]
-    assert "too few (1)" in make_page(small)
 
 
 def test_transcripts_of_every_host_are_read(tmp_path: Path) -> None:
