@@ -53,6 +53,8 @@ def open_failures(entries: Iterable[CallEntry], changed: Mapping[str, int]) -> I
             left[entry.form] = {*_works_of(_line_of(entry))}
         elif entry.ending == "done" and standing and not _hides_a_failure(entry):
             standing.pop(entry.form, None)
+            if not _line_of(entry) and not any(_addresses(entry)):
+                continue  # no aim is reached so but that of the same call
             for form, one in [*standing.items()][-_MOST_OPEN:]:
                 left[form] -= {*_done_of(left[form], one.entry, entry)}
                 is_done = bool(_line_of(one.entry)) and not left[form]
