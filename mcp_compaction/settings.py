@@ -34,6 +34,9 @@ _NO_FLAGS: Mapping[str, object] = MappingProxyType({})
 Seconds = Annotated[float, Field(gt=0, le=3600)]
 Dollars = Annotated[float, Field(ge=0)]
 
+ProseTime = Literal["off", "at-compact", "ahead"]
+PROSE_TIMES: tuple[ProseTime, ...] = get_args(ProseTime)
+
 SUMMARIZERS = ("extractive", "anthropic", "openai")
 """The names that the setting `summarizer` may list; `auto` stands for the best one there is."""
 
@@ -113,6 +116,11 @@ class Settings(Value):
         default=False,
         description="Whether our module in Claude Code makes the requests of a running turn "
         "smaller, too; off until it was tried on the provider's own service.",
+    )
+    prose: ProseTime = Field(
+        default="off",
+        description="When the model of a chat in Claude Code writes its handover, which is checked"
+        " like any draft: at-compact at a /compact, ahead before the window is full.",
     )
     bound_thinking: Literal["leave_out", "drop_block"] = Field(
         default="leave_out",

@@ -121,6 +121,8 @@ class Draft(Value):
     sections: tuple[tuple[SectionName, tuple[Item, ...]], ...] = ()
     note: str = ""  # why another summarizer had to step in, for the receipt
     calls: tuple[ModelCall, ...] = ()  # what was asked of models for it, failures too
+    # Of one that the session's own model wrote over its whole window: the newest message then.
+    up_to: int | None = None
 
     def items(self, name: SectionName) -> tuple[Item, ...]:
         """The items of one section."""

@@ -7,7 +7,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from mcp_compaction.model.digests import Digest
+from mcp_compaction.model.digests import Digest, Draft
 from mcp_compaction.model.messages import Precision, Value
 from mcp_compaction.model.pins import Offer
 from mcp_compaction.model.requests import HostJobs, RunningJob
@@ -34,6 +34,7 @@ class Ask(Value):
     room_tokens: int | None = None  # that shall be free afterwards
     dry_run: bool = False
     force: bool = False
+    prose: Draft | None = None  # that the session's own model wrote; a digest goes before it
     running: tuple[HostJobs, ...] = ()  # what its host says of the background, oldest first
 
 

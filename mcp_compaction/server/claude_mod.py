@@ -49,6 +49,7 @@ from mcp_compaction.model import (
     Receipt,
     SessionInfo,
 )
+from mcp_compaction.server.claude_prose import ChatProse
 from mcp_compaction.server.state import ModChat, State
 from mcp_compaction.server.window_command import answer_command
 from mcp_compaction.store.connect import store_path
@@ -100,6 +101,7 @@ class ClaudeMod:
             "prompt": self._tell_late_pins,
             "turn": self._end_turn,
             "compact": self._compact,
+            "prose": self._hear_prose,
             "progress": self._tell_progress,
             "result": self._preview,
             "request": self._fit_request,
@@ -121,7 +123,8 @@ class ClaudeMod:
         chat = self._state.mod.known.get(session)
         if chat is None:
             chat = self._state.mod.known[session] = ModChat(
-                self._state.chats.hear_of(NAME, session)
+                self._state.chats.hear_of(NAME, session),
+                prose=ChatProse(self._state.settings.prose),
             )
             self._state.follow_chat(NAME, session)
         if isinstance(body.get("interactive"), bool):
@@ -174,7 +177,8 @@ class ClaudeMod:
         """Record what is new; what the module is to do with requests and results."""
         self._state.chats.start(self._record_beside(chat))
         over = self._state.offload_over
-        return {"shrinks": self._state.settings.shrink_in_turn, "offload_over": over}
+        shrinks = self._state.settings.shrink_in_turn
+        return {"shrinks": shrinks, "offload_over": over, "ask": await self._question(chat)}
 
     async def _record_beside(self, chat: ModChat) -> None:
         """Record what is new while the host goes on; what waits already records this, too."""
@@ -183,9 +187,37 @@ class ClaudeMod:
         async with chat.recording:
             await asyncio.sleep(_PAUSE)  # a host writes a moment later, and mostly several rows
         try:
-            await self._record(await self._state.workspace(), chat)
+            work = await self._state.workspace()
+            info = await self._record(work, chat)
+            if info is not None and chat.prose.setting == "ahead" and chat.limit:
+                tokens = (await work.read_window(info)).fill.tokens
+                chat.prose.measure(100 * tokens / chat.limit, in_turn=True)
         except CompactionError as error:
             logger.warning("a chat was not recorded: %s", error)
+
+    # Prose by the session's own model
+
+    async def _question(self, chat: ModChat, *, at_compaction: bool = False) -> str | None:
+        """What the module is to ask the session's own model; None: nothing now."""
+        info = chat.recorded.info
+        if info is None or not (chat.prose.lacks_draft() if at_compaction else chat.prose.is_due):
+            return None
+        try:
+            work = await self._state.workspace()
+            refusal = (await work.allowance(info)).refusal
+            said = (await work.store.load(info.id, work.now())).messages
+        except CompactionError as error:
+            logger.warning("no prose was asked for: %s", error)
+            return None
+        if refusal:
+            chat.prose.stopped = refusal
+        return chat.prose.ask(said[-1].seq) if said and not refusal else None
+
+    async def _hear_prose(self, chat: ModChat, body: dict[str, Any]) -> JsonObject:
+        info = chat.recorded.info
+        if info is not None:
+            await chat.prose.hear(await self._state.workspace(), info, body)
+        return {}
 
     async def _record(self, work: Workspace, chat: ModChat) -> SessionInfo | None:
         """Record what is new of a chat; its session, where there is one."""
@@ -202,8 +234,10 @@ class ClaudeMod:
             await self._state.record_last()
         tokens, limit = body.get("tokens"), chat.limit
         net = self._state.settings.policy.safety_threshold_percent
-        is_full = isinstance(tokens, int) and limit is not None and 100 * tokens >= net * limit
-        return {"compact": chat.is_changed or chat.wants_whole or is_full}
+        fill = 100 * tokens / limit if isinstance(tokens, int) and limit is not None else 0
+        chat.prose.measure(fill, in_turn=False)
+        compacts = chat.is_changed or chat.wants_whole or (limit is not None and fill >= net)
+        return {"compact": compacts, "ask": await self._question(chat)}
 
     async def _compact(self, chat: ModChat, body: dict[str, Any]) -> JsonObject | None:
         """What stands after a compaction; None, or only why: the host compacts by itself."""
@@ -219,6 +253,10 @@ class ClaudeMod:
 
     async def _try_to_compact(self, chat: ModChat, body: dict[str, Any]) -> JsonObject | None:
         work = await self._wait_for_store()
+        waits = body.get("trigger") == "manual" and body.get("asked") is not True
+        if waits and (question := await self._question(chat, at_compaction=True)):
+            chat.doing = "asking this chat's model"
+            return {"ask": question}
         told, listed = body.get("told"), body.get("handles")
         handles = [str(one) for one in cast("list[object]", listed or [])]
         missing = await self._read_rows(chat, handles)
@@ -477,6 +515,7 @@ class ClaudeMod:
             focus=focus if isinstance(focus, str) and focus.strip() else None,
             target_percent=min(99.0, max(0.001, target)),
             force=True,
+            prose=chat.prose.take(),
             running=chat.running,
         )
         if fill.counted_by_us < _LARGE:  # nobody waits for the server but the host
@@ -497,7 +536,7 @@ class ClaudeMod:
             pins = await self._state.chats.pins(work, info) if info is not None else ()
         except CompactionError as error:
             return {"pins": 0, "last": chat.last, "trouble": _first_sentence(str(error))}
-        return {"pins": len(pins), "last": chat.last}
+        return {"pins": len(pins), "last": chat.last, "prose": chat.prose.shown}
 
     async def _answer_command(self, chat: ModChat, body: dict[str, Any]) -> JsonObject:
         try:
@@ -511,6 +550,9 @@ class ClaudeMod:
         fill = f"{kilo(tokens)} tokens" if isinstance(tokens, int) else "how full is not known yet"
         limit = f"; Claude Code compacts at {kilo(chat.limit)}" if chat.limit is not None else ""
         mode = self._state.mod.mode_of(chat.recorded.session)
+        verb, _, words = str(body.get("args") or "").strip().partition(" ")
+        if verb == "prose":
+            return {"text": chat.prose.choose(words.strip())}
         told = await answer_command(
             work, info, str(body.get("args") or ""), mode, f"window: {fill}{limit}"
         )

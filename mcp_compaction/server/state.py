@@ -28,8 +28,9 @@ from mcp_compaction.hosts.handling import EventHandler
 from mcp_compaction.hosts.hook_runs import RunNotes
 from mcp_compaction.hosts.served_chats import ServedChat, forget_chat
 from mcp_compaction.hosts.trouble import note_trouble
-from mcp_compaction.model import HostJobs, Mode, Pin, SessionInfo
+from mcp_compaction.model import Draft, HostJobs, Mode, Pin, SessionInfo
 from mcp_compaction.program import complete, typed_command
+from mcp_compaction.server.claude_prose import ChatProse
 from mcp_compaction.server.relieving import Relieving
 from mcp_compaction.server.session_finder import Caller, SessionFinder, host_of
 from mcp_compaction.settings import Settings
@@ -63,6 +64,7 @@ class ModChat:
     shrinks: bool = False  # its requests show our view within a turn, too
     wants_whole: bool = False  # its next compaction gives back what the host's own took away
     running: tuple[HostJobs, ...] = ()  # what it says of the background
+    prose: ChatProse = field(default_factory=lambda: ChatProse("off"))
     doing: str = ""  # what a compaction that runs is at
     last: str = ""  # compaction, in a line
     served: ServedChat | None = None
@@ -102,6 +104,11 @@ class ModChats:
         """What the host last said of the background of a chat."""
         chat = self.known.get(session or "")
         return chat.running if chat is not None else ()
+
+    def take_prose(self, session: str | None) -> Draft | None:
+        """The handover that the model of a chat wrote over its window, for one compaction."""
+        chat = self.known.get(session or "")
+        return chat.prose.take() if chat is not None else None
 
     def note_change(self, info: SessionInfo) -> None:
         """Note that a tool has changed the view of a chat: the host is to take it over."""

@@ -19,6 +19,7 @@ from tests.checkers import signature_behind, unbound_thinking
 OWN_TOOLS = "pin_constraint"  # by which it is seen that the host has connected to our server
 SUMMARY_REQUESTS = ("create a detailed summary", "CONTEXT CHECKPOINT COMPACTION")
 DROPS_EVERYTHING = "<summary>We talked.</summary>"
+HANDOVER_REQUEST = "a request of the program that keeps this session's record"
 SNAPSHOT = "<state_snapshot>We talked.</state_snapshot>"  # what Gemini CLI asks for
 
 
@@ -31,6 +32,7 @@ class Step(NamedTuple):
     reported: int | None = None  # the tokens that it claims to have read
     thinking: str = ""  # before it
     beside: tuple[Step, ...] = ()  # calls at the same time
+    cached: int = 0  # the tokens of the request that it claims to have had at hand
 
 
 MOST_WAITS = 300
@@ -47,6 +49,8 @@ class ScriptedModel:
         self._waits = 0
         self.waits_for_us = True  # False: it goes on where our server is not there
         self.requests: list[str] = []  # those of the agent, as they came
+        self.handover = ""  # what it answers our module, which asks over the session's own window
+        self.forks: list[str] = []  # the requests of these questions
         self.unbound: list[str] = []  # the refusals of thinking behind another beginning
         self.dropped = 0  # requests of which such thinking was dropped, as they wished
         self.url = ""
@@ -60,6 +64,9 @@ class ScriptedModel:
         said = json.dumps(body, ensure_ascii=False)
         if any(words in json.dumps(_newest(body)) for words in SUMMARY_REQUESTS):
             return Step(DROPS_EVERYTHING)
+        if HANDOVER_REQUEST in json.dumps(_newest(body)):
+            self.forks.append(said)
+            return Step(self.handover, reported=10, cached=len(said) // 4)
         if not body.get("tools"):
             return Step(SNAPSHOT if "state_snapshot" in said else "a title")
         if self.waits_for_us and OWN_TOOLS not in json.dumps(body["tools"]):
@@ -156,7 +163,7 @@ def serve_model(model: ScriptedModel) -> Generator[ScriptedModel]:
 def _answer_messages(step: Step, body: dict[str, Any], number: int) -> list[dict[str, Any]]:
     """A streamed answer of the Messages API."""
     read = step.reported or len(json.dumps(body)) // 4
-    usage = {"input_tokens": read, "output_tokens": 20}
+    usage = {"input_tokens": read, "output_tokens": 20, "cache_read_input_tokens": step.cached}
     begun: dict[str, Any] = {"id": f"msg_{number}", "type": "message", "role": "assistant"}
     begun |= {"content": [], "model": body.get("model"), "stop_reason": None, "usage": usage}
     stop = {"stop_reason": "tool_use" if step.tool else "end_turn", "stop_sequence": None}

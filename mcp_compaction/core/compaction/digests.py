@@ -136,7 +136,7 @@ def _write_span(
 ) -> Asking[Digest]:
     """The digest of a span, from a draft that is there already or is asked for."""
     session = progress.session
-    own = draft_without_summarizer(inputs.ask, is_newest)
+    own = draft_without_summarizer(inputs, is_newest)
     has_room = session.memory_tokens <= block.limit
     takes_memory = own is None and written.memory_in is None and has_room
     memory = session.sections.memory if takes_memory else None

@@ -91,12 +91,16 @@ def request_for(
     )
 
 
-def draft_without_summarizer(ask: Ask, is_newest: bool) -> Draft | None:
-    """The draft that needs no summarizer: one without prose, or the agent's own digest."""
+def draft_without_summarizer(inputs: Inputs, is_newest: bool) -> Draft | None:
+    """The draft that needs no summarizer: one without prose, the agent's own digest, or what the
+    session's own model wrote over a window that still stands."""
+    ask = inputs.ask
     if ask.strategy == "archive":
         return Draft(author="archive")
     if ask.digest is not None and is_newest:
         return parse_digest(ask.digest, "agent")
+    if ask.prose is not None and is_newest:
+        return ask.prose if any(m.seq == ask.prose.up_to for m in inputs.messages) else None
     return None
 
 
@@ -129,17 +133,18 @@ def draft_of_host(request: SummaryRequest, session: Session) -> Draft | None:
     draft = parse_digest(_TAG.sub(r"\n\1:\n", host_summary_in(newest)), "host")
     told = strip_unsupported(draft, source, rules_in_force(session)).draft
     where = OF_HOST if is_recorded else f"{OF_HOST}, unchecked"
-    return told.model_copy(
-        update={
-            "author": "extractive",
-            "sections": tuple(
-                (n, tuple(_doubt(i, where) for i in items)) for n, items in told.sections
-            ),
-        }
-    )
+    return _doubt_all(told, where).model_copy(update={"author": "extractive"})
+
+
+def _doubt_all(draft: Draft, where: str) -> Draft:
+    """The draft with each line of a model marked with where, or up to when, it was said."""
+    sections = tuple((n, tuple(_doubt(i, where) for i in items)) for n, items in draft.sections)
+    return draft.model_copy(update={"sections": sections})
 
 
 def _doubt(item: Item, where: str) -> Item:
+    if not item.by:
+        return item
     from_log = item.doubt.startswith(FROM_LOG)  # stands first, as a mark of its own
     told = f"{item.doubt}; {where}" if from_log else ", ".join(filter(None, (where, item.doubt)))
     return item.model_copy(update={"doubt": told})
@@ -160,7 +165,10 @@ def check_against_source(
     beside = knowledge_of_author(session)
     checked = check_draft(draft, request, inputs.count, rules, beside)
     if isinstance(checked, Stripped):
-        return CheckedDraft(checked.draft, extracted, notes_of_check(checked), hosts)
+        told = checked.draft
+        if draft.up_to is not None:
+            told = _doubt_all(told, f"up to m{draft.up_to}")
+        return CheckedDraft(told, extracted, notes_of_check(checked), hosts)
     instead = extracted.model_copy(update={"note": draft.note})
     notes = (*notes_of_check(checked), *notes_of_check(stripped))
     return CheckedDraft(instead, extracted, notes, hosts)

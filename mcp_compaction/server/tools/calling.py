@@ -164,7 +164,9 @@ class ServerPlace(CallPlace):
             await report("waiting for the compaction that is under way")
             await relieving.wait(info)
         told = self.state.mod.running_in(info.host_session)
-        ask = ask.model_copy(update={"running": told})
+        is_real = not ask.dry_run and ask.digest is None
+        prose = self.state.mod.take_prose(info.host_session) if is_real else None
+        ask = ask.model_copy(update={"running": told, "prose": prose})
         return await worker.compress(self.settings, work, info, ask, report)
 
 

@@ -182,9 +182,22 @@ class Source:
         saying = self._requests.saying_of(text)
         return saying is not None and saying.is_spoken
 
+    def rule_of_user(self, item: Item) -> Item | None:
+        """A rule as the user's own, with the message of the window that says just these words; None
+        where none does."""
+        words = item.text.strip(' "“”')
+        saying = self._requests_of_window.saying_of(words)
+        if saying is None or saying.how != "said" or saying.is_programs:
+            return None
+        return Item(text=words, refs=(saying.ref,))
+
     @cached_property
     def _requests(self) -> Requests:
         return Requests(self.request.messages)
+
+    @cached_property
+    def _requests_of_window(self) -> Requests:
+        return Requests(self._window)
 
 
 def _words_of(message: Message, with_results: bool = True) -> str:
@@ -271,8 +284,9 @@ def _reason_to_refuse(
         return "empty"
     span = sum(message.tokens for message in request.messages)
     tokens = count("\n".join(map(render_item, items)))
-    # The agent's digest tells of the whole session, of which this span may be a small part.
-    is_longer = tokens > span and draft.author != "agent"
+    # These tell of the whole session, of which this span may be a small part.
+    tells_all = draft.author == "agent" or draft.up_to is not None
+    is_longer = tokens > span and not tells_all
     if is_longer or tokens > _TIMES_TOO_LONG * request.max_tokens:
         return "too_long"
     return None
@@ -291,6 +305,11 @@ def _strip_faults(draft: Draft, source: Source) -> Stripped:
             readable = _make_readable(item, source, draft.author)
             faults["unreadable"] += bool(UNSEEN.search(item.text))
             if not readable.text:
+                continue
+            if name == "CONSTRAINTS" and draft.up_to is not None:
+                if rule := source.rule_of_user(readable):
+                    kept.setdefault(name, []).append(rule)
+                faults["unsaid"] += rule is None
                 continue
             fault, doubt = _fault_of(name, readable, source, is_ours)
             if fault is not None:

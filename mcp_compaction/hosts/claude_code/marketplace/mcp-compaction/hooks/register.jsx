@@ -13,6 +13,8 @@ const COMPACT_MS = 20000; // the host's own compaction takes as long
 const ASK_MS = 1500;
 const START_MS = 30000; // the host starts its servers beside the first turn
 const APPEND_MS = 300; // rows come several at once
+const PROSE_MS = 30000; // that a compaction waits for the session's own model
+const MOST_OF_LIMIT = 80; // percent of any rate limit, from which on its model is asked nothing more
 
 // Our own four, which need no question; a rule of the user's own stands above this.
 const OWN = /^mcp__plugin_mcp-compaction_compaction__(compress_context|pin_constraint|recall_archived|context_stats)$/;
@@ -48,6 +50,7 @@ const now = {
   prompts: -1, // that the chat had when the last one was sent
   isHostCompacting: false,
   tasks: null, // what ran in the background when the last turn ended
+  writing: null, // the session's own model, which is asked for prose
 };
 
 /** The id of the host's process; empty where no shell tells it. */
@@ -144,10 +147,50 @@ const sayBusy = ($, what) => {
   $.ui.invalidate('ui.render');
 };
 
+/** Why the session's own model is not asked now; empty where it may be. */
+const whyNotAsked = async ($) => {
+  const { rateLimits } = await $.session.usage();
+  const near = (rateLimits ?? []).find((one) => one.percentUsed > MOST_OF_LIMIT);
+  return near ? `${near.percentUsed} % of a rate limit (${near.kind}) are used` : '';
+};
+
+/** Has the session's own model answer over its own window, which its provider has in its cache. */
+const writeProse = ($, question) => {
+  const write = async () => {
+    const began = await $.clock.now();
+    let told;
+    try {
+      const reason = await whyNotAsked($);
+      told = reason ? { isAnswered: false, reason } : await $.model.fork({ prompt: question });
+    } catch (error) {
+      told = { isAnswered: false, reason: String(error?.message ?? error) };
+    }
+    const { isAnswered, text, usage, reason } = told;
+    const seconds = ((await $.clock.now()) - began) / 1000;
+    await ask($, 'prose', { isAnswered, text, usage, reason, seconds }).catch(() => {});
+    await look($);
+  };
+  now.writing ??= write().finally(() => { now.writing = null; });
+};
+
+const waitForProse = async ($) => {
+  let timer;
+  const late = new Promise((resolve) => { timer = $.clock.after(PROSE_MS, resolve); });
+  await Promise.race([now.writing, late]);
+  timer.cancel();
+};
+
 /** The rows that stand after a compaction, or why nothing is changed; throws where neither is known. */
 const compact = async ($, e) => {
   const wish = { trigger: e.trigger, instructions: e.instructions, handles: e.messages.map((row) => row.handle) };
+  if (now.writing && e.trigger === 'manual') await waitForProse($);
   let view = await ask($, 'compact', wish, COMPACT_MS);
+  if (view?.ask) {
+    writeProse($, view.ask);
+    await waitForProse($);
+    wish.asked = true;
+    view = await ask($, 'compact', wish, COMPACT_MS);
+  }
   if (view?.missing) {
     const missing = new Set(view.missing);
     const rows = e.messages.filter((row) => missing.has(row.handle));
@@ -211,6 +254,7 @@ const describe = () => {
     fill === null ? '' : `window ${fill} % of ${Math.round(size / 1000)}k`,
     shown.pins ? `${shown.pins} pinned` : '',
     shown.last ? `last: ${shown.last}` : '',
+    now.writing ? 'this chat\'s model writes …' : shown.prose || '',
     shown.trouble ? `mcp-compaction: ${shown.trouble}` : '',
     now.isThere === false ? 'mcp-compaction: server not there' : '',
   ].filter(Boolean);
@@ -279,7 +323,11 @@ export const register = (on) => {
       $.clock.after(APPEND_MS, () => {
         now.hasNews = false;
         ask($, 'append').then(
-          (told) => { now.shrinks = told.shrinks; now.offloadOver = told.offload_over; },
+          (told) => {
+            now.shrinks = told.shrinks;
+            now.offloadOver = told.offload_over;
+            if (told.ask) writeProse($, told.ask);
+          },
           () => {}, // the transcript has it: the next row tells of it, too
         );
       });
@@ -300,6 +348,7 @@ export const register = (on) => {
     if (e.agentId !== undefined) return done;
     try {
       const told = await ask($, 'turn', { tokens: now.context.tokens });
+      if (told.ask) writeProse($, told.ask);
       if (told.compact && now.isInteractive) await $.session.compact();
     } catch {} // at the next compaction, then
     return done;

@@ -1,0 +1,146 @@
+"""Has the session's own model in Claude Code write a handover over its own window, ahead of a
+compaction or at it, and keeps the draft until a compaction takes it.
+
+The module in the host asks, by a fork that the provider serves from its cache. What comes back is a
+draft like any other. A first answer that the cache did not serve turns it off for the chat.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, Literal, cast
+
+from mcp_compaction.compactor.workspace import Workspace
+from mcp_compaction.core.digest.prompt import Unusable, prompt_to_session, read_answer
+from mcp_compaction.core.wording import kilo
+from mcp_compaction.lexicon.models import find_listed_price
+from mcp_compaction.model import Draft, ModelCall, SessionInfo
+from mcp_compaction.settings import PROSE_TIMES, ProseTime
+from mcp_compaction.summarizers.price import SummaryPrice
+
+_LIMIT = 1_500  # tokens of an answer
+_DUE_IN_TURN, _DUE_AT_END, _GROWTH = 85, 60, 10  # percent of the host's own limit
+_LEAST_FROM_CACHE = 0.5  # of what a fork has read
+_COUNTS: dict[Literal["new", "cached", "kept", "written"], tuple[str, ...]] = {
+    "new": ("input_tokens", "inputTokens"),
+    "cached": ("cache_read_input_tokens", "cacheReadInputTokens", "cacheReadTokens"),
+    "kept": ("cache_creation_input_tokens", "cacheCreationInputTokens", "cacheCreationTokens"),
+    "written": ("output_tokens", "outputTokens"),
+}
+_HELP = "; /window prose off, at-compact or ahead says when this chat's model writes the handover"
+
+
+@dataclass(slots=True)
+class ChatProse:
+    """What the session's own model was asked in one chat, and the draft that waits."""
+
+    setting: ProseTime
+    draft: Draft | None = None
+    is_asked: bool = False  # and has not answered yet
+    is_due: bool = False  # the module is told with its next question
+    asked_at: float = -math.inf  # percent of the host's limit that were full
+    up_to: int = 0  # the newest message when it was asked
+    stopped: str = ""  # why nothing is asked any more
+    last: str = ""  # what came, in a line
+
+    @property
+    def is_on(self) -> bool:
+        """Whether the model may be asked in this chat."""
+        return self.setting != "off" and not self.stopped
+
+    def measure(self, percent: float, *, in_turn: bool) -> None:
+        """Note how full the window is: a draft is due once near the host's limit, and again after
+        some growth."""
+        least = max(_DUE_IN_TURN if in_turn else _DUE_AT_END, self.asked_at + _GROWTH)
+        if self.setting == "ahead" and self.is_on and not self.is_asked and percent >= least:
+            self.is_due, self.asked_at = True, percent
+
+    def lacks_draft(self) -> bool:
+        """Whether a compaction that a person waits for is to ask first."""
+        return self.is_on and self.draft is None and not self.is_asked
+
+    def ask(self, up_to: int) -> str:
+        """What the model is to be asked now, over all messages up to one."""
+        self.is_due, self.is_asked, self.up_to = False, True, up_to
+        return prompt_to_session(_LIMIT)
+
+    def take(self) -> Draft | None:
+        """The draft for a compaction, behind which all starts anew; what is asked already may still
+        come."""
+        draft = self.draft if self.setting != "off" else None
+        self.draft, self.is_due, self.asked_at = None, False, -math.inf
+        return draft
+
+    async def hear(self, work: Workspace, info: SessionInfo, told: dict[str, Any]) -> None:
+        """Take in what came of a question: its cost in any case, and its words as a draft."""
+        self.is_asked = False
+        model = info.traits.model or "a model"
+        text = str(told.get("text") or "") if told.get("isAnswered") is True else ""
+        call = _call_of(model, told)
+        author = f"{model}, asked in its session"
+        read = read_answer(text, author, _LIMIT, work.counter.count) if text else None
+        why = read.reason if isinstance(read, Unusable) else "" if read else _reason_in(told)
+        if call.input_tokens or text:
+            call = call.model_copy(update={"failed": why})
+            await work.store.add_calls(info.id, [call], work.now())
+            self._stop_without_cache(call)
+        if isinstance(read, Draft):
+            note = f"prose by {author}, up to m{self.up_to}: {describe_call(call)}"
+            self.draft = read.model_copy(update={"up_to": self.up_to, "note": note})
+        self.last = f"no prose: {why}" if why else f"prose up to m{self.up_to}"
+
+    def _stop_without_cache(self, call: ModelCall) -> None:
+        if call.input_tokens and call.cached_tokens < _LEAST_FROM_CACHE * call.input_tokens:
+            fresh = call.input_tokens - call.cached_tokens
+            self.stopped = (
+                f"the provider's cache did not serve it: {kilo(fresh)} tokens were read anew"
+            )
+
+    @property
+    def shown(self) -> str:
+        """What the line above the prompt says of it."""
+        if self.setting == "off":
+            return ""
+        return f"no prose: {self.stopped}" if self.stopped else self.last
+
+    def choose(self, words: str) -> str:
+        """Answer `/window prose WORDS`: what is chosen in this chat, or what stands."""
+        if words in PROSE_TIMES:
+            self.setting, self.stopped = words, ""
+        elif words:
+            return f"prose has no {words!r}{_HELP}."
+        stopped = f", but stopped: {self.stopped}" if self.stopped else ""
+        last = f"; last: {self.last}" if self.last else ""
+        return f"prose: {self.setting}{stopped}{last}{_HELP}."
+
+
+def describe_call(call: ModelCall) -> str:
+    """What one question took: what was read, how much of it from the cache, what it cost."""
+    cost = f", ${call.cost:.2f} by list prices" if call.cost is not None else ""
+    read = f"{kilo(call.input_tokens)} tokens read, {kilo(call.cached_tokens)} from the cache"
+    return f"{call.seconds:.0f} s, {read}, {kilo(call.output_tokens)} written{cost}"
+
+
+def _reason_in(told: dict[str, Any]) -> str:
+    return " ".join(str(told.get("reason") or "no answer").split())[:120]
+
+
+def _call_of(model: str, told: dict[str, Any]) -> ModelCall:
+    usage, seconds = told.get("usage"), told.get("seconds")
+    given = cast("dict[str, object]", usage) if isinstance(usage, dict) else {}
+    counts = {
+        what: next((n for name in names if isinstance(n := given.get(name), int) and n > 0), 0)
+        for what, names in _COUNTS.items()
+    }
+    read = counts["new"] + counts["cached"] + counts["kept"]
+    listed = find_listed_price(model)
+    price = listed and SummaryPrice(input=listed.input, output=listed.output, cached=listed.cached)
+    return ModelCall(
+        model=model,
+        seconds=max(0.0, float(seconds)) if isinstance(seconds, int | float) else 0.0,
+        input_tokens=read,
+        output_tokens=counts["written"],
+        cached_tokens=counts["cached"],
+        cost=price.cost_of(read, counts["cached"], counts["written"]) if price and read else None,
+    )
