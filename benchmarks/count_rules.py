@@ -29,14 +29,14 @@ PACKAGE = Path(__file__).parents[1] / "mcp_compaction"
 MOST_LINES, MOST_NAMED, MOST_KINDS, MOST_SIGNS = 12_000, 100, 12, 300
 # The lines of Python that each room may have: its top folder, and "." for the modules beside them.
 MOST_BY_ROOM = {
-    ".": 2_832,
+    ".": 2_840,
     "adapters": 2_660,
     "api": 583,
     "audit": 782,
     "checks": 1_936,
     "cli": 6_787,
     "compactor": 4_864,
-    "core": 16_145,
+    "core": 16_206,
     "counters": 235,
     "demo": 385,
     "evals": 3_395,
@@ -44,9 +44,9 @@ MOST_BY_ROOM = {
     "gateway": 3_462,
     "hosts": 6_079,
     "lexicon": 779,
-    "model": 1_215,
+    "model": 1_218,
     "sending": 575,
-    "server": 4_467,
+    "server": 4_709,
     "store": 9_917,
     "summarizers": 782,
     "tools": 1_499,
@@ -54,14 +54,13 @@ MOST_BY_ROOM = {
     "viewer": 404,
     "worker": 253,
 }
-MOST_IN_ALL = 73_115
+MOST_IN_ALL = 73_429
 MOST_IN_MODULE, MOST_IN_FUNCTION = 500, 60  # lines
 # Modules that are longer still; one that has been cut to size leaves this list.
 LONG_MODULES = frozenset(
     {
         "gateway/conversation.py",
         "gateway/turns.py",
-        "server/claude_mod.py",
         "store/postgres/database.py",
     }
 )

@@ -11,15 +11,10 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-import math
-import os
-import time
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, cast
-
-from pydantic import TypeAdapter, ValidationError
 
 from mcp_compaction import compactor
 from mcp_compaction.compactor.results import FitOptions
@@ -36,25 +31,32 @@ from mcp_compaction.hosts.claude_code.rows import ChatRows, Row, message_of, tel
 from mcp_compaction.hosts.claude_code.whole import list_whole_chat, was_compacted_by_host
 from mcp_compaction.hosts.events import hooked_hosts
 from mcp_compaction.hosts.results import preview_result, read_result
-from mcp_compaction.hosts.served_chats import ServedChat, note_chat, read_chat
 from mcp_compaction.hosts.transcripts.claude_code import NAME
 from mcp_compaction.hosts.transcripts.files import FileTranscript
 from mcp_compaction.model import (
     Ask,
     Compaction,
-    HostJobs,
     JsonObject,
     Outcome,
     Pin,
     Receipt,
     SessionInfo,
 )
-from mcp_compaction.server.claude_prose import ChatProse
+from mcp_compaction.server.claude_chats import (
+    MOST_LOOKS,
+    PAUSE,
+    find_rows,
+    hear_of,
+    note_served,
+    open_as_read,
+    open_session,
+    read_rows,
+    record,
+    record_beside,
+    wait_for_store,
+)
 from mcp_compaction.server.state import ModChat, State
 from mcp_compaction.server.window_command import answer_command
-from mcp_compaction.store.connect import store_path
-from mcp_compaction.store.database import take
-from mcp_compaction.store.lockfile import LockFile, busy_error
 from mcp_compaction.worker import client as worker
 
 logger = logging.getLogger(__name__)
@@ -66,10 +68,8 @@ _SHARE = 0.25  # of what is in the window, that a compaction leaves
 _LEAST_LEFT = 4_000  # tokens: of a small chat more stays, at most the half
 _MOST_LEFT = 32_000  # tokens: beyond these hardly anything more is used
 _BESIDE = (0.75, 8_000)  # the same where the host has taken away what is to be told of, too
-_MOST_LOOKS, _PAUSE = 15, 0.1  # for rows that the host has not written down yet
 _MOST_LOOKS_AT_PROMPT = 10  # the user waits
 _LARGE = 300_000  # tokens of a window that is compacted in a process of its own
-_PATIENCE_FOR_STORE = 2.5  # seconds until a compaction is left to the host
 _MOST_SHOWN = 120  # characters
 _CHARS = 4  # of a token, about
 _NOT_COMPACTED = (
@@ -95,7 +95,7 @@ class ClaudeMod:
         session = str(body.get("session") or "")
         if not session:
             raise LookupError(path)
-        chat = self._hear_of(session, body)
+        chat = hear_of(self._state, session, body)
         answers: dict[str, Callable[[ModChat, dict[str, Any]], Awaitable[object]]] = {
             "append": self._hear_of_rows,
             "prompt": self._tell_late_pins,
@@ -117,83 +117,14 @@ class ClaudeMod:
         self._state.mod.expected = session
         self._state.chats.hear_of(NAME, session)
 
-    # The chats
-
-    def _hear_of(self, session: str, body: dict[str, Any]) -> ModChat:
-        chat = self._state.mod.known.get(session)
-        if chat is None:
-            chat = self._state.mod.known[session] = ModChat(
-                self._state.chats.hear_of(NAME, session),
-                prose=ChatProse(self._state.settings.prose),
-            )
-            self._state.follow_chat(NAME, session)
-        if isinstance(body.get("interactive"), bool):
-            chat.is_interactive = body["interactive"]
-        if "running" in body:
-            chat.running = _jobs_told(body["running"])
-        falls = body.get("falls")
-        if chat.served is not None and isinstance(falls, int) and falls > chat.served.hosts:
-            self._note(chat, hosts=falls - chat.served.hosts)
-            chat.compactions = (chat.rows.compactions if chat.rows is not None else 0) + 1
-        limit = body.get("limit_tokens")
-        chat.limit = limit if isinstance(limit, int) and limit > 0 else chat.limit
-        if chat.served is None:
-            version = str(body.get("version") or "")[:40]
-            before = read_chat(self._state.settings.home, session)  # and a server that died
-            hosts = min(before.hosts, falls) if before and isinstance(falls, int) else 0
-            chat.served = ServedChat(session, os.getpid(), version, hosts=hosts)
-            self._note(chat)
-        return chat
-
-    def _note(self, chat: ModChat, *, ours: int = 0, hosts: int = 0, why: str = "") -> None:
-        """Note beside the store that the module serves a chat, and how it went."""
-        served = chat.served or ServedChat(chat.recorded.session, os.getpid())
-        if hosts:
-            cause = why or served.why or "no view in time"
-            self._state.note_trouble(NAME, "session.compact", f"left to the host: {cause}")
-        chat.served = served._replace(
-            ours=served.ours + ours,
-            hosts=served.hosts + hosts,
-            why=why or served.why,
-            is_interactive=chat.is_interactive,
-            viewed=time.time() if ours else served.viewed,
-        )
-        if self._state.fault:
-            return  # nobody knows where the user wants the store
-        try:
-            note_chat(self._state.settings.home, chat.served)
-        except OSError as error:  # others do not know of it then
-            logger.warning("that the module serves a chat was not noted: %s", error)
-
-    async def _find_rows(self, chat: ModChat) -> ChatRows | None:
-        found = await self._state.chats.find_transcript(chat.recorded)
-        if chat.rows is None and found is not None:
-            chat.rows = ChatRows(found.path)
-        return chat.rows
-
     # Recording
 
     async def _hear_of_rows(self, chat: ModChat, _: dict[str, Any]) -> JsonObject:
         """Record what is new; what the module is to do with requests and results."""
-        self._state.chats.start(self._record_beside(chat))
+        self._state.chats.start(record_beside(self._state, chat))
         over = self._state.offload_over
         shrinks = self._state.settings.shrink_in_turn
         return {"shrinks": shrinks, "offload_over": over, "ask": await self._question(chat)}
-
-    async def _record_beside(self, chat: ModChat) -> None:
-        """Record what is new while the host goes on; what waits already records this, too."""
-        if chat.recording.locked():
-            return
-        async with chat.recording:
-            await asyncio.sleep(_PAUSE)  # a host writes a moment later, and mostly several rows
-        try:
-            work = await self._state.workspace()
-            info = await self._record(work, chat)
-            if info is not None and chat.prose.setting == "ahead" and chat.limit:
-                tokens = (await work.read_window(info)).fill.tokens
-                chat.prose.measure(100 * tokens / chat.limit, in_turn=True)
-        except CompactionError as error:
-            logger.warning("a chat was not recorded: %s", error)
 
     # Prose by the session's own model
 
@@ -219,17 +150,12 @@ class ClaudeMod:
             await chat.prose.hear(await self._state.workspace(), info, body)
         return {}
 
-    async def _record(self, work: Workspace, chat: ModChat) -> SessionInfo | None:
-        """Record what is new of a chat; its session, where there is one."""
-        await self._state.chats.record(work, chat.recorded)
-        return chat.recorded.info
-
     # Compacting
 
     async def _end_turn(self, chat: ModChat, body: dict[str, Any]) -> JsonObject:
         """Whether the host is to take a view over now: its agent has asked for another one, or
         the host's own limit is so near that the next turn would be interrupted."""
-        self._state.chats.start(self._record_beside(chat))
+        self._state.chats.start(record_beside(self._state, chat))
         if not chat.is_interactive:  # the host may end now
             await self._state.record_last()
         tokens, limit = body.get("tokens"), chat.limit
@@ -247,19 +173,21 @@ class ClaudeMod:
         except Exception as error:  # noqa: BLE001  # the host goes on with its own compaction
             logger.warning("a compaction was left to the host: %r", error)
             why = str(error) or repr(error)
-            self._note(chat, why=why)
+            note_served(self._state, chat, why=why)
             chat.last = f"left to Claude Code: {_first_sentence(why)}"
             return {"why": _first_sentence(why)}
 
     async def _try_to_compact(self, chat: ModChat, body: dict[str, Any]) -> JsonObject | None:
-        work = await self._wait_for_store()
+        work = await wait_for_store(
+            self._state,
+        )
         waits = body.get("trigger") == "manual" and body.get("asked") is not True
         if waits and (question := await self._question(chat, at_compaction=True)):
             chat.doing = "asking this chat's model"
             return {"ask": question}
         told, listed = body.get("told"), body.get("handles")
         handles = [str(one) for one in cast("list[object]", listed or [])]
-        missing = await self._read_rows(chat, handles)
+        missing = await read_rows(self._state, chat, handles)
         if missing and not isinstance(told, dict):
             return {"missing": cast("Any", missing)}
         known = cast("dict[str, object]", told) if isinstance(told, dict) else {}
@@ -269,28 +197,13 @@ class ClaudeMod:
             raise InputError("the host told of no rows.")
         # Rows that come meanwhile would be taken for what the host dropped.
         async with chat.recorded.lock:
-            info = await self._open(work, chat, body)
+            info = await open_session(self._state, work, chat, body)
             transcript = chat.recorded.transcript
             if chat.wants_whole and isinstance(transcript, FileTranscript):
                 chat.wants_whole = False
                 every = await self._state.threads.run(list_whole_chat, transcript, rows)
                 return await self._make_whole(work, info, chat, every, body)
             return await self._make_view(work, info, chat, rows, body)
-
-    async def _wait_for_store(self) -> Workspace:
-        """The workspace, once nobody holds its store; StoreBusy where the host had better not wait:
-        each write by itself would wait ten times as long."""
-        lock = LockFile(store_path(self._state.settings.home))
-        try:
-            async with asyncio.timeout(_PATIENCE_FOR_STORE):
-                work = await self._state.workspace()
-                if self._state.settings.store is None:
-                    await take(lock, math.inf, _PATIENCE_FOR_STORE)
-                return work
-        except TimeoutError:
-            raise busy_error(lock.path, _PATIENCE_FOR_STORE) from None
-        finally:
-            lock.close()
 
     # What the host itself has compacted
 
@@ -328,7 +241,7 @@ class ClaudeMod:
         except InputError as error:
             return {"skip": f"the chat stays as it is: {error}"}
         chat.last = f"all {plural(len(every), 'message')} back"
-        self._note(chat, ours=1)
+        note_served(self._state, chat, ours=1)
         return {"rows": cast("Any", told), "note": chat.last}
 
     async def _make_view(
@@ -358,7 +271,7 @@ class ClaudeMod:
         done = _describe_receipt(receipts[-1]) if receipts else "compacted"
         pins = await self._state.chats.pins(work, info)
         chat.last = f"{done}, {plural(len(pins), 'pin')} kept"
-        self._note(chat, ours=1)
+        note_served(self._state, chat, ours=1)
         return {"rows": cast("Any", told), "note": chat.last}
 
     # What goes with a prompt
@@ -373,11 +286,11 @@ class ClaudeMod:
         except CompactionError as error:
             logger.warning("what is pinned was not told: %s", error)
             return {"context": None}
-        rows = await self._find_rows(chat) or ChatRows(Path())
+        rows = await find_rows(self._state, chat) or ChatRows(Path())
         looks = _MOST_LOOKS_AT_PROMPT
         await self._state.threads.run(rows.read)
         while rows.compactions < chat.compactions and (looks := looks - 1):
-            await asyncio.sleep(_PAUSE)
+            await asyncio.sleep(PAUSE)
             await self._state.threads.run(rows.read)
         if "last" in body:
             await self._state.threads.run(rows.go_back, body["last"])
@@ -388,8 +301,8 @@ class ClaudeMod:
     async def _pins_of(self, work: Workspace, chat: ModChat) -> list[Pin]:
         """The pins in force; also where nothing can be written, or not now: the user waits."""
         try:
-            async with asyncio.timeout(_MOST_LOOKS_AT_PROMPT * _PAUSE):
-                info = await self._record(work, chat)
+            async with asyncio.timeout(_MOST_LOOKS_AT_PROMPT * PAUSE):
+                info = await record(self._state, work, chat)
         except (StoreError, TimeoutError):
             info = await work.store.find_host_session(
                 self._state.project, chat.recorded.session, NAME
@@ -406,9 +319,9 @@ class ClaudeMod:
             return None
         try:
             work = await self._state.workspace()
-            record = partial(self._record, work, chat)
+            record_now = partial(record, self._state, work, chat)
             call = str(body.get("call") or "")
-            shown = await preview_result(work, record, result, call, over)
+            shown = await preview_result(work, record_now, result, call, over)
         except CompactionError as error:
             logger.warning("a result stays as it is: %s", error)
             return None
@@ -435,17 +348,17 @@ class ClaudeMod:
             return None
         chat.shrinks = True
         work = await self._state.workspace()
-        known = await self._find_rows(chat)
+        known = await find_rows(self._state, chat)
         if known is None:
             return None
         async with chat.recorded.lock:
-            for _ in range(_MOST_LOOKS):
-                info = await self._open_as_read(work, chat, known, body)
+            for _ in range(MOST_LOOKS):
+                info = await open_as_read(self._state, work, chat, known, body)
                 current, left = known.list_current(), known.left
                 split = await threads.run(SplitRequest, messages, current, left)
                 if split.is_written_down:
                     break
-                await asyncio.sleep(_PAUSE)
+                await asyncio.sleep(PAUSE)
             else:
                 return None
             if not split.is_whole or not split.rows:
@@ -462,37 +375,6 @@ class ClaudeMod:
         if fingerprints_of(shown) == own.prints or not is_sendable(shown):
             return None
         return {"body": json.dumps({**request, "messages": cast("Any", shown)})}
-
-    async def _open_as_read(
-        self, work: Workspace, chat: ModChat, rows: ChatRows, body: dict[str, Any]
-    ) -> SessionInfo:
-        """The session of a chat with just the rows that were read: the host writes them down while
-        it waits, and one that is only recorded would be taken for what the host has dropped."""
-        while True:
-            await self._state.threads.run(rows.read)
-            position = rows.position
-            info = await self._open(work, chat, body)
-            await self._state.threads.run(rows.read)
-            if rows.position == position:
-                return info
-
-    async def _read_rows(self, chat: ModChat, handles: list[str]) -> list[str]:
-        """Read the rows that the host names; gives those that its transcript does not tell of."""
-        for _ in range(_MOST_LOOKS):
-            rows = await self._find_rows(chat)
-            if rows is not None:
-                await self._state.threads.run(rows.read)
-                if rows.has_all(handles):
-                    return []
-            await asyncio.sleep(_PAUSE)
-        return [one for one in handles if chat.rows is None or not chat.rows.has_all([one])]
-
-    async def _open(self, work: Workspace, chat: ModChat, body: dict[str, Any]) -> SessionInfo:
-        """The session of a chat, with all that its transcript tells; its window is the host's."""
-        self._state.check_records()
-        chats = self._state.chats
-        await chats.record_locked(work, chat.recorded)
-        return await chats.open_with_history(work, chat.recorded, body.get("window_tokens"))
 
     async def _compress(
         self, work: Workspace, info: SessionInfo, chat: ModChat, body: dict[str, Any]
@@ -541,7 +423,7 @@ class ClaudeMod:
     async def _answer_command(self, chat: ModChat, body: dict[str, Any]) -> JsonObject:
         try:
             work = await self._state.workspace()
-            info = await self._record(work, chat)
+            info = await record(self._state, work, chat)
         except CompactionError as error:
             return {"text": str(error)}
         if info is None:
@@ -558,15 +440,6 @@ class ClaudeMod:
         )
         chat.is_changed |= told.is_changed
         return {"text": told.text}
-
-
-def _jobs_told(told: object) -> tuple[HostJobs, ...]:
-    """What the module says of the background; where that cannot be read, nothing is known."""
-    try:
-        return TypeAdapter(tuple[HostJobs, ...]).validate_python(told)
-    except ValidationError as error:
-        logger.warning("what runs in the background was not understood: %s", error)
-        return ()
 
 
 def _describe_receipt(receipt: Receipt) -> str:
