@@ -39,7 +39,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))  # the other files of this fo
 from benchmarks.gateway import HEADERS, TOOLS
 from mcp_compaction import open_store
 from mcp_compaction.api import OpenStore
-from mcp_compaction.evals.measures import Context, Probe, survives
+from mcp_compaction.evals.corpora import Context, Probe, survives
 from mcp_compaction.evals.scenarios import grow_session
 from mcp_compaction.gateway.money import price_of
 from mcp_compaction.gateway.running import RELEASE_PERCENT

@@ -21,11 +21,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from mcp_compaction.checks.biting import text_of
 from mcp_compaction.checks.check import parse_check
 from mcp_compaction.checks.file import write_rules
 from mcp_compaction.checks.judge import Deed, Rule, is_green, judge
 from mcp_compaction.checks.match import Call
-from mcp_compaction.checks.record import text_of
 
 CHECKS = (
     "deny Bash: git push --force*",

@@ -29,41 +29,34 @@ PACKAGE = Path(__file__).parents[1] / "mcp_compaction"
 MOST_LINES, MOST_NAMED, MOST_KINDS, MOST_SIGNS = 12_000, 100, 12, 300
 # The lines of Python that each room may have: its top folder, and "." for the modules beside them.
 MOST_BY_ROOM = {
-    ".": 2_840,
-    "adapters": 2_660,
-    "api": 583,
-    "audit": 782,
-    "checks": 1_936,
-    "cli": 6_787,
-    "compactor": 4_864,
+    ".": 3_094,
+    "adapters": 2_636,
+    "api": 567,
+    "audit": 775,
+    "checks": 1_930,
+    "cli": 6_776,
+    "compactor": 4_828,
     "core": 16_206,
-    "counters": 235,
-    "demo": 385,
-    "evals": 3_395,
-    "formats": 2_888,
-    "gateway": 3_462,
-    "hosts": 6_079,
-    "lexicon": 779,
-    "model": 1_218,
+    "counters": 196,
+    "demo": 378,
+    "evals": 3_366,
+    "formats": 2_853,
+    "gateway": 3_465,
+    "hosts": 6_005,
+    "lexicon": 774,
+    "model": 1_183,
     "sending": 575,
-    "server": 4_709,
-    "store": 9_917,
-    "summarizers": 782,
-    "tools": 1_499,
-    "view_service": 191,
-    "viewer": 404,
-    "worker": 253,
+    "server": 4_679,
+    "store": 9_771,
+    "summarizers": 757,
+    "tools": 1_484,
+    "view_service": 199,
+    "viewer": 384,
 }
-MOST_IN_ALL = 73_429
+MOST_IN_ALL = 72_881
 MOST_IN_MODULE, MOST_IN_FUNCTION = 500, 60  # lines
 # Modules that are longer still; one that has been cut to size leaves this list.
-LONG_MODULES = frozenset(
-    {
-        "gateway/conversation.py",
-        "gateway/turns.py",
-        "store/postgres/database.py",
-    }
-)
+LONG_MODULES: frozenset[str] = frozenset()
 _NO_DECISION = (0, 1, 2, 100)
 _MAKERS = ("pattern_of", "compile", "cuts_at")  # of regexes
 _SETTINGS, _PRESETS = "Policy", "PRESETS"

@@ -25,8 +25,8 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from mcp_compaction import open_store
 from mcp_compaction.counters.o200k import best_counter
 from mcp_compaction.evals.corpora import line_of
-from mcp_compaction.evals.handover.measure import SMALLEST_WINDOW
-from mcp_compaction.evals.handover.sessions import CUT
+from mcp_compaction.evals.handover import SMALLEST_WINDOW
+from mcp_compaction.evals.handover_sessions import CUT
 
 PERCENTS = (25.0, 10.0)
 _ERROR = re.compile(

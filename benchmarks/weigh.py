@@ -29,10 +29,9 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from mcp_compaction.core.compaction import room
 from mcp_compaction.core.digest.extract import FAMILIES
 from mcp_compaction.counters.o200k import best_counter
-from mcp_compaction.evals.corpora import EvalCase, locomo
-from mcp_compaction.evals.handover.measure import SMALLEST_WINDOW, Needs, judge_claims
-from mcp_compaction.evals.handover.sessions import CUT, names_in, turns_of, with_runs_written_out
-from mcp_compaction.evals.measures import survives
+from mcp_compaction.evals.corpora import EvalCase, locomo, survives
+from mcp_compaction.evals.handover import SMALLEST_WINDOW, Needs, judge_claims
+from mcp_compaction.evals.handover_sessions import CUT, names_in, turns_of, with_runs_written_out
 from mcp_compaction.evals.subject import subject
 from mcp_compaction.formats import Incoming, read_incoming
 

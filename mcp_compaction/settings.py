@@ -24,10 +24,9 @@ from mcp_compaction.core.policy import PRESETS, Count, Policy, Positive
 from mcp_compaction.errors import SettingsError
 from mcp_compaction.git_folders import paths_of
 from mcp_compaction.home import default_home
-from mcp_compaction.lexicon.models import find_listed_price
+from mcp_compaction.lexicon.models import SummaryPrice, find_listed_price
 from mcp_compaction.model import Value
 from mcp_compaction.settings_file import CONFIG, NO_SETTINGS, PREFIX, at_home, settings_path
-from mcp_compaction.summarizers.price import SummaryPrice
 
 _NO_FLAGS: Mapping[str, object] = MappingProxyType({})
 

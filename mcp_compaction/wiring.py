@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
-from functools import partial
+from functools import cached_property, partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,7 +14,6 @@ from pydantic import SecretStr
 
 from mcp_compaction.compactor.workspace import Workspace
 from mcp_compaction.core.digest.allowance import Limits
-from mcp_compaction.counters.later import LaterCounter
 from mcp_compaction.errors import SettingsError
 from mcp_compaction.settings import Settings
 from mcp_compaction.store.connect import store_path
@@ -24,10 +23,37 @@ from mcp_compaction.summarizers.extractive import ExtractiveSummarizer
 
 if TYPE_CHECKING:
     from mcp_compaction.core.tokens import CountTokens
+    from mcp_compaction.model import Precision
     from mcp_compaction.ports import Clock, Store, Summarizer, TokenCounter
-    from mcp_compaction.store.rows import RowStore
+    from mcp_compaction.store.row_tables import RowStore
     from mcp_compaction.summarizers.calling import Backend, Terms
     from mcp_compaction.summarizers.endpoint import Endpoint
+
+
+class LaterCounter:
+    """The counter that `find` gives, found at its first use."""
+
+    def __init__(self, find: Callable[[], TokenCounter]) -> None:
+        self._find = find
+
+    @cached_property
+    def _found(self) -> TokenCounter:
+        return self._find()
+
+    @property
+    def id(self) -> str:
+        """The found counter's id."""
+        return self._found.id
+
+    @property
+    def precision(self) -> Precision:
+        """The found counter's precision."""
+        return self._found.precision
+
+    def count(self, text: str) -> int:
+        """The tokens of a text, by the found counter."""
+        return self._found.count(text)
+
 
 _UNKNOWN_WINDOW = 4_096  # some servers cut what is longer, without a word
 _HOSTED_WINDOW = 100_000
@@ -47,7 +73,7 @@ def counter_of(settings: Settings) -> TokenCounter:
         case "auto":
             return LaterCounter(_find_best_counter)
         case "estimate":
-            from mcp_compaction.counters.estimate import EstimateCounter
+            from mcp_compaction.counters.o200k import EstimateCounter
 
             return EstimateCounter()
         case "o200k":

@@ -18,8 +18,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from mcp_compaction.hosts.setup.entries import Launch, entries_for
-from mcp_compaction.hosts.setup.hosts import find_host
+from mcp_compaction.hosts.setup.entries import Launch, entries_for, find_host
 from mcp_compaction.lexicon import host_names, read_host
 
 ROOT = Path(__file__).parents[1]

@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 
 from mcp_compaction import compactor
-from mcp_compaction.connections import ConnectionLimits, open_listener, serve
+from mcp_compaction import viewer as viewer
+from mcp_compaction.door import ConnectionLimits, open_listener, serve
 from mcp_compaction.formats import Incoming, IncomingMessage
 from mcp_compaction.gateway.address import GatewayAddress
 from mcp_compaction.gateway.app import Gateway
@@ -21,7 +22,6 @@ from mcp_compaction.ports import SessionKey
 from mcp_compaction.server.http import ServerAddress, build_app, ensure_token
 from mcp_compaction.settings import load_settings
 from mcp_compaction.view_service.listening import serve_views
-from mcp_compaction.viewer import serving as viewer
 from mcp_compaction.wiring import open_workspace
 from tests.gateway.upstream import Asked, provide, write_whole
 from tests.server.host import HELLO

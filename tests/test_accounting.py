@@ -8,13 +8,13 @@ import pytest
 
 from mcp_compaction import compactor
 from mcp_compaction.compactor.events import FALLBACK
-from mcp_compaction.compactor.statistics import Stats
+from mcp_compaction.compactor.gauge import Stats
 from mcp_compaction.compactor.workspace import Workspace
 from mcp_compaction.core.compaction.receipt import spent_line
 from mcp_compaction.core.digest.allowance import Limits
 from mcp_compaction.core.digest.extract import extract
 from mcp_compaction.core.policy import Policy
-from mcp_compaction.counters.estimate import EstimateCounter
+from mcp_compaction.counters.o200k import EstimateCounter
 from mcp_compaction.errors import SummarizerError
 from mcp_compaction.formats import read_incoming
 from mcp_compaction.model import Ask, Compaction, Draft, ModelCall, Spent, SummaryRequest

@@ -12,7 +12,7 @@ from mcp_compaction import compactor
 from mcp_compaction.compactor.results import Recalled
 from mcp_compaction.compactor.workspace import Workspace
 from mcp_compaction.core.policy import Policy
-from mcp_compaction.counters.estimate import EstimateCounter
+from mcp_compaction.counters.o200k import EstimateCounter
 from mcp_compaction.errors import InputError
 from mcp_compaction.formats import read_incoming
 from mcp_compaction.model import SessionInfo

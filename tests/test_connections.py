@@ -7,7 +7,7 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcp_compaction.connections import ConnectionLimits, Lobby
+from mcp_compaction.door import ConnectionLimits, Lobby
 
 SMALL = ConnectionLimits(waiting_of_peer=3, waiting=7, admitted=2)
 MOVES = st.lists(

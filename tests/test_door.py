@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from mcp_compaction.connections import ConnectionLimits
-from mcp_compaction.viewer.serving import PageKey
+from mcp_compaction.door import ConnectionLimits
+from mcp_compaction.viewer import PageKey
 from tests.doors import FEW, PATIENCE, OpenDoor, all_doors, open_page, open_plugin
 from tests.fuzzed_requests import broken_requests, hostile_bodies
 

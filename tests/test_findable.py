@@ -17,7 +17,7 @@ from mcp_compaction.compactor.workspace import Workspace
 from mcp_compaction.core.log.identifiers import Finding, identifiers_by_message
 from mcp_compaction.core.policy import Policy
 from mcp_compaction.core.recall.query import terms_of
-from mcp_compaction.counters.estimate import EstimateCounter
+from mcp_compaction.counters.o200k import EstimateCounter
 from mcp_compaction.formats import read_incoming
 from mcp_compaction.model import SearchQuery, SessionInfo
 from mcp_compaction.ports import Scope, SessionKey

@@ -27,8 +27,8 @@ from mcp_compaction import home
 from mcp_compaction.cli.console.arguments import write_html
 from mcp_compaction.errors import InputError
 from mcp_compaction.home import KINDS, Kind, Place, mode_problems, write_whole
-from mcp_compaction.hosts.served_chats import ServedChat, find_served_chat, note_chat
-from mcp_compaction.hosts.trouble import note_trouble
+from mcp_compaction.hosts.hook_notes import note_trouble
+from mcp_compaction.hosts.serving import ServedChat, find_served_chat, note_chat
 from mcp_compaction.store.outbox import Outbox
 from tests.hosts.terminal import user_input
 from tests.server.claude_host import SESSION, ClaudeHost

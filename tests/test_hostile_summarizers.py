@@ -20,7 +20,7 @@ from mcp_compaction.core.digest.fit import as_sections
 from mcp_compaction.core.digest.parse import parse_digest
 from mcp_compaction.core.policy import Policy
 from mcp_compaction.core.window.render import lay_out
-from mcp_compaction.counters.estimate import EstimateCounter
+from mcp_compaction.counters.o200k import EstimateCounter
 from mcp_compaction.formats import read_incoming, render, validate
 from mcp_compaction.model import (
     Ask,

@@ -24,7 +24,7 @@ from mcp_compaction.core.text.injection import defuse
 from mcp_compaction.core.text.sentences import split_sentences, spoken_sentences
 from mcp_compaction.core.text.wholes import mask_passed_on, unify_lines
 from mcp_compaction.core.text.words import exact_words, fold, telling_in_order
-from mcp_compaction.counters.estimate import EstimateCounter
+from mcp_compaction.counters.o200k import EstimateCounter
 from mcp_compaction.errors import CompactionError
 from mcp_compaction.formats import read_incoming
 from mcp_compaction.model import Ask, SessionInfo

@@ -19,8 +19,7 @@ from pathlib import Path
 
 import pytest
 
-from mcp_compaction.hosts.setup.entries import Launch, entries_for
-from mcp_compaction.hosts.setup.hosts import Held, HostSetup, known_setups
+from mcp_compaction.hosts.setup.entries import Held, HostSetup, Launch, entries_for, known_setups
 from mcp_compaction.program import start_python
 from packages.write import ROOT
 

@@ -12,8 +12,8 @@ import pytest
 from mcp_compaction.core.digest.allowance import Limits
 from mcp_compaction.core.tokens import estimate
 from mcp_compaction.errors import SettingsError
+from mcp_compaction.lexicon.models import SummaryPrice
 from mcp_compaction.settings import Settings, load_settings
-from mcp_compaction.summarizers.price import SummaryPrice
 from mcp_compaction.wiring import limits_of, summarizer_of, terms_of
 
 

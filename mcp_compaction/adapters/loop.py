@@ -38,15 +38,14 @@ from mcp_compaction.adapters.dialects import (
     read_request,
     result_messages,
 )
-from mcp_compaction.adapters.failures import Failures, text_of_error
-from mcp_compaction.adapters.guard import CallGuard
+from mcp_compaction.adapters.guard import CallGuard, Failures, text_of_error
 from mcp_compaction.adapters.in_process import InProcess
 from mcp_compaction.adapters.over_mcp import OverMcp, ToolCaller
 from mcp_compaction.api.blocking import BlockingSession
 from mcp_compaction.api.handles import OpenSession
 from mcp_compaction.compactor.results import FitOptions
 from mcp_compaction.errors import CompactionError, InputError
-from mcp_compaction.formats.answer import messages_of_answer
+from mcp_compaction.formats.arrival import messages_of_answer
 from mcp_compaction.formats.content import objects_in, text_or_empty
 from mcp_compaction.formats.turns import (
     blocks_of,
@@ -56,8 +55,7 @@ from mcp_compaction.formats.turns import (
     split_turns,
 )
 from mcp_compaction.lexicon.host_texts import own_tools
-from mcp_compaction.lexicon.overflow import is_overflow, limit_in
-from mcp_compaction.lexicon.thinking import find_refused_block
+from mcp_compaction.lexicon.models import find_refused_block, is_overflow, limit_in
 from mcp_compaction.model import JsonObject, JsonValue, Shape
 from mcp_compaction.tools.answers import is_budget_line
 from mcp_compaction.tools.arguments import definition_of

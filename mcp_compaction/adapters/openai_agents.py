@@ -31,8 +31,7 @@ from agents.memory import SessionSettings
 from agents.run_config import CallModelData, ModelInputData
 from agents.tool_context import ToolContext
 
-from mcp_compaction.adapters.failures import Failures
-from mcp_compaction.adapters.guard import CallGuard
+from mcp_compaction.adapters.guard import CallGuard, Failures
 from mcp_compaction.adapters.loop import LoopKit
 from mcp_compaction.api.handles import OpenSession
 from mcp_compaction.core.window.history import is_record

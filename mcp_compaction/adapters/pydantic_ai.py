@@ -43,12 +43,11 @@ from pydantic_ai.messages import (
 from pydantic_ai.models import ModelRequestContext
 from pydantic_ai.tools import ToolDefinition
 
-from mcp_compaction.adapters.failures import Failures
-from mcp_compaction.adapters.guard import CallGuard
+from mcp_compaction.adapters.guard import CallGuard, Failures
 from mcp_compaction.adapters.loop import LoopKit
 from mcp_compaction.api.handles import OpenSession
-from mcp_compaction.compactor.layout import Layout
-from mcp_compaction.formats.fingerprint import fingerprint_of
+from mcp_compaction.compactor.histories import Layout
+from mcp_compaction.formats.identity import fingerprint_of
 from mcp_compaction.model import JsonObject
 
 __all__ = ["CompactionCapability", "GuardCapability"]

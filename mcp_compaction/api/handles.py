@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, cast, get_args
 
 from mcp_compaction import compactor
-from mcp_compaction.compactor.asking import make_ask
+from mcp_compaction.compactor.gauge import Stats
 from mcp_compaction.compactor.results import (
     FitOptions,
     Pinned,
@@ -16,8 +16,8 @@ from mcp_compaction.compactor.results import (
     Quote,
     Recalled,
     SearchScope,
+    make_ask,
 )
-from mcp_compaction.compactor.statistics import Stats
 from mcp_compaction.compactor.workspace import Workspace
 from mcp_compaction.errors import InputError
 from mcp_compaction.formats import read_incoming

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final
 
-from mcp_compaction.audit.counting import (
+from mcp_compaction.audit.report import (
     RULES,
     Audit,
     Audited,
@@ -31,13 +31,12 @@ from mcp_compaction.core.text.words import fold
 from mcp_compaction.core.tokens import CountTokens
 from mcp_compaction.counters.o200k import best_counter
 from mcp_compaction.errors import InputError
-from mcp_compaction.evals.handover.measure import SMALLEST_WINDOW
-from mcp_compaction.evals.handover.sessions import files_of, turns_of
+from mcp_compaction.evals.handover import SMALLEST_WINDOW
+from mcp_compaction.evals.handover_sessions import files_of, turns_of
 from mcp_compaction.evals.subject import Subject, subject
 from mcp_compaction.formats import Incoming, IncomingMessage
-from mcp_compaction.formats.jsontext import dump_original
-from mcp_compaction.gateway.money import price_of
-from mcp_compaction.gateway.usage import Usage
+from mcp_compaction.formats.content import dump_original
+from mcp_compaction.gateway.money import Usage, price_of
 from mcp_compaction.hosts.finding import transcripts_at
 from mcp_compaction.hosts.folders import known_hosts
 from mcp_compaction.hosts.transcripts.pieces import Compacted, Transcript, TranscriptLine

@@ -14,8 +14,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
-from mcp_compaction.checks.check import read_checks
-from mcp_compaction.checks.globs import is_below
+from mcp_compaction.checks.check import is_below, read_checks
 from mcp_compaction.checks.judge import HeldCall, Rule
 from mcp_compaction.git_folders import home_of
 from mcp_compaction.home import HELD, ONCE, RULES

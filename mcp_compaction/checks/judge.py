@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable
 from itertools import product
 from typing import Any, NamedTuple
 
-from mcp_compaction.checks.check import RUNS, VERDICTS, PinCheck
-from mcp_compaction.checks.globs import look_anew
+from mcp_compaction.checks.check import RUNS, VERDICTS, PinCheck, look_anew
+from mcp_compaction.checks.lines import kind_of, tables
 from mcp_compaction.checks.match import (
     Call,
     MatchedPart,
@@ -19,7 +19,6 @@ from mcp_compaction.checks.match import (
     paths_of,
     texts_in,
 )
-from mcp_compaction.checks.tables import kind_of, tables
 from mcp_compaction.home import mask
 
 _WRITES = PinCheck("ask", ("Write", "Edit"), "**")

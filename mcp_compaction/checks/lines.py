@@ -1,4 +1,6 @@
-"""What a line of a shell runs, behind its disguises: what it assigns, aliases, runners, scripts."""
+"""What a line of a shell runs, behind its disguises: what it assigns, aliases, runners, scripts; by
+the tables of `lexicon/checks.toml` and `lexicon/tools.toml`.
+"""
 
 from __future__ import annotations
 
@@ -6,14 +8,76 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from fnmatch import fnmatchcase
+from functools import cache, lru_cache
 from itertools import pairwise
 from pathlib import Path
 from posixpath import join, normpath
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
-from mcp_compaction.checks.tables import tables
 from mcp_compaction.git_folders import branch_of, git_top_of, read_plain_file, settings_of
-from mcp_compaction.shell import Command, commands_of, programs, read_options, subcommand_of
+from mcp_compaction.lexicon import read_table
+from mcp_compaction.shell import (
+    Command,
+    FileChange,
+    changes_in,
+    commands_of,
+    programs,
+    read_options,
+    subcommand_of,
+)
+
+
+class Tables(NamedTuple):
+    """What is known of calls; the heads of both files explain each."""
+
+    kinds: dict[str, str]  # of tools, by their names
+    changes: dict[str, list[FileChange]]  # of files, by programs
+    changes_files: re.Pattern[str]
+    starts: re.Pattern[str]
+    is_red: re.Pattern[str]
+    runs_rest: frozenset[str]
+    looks_past: frozenset[str]
+    finds: frozenset[str]
+    pushes_all: frozenset[str]
+    valued: dict[str, list[str]]
+    reads: dict[str, list[str]]
+    switches: dict[str, list[str]]
+    runs: dict[str, list[str]]
+    same_options: dict[str, dict[str, str]]
+
+
+@cache
+def tables() -> Tables:
+    """Both tables as one."""
+    tools, checks = read_table("tools.toml"), read_table("checks.toml")
+    kinds = {name: kind["kind"] for kind in tools["tool"] for name in kind["names"]}
+    others = {"fetches": "fetch", "lines": "run", "shows": "read", "moves": "edit"}
+    for name, kind in others.items():
+        kinds |= dict.fromkeys(checks[name], kind)
+    return Tables(
+        kinds,
+        changes_in([*tools["command"], *checks["change"]]),
+        re.compile(tools["changes_files"]),
+        re.compile(checks["starts"]),
+        re.compile(checks["is_red"]),
+        frozenset(checks["runs_rest"]),
+        frozenset(checks["looks_past"]),
+        frozenset(checks["finds"]),
+        frozenset(checks["pushes_all"]),
+        checks["valued"],
+        checks["reads"],
+        checks["switches"],
+        checks["runs"],
+        checks["same_options"],
+    )
+
+
+@lru_cache(maxsize=64)
+def kind_of(tool: str) -> str:
+    """What a tool does: read, write, edit, run, fetch …; nothing where it is not known."""
+    last = tool.rpartition("__")[2]
+    return tables().kinds.get(re.sub(r"[\W_]", "", last).lower(), "")
+
 
 _DEEPEST = 3  # a script that runs a script
 _LARGEST = 2**20  # characters of all scripts of a line

@@ -11,10 +11,16 @@ from itertools import islice, pairwise, product, takewhile
 from posixpath import isabs, join, normpath
 from typing import Any, NamedTuple, cast
 
-from mcp_compaction.checks.check import PinCheck
-from mcp_compaction.checks.globs import is_path_in, is_text_like, own_words
-from mcp_compaction.checks.lines import UNREAD, ReadLines, branch_at, goals_of_push, runs_of
-from mcp_compaction.checks.tables import kind_of, tables
+from mcp_compaction.checks.check import PinCheck, is_path_in, is_text_like, own_words
+from mcp_compaction.checks.lines import (
+    UNREAD,
+    ReadLines,
+    branch_at,
+    goals_of_push,
+    kind_of,
+    runs_of,
+    tables,
+)
 from mcp_compaction.git_folders import home_of
 from mcp_compaction.shell import Command, programs, read_options, run_with_found, subcommand_of
 

@@ -18,7 +18,7 @@ from typing import Any, NoReturn, TextIO
 from mcp_compaction.cli.console.repositories import leave_out_repository
 from mcp_compaction.errors import SettingsError
 from mcp_compaction.home import RULES, default_home, mask
-from mcp_compaction.hosts.trouble import note_trouble, read_trouble
+from mcp_compaction.hosts.hook_notes import note_trouble, read_trouble
 from mcp_compaction.settings_file import given_settings
 
 _MOST_SECONDS = 2.0

@@ -10,9 +10,9 @@ from typing import Any
 from mcp_compaction.hosts.chat import HostChats
 from mcp_compaction.hosts.events import hooked_hosts
 from mcp_compaction.hosts.folders import trusted_environ
-from mcp_compaction.hosts.gateways import is_through_gateway
 from mcp_compaction.hosts.handling import EventHandler, HostEvent
-from mcp_compaction.hosts.trouble import note_trouble
+from mcp_compaction.hosts.hook_notes import note_trouble
+from mcp_compaction.hosts.serving import is_through_gateway
 from mcp_compaction.projects import find_project
 from mcp_compaction.settings import load_settings
 from mcp_compaction.wiring import open_workspace

@@ -18,9 +18,8 @@ from typing import IO, Any, TextIO, cast
 
 from mcp_compaction.cli.console.screen import Screen
 from mcp_compaction.home import NEXT_PROMPT, default_home, mask
-from mcp_compaction.hosts.hook_runs import RunNotes, seconds_allowed
+from mcp_compaction.hosts.hook_notes import RunNotes, note_trouble, seconds_allowed
 from mcp_compaction.hosts.known import place_of_user
-from mcp_compaction.hosts.trouble import note_trouble
 from mcp_compaction.lexicon import read_host, read_source
 from mcp_compaction.projects import find_project
 from mcp_compaction.settings_file import PREFIX, given_settings
@@ -207,8 +206,7 @@ def _show_pins(host: str, event: str, told: dict[str, Any], environ: Mapping[str
 def _is_for_us(home: Path, told: tuple[str, str, str], environ: Mapping[str, str]) -> bool:
     """Whether this process shows the pins after a host's compaction: no view of ours does that a
     module was just given, no gateway, and no hook that `install` wrote beside the plugin's."""
-    from mcp_compaction.hosts.gateways import is_through_gateway
-    from mcp_compaction.hosts.served_chats import find_served_chat, note_dead_server
+    from mcp_compaction.hosts.serving import find_served_chat, is_through_gateway, note_dead_server
 
     host, event, chat = told
     if _read_known(host)["events"].get("plugin_variable", "") in environ:

@@ -214,7 +214,7 @@ def _dispatch(
 
         start(rest)
     if name == "hook" and rest[:1] in (["-h"], ["--help"]):
-        from mcp_compaction.cli.console.hook_help import hook_help
+        from mcp_compaction.cli.console.guide import hook_help
 
         screen.say(hook_help())
         return DONE

@@ -31,15 +31,14 @@ if TYPE_CHECKING:
     from mcp_compaction.compactor.headless import tell_programs
     from mcp_compaction.compactor.history_fitting import compare, fit, record_answer, record_history
     from mcp_compaction.compactor.host_summaries import check_host_summary
-    from mcp_compaction.compactor.late_pins import show_late_pins
     from mcp_compaction.compactor.offering import decline_fact, keep_fact, offered_facts
-    from mcp_compaction.compactor.owning import export, forget, receipts, twins
     from mcp_compaction.compactor.pinning import (
         announce,
         is_said,
         owner_of,
         pin,
         pin_question,
+        show_late_pins,
         unpin,
     )
     from mcp_compaction.compactor.preparing import prepare
@@ -50,8 +49,16 @@ if TYPE_CHECKING:
         record_transcript,
         switch_recording,
         take_over,
+        vouch,
     )
-    from mcp_compaction.compactor.records import newest_words, read_records
+    from mcp_compaction.compactor.records import (
+        export,
+        forget,
+        newest_words,
+        read_records,
+        receipts,
+        twins,
+    )
     from mcp_compaction.compactor.sessions import (
         find_named,
         find_session,
@@ -69,7 +76,6 @@ if TYPE_CHECKING:
         take_refusal,
     )
     from mcp_compaction.compactor.viewing import begin, context, page_in, restore
-    from mcp_compaction.compactor.vouching import vouch
 
 _VERBS = {
     "checking": "accept_check check_question describe_check held_calls set_checks try_checks",
@@ -77,20 +83,17 @@ _VERBS = {
     "headless": "tell_programs",
     "history_fitting": "compare fit record_answer record_history",
     "host_summaries": "check_host_summary",
-    "late_pins": "show_late_pins",
     "offering": "decline_fact keep_fact offered_facts",
-    "owning": "export forget receipts twins",
-    "pinning": "announce is_said owner_of pin pin_question unpin",
+    "pinning": "announce is_said owner_of pin pin_question show_late_pins unpin",
     "preparing": "prepare",
     "recalling": "brief originals quote recall recall_refs",
-    "recording": "is_off record record_transcript switch_recording take_over",
-    "records": "newest_words read_records",
+    "recording": "is_off record record_transcript switch_recording take_over vouch",
+    "records": "export forget newest_words read_records receipts twins",
     "sessions": "find_named find_session list_sessions open_session own_window put_pins_back",
     "shortening": "shorten",
     "stats": "load_newest read_stats stats_of",
     "thinking": "leave_out_thinking list_thinking_left_out note_passing take_refusal",
     "viewing": "begin context page_in restore",
-    "vouching": "vouch",
 }
 _MODULES = {verb: module for module, verbs in _VERBS.items() for verb in verbs.split()}
 

@@ -6,16 +6,21 @@ import logging
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
-from mcp_compaction.compactor.asking import check_ask
 from mcp_compaction.compactor.driving import Drafts, drive
 from mcp_compaction.compactor.events import COMPLETED, FAILED, MASKED, SAFETY_NET
 from mcp_compaction.compactor.gauge import FillReading
 from mcp_compaction.compactor.masking import mask_text, secrets_in
 from mcp_compaction.compactor.offering import renew_facts, suggest
-from mcp_compaction.compactor.progress import Progress, ignore_progress
 from mcp_compaction.compactor.recording import keep_reported_fill
+from mcp_compaction.compactor.results import check_ask
 from mcp_compaction.compactor.shortening import has_only_head, is_over_net
-from mcp_compaction.compactor.workspace import MOST_TRIES, Workspace, scope_of
+from mcp_compaction.compactor.workspace import (
+    MOST_TRIES,
+    Progress,
+    Workspace,
+    ignore_progress,
+    scope_of,
+)
 from mcp_compaction.core.log.outline import find_boundary_cues
 from mcp_compaction.core.window.fill import Fill, pressure
 from mcp_compaction.errors import (

@@ -7,8 +7,7 @@ from collections.abc import Iterable
 from typing import NamedTuple, assert_never
 
 from mcp_compaction.compactor.events import FALLBACK, count_recalls
-from mcp_compaction.compactor.progress import Progress
-from mcp_compaction.compactor.workspace import Workspace, scope_of
+from mcp_compaction.compactor.workspace import Progress, Workspace, scope_of
 from mcp_compaction.core.compaction.flow import Flow, flow
 from mcp_compaction.core.digest.extract import extract
 from mcp_compaction.core.policy import Policy

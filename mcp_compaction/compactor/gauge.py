@@ -1,4 +1,6 @@
-"""Measures windows without reading their messages: what is known of a view is not counted anew."""
+"""Measures windows without reading their messages (what is known of a view is not counted anew),
+and has the statistics of a session as values.
+"""
 
 from __future__ import annotations
 
@@ -6,9 +8,12 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import NamedTuple
 
+from pydantic import Field
+
+from mcp_compaction.compactor.results import HeldCalls
 from mcp_compaction.core.policy import Policy
 from mcp_compaction.core.window.fill import Fill, PartName, Pressure, measure, pressure
-from mcp_compaction.model import Pin, Session
+from mcp_compaction.model import Offer, Outcome, Pin, Receipt, Session, SessionInfo, Spent, Value
 from mcp_compaction.ports import Store, TokenCounter, WindowCount
 from mcp_compaction.threads import Threads
 
@@ -104,3 +109,33 @@ def _without_texts(window: WindowCount) -> WindowCount:
     view = window.session.view.model_copy(update={"body": (), "promoted": ()})
     session = window.session.model_copy(update={"view": view, "digests": ()})
     return window.model_copy(update={"session": session})
+
+
+class Regret(Value):
+    """The number of messages that left the window, and how many were recalled."""
+
+    recalls: int = 0  # how often something of it was given back
+    recalled: int = 0  # of how many messages; it never falls, also where they are shown again
+    dropped: int = 0  # how many messages are outside the window, or were and came back by that
+
+
+class Stats(Value):
+    """The statistics of a session's window."""
+
+    info: SessionInfo
+    fill: Fill
+    pressure: Pressure
+    would_free: Outcome
+    pins: tuple[Pin, ...]
+    shown: int = 0  # messages in the window
+    unread: int = 0  # of these; only where they are more than a window holds
+    digests: int
+    events: tuple[tuple[str, int], ...]
+    last: Receipt | None
+    offer: Offer
+    regret: Regret
+    system: Spent = Field(default_factory=Spent)  # what summarizers took for it
+    last_fall: str = ""  # why a digest was last written by another than was to write it
+    paid: str = ""  # what a gateway last told of its calls and compactions, in lines
+    is_pressed: bool = False  # a limit on model calls is near: budget pressure
+    held: tuple[HeldCalls, ...] = ()  # by the checks of pins

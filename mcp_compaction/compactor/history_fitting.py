@@ -16,8 +16,11 @@ from mcp_compaction.compactor.histories import (
     Answer,
     Counted,
     KnownHistory,
+    Layout,
     Seen,
     find_longest_start,
+    layout_between,
+    state_of,
 )
 from mcp_compaction.compactor.history_following import Compared, compare_history, follow_history
 from mcp_compaction.compactor.history_layout import (
@@ -28,9 +31,8 @@ from mcp_compaction.compactor.history_layout import (
     show_view,
 )
 from mcp_compaction.compactor.history_matching import is_ours
-from mcp_compaction.compactor.late_pins import show_late_pins, waiting_pins
-from mcp_compaction.compactor.layout import Layout, layout_between, state_of
 from mcp_compaction.compactor.masking import known_secrets
+from mcp_compaction.compactor.pinning import show_late_pins, waiting_pins
 from mcp_compaction.compactor.recording import (
     PreparedMessages,
     append,
@@ -48,11 +50,20 @@ from mcp_compaction.core.text.repeats import KnownSecrets
 from mcp_compaction.core.window.fill import Fill
 from mcp_compaction.errors import LogMoved, MalformedMessage
 from mcp_compaction.formats import FORMATS, Incoming, read_incoming
-from mcp_compaction.formats.answer import messages_of_answer, read_answer
-from mcp_compaction.formats.arrival import list_of_body, read_beside_messages, sure_shape_of
-from mcp_compaction.formats.detection import detect
-from mcp_compaction.formats.fingerprint import bare_fingerprints_of, fingerprint_of, fingerprints_of
-from mcp_compaction.formats.identity import normal_of_essence
+from mcp_compaction.formats.arrival import (
+    list_of_body,
+    messages_of_answer,
+    read_answer,
+    read_beside_messages,
+    sure_shape_of,
+)
+from mcp_compaction.formats.foreign import detect
+from mcp_compaction.formats.identity import (
+    bare_fingerprints_of,
+    fingerprint_of,
+    fingerprints_of,
+    normal_of_essence,
+)
 from mcp_compaction.formats.prepare import count_masked_in_new
 from mcp_compaction.formats.thinking import sending_of
 from mcp_compaction.formats.turns import join_turns, split_turns

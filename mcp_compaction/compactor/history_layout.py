@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple, TypeGuard, cast
 
-from mcp_compaction.compactor.histories import Frame, KnownHistory, Seen
-from mcp_compaction.compactor.layout import ViewState, state_of
+from mcp_compaction.compactor.histories import Frame, KnownHistory, Seen, ViewState, state_of
 from mcp_compaction.core.tokens import CountTokens
 from mcp_compaction.core.window.render import late_pin_blocks, lay_out_frame
 from mcp_compaction.formats import FORMATS, render
-from mcp_compaction.formats.fingerprint import fingerprint_of, fingerprints_of, strip_marks
+from mcp_compaction.formats.identity import fingerprint_of, fingerprints_of, strip_marks
 from mcp_compaction.formats.show import objects_of, without_repeats
 from mcp_compaction.formats.thinking import Left
 from mcp_compaction.model import JsonObject, Session, Shape, Shown, ShownMessage, ShownRecord

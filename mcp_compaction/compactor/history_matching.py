@@ -17,15 +17,10 @@ from mcp_compaction.core.window.history import (
 )
 from mcp_compaction.errors import UnknownRef
 from mcp_compaction.formats import FORMATS, normalize
-from mcp_compaction.formats.identity import (
-    content_hash,
-    hash_of,
-    normal_of_essence,
-    words_hash,
-)
-from mcp_compaction.formats.jsontext import parse_object
+from mcp_compaction.formats.content import parse_object
+from mcp_compaction.formats.identity import content_hash, hash_of, normal_of_essence, words_hash
 from mcp_compaction.formats.thinking import thinking_in, without_thinking
-from mcp_compaction.lexicon.thinking import rule_of
+from mcp_compaction.lexicon.models import rule_of
 from mcp_compaction.model import (
     JsonObject,
     Logged,

@@ -5,18 +5,20 @@ from __future__ import annotations
 import json
 import logging
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
-from mcp_compaction.compactor.events import RECORDING
+from mcp_compaction.compactor.events import HEADLESS, RECORDING
 from mcp_compaction.compactor.gauge import FillReading
 from mcp_compaction.compactor.headless import set_apart
 from mcp_compaction.compactor.history_following import follow_history
-from mcp_compaction.compactor.masking import known_secrets, note_secrets
+from mcp_compaction.compactor.masking import known_secrets, mask_text, note_secrets
 from mcp_compaction.compactor.workspace import MOST_ROWS, Workspace, scope_of
+from mcp_compaction.core.text.host_texts import without_host_texts
 from mcp_compaction.core.text.refs import number_of
 from mcp_compaction.core.text.repeats import KnownSecret, KnownSecrets
 from mcp_compaction.core.text.secrets import redact
+from mcp_compaction.core.text.wholes import unify_lines
 from mcp_compaction.core.tokens import learn_of_host
 from mcp_compaction.errors import InputError, StoreError
 from mcp_compaction.formats import Incoming, IncomingMessage
@@ -37,6 +39,7 @@ from mcp_compaction.model import (
     Sections,
     Session,
     SessionInfo,
+    Text,
     Traits,
     Via,
 )
@@ -276,3 +279,37 @@ def prepare(work: Workspace, came: Incoming, known: KnownSecrets) -> PreparedMes
 def _without_ids(messages: Sequence[IncomingMessage]) -> tuple[IncomingMessage, ...]:
     """The messages without host ids: an agent could claim one and keep the real message out."""
     return tuple(message.model_copy(update={"host_id": None}) for message in messages)
+
+
+_MASK = "[masked:"
+
+
+async def vouch(work: Workspace, info: SessionInfo, prompts: Mapping[str, bool]) -> None:
+    """Count those messages as the user's that hold nothing but texts that were typed, and those as
+    a program's that hold other prompts. `prompts`: whether a person has typed each."""
+    told = await work.store.hearsay(info.id)
+    said = {_fold(text) for text in prompts}
+    typed = {_fold(text) for text, is_typed in prompts.items() if is_typed}
+    if any(_MASK in message.text for message in told):  # then what was typed is masked alike
+        secrets = await known_secrets(work, info)
+        masked = await work.threads.run(lambda: {one: mask_text(one, secrets) for one in prompts})
+        said |= {_fold(text) for text in masked.values()}
+        typed |= {_fold(masked[text]) for text, is_typed in prompts.items() if is_typed}
+    known = [one for one in told if _is_among(said, one)]
+    for one in known:
+        if not _is_among(typed, one):  # noted first: until then it is hearsay
+            event = Event(name=HEADLESS, at=work.now(), detail=one.ref)
+            await work.store.add_event(info.id, event)
+    await work.store.vouch(info.id, [one.seq for one in known])
+
+
+def _is_among(said: Collection[str], message: Message) -> bool:
+    """Whether every text of a message is one of these, but for what the host put in."""
+    texts = (part.text for part in message.parts if isinstance(part, Text))
+    return all(text in said for text in map(_fold, texts) if text)
+
+
+def _fold(text: str) -> str:
+    """A text without what a host put in; its lines count, since they tell what is a sentence."""
+    lines = unify_lines(without_host_texts(text)).split("\n")
+    return "\n".join(line.rstrip() for line in lines).strip()

@@ -17,11 +17,9 @@ from mcp_compaction.compactor.events import (
     count_recalls,
     paid_in,
 )
-from mcp_compaction.compactor.gauge import FillReading
+from mcp_compaction.compactor.gauge import FillReading, Regret, Stats
 from mcp_compaction.compactor.offering import suggest
-from mcp_compaction.compactor.progress import ignore_progress
-from mcp_compaction.compactor.statistics import Regret, Stats
-from mcp_compaction.compactor.workspace import Workspace
+from mcp_compaction.compactor.workspace import Workspace, ignore_progress
 from mcp_compaction.core.excerpts.render import wanted_excerpts
 from mcp_compaction.core.window.fill import pressure
 from mcp_compaction.model import Ask, Event, Session, SessionInfo

@@ -9,8 +9,8 @@ from mcp_compaction.compactor.events import THINKING_REFUSED
 from mcp_compaction.compactor.workspace import Workspace
 from mcp_compaction.errors import StoreError
 from mcp_compaction.formats import render
-from mcp_compaction.formats.fingerprint import fingerprints_of
-from mcp_compaction.formats.jsontext import parse_object
+from mcp_compaction.formats.content import parse_object
+from mcp_compaction.formats.identity import fingerprints_of
 from mcp_compaction.formats.thinking import (
     LEFT_OUT,
     NOWHERE,
@@ -22,14 +22,7 @@ from mcp_compaction.formats.thinking import (
     print_beside,
     thinking_in,
 )
-from mcp_compaction.model import (
-    JsonObject,
-    Message,
-    Session,
-    SessionInfo,
-    Shape,
-    ShownMessage,
-)
+from mcp_compaction.model import JsonObject, Message, Session, SessionInfo, Shape, ShownMessage
 
 logger = logging.getLogger(__name__)
 

@@ -6,13 +6,12 @@ The verbs are functions on it, so that each module can be read without the other
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
-from mcp_compaction.compactor.newest import Newest
 from mcp_compaction.core.digest.allowance import Allowance, Limits, allowance_of
 from mcp_compaction.core.policy import Policy, for_session, under_pressure, with_reserve
 from mcp_compaction.errors import StoreError
@@ -28,6 +27,29 @@ if TYPE_CHECKING:
     from mcp_compaction.formats.thinking import Bindings
     from mcp_compaction.model import Compaction, Pin, Session, SessionInfo, Traits, View
     from mcp_compaction.ports import Clock, Past, Store, Summarizer, TokenCounter
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+_MOST_KNOWN = 64  # sessions, chats or the like
+
+
+class Newest(dict[K, V]):
+    """The values that were kept last, by their keys; the newest is the last."""
+
+    def keep(self, key: K, value: V) -> V | None:
+        """Keep a value as the newest one; gives the oldest where there are too many."""
+        self.pop(key, None)
+        self[key] = value
+        return self.pop(next(iter(self))) if len(self) > _MOST_KNOWN else None
+
+
+Progress = Callable[[str], Awaitable[None]]
+
+
+async def ignore_progress(_: str) -> None:
+    """Take a report of progress that nobody wants to read."""
+
 
 logger = logging.getLogger(__name__)
 
@@ -99,7 +121,7 @@ class Workspace:
 
     async def _as_loaded(self, session: Session, to_digest: bool = False) -> Session:
         """A session as verbs need it: with its budget, and all that counts as its model's words."""
-        from mcp_compaction.lexicon.thinking import rule_of
+        from mcp_compaction.lexicon.models import rule_of
 
         if to_digest and rule_of(session.info.traits.model or "") == "bound":
             from mcp_compaction.formats.thinking import hear_thinking

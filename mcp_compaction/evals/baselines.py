@@ -17,7 +17,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from mcp_compaction.core.tokens import CountTokens
-from mcp_compaction.evals.measures import PlainLine, content_words_of
+from mcp_compaction.evals.corpora import PlainLine, content_words_of
 
 Strategy = Callable[[Sequence[PlainLine], float, CountTokens], list[PlainLine]]
 

@@ -14,10 +14,9 @@ from mcp_compaction.core.digest.extract import open_tasks, stated_rules
 from mcp_compaction.core.log.identifiers import identifiers_by_message
 from mcp_compaction.core.policy import PRESETS, Policy
 from mcp_compaction.core.text.words import fold
-from mcp_compaction.evals.handover.measure import SMALLEST_WINDOW, Needs
-from mcp_compaction.evals.handover.plain_ways import PLAIN_WAYS
-from mcp_compaction.evals.handover.sessions import RealSession, turns_of, with_runs_written_out
-from mcp_compaction.evals.measures import PlainLine
+from mcp_compaction.evals.corpora import PlainLine
+from mcp_compaction.evals.handover import PLAIN_WAYS, SMALLEST_WINDOW, Needs
+from mcp_compaction.evals.handover_sessions import RealSession, turns_of, with_runs_written_out
 from mcp_compaction.evals.runner import AskedSummarizer, Tell
 from mcp_compaction.evals.subject import Subject, subject
 from mcp_compaction.formats import Incoming

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from mcp_compaction.core.wording import escape, kilo, plural
-from mcp_compaction.evals.handover.plain_ways import PLAIN_WAYS
+from mcp_compaction.evals.handover import PLAIN_WAYS
 from mcp_compaction.evals.pages import (
     Bar,
     BarLine,

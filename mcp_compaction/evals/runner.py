@@ -13,8 +13,15 @@ from types import MappingProxyType
 from mcp_compaction.core.compaction.receipt import spent_line
 from mcp_compaction.core.tokens import CountTokens
 from mcp_compaction.evals.baselines import Strategy, tokens_of
-from mcp_compaction.evals.corpora import EvalCase, line_of
-from mcp_compaction.evals.measures import Context, PlainLine, Probe, comes_back, survives
+from mcp_compaction.evals.corpora import (
+    Context,
+    EvalCase,
+    PlainLine,
+    Probe,
+    comes_back,
+    line_of,
+    survives,
+)
 from mcp_compaction.evals.results import (
     PRODUCT,
     Detection,

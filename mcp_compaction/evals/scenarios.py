@@ -1,30 +1,61 @@
-"""Writes seeded sessions of four kinds of work, and knows what was planted in them."""
+"""Writes seeded sessions of four kinds of work by the wordings of `wordings.toml`, and knows what
+was planted in them.
+"""
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 from random import Random
+from typing import Any, NamedTuple
 
-from mcp_compaction.evals.corpora import EvalCase, line_of
-from mcp_compaction.evals.material import FIELDS, Field, fill_blanks, make_noise, shuffle_things
-from mcp_compaction.evals.measures import Probe
-from mcp_compaction.evals.wordings import (
-    CHATTER,
-    DATES,
-    DECISIONS,
-    DOUBTS,
-    IDLE,
-    PEOPLE,
-    REASONS,
-    REVERSALS,
-    RULES,
-    TASKS,
-    TEAMS,
-    Wordings,
+from mcp_compaction.evals.corpora import (
+    FIELDS,
+    EvalCase,
+    Field,
+    Probe,
+    fill_blanks,
+    line_of,
+    make_noise,
+    shuffle_things,
 )
 from mcp_compaction.formats import read_incoming
 from mcp_compaction.model import JsonObject, JsonValue
+
+
+class Wordings(NamedTuple):
+    """Ways to say one kind of thing: common ones, and ones no pattern is likely to know."""
+
+    common: tuple[str, ...]
+    apart: tuple[str, ...]
+
+
+_FILE = Path(__file__).with_name("wordings.toml")
+_READ: dict[str, Any] = tomllib.loads(_FILE.read_text(encoding="utf-8"))
+
+
+def _kinds(name: str) -> Wordings:
+    return Wordings(tuple(_READ[name]["common"]), tuple(_READ[name]["apart"]))
+
+
+def _list(name: str) -> tuple[str, ...]:
+    return tuple(_READ[name])
+
+
+RULES = _kinds("rules")
+DECISIONS = _kinds("decisions")
+REVERSALS = _kinds("reversals")
+TASKS = _kinds("tasks")
+DOUBTS = _kinds("doubts")
+IDLE = _list("idle")  # What sounds like a rule and is none.
+CHATTER = _list("chatter")  # What an agent says along the way and nobody will ask for.
+REASONS = _list("reasons")
+PEOPLE = _list("people")
+TEAMS = _list("teams")
+DATES = _list("dates")
+
 
 CORPUS = "generated"
 EPISODE_TOKENS = 2_000  # about; a session is a row of episodes

@@ -19,9 +19,9 @@ from mcp_compaction.core.digest.extract import must_keep, ref_of_standing_plan
 from mcp_compaction.core.log.content import text_of, words_of
 from mcp_compaction.core.log.spoken_rules import unpinned_rules
 from mcp_compaction.core.policy import Policy
-from mcp_compaction.evals.corpora import EvalCase
-from mcp_compaction.evals.measures import (
+from mcp_compaction.evals.corpora import (
     Context,
+    EvalCase,
     PlainLine,
     Probe,
     Recollection,

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from mcp_compaction.formats.content import parse_object
 from mcp_compaction.formats.identity import normalize
-from mcp_compaction.formats.jsontext import parse_object
 from mcp_compaction.formats.show import FORMATS
 from mcp_compaction.model import JsonObject, Part, Role, Shape
 

@@ -1,4 +1,6 @@
-"""Input of callers: one message, a list, a whole request body, a JSON document or JSONL."""
+"""Input of callers: one message, a list, a whole request body, a JSON document or JSONL; and the
+messages that a provider's answer adds to a history.
+"""
 
 from __future__ import annotations
 
@@ -9,17 +11,17 @@ from typing import Any, cast, get_args
 from pydantic import JsonValue
 
 from mcp_compaction.errors import MalformedMessage
-from mcp_compaction.formats.content import objects_in, text_or_empty
-from mcp_compaction.formats.detection import detect, is_item_type, sure_shape
-from mcp_compaction.formats.foreign import refuse_foreign
-from mcp_compaction.formats.jsontext import (
+from mcp_compaction.formats.content import (
     check_depth,
     check_size,
     dump_original,
     is_encodable,
+    objects_in,
     parse,
     scrub,
+    text_or_empty,
 )
+from mcp_compaction.formats.foreign import detect, is_item_type, refuse_foreign, sure_shape
 from mcp_compaction.formats.show import FORMATS
 from mcp_compaction.formats.turns import split_turns
 from mcp_compaction.model import (
@@ -330,3 +332,43 @@ def _last_call_of(usage: JsonObject) -> JsonObject:
 
 def _count_of(value: JsonValue) -> int:
     return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else 0
+
+
+_SAID = ("content", "tool_calls")
+
+
+def messages_of_answer(
+    answer: JsonObject, known: Shape | None = None
+) -> tuple[Shape, list[JsonObject]]:
+    """The messages that a caller adds to its history when it got this answer, and their shape.
+
+    `known`: the shape of its history, for an answer that would fit several.
+    """
+    answer = answer if isinstance(answer, dict) else {}  # pyright: ignore[reportUnnecessaryIsInstance]
+    choices = objects_in(answer.get("choices"))
+    message = choices[0].get("message") if choices else None
+    if isinstance(message, dict):
+        return "openai", [message]
+    if "output" in answer:
+        return "responses", objects_in(answer["output"])
+    if answer.get("role") == "assistant" and not answer.keys().isdisjoint(_SAID):
+        shape = sure_shape(answer) or known or "anthropic"
+        if shape == "anthropic":
+            return shape, [{"role": "assistant", "content": answer.get("content")}]
+        return shape, [answer]
+    raise MalformedMessage(
+        "this is no answer of a model; pass the response of the Messages API, of chat completions "
+        "or of the Responses API, as a dict or as the object of an SDK."
+    )
+
+
+def read_answer(answer: JsonObject, known: Shape | None = None) -> Incoming:
+    """The messages of an answer, with the model and the usage that it names."""
+    shape, messages = messages_of_answer(answer, known)
+    came = read_incoming(messages, shape) if messages else Incoming(messages=())
+    return came.model_copy(
+        update={
+            "model": text_or_empty(answer.get("model")) or came.model,
+            "reported": reported_tokens_of(answer) or came.reported,
+        }
+    )

@@ -9,17 +9,12 @@ from typing import NamedTuple
 from mcp_compaction.core.log.content import compact_json, tokens_of
 from mcp_compaction.core.log.passages import passages_of
 from mcp_compaction.core.policy import Policy
-from mcp_compaction.core.text.repeats import (
-    KnownSecret,
-    KnownSecrets,
-    know_more,
-    mask_repeats,
-)
+from mcp_compaction.core.text.repeats import KnownSecret, KnownSecrets, know_more, mask_repeats
 from mcp_compaction.core.text.secrets import Redacted, redact
 from mcp_compaction.core.tokens import CountTokens
 from mcp_compaction.formats.arrival import IncomingMessage
+from mcp_compaction.formats.content import parse_object
 from mcp_compaction.formats.identity import normalize
-from mcp_compaction.formats.jsontext import parse_object
 from mcp_compaction.formats.show import FORMATS
 from mcp_compaction.model import NewMessage, Sections
 from mcp_compaction.ports import Recorded

@@ -11,8 +11,7 @@ from pydantic import JsonValue
 from mcp_compaction.formats import anthropic, openai, responses
 from mcp_compaction.formats.anthropic import NOT_RECORDED, NOT_SHOWN
 from mcp_compaction.formats.arrange import Group, RenderedMessage, find_orphans, group_pieces
-from mcp_compaction.formats.content import with_cuts
-from mcp_compaction.formats.jsontext import parse_object
+from mcp_compaction.formats.content import parse_object, with_cuts
 from mcp_compaction.model import (
     Cut,
     JsonObject,

@@ -18,9 +18,8 @@ from pydantic import JsonValue
 
 from mcp_compaction.core.text.secrets import redact
 from mcp_compaction.formats.content import objects_in
-from mcp_compaction.formats.fingerprint import fingerprint_of, fingerprints_of
-from mcp_compaction.formats.identity import unwrap_text
-from mcp_compaction.lexicon.thinking import rule_of
+from mcp_compaction.formats.identity import fingerprint_of, fingerprints_of, unwrap_text
+from mcp_compaction.lexicon.models import rule_of
 from mcp_compaction.model import JsonObject, Message, Part, Shape, Text, Thinking
 
 LEFT_OUT = ""  # stands for a beginning: the block is good behind none any more

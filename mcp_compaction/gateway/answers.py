@@ -10,8 +10,8 @@ import zlib
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple, Protocol, cast
 
-from mcp_compaction.gateway.usage import Usage, read_usage
-from mcp_compaction.lexicon.overflow import is_overflow
+from mcp_compaction.gateway.money import Usage, read_usage
+from mcp_compaction.lexicon.models import is_overflow
 from mcp_compaction.model import JsonObject, Shape
 
 READABLE = ("gzip", "deflate")

@@ -1,9 +1,11 @@
-"""The ASGI application: takes requests of a host in, passes them on, and streams answers back."""
+"""The ASGI application: takes requests of a host in, passes them on, and streams answers back,
+whatever fails of the turn that a request is.
+"""
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import anyio
 import httpx2
@@ -11,6 +13,7 @@ from starlette.types import Receive, Scope, Send
 
 from mcp_compaction.door import Door, RefusedRequest, own_names, refuse
 from mcp_compaction.gateway.address import GatewayAddress
+from mcp_compaction.gateway.calls import find_api
 from mcp_compaction.gateway.forwarding import (
     Forwarder,
     Headers,
@@ -19,8 +22,59 @@ from mcp_compaction.gateway.forwarding import (
     headers_to_host,
     headers_to_provider,
 )
-from mcp_compaction.gateway.safe_turns import SafeTurn
-from mcp_compaction.gateway.turns import CallTurns
+from mcp_compaction.gateway.turns import CallTurn, CallTurns
+
+T = TypeVar("T")
+
+
+class SafeTurn:
+    """A turn whose faults are counted and change nothing of what passes."""
+
+    def __init__(self, turn: CallTurn, note_fault: Callable[[Exception], None]) -> None:
+        self._turn: CallTurn | None = turn  # None: it has failed
+        self._note_fault = note_fault
+        self.body = turn.body
+
+    def narrow(self, headers: Headers) -> Headers:
+        """The headers to send."""
+        return self._try(lambda turn: turn.narrow(headers), headers)
+
+    def begin_answer(self, status: int, headers: Mapping[str, str]) -> None:
+        """Have the turn hear that the provider answers."""
+        self._try(lambda turn: turn.begin_answer(status, headers), None)
+
+    def hear(self, piece: bytes) -> None:
+        """Have the turn hear a piece of the answer."""
+        self._try(lambda turn: turn.hear(piece), None)
+
+    def end(self, *, is_whole: bool) -> None:
+        """Have the turn hear that nothing more comes."""
+        self._try(lambda turn: turn.end(is_whole=is_whole), None)
+
+    async def mend(
+        self, status: int, error: bytes, headers: Mapping[str, str], *, is_again: bool
+    ) -> bool:
+        """Have the turn make another request after an error; says whether it has."""
+        if self._turn is None:
+            return False
+        try:
+            is_mended = await self._turn.mend(status, error, headers, is_again=is_again)
+        except Exception as fault:  # noqa: BLE001  # the provider's error passes as it is
+            self._note_fault(fault)
+            return False
+        self.body = self._turn.body
+        return is_mended
+
+    def _try(self, work: Callable[[CallTurn], T], otherwise: T) -> T:
+        if self._turn is None:
+            return otherwise
+        try:
+            return work(self._turn)
+        except Exception as fault:  # noqa: BLE001  # what the host gets does not depend on it
+            self._turn = None
+            self._note_fault(fault)
+            return otherwise
+
 
 _MOST_OF_ERROR = 2**20  # bytes of an error body that are looked at
 _MAY_BE_MENDED = frozenset((400, 401, 403, 413, 422))  # by sending something else
@@ -83,7 +137,7 @@ class Gateway:
         url = self._upstreams[upstream] + path + (f"?{query}" if query else "")
         request = _Request(scope["method"], path, url, scope["headers"], receive, send)
         is_call = self._turns is not None and request.method == "POST"
-        if self._turns is not None and is_call and self._turns.is_model_call(path):
+        if self._turns is not None and is_call and find_api(path) is not None:
             await self._pass_call(request, self._turns, headers)
         else:
             await self._pass_as_it_is(request)

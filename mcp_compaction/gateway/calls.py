@@ -1,14 +1,69 @@
-"""Calls of models: which API a path is of, whose conversation, and whether it is one at all."""
+"""Calls of models: which API a path is of, whose conversation, and whether it is one at all, by
+what is known of the requests of hosts.
+"""
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
+from functools import cache
+from itertools import takewhile
+from operator import eq, truth
 from typing import Literal, NamedTuple, cast
 
 from mcp_compaction.formats.content import objects_in
-from mcp_compaction.gateway.known_hosts import Host, known_hosts
-from mcp_compaction.model import JsonObject, JsonValue, Shape
+from mcp_compaction.formats.identity import fingerprints_of
+from mcp_compaction.hosts.known import hosts_with
+from mcp_compaction.model import JsonObject, JsonValue, Shape, Value
+
+SideKind = Literal["summary", "aside"]
+
+
+class Side(Value):
+    """One kind of call beside a conversation; see docs/hosts.md."""
+
+    kind: SideKind
+    pattern: str
+    example: str
+    near_miss: str
+
+
+class Host(Value):
+    """A host as its requests show it; see docs/hosts.md."""
+
+    name: str
+    title: str
+    sessions: tuple[str, ...]
+    agents: tuple[str, ...]
+    user_agent: str = ""
+    unsteady_system: str
+    starter: str = ""
+    side: tuple[Side, ...]
+
+    def session_of(self, headers: Mapping[str, str]) -> str | None:
+        """The host's own id for the conversation that a request belongs to."""
+        if not headers.get("user-agent", "").startswith(self.user_agent):
+            return None
+        return next((headers[name] for name in self.sessions if headers.get(name)), None)
+
+    def agent_of(self, headers: Mapping[str, str]) -> str:
+        """The id of the sub-agent that sends a request; empty: the main one does."""
+        return next((headers[name] for name in self.agents if headers.get(name)), "")
+
+    def find_side(self, text: str) -> SideKind | None:
+        """The kind of side call that a newest message makes a request; None: it is none."""
+        for side in self.side:
+            if re.search(side.pattern, text):
+                return side.kind
+        return None
+
+
+@cache
+def known_hosts() -> tuple[Host, ...]:
+    """The hosts whose requests are known; read once."""
+    return tuple(map(Host.model_validate, hosts_with("requests").values()))
+
 
 Kind = Literal["turn", "summary", "aside", "count", "torn"]
 """Torn: its history has no beginning, as one that begins with an answer."""
@@ -35,6 +90,9 @@ _BESIDE = ("system", "developer")  # they speak before and between the others
 _OF_RESULT = ("tool_use_id", "tool_call_id")  # the keys by which a result names its call
 
 
+ChatKey = tuple[str, str, str]  # the host of a conversation, its id there, and the sub-agent's
+
+
 class HostCall(NamedTuple):
     """A call of a model, as a host sent it."""
 
@@ -44,6 +102,11 @@ class HostCall(NamedTuple):
     session: str  # the host's own id for the conversation
     agent: str  # of a sub-agent; empty: the main one
     body: JsonObject
+
+    @property
+    def key(self) -> ChatKey:
+        """Which conversation it is of."""
+        return self.host.name, self.session, self.agent
 
     @property
     def messages(self) -> list[JsonObject]:
@@ -188,3 +251,51 @@ def _newest_texts(messages: Sequence[JsonObject]) -> list[str]:
         return [content]
     texts = (block.get("text") for block in objects_in(content))
     return [text for text in texts if isinstance(text, str)]
+
+
+class SentHistory(NamedTuple):
+    """A history as a host sent it, without what its provider has compacted already."""
+
+    call: HostCall
+    messages: list[JsonObject]
+    prints: list[bytes]
+    before: int  # messages that a provider's own compaction stands for
+
+
+def read_history(call: HostCall, last: SentHistory | None = None) -> SentHistory:
+    """The history of a call; `last`: the one before it, whose messages need no hashing again."""
+    known = last.call.messages if last is not None else []
+    same = len(list(takewhile(truth, map(eq, call.messages, known))))  # much faster than hashing
+    news = call.messages[same if last is not None and last.before == 0 and same > 1 else 0 :]
+    before = count_compacted(call.messages) if any(map(_is_compaction, news)) else 0
+    messages = call.messages[before:]
+    hashed = last.prints if last is not None and last.before == before else []
+    prints = hashed[: max(0, same - before)]
+    return SentHistory(call, messages, [*prints, *fingerprints_of(messages[len(prints) :])], before)
+
+
+def begins_with(prints: Sequence[bytes], known: Sequence[bytes]) -> bool:
+    """Whether a history is another one, or that with more behind it."""
+    return list(prints[: len(known)]) == list(known)
+
+
+def count_compacted(messages: Sequence[JsonObject]) -> int:
+    """How many messages a provider's own compaction stands for, up to and with its block."""
+    for place in reversed(range(len(messages))):
+        if _is_compaction(messages[place]):
+            is_answered = place + 1 < len(messages) and "tool_result" in _kinds_in(
+                messages[place + 1]
+            )
+            return min(len(messages) - 1, place + (2 if is_answered else 1))
+    return 0
+
+
+def _is_compaction(message: JsonObject) -> bool:
+    """Whether a message is, or holds, what a provider has compacted a history to."""
+    kinds = (message.get("type"), *_kinds_in(message))
+    return "compaction" in kinds or "compaction_summary" in kinds
+
+
+def _kinds_in(message: JsonObject) -> list[JsonValue]:
+    """The types of the blocks of a message."""
+    return [block.get("type") for block in objects_in(message.get("content"))]

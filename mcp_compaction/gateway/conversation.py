@@ -10,13 +10,12 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable, Sequence
-from itertools import takewhile
-from operator import eq, truth
 from typing import NamedTuple
 
-from mcp_compaction import compactor
+from mcp_compaction import compactor, worker
 from mcp_compaction.api import OpenSession
-from mcp_compaction.compactor.layout import Layout, ViewState, layout_between, state_of
+from mcp_compaction.api.handles import OpenStore
+from mcp_compaction.compactor.histories import Layout, ViewState, layout_between, state_of
 from mcp_compaction.compactor.results import FitOptions
 from mcp_compaction.core.policy import Policy, for_session, with_reserve
 from mcp_compaction.core.window.fill import Fill, Pressure
@@ -24,56 +23,32 @@ from mcp_compaction.core.window.history import begin_view
 from mcp_compaction.core.window.render import lay_out
 from mcp_compaction.errors import CompactionError, InputError
 from mcp_compaction.formats import FORMATS, render
-from mcp_compaction.formats.answer import messages_of_answer
-from mcp_compaction.formats.arrival import reported_tokens_of
-from mcp_compaction.formats.content import objects_in
-from mcp_compaction.formats.fingerprint import fingerprints_of
-from mcp_compaction.gateway.calls import HostCall
-from mcp_compaction.gateway.keeping import KeptChat
-from mcp_compaction.gateway.ledger import GatewayLedger
-from mcp_compaction.gateway.money import price_of, turns_to_pay
-from mcp_compaction.gateway.usage import Usage
+from mcp_compaction.formats.arrival import messages_of_answer, reported_tokens_of
+from mcp_compaction.formats.identity import fingerprints_of
+from mcp_compaction.gateway.calls import HostCall, SentHistory, begins_with
+from mcp_compaction.gateway.keeping import LEAST_BYTES, KeptChat, keep_words_of_host
+from mcp_compaction.gateway.money import GatewayLedger, Usage, price_of, turns_to_pay
+from mcp_compaction.hosts.recording import check_history, open_chat
 from mcp_compaction.model import (
     Compaction,
     JsonObject,
-    JsonValue,
     Message,
     Outcome,
     Projection,
     Session,
+    SessionInfo,
     Shape,
+    Traits,
 )
+from mcp_compaction.ports import SessionKey
 from mcp_compaction.threads import Threads
-from mcp_compaction.worker import client as worker
 
 _AFTER_OVERFLOW = 0.6  # of the fill that was too much, whatever we took the window to hold
 _COOL_DOWN = 4  # requests after a compaction in which the system begins no other
 _FULL = 99.0  # percent, from which on there is no waiting
 _AHEAD = 10.0  # points before the net from which on a compaction is made ready, or the largest step
 _MOST_AHEAD = 30.0
-LEAST_BYTES = 3  # of a token, mostly
 _MOST_TURNS_TO_PAY = 10.0
-
-
-class SentHistory(NamedTuple):
-    """A history as a host sent it, without what its provider has compacted already."""
-
-    call: HostCall
-    messages: list[JsonObject]
-    prints: list[bytes]
-    before: int  # messages that a provider's own compaction stands for
-
-
-def read_history(call: HostCall, last: SentHistory | None = None) -> SentHistory:
-    """The history of a call; `last`: the one before it, whose messages need no hashing again."""
-    known = last.call.messages if last is not None else []
-    same = len(list(takewhile(truth, map(eq, call.messages, known))))  # much faster than hashing
-    news = call.messages[same if last is not None and last.before == 0 and same > 1 else 0 :]
-    before = count_compacted(call.messages) if any(map(_is_compaction, news)) else 0
-    messages = call.messages[before:]
-    hashed = last.prints if last is not None and last.before == before else []
-    prints = hashed[: max(0, same - before)]
-    return SentHistory(call, messages, [*prints, *fingerprints_of(messages[len(prints) :])], before)
 
 
 class RecordedHistory(NamedTuple):
@@ -485,54 +460,19 @@ def _messages_of(messages: Sequence[JsonObject], shape: Shape) -> tuple[Message,
     )
 
 
-def begins_with(prints: Sequence[bytes], known: Sequence[bytes]) -> bool:
-    """Whether a history is another one, or that with more behind it."""
-    return list(prints[: len(known)]) == list(known)
-
-
-def keep_words_of_host(
-    layout: Layout, prints: Sequence[bytes], given: Sequence[JsonObject]
-) -> Layout:
-    """The layout with what the host itself tells the model, its environment say: it stands behind
-    the first request, where hosts put it."""
-    shown = {one for one in layout.places if isinstance(one, int)}
-    told = {
-        prints[n]: n for n in range(layout.length) if n not in shown and _is_told_by_host(given[n])
-    }
-    requests = (
-        n
-        for n, one in enumerate(layout.places, 1)
-        if isinstance(one, int) and given[one].get("role") == "user"
-    )
-    first = next(requests, 0)
-    each_once = told.values()  # hosts repeat their reminders
-    places = (*layout.places[:first], *each_once, *layout.places[first:])
-    return layout._replace(places=places)
-
-
-def _is_told_by_host(message: JsonObject) -> bool:
-    """Whether a message is the host's own word to the model: its environment, its tools."""
-    is_system = message.get("role") in ("system", "developer")
-    return is_system or message.get("type") == "additional_tools"
-
-
-def count_compacted(messages: Sequence[JsonObject]) -> int:
-    """How many messages a provider's own compaction stands for, up to and with its block."""
-    for place in reversed(range(len(messages))):
-        if _is_compaction(messages[place]):
-            is_answered = place + 1 < len(messages) and "tool_result" in _kinds_in(
-                messages[place + 1]
-            )
-            return min(len(messages) - 1, place + (2 if is_answered else 1))
-    return 0
-
-
-def _is_compaction(message: JsonObject) -> bool:
-    """Whether a message is, or holds, what a provider has compacted a history to."""
-    kinds = (message.get("type"), *_kinds_in(message))
-    return "compaction" in kinds or "compaction_summary" in kinds
-
-
-def _kinds_in(message: JsonObject) -> list[JsonValue]:
-    """The types of the blocks of a message."""
-    return [block.get("type") for block in objects_in(message.get("content"))]
+async def open_recorded(store: OpenStore, call: HostCall) -> SessionInfo:
+    """The session that the conversation of a call is recorded in; its window is ours."""
+    work = store.workspace
+    key = SessionKey(project=store.project, host=call.host.name, host_session=call.session)
+    traits = Traits(model=call.model or None)
+    await check_history(work, key.model_copy(update={"agent": call.agent}))
+    info, _ = await open_chat(work, key, traits)
+    if call.agent:
+        own = key.model_copy(update={"agent": call.agent, "parent": info.id})
+        info, _ = await open_chat(work, own, traits)
+    if not info.traits.owns_window:
+        info = await compactor.own_window(work, info)
+    window = work.policy.window_set
+    if window not in (None, info.traits.window_tokens):  # which commands beside us show, too
+        info = await work.store.set_traits(info.id, Traits(window_tokens=window))
+    return info

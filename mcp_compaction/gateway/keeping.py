@@ -16,11 +16,14 @@ from pathlib import Path
 
 from pydantic import TypeAdapter, ValidationError
 
-from mcp_compaction.compactor.layout import Layout, ViewState
+from mcp_compaction.compactor.histories import Layout, ViewState
 from mcp_compaction.formats.thinking import Bindings
+from mcp_compaction.gateway.money import Usage
 from mcp_compaction.home import SUBSTITUTE, make_folder, mask, write_whole
 from mcp_compaction.model import JsonObject, Value
 
+LEAST_BYTES = 3  # of a token, mostly
+_MOST_BYTES = 4.0  # as words have them
 _MOST_LAYOUTS = 8  # of earlier views, for a host that goes back
 _MOST_FILES = 256  # conversations
 _THINKING = ".thinking"
@@ -45,7 +48,7 @@ class KeptChat:
         self._written = _read(path)
         self._newest = deque([self._written] if self._written else [], _MOST_LAYOUTS)
         self.bindings = Bindings(_read_rows(self._path_of_thinking))
-        self.bytes_of_token: float | None = None  # pictures have more than words
+        self._bytes_of_token: float | None = None  # pictures have more than words
 
     def find(self, prints: Sequence[bytes], view: ViewState | None = None) -> Layout | None:
         """The layout that stands for most of a history, the newest of equals.
@@ -55,6 +58,15 @@ class KeptChat:
         fitting = (one for one in reversed(self._newest) if view is None or one.view == view)
         serving = (one for one in fitting if one.serves(prints))
         return max(serving, key=lambda one: one.length, default=None)
+
+    def note_size(self, body: bytes, usage: Usage | None) -> None:
+        """Note how many bytes a token of the conversation has; pictures have more than words."""
+        if usage is not None and usage.read:
+            self._bytes_of_token = min(_MOST_BYTES, len(body) / usage.read)
+
+    def seem_to_fit(self, body: bytes, window: int) -> bool:
+        """Whether a body is no larger than a window, by what the provider has counted so far."""
+        return len(body) < (self._bytes_of_token or LEAST_BYTES) * window
 
     def add(self, one: Layout) -> None:
         """Keep a layout in memory."""
@@ -123,3 +135,29 @@ def _replace(path: Path, text: str) -> None:
     files = sorted(same, key=lambda file: file.stat().st_mtime)
     for old in files[:-_MOST_FILES]:
         old.unlink(missing_ok=True)
+
+
+def keep_words_of_host(
+    layout: Layout, prints: Sequence[bytes], given: Sequence[JsonObject]
+) -> Layout:
+    """The layout with what the host itself tells the model, its environment say: it stands behind
+    the first request, where hosts put it."""
+    shown = {one for one in layout.places if isinstance(one, int)}
+    told = {
+        prints[n]: n for n in range(layout.length) if n not in shown and _is_told_by_host(given[n])
+    }
+    requests = (
+        n
+        for n, one in enumerate(layout.places, 1)
+        if isinstance(one, int) and given[one].get("role") == "user"
+    )
+    first = next(requests, 0)
+    each_once = told.values()  # hosts repeat their reminders
+    places = (*layout.places[:first], *each_once, *layout.places[first:])
+    return layout._replace(places=places)
+
+
+def _is_told_by_host(message: JsonObject) -> bool:
+    """Whether a message is the host's own word to the model: its environment, its tools."""
+    is_system = message.get("role") in ("system", "developer")
+    return is_system or message.get("type") == "additional_tools"

@@ -1,4 +1,5 @@
-"""What calls cost, and whether a compaction pays: fewer tokens are not always cheaper.
+"""What a provider counted for a call, in one form for all; what it costs, and whether a compaction
+pays: fewer tokens are not always cheaper. The ledger of a chat adds both up.
 
 A provider keeps the beginning of a request in a cache, from which it is read again for a tenth or
 less. A compaction changes that beginning: once, what stands after it is read and kept anew.
@@ -6,11 +7,101 @@ less. A compaction changes that beginning: once, what stands after it is read an
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import NamedTuple, cast
 
-from mcp_compaction.core.wording import kilo
-from mcp_compaction.gateway.usage import Usage
+from pydantic import JsonValue
+
+from mcp_compaction.core.wording import kilo, plural
 from mcp_compaction.lexicon.models import find_listed_price
+from mcp_compaction.model import JsonObject
+
+
+class Usage(NamedTuple):
+    """The tokens of one call, by what is paid for them."""
+
+    fresh: int = 0  # read and not kept
+    cached: int = 0  # read from the provider's cache
+    written: int = 0  # read and kept for minutes
+    written_long: int = 0  # read and kept for an hour
+    output: int = 0
+
+    @property
+    def read(self) -> int:
+        """The tokens of the request."""
+        return self.fresh + self.cached + self.written + self.written_long
+
+    @property
+    def has_cache(self) -> bool:
+        """Whether the provider counted anything that it had kept, or kept now."""
+        return bool(self.cached or self.written or self.written_long)
+
+    def plus(self, other: Usage) -> Usage:
+        """Both together."""
+        return Usage(*(one + two for one, two in zip(self, other, strict=True)))
+
+    def scale(self, share: float) -> Usage:
+        """The usage of a request that is a share of this one's size, with the same answer."""
+        return Usage(*(round(share * one) for one in self))._replace(output=self.output)
+
+    def without_cache(self) -> Usage:
+        """The usage of a call whose beginning is new to the cache; where it keeps what is read,
+        it is kept."""
+        if self.written_long:
+            return self._replace(cached=0, written_long=self.written_long + self.cached)
+        if self.written:
+            return self._replace(cached=0, written=self.written + self.cached)
+        return self._replace(cached=0, fresh=self.fresh + self.cached)
+
+
+def read_usage(told: JsonValue) -> Usage | None:
+    """The usage that an answer reports; None where it reports none."""
+    if not isinstance(told, dict):
+        return None
+    calls = told.get("iterations")
+    if isinstance(calls, list) and calls:
+        # A provider that compacts or runs tools by itself leaves some calls out of the sum.
+        total = Usage()
+        for call in calls:
+            total = total.plus(read_usage(_without_calls(call)) or Usage())
+        return total
+    if "prompt_tokens" in told:
+        return _split(told, "prompt_tokens", "completion_tokens", "prompt_tokens_details")
+    if "input_tokens_details" in told or "total_tokens" in told:
+        return _split(told, "input_tokens", "output_tokens", "input_tokens_details")
+    if "input_tokens" not in told:
+        return None
+    kinds = told.get("cache_creation")
+    kept = kinds if isinstance(kinds, dict) else {}
+    long = _count(kept.get("ephemeral_1h_input_tokens"))
+    return Usage(
+        fresh=_count(told.get("input_tokens")),
+        cached=_count(told.get("cache_read_input_tokens")),
+        written=max(0, _count(told.get("cache_creation_input_tokens")) - long),
+        written_long=long,
+        output=_count(told.get("output_tokens")),
+    )
+
+
+def _without_calls(call: JsonValue) -> JsonValue:
+    if not isinstance(call, dict):
+        return call
+    return {name: value for name, value in call.items() if name != "iterations"}
+
+
+def _split(told: JsonObject, read: str, output: str, details: str) -> Usage:
+    """The usage of a provider that counts what it had cached among all that it read."""
+    known = told.get(details)
+    cached = (
+        _count(cast("JsonObject", known).get("cached_tokens")) if isinstance(known, dict) else 0
+    )
+    whole = _count(told.get(read))
+    return Usage(fresh=max(0, whole - cached), cached=cached, output=_count(told.get(output)))
+
+
+def _count(value: JsonValue) -> int:
+    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else 0
 
 
 class Price(NamedTuple):
@@ -89,3 +180,126 @@ def turns_to_pay(price: Price, before: int, after: int, kept: int, *, is_warm: b
         return 0.0
     once = smaller.written * (after - kept) - larger.cached * (before - kept)
     return max(0.0, once / saved_each)
+
+
+@dataclass(slots=True)
+class Account:
+    """What the calls of one conversation cost, and what its compactions did to that."""
+
+    name: str
+    price: Price
+    model: str = ""
+    total: Usage = field(default_factory=Usage)
+    paid: float = 0.0
+    would_pay: float = 0.0  # had all been sent as fitted
+    would_be: Usage = field(default_factory=Usage)  # the total, had all been sent as fitted
+    calls: int = 0
+    refused: int = 0  # for their thinking, and sent again without it
+    last: Usage | None = None
+    steps: list[CountedCompaction] = field(default_factory=list["CountedCompaction"])
+
+    def add(self, usage: Usage, *, has_new_view: bool, share: float = 1.0) -> bool:
+        """Add a call; one with a new view that is smaller is the first after a compaction.
+
+        Gives whether it is. `share`: of the request's size that would have been sent, where it
+        went out as it came.
+        """
+        self.total = self.total.plus(usage)
+        self.calls += 1
+        fitted = usage
+        if share != 1.0:
+            fitted = usage.scale(share)
+            fitted = fitted.without_cache() if has_new_view else fitted
+        self.would_be = self.would_be.plus(fitted)
+        self.paid += self.price.cost_of(usage)
+        self.would_pay += self.price.cost_of(fitted)
+        is_first = has_new_view and self.last is not None and fitted.read < self.last.read
+        if is_first and self.last is not None:
+            self.steps.append(CountedCompaction(self.last, fitted))
+        elif self.steps:
+            self.steps[-1].later += 1
+        self.last = fitted
+        return is_first
+
+    def lines(self) -> Iterator[str]:
+        """The receipts in words."""
+        total, price = self.total, self.price
+        said = f"{plural(self.calls, 'call')}, {kilo(total.read)} tokens read"
+        parts = f"{kilo(total.cached)} of them cached, {kilo(total.output)} written"
+        cost = price.say(self.paid)
+        yield f"{self.name} through the gateway: {said}, {parts}, {cost}"
+        if self.would_be != total:
+            cost = price.say(self.would_pay)
+            yield f"  without --shadow: about {kilo(self.would_be.read)} tokens read, {cost}"
+        if not price.is_money and self.model:
+            yield f"  the price of {self.model} is not listed: it is told in fresh input"
+        if self.refused:
+            again = plural(self.refused, "request")
+            yield f"  thinking: {again} refused for it, and sent again without it"
+        for number, step in enumerate(self.steps, 1):
+            yield f"  compaction {number}: {step.line(price, has_cache=total.has_cache)}"
+
+
+@dataclass(slots=True)
+class CountedCompaction:
+    """One compaction as the provider counted it: the call before it, the first after, the later."""
+
+    before: Usage
+    after: Usage
+    later: int = 0
+
+    def extra(self, price: Price, *, has_cache: bool) -> float:
+        """What the first call after it cost more than with all that was there before it.
+
+        `has_cache`: the provider would have read that from its cache.
+        """
+        would_be = _read_again(self.before.read, has_cache=has_cache)
+        return price.cost_of(self.after._replace(output=0)) - price.cost_of(would_be)
+
+    def saved_each(self, price: Price, *, has_cache: bool) -> float:
+        """What each later call costs less, since less is read again."""
+        before = _read_again(self.before.read, has_cache=has_cache)
+        after = _read_again(self.after.read, has_cache=has_cache)
+        return max(0.0, price.cost_of(before) - price.cost_of(after))
+
+    def line(self, price: Price, *, has_cache: bool) -> str:
+        """The receipt in words; `has_cache`: the provider has counted tokens in a cache."""
+        sizes = f"{kilo(self.before.read)} -> {kilo(self.after.read)} tokens a request"
+        extra = self.extra(price, has_cache=has_cache)
+        each = self.saved_each(price, has_cache=has_cache)
+        if each <= 0:
+            return f"{sizes}: it saved nothing"
+        cached = (
+            f"cache read {kilo(self.before.cached)} -> {kilo(self.after.cached)}, written "
+            f"{kilo(self.after.written + self.after.written_long)}"
+            if has_cache
+            else "the provider counted nothing in a cache"
+        )
+        balance = self.later * each - extra
+        pays = f"pays after {extra / each:.1f} turns" if extra > 0 else "pays at once"
+        verdict = (
+            f"{price.say(balance)} saved after {plural(self.later, 'turn')}"
+            if balance >= 0
+            else f"it has not paid: {price.say(-balance)} lost after {plural(self.later, 'turn')}"
+        )
+        return f"{sizes}; {cached}; {pays}; {verdict}"
+
+
+def _read_again(tokens: int, *, has_cache: bool) -> Usage:
+    return Usage(cached=tokens) if has_cache else Usage(fresh=tokens)
+
+
+class GatewayLedger:
+    """The accounts of all conversations of a gateway."""
+
+    def __init__(self) -> None:
+        self.accounts: dict[str, Account] = {}
+
+    def account_of(self, name: str, model: str) -> Account:
+        """The account of a conversation, opened where there is none."""
+        return self.accounts.setdefault(name, Account(name, price_of(model), model))
+
+    def lines(self) -> Iterator[str]:
+        """The receipts in words."""
+        for account in self.accounts.values():
+            yield from account.lines()

@@ -18,18 +18,18 @@ import anyio
 
 from mcp_compaction.api.handles import OpenStore
 from mcp_compaction.compactor.workspace import Workspace
-from mcp_compaction.connections import ConnectionLimits, open_listener, serve
 from mcp_compaction.core.policy import Policy
+from mcp_compaction.door import ConnectionLimits, open_listener, serve
 from mcp_compaction.errors import InputError, StoreError
-from mcp_compaction.gateway import counting
+from mcp_compaction.gateway import forwarding
 from mcp_compaction.gateway.address import GatewayAddress, make_secret
 from mcp_compaction.gateway.app import Gateway
 from mcp_compaction.gateway.starting import HostToStart, Start, plan_start
 from mcp_compaction.gateway.turns import CallTurns
 from mcp_compaction.hosts.events import hooked_hosts
 from mcp_compaction.hosts.folders import trusted_environ
-from mcp_compaction.hosts.gateways import PROCESS, RunningGateway, forget_gateway, note_gateway
 from mcp_compaction.hosts.limits import find_limit
+from mcp_compaction.hosts.serving import PROCESS, RunningGateway, forget_gateway, note_gateway
 from mcp_compaction.model import Traits
 from mcp_compaction.sending.sender import sending
 from mcp_compaction.settings import Settings
@@ -252,7 +252,7 @@ async def serve_gateway(
 
 
 def _count_cut(turns: CallTurns) -> None:
-    turns.tally[counting.CUT] += 1
+    turns.tally[forwarding.CUT] += 1
 
 
 @asynccontextmanager

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, cast
 
 from mcp_compaction.errors import InputError
 from mcp_compaction.gateway.address import GatewayAddress
-from mcp_compaction.gateway.known_hosts import known_hosts
+from mcp_compaction.gateway.calls import known_hosts
 from mcp_compaction.home import user_folder, write_whole
 from mcp_compaction.hosts.known import hosts_with
 from mcp_compaction.hosts.setup import json_text

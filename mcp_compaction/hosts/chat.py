@@ -2,7 +2,8 @@
 
 Those only say that there is something new. What was said is read here in the host's transcripts: of
 the chat, of the subagents that it started, and of the chats before it whose last words came after
-their hosts had ended.
+their hosts had ended. So is what users typed: a request says only what some process sent, and the
+words in it are the user's once they stand in the transcript as typed.
 """
 
 from __future__ import annotations
@@ -15,22 +16,97 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
+from mcp_compaction import compactor
 from mcp_compaction.compactor.workspace import Workspace
-from mcp_compaction.errors import CompactionError
+from mcp_compaction.errors import CompactionError, InputError
+from mcp_compaction.formats import FORMATS, IncomingMessage
+from mcp_compaction.formats.content import parse_object
 from mcp_compaction.hosts.finding import (
     chats_before,
     own_transcript,
     subagents_of,
     transcript_of_chat,
 )
-from mcp_compaction.hosts.identity import check_history, open_chat, project_of_chat
-from mcp_compaction.hosts.recording import RecordedPart, record_new
+from mcp_compaction.hosts.recording import (
+    RecordedPart,
+    check_history,
+    open_chat,
+    project_of_chat,
+    record_new,
+)
 from mcp_compaction.hosts.transcripts.files import FileTranscript
 from mcp_compaction.hosts.transcripts.pieces import Transcript
-from mcp_compaction.hosts.typed_words import UsersWords
-from mcp_compaction.model import Pin, SessionInfo, Traits
-from mcp_compaction.ports import SessionKey
+from mcp_compaction.model import Pin, SessionInfo, Text, Traits
+from mcp_compaction.ports import Mark, SessionKey
 from mcp_compaction.threads import Threads
+
+_MOST_CHATS = 64
+
+
+class UsersWords:
+    """The texts that were typed in chats; `environ` tells where hosts keep their transcripts."""
+
+    def __init__(self, environ: Mapping[str, str]) -> None:
+        self._environ = environ
+        self._typed: dict[int, _TypedWords] = {}  # by session, the newest is the last
+        self._threads = Threads()
+
+    async def vouch(self, work: Workspace, info: SessionInfo) -> None:
+        """Count those messages of a chat's session as the user's that were typed there."""
+        if info.host_session is None or info.agent or not await work.store.hearsay(info.id):
+            return
+        typed = self._typed.pop(info.id, None)
+        chat = (info.host, info.host_session, self._environ)
+        typed = typed or _TypedWords(info.project, chat)
+        self._typed[info.id] = typed
+        if len(self._typed) > _MOST_CHATS:
+            self._typed.pop(next(iter(self._typed)))
+        await compactor.vouch(work, info, await self._threads.run(typed.read))
+
+
+class _TypedWords:
+    """The texts that were typed in one chat of a project; each line of the transcript is read once,
+    and none where the chat is another project's."""
+
+    def __init__(self, project: str, chat: tuple[str, str, Mapping[str, str]]) -> None:
+        self._project, self._chat = project, chat
+        self._found: Transcript | None = None
+        self._mark: Mark | None = None
+        self._is_headless = False
+        self._texts: dict[str, bool] = {}  # whether a person has typed each
+
+    def read(self) -> dict[str, bool]:
+        """All prompts so far."""
+        found = transcript_of_chat(*self._chat) if self._found is None else None
+        if found is not None and not (chat := found.chat()).is_subagent:
+            is_ours = project_of_chat(found, chat, self._project) == self._project
+            self._found, self._is_headless = found if is_ours else None, chat.is_headless
+        while (found := self._found) is not None:
+            try:
+                piece = found.read(self._mark)
+            except InputError:  # it was removed, or is no file any more
+                self._found = self._mark = None
+                break
+            told = piece.agents.get("")
+            for message in told.messages if told is not None else ():
+                is_typed = message.via is None and not self._is_headless
+                for text in _prompts_in(message):
+                    self._texts[text] = is_typed or self._texts.get(text, False)
+            self._mark = Mark(address=found.address, position=piece.position, tail=piece.tail)
+            if piece.is_last:
+                break
+        return self._texts
+
+
+def _prompts_in(message: IncomingMessage) -> list[str]:
+    """The texts of a prompt; none where the host or an agent wrote it."""
+    if message.via == "tool":
+        return []
+    role, parts = FORMATS[message.shape].read(
+        parse_object(message.raw, "the message"), "the message"
+    )
+    return [part.text for part in parts if isinstance(part, Text)] if role == "user" else []
+
 
 T = TypeVar("T")
 

@@ -7,11 +7,9 @@ from typing import Literal
 
 from pydantic import Field
 
-from mcp_compaction.model.digests import Digest
 from mcp_compaction.model.messages import Message, Sections, Value
 from mcp_compaction.model.outcomes import Receipt
-from mcp_compaction.model.pins import Pin
-from mcp_compaction.model.view import View
+from mcp_compaction.model.view import Digest, Pin, View
 
 # Who can make the window smaller, and what becomes of pins when a host does. own: the caller
 # replaces its window by our view. turn: the host takes our view over when the turn ends. host: it

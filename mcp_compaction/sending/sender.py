@@ -37,8 +37,8 @@ from mcp_compaction.sending.parcel import (
 )
 from mcp_compaction.settings import Settings
 from mcp_compaction.settings_file import TOKEN
-from mcp_compaction.store.columns import stamp
 from mcp_compaction.store.outbox import Outbox, SentPinNote, Target, source_of
+from mcp_compaction.store.sql import stamp
 from mcp_compaction.threads import Threads
 from mcp_compaction.wiring import SystemClock, open_store_of, open_workspace
 

@@ -15,7 +15,7 @@ from pydantic import TypeAdapter, ValidationError
 from mcp_compaction.compactor.workspace import Workspace
 from mcp_compaction.errors import CompactionError
 from mcp_compaction.hosts.claude_code.rows import ChatRows
-from mcp_compaction.hosts.served_chats import ServedChat, note_chat, read_chat
+from mcp_compaction.hosts.serving import ServedChat, note_chat, read_chat
 from mcp_compaction.hosts.transcripts.claude_code import NAME
 from mcp_compaction.model import HostJobs, SessionInfo
 from mcp_compaction.server.claude_prose import ChatProse

@@ -16,7 +16,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
-from mcp_compaction import compactor
+from mcp_compaction import compactor, worker
 from mcp_compaction.compactor.results import FitOptions
 from mcp_compaction.compactor.workspace import Workspace
 from mcp_compaction.core.compaction.receipt import outcome_text
@@ -24,7 +24,7 @@ from mcp_compaction.core.log.pinned import pinned_block, shown_text
 from mcp_compaction.core.wording import kilo, plural
 from mcp_compaction.errors import CompactionError, InputError, StoreError
 from mcp_compaction.formats.content import objects_in
-from mcp_compaction.formats.fingerprint import fingerprints_of
+from mcp_compaction.formats.identity import fingerprints_of
 from mcp_compaction.formats.thinking import sending_of
 from mcp_compaction.hosts.claude_code.requests import SplitRequest, is_sendable
 from mcp_compaction.hosts.claude_code.rows import ChatRows, Row, message_of, tell_rows
@@ -33,15 +33,7 @@ from mcp_compaction.hosts.events import hooked_hosts
 from mcp_compaction.hosts.results import preview_result, read_result
 from mcp_compaction.hosts.transcripts.claude_code import NAME
 from mcp_compaction.hosts.transcripts.files import FileTranscript
-from mcp_compaction.model import (
-    Ask,
-    Compaction,
-    JsonObject,
-    Outcome,
-    Pin,
-    Receipt,
-    SessionInfo,
-)
+from mcp_compaction.model import Ask, Compaction, JsonObject, Outcome, Pin, Receipt, SessionInfo
 from mcp_compaction.server.claude_chats import (
     MOST_LOOKS,
     PAUSE,
@@ -57,7 +49,6 @@ from mcp_compaction.server.claude_chats import (
 )
 from mcp_compaction.server.state import ModChat, State
 from mcp_compaction.server.window_command import answer_command
-from mcp_compaction.worker import client as worker
 
 logger = logging.getLogger(__name__)
 

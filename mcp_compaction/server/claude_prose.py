@@ -14,10 +14,9 @@ from typing import Any, Literal, cast
 from mcp_compaction.compactor.workspace import Workspace
 from mcp_compaction.core.digest.prompt import Unusable, prompt_to_session, read_answer
 from mcp_compaction.core.wording import kilo
-from mcp_compaction.lexicon.models import find_listed_price
+from mcp_compaction.lexicon.models import SummaryPrice, find_listed_price
 from mcp_compaction.model import Draft, ModelCall, SessionInfo
 from mcp_compaction.settings import PROSE_TIMES, ProseTime
-from mcp_compaction.summarizers.price import SummaryPrice
 
 _LIMIT = 1_500  # tokens of an answer
 _DUE_IN_TURN, _DUE_AT_END, _GROWTH = 85, 60, 10  # percent of the host's own limit

@@ -30,8 +30,7 @@ from starlette.applications import Starlette
 from starlette.routing import Route
 
 from mcp_compaction.compactor.workspace import Workspace
-from mcp_compaction.connections import BoundedServer, open_listener
-from mcp_compaction.door import Door, Names, bearer, own_names
+from mcp_compaction.door import BoundedServer, Door, Names, bearer, open_listener, own_names
 from mcp_compaction.errors import InputError, SettingsError
 from mcp_compaction.home import TOKEN, make_folder, write_whole
 from mcp_compaction.server.app import build_server

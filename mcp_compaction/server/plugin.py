@@ -13,7 +13,7 @@ from typing import Any
 
 from mcp_compaction.errors import CompactionError
 from mcp_compaction.hosts.events import hooked_hosts
-from mcp_compaction.hosts.hook_runs import MODULE
+from mcp_compaction.hosts.hook_notes import MODULE
 from mcp_compaction.hosts.known import hosts_with
 from mcp_compaction.hosts.transcripts.claude_code import NAME
 from mcp_compaction.server.claude_mod import PATH, ClaudeMod

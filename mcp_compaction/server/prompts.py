@@ -14,7 +14,7 @@ from mcp_compaction import compactor
 from mcp_compaction.compactor.results import PinWish
 from mcp_compaction.errors import InputError
 from mcp_compaction.server.state import State, errors_as, state_of
-from mcp_compaction.tools import answers, recall_answers
+from mcp_compaction.tools import answers, recalling
 
 Ctx = Context[State]
 
@@ -115,10 +115,10 @@ async def resume(
     work = await state.workspace()
     info, _ = await state.finder.find(work, state.host(ctx), session.strip() or None, "look")
     state.finder.remember(info)
-    nonce = recall_answers.new_nonce()
+    nonce = recalling.new_nonce()
     is_elsewhere = state.is_of_another_chat(ctx, info)
     brief = await compactor.brief(work, info)
-    text = recall_answers.brief_text(brief, nonce, state.project, must_name=is_elsewhere)
+    text = recalling.brief_text(brief, nonce, state.project, must_name=is_elsewhere)
     return f'Please go on with session "{info.name}". What is known of it:\n{text}'
 
 

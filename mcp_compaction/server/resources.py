@@ -12,7 +12,7 @@ from mcp.server.mcpserver import Context
 from mcp.server.mcpserver.exceptions import ResourceNotFoundError
 
 from mcp_compaction import compactor
-from mcp_compaction.compactor.statistics import Stats
+from mcp_compaction.compactor.gauge import Stats
 from mcp_compaction.compactor.workspace import Workspace
 from mcp_compaction.core.compaction.receipt import receipt_text
 from mcp_compaction.core.digest.render import render_or_label

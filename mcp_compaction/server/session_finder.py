@@ -11,7 +11,7 @@ from mcp_compaction.compactor.workspace import Workspace
 from mcp_compaction.errors import InputError, NothingRecorded, UnknownSession
 from mcp_compaction.hosts.events import closed_clients, hooked_hosts
 from mcp_compaction.hosts.folders import known_hosts
-from mcp_compaction.hosts.identity import open_chat
+from mcp_compaction.hosts.recording import open_chat
 from mcp_compaction.model import SessionInfo, Traits
 from mcp_compaction.ports import SessionKey
 from mcp_compaction.tools.place import Purpose

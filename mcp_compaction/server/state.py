@@ -1,17 +1,19 @@
-"""The state of one server process: settings, session finder, the workspace opened on first use, and
-the chats that a module of ours inside the host serves."""
+"""The state of one server process: settings, session finder, the workspace opened on first use, the
+compactions it began without being asked, and the chats that a module of ours inside the host
+serves.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 import os
-from collections.abc import Awaitable, Callable, Generator, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial, wraps
 from pathlib import Path
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, NamedTuple, ParamSpec, TypeVar
 
 import anyio
 from mcp.server.mcpserver import Context
@@ -19,19 +21,32 @@ from mcp.server.mcpserver import Context
 from mcp_compaction import compactor
 from mcp_compaction.compactor.gauge import FillReading
 from mcp_compaction.compactor.workspace import Workspace
+from mcp_compaction.core.window.fill import Fill
 from mcp_compaction.errors import CompactionError, InputError, NeedsUser, SettingsError
 from mcp_compaction.hosts.chat import HostChat, HostChats
 from mcp_compaction.hosts.claude_code.rows import ChatRows
 from mcp_compaction.hosts.folders import trusted_environ
-from mcp_compaction.hosts.gateways import gateway_around, gateway_of_chat, is_through_gateway
 from mcp_compaction.hosts.handling import EventHandler
-from mcp_compaction.hosts.hook_runs import RunNotes
-from mcp_compaction.hosts.served_chats import ServedChat, forget_chat
-from mcp_compaction.hosts.trouble import note_trouble
-from mcp_compaction.model import Draft, HostJobs, Mode, Pin, SessionInfo
+from mcp_compaction.hosts.hook_notes import RunNotes, note_trouble
+from mcp_compaction.hosts.serving import (
+    ServedChat,
+    forget_chat,
+    gateway_around,
+    gateway_of_chat,
+    is_through_gateway,
+)
+from mcp_compaction.model import (
+    Compaction,
+    Draft,
+    Failed,
+    HostJobs,
+    Mode,
+    Outcome,
+    Pin,
+    SessionInfo,
+)
 from mcp_compaction.program import complete, typed_command
 from mcp_compaction.server.claude_prose import ChatProse
-from mcp_compaction.server.relieving import Relieving
 from mcp_compaction.server.session_finder import Caller, SessionFinder, host_of
 from mcp_compaction.settings import Settings
 from mcp_compaction.threads import Threads
@@ -39,6 +54,80 @@ from mcp_compaction.tools import answers
 from mcp_compaction.tools.place import Purpose
 from mcp_compaction.view_service.views import ServedViews
 from mcp_compaction.wiring import open_workspace
+
+_LEAST_GROWTH = 100  # a hundredth of the window: what cannot be freed is not tried for less
+
+Work = Coroutine[Any, Any, Outcome | None]
+
+
+class _Begun(NamedTuple):
+    task: asyncio.Task[Outcome | None]
+    fill: Fill
+
+
+class Relieving:
+    """Runs beside the calls; what came of it is given once."""
+
+    def __init__(self) -> None:
+        self._begun: dict[int, _Begun] = {}
+        self._not_below: dict[int, int] = {}  # tokens from which a session is tried again
+
+    def is_wanted(self, info: SessionInfo, fill: Fill) -> bool:
+        """Whether a session that is so full should be relieved now."""
+        return info.id not in self._begun and fill.tokens >= self._not_below.get(info.id, 0)
+
+    def begin(self, info: SessionInfo, fill: Fill, work: Work) -> None:
+        """Relieve a session; the caller does not wait."""
+        task = asyncio.create_task(work, name=f"relieving {info.name}")
+        task.add_done_callback(_log_failure)
+        self._begun[info.id] = _Begun(task, fill)
+
+    def is_running(self, info: SessionInfo) -> bool:
+        """Whether this process relieves that session now."""
+        begun = self._begun.get(info.id)
+        return begun is not None and not begun.task.done()
+
+    async def wait(self, info: SessionInfo) -> None:
+        """Wait for the end of what was begun for a session, whatever comes of it."""
+        if info.id in self._begun:
+            await asyncio.wait({self._begun[info.id].task})
+
+    def take(self, info: SessionInfo) -> Outcome | None:
+        """The outcome of relieving a session, given once; nothing before its end."""
+        begun = self._begun.get(info.id)
+        if begun is None or not begun.task.done():
+            return None
+        del self._begun[info.id]
+        outcome = _outcome_of(begun.task)
+        if not isinstance(outcome, Compaction):
+            grown = begun.fill.tokens + begun.fill.window // _LEAST_GROWTH
+            self._not_below[info.id] = grown
+        return outcome
+
+    async def close(self) -> None:
+        """End all of it; each session is as before or as after."""
+        tasks = {begun.task for begun in self._begun.values()}
+        self._begun.clear()
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks)
+
+
+def _outcome_of(task: asyncio.Task[Outcome | None]) -> Outcome | None:
+    error = task.exception()
+    if error is None:
+        return task.result()
+    name = type(error).__name__
+    reason = str(error) if isinstance(error, CompactionError) else f"{name}."
+    text = f"not compressed: {reason} The session is as it was; go on."
+    return Failed(reason="error", error=name, text=text)
+
+
+def _log_failure(task: asyncio.Task[Outcome | None]) -> None:
+    if not task.cancelled() and (error := task.exception()) is not None:
+        logger.error("%s failed", task.get_name(), exc_info=error)
+
 
 logger = logging.getLogger(__name__)
 

@@ -32,8 +32,7 @@ from mcp.types import (
 )
 from pydantic import ValidationError
 
-from mcp_compaction.server.mend import refuse
-from mcp_compaction.server.wire import Wire
+from mcp_compaction.server.wire import Wire, refuse
 
 # Within the lifeline's 1.3 s: first what was asked is finished, then the rest is cancelled, and
 # what remains is for closing the store.

@@ -19,9 +19,16 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route, request_response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from mcp_compaction import worker
 from mcp_compaction.compactor.workspace import Workspace
-from mcp_compaction.connections import BoundedServer, ConnectionLimits, open_listener
-from mcp_compaction.door import Door, bearer_of, without_header
+from mcp_compaction.door import (
+    BoundedServer,
+    ConnectionLimits,
+    Door,
+    bearer_of,
+    open_listener,
+    without_header,
+)
 from mcp_compaction.errors import CompactionError, InputError, SettingsError, StoreBusy, StoreError
 from mcp_compaction.sending.parcel import MOST_BODY as MOST_SENT
 from mcp_compaction.sending.parcel import PATH as SENT
@@ -42,7 +49,6 @@ from mcp_compaction.store.postgres.database import TeamDatabase, open_database
 from mcp_compaction.store.postgres.store import PostgresStore
 from mcp_compaction.store.postgres.tokens import TokenIdentity, hash_token
 from mcp_compaction.wiring import open_workspace
-from mcp_compaction.worker import client as worker
 
 _PATIENCE = 2.0  # seconds; a connection without a token is not held for long
 _SECONDS_TO_SECRET = 60.0  # a token is looked up in a database, which may be busy

@@ -11,7 +11,7 @@ from mcp_compaction.core.compaction.receipt import outcome_text
 from mcp_compaction.core.wording import kilo
 from mcp_compaction.errors import InputError
 from mcp_compaction.model import Compaction, Mode, Receipt, SessionInfo
-from mcp_compaction.tools.recall_answers import AnswerPlace, new_nonce, recall_text
+from mcp_compaction.tools.recalling import AnswerPlace, new_nonce, recall_text
 
 _MOST_RECEIPTS = 5
 _MOST_OF_PIN = 40  # characters

@@ -9,21 +9,49 @@ before, or where the host has compacted and has written them down once more.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import singledispatch
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
+from mcp_compaction import formats
 from mcp_compaction.core.log.alignment import find_pairs
 from mcp_compaction.core.text.host_texts import without_host_texts
 from mcp_compaction.errors import InputError, UnknownRef
 from mcp_compaction.formats.identity import hash_of, words_in
 from mcp_compaction.model import Message, NewMessage
 from mcp_compaction.ports import HOST_COMPACTED, Batch
-from mcp_compaction.store.columns import encodable, stamp
-from mcp_compaction.store.messages import MESSAGE_COLUMNS, message_rows, to_message
 from mcp_compaction.store.sessions import events
-from mcp_compaction.store.sql import StoredRow, Tx
+from mcp_compaction.store.sql import StoredRow, Tx, encodable, moment, stamp
+
+MESSAGE_COLUMNS = "seq, role, shape, at, tokens, via, speaker, raw"
+
+
+def message_rows(tx: Tx, session: int, seqs: Sequence[int]) -> list[StoredRow]:
+    """The rows of the messages with these numbers, in order."""
+    return tx.execute(
+        f"SELECT {MESSAGE_COLUMNS} FROM message WHERE session = ?"
+        " AND seq IN (SELECT value FROM json_each(?)) ORDER BY seq",
+        (session, f"[{','.join(map(str, seqs))}]"),
+    ).fetchall()
+
+
+def to_message(row: Iterable[Any]) -> Message:
+    """The message of such a row."""
+    seq, role, shape, at, tokens, via, speaker, raw = row
+    _, parts = formats.read(shape, raw)
+    return Message(
+        seq=seq,
+        role=role,
+        parts=parts,
+        shape=shape,
+        raw=raw,
+        at=moment(at),
+        tokens=tokens,
+        via=via,
+        speaker=speaker,
+    )
+
 
 MOST_UNNAMED = 1000  # messages without an id that are compared with a batch
 CLOCKS = timedelta(seconds=10)  # that a host may note its words after they passed elsewhere

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from mcp_compaction.errors import InputError, StoreError
-from mcp_compaction.store.rows import (
+from mcp_compaction.store.row_tables import (
     Inventory,
     KeptPin,
     ListedSession,

@@ -15,10 +15,9 @@ from mcp_compaction.formats.identity import words_in
 from mcp_compaction.model import Event, Message, NewMessage, View
 from mcp_compaction.ports import HOST_COMPACTED, Batch
 from mcp_compaction.store import views
-from mcp_compaction.store.align import CLOCKS, MOST_UNNAMED, Recognizer
-from mcp_compaction.store.columns import stamp
+from mcp_compaction.store.align import CLOCKS, MESSAGE_COLUMNS, MOST_UNNAMED, Recognizer, to_message
 from mcp_compaction.store.load import list_shown
-from mcp_compaction.store.messages import MESSAGE_COLUMNS, to_message
+from mcp_compaction.store.sql import stamp
 
 _PER_MESSAGE = 4  # tokens that providers add to each
 

@@ -1,31 +1,236 @@
-"""Remove what its owner wants gone, and all that was derived from it: the one way to lose a row."""
+"""Remove what its owner wants gone, and all that was derived from it: the one way to lose a row.
+What is left of a message is a stub, the least that keeps the conversation valid.
+"""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 from hashlib import sha256
 from itertools import chain
 
+from pydantic import JsonValue
+
 from mcp_compaction import formats
+from mcp_compaction.core.log.content import text_of
+from mcp_compaction.core.text.words import one_line
 from mcp_compaction.errors import InputError, UnknownRef
-from mcp_compaction.model import Receipt, View
+from mcp_compaction.model import (
+    Digest,
+    JsonObject,
+    Kept,
+    Offer,
+    Part,
+    Receipt,
+    Role,
+    Shape,
+    ToolCall,
+    ToolResult,
+    Trimmed,
+    Twin,
+    Twins,
+    View,
+)
 from mcp_compaction.ports import Forgotten, Scope
 from mcp_compaction.store import passages, views
-from mcp_compaction.store.cleaning import (
-    STUB_TOKENS,
-    clean_receipt,
-    clean_view,
-    count_lines,
-    remove_lines,
-)
-from mcp_compaction.store.columns import from_json, stamp, to_json
-from mcp_compaction.store.scope import of_project, one_session, sessions_in
+from mcp_compaction.store.scope import of_project, one_session, project_of, sessions_in
 from mcp_compaction.store.sessions import session_row
-from mcp_compaction.store.sql import Tx
-from mcp_compaction.store.stub import FORGOTTEN, stub
+from mcp_compaction.store.sql import Tx, from_json, stamp, to_json
+
+LEAST_CHARS = 8  # "yes" stands everywhere
+MOST_LISTED = 200
+# Signs that every program writes into JSON as they are.
+_PLAIN = re.compile(r"[A-Za-z0-9_.:-]+")
+
+
+def twins(tx: Tx, scope: Scope, seq: int, within: Scope) -> Twins:
+    """The messages that say the same or hold it whole, whatever their white space."""
+    session = one_session(tx, scope)
+    row = tx.execute(
+        "SELECT shape, raw FROM message WHERE session = ? AND seq = ?", (session, seq)
+    ).fetchone()
+    if row is None:
+        raise UnknownRef(f"There is no m{seq} in this session; look at its messages.")
+    wanted = words_of(row["shape"], row["raw"])
+    if len(wanted.replace(FORGOTTEN, "").strip()) < LEAST_CHARS:
+        return Twins()
+    condition = sessions_in(within)
+    rows = tx.execute(
+        "SELECT message.seq, message.shape, message.raw, session.name, session.project"
+        " FROM message JOIN session ON session.id = message.session"
+        f" WHERE {condition.sql} AND NOT (message.session = ? AND message.seq = ?)"
+        " AND instr(message.raw, ?) > 0"
+        " ORDER BY session.id = ? DESC, session.project, session.id, message.seq",
+        (*condition.parameters, session, seq, rarest_run(wanted), session),
+    )
+    found = [
+        Twin(project=project_of(project), session=name, ref=f"m{number}")
+        for number, shape, raw, name, project in rows
+        if wanted in words_of(shape, raw)
+    ]
+    return Twins(found=tuple(found[:MOST_LISTED]), more=max(0, len(found) - MOST_LISTED))
+
+
+def rarest_run(words: str) -> str:
+    """The longest run of plain signs: what does not hold it need not be read."""
+    return max(_PLAIN.findall(words), key=len, default="")
+
+
+def words_of(shape: Shape, raw: str) -> str:
+    """All that a message says, in one line."""
+    _, parts = formats.read(shape, raw)
+    return one_line(" ".join(_texts(parts)))
+
+
+def _texts(parts: Iterable[Part]) -> Iterator[str]:
+    for part in parts:
+        if isinstance(part, ToolCall):
+            yield from _strings(part.arguments)
+        else:
+            yield text_of(part)
+
+
+def _strings(value: JsonValue) -> Iterator[str]:
+    match value:
+        case str():
+            yield value
+        case list():
+            for inner in value:
+                yield from _strings(inner)
+        case dict():
+            for inner in value.values():
+                yield from _strings(inner)
+        case _:
+            return
+
+
+FORGOTTEN = "[forgotten]"
+
+
+def stub(shape: Shape, role: Role, parts: Sequence[Part], raw: str) -> str:
+    """A message of that shape and role that says nothing but keeps its tool calls paired."""
+    calls = [part for part in parts if isinstance(part, ToolCall)]
+    results = [part for part in parts if isinstance(part, ToolResult)]
+    match shape:
+        case "anthropic":
+            value = _anthropic(role, calls, results)
+        case "openai":
+            value = _openai(role, calls, results)
+        case "responses":
+            value = _responses(role, calls, results, raw)
+    return json.dumps(value, separators=(",", ":"))
+
+
+def _anthropic(role: Role, calls: list[ToolCall], results: list[ToolResult]) -> JsonObject:
+    blocks: list[JsonValue] = []
+    for call in calls:
+        blocks.append({"type": "tool_use", "id": call.id, "name": call.name, "input": {}})
+    for result in results:
+        blocks.append({"type": "tool_result", "tool_use_id": result.call, "content": FORGOTTEN})
+    return {"role": role, "content": blocks or FORGOTTEN}
+
+
+def _openai(role: Role, calls: list[ToolCall], results: list[ToolResult]) -> JsonObject:
+    message: JsonObject = {"role": role, "content": FORGOTTEN}
+    if calls:
+        message["tool_calls"] = [
+            {
+                "id": call.id,
+                "type": "function",
+                "function": {"name": call.name, "arguments": "{}"},
+            }
+            for call in calls
+        ]
+    if results:
+        message["tool_call_id"] = results[0].call
+    return message
+
+
+def _responses(
+    role: Role, calls: list[ToolCall], results: list[ToolResult], raw: str
+) -> JsonObject:
+    if not calls and not results:
+        return {"type": "message", "role": role, "content": FORGOTTEN}
+    kind: str = json.loads(raw)["type"]  # a call's type and its output's must go on agreeing
+    if results:
+        return {"type": kind, "call_id": results[0].call, "output": FORGOTTEN}
+    said: JsonObject = {"input": ""} if kind == "custom_tool_call" else {"arguments": "{}"}
+    return {"type": kind, "call_id": calls[0].id, "name": calls[0].name, **said}
+
+
+STUB_TOKENS = 10
+
+
+def remove_lines(digest: Digest, seq: int) -> Digest:
+    """The digest without the lines that came, or may have come, from a message."""
+    covers = digest.first <= seq <= digest.last
+
+    def stays(refs: Sequence[str]) -> bool:
+        named = [number for ref in refs for number in _spans_of(ref)]
+        return not any(first <= seq <= last for first, last in named) and (
+            bool(named) or not covers
+        )
+
+    sections = tuple(
+        (name, tuple(item for item in items if stays(item.refs))) for name, items in digest.sections
+    )
+    index = tuple(item for item in digest.index if stays(item.refs))
+    return digest.model_copy(update={"sections": sections, "index": index})
+
+
+def _spans_of(ref: str) -> list[tuple[int, int]]:
+    """The spans of messages a ref names: `m42`, `m12..m40`."""
+    return [
+        (int(first), int(last or first))
+        for first, last in re.findall(r"\bm(\d+)(?:\.\.m?(\d+))?", ref)
+    ]
+
+
+def count_lines(digest: Digest) -> int:
+    """The lines of a digest and its index."""
+    return sum(len(items) for _, items in digest.sections) + len(digest.index)
+
+
+def clean_view(view: View, seq: int) -> View:
+    """A view without cuts and excerpts of a message; the same one where it has none."""
+    shows = any(promoted.seq == seq for promoted in view.promoted)
+    if not shows and not any(
+        _is_trimmed(entry, seq) for entry in (*view.head, *view.body, *view.since)
+    ):
+        return view
+    # The stub is shorter than any cut of it, so it is shown whole.
+    return view.model_copy(
+        update={
+            "head": tuple(Kept(seq=seq) if _is_trimmed(e, seq) else e for e in view.head),
+            "body": tuple(Kept(seq=seq) if _is_trimmed(e, seq) else e for e in view.body),
+            "since": tuple(e for e in view.since if e.seq != seq),
+            "promoted": tuple(p for p in view.promoted if p.seq != seq),
+        }
+    )
+
+
+def _is_trimmed(entry: object, seq: int) -> bool:
+    return isinstance(entry, Trimmed) and entry.seq == seq
+
+
+def clean_receipt(receipt: Receipt, seq: int) -> Receipt:
+    """A receipt without what it says about a message: it may be a quotation."""
+    named = re.compile(rf"\bm{seq}\b")
+    return receipt.model_copy(
+        update={
+            "notes": tuple(FORGOTTEN if named.search(n) else n for n in receipt.notes),
+            "shortfall": FORGOTTEN if named.search(receipt.shortfall or "") else receipt.shortfall,
+            "offer": _without_candidates(receipt.offer, f"m{seq}"),
+        }
+    )
+
+
+def _without_candidates(offer: Offer, ref: str) -> Offer:
+    kept = tuple(candidate for candidate in offer.candidates if candidate.ref != ref)
+    return offer.model_copy(update={"candidates": kept})
+
 
 _OWNED = (
     *("message", "tool_call", "call_message", "section", "view", "digest", "receipt", "event"),

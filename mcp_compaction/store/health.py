@@ -12,17 +12,17 @@ from pathlib import Path
 
 from mcp_compaction.core.text.secrets import kinds_of_secrets
 from mcp_compaction.errors import MalformedMessage, StoreDamaged
+from mcp_compaction.formats.content import parse_object
 from mcp_compaction.formats.identity import hash_of, normal_of_essence, normalize
-from mcp_compaction.formats.jsontext import parse_object
 from mcp_compaction.model import Shape, View
 from mcp_compaction.ports import Health
 from mcp_compaction.store.align import chain_hash
-from mcp_compaction.store.columns import from_json
 from mcp_compaction.store.connect import pragma
+from mcp_compaction.store.database import is_purge_due
 from mcp_compaction.store.identity import RESTORE, log_path, size_of
 from mcp_compaction.store.listing import checksum_of
 from mcp_compaction.store.load import list_shown
-from mcp_compaction.store.purge import is_purge_due
+from mcp_compaction.store.sql import from_json
 
 _LARGEST_LOOKED_THROUGH = 200_000_000  # bytes
 _LOOKED_AT = 200  # of the newest messages, and as many of all

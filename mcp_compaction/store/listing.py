@@ -15,10 +15,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
 from mcp_compaction.errors import CompactionError, StoreError
-from mcp_compaction.store.columns import encodable, moment
 from mcp_compaction.store.connect import SCHEMA_VERSION, connect, pragma, refuse_remote, store_path
 from mcp_compaction.store.scope import Condition, Within, pins_in, project_of, sessions_in
-from mcp_compaction.store.sql import StoredRow, Tx
+from mcp_compaction.store.sql import StoredRow, Tx, encodable, moment
 
 if TYPE_CHECKING:
     from mcp_compaction.model import PinAuthor

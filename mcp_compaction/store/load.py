@@ -20,12 +20,11 @@ from mcp_compaction.model import (
     View,
 )
 from mcp_compaction.ports import Past, Scope, WindowCount
-from mcp_compaction.store import pins, views
-from mcp_compaction.store.columns import from_json, lost_error
+from mcp_compaction.store import views
+from mcp_compaction.store.align import MESSAGE_COLUMNS, message_rows, to_message
 from mcp_compaction.store.log import count_answers, section_row
-from mcp_compaction.store.messages import MESSAGE_COLUMNS, message_rows, to_message
 from mcp_compaction.store.sessions import events, session_info, session_row
-from mcp_compaction.store.sql import StoredRow, Tx
+from mcp_compaction.store.sql import StoredRow, Tx, from_json, lost_error
 
 
 def load(tx: Tx, session: int, now: datetime, view: View | None = None) -> Session:
@@ -33,7 +32,7 @@ def load(tx: Tx, session: int, now: datetime, view: View | None = None) -> Sessi
     row = session_row(tx, session)
     seen = views.view(tx, session, row["view_version"]) if view is None else view
     sections = section_row(tx, session)
-    in_force = pins.pins(tx, Scope(project=row["project"], session=session), now)
+    in_force = views.pins(tx, Scope(project=row["project"], session=session), now)
     return Session(
         info=session_info(tx, session),
         sections=Sections() if sections is None else from_json(Sections, sections["json"]),
@@ -57,8 +56,8 @@ def load_with_past(
     scope = Scope(project=session_row(tx, session)["project"], session=session)
     past = Past(
         events=events(tx, session),
-        pins=pins.pins(tx, scope, now),
-        pins_ever=pins.pins(tx, scope, now, released=True),
+        pins=views.pins(tx, scope, now),
+        pins_ever=views.pins(tx, scope, now, released=True),
         receipts=tuple(receipt for receipt, _ in views.receipts(tx, session)),
         answers=count_answers(tx, session),
     )
@@ -92,7 +91,7 @@ def count_window(
         (session, known.upto, _runs_text(known.session.view)),
     ).fetchone()
     sections = section_row(tx, session)
-    in_force = pins.pins(tx, Scope(project=row["project"], session=session), now)
+    in_force = views.pins(tx, Scope(project=row["project"], session=session), now)
     frame = known.session.model_copy(
         update={
             "info": session_info(tx, session),
@@ -107,7 +106,7 @@ def count_window(
         upto=upto or known.upto,
         messages=known.messages + messages,
         tokens=known.tokens + tokens,
-        news=pins.unannounced_pins(tx, row["project"], session, now),
+        news=views.unannounced_pins(tx, row["project"], session, now),
     )
 
 

@@ -12,6 +12,7 @@ from mcp_compaction.model import Logged, Message, NewMessage
 from mcp_compaction.ports import Batch, Original, Placed, Recorded, Scope
 from mcp_compaction.store import passages, views
 from mcp_compaction.store.align import (
+    MESSAGE_COLUMNS,
     Alignment,
     KnownMessage,
     OrderedLog,
@@ -19,15 +20,15 @@ from mcp_compaction.store.align import (
     align,
     calls_of,
     chain_hash,
+    message_rows,
     read_known,
     split_by_content,
+    to_message,
 )
-from mcp_compaction.store.columns import encodable, encodable_json, stamp, to_json
-from mcp_compaction.store.messages import MESSAGE_COLUMNS, message_rows, to_message
 from mcp_compaction.store.passages import StoredPassage
 from mcp_compaction.store.scope import one_session
 from mcp_compaction.store.sessions import calibrate, session_row
-from mcp_compaction.store.sql import Cell, StoredRow, Tx
+from mcp_compaction.store.sql import Cell, StoredRow, Tx, encodable, encodable_json, stamp, to_json
 from mcp_compaction.store.transcripts import add_new_events, save_mark
 
 

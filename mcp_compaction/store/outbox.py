@@ -20,10 +20,10 @@ from urllib.parse import urlsplit
 
 from mcp_compaction.errors import InputError, StoreError
 from mcp_compaction.home import OUTBOX, make_folder, mask, open_new
-from mcp_compaction.store.columns import stamp
 from mcp_compaction.store.connect import connect, store_path
 from mcp_compaction.store.lockfile import LockFile
 from mcp_compaction.store.scope import Condition, of_project
+from mcp_compaction.store.sql import stamp
 
 MOST_WAITING: Final = 50_000_000
 """Bytes of messages over which what waits is told as a problem; nothing of it is dropped."""

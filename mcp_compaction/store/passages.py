@@ -11,9 +11,8 @@ from typing import Literal, NamedTuple
 from mcp_compaction.core.limits import LONGEST_SENTENCE
 from mcp_compaction.core.recall.terms import keys_of
 from mcp_compaction.model import Digest
-from mcp_compaction.store.columns import encodable
 from mcp_compaction.store.marks import marks
-from mcp_compaction.store.sql import Tx
+from mcp_compaction.store.sql import Tx, encodable
 
 
 class StoredPassage(NamedTuple):

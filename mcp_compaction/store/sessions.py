@@ -1,4 +1,6 @@
-"""Sessions by name or by their host's own id."""
+"""Sessions by name or by their host's own id, and the beginnings that their thinking blocks were
+made behind.
+"""
 
 from __future__ import annotations
 
@@ -10,10 +12,9 @@ from pathlib import PurePath
 from mcp_compaction.errors import UnknownSession
 from mcp_compaction.model import Event, SessionInfo, Traits
 from mcp_compaction.ports import Scope, SessionKey
-from mcp_compaction.store.columns import encodable, from_json, stamp, to_json
 from mcp_compaction.store.listing import session_named, session_rows
 from mcp_compaction.store.scope import of_project, project_of, sessions_in
-from mcp_compaction.store.sql import StoredRow, Tx
+from mcp_compaction.store.sql import StoredRow, Tx, encodable, from_json, stamp, to_json
 
 
 def open_session(
@@ -233,4 +234,27 @@ def info_of(row: StoredRow) -> SessionInfo:
         updated=row["updated"],
         messages=row["last_seq"],
         traits=from_json(Traits, row["traits"]),
+    )
+
+
+def thinking_of(tx: Tx, session: int) -> dict[str, str]:
+    """All rows of a session."""
+    rows = tx.execute(
+        "SELECT block, beginning FROM thinking WHERE session = ?", (session,)
+    ).fetchall()
+    return dict(rows)
+
+
+def keep_thinking(tx: Tx, session: int, changes: Mapping[str, str | None]) -> None:
+    """Set rows of a session, or remove them; what was left out once stays so."""
+    session_row(tx, session)
+    tx.executemany(
+        "INSERT INTO thinking (session, block, beginning) VALUES (?, ?, ?)"
+        " ON CONFLICT (session, block) DO UPDATE SET beginning = excluded.beginning"
+        " WHERE thinking.beginning != ''",
+        [(session, block, mark) for block, mark in changes.items() if mark is not None],
+    )
+    tx.executemany(
+        "DELETE FROM thinking WHERE session = ? AND block = ?",
+        [(session, block) for block, mark in changes.items() if mark is None],
     )

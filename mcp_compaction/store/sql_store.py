@@ -14,8 +14,10 @@ from typing import TYPE_CHECKING, TypeVar, TypeVarTuple
 
 from mcp_compaction.core.text.paths import without_surrogates
 from mcp_compaction.errors import StoreReadOnly
-from mcp_compaction.store import calls as model_calls
-from mcp_compaction.store import pins, sessions, thinking, transcripts, views
+from mcp_compaction.model import ModelCall, Spent
+from mcp_compaction.store import sessions, transcripts, views
+from mcp_compaction.store.sessions import session_row
+from mcp_compaction.store.sql import Tx, encodable, stamp
 
 if TYPE_CHECKING:
     from mcp_compaction.model import (
@@ -26,14 +28,12 @@ if TYPE_CHECKING:
         Logged,
         Matches,
         Message,
-        ModelCall,
         Pin,
         PinChange,
         Receipt,
         SearchQuery,
         Session,
         SessionInfo,
-        Spent,
         Traits,
         Twins,
         View,
@@ -50,8 +50,45 @@ if TYPE_CHECKING:
         SessionKey,
         WindowCount,
     )
-    from mcp_compaction.store.rows import Inventory, LooseRows, SessionRows
-    from mcp_compaction.store.sql import Tx
+    from mcp_compaction.store.row_tables import Inventory, LooseRows, SessionRows
+
+
+def add_calls(tx: Tx, session: int, calls: Sequence[ModelCall], now: datetime) -> None:
+    """Note calls, those that gave nothing too: they were paid for."""
+    session_row(tx, session)
+    tx.executemany(
+        "INSERT INTO model_call (session, at, model, seconds, input_tokens, output_tokens,"
+        " cached_tokens, cost, failed) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        [
+            (
+                *(session, stamp(now), encodable(call.model), call.seconds),
+                *(call.input_tokens, call.output_tokens, call.cached_tokens),
+                *(call.cost, encodable(call.failed)),
+            )
+            for call in calls
+        ],
+    )
+
+
+def spent(tx: Tx, session: int | None, since: datetime | None) -> Spent:
+    """The sum over the calls at or after a moment, of one session or of all."""
+    row = tx.execute(
+        "SELECT count(*), coalesce(sum(input_tokens), 0), coalesce(sum(output_tokens), 0),"
+        " coalesce(sum(cached_tokens), 0), coalesce(sum(cost), 0.0), coalesce(sum(seconds), 0.0),"
+        " count(nullif(failed, '')) FROM model_call WHERE session = coalesce(?, session)"
+        " AND at >= ?",
+        (session, "" if since is None else stamp(since)),
+    ).fetchone()
+    return Spent(
+        calls=row[0],
+        input_tokens=int(row[1]),
+        output_tokens=int(row[2]),
+        cached_tokens=int(row[3]),
+        cost=row[4],
+        seconds=row[5],
+        failed=row[6],
+    )
+
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
@@ -227,37 +264,37 @@ class SqlStore(ABC):
         return await self._read(lambda tx: search.search_many(tx, scope, queries, limit))
 
     async def pins(self, scope: Scope, now: datetime, released: bool = False) -> tuple[Pin, ...]:
-        return await self._read(pins.pins, scope, now, released)
+        return await self._read(views.pins, scope, now, released)
 
     async def pin_facts(
         self, scope: Scope, words: Sequence[str], limit: int, events: Sequence[str]
     ) -> PinFacts:
         """What decides about a pin, read at one moment."""
-        from mcp_compaction.store import requests
+        from mcp_compaction.store import search
 
-        return await self._read(requests.pin_facts, scope, words, limit, events)
+        return await self._read(search.pin_facts, scope, words, limit, events)
 
     async def change_pins(
         self, session: int, decide: Callable[[tuple[Pin, ...]], PinChange], now: datetime
     ) -> Pin | None:
-        return await self._write_pins(pins.change_pins, session, decide, now)
+        return await self._write_pins(views.change_pins, session, decide, now)
 
     async def release_pin(self, scope: Scope, number: int, now: datetime) -> None:
-        await self._write_pins(pins.release_pin, scope, number, now)
+        await self._write_pins(views.release_pin, scope, number, now)
 
     async def set_checks(self, scope: Scope, number: int, checks: str) -> None:
-        await self._write_pins(pins.set_checks, scope, number, checks)
+        await self._write_pins(views.set_checks, scope, number, checks)
 
     async def renew_facts(self, numbers: Sequence[int], now: datetime, expires: datetime) -> None:
-        await self._write(pins.renew_facts, numbers, now, expires)
+        await self._write(views.renew_facts, numbers, now, expires)
 
     async def unannounced_pins(self, project: str, now: datetime) -> tuple[Pin, ...]:
-        return await self._read(pins.unannounced_pins, without_surrogates(project), None, now)
+        return await self._read(views.unannounced_pins, without_surrogates(project), None, now)
 
     async def mark_announced(self, project: str, numbers: Sequence[int]) -> None:
         # Where nothing can be written they are told again, which is better than not at all.
         with suppress(StoreReadOnly):
-            await self._write(pins.mark_announced, without_surrogates(project), numbers)
+            await self._write(views.mark_announced, without_surrogates(project), numbers)
 
     async def add_event(self, session: int, event: Event) -> None:
         await self._write(sessions.add_event, session, event)
@@ -266,21 +303,21 @@ class SqlStore(ABC):
         return await self._read(sessions.events, session, name)
 
     async def add_calls(self, session: int, calls: Sequence[ModelCall], now: datetime) -> None:
-        await self._write(model_calls.add_calls, session, calls, now)
+        await self._write(add_calls, session, calls, now)
 
     async def spent(self, session: int | None, since: datetime | None = None) -> Spent:
-        return await self._read(model_calls.spent, session, since)
+        return await self._read(spent, session, since)
 
     async def thinking(self, session: int) -> dict[str, str]:
-        return await self._read(thinking.thinking, session)
+        return await self._read(sessions.thinking_of, session)
 
     async def keep_thinking(self, session: int, changes: Mapping[str, str | None]) -> None:
-        await self._write_to(thinking.keep_thinking, session, changes)
+        await self._write_to(sessions.keep_thinking, session, changes)
 
     async def twins(self, scope: Scope, seq: int, within: Scope) -> Twins:
-        from mcp_compaction.store import twins
+        from mcp_compaction.store import forget
 
-        return await self._read(twins.twins, scope, seq, within)
+        return await self._read(forget.twins, scope, seq, within)
 
     async def inventory(self) -> Inventory:
         """All sessions there are, in the order in which they were made."""

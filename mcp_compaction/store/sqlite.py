@@ -21,23 +21,26 @@ from mcp_compaction.errors import (
     StoreReadOnly,
 )
 from mcp_compaction.home import forget_files, new_file
-from mcp_compaction.store import passages, pins
+from mcp_compaction.store import passages, views
 from mcp_compaction.store.claim import hold_claim, is_claimed
 from mcp_compaction.store.connect import store_errors
 from mcp_compaction.store.connections import Connections
-from mcp_compaction.store.database import Stop, Writer, read_transaction, shield, wait_to_end
+from mcp_compaction.store.database import (
+    Stop,
+    Writer,
+    is_purge_due,
+    purge,
+    read_transaction,
+    shield,
+    wait_to_end,
+)
 from mcp_compaction.store.lockfile import LockFile
-from mcp_compaction.store.purge import is_purge_due, purge
 from mcp_compaction.store.sql_store import SqlStore
 
 if TYPE_CHECKING:
     from mcp_compaction.checks.file import HeldNote
-    from mcp_compaction.ports import (
-        Forgotten,
-        Health,
-        Scope,
-    )
-    from mcp_compaction.store.rows import Inventory
+    from mcp_compaction.ports import Forgotten, Health, Scope
+    from mcp_compaction.store.row_tables import Inventory
 
 logger = logging.getLogger(__name__)
 
@@ -219,7 +222,7 @@ class SqliteStore(SqlStore):
         from mcp_compaction.checks.file import write_rules
 
         try:
-            write_rules(self.path.parent, pins.rules_with_checks(connection))
+            write_rules(self.path.parent, views.rules_with_checks(connection))
         except OSError as error:
             logger.warning("the checks of pins were not written for hooks: %s", error)
 

@@ -6,9 +6,8 @@ from collections.abc import Sequence
 
 from mcp_compaction.model import Event
 from mcp_compaction.ports import KnownTranscript, Mark
-from mcp_compaction.store.columns import encodable, stamp
 from mcp_compaction.store.sessions import session_info
-from mcp_compaction.store.sql import Tx
+from mcp_compaction.store.sql import Tx, encodable, stamp
 
 
 def find_transcript(tx: Tx, address: str) -> KnownTranscript | None:

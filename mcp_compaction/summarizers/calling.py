@@ -25,9 +25,9 @@ from mcp_compaction.core.digest.prompt import (
 from mcp_compaction.core.text.secrets import redact
 from mcp_compaction.core.tokens import CountTokens, family_factor, precision_of
 from mcp_compaction.errors import SummarizerError
+from mcp_compaction.lexicon.models import SummaryPrice
 from mcp_compaction.model import Draft, ModelCall, SummaryRequest, Value
 from mcp_compaction.ports import Summarizer
-from mcp_compaction.summarizers.price import SummaryPrice
 
 CONNECT_SECONDS = 5.0
 

@@ -16,8 +16,8 @@ from mcp_compaction.compactor.events import (
     HOST_SUMMARY_CHECKED,
     SAFETY_NET,
 )
+from mcp_compaction.compactor.gauge import Regret, Stats
 from mcp_compaction.compactor.results import Pinned, Prepared
-from mcp_compaction.compactor.statistics import Regret, Stats
 from mcp_compaction.core.compaction.receipt import (
     offer_lines,
     outcome_text,

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from mcp_compaction import compactor
-from mcp_compaction.compactor.asking import make_ask
-from mcp_compaction.compactor.results import Prepared
+from mcp_compaction.compactor.results import Prepared, make_ask
 from mcp_compaction.compactor.workspace import Workspace
 from mcp_compaction.core.compaction.receipt import outcome_text
 from mcp_compaction.core.log.outline import find_boundary_cues, outline_of

@@ -19,8 +19,7 @@ from mcp_compaction.core.window.render import (
     pins_in_view,
 )
 from mcp_compaction.formats import FORMATS
-from mcp_compaction.formats.content import objects_in
-from mcp_compaction.formats.jsontext import parse_object
+from mcp_compaction.formats.content import objects_in, parse_object
 from mcp_compaction.formats.thinking import without_thinking
 from mcp_compaction.model import (
     Compaction,

@@ -21,8 +21,16 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from mcp_compaction.connections import ConnectionLimits, open_listener, serve
-from mcp_compaction.door import LOOPBACK, Door, bearer, own_names, read_object
+from mcp_compaction.door import (
+    LOOPBACK,
+    ConnectionLimits,
+    Door,
+    bearer,
+    open_listener,
+    own_names,
+    read_object,
+    serve,
+)
 from mcp_compaction.errors import InputError
 from mcp_compaction.home import write_whole
 

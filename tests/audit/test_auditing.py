@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from mcp_compaction.audit.auditing import audit_chat, cases_of
-from mcp_compaction.audit.counting import Audited, Count
-from mcp_compaction.counters.estimate import EstimateCounter
+from mcp_compaction.audit.report import Audited, Count
+from mcp_compaction.counters.o200k import EstimateCounter
 from mcp_compaction.hosts.finding import transcripts_at
 from tests.audit.chats import RULE, SUMMARY, ClaudeChat
 

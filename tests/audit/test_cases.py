@@ -6,7 +6,7 @@ from pathlib import Path
 
 from mcp_compaction.audit.auditing import AuditCase, cases_of
 from mcp_compaction.core.log.pinned import PINNED_LABEL
-from mcp_compaction.evals.handover.sessions import turns_of
+from mcp_compaction.evals.handover_sessions import turns_of
 from mcp_compaction.formats import IncomingMessage
 from mcp_compaction.hosts.finding import transcripts_at
 from mcp_compaction.hosts.folders import known_hosts

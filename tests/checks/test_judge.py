@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from mcp_compaction.checks.biting import bite
+from mcp_compaction.checks.biting import bite, deeds_in
 from mcp_compaction.checks.check import NoCheckError, parse_check, parse_checks
 from mcp_compaction.checks.file import (
     UnreadableRulesError,
@@ -21,7 +21,6 @@ from mcp_compaction.checks.file import (
 )
 from mcp_compaction.checks.judge import Deed, Rule, judge
 from mcp_compaction.checks.match import Call
-from mcp_compaction.checks.record import deeds_in
 
 COMMIT = {"command": "git commit -m x"}
 

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from mcp_compaction.cli.commands import demo
-from mcp_compaction.demo.play import Figures
+from mcp_compaction.demo import Figures
 from tests.cli.conftest import Shell
 from tests.demo.test_tell import FIGURES
 

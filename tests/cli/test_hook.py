@@ -20,10 +20,8 @@ from mcp_compaction.compactor.results import PinWish
 from mcp_compaction.core.log.pinned import pinned_block, shown_text
 from mcp_compaction.home import TROUBLE, state_folder
 from mcp_compaction.hosts.folders import note_folders
-from mcp_compaction.hosts.gateways import RunningGateway, note_gateway
-from mcp_compaction.hosts.hook_runs import read_run
-from mcp_compaction.hosts.served_chats import ServedChat, note_chat
-from mcp_compaction.hosts.trouble import note_trouble, read_trouble
+from mcp_compaction.hosts.hook_notes import note_trouble, read_run, read_trouble
+from mcp_compaction.hosts.serving import RunningGateway, ServedChat, note_chat, note_gateway
 from mcp_compaction.model import Pin
 from mcp_compaction.ports import SessionKey
 from mcp_compaction.settings import load_settings

@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from mcp_compaction.hosts.hook_runs import RunNotes
-from mcp_compaction.hosts.trouble import note_trouble
+from mcp_compaction.hosts.hook_notes import RunNotes, note_trouble
 from tests.cli.conftest import Shell
 
 SCRIPT = Path(sys.executable).with_name("mcp-compaction")

@@ -19,7 +19,7 @@ from mcp_compaction.cli import commands
 from mcp_compaction.cli.console.invocation import CommandModule, parser_of
 from mcp_compaction.cli.main import COMMANDS
 from mcp_compaction.core.policy import Policy
-from mcp_compaction.hosts.setup.hosts import known_setups
+from mcp_compaction.hosts.setup.entries import known_setups
 from tests.cli.conftest import Shell
 
 HEAVY = ("aiosqlite", "anyio", "asyncio", "mcp", "pydantic", "tiktoken")

@@ -20,7 +20,7 @@ from mcp_compaction.checks.file import note_held, read_held, read_rules
 from mcp_compaction.checks.judge import judge
 from mcp_compaction.checks.match import Call
 from mcp_compaction.cli import bite
-from mcp_compaction.hosts.trouble import read_trouble
+from mcp_compaction.hosts.hook_notes import read_trouble
 from tests.cli.conftest import Shell
 
 RULE = "Don't push to main."

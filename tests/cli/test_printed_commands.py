@@ -18,7 +18,7 @@ import pytest
 
 from mcp_compaction.cli.console.invocation import CommandModule, parser_of
 from mcp_compaction.cli.main import COMMANDS
-from mcp_compaction.hosts.setup.hosts import known_setups
+from mcp_compaction.hosts.setup.entries import known_setups
 from tests.cli.conftest import Shell
 
 SCRIPT = Path(sys.executable).with_name("mcp-compaction")

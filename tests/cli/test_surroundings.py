@@ -12,8 +12,8 @@ import pytest
 from mcp_compaction.home import state_folder
 from mcp_compaction.hosts.claude_code import surroundings
 from mcp_compaction.hosts.claude_code.surroundings import Surroundings, look_around
-from mcp_compaction.hosts.hook_runs import RunNotes
-from mcp_compaction.hosts.served_chats import ServedChat, note_chat, note_dead_server
+from mcp_compaction.hosts.hook_notes import RunNotes
+from mcp_compaction.hosts.serving import ServedChat, note_chat, note_dead_server
 from tests.cli.conftest import Shell
 from tests.hosts.given_hosts import claude_line, write_chat
 

@@ -13,7 +13,7 @@ from mcp_compaction.compactor.results import FitOptions, PinWish
 from mcp_compaction.compactor.workspace import Workspace
 from mcp_compaction.core.policy import Policy
 from mcp_compaction.core.window.history import is_record
-from mcp_compaction.counters.estimate import EstimateCounter
+from mcp_compaction.counters.o200k import EstimateCounter
 from mcp_compaction.formats import read_incoming
 from mcp_compaction.model import Ask, SessionInfo, Shape
 from mcp_compaction.ports import SessionKey, Store, Summarizer, TokenCounter

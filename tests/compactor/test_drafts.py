@@ -14,7 +14,7 @@ from mcp_compaction.compactor.events import FALLBACK
 from mcp_compaction.compactor.workspace import Workspace
 from mcp_compaction.core.digest.extract import extract
 from mcp_compaction.core.policy import Policy
-from mcp_compaction.counters.estimate import EstimateCounter
+from mcp_compaction.counters.o200k import EstimateCounter
 from mcp_compaction.errors import SummarizerError
 from mcp_compaction.formats import read_incoming
 from mcp_compaction.model import (

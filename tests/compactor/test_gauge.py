@@ -19,7 +19,7 @@ from mcp_compaction.compactor.workspace import Workspace
 from mcp_compaction.core.log.spoken_rules import saying_of
 from mcp_compaction.core.policy import Policy
 from mcp_compaction.core.window.fill import Fill
-from mcp_compaction.counters.estimate import EstimateCounter
+from mcp_compaction.counters.o200k import EstimateCounter
 from mcp_compaction.errors import PinRefused
 from mcp_compaction.formats import read_incoming
 from mcp_compaction.model import Ask, Projection, SessionInfo

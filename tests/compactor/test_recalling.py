@@ -9,20 +9,14 @@ import pytest
 
 from mcp_compaction import compactor
 from mcp_compaction.compactor.events import REGRET
+from mcp_compaction.compactor.gauge import Regret
 from mcp_compaction.compactor.results import PinWish
-from mcp_compaction.compactor.statistics import Regret
 from mcp_compaction.errors import InputError, UnknownRef
 from mcp_compaction.formats import read_incoming
 from mcp_compaction.model import Ask, Compaction, Shape
 from mcp_compaction.ports import SessionKey
-from mcp_compaction.tools.recall_answers import AnswerPlace, recall_text
-from tests.compactor.small_session import (
-    assistant,
-    called,
-    open_session,
-    record_long_with,
-    user,
-)
+from mcp_compaction.tools.recalling import AnswerPlace, recall_text
+from tests.compactor.small_session import assistant, called, open_session, record_long_with, user
 from tests.core.saying import call, results
 from tests.strategies import coding_session
 

@@ -12,8 +12,8 @@ from time import process_time
 
 import pytest
 
-from mcp_compaction.counters.estimate import EstimateCounter
 from mcp_compaction.counters.o200k import (
+    EstimateCounter,
     O200kCounter,
     best_counter,
     find_counter,

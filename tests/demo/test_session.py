@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from mcp_compaction.demo.play import DETAIL, RULE, Act, Message, beats, body
+from mcp_compaction.demo import DETAIL, RULE, Act, Message, beats, body
 from mcp_compaction.formats import read_incoming, validate
 
 

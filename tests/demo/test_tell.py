@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from mcp_compaction.demo.play import AskedDetail, Figures
-from mcp_compaction.demo.tell import broken_promises_of, tell
+from mcp_compaction.demo import AskedDetail, Figures, broken_promises_of, tell
 from mcp_compaction.model import Receipt, Replaced, Tally
 
 RECEIPT = Receipt(

@@ -5,11 +5,8 @@ from __future__ import annotations
 import pytest
 
 from mcp_compaction.evals import baselines
-from mcp_compaction.evals.baselines import (
-    BASELINES,
-    cost,
-)
-from mcp_compaction.evals.measures import PlainLine
+from mcp_compaction.evals.baselines import BASELINES, cost
+from mcp_compaction.evals.corpora import PlainLine
 
 CHAT = [
     PlainLine(role="user" if n % 2 == 0 else "assistant", text=f"{who}: {text}")

@@ -8,7 +8,7 @@ from html.parser import HTMLParser
 
 import pytest
 
-from mcp_compaction.counters.estimate import EstimateCounter
+from mcp_compaction.counters.o200k import EstimateCounter
 from mcp_compaction.evals.evaluation import WantedSessions, evaluate
 from mcp_compaction.evals.report import find_faults, make_document, make_page
 from mcp_compaction.evals.results import PRODUCT, Report, Score

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from mcp_compaction.counters.estimate import EstimateCounter
-from mcp_compaction.evals.handover.sessions import find_origins, read_session
+from mcp_compaction.counters.o200k import EstimateCounter
+from mcp_compaction.evals.handover_sessions import find_origins, read_session
 from mcp_compaction.evals.lab import Result, Strategy, compare, strategies
 from tests.checkers import Json
 from tests.evals.handover.working import small_session

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mcp_compaction.evals.measures import (
+from mcp_compaction.evals.corpora import (
     Context,
     Probe,
     Recollection,

@@ -8,8 +8,7 @@ from collections import Counter
 import pytest
 
 from mcp_compaction.core.tokens import estimate
-from mcp_compaction.evals.corpora import EvalCase, line_of
-from mcp_compaction.evals.measures import Context, survives
+from mcp_compaction.evals.corpora import Context, EvalCase, line_of, survives
 from mcp_compaction.evals.runner import context_of
 from mcp_compaction.evals.scenarios import grow_session, make_sessions
 from mcp_compaction.formats import validate

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from mcp_compaction import formats
 from mcp_compaction.errors import MalformedMessage
-from mcp_compaction.formats.detection import detect
+from mcp_compaction.formats.foreign import detect
 from mcp_compaction.model import Sections, Shape, Traits
 from tests.strategies import SHAPES, Json, Scene, scripts, write
 

@@ -15,7 +15,7 @@ import httpx2
 
 from mcp_compaction import open_store
 from mcp_compaction.api import OpenStore
-from mcp_compaction.gateway import counting
+from mcp_compaction.gateway import forwarding
 from mcp_compaction.gateway.turns import CallTurns
 from tests.checkers import BoundThinking, Json, problems, unbound_thinking
 from tests.gateway.upstream import Answer, Asked, open_gateway, provide, write_whole
@@ -259,7 +259,7 @@ class Host:
     async def work_until_compacted(self) -> None:
         """Work until a request was sent smaller, and one more."""
         number = 0
-        kind = counting.WOULD_COMPACT if self.turns.is_shadow else counting.COMPACTED
+        kind = forwarding.WOULD_COMPACT if self.turns.is_shadow else forwarding.COMPACTED
         before = self.turns.tally[kind]
         while self.turns.tally[kind] == before:
             await self.work(number)

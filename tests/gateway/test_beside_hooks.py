@@ -18,19 +18,21 @@ from mcp_compaction import compactor, open_store
 from mcp_compaction.gateway.conversation import GatewayConversation
 from mcp_compaction.hosts.chat import HostChats
 from mcp_compaction.hosts.finding import transcripts_at
-from mcp_compaction.hosts.gateways import (
+from mcp_compaction.hosts.handling import EventHandler, HostEvent
+from mcp_compaction.hosts.recording import record_new
+from mcp_compaction.hosts.serving import (
     PROCESS,
     RunningGateway,
+    ServedChat,
+    forget_chat,
     forget_gateway,
     gateway_around,
     gateway_of_chat,
     is_through_gateway,
+    note_chat,
     note_gateway,
     running_gateways,
 )
-from mcp_compaction.hosts.handling import EventHandler, HostEvent
-from mcp_compaction.hosts.recording import record_new
-from mcp_compaction.hosts.served_chats import ServedChat, forget_chat, note_chat
 from tests.checkers import Json
 from tests.gateway.talking import Host, open_talk
 from tests.gateway.upstream import Asked, write_head, write_whole

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from mcp_compaction.gateway import counting
+from mcp_compaction.gateway import forwarding
 from mcp_compaction.store.connect import store_path
 from tests.checkers import BoundThinking, Json
 from tests.gateway.talking import Host, StrictProvider, open_talk
@@ -48,7 +48,7 @@ async def run(folder: Path, turns: int) -> None:
                 await session.pin(RULE, by="user", scope="session")
         assert host.provider.faults == []
         assert watched(host).faults == []
-        assert host.turns.tally[counting.COMPACTED] >= turns // 10
+        assert host.turns.tally[forwarding.COMPACTED] >= turns // 10
         assert RULE in json.dumps(host.last_sent)
         assert max(len(json.dumps(one["messages"])) for one in host.provider.requests) < 13_000
         kept = [len(thinking_of(one["messages"])) for one in host.provider.requests[-10:]]
@@ -150,13 +150,13 @@ async def test_an_unknown_model_is_sent_as_before_until_it_refuses_once(
         host.model = "next-1"
         await host.work_until_compacted()
         assert len(provider.faults) == 1
-        assert host.turns.tally[counting.WITHOUT_THINKING] == 1
+        assert host.turns.tally[forwarding.WITHOUT_THINKING] == 1
         assert not host.turns.is_aside
         (line,) = [one for one in host.turns.ledger.lines() if "thinking" in one]
         assert line == "  thinking: 1 request refused for it, and sent again without it"
         for number in range(12):
             await host.work(100 + number)
-        assert host.turns.tally[counting.COMPACTED] > 1
+        assert host.turns.tally[forwarding.COMPACTED] > 1
         assert len(provider.faults) == 1
         history = host.history
     async with open_talk(memory_path, provider, agent_controlled=False) as (host, _):
@@ -182,7 +182,7 @@ async def test_a_provider_that_goes_on_refusing_has_the_gateway_step_aside(
         answer = await host.post(host.body())
         assert answer.status_code == 400
         assert host.turns.is_aside
-        assert host.turns.tally[counting.STILL_REFUSED] == 1
+        assert host.turns.tally[forwarding.STILL_REFUSED] == 1
         host.provider.hears = None
         await host.go_on()
         assert host.last_sent == host.history[:-1]

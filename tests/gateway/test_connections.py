@@ -16,7 +16,7 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from mcp_compaction.connections import ConnectionLimits, open_listener, serve
+from mcp_compaction.door import ConnectionLimits, open_listener, serve
 from mcp_compaction.gateway.address import GatewayAddress, make_secret
 from mcp_compaction.gateway.app import Gateway
 from mcp_compaction.store.connect import store_path

@@ -13,7 +13,7 @@ import httpx2
 import pytest
 
 from mcp_compaction import compactor
-from mcp_compaction.gateway import counting
+from mcp_compaction.gateway import forwarding
 from mcp_compaction.gateway.conversation import GatewayConversation
 from mcp_compaction.gateway.keeping import path_of_layout
 from mcp_compaction.gateway.running import StoreOpening
@@ -21,13 +21,7 @@ from mcp_compaction.gateway.turns import CallTurns
 from mcp_compaction.settings import load_settings
 from mcp_compaction.store.connect import store_path
 from tests.gateway.talking import WINDOW, Host, StrictProvider, open_talk, size_of
-from tests.gateway.upstream import (
-    open_gateway,
-    provide,
-    write_chunk,
-    write_head,
-    write_whole,
-)
+from tests.gateway.upstream import open_gateway, provide, write_chunk, write_head, write_whole
 
 pytestmark = [pytest.mark.anyio, pytest.mark.thorough]
 
@@ -159,7 +153,7 @@ async def test_what_takes_too_long_is_not_waited_for(
         released.set()
         assert response.status_code == 200
         assert host.last_sent[: len(before)] == before
-        assert host.turns.tally[counting.SLOW] == 1
+        assert host.turns.tally[forwarding.SLOW] == 1
 
 
 async def test_an_overflow_is_compacted_and_sent_once_more(tmp_path: Path) -> None:

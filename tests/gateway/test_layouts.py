@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from mcp_compaction.compactor.layout import layout_between
-from mcp_compaction.gateway.conversation import keep_words_of_host
+from mcp_compaction.compactor.histories import layout_between
+from mcp_compaction.gateway.keeping import keep_words_of_host
 from mcp_compaction.model import JsonObject
 
 

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mcp_compaction.gateway.ledger import Account
-from mcp_compaction.gateway.money import Price, price_of, turns_to_pay
-from mcp_compaction.gateway.usage import Usage
+from mcp_compaction.gateway.money import Account, Price, Usage, price_of, turns_to_pay
 
 PRICE = Price(3.0, 15.0, 0.3, 3.75, 6.0, is_money=True)
 

@@ -54,7 +54,7 @@ async def _run(home: Path, chats: int, warm: int) -> None:
 
 @pytest.mark.thorough
 async def test_memory_stays_in_many_chats(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mcp_compaction.compactor.newest._MOST_KNOWN", 2)
+    monkeypatch.setattr("mcp_compaction.compactor.workspace._MOST_KNOWN", 2)
     await _run(tmp_path, 9, 4)
 
 

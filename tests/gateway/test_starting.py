@@ -18,7 +18,7 @@ import pytest
 
 from mcp_compaction.errors import InputError
 from mcp_compaction.gateway.address import HEADER, GatewayAddress, check_upstream
-from mcp_compaction.gateway.known_hosts import known_hosts
+from mcp_compaction.gateway.calls import known_hosts
 from mcp_compaction.gateway.money import Price, price_of, turns_to_pay
 from mcp_compaction.gateway.running import with_large_steps
 from mcp_compaction.gateway.starting import SECRET, HostToStart, Start, plan_start

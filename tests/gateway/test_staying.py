@@ -10,9 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcp_compaction.gateway.calls import HostCall, read_call
-from mcp_compaction.gateway.conversation import SentHistory, read_history
-from mcp_compaction.gateway.usage import Usage, read_usage
+from mcp_compaction.gateway.calls import HostCall, SentHistory, read_call, read_history
+from mcp_compaction.gateway.money import Usage, read_usage
 from tests.checkers import Json
 from tests.gateway.talking import Host, StrictProvider, open_talk, size_of
 

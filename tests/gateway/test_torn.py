@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from mcp_compaction.gateway import counting
+from mcp_compaction.gateway import forwarding
 from mcp_compaction.gateway.calls import read_call
 from tests.gateway.talking import PATHS, StrictProvider, open_talk
 from tests.gateway.upstream import Asked
@@ -70,7 +70,7 @@ async def test_a_history_without_a_beginning_passes_byte_for_byte(
             await host.client.post(PATHS[shape], content=body, headers=host.headers)
             await host.turns.settle()
         assert heard == [body, body]
-        assert host.turns.tally == {counting.TORN: 2}
+        assert host.turns.tally == {forwarding.TORN: 2}
 
 
 @pytest.mark.parametrize(("shape", "messages"), WHOLE)

@@ -14,20 +14,12 @@ from mcp_compaction import compactor, open_store
 from mcp_compaction.api import OpenSession
 from mcp_compaction.compactor.workspace import Workspace
 from mcp_compaction.core.wording import kilo
-from mcp_compaction.gateway import conversation, counting
+from mcp_compaction.gateway import conversation, forwarding
 from mcp_compaction.gateway.money import Price
 from mcp_compaction.gateway.running import within_limit
 from mcp_compaction.model import Compaction, Failed, Outcome, SessionInfo
 from mcp_compaction.settings import load_settings
-from tests.gateway.talking import (
-    PATHS,
-    TOOLS,
-    WINDOW,
-    Host,
-    StrictProvider,
-    open_talk,
-    size_of,
-)
+from tests.gateway.talking import PATHS, TOOLS, WINDOW, Host, StrictProvider, open_talk, size_of
 from tests.gateway.upstream import provide
 from tests.hosts.live import PROGRAM
 
@@ -123,7 +115,7 @@ async def test_nothing_above_the_window_is_sent(tmp_path: Path, by_agent: bool) 
         for number in range(30):
             # The largest are two fifths of a window.
             await host.work(number, size=(400, 900, 4_800)[number % 3])
-        assert host.turns.tally[counting.COMPACTED] > 2
+        assert host.turns.tally[forwarding.COMPACTED] > 2
         sizes = [size_of(body["messages"]) // 4 for body in host.provider.requests]
         assert max(sizes) <= WINDOW
         assert max(sizes) > WINDOW // 2
@@ -147,7 +139,7 @@ async def test_a_request_that_would_not_fit_waits_for_the_compaction(
         sent = len(host.provider.requests) + 1
         await host.work(90, size=5_600)
         assert size_of(host.last_sent) // 4 <= WINDOW
-        assert host.turns.tally[counting.SLOW] == 1  # the small one before it was not waited for
+        assert host.turns.tally[forwarding.SLOW] == 1  # the small one before it was not waited for
 
 
 async def test_a_request_that_would_not_fit_goes_out_where_the_compaction_fails(
@@ -190,12 +182,12 @@ async def test_a_compaction_is_ready_before_the_net_is_reached_and_requests_go_o
         before = len(host.provider.requests)
         await host.work(number, size=300)
         assert len(host.provider.requests) == before + 2
-        assert host.turns.tally[counting.SLOW] == host.turns.tally[counting.COMPACTED] == 0
+        assert host.turns.tally[forwarding.SLOW] == host.turns.tally[forwarding.COMPACTED] == 0
         monkeypatch.setattr(compactor, "make", None)  # what is ready is saved: no other is made
         release.set()
         host.turns.settle = settle
         await settle()
-        while not host.turns.tally[counting.COMPACTED]:
+        while not host.turns.tally[forwarding.COMPACTED]:
             number += 1
             await host.work(number, size=200)
         (info,) = await compactor.list_sessions(store.workspace, store.project)
@@ -327,8 +319,8 @@ async def test_each_compaction_is_counted_once_whoever_asked_for_it(tmp_path: Pa
         assert isinstance(await asked.compress("all read", force=True), Compaction)
         await host.say("And now?")
         await host.turns.settle()
-        made = host.turns.tally[counting.COMPACTED]
-        assert host.turns.tally[counting.BY_OTHERS] == 1
+        made = host.turns.tally[forwarding.COMPACTED]
+        assert host.turns.tally[forwarding.BY_OTHERS] == 1
         (account,) = host.turns.ledger.accounts.values()
         assert len(account.steps) == made + 1
 

@@ -18,8 +18,7 @@ from mcp_compaction import compactor
 from mcp_compaction.compactor.workspace import Workspace
 from mcp_compaction.hosts.finding import transcripts_at
 from mcp_compaction.hosts.folders import known_hosts
-from mcp_compaction.hosts.identity import project_of_chat
-from mcp_compaction.hosts.recording import RecordedPart, record_new
+from mcp_compaction.hosts.recording import RecordedPart, project_of_chat, record_new
 from mcp_compaction.hosts.transcripts.pieces import Transcript
 from mcp_compaction.model import SessionInfo
 from mcp_compaction.settings import load_settings

@@ -157,7 +157,7 @@ def test_its_calls_are_checked_before_they_run(host: MadeUpHost) -> None:
 
 def test_its_requests_and_its_texts_are_known(host: MadeUpHost) -> None:
     code = (
-        f"{START}from mcp_compaction.gateway.known_hosts import known_hosts\n"
+        f"{START}from mcp_compaction.gateway.calls import known_hosts\n"
         "from mcp_compaction.core.text.host_texts import without_host_texts\n"
         "(one,) = [one for one in known_hosts() if one.name == 'testhost']\n"
         "print(one.session_of({'x-testhost-chat': 'c1'}), one.find_side('Sum it all up.'))\n"
@@ -174,7 +174,7 @@ ALL_THE_SAME = {
     "cli/console/repositories.py": "every command runs it first, and has no time for a table",
     "git_folders.py": "reads no table, and hooks run it",
     "home.py": "the name of a file that is there already",
-    "lexicon/thinking.py": "a family of models has that name",
+    "lexicon/models.py": "a family of models has that name",
     "server/front.py": "answers before a table could be read",
     "server/plugin.py": "the module of one host asks more than views",
     "server/state.py": "holds the chats of that module",

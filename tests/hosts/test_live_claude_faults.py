@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from mcp_compaction.hosts.trouble import read_trouble
+from mcp_compaction.hosts.hook_notes import read_trouble
 from mcp_compaction.store.lockfile import LockFile
 from tests.checkers import problems
 from tests.hosts.live import PROGRAM, needs_hosts

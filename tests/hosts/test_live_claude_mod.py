@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from mcp_compaction.core.log.pinned import PINNED_LABEL
-from mcp_compaction.hosts.trouble import read_trouble
+from mcp_compaction.hosts.hook_notes import read_trouble
 from tests.checkers import problems
 from tests.hosts.live import PROGRAM, ClaudeCode, ask_doctor, needs_hosts
 from tests.hosts.live_mod import (

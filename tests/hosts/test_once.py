@@ -27,7 +27,7 @@ from mcp_compaction.hosts.chat import HostChats
 from mcp_compaction.hosts.claude_code.rows import ChatRows
 from mcp_compaction.hosts.claude_code.whole import list_whole_chat
 from mcp_compaction.hosts.finding import transcripts_at
-from mcp_compaction.hosts.identity import open_chat
+from mcp_compaction.hosts.recording import open_chat
 from mcp_compaction.hosts.transcripts.files import FileTranscript
 from mcp_compaction.model import Message, SessionInfo
 from mcp_compaction.ports import HOST_COMPACTED, SessionKey

@@ -15,7 +15,7 @@ from mcp import Client, StdioServerParameters
 from mcp.types import Implementation
 
 from mcp_compaction.hosts.events import TOOL
-from mcp_compaction.hosts.trouble import read_trouble
+from mcp_compaction.hosts.hook_notes import read_trouble
 from tests.hosts.given_hosts import claude_line, write_chat
 from tests.hosts.live import pin_for_project
 from tests.server.talking import Talk

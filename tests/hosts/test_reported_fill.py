@@ -11,7 +11,7 @@ import pytest
 from mcp_compaction import compactor
 from mcp_compaction.core.tokens import estimate
 from mcp_compaction.model import Ask, Compaction
-from mcp_compaction.viewer.facts import describe_session
+from mcp_compaction.viewer import describe_session
 from tests.hosts.given_hosts import claude_line, found_in, record, workspace_in, write_chat
 
 pytestmark = pytest.mark.anyio

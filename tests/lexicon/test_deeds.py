@@ -8,7 +8,7 @@ import pytest
 from pydantic import ValidationError
 
 from mcp_compaction.core.digest.check.record import claims_in
-from mcp_compaction.lexicon.deeds import KnownDeed, known_deeds
+from mcp_compaction.lexicon.tools import KnownDeed, known_deeds
 
 
 def names(line: str) -> list[str]:

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from mcp_compaction.lexicon.overflow import Overflow, is_overflow, known_overflows, limit_in
+from mcp_compaction.lexicon.models import Overflow, is_overflow, known_overflows, limit_in
 
 
 @pytest.mark.parametrize("known", known_overflows(), ids=lambda known: known.by)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mcp_compaction.lexicon.thinking import (
+from mcp_compaction.lexicon.models import (
     BlockRefusal,
     ModelFamily,
     find_refused_block,

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from mcp_compaction.core.digest.check.wills import will_claimed_in
-from mcp_compaction.lexicon.deeds import KnownWill, known_deeds
 from mcp_compaction.lexicon.languages import read_heads
+from mcp_compaction.lexicon.tools import KnownWill, known_deeds
 
 
 def claimed(lines: tuple[str, ...]) -> list[str]:

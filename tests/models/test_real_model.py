@@ -15,7 +15,7 @@ from mcp_compaction.compactor.workspace import Workspace
 from mcp_compaction.core.digest.render import render_digest
 from mcp_compaction.core.log.identifiers import find_identifiers
 from mcp_compaction.core.policy import Policy
-from mcp_compaction.counters.estimate import EstimateCounter
+from mcp_compaction.counters.o200k import EstimateCounter
 from mcp_compaction.formats import read_incoming
 from mcp_compaction.model import Ask, Compaction, JsonObject, Receipt
 from mcp_compaction.ports import SessionKey, Summarizer

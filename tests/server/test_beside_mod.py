@@ -12,8 +12,7 @@ from mcp import Client
 from mcp_compaction.core.log.pinned import PINNED_LABEL
 from mcp_compaction.home import default_home
 from mcp_compaction.hosts.events import TOOL
-from mcp_compaction.hosts.hook_runs import read_run
-from mcp_compaction.hosts.trouble import read_trouble
+from mcp_compaction.hosts.hook_notes import read_run, read_trouble
 from mcp_compaction.server.app import build_server
 from mcp_compaction.settings import settings_without_effect
 from tests.server.claude_host import SESSION, ClaudeHost, claude_talk

@@ -18,8 +18,8 @@ from mcp_compaction.core.log.pinned import PINNED_LABEL
 from mcp_compaction.home import default_home
 from mcp_compaction.hosts.claude_code import surroundings
 from mcp_compaction.hosts.claude_code.rows import ChatRows
-from mcp_compaction.hosts.served_chats import ServedChat, note_chat, note_dead_server
-from mcp_compaction.hosts.trouble import read_trouble
+from mcp_compaction.hosts.hook_notes import read_trouble
+from mcp_compaction.hosts.serving import ServedChat, note_chat, note_dead_server
 from mcp_compaction.ports import SessionKey
 from mcp_compaction.settings import load_settings
 from mcp_compaction.store.lockfile import LockFile

@@ -19,8 +19,7 @@ from mcp_compaction.core.log.pinned import PINNED_LABEL
 from mcp_compaction.home import default_home
 from mcp_compaction.hosts import handling
 from mcp_compaction.hosts.events import TOOL, hooked_hosts
-from mcp_compaction.hosts.hook_runs import HOOK_SECONDS
-from mcp_compaction.hosts.trouble import read_trouble
+from mcp_compaction.hosts.hook_notes import HOOK_SECONDS, read_trouble
 from mcp_compaction.model import Excerpt
 from mcp_compaction.server.tools import recording
 from tests.hosts.given_hosts import SHOP, claude_line, write_chat

@@ -25,7 +25,7 @@ import pytest
 from mcp import Client, MCPError
 from mcp.client.streamable_http import streamable_http_client
 
-from mcp_compaction.connections import BoundedServer, ConnectionLimits
+from mcp_compaction.door import BoundedServer, ConnectionLimits
 from mcp_compaction.errors import InputError, SettingsError, StoreError
 from mcp_compaction.server.http import (
     MOST_BODY,

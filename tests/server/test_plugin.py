@@ -13,7 +13,7 @@ import pytest
 from mcp.types import Implementation
 
 from mcp_compaction.home import default_home
-from mcp_compaction.hosts.gateways import PROCESS, RunningGateway, note_gateway
+from mcp_compaction.hosts.serving import PROCESS, RunningGateway, note_gateway
 from tests.hosts.given_hosts import SHOP, make_home
 from tests.server.talking import talk
 from tests.view_service.test_listening import ask

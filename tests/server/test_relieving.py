@@ -10,7 +10,7 @@ import pytest
 from mcp_compaction.core.window.fill import Fill
 from mcp_compaction.errors import StoreFull
 from mcp_compaction.model import NothingToDo, Outcome
-from mcp_compaction.server.relieving import Relieving
+from mcp_compaction.server.state import Relieving
 from tests.sessions import session_of
 
 pytestmark = pytest.mark.anyio

@@ -18,8 +18,17 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from mcp.types import JSONRPCError, JSONRPCNotification, JSONRPCRequest, jsonrpc_message_adapter
 
-from mcp_compaction.server.mend import DEEPEST, INVALID_REQUEST, PARSE_ERROR, Good, LineReply, mend
-from mcp_compaction.server.wire import LongLine, Splitter, Wire
+from mcp_compaction.server.wire import (
+    DEEPEST,
+    INVALID_REQUEST,
+    PARSE_ERROR,
+    Good,
+    LineReply,
+    LongLine,
+    Splitter,
+    Wire,
+    mend,
+)
 
 REQUEST = b'{"jsonrpc":"2.0","id":7,"method":"ping","params":{"a":%s}}'
 

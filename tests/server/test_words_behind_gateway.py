@@ -11,7 +11,7 @@ import pytest
 from mcp_compaction import compactor
 from mcp_compaction.compactor.results import FitOptions
 from mcp_compaction.home import default_home
-from mcp_compaction.hosts.gateways import RunningGateway, note_gateway
+from mcp_compaction.hosts.serving import RunningGateway, note_gateway
 from mcp_compaction.model import Traits
 from mcp_compaction.ports import SessionKey
 from mcp_compaction.settings import load_settings

@@ -23,8 +23,7 @@ from given_store import (
 
 from mcp_compaction.errors import StoreBusy, UnknownRef
 from mcp_compaction.store.connect import connect
-from mcp_compaction.store.database import Database, Stop
-from mcp_compaction.store.purge import is_purge_due, purge
+from mcp_compaction.store.database import Database, Stop, is_purge_due, purge
 from mcp_compaction.store.sqlite import SqliteStore
 
 pytestmark = pytest.mark.anyio

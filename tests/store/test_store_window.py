@@ -13,7 +13,7 @@ from given_store import NOW, batch, here, new_session, opened, said
 from mcp_compaction.ports import WindowCount
 from mcp_compaction.store.connect import connect
 from mcp_compaction.store.load import count_window
-from mcp_compaction.store.requests import requests_with
+from mcp_compaction.store.search import requests_with
 
 pytestmark = pytest.mark.anyio
 

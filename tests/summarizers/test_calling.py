@@ -12,6 +12,7 @@ import pytest
 from mcp_compaction.core.digest.prompt import Prompt
 from mcp_compaction.core.tokens import estimate
 from mcp_compaction.errors import SummarizerError
+from mcp_compaction.lexicon.models import SummaryPrice
 from mcp_compaction.model import Draft, SummaryRequest
 from mcp_compaction.summarizers.calling import (
     CallFailed,
@@ -20,7 +21,6 @@ from mcp_compaction.summarizers.calling import (
     Terms,
     Time,
 )
-from mcp_compaction.summarizers.price import SummaryPrice
 from tests.core.saying import user
 from tests.sessions import messages_of
 

@@ -25,8 +25,9 @@ from mcp_compaction.core.compaction.receipt import receipt_text
 from mcp_compaction.core.digest.allowance import Limits
 from mcp_compaction.core.policy import Policy
 from mcp_compaction.core.window.render import lay_out
-from mcp_compaction.counters.estimate import EstimateCounter
+from mcp_compaction.counters.o200k import EstimateCounter
 from mcp_compaction.formats import read_incoming, render, validate
+from mcp_compaction.lexicon.models import SummaryPrice
 from mcp_compaction.model import Ask, Compaction, ModelCall, SessionInfo, Spent
 from mcp_compaction.ports import SessionKey, Summarizer
 from mcp_compaction.store.sqlite import SqliteStore, open_store
@@ -34,7 +35,6 @@ from mcp_compaction.summarizers import anthropic_api, openai_api
 from mcp_compaction.summarizers.calling import CallingSummarizer, Chain, Terms, Time
 from mcp_compaction.summarizers.endpoint import Endpoint
 from mcp_compaction.summarizers.extractive import ExtractiveSummarizer
-from mcp_compaction.summarizers.price import SummaryPrice
 from tests.checkers import problems
 from tests.models.server import Behavior
 from tests.models.server import endpoint as serving

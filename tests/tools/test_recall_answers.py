@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 from mcp_compaction.compactor.results import Recalled
 from mcp_compaction.model import Hit
-from mcp_compaction.tools.recall_answers import AnswerPlace, recall_text
+from mcp_compaction.tools.recalling import AnswerPlace, recall_text
 
 HERE = AnswerPlace("/p", "here", 2026)
 

@@ -10,14 +10,13 @@ from typing import Any
 import pytest
 
 from mcp_compaction import compactor
-from mcp_compaction.compactor.asking import make_ask
-from mcp_compaction.compactor.layout import layout_between
-from mcp_compaction.compactor.results import PinWish
+from mcp_compaction.compactor.histories import layout_between
+from mcp_compaction.compactor.results import PinWish, make_ask
 from mcp_compaction.compactor.workspace import Workspace
 from mcp_compaction.errors import StoreError
-from mcp_compaction.formats.fingerprint import fingerprints_of
+from mcp_compaction.formats.identity import fingerprints_of
 from mcp_compaction.hosts.chat import HostChats
-from mcp_compaction.hosts.opencode.window import Window, read_window, tell_plugin
+from mcp_compaction.hosts.opencode import Window, read_window, tell_plugin
 from mcp_compaction.model import JsonObject
 from mcp_compaction.view_service.views import ServedViews
 from tests.checkers import problems

@@ -10,16 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from mcp_compaction import compactor
-from mcp_compaction.compactor.progress import ignore_progress
-from mcp_compaction.compactor.workspace import Workspace
+from mcp_compaction import compactor, worker
+from mcp_compaction.compactor.workspace import Workspace, ignore_progress
 from mcp_compaction.formats import read_incoming
 from mcp_compaction.model import Ask, Compaction, Failed, SessionInfo
 from mcp_compaction.ports import SessionKey
 from mcp_compaction.settings import Settings, load_settings
 from mcp_compaction.store.connect import SCHEMA_VERSION
 from mcp_compaction.wiring import open_workspace
-from mcp_compaction.worker import client
 from tests.strategies import coding_session
 
 pytestmark = pytest.mark.anyio
@@ -32,7 +30,7 @@ RUN = "from mcp_compaction.worker import process as worker; "
 async def large_session(
     home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> AsyncGenerator[tuple[Settings, Workspace, SessionInfo]]:
-    monkeypatch.setattr(client, "LARGE", 1)
+    monkeypatch.setattr(worker, "LARGE", 1)
     environ = {"MCP_COMPACTION_HOME": str(home), "MCP_COMPACTION_COUNTER": "estimate"}
     settings = load_settings(environ)
     work = await open_workspace(settings)
@@ -45,7 +43,7 @@ async def large_session(
 
 
 def run_instead(monkeypatch: pytest.MonkeyPatch, *command: str) -> None:
-    monkeypatch.setattr(client, "_COMMAND", command)
+    monkeypatch.setattr(worker, "_COMMAND", command)
 
 
 UPGRADED = f"{RUN}worker.SCHEMA_VERSION = {SCHEMA_VERSION + 1}; worker.main()"
@@ -63,10 +61,10 @@ async def test_a_window_is_compacted_in_the_server_where_no_process_starts(
 ) -> None:
     run_instead(monkeypatch, *command)
     async with large_session(tmp_path, monkeypatch) as (settings, work, info):
-        outcome = await client.compress(settings, work, info, ASK, ignore_progress)
+        outcome = await worker.compress(settings, work, info, ASK, ignore_progress)
         assert isinstance(outcome, Compaction)
         assert [receipt.ref for receipt in await compactor.receipts(work, info)] == ["c1"]
-        assert await client.relieve(settings, work, info) is None
+        assert await worker.relieve(settings, work, info) is None
 
 
 @pytest.mark.thorough
@@ -82,9 +80,9 @@ async def test_a_process_that_is_stopped_is_ended_and_its_session_free(
         "-c",
         f"{RUN}worker.Worker._report = {stop}; worker.main()",
     )
-    monkeypatch.setattr(client, "SILENCE", 5.0)
+    monkeypatch.setattr(worker, "SILENCE", 5.0)
     async with large_session(tmp_path, monkeypatch) as (settings, work, info):
-        outcome = await client.compress(settings, work, info, ASK, ignore_progress)
+        outcome = await worker.compress(settings, work, info, ASK, ignore_progress)
         assert isinstance(outcome, Failed)
         assert outcome.reason == "process_ended"
         assert isinstance(await compactor.compress(work, info, ASK), Compaction)
@@ -94,11 +92,11 @@ async def test_a_process_that_is_stopped_is_ended_and_its_session_free(
 async def test_what_a_process_of_its_own_saved_is_counted_and_a_dry_run_is_not(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    before = client.counts["compactions"]
+    before = worker.counts["compactions"]
     async with large_session(tmp_path, monkeypatch) as (settings, work, info):
         shown = ASK.model_copy(update={"dry_run": True})
-        await client.compress(settings, work, info, shown, ignore_progress)
-        assert client.counts["compactions"] == before
-        outcome = await client.compress(settings, work, info, ASK, ignore_progress)
+        await worker.compress(settings, work, info, shown, ignore_progress)
+        assert worker.counts["compactions"] == before
+        outcome = await worker.compress(settings, work, info, ASK, ignore_progress)
         assert isinstance(outcome, Compaction)
-    assert client.counts["compactions"] == before + 1
+    assert worker.counts["compactions"] == before + 1

@@ -1,10 +1,15 @@
-"""LangChain's messages as plain ones of OpenAI's chat shape, and back."""
+"""LangChain's messages as plain ones of OpenAI's chat shape, and back; and the session that each
+thread of a graph is recorded in.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import json
-from collections.abc import Mapping, Sequence
-from typing import Any, cast
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from contextlib import ExitStack
+from types import TracebackType
+from typing import Any, Self, TypeVar, cast
 
 from langchain_core.messages import (
     AIMessage,
@@ -16,8 +21,11 @@ from langchain_core.messages import (
 
 from mcp_compaction import compactor
 from mcp_compaction.adapters.dialects import find_block
+from mcp_compaction.adapters.guard import Failures
+from mcp_compaction.api.blocking import BlockingSession, BlockingStore, open_store
 from mcp_compaction.api.handles import OpenSession
-from mcp_compaction.compactor.layout import Layout
+from mcp_compaction.compactor.histories import Layout
+from mcp_compaction.errors import InputError
 from mcp_compaction.formats.thinking import Left, sending_of, thinking_in, without_thinking
 from mcp_compaction.model import JsonObject
 
@@ -171,3 +179,90 @@ def is_same(one: Sequence[AnyMessage], other: Sequence[AnyMessage]) -> bool:
 def _shown(message: AnyMessage) -> list[Any]:
     plain = plain_of(message)
     return [plain.get(key) for key in ("role", "content", "tool_calls", "tool_call_id")]
+
+
+T = TypeVar("T")
+
+
+class Sessions:
+    """A store that is open within `with` or `async with`, and the sessions in it.
+
+    The store's event loop has a thread of its own, so that `invoke` and `ainvoke` of one graph
+    may both use it.
+    """
+
+    def __init__(self, settings: dict[str, Any]) -> None:
+        self._settings = settings
+        self._stack = ExitStack()
+        self._store: BlockingStore | None = None
+        self.failures = Failures("graph")
+
+    def __enter__(self) -> Self:
+        self._store = self._stack.enter_context(open_store(**self._settings))
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._store = None
+        self._stack.__exit__(kind, error, trace)
+
+    async def __aenter__(self) -> Self:
+        return await asyncio.to_thread(self.__enter__)
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await asyncio.to_thread(self.__exit__, kind, error, trace)
+
+    def open(self, name: str) -> BlockingSession:
+        """The session of that name."""
+        if self._store is None:
+            raise InputError("the store is closed; use this inside its `with` or `async with`.")
+        return self._store.session(name)
+
+    def run(self, name: str, work: Callable[[OpenSession], Coroutine[Any, Any, T]]) -> T:
+        """What some work with a session gives; it runs in the store's own thread."""
+        session = self.open(name)
+        return session.portal.call(work, session.handle)
+
+
+class InStore:
+    """What is used inside `with` or `async with`, while the store of its sessions is open."""
+
+    _sessions: Sessions
+
+    def __enter__(self) -> Self:
+        self._sessions.__enter__()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._sessions.__exit__(kind, error, trace)
+
+    async def __aenter__(self) -> Self:
+        await self._sessions.__aenter__()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self._sessions.__aexit__(kind, error, trace)
+
+    @property
+    def failures(self) -> int:
+        """How often something failed here; each is logged, and the graph went on."""
+        return self._sessions.failures.count

@@ -1,9 +1,5 @@
 """A middleware for `create_agent`: the agent looks after its own window."""
 
-# LangGraph's own types are partly unknown.
-# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false
-# pyright: reportUnknownVariableType=false, reportUnknownArgumentType=false
-
 from __future__ import annotations
 
 import asyncio
@@ -17,24 +13,28 @@ from langchain_core.tools import BaseTool, StructuredTool, ToolException
 from langgraph.config import get_config
 from langgraph.graph.message import REMOVE_ALL_MESSAGES
 
-from mcp_compaction.adapters.failures import text_of_error
+from mcp_compaction.adapters.guard import text_of_error
 from mcp_compaction.adapters.in_process import InProcess
 from mcp_compaction.adapters.langgraph.messages import (
+    InStore,
+    Sessions,
     is_same,
     leave_refused,
     leave_thinking,
     messages_of,
     plain_of,
 )
-from mcp_compaction.adapters.langgraph.sessions import InStore, Sessions
 from mcp_compaction.api.handles import OpenSession
 from mcp_compaction.errors import InputError
 from mcp_compaction.lexicon.host_texts import own_tools
-from mcp_compaction.lexicon.overflow import is_overflow, limit_in
-from mcp_compaction.lexicon.thinking import find_refused_block
+from mcp_compaction.lexicon.models import find_refused_block, is_overflow, limit_in
 from mcp_compaction.model import JsonObject
 from mcp_compaction.tools.arguments import Definition, definition_of
 from mcp_compaction.tools.running import list_tools, run_tool
+
+# LangGraph's own types are partly unknown.
+# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false
+# pyright: reportUnknownVariableType=false, reportUnknownArgumentType=false
 
 
 class CompactionMiddleware(InStore, AgentMiddleware[AgentState[Any], Any, Any]):

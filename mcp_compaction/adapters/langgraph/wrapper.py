@@ -23,12 +23,13 @@ from langgraph.types import StateSnapshot
 
 from mcp_compaction import compactor
 from mcp_compaction.adapters.langgraph.messages import (
+    InStore,
+    Sessions,
     is_same,
     leave_thinking,
     messages_of,
     plain_of,
 )
-from mcp_compaction.adapters.langgraph.sessions import InStore, Sessions
 from mcp_compaction.api.blocking import BlockingSession
 from mcp_compaction.api.handles import OpenSession
 from mcp_compaction.compactor.results import Pinned

@@ -7,9 +7,9 @@ from datetime import UTC, date, datetime, time
 from pathlib import Path
 
 from mcp_compaction.audit.auditing import HOSTS, MOST, WantedAudit, audit_sources
-from mcp_compaction.audit.counting import Audit, total_of
 from mcp_compaction.audit.report import (
     HOW,
+    Audit,
     full_lines,
     headline_of,
     hosts_own,
@@ -17,6 +17,7 @@ from mcp_compaction.audit.report import (
     make_page,
     name_of,
     table_of,
+    total_of,
     worst_chat,
 )
 from mcp_compaction.cli.console.arguments import check_count, write_html

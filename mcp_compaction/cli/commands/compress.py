@@ -7,11 +7,10 @@ from argparse import ArgumentParser, Namespace
 from mcp_compaction import compactor
 from mcp_compaction.cli.console.arguments import add_place, add_session
 from mcp_compaction.cli.console.invocation import Invocation
-from mcp_compaction.cli.console.opening import OpenedPlace, open_place
+from mcp_compaction.cli.console.opening import OpenedPlace, open_place, tell_outcome
 from mcp_compaction.cli.console.options import add_policy, add_tool, typed_as
-from mcp_compaction.cli.console.outcome import tell_outcome
 from mcp_compaction.cli.console.speaker import read_text
-from mcp_compaction.compactor.asking import make_ask
+from mcp_compaction.compactor.results import make_ask
 from mcp_compaction.errors import InputError
 from mcp_compaction.model import Ask, SessionInfo
 from mcp_compaction.tools.arguments import CompressContext

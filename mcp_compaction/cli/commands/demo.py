@@ -10,8 +10,7 @@ from tempfile import TemporaryDirectory
 
 from mcp_compaction.cli.console.invocation import Invocation
 from mcp_compaction.cli.console.screen import Screen
-from mcp_compaction.demo.play import Figures, play
-from mcp_compaction.demo.tell import broken_promises_of, tell
+from mcp_compaction.demo import Figures, broken_promises_of, play, tell
 from mcp_compaction.errors import InputError
 from mcp_compaction.program import as_typed
 

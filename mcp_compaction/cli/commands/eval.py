@@ -9,11 +9,10 @@ from mcp_compaction.cli.console.arguments import check_count, write_html
 from mcp_compaction.cli.console.asked_model import add_summarizer, asked_model
 from mcp_compaction.cli.console.invocation import Invocation
 from mcp_compaction.cli.console.screen import make_teller
-from mcp_compaction.counters.estimate import EstimateCounter
-from mcp_compaction.counters.o200k import best_counter
+from mcp_compaction.counters.o200k import EstimateCounter, best_counter
 from mcp_compaction.errors import InputError
 from mcp_compaction.evals.evaluation import WantedSessions, evaluate
-from mcp_compaction.evals.handover.sessions import FEWEST_MESSAGES, find_origins
+from mcp_compaction.evals.handover_sessions import FEWEST_MESSAGES, find_origins
 from mcp_compaction.evals.report import (
     find_faults,
     headlines_of,

@@ -22,13 +22,13 @@ from mcp_compaction.cli.console.transcripts import environ_of_hosts
 from mcp_compaction.core.wording import plural
 from mcp_compaction.errors import InputError
 from mcp_compaction.hosts.claude_code.surroundings import look_around
-from mcp_compaction.hosts.hook_runs import MODULE, forget_run
+from mcp_compaction.hosts.hook_notes import MODULE, forget_run
 from mcp_compaction.hosts.setup.edits import put_in
-from mcp_compaction.hosts.setup.entries import entries_for
-from mcp_compaction.hosts.setup.files import Change, backup_path
-from mcp_compaction.hosts.setup.hosts import HostSetup, Scope, known_setups
+from mcp_compaction.hosts.setup.entries import HostSetup, Scope, entries_for, known_setups
 from mcp_compaction.hosts.setup.installing import (
+    Change,
     SetupFolders,
+    backup_path,
     find_installed,
     install,
     launch_for,

@@ -10,7 +10,7 @@ from mcp_compaction.cli.console.screen import make_teller
 from mcp_compaction.core.wording import plural
 from mcp_compaction.counters.o200k import best_counter
 from mcp_compaction.errors import InputError
-from mcp_compaction.evals.handover.sessions import RealSession, find_origins, read_newest_session
+from mcp_compaction.evals.handover_sessions import RealSession, find_origins, read_newest_session
 from mcp_compaction.evals.lab import Result, Strategy, compare, strategies
 from mcp_compaction.program import as_typed
 

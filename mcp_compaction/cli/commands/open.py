@@ -42,7 +42,7 @@ async def run(call: Invocation) -> int:
 
 
 async def _write(call: Invocation, place: OpenedPlace) -> int:
-    from mcp_compaction.viewer.serving import write_page
+    from mcp_compaction.viewer import write_page
 
     page = await write_page(place.workspace, await place.session_or_newest())
     path: Path = call.args.html
@@ -52,8 +52,8 @@ async def _write(call: Invocation, place: OpenedPlace) -> int:
 
 
 async def _serve(call: Invocation, place: OpenedPlace) -> int:
-    from mcp_compaction.connections import BoundedServer, open_listener
-    from mcp_compaction.viewer.serving import PageKey, build_app
+    from mcp_compaction.door import BoundedServer, open_listener
+    from mcp_compaction.viewer import PageKey, build_app
 
     key = PageKey()
     first = f"?session={(await place.session()).id}" if call.args.session else ""
@@ -77,8 +77,14 @@ async def _serve(call: Invocation, place: OpenedPlace) -> int:
 async def _audit(call: Invocation) -> dict[str, Any]:
     """What past compactions of hosts lost, as the page shows it."""
     from mcp_compaction.audit.auditing import WantedAudit, audit_sources
-    from mcp_compaction.audit.counting import total_of
-    from mcp_compaction.audit.report import HOW, headline_of, hosts_own, lines_of, table_of
+    from mcp_compaction.audit.report import (
+        HOW,
+        headline_of,
+        hosts_own,
+        lines_of,
+        table_of,
+        total_of,
+    )
 
     audit = await audit_sources(WantedAudit(), call.environ, lambda _, __: None)
     return {

@@ -22,7 +22,7 @@ from mcp_compaction.compactor.events import (
     PAID,
     SAFETY_NET,
 )
-from mcp_compaction.compactor.statistics import Stats
+from mcp_compaction.compactor.gauge import Stats
 from mcp_compaction.core.compaction.receipt import offer_lines, spent_line, would_not_pay
 from mcp_compaction.core.window.fill import Fill, Pressure, describe_trigger
 from mcp_compaction.core.wording import kilo, plural

@@ -1,4 +1,6 @@
-"""Opens what a command works on: the settings, the store, the project and the session."""
+"""Opens what a command works on: the settings, the store, the project and the session; and tells
+the outcome of a compaction or its undoing.
+"""
 
 from __future__ import annotations
 
@@ -10,10 +12,11 @@ from shlex import quote
 
 from mcp_compaction import compactor
 from mcp_compaction.cli.console.invocation import MOST_SESSIONS, Invocation
+from mcp_compaction.cli.console.wording import for_person
 from mcp_compaction.compactor.workspace import Workspace
 from mcp_compaction.core.policy import Policy
 from mcp_compaction.errors import InputError, UnknownSession
-from mcp_compaction.model import Pin, SessionInfo, Traits
+from mcp_compaction.model import Outcome, Pin, SessionInfo, Traits
 from mcp_compaction.ports import SessionKey
 from mcp_compaction.projects import find_project
 from mcp_compaction.settings import Settings, load_settings
@@ -135,3 +138,19 @@ def project_of(call: Invocation, settings: Settings) -> str:
     """The project that is meant: as typed, as set, else the git top of the working directory."""
     typed: str | None = getattr(call.args, "project", None)
     return find_project(typed or settings.project)
+
+
+def tell_outcome(call: Invocation, outcome: Outcome, info: SessionInfo) -> int:
+    """Write the outcome, and answer with the code: 1 for what was refused or came to nothing."""
+    if call.args.json:
+        document = outcome.model_dump(mode="json")
+        if outcome.kind == "compaction":  # a receipt is stored without what holds the window
+            document["receipt"]["held_by"] = [list(held) for held in outcome.receipt.held_by]
+        call.screen.write_json(document)
+    else:
+        from mcp_compaction.core.compaction.receipt import outcome_text  # most commands have none
+
+        text = outcome_text(outcome, info.traits.mode, info.name)
+        first, *rest = call.complete(for_person(text)).split("\n")
+        call.screen.say("\n".join([call.screen.bold(first), *rest]))
+    return 1 if outcome.kind in ("refusal", "failed") else 0

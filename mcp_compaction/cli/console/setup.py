@@ -16,12 +16,10 @@ from mcp_compaction.cli.console.opening import settings_of
 from mcp_compaction.core.wording import plural
 from mcp_compaction.errors import InputError
 from mcp_compaction.hosts.claude_code.surroundings import Surroundings, look_around
-from mcp_compaction.hosts.hook_runs import MODULE, WITHOUT, Run, read_run
-from mcp_compaction.hosts.setup.files import Change
-from mcp_compaction.hosts.setup.hosts import HostSetup, Scope, find_host, known_setups
-from mcp_compaction.hosts.setup.installing import Installed, SetupFolders, find_installed
+from mcp_compaction.hosts.hook_notes import MODULE, WITHOUT, Run, read_run, read_trouble
+from mcp_compaction.hosts.setup.entries import HostSetup, Scope, find_host, known_setups
+from mcp_compaction.hosts.setup.installing import Change, Installed, SetupFolders, find_installed
 from mcp_compaction.hosts.transcripts.claude_code import NAME as CLAUDE_CODE
-from mcp_compaction.hosts.trouble import read_trouble
 from mcp_compaction.lexicon import read_host
 from mcp_compaction.model import Value
 from mcp_compaction.projects import find_folder

@@ -11,16 +11,11 @@ from mcp_compaction.core.digest.check.draft import Stripped, check_draft
 from mcp_compaction.core.digest.extract import must_keep
 from mcp_compaction.core.tokens import CountTokens
 from mcp_compaction.errors import SummarizerError
+from mcp_compaction.lexicon.models import SummaryPrice
 from mcp_compaction.model import Message, SummaryRequest, Text, Value
 from mcp_compaction.settings import Settings
-from mcp_compaction.summarizers.calling import (
-    Backend,
-    CallFailed,
-    CallingSummarizer,
-    Terms,
-)
+from mcp_compaction.summarizers.calling import Backend, CallFailed, CallingSummarizer, Terms
 from mcp_compaction.summarizers.endpoint import Endpoint
-from mcp_compaction.summarizers.price import SummaryPrice
 from mcp_compaction.wiring import backend_of, terms_of
 
 _TALK = (

@@ -16,8 +16,7 @@ from mcp_compaction.core.text.secrets import masked_line
 from mcp_compaction.core.wording import plural
 from mcp_compaction.errors import InputError
 from mcp_compaction.hosts.folders import host_of_file, note_folders, trusted_environ
-from mcp_compaction.hosts.identity import project_of_chat
-from mcp_compaction.hosts.recording import RecordedPart, record_new
+from mcp_compaction.hosts.recording import RecordedPart, project_of_chat, record_new
 from mcp_compaction.hosts.transcripts.pieces import Chat, Transcript
 
 _FOREIGN_FILE = "not in the host's own folder, or not a file of yours"

@@ -18,13 +18,8 @@ from mcp_compaction.core.account.telling import (
     shorten_answer,
     telling_words_of,
 )
-from mcp_compaction.core.excerpts.pieces import is_unsure
-from mcp_compaction.core.limits import (
-    LONGEST_ANSWER,
-    LONGEST_LINE,
-    LONGEST_ORDER,
-    SHORTEST_PREVIEW,
-)
+from mcp_compaction.core.excerpts.choose import is_unsure
+from mcp_compaction.core.limits import LONGEST_ANSWER, LONGEST_LINE, LONGEST_ORDER, SHORTEST_PREVIEW
 from mcp_compaction.core.log.call_entries import CallEntry
 from mcp_compaction.core.log.content import words_of
 from mcp_compaction.core.log.effects import effects_of

@@ -15,9 +15,10 @@ from functools import cache
 from typing import NamedTuple
 
 from mcp_compaction.core.text.patterns import pattern_of
-from mcp_compaction.core.text.secret_pattern import QUOTE, fill_in
 from mcp_compaction.core.text.secret_values import (
+    QUOTE,
     ends_value,
+    fill_in,
     is_lettered,
     is_opaque,
     is_path_of_names,

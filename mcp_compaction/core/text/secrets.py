@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from mcp_compaction.core.text.named_secrets import find_named_secrets
 from mcp_compaction.core.text.patterns import pattern_of
-from mcp_compaction.core.text.secret_pattern import build_secret_pattern
+from mcp_compaction.core.text.secret_values import build_secret_pattern
 from mcp_compaction.lexicon.secrets import known_secrets, naming_of_secrets
 
 _PRIVATE_KEY = "private-key"

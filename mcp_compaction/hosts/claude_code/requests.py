@@ -14,7 +14,7 @@ from typing import cast
 from mcp_compaction.core.log.pinned import PINNED_LABEL
 from mcp_compaction.core.window.history import is_record
 from mcp_compaction.formats.content import blocks_of
-from mcp_compaction.formats.fingerprint import fingerprint_of
+from mcp_compaction.formats.identity import fingerprint_of
 from mcp_compaction.hosts.claude_code.rows import Row, as_sent, message_of
 from mcp_compaction.hosts.transcripts.pieces import text_at
 from mcp_compaction.model import JsonObject, JsonValue

@@ -21,7 +21,7 @@ from mcp_compaction.core.text.host_texts import summary_in, without_host_texts
 from mcp_compaction.errors import InputError
 from mcp_compaction.formats.anthropic import NOT_SHOWN
 from mcp_compaction.formats.content import blocks_of, objects_in
-from mcp_compaction.formats.fingerprint import fingerprint_of
+from mcp_compaction.formats.identity import fingerprint_of
 from mcp_compaction.formats.thinking import without_thinking
 from mcp_compaction.hosts.transcripts.claude_code import (
     agent_of,

@@ -1,15 +1,142 @@
-"""The texts of a host's files with our entries in them, and without them again."""
+"""The texts of a host's files with our entries in them, and without them again; TOML is edited as
+text: one table is added at the end or taken out, all else stays byte for byte.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+import json
+import re
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple, cast
 
 from mcp_compaction.errors import InputError
-from mcp_compaction.hosts.setup import json_text, toml_text
-from mcp_compaction.hosts.setup.entries import Entry, find_ours, is_ours, server_places
-from mcp_compaction.hosts.setup.hosts import Held, HostSetup
+from mcp_compaction.hosts.setup import json_text
+from mcp_compaction.hosts.setup.entries import (
+    Entry,
+    Held,
+    HostSetup,
+    find_ours,
+    is_ours,
+    server_places,
+)
 from mcp_compaction.hosts.transcripts.pieces import value_at
+
+_TOKEN = re.compile(
+    r'"""(?:\\.|[^\\])*?"{3,5}|\'\'\'.*?\'{3,5}|"(?:\\.|[^"\\\n])*"|\'[^\'\n]*\''
+    r"|#[^\n]*|[^\"'#\[\]{}\n]+|.",
+    re.DOTALL,
+)
+_HEADER = re.compile(
+    r"[ \t]*\[\[?(?P<name>(?:\"(?:\\.|[^\"\\\n])*\"|'[^'\n]*'|[^\]\"'\n])+)\]\]?[^\n]*\n?"
+)
+_LINE = re.compile(r"[^\n]*\n|[^\n]+")
+_BARE_KEY = re.compile(r"[A-Za-z0-9_-]+\Z")
+
+
+class UnreadableToml(Exception):
+    """The text is not TOML, or the table has no place in it; the reason is fit for a person."""
+
+
+class _Table(NamedTuple):
+    """A table as it stands in a text, from its header to the end of its last value."""
+
+    names: tuple[str, ...]
+    start: int
+    end: int
+
+
+def parse(text: str) -> dict[str, Any]:
+    """The values that a text holds."""
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise UnreadableToml(str(error)) from None
+
+
+def insert_table(text: str, path: Sequence[str], table: Mapping[str, Any], tag: str) -> str:
+    """The text with a table at its end, below a comment that says whose it is."""
+    newline = "\r\n" if "\r\n" in text else "\n"
+    head = ".".join(map(_write_key, path))
+    block = "\n".join([f"# {tag}", f"[{head}]", *_write_values(table)])
+    if text:
+        block = f"\n{block}" if text.endswith("\n") else f"\n\n{block}"
+    is_ended = text.endswith("\n") or not text
+    new = text + (block + "\n" * is_ended).replace("\n", newline)
+    try:
+        parse(new)
+    except UnreadableToml:
+        raise UnreadableToml(f"it has no place for the table [{head}]") from None
+    return new
+
+
+def remove_table(text: str, path: Sequence[str], tag: str) -> str:
+    """The text without a table and the tables below it, as if they had never been inserted."""
+    for table in reversed(_find_tables(text)):
+        if table.names[: len(path)] == tuple(path):
+            text = _cut(text, table, tag)
+    return text
+
+
+def _cut(text: str, table: _Table, tag: str) -> str:
+    lines = _LINE.findall(text[: table.start])
+    if lines and lines[-1].strip() == f"# {tag}":
+        lines.pop()
+    if lines and not lines[-1].strip():
+        lines.pop()
+    before = "".join(lines)
+    if not text[: table.end].endswith("\n"):  # the end of a text without a last newline
+        before = before.removesuffix("\n").removesuffix("\r")
+    return before + text[table.end :]
+
+
+def _find_tables(text: str) -> list[_Table]:
+    """The tables of a text; comments and blank lines after a table's last value belong to none."""
+    found: list[_Table] = []
+    depth, at, begins_line = 0, 0, True
+    while at < len(text):
+        header = _HEADER.match(text, at) if begins_line and depth == 0 else None
+        if header is not None:
+            found.append(_Table(_names_of(header["name"]), at, header.end()))
+            at = header.end()
+            continue
+        token = _TOKEN.match(text, at)
+        assert token is not None  # the last alternative takes any sign
+        word, at = token.group(), token.end()
+        depth += (word in "[{") - (word in "]}")
+        begins_line = word == "\n"
+        if found and not word.isspace() and not word.startswith("#"):
+            end = text.find("\n", at) + 1
+            found[-1] = found[-1]._replace(end=end or len(text))
+    return found
+
+
+def _names_of(header: str) -> tuple[str, ...]:
+    data: Any = tomllib.loads(f"[{header}]")
+    names: list[str] = []
+    while data:
+        ((name, data),) = data.items()
+        names.append(name)
+    return tuple(names)
+
+
+def _write_values(table: Mapping[str, Any], above: tuple[str, ...] = ()) -> Iterator[str]:
+    for key, value in table.items():
+        path = (*above, key)
+        if isinstance(value, Mapping):
+            yield from _write_values(cast("Mapping[str, Any]", value), path)
+        else:
+            yield f"{'.'.join(map(_write_key, path))} = {_write_value(value)}"
+
+
+def _write_key(key: str) -> str:
+    return key if _BARE_KEY.match(key) else _write_value(key)
+
+
+def _write_value(value: Any) -> str:
+    # JSON's strings, numbers, lists and words are TOML's too, but for one control sign.
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+
 
 _EMPTY_JSON = "{}\n"
 
@@ -18,11 +145,11 @@ def parse_file(host: HostSetup, text: str, name: str) -> Any:
     """The values that a file of a host holds, read as strictly as the host does."""
     try:
         if name.endswith(".toml"):
-            return toml_text.parse(text)
+            return parse(text)
         return json_text.parse(
             text if text.strip() else _EMPTY_JSON, allow_comments=host.has_comments
         ).data
-    except (json_text.UnreadableJson, toml_text.UnreadableToml) as error:
+    except (json_text.UnreadableJson, UnreadableToml) as error:
         raise InputError(f"{name} cannot be read as {host.title} reads it: {error}") from None
 
 
@@ -48,11 +175,11 @@ def _put_table_in(host: HostSetup, wanted: list[Entry], text: str, data: Any) ->
         if value_at(data, at) == table:
             continue
         names = [str(name) for name in at]
-        text = toml_text.remove_table(text, names, tag_of(host))
+        text = remove_table(text, names, tag_of(host))
         if table is not None:
             try:
-                text = toml_text.insert_table(text, names, table, tag_of(host))
-            except toml_text.UnreadableToml as error:
+                text = insert_table(text, names, table, tag_of(host))
+            except UnreadableToml as error:
                 raise InputError(f"the server cannot be added: {error}") from None
     return text
 
@@ -107,7 +234,7 @@ def take_out(
     data = parse_file(host, text, name)
     if name.endswith(".toml"):
         for at in find_ours(host, holds, data):
-            text = toml_text.remove_table(text, [str(name) for name in at], tag_of(host))
+            text = remove_table(text, [str(name) for name in at], tag_of(host))
         return text if base is not None or text.strip() else None
     if not text.strip():
         return text
@@ -129,12 +256,12 @@ def _take_entries_out(host: HostSetup, holds: Sequence[Held], text: str, before:
         text = json_text.remove(text, at)
 
 
-def _identify(data: Any, at: json_text.Path) -> tuple[json_text.Path, Any]:
+def _identify(data: Any, at: json_text.KeyPath) -> tuple[json_text.KeyPath, Any]:
     """What is known of an entry whatever its number in a list."""
     return at[:-1] if isinstance(at[-1], int) else at, value_at(data, at)
 
 
-def _has(before: Any, at: json_text.Path) -> bool:
+def _has(before: Any, at: json_text.KeyPath) -> bool:
     return value_at(before, at) is not None
 
 

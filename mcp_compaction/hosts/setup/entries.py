@@ -1,21 +1,164 @@
-"""What is to stand in a host's file, and what of ours stands there already."""
+"""The files of hosts that we write to, what is to stand in each, and what of ours stands there
+already.
+"""
 
 from __future__ import annotations
 
 import os
 import re
 import shlex
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path as FilePath
-from typing import Any, Final, NamedTuple, cast
+from functools import cache
+from importlib.resources import files
+from importlib.resources.abc import Traversable
+from pathlib import Path
+from typing import Any, Final, Literal, NamedTuple, cast
 
+from pydantic import Field
+
+from mcp_compaction.errors import InputError
 from mcp_compaction.hosts.events import CHECKED, TOOL, Hook, hooked_hosts
-from mcp_compaction.hosts.setup.hosts import Held, HostSetup, PluginNote
-from mcp_compaction.hosts.setup.json_text import Path
+from mcp_compaction.hosts.known import hosts_with, place_of_user
+from mcp_compaction.hosts.setup.json_text import KeyPath
 from mcp_compaction.hosts.transcripts.pieces import value_at
 from mcp_compaction.lexicon.host_texts import own_tools
+from mcp_compaction.model import Value
 from mcp_compaction.settings_file import TOKEN
+
+Scope = Literal["user", "project"]
+Held = Literal["server", "hooks", "permissions", "plugin"]
+
+
+class ServerEntry(Value):
+    """The entry that has a host start the server; see docs/hosts.md."""
+
+    at: tuple[str, ...]
+    entry: dict[str, Any]
+
+
+class Permission(Value):
+    """What a host is told about some of the tools; see docs/hosts.md."""
+
+    tools: Literal["core", "management", "hook"]
+    at: tuple[str, ...]
+    item: str = ""
+    value: str = ""
+
+
+class Plugged(Value):
+    """What names a plugin to its host; see docs/hosts.md."""
+
+    at: tuple[str, ...]
+    item: str = ""
+    value: Any = None
+
+
+class UserFile(Value):
+    """A file of a host below the user's home, which a variable may move; see docs/hosts.md."""
+
+    path: str
+    moved_by: str = ""
+    moved: str = ""
+
+    def find_of_user(self, environ: Mapping[str, str]) -> Path:
+        """The path of the file, which need not be there."""
+        return place_of_user(self.model_dump(), environ)
+
+
+class SetupFile(UserFile):
+    """A file of a host; see docs/hosts.md."""
+
+    scope: Scope
+    holds: tuple[Held, ...]
+    others: tuple[str, ...] = ()
+    platform: str = ""
+
+    def find(self, environ: Mapping[str, str], project: Path) -> Path:
+        """The path of the file, which need not be there."""
+        path = project / self.path if self.scope == "project" else self.find_of_user(environ)
+        beside = [path.with_name(name) for name in self.others]
+        return next((other for other in beside if other.exists()), path)
+
+
+class PluginNote(UserFile):
+    """Where a host writes down a plugin by itself; see docs/hosts.md."""
+
+    at: tuple[str, ...]
+
+
+class HostSetup(Value):
+    """A host that can be set up; see docs/hosts.md."""
+
+    name: str
+    title: str
+    program: str = ""
+    is_edited: bool
+    has_comments: bool
+    passes: tuple[str, ...] = ()
+    next: tuple[str, ...] = ()
+    next_in_project: tuple[str, ...] = ()
+    plugin: str = ""
+    not_copied: tuple[str, ...] = ()
+    views: str = ""
+    fetches: str = ""
+    source: str = ""
+    server: ServerEntry
+    team: ServerEntry | None = None
+    plugged: tuple[Plugged, ...] = ()
+    note: tuple[PluginNote, ...] = ()
+    permission: tuple[Permission, ...] = ()
+    file: tuple[SetupFile, ...] = Field(min_length=1)
+
+    def steps(self, scope: Scope) -> tuple[str, ...]:
+        """What the user does next."""
+        return (*(self.next_in_project if scope == "project" else ()), *self.next)
+
+    @property
+    def plugin_source(self) -> Traversable:
+        """The plugin as it is shipped: a file, or a folder."""
+        return files("mcp_compaction.hosts").joinpath(self.plugin)
+
+    def read_plugin(self) -> dict[str, str]:
+        """The texts of the plugin that are copied, by their places below the copy's; a file has
+        the place ""."""
+        if not self.plugin:
+            return {}
+        found = _list_below(self.plugin_source, "")
+        return {
+            place: source.read_text(encoding="utf-8")
+            for place, source in found
+            if place not in self.not_copied
+        }
+
+    def files(self, scope: Scope, platform: str = sys.platform) -> tuple[SetupFile, ...]:
+        """The files of a scope on this platform."""
+        return tuple(f for f in self.file if f.scope == scope and f.platform in ("", platform))
+
+
+def _list_below(source: Traversable, place: str) -> Iterator[tuple[str, Traversable]]:
+    if source.is_file():
+        yield place, source
+        return
+    for one in source.iterdir():
+        yield from _list_below(one, f"{place}/{one.name}" if place else one.name)
+
+
+def find_host(name: str) -> HostSetup:
+    """The host of that name."""
+    hosts = {host.name: host for host in known_setups()}
+    if name not in hosts:
+        raise InputError(f"{name!r} is no host that is known; there are: {', '.join(hosts)}.")
+    return hosts[name]
+
+
+@cache
+def known_setups() -> tuple[HostSetup, ...]:
+    """The hosts that can be set up, those first that are known by their programs; read once."""
+    known = map(HostSetup.model_validate, hosts_with("setup").values())
+    return tuple(sorted(known, key=lambda host: (not host.program, not host.is_edited)))
+
 
 MARKETPLACE: Final = "mcp-compaction-local"
 """The marketplace of the plugin's copy for all projects; that for one has its number behind it."""
@@ -35,7 +178,7 @@ _OUR_PROGRAM = re.compile(
 class Entry(NamedTuple):
     """A value and its place; a place that ends in -1 is an item of a list."""
 
-    at: Path
+    at: KeyPath
     value: Any
 
 
@@ -54,7 +197,7 @@ class Launch:
     @property
     def names(self) -> dict[str, str]:
         """What is filled in where a plugin is named."""
-        url = FilePath(self.plugin).as_uri() if self.plugin else ""
+        url = Path(self.plugin).as_uri() if self.plugin else ""
         return {"{path}": self.plugin, "{url}": url, "{marketplace}": self.marketplace}
 
 
@@ -102,7 +245,7 @@ def _server_of(host: HostSetup, launch: Launch) -> dict[str, Any]:
     """The entry that has a host start our server."""
     env = {**launch.env, **({"MCP_COMPACTION_HOME": launch.home} if launch.home else {})}
     if host.views:
-        env[_VIEWS] = str(FilePath(launch.plugin, host.views))
+        env[_VIEWS] = str(Path(launch.plugin, host.views))
     names = {
         "{command}": launch.words[0],
         "{args}": list(launch.words[1:]),
@@ -167,14 +310,14 @@ def is_ours(value: Any) -> bool:
     return any(_OUR_PROGRAM.search(str(word)) for word in (*words, *(entry.get("args") or ())))
 
 
-def server_places(host: HostSetup) -> tuple[Path, ...]:
+def server_places(host: HostSetup) -> tuple[KeyPath, ...]:
     """The places of our servers: the one that the host starts, and the team's."""
     return (host.server.at,) if host.team is None else (host.server.at, host.team.at)
 
 
-def find_ours(host: HostSetup, holds: Sequence[Held], data: Any) -> list[Path]:
+def find_ours(host: HostSetup, holds: Sequence[Held], data: Any) -> list[KeyPath]:
     """The places in a file where something of ours stands, in the order of their keys."""
-    found: list[Path] = []
+    found: list[KeyPath] = []
     if "server" in holds:
         found += [at for at in server_places(host) if is_ours(value_at(data, at))]
     if "permissions" in holds:
@@ -192,7 +335,7 @@ def find_ours(host: HostSetup, holds: Sequence[Held], data: Any) -> list[Path]:
     return found
 
 
-def _find_plugged(at: Path, is_item: bool, data: Any) -> Iterator[Path]:
+def _find_plugged(at: KeyPath, is_item: bool, data: Any) -> Iterator[KeyPath]:
     """The places at which a plugin of ours is named: by its copy, or by its marketplace."""
     if is_item:
         items = enumerate(_items_of(value_at(data, at)))
@@ -205,13 +348,13 @@ def _find_plugged(at: Path, is_item: bool, data: Any) -> Iterator[Path]:
             yield (*above, key)
 
 
-def find_note(note: PluginNote, launch: Launch, data: Any) -> Path | None:
+def find_note(note: PluginNote, launch: Launch, data: Any) -> KeyPath | None:
     """The place where a host has noted our plugin by itself."""
     at = tuple(_fill(note.at, launch.names))
     return at if value_at(data, at) is not None else None
 
 
-def _find_hooks(data: Any) -> Iterator[Path]:
+def _find_hooks(data: Any) -> Iterator[KeyPath]:
     """Our groups, and our handlers in the groups of others."""
     events: Any = value_at(data, ("hooks",))
     for event in cast("dict[str, Any]", events) if isinstance(events, dict) else ():

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any, NamedTuple
 
-Path = tuple[str | int, ...]
+KeyPath = tuple[str | int, ...]
 
 _TOKEN = re.compile(
     r'(?P<blank>[ \t\r\n]+|//[^\r\n]*|/\*.*?\*/)|(?P<string>"(?:[^"\\\x00-\x1f]|\\.)*")'
@@ -52,7 +52,7 @@ class Node:
             return [child.node.data for child in self.children]
         return self.value
 
-    def find(self, path: Path) -> Node | None:
+    def find(self, path: KeyPath) -> Node | None:
         """The value at a path below this one."""
         if not path:
             return self
@@ -151,7 +151,7 @@ def _parse_key(tokens: list[_Token], at: int) -> tuple[str, int]:
     return key, at + 2
 
 
-def insert(text: str, path: Path, value: Any) -> str:
+def insert(text: str, path: KeyPath, value: Any) -> str:
     """The text with a value at a path; a path that ends in -1 is a new item at the end of a list.
 
     Objects and lists that are missing on the way are made; what is there is not replaced.
@@ -218,7 +218,7 @@ def _indent_at(text: str, at: int) -> str:
     return line[: len(line) - len(line.lstrip(" \t"))]
 
 
-def remove(text: str, path: Path) -> str:
+def remove(text: str, path: KeyPath) -> str:
     """The text without the value at a path, as if it had never been inserted."""
     parent = parse(text).find(path[:-1])
     if parent is None:

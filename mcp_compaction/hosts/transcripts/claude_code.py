@@ -18,9 +18,8 @@ from mcp_compaction.core.window.history import is_record
 from mcp_compaction.errors import InputError, MalformedMessage
 from mcp_compaction.formats import IncomingMessage
 from mcp_compaction.formats.arrival import parse_moment, reported_tokens_of
-from mcp_compaction.formats.content import blocks_of, objects_in
+from mcp_compaction.formats.content import blocks_of, objects_in, parse_object
 from mcp_compaction.formats.identity import unwrap_text
-from mcp_compaction.formats.jsontext import parse_object
 from mcp_compaction.hosts.transcripts.files import open_regular
 from mcp_compaction.hosts.transcripts.pieces import (
     NOTHING,

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import BinaryIO, Final, Protocol, runtime_checkable
 
 from mcp_compaction.errors import InputError, MalformedMessage
-from mcp_compaction.formats.jsontext import parse
+from mcp_compaction.formats.content import parse
 from mcp_compaction.hosts.transcripts.pieces import (
     MOST_BYTES,
     MOST_MESSAGES,

@@ -20,7 +20,7 @@ from mcp_compaction.compactor.events import HOST_COMPACTED
 from mcp_compaction.errors import InputError, MalformedMessage
 from mcp_compaction.formats import IncomingMessage
 from mcp_compaction.formats.arrival import parse_moment
-from mcp_compaction.formats.jsontext import parse_object
+from mcp_compaction.formats.content import parse_object
 from mcp_compaction.hosts.transcripts.files import address_of, open_regular
 from mcp_compaction.hosts.transcripts.pieces import (
     MOST_BYTES,

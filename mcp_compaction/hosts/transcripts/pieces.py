@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple, Protocol, cast
 from mcp_compaction.core.text.host_texts import has_words_between_endings
 from mcp_compaction.formats import FORMATS, IncomingMessage
 from mcp_compaction.formats.arrival import parse_moment
-from mcp_compaction.formats.jsontext import check_size, dump_original
+from mcp_compaction.formats.content import check_size, dump_original
 from mcp_compaction.model import (
     Event,
     HeardVia,

@@ -11,9 +11,8 @@ from typing import Annotated, Any, TypeVar, get_type_hints
 from mcp.server.mcpserver import Context
 from mcp.server.mcpserver.exceptions import ToolError
 
-from mcp_compaction import compactor
-from mcp_compaction.compactor.progress import Progress
-from mcp_compaction.compactor.workspace import Workspace
+from mcp_compaction import compactor, worker
+from mcp_compaction.compactor.workspace import Progress, Workspace
 from mcp_compaction.core.wording import kilo
 from mcp_compaction.errors import InputError, NothingRecorded, UnknownSession
 from mcp_compaction.model import Ask, Mode, Outcome, SessionInfo
@@ -21,7 +20,6 @@ from mcp_compaction.server.state import State, raising, state_of
 from mcp_compaction.tools.answers import HookedChat, sessions_text
 from mcp_compaction.tools.arguments import Arguments, Session
 from mcp_compaction.tools.place import CallAnswer, CallPlace, Purpose
-from mcp_compaction.worker import client as worker
 
 Ctx = Context[State]
 T = TypeVar("T")

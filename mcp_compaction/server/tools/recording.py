@@ -12,7 +12,7 @@ from mcp.server.mcpserver.exceptions import ToolError
 from mcp.types import CallToolResult, TextContent
 from pydantic import BaseModel, ConfigDict, Field
 
-from mcp_compaction import compactor
+from mcp_compaction import compactor, worker
 from mcp_compaction.compactor.results import FitOptions
 from mcp_compaction.core.text.secrets import masked_line
 from mcp_compaction.errors import CompactionError, InputError
@@ -21,7 +21,7 @@ from mcp_compaction.formats.show import objects_of
 from mcp_compaction.formats.thinking import is_row
 from mcp_compaction.hosts.events import hooked_hosts, keys_of_models
 from mcp_compaction.hosts.handling import HookAnswer, HostEvent
-from mcp_compaction.hosts.hook_runs import WITHOUT, seconds_allowed
+from mcp_compaction.hosts.hook_notes import WITHOUT, seconds_allowed
 from mcp_compaction.model import Compaction, JsonObject, SessionInfo, Shape, ShownMessage
 from mcp_compaction.ports import Recorded
 from mcp_compaction.server.state import State, state_of
@@ -32,7 +32,6 @@ from mcp_compaction.tools.answers import compacting_elsewhere_line, compacting_l
 from mcp_compaction.tools.arguments import Arguments, RecordMessages
 from mcp_compaction.tools.compressing import plan_after_overflow
 from mcp_compaction.tools.place import CallAnswer
-from mcp_compaction.worker import client as worker
 
 
 @takes(RecordMessages)

@@ -9,7 +9,7 @@ from typing import Any
 from mcp.types import CallToolResult, TextContent
 
 from mcp_compaction import compactor
-from mcp_compaction.compactor.statistics import Stats
+from mcp_compaction.compactor.gauge import Stats
 from mcp_compaction.core.log.pinned import pinned_block
 from mcp_compaction.core.window.fill import Fill
 from mcp_compaction.errors import NothingRecorded, UnknownSession

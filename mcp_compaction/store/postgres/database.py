@@ -29,13 +29,7 @@ from psycopg import Connection, Cursor, IsolationLevel, errors, sql
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg_pool import ConnectionPool, PoolTimeout
 
-from mcp_compaction.errors import (
-    StoreBusy,
-    StoreError,
-    StoreFull,
-    StoreNewer,
-    StoreReadOnly,
-)
+from mcp_compaction.errors import StoreBusy, StoreError, StoreFull, StoreReadOnly
 from mcp_compaction.store.database import Stop, wait_to_end
 from mcp_compaction.store.postgres.dialect import (
     PgRow,
@@ -45,14 +39,7 @@ from mcp_compaction.store.postgres.dialect import (
     rows_of,
     translate,
 )
-from mcp_compaction.store.postgres.schema import (
-    LOCK,
-    MIGRATIONS,
-    OWNER_SETTING,
-    READ_ONLY,
-    SCHEMA_VERSION,
-    TABLES,
-)
+from mcp_compaction.store.postgres.schema import OWNER_SETTING, TABLES, grant_tables, migrate_tables
 from mcp_compaction.store.sql import Cell
 
 T = TypeVar("T")
@@ -388,7 +375,7 @@ async def open_database(
         try:
             pool.open(wait=True, timeout=limits.seconds)
             with pool.connection() as connection:
-                _migrate(connection, place, may_migrate=may_migrate)
+                migrate_tables(connection, place, may_migrate=may_migrate)
         except BaseException as error:
             pool.close()
             if isinstance(error, PoolTimeout | psycopg.OperationalError):
@@ -413,9 +400,9 @@ async def migrate(address: str, grant_to: str | None = None) -> None:
 
     def work() -> None:
         with _connected(address, autocommit=False) as connection:
-            _migrate(connection, shown_address(address))
+            migrate_tables(connection, shown_address(address))
             if grant_to is not None:
-                _grant(connection, grant_to)
+                grant_tables(connection, grant_to)
 
     await anyio.to_thread.run_sync(work)
 
@@ -469,59 +456,6 @@ def _connected(address: str, *, autocommit: bool = True) -> Generator[Connection
             yield connection
     except psycopg.OperationalError:
         raise _lost_error(shown_address(address)) from None
-
-
-def _grant(connection: Connection[PgRow], role: str) -> None:
-    cursor = connection.execute(b"SELECT 1 FROM pg_roles WHERE rolname = %s", (role,))
-    name = sql.Identifier(role)
-    if cursor.fetchone() is None:
-        connection.execute(sql.SQL("CREATE ROLE {} LOGIN NOSUPERUSER NOBYPASSRLS").format(name))
-    for table in TABLES:
-        connection.execute(
-            sql.SQL("GRANT SELECT, INSERT, UPDATE, DELETE ON {} TO {}").format(
-                sql.Identifier(table), name
-            )
-        )
-    for table in READ_ONLY:
-        connection.execute(sql.SQL("GRANT SELECT ON {} TO {}").format(sql.Identifier(table), name))
-
-
-def _migrate(connection: Connection[PgRow], place: str, *, may_migrate: bool = True) -> None:
-    """Bring the tables up to date; whoever comes second waits and finds it done."""
-    version = _read_version(connection)
-    connection.rollback()
-    if version > SCHEMA_VERSION:
-        raise StoreNewer(f"{place} was made by a newer mcp-compaction; update this one.")
-    if version == SCHEMA_VERSION:
-        return
-    if not may_migrate:
-        raise StoreError(
-            f"The tables of {place} are of schema {version}, and {SCHEMA_VERSION} is needed; "
-            "run as their owner: mcp-compaction migrate"
-        )
-    try:
-        connection.execute(f"SELECT pg_advisory_xact_lock({LOCK})".encode())
-        connection.execute(b"CREATE TABLE IF NOT EXISTS migration (version bigint PRIMARY KEY)")
-        for number in range(_read_version(connection), SCHEMA_VERSION):
-            for statement in MIGRATIONS[number]:
-                connection.execute(statement.encode())
-            connection.execute(b"INSERT INTO migration (version) VALUES (%s)", (number + 1,))
-        connection.commit()
-    except errors.InsufficientPrivilege:
-        raise StoreReadOnly(
-            f"The tables of {place} are of schema {version}, {SCHEMA_VERSION} is needed, and this "
-            "role may not make them; run once as their owner: mcp-compaction migrate --store …"
-        ) from None
-
-
-def _read_version(connection: Connection[PgRow]) -> int:
-    cursor = connection.execute(b"SELECT to_regclass('migration') IS NOT NULL AS is_there")
-    row = cursor.fetchone()
-    if row is None or not row["is_there"]:
-        return 0
-    cursor = connection.execute(b"SELECT coalesce(max(version), 0) AS v FROM migration")
-    row = cursor.fetchone()
-    return 0 if row is None else int(row["v"])
 
 
 @asynccontextmanager

@@ -8,12 +8,18 @@ from datetime import datetime
 
 from mcp_compaction.model import Message
 from mcp_compaction.ports import HOST_COMPACTED, Batch
-from mcp_compaction.store.align import CLOCKS, MOST_UNNAMED, KnownMessage, calls_of
-from mcp_compaction.store.columns import encodable, stamp
-from mcp_compaction.store.messages import MESSAGE_COLUMNS, to_message
+from mcp_compaction.store.align import (
+    CLOCKS,
+    MESSAGE_COLUMNS,
+    MOST_UNNAMED,
+    KnownMessage,
+    calls_of,
+    to_message,
+)
 from mcp_compaction.store.postgres.database import PgRow, PgTx
 from mcp_compaction.store.postgres.dialect import plain
 from mcp_compaction.store.sessions import events
+from mcp_compaction.store.sql import encodable, stamp
 
 
 class KnownOfBatch:

@@ -10,10 +10,10 @@ from contextlib import closing
 from typing import Any, NamedTuple
 
 from mcp_compaction.core.recall.terms import keys_of
-from mcp_compaction.store.columns import encodable
 from mcp_compaction.store.passages import StoredPassage
 from mcp_compaction.store.postgres.database import PgRow, PgTx
 from mcp_compaction.store.postgres.dialect import plain
+from mcp_compaction.store.sql import encodable
 
 KEYS_FROM = 1 << 15  # a place from which on it is one among the keys, not in the text
 _REBUILT_AT_ONCE = 2_000

@@ -7,7 +7,11 @@ Times are ISO-8601 in UTC with microseconds, as in SQLite, so that text order is
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
+from typing import Any, Final
+
+from psycopg import Connection, errors, sql
+
+from mcp_compaction.errors import StoreError, StoreNewer, StoreReadOnly
 
 OWNER_SETTING: Final = "mcp_compaction.owner"
 LOCK: Final = 0x6D637063  # of migrations, among the advisory locks of the database
@@ -307,3 +311,57 @@ _SPEAKERS = ("ALTER TABLE message ADD COLUMN speaker text COLLATE \"C\" NOT NULL
 
 MIGRATIONS: tuple[Sequence[str], ...] = (_FIRST, _TOKENS, _ONE_INDEX, _CHECKS, _SPEAKERS)
 SCHEMA_VERSION = len(MIGRATIONS)
+
+
+def grant_tables(connection: Connection[Any], role: str) -> None:
+    """Let a server's role use the rows of the tables; it is made where it is not there yet."""
+    cursor = connection.execute(b"SELECT 1 FROM pg_roles WHERE rolname = %s", (role,))
+    name = sql.Identifier(role)
+    if cursor.fetchone() is None:
+        connection.execute(sql.SQL("CREATE ROLE {} LOGIN NOSUPERUSER NOBYPASSRLS").format(name))
+    for table in TABLES:
+        connection.execute(
+            sql.SQL("GRANT SELECT, INSERT, UPDATE, DELETE ON {} TO {}").format(
+                sql.Identifier(table), name
+            )
+        )
+    for table in READ_ONLY:
+        connection.execute(sql.SQL("GRANT SELECT ON {} TO {}").format(sql.Identifier(table), name))
+
+
+def migrate_tables(connection: Connection[Any], place: str, *, may_migrate: bool = True) -> None:
+    """Bring the tables up to date; whoever comes second waits and finds it done."""
+    version = _read_version(connection)
+    connection.rollback()
+    if version > SCHEMA_VERSION:
+        raise StoreNewer(f"{place} was made by a newer mcp-compaction; update this one.")
+    if version == SCHEMA_VERSION:
+        return
+    if not may_migrate:
+        raise StoreError(
+            f"The tables of {place} are of schema {version}, and {SCHEMA_VERSION} is needed; "
+            "run as their owner: mcp-compaction migrate"
+        )
+    try:
+        connection.execute(f"SELECT pg_advisory_xact_lock({LOCK})".encode())
+        connection.execute(b"CREATE TABLE IF NOT EXISTS migration (version bigint PRIMARY KEY)")
+        for number in range(_read_version(connection), SCHEMA_VERSION):
+            for statement in MIGRATIONS[number]:
+                connection.execute(statement.encode())
+            connection.execute(b"INSERT INTO migration (version) VALUES (%s)", (number + 1,))
+        connection.commit()
+    except errors.InsufficientPrivilege:
+        raise StoreReadOnly(
+            f"The tables of {place} are of schema {version}, {SCHEMA_VERSION} is needed, and this "
+            "role may not make them; run once as their owner: mcp-compaction migrate --store …"
+        ) from None
+
+
+def _read_version(connection: Connection[Any]) -> int:
+    cursor = connection.execute(b"SELECT to_regclass('migration') IS NOT NULL AS is_there")
+    row = cursor.fetchone()
+    if row is None or not row["is_there"]:
+        return 0
+    cursor = connection.execute(b"SELECT coalesce(max(version), 0) AS v FROM migration")
+    row = cursor.fetchone()
+    return 0 if row is None else int(row["v"])

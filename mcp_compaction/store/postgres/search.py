@@ -12,7 +12,6 @@ from mcp_compaction.core.recall.query import MOST_TERMS
 from mcp_compaction.core.recall.terms import Passage, ways_of
 from mcp_compaction.model import Hit, Match, Matches, SearchQuery, TermMatches, Worth
 from mcp_compaction.ports import Scope
-from mcp_compaction.store.columns import moment, stamp
 from mcp_compaction.store.postgres.database import PgRow, PgTx
 from mcp_compaction.store.postgres.dialect import plain, plain_cell
 from mcp_compaction.store.postgres.passages import tokenize, unpack_places
@@ -27,6 +26,7 @@ from mcp_compaction.store.search import (
     can_rank,
     find_messages_with_all,
 )
+from mcp_compaction.store.sql import moment, stamp
 
 _LAST_SIGN = "\U0010ffff"
 

@@ -9,9 +9,9 @@ from hashlib import sha256
 from typing import NamedTuple
 
 from mcp_compaction.errors import InputError, UnknownRef
-from mcp_compaction.store.columns import stamp
 from mcp_compaction.store.postgres.database import PgTx
 from mcp_compaction.store.postgres.dialect import plain
+from mcp_compaction.store.sql import stamp
 
 _PREFIX = "mct_"
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from mcp_compaction.compactor.asking import make_ask
+from mcp_compaction.compactor.results import make_ask
 from mcp_compaction.core.policy import Policy
 from mcp_compaction.core.tokens import estimate
 from mcp_compaction.core.window.fill import measure

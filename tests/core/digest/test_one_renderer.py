@@ -21,7 +21,7 @@ OTHERS = {
     "core/digest/parse.py": {"OPEN TASKS", "OPEN QUESTIONS", "NEXT STEPS", "ERRORS AND FIXES"},
     "core/text/injection.py": {" (older; see "},  # what poses as ours is made harmless
     "core/excerpts/render.py": {"; a record, not instructions]"},  # of another record
-    "evals/handover/measure.py": {"NEXT that is not stale", "NEXT that comes true"},  # measures
+    "evals/handover.py": {"NEXT that is not stale", "NEXT that comes true"},  # measures
 }
 
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcp_compaction.core.excerpts.pieces import Snippet, newest_pieces
+from mcp_compaction.core.excerpts.choose import Snippet, newest_pieces
 from mcp_compaction.core.text.words import telling_words
 from mcp_compaction.model import Excerpt
 from tests.core.saying import Json, assistant, calls, ran, results, user

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcp_compaction.core.recall.decisions import asks_for_decision, mark_decisions
+from mcp_compaction.core.recall.flow import asks_for_decision, mark_decisions
 from mcp_compaction.model import Hit
 
 START = datetime(2026, 11, 1, 9, tzinfo=UTC)

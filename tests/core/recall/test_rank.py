@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
-from mcp_compaction.core.recall.judge import refine
 from mcp_compaction.core.recall.query import read_query
-from mcp_compaction.core.recall.rank import rank
+from mcp_compaction.core.recall.rank import rank, refine
 from mcp_compaction.model import Hit, Match, Matches, TermMatches
 
 NOW = datetime(2026, 11, 15, 12, tzinfo=UTC)

@@ -28,7 +28,7 @@ from mcp_compaction.model import (
     Receipt,
     SectionName,
 )
-from mcp_compaction.model.digests import Provenance
+from mcp_compaction.model.view import Provenance
 from tests.imitations import hidden, poisoned, poses
 from tests.sessions import NOW
 

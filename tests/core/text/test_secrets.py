@@ -228,7 +228,7 @@ def test_the_counts_are_told_in_one_line():
 
 def test_a_start_pays_nothing_for_the_pattern():
     code = (
-        "import mcp_compaction.server.app, mcp_compaction.core.text.secret_pattern as p;"
+        "import mcp_compaction.server.app, mcp_compaction.core.text.secret_values as p;"
         "print(p.build_secret_pattern.cache_info().currsize, p.known_secrets.cache_info().currsize)"
     )
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -8,12 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from mcp_compaction.counters.estimate import EstimateCounter
+from mcp_compaction.counters.o200k import EstimateCounter
 from mcp_compaction.errors import InputError
 from mcp_compaction.evals.evaluation import WantedSessions, evaluate
-from mcp_compaction.evals.handover.measure import WITH_RECALL, Needs, judge_claims
-from mcp_compaction.evals.handover.plain_ways import PLAIN_WAYS
-from mcp_compaction.evals.handover.sessions import (
+from mcp_compaction.evals.handover import PLAIN_WAYS, WITH_RECALL, Needs, judge_claims
+from mcp_compaction.evals.handover_sessions import (
     find_origins,
     names_in,
     read_session,

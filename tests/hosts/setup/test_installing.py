@@ -17,21 +17,24 @@ from hypothesis import strategies as st
 
 from mcp_compaction.errors import InputError
 from mcp_compaction.hosts.setup.edits import put_in, take_out
-from mcp_compaction.hosts.setup.entries import Launch, entries_for
-from mcp_compaction.hosts.setup.files import Change, backup_path, write_changes
-from mcp_compaction.hosts.setup.hosts import (
+from mcp_compaction.hosts.setup.entries import (
     HostSetup,
+    Launch,
     Scope,
+    entries_for,
     find_host,
     known_setups,
 )
 from mcp_compaction.hosts.setup.installing import (
+    Change,
     SetupFolders,
+    backup_path,
     find_installed,
     install,
     plan_install,
     plan_uninstall,
     uninstall,
+    write_changes,
 )
 from mcp_compaction.lexicon.host_texts import own_tools
 from mcp_compaction.server.tools import list_tools

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcp_compaction.hosts.setup.json_text import Path, UnreadableJson, insert, parse, remove
+from mcp_compaction.hosts.setup.json_text import KeyPath, UnreadableJson, insert, parse, remove
 
 KEYS = st.sampled_from(["a", "b", "mcpServers", "hooks", 'q"', "ä"])
 SCALARS = st.one_of(
@@ -49,7 +49,7 @@ def texts(draw: st.DrawFn) -> str:
     return draw(st.sampled_from(["", "\ufeff"])) + text
 
 
-def as_inserted(data: Any, path: Path) -> Any:
+def as_inserted(data: Any, path: KeyPath) -> Any:
     """The data with the new value at a path, by other means."""
     key, rest = path[0], path[1:]
     if key == -1:
@@ -64,7 +64,7 @@ PATHS = st.sampled_from(
 
 
 @given(texts(), PATHS)
-def test_what_is_inserted_is_there_and_removed_again_to_the_byte(text: str, path: Path) -> None:
+def test_what_is_inserted_is_there_and_removed_again_to_the_byte(text: str, path: KeyPath) -> None:
     data = parse(text).data
     if path[0] != "new" and not isinstance(data.get(path[0], {}), dict):
         with pytest.raises(ValueError, match="is taken"):

@@ -9,12 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcp_compaction.hosts.setup.toml_text import (
-    UnreadableToml,
-    insert_table,
-    parse,
-    remove_table,
-)
+from mcp_compaction.hosts.setup.edits import UnreadableToml, insert_table, parse, remove_table
 
 AT = ("mcp_servers", "compaction")
 TAG = "Written by a test"

@@ -9,7 +9,7 @@ import pytest
 from mcp_compaction.errors import PinRefused, UnknownRef, UnknownSession
 from mcp_compaction.model import NewPin, PinScope
 from mcp_compaction.ports import Scope, SessionKey
-from mcp_compaction.store.pins import stored_author
+from mcp_compaction.store.views import stored_author
 from tests.store.contract.places import Place
 from tests.store.given_store import NOW, add_pin, here, matching, new_session
 

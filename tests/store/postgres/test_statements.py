@@ -14,8 +14,8 @@ STORE = Path(mcp_compaction.__file__).parent / "store"
 FOLDER = STORE / "postgres"
 OF_NO_OWNER = {"schema.py", "database.py", "tokens.py", "dialect.py", "known.py"}
 OF_BOTH = (
-    *("calls", "forget", "listing", "load", "log", "messages", "pins", "row_tables", "scope"),
-    *("sessions", "thinking", "transcripts", "twins", "views", "postgres/known"),
+    *("align", "forget", "listing", "load", "log", "row_tables", "scope", "sessions"),
+    *("sql_store", "transcripts", "views", "postgres/known"),
 )
 _VERB = re.compile(r"\s*(SELECT|INSERT INTO|UPDATE|DELETE FROM|WITH)\b")
 _TABLE = re.compile(r"\b(?:FROM|JOIN|UPDATE|INTO|USING) (\w+)(?: AS (\w+))?")

@@ -27,7 +27,7 @@ from mcp_compaction.core.text.all_languages import pattern_of_kind
 from mcp_compaction.core.text.patterns import any_of, pattern_of
 from mcp_compaction.core.text.sentences import split_sentences
 from mcp_compaction.core.text.words import exact_words, telling_words
-from mcp_compaction.lexicon.deeds import ByLanguage, KnownDeed, known_deeds
+from mcp_compaction.lexicon.tools import ByLanguage, KnownDeed, known_deeds
 from mcp_compaction.model import Item, Message, SectionName
 
 TELLS_DEEDS: tuple[SectionName, ...] = ("STATE", "DONE", "PROGRESS")

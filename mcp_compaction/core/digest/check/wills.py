@@ -14,7 +14,7 @@ from mcp_compaction.core.text.all_languages import pattern_of_kind
 from mcp_compaction.core.text.patterns import pattern_of
 from mcp_compaction.core.text.sentences import split_sentences
 from mcp_compaction.core.text.words import telling_words
-from mcp_compaction.lexicon.deeds import KnownWill, known_deeds
+from mcp_compaction.lexicon.tools import KnownWill, known_deeds
 from mcp_compaction.model import Item, Message
 
 _QUOTED = pattern_of(

@@ -1,7 +1,10 @@
-"""Notes when a host last ran one of our hooks, so that `doctor` knows whether it does at all.
+"""Notes of hooks, kept beside the store: when a host last ran one, and that one could not do its
+work.
 
-Standard library only. A note is a small file in the user's state folder; one that cannot be written
-is left out, since a hook never stops its host.
+By them `doctor` knows whether a host runs our hooks at all, and what failed. Standard library only.
+The store may be what fails, so the notes are small files in the user's state folder; a note that
+cannot be written is left out, since a hook never stops its host. What was not recorded is recorded
+at the next event, from the transcript.
 """
 
 from __future__ import annotations
@@ -11,7 +14,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import Final, NamedTuple
 
-from mcp_compaction.home import HOOK_RUN, state_folder
+from mcp_compaction.home import HOOK_RUN, TROUBLE, mask, state_folder
 
 MODULE, WITHOUT = "{}-mod", "{}-without-mod"
 """The names by which a run of our module inside a host is noted, and a turn it told nothing of."""
@@ -64,3 +67,30 @@ def forget_run(environ: Mapping[str, str], host: str) -> None:
     """Count no run from before: hooks were written or taken out."""
     with suppress(OSError):
         HOOK_RUN.path(state_folder(environ), host).unlink(missing_ok=True)
+
+
+_MOST_CHARS = 300
+
+
+class Trouble(NamedTuple):
+    """One event that was not handled as it should have been."""
+
+    at: float  # seconds since 1970
+    host: str
+    event: str
+    what: str
+
+
+def note_trouble(
+    environ: Mapping[str, str], host: str, event: str, what: str, *, is_ours: bool = False
+) -> None:
+    """Note what happened to an event of a host; never fails. `is_ours`: no word is another's."""
+    text = what if is_ours else mask(what)  # which takes long to load
+    note = Trouble(round(time.time(), 3), host, event, text[:_MOST_CHARS])
+    with suppress(OSError):  # a hook never stops its host
+        TROUBLE.add(state_folder(environ), note._asdict())
+
+
+def read_trouble(environ: Mapping[str, str]) -> list[Trouble]:
+    """The notes, the oldest first; what cannot be read is left out."""
+    return list(TROUBLE.read(state_folder(environ), Trouble))

@@ -1,1 +1,0 @@
-"""Measures how good a handover a view is, by what the rest of a real session needed."""
