@@ -20,7 +20,7 @@ from mcp_compaction.compactor.history_layout import (
     make_frame,
     own_objects,
 )
-from mcp_compaction.compactor.history_matching import is_ours
+from mcp_compaction.compactor.history_matching import may_be_our_record
 from mcp_compaction.compactor.results import FitOptions
 from mcp_compaction.core.text.refs import number_of
 from mcp_compaction.errors import CompactionError
@@ -279,7 +279,7 @@ class OverMcp:
     def _may_be_ours(self, obj: JsonObject) -> bool:
         """Whether a message may be a record of ours: the server judges, by all it knows."""
         role, parts = FORMATS[self._shape].read(obj, "the message")
-        return is_ours(Message(seq=0, role=role, parts=parts, shape=self._shape, raw=""))
+        return may_be_our_record(Message(seq=0, role=role, parts=parts, shape=self._shape, raw=""))
 
     async def _make_frame(self, view: ShownView, own: Own, newest: int) -> Frame:
         """The frame of a view; what is newer than the history another loop has said."""

@@ -37,7 +37,7 @@ class Layout(NamedTuple):
 
     def serves(self, prints: Sequence[bytes]) -> bool:
         """Whether a history, by its fingerprints, begins with those messages."""
-        return len(prints) >= self.length and mark_of(prints[: self.length]) == self.mark
+        return len(prints) >= self.length and mark_of_prints(prints[: self.length]) == self.mark
 
     def apply(self, history: Sequence[T]) -> list[T | JsonObject]:
         """What to send for a history that it serves, whatever its owner has for each message."""
@@ -49,7 +49,7 @@ class Layout(NamedTuple):
         return self[:3] == other[:3]
 
 
-def mark_of(prints: Sequence[bytes]) -> str:
+def mark_of_prints(prints: Sequence[bytes]) -> str:
     """The mark of messages by their fingerprints."""
     return blake2b(b"".join(prints), digest_size=16).hexdigest()
 
@@ -67,7 +67,7 @@ def layout_between(
     while places and places[-1] == end - 1 and isinstance(places[-1], int):
         places.pop()
         end -= 1
-    return Layout(end, mark_of(prints[:end]), tuple(places), view)
+    return Layout(end, mark_of_prints(prints[:end]), tuple(places), view)
 
 
 class Seen(NamedTuple):

@@ -30,7 +30,7 @@ from mcp_compaction.compactor.history_layout import (
     own_objects,
     show_view,
 )
-from mcp_compaction.compactor.history_matching import is_ours
+from mcp_compaction.compactor.history_matching import may_be_our_record
 from mcp_compaction.compactor.masking import known_secrets
 from mcp_compaction.compactor.pinning import show_late_pins, waiting_pins
 from mcp_compaction.compactor.recording import (
@@ -62,7 +62,7 @@ from mcp_compaction.formats.identity import (
     bare_fingerprints_of,
     fingerprint_of,
     fingerprints_of,
-    normal_of_essence,
+    normalize_answer,
 )
 from mcp_compaction.formats.prepare import count_masked_in_new
 from mcp_compaction.formats.thinking import sending_of
@@ -258,7 +258,7 @@ def _prepare_answer(
     prepared = prepare(work, came, secrets)
     messages = [
         message.model_copy(
-            update={"normal": normal_of_essence(message.raw_to_compare, message.shape)}
+            update={"normal": normalize_answer(message.raw_to_compare, message.shape)}
         )
         for message in prepared.messages
     ]
@@ -384,7 +384,7 @@ async def _record_news(
     secrets = await known_secrets(work, info)
     came, prepared = await work.threads.run(_prepare_news, work, read_as, new, secrets)
     ready = _as_told(prepared.messages, options)
-    if len(ready) > MOST_ROWS or any(is_ours(message) for message in ready):
+    if len(ready) > MOST_ROWS or any(may_be_our_record(message) for message in ready):
         raise LogMoved("a record of ours came back, or very much; the whole log is looked at.")
     batch = await batch_of(work, info, prepared, options.via)
     batch = batch.model_copy(update={"messages": tuple(ready)})

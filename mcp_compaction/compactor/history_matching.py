@@ -18,7 +18,7 @@ from mcp_compaction.core.window.history import (
 from mcp_compaction.errors import UnknownRef
 from mcp_compaction.formats import FORMATS, normalize
 from mcp_compaction.formats.content import parse_object
-from mcp_compaction.formats.identity import content_hash, hash_of, normal_of_essence, words_hash
+from mcp_compaction.formats.identity import content_hash, hash_of, normalize_answer, words_hash
 from mcp_compaction.formats.thinking import thinking_in, without_thinking
 from mcp_compaction.lexicon.models import rule_of
 from mcp_compaction.model import (
@@ -178,7 +178,7 @@ def _other_hashes(message: NewMessage) -> Iterator[str]:
     A plain text fits several shapes until a call tells which it is; an answer that was recorded
     before the caller sent it back may have other keys.
     """
-    for normal in (message.normal, normal_of_essence(message.raw_to_compare, message.shape)):
+    for normal in (message.normal, normalize_answer(message.raw_to_compare, message.shape)):
         for shape in FORMATS:
             yield hash_of(shape, message.role, normal)
 
@@ -289,7 +289,7 @@ def _bare(message: JsonObject) -> JsonObject:
     return (without_thinking(message) or message) if thinking_in(message) else message
 
 
-def is_ours(message: NewMessage | Message) -> bool:
+def may_be_our_record(message: NewMessage | Message) -> bool:
     """Whether a message may be a record of ours that a caller sends back."""
     return message.role == "user" and len(message.parts) == 1 and is_record(first_text(message))
 
@@ -298,7 +298,7 @@ def _is_ours_of(message: NewMessage, pins: Sequence[Pin]) -> bool:
     """Whether a message is a record of ours; the pinned block only if it is of these pins."""
     text = first_text(message)
     is_block = text.startswith(PINNED_LABEL)
-    return is_ours(message) and (not is_block or is_pinned_block(text, pins))
+    return may_be_our_record(message) and (not is_block or is_pinned_block(text, pins))
 
 
 def first_text(message: NewMessage | Message) -> str:

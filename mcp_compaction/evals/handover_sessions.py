@@ -61,15 +61,16 @@ class Turn:
         for part in self.parts:
             action = action_of(part) if isinstance(part, ToolCall) else None
             if action is not None and action.kind == "run":
-                yield from _telling_lines(action.target.partition("<<")[0])
+                yield from _lines_of_words(action.target.partition("<<")[0])
 
     @property
     def typed_lines(self) -> Iterator[str]:
         """The lines of what its calls pass: of files, scripts, edits."""
-        return _telling_lines(self.typed)
+        return _lines_of_words(self.typed)
 
 
-def _telling_lines(text: str) -> Iterator[str]:
+def _lines_of_words(text: str) -> Iterator[str]:
+    """The lines of a text that have several words and a usual length."""
     for line in map(str.strip, text.split("\n")):
         if _SHORTEST_LINE <= len(line) <= _LONGEST_LINE and " " in line:
             yield line

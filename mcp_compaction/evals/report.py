@@ -30,7 +30,7 @@ from mcp_compaction.evals.results import (
     add_up,
     format_share,
     is_enough,
-    is_ours,
+    is_product,
     name_with_model,
 )
 from mcp_compaction.evals.runner import REST
@@ -54,7 +54,7 @@ def make_tables(report: Report) -> Iterator[tuple[str, list[Row]]]:
     for corpus, _ in report.sessions:
         for percent in percents_of(report, corpus):
             yield _make_budget_table(report, corpus, percent)
-    if any(is_ours(name) and name != PRODUCT for name in strategies_of(report)):
+    if any(is_product(name) and name != PRODUCT for name in strategies_of(report)):
         yield _make_difference_table(report)
     yield from _make_handover_tables(report)
     if report.drift:
@@ -98,7 +98,7 @@ def percents_of(report: Report, corpus: str) -> list[int]:
 def strategies_of(report: Report) -> list[str]:
     """The product first, then with a model, then the baselines in their order."""
     names = list(dict.fromkeys(cost.strategy for cost in report.costs))
-    return sorted(names, key=lambda name: (not is_ours(name), name != PRODUCT))
+    return sorted(names, key=lambda name: (not is_product(name), name != PRODUCT))
 
 
 def kinds_of(scores: Sequence[Score]) -> list[str]:
@@ -135,7 +135,7 @@ def _make_budget_table(report: Report, corpus: str, percent: int) -> tuple[str, 
 
 def _make_difference_table(report: Report) -> tuple[str, list[Row]]:
     """The table of what a model adds to the rules, over all kinds together."""
-    name = next(one for one in strategies_of(report) if is_ours(one) and one != PRODUCT)
+    name = next(one for one in strategies_of(report) if is_product(one) and one != PRODUCT)
     model = name.removeprefix(name_with_model(""))
     rows: list[Row] = [("", "n", "extracted", f"with {model}", "difference", "tokens kept")]
     for corpus, _ in report.sessions:
@@ -166,12 +166,12 @@ def _make_drift_table(drift: Sequence[Round]) -> tuple[str, list[Row]]:
     by_key = {(one.strategy, one.group, one.number): one for one in drift}
     rows: list[Row] = [("", "", *(f"round {n}" for n in rounds))]
     for strategy, group in dict.fromkeys((one.strategy, one.group) for one in drift):
-        if group == REST and not is_ours(strategy):
+        if group == REST and not is_product(strategy):
             continue
         name = f"{group}, or recoverable" if group == REST else group
         shares = (format_share(by_key[strategy, group, n].share) for n in rounds)
         rows.append((strategy, name, *shares))
-    rows.sort(key=lambda row: row[0] != "" and not is_ours(row[0]))
+    rows.sort(key=lambda row: row[0] != "" and not is_product(row[0]))
     heading = f"drift: {len(rounds)} rounds, each adds a span and goes down to as much as one"
     return heading, rows
 
@@ -356,7 +356,7 @@ def _over_note(report: Report, corpus: str, percent: int) -> str:
 def _row_of(kind: str, scores: Sequence[Score]) -> tuple[str, list[BarLine]]:
     same = {score.strategy: score for score in scores if score.kind == kind}
     ours = same[PRODUCT]
-    others = [score for name, score in same.items() if not is_ours(name)]
+    others = [score for name, score in same.items() if not is_product(name)]
     best = max(others, key=lambda score: score.closed_share, default=ours)
     told = f"{best.strategy} {best.closed_share:.0%}"
     bars = (

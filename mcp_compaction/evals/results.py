@@ -30,7 +30,7 @@ def format_share(share: float) -> str:
     return text if share >= 0.995 else text.removeprefix("0")
 
 
-def is_ours(strategy: str) -> bool:
+def is_product(strategy: str) -> bool:
     """Whether this is the product, with or without a model."""
     return strategy == PRODUCT or strategy.startswith(name_with_model(""))
 

@@ -29,7 +29,7 @@ from mcp_compaction.evals.results import (
     Score,
     StrategyCost,
     add_up,
-    is_ours,
+    is_product,
     name_with_model,
 )
 from mcp_compaction.evals.scenarios import CORPUS, MOST_EPISODES, Span, grow_session
@@ -186,7 +186,7 @@ async def _scores_of(
         tally[0] += 1
         tally[1] += closed
         tally[2] += recalled
-        if is_ours(strategy) and case.corpus == CORPUS:
+        if is_product(strategy) and case.corpus == CORPUS:
             tally[3] += recalled or await archive.can_recover(probe, view)
     return [
         Score(
@@ -197,7 +197,7 @@ async def _scores_of(
             asked=asked,
             closed_book=closed,
             with_recall=recalled,
-            recoverable=found if is_ours(strategy) and case.corpus == CORPUS else None,
+            recoverable=found if is_product(strategy) and case.corpus == CORPUS else None,
         )
         for kind, (asked, closed, recalled, found) in tallies.items()
     ]

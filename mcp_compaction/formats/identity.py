@@ -57,8 +57,8 @@ def normalize(obj: JsonObject) -> str:
     return dump_canonical(_simplify(obj))
 
 
-def normal_of_essence(raw: str, shape: Shape) -> str:
-    """The normal JSON of an answer without the keys that one SDK writes and another leaves out."""
+def normalize_answer(raw: str, shape: Shape) -> str:
+    """An answer as normal JSON, without the keys that one SDK writes and another leaves out."""
     beside = ("id", "status") if shape == "responses" else ()
     said = _set_keys(parse_object(raw, "the answer"))
     return normalize({key: _drop_unset(value) for key, value in said if key not in beside})

@@ -34,7 +34,7 @@ from mcp_compaction.gateway.keeping import LEAST_BYTES, KeptChat, path_of_layout
 from mcp_compaction.gateway.money import GatewayLedger, Usage
 from mcp_compaction.gateway.outgoing import Outgoing
 from mcp_compaction.hosts.chat import UsersWords
-from mcp_compaction.hosts.recording import pass_over_chat
+from mcp_compaction.hosts.recording import note_chat_as_recorded
 from mcp_compaction.hosts.serving import find_served_chat
 from mcp_compaction.lexicon.models import find_refused_block, is_overflow, rule_of
 from mcp_compaction.model import Compaction, Failed, Outcome, Traits
@@ -240,7 +240,7 @@ class CallTurns:
         await self.isolate(forwarding.NOT_RECORDED, self.vouch(conversation))
         if self._environ is not None and not conversation.has_gap:
             work, info = conversation.session.store.workspace, conversation.session.info
-            passing = pass_over_chat(work, info, self._environ)
+            passing = note_chat_as_recorded(work, info, self._environ)
             await self.isolate(forwarding.NOT_RECORDED, passing)
 
     async def isolate(self, kind: str, work: Awaitable[T]) -> T | None:

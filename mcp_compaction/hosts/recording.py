@@ -132,11 +132,11 @@ async def record_new(
     return await recording.run(on_progress, most_pieces)
 
 
-async def pass_over_chat(
+async def note_chat_as_recorded(
     work: Workspace, info: SessionInfo, environ: Mapping[str, str], *, is_to_go: bool = False
 ) -> None:
-    """Note that the transcripts of a session's chat are recorded to their ends: what they tell came
-    otherwise. One that begins long before the session tells of more, and stays as it is.
+    """Note that the transcripts of a session's chat are recorded to their ends: its messages came
+    by another way. A transcript that begins long before the session has more, and stays as it is.
 
     `is_to_go`: the session is forgotten next, so that nothing which stands there now may come back,
     nor what its subagents did that have no session of their own.
@@ -146,14 +146,14 @@ async def pass_over_chat(
     threads = Threads()
     for one in await threads.run(transcripts_of_chat, info.host, info.host_session, environ):
         if one.chat().agent == info.agent:
-            await _pass_over(work, one, info, is_to_go=is_to_go)
+            await _note_as_recorded(work, one, info, is_to_go=is_to_go)
         if is_to_go and not info.agent and isinstance(one, FileTranscript):
             for agents in await threads.run(subagents_of, one, environ):
                 if await work.store.find_transcript(agents.address) is None:
-                    await _pass_over(work, agents, info, is_to_go=True)
+                    await _note_as_recorded(work, agents, info, is_to_go=True)
 
 
-async def _pass_over(
+async def _note_as_recorded(
     work: Workspace, transcript: Transcript, info: SessionInfo, *, is_to_go: bool
 ) -> None:
     known = await work.store.find_transcript(transcript.address)

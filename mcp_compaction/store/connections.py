@@ -27,7 +27,7 @@ from mcp_compaction.store.identity import (
     identity_of,
     is_same_log,
     log_path,
-    mark_of,
+    mark_of_store,
     read_mark,
     size_of,
     words_for,
@@ -121,7 +121,7 @@ class Connections:
 
     def _decide_on_trust(self, found: StoreMark, was_left: str | None) -> None:
         """Note whether the store has to be looked over before anything is written to it."""
-        now = mark_of(self.path, identity_of(self.path), "open")
+        now = mark_of_store(self.path, identity_of(self.path), "open")
         self.damage = ()
         if was_left in (None, found.state):
             self.doubt = None
@@ -141,7 +141,9 @@ class Connections:
     def _mark(self, state: str, newest: str = "") -> None:
         if self._identity is not None:
             with suppress(OSError):  # a full disk keeps nobody from reading
-                self.lock_file.mark(mark_of(self.path, self._identity, state, newest).to_bytes())
+                self.lock_file.mark(
+                    mark_of_store(self.path, self._identity, state, newest).to_bytes()
+                )
 
     def suspect(self) -> None:
         """Have the store looked over before the next write, since it could not be read; once."""

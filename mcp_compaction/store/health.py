@@ -13,7 +13,7 @@ from pathlib import Path
 from mcp_compaction.core.text.secrets import kinds_of_secrets
 from mcp_compaction.errors import MalformedMessage, StoreDamaged
 from mcp_compaction.formats.content import parse_object
-from mcp_compaction.formats.identity import hash_of, normal_of_essence, normalize
+from mcp_compaction.formats.identity import hash_of, normalize, normalize_answer
 from mcp_compaction.model import Shape, View
 from mcp_compaction.ports import Health
 from mcp_compaction.store.align import chain_hash
@@ -221,7 +221,7 @@ def _find_changed_texts(connection: sqlite3.Connection, ids: Sequence[int]) -> I
 def _may_say(shape: Shape, role: str, content: str, raw: str) -> bool:
     """Whether a text can be the one that was recorded; a mask stands for what nobody knows."""
     try:
-        normals = [raw, normalize(parse_object(raw, "the message")), normal_of_essence(raw, shape)]
+        normals = [raw, normalize(parse_object(raw, "the message")), normalize_answer(raw, shape)]
     except MalformedMessage:
         return False
     is_known = content in (hash_of(shape, role, normal) for normal in normals)

@@ -106,7 +106,7 @@ _MARK = re.compile(
 )
 
 
-def mark_of(path: Path, opened: Identity, state: str, newest: str = "") -> StoreMark:
+def mark_of_store(path: Path, opened: Identity, state: str, newest: str = "") -> StoreMark:
     """The mark for the lock file: a store was made here, from these files."""
     database, log = (0 if file is None else file[1] for file in (opened.database, opened.log))
     file = path.stat() if size_of(path) else None
@@ -175,7 +175,7 @@ def _is_beside_another_log(path: Path) -> bool:
         marked = read_mark(lock_path(path).read_bytes())
     except OSError:
         return False
-    now = mark_of(path, identity_of(path), "")
+    now = mark_of_store(path, identity_of(path), "")
     if marked is None or not now.database:
         return False
     if marked.salt and not is_same_log(marked, now):

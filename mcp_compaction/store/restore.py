@@ -29,7 +29,7 @@ from mcp_compaction.store.identity import (
     describe_files,
     identity_of,
     log_path,
-    mark_of,
+    mark_of_store,
     size_of,
 )
 from mcp_compaction.store.lockfile import LockFile
@@ -94,7 +94,9 @@ def restore_backup(
             with lock_file.hold(deadline), _keep_unused(real):
                 copy = _copy_beside(backup, real)
                 kept = _exchange(copy, real, f"{now:%Y%m%d-%H%M%S}")
-                lock_file.mark(mark_of(store, identity_of(store), describe_files(store)).to_bytes())
+                lock_file.mark(
+                    mark_of_store(store, identity_of(store), describe_files(store)).to_bytes()
+                )
                 return kept
         finally:
             lock_file.close()

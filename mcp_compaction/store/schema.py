@@ -17,7 +17,7 @@ from mcp_compaction.store.connect import (
     pragma,
     store_errors,
 )
-from mcp_compaction.store.identity import identity_of, mark_of
+from mcp_compaction.store.identity import identity_of, mark_of_store
 from mcp_compaction.store.lockfile import LockFile
 from mcp_compaction.store.marks import mark_all
 
@@ -206,7 +206,8 @@ _KEYS_AND_MARKS = (
 )
 
 
-def _keys_and_marks(connection: sqlite3.Connection) -> None:
+def _index_keys_and_marks(connection: sqlite3.Connection) -> None:
+    """Give the index of passages its columns for keys and marks, and fill them."""
     for statement in _KEYS_AND_MARKS:
         connection.execute(statement)
     mark_all(connection)
@@ -327,7 +328,7 @@ def _doubles(connection: sqlite3.Connection) -> None:
 
 MIGRATIONS: tuple[Migration, ...] = (
     _first,
-    _keys_and_marks,
+    _index_keys_and_marks,
     _model_calls,
     _channels,
     _transcripts,
@@ -401,7 +402,7 @@ def _prepare_upgrade(connection: sqlite3.Connection, path: Path, lock: LockFile 
     """Refuse a store with bad pages; what a step that is killed leaves in the log is its own."""
     check_pages(connection, "quick_check")
     if lock is not None:
-        lock.mark(mark_of(path, identity_of(path), "open").to_bytes())
+        lock.mark(mark_of_store(path, identity_of(path), "open").to_bytes())
 
 
 def _columns_of(connection: sqlite3.Connection) -> dict[str, list[str]]:

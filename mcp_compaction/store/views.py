@@ -198,7 +198,11 @@ def add_pin(tx: Tx, session: int, pin: NewPin, now: datetime) -> Pin:
         " used, text, checksum) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, '')",
         (
             *(session, row["project"], pin.kind, pin.scope, stored_author(pin), stamp(now)),
-            *(None if pin.expires is None else stamp(pin.expires), pack_source(pin), pin.channel),
+            *(
+                None if pin.expires is None else stamp(pin.expires),
+                source_with_context(pin),
+                pin.channel,
+            ),
             *(None if pin.used is None else stamp(pin.used), pin.text),
         ),
     )
@@ -314,8 +318,9 @@ def mark_announced(tx: Tx, project: str, numbers: Sequence[int]) -> None:
     )
 
 
-def pack_source(pin: NewPin) -> str | None:
-    """The ref of the source, and on further lines what governs words that were torn out there."""
+def source_with_context(pin: NewPin) -> str | None:
+    """The ref of the message that a pin's words come from; on further lines the words that govern
+    them there, if the pin has them without these."""
     return f"{pin.source}\n{pin.context}" if pin.source and pin.context else pin.source
 
 

@@ -172,11 +172,12 @@ def _without_thinking(message: AnyMessage, obj: JsonObject) -> Any:
 def is_same(one: Sequence[AnyMessage], other: Sequence[AnyMessage]) -> bool:
     """Whether two windows show the same."""
     return len(one) == len(other) and all(
-        a is b or _shown(a) == _shown(b) for a, b in zip(one, other, strict=True)
+        a is b or _compared_fields(a) == _compared_fields(b)
+        for a, b in zip(one, other, strict=True)
     )
 
 
-def _shown(message: AnyMessage) -> list[Any]:
+def _compared_fields(message: AnyMessage) -> list[Any]:
     plain = plain_of(message)
     return [plain.get(key) for key in ("role", "content", "tool_calls", "tool_call_id")]
 

@@ -19,7 +19,7 @@ from mcp_compaction.core.text.words import fold, one_line
 from mcp_compaction.core.wording import plural
 from mcp_compaction.errors import InputError, UnknownRef, UnknownSession
 from mcp_compaction.home import REPLACED, forget_files, state_folder
-from mcp_compaction.hosts.recording import pass_over_chat
+from mcp_compaction.hosts.recording import note_chat_as_recorded
 from mcp_compaction.model import Message, SessionInfo, Twin, Twins
 from mcp_compaction.ports import Forgotten, Scope
 from mcp_compaction.program import as_typed
@@ -135,7 +135,7 @@ async def _leave_transcripts_behind(call: Invocation, place: OpenedPlace, scope:
     environ = environ_of_hosts(call, place.settings.home)
     for info in await compactor.list_sessions(place.workspace, place.project, _MOST_SESSIONS):
         if scope.session in (None, info.id):
-            await pass_over_chat(place.workspace, info, environ, is_to_go=True)
+            await note_chat_as_recorded(place.workspace, info, environ, is_to_go=True)
 
 
 async def _check_purge(settings: Settings) -> None:

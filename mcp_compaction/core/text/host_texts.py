@@ -42,18 +42,19 @@ def host_texts_in(text: str) -> tuple[HostTextRun, ...]:
             fence = FENCED.match(text, start)
             place = fence.end() if fence else opening.end()
             continue
-        runs, place = _follow_run(text, start, endings, is_speech_before)
+        runs, place = _read_host_text_at(text, start, endings, is_speech_before)
         if runs:
             end = place
             found += runs
     return tuple(found)
 
 
-def _follow_run(
+def _read_host_text_at(
     text: str, start: int, endings: dict[str, int], is_speech_before: bool
 ) -> tuple[list[HostTextRun], int]:
-    """The pieces of host text from a place on, around what a user typed in them, and where they
-    end. Only a line end may follow them; a kind without an ending follows no words of a user."""
+    """The pieces of host text that begin at a place, and the place where they end; words that a
+    user typed between them are no piece. A line has to end behind the pieces, and host text of a
+    kind without an ending does not count behind words of a user."""
     runs: list[HostTextRun] = []
     place, changes = start, True
     while opening := _beginning().match(text, place):

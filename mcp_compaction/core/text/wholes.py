@@ -287,7 +287,7 @@ class LaidOutText:
         if place not in self._apart:
             units = self._blocks[place].units
             texts = (self._units[one].text for one in units)
-            self._apart[place] = len(units) == 1 or all(map(_is_alone, texts))
+            self._apart[place] = len(units) == 1 or all(map(_stands_by_itself, texts))
         return self._apart[place]
 
     def _find_heads(self) -> list[int | None]:
@@ -393,8 +393,8 @@ def _goes_on(one: str, other: str) -> bool:
 
 
 @lru_cache(maxsize=1_024)
-def _is_alone(text: str) -> bool:
-    """Whether a sentence surely leaves those beside it as they are, and they it."""
+def _stands_by_itself(text: str) -> bool:
+    """Whether a sentence means the same without the sentences beside it, and they without it."""
     if _is_order(text):
         return not _BEGUN_LIST.match(text)
     return not (

@@ -17,7 +17,7 @@ from mcp_compaction.hosts.setup.entries import (
     Held,
     HostSetup,
     find_ours,
-    is_ours,
+    runs_our_program,
     server_places,
 )
 from mcp_compaction.hosts.transcripts.pieces import value_at
@@ -160,7 +160,7 @@ def put_in(
     data = parse_file(host, text, name)
     for at in server_places(host) if "server" in holds else ():
         there: Any = value_at(data, at)
-        if there is not None and not is_ours(there):
+        if there is not None and not runs_our_program(there):
             place = ".".join(map(str, at))
             raise InputError(f"{name} has a server of another program at {place}; rename that one")
     if name.endswith(".toml"):

@@ -296,7 +296,7 @@ def _guard(hook: Hook, command: str, home: str) -> str:
     return f"[ ! -s {place} ] || {command}"
 
 
-def is_ours(value: Any) -> bool:
+def runs_our_program(value: Any) -> bool:
     """Whether a server or the handler of a hook in a host's file runs this program."""
     if not isinstance(value, Mapping):
         return False
@@ -319,7 +319,7 @@ def find_ours(host: HostSetup, holds: Sequence[Held], data: Any) -> list[KeyPath
     """The places in a file where something of ours stands, in the order of their keys."""
     found: list[KeyPath] = []
     if "server" in holds:
-        found += [at for at in server_places(host) if is_ours(value_at(data, at))]
+        found += [at for at in server_places(host) if runs_our_program(value_at(data, at))]
     if "permissions" in holds:
         for at, value in _permissions_of(host):
             if at[-1] != -1:
@@ -360,7 +360,7 @@ def _find_hooks(data: Any) -> Iterator[KeyPath]:
     for event in cast("dict[str, Any]", events) if isinstance(events, dict) else ():
         for number, group in enumerate(_items_of(value_at(data, ("hooks", event)))):
             handlers = _items_of(value_at(group, ("hooks",)))
-            ours = [n for n, handler in enumerate(handlers) if is_ours(handler)]
+            ours = [n for n, handler in enumerate(handlers) if runs_our_program(handler)]
             if ours and len(ours) == len(handlers):
                 yield ("hooks", event, number)
             else:

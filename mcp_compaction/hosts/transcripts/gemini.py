@@ -112,7 +112,7 @@ def _read_user(obj: JsonObject, host_id: str) -> TranscriptLine:
     if _is_snapshot(obj) and moment is not None:
         event = Event(name=HOST_COMPACTED, at=moment, detail="history")
         return TranscriptLine(_request_of(texts, host_id, when, "host"), events=(event,))
-    typed = _typed_of(texts, _texts_in(_parts_of(obj.get("displayContent"))))
+    typed = _texts_typed_by_user(texts, _texts_in(_parts_of(obj.get("displayContent"))))
     written = texts[len(typed) :] if texts[: len(typed)] == typed else texts
     said = _request_of(typed, host_id, when)
     beside = _request_of(written, f"{host_id}{_WRITTEN}", when, "host")
@@ -123,9 +123,9 @@ def _texts_in(parts: list[JsonObject]) -> list[str]:
     return [text for part in parts if (text := text_at(part, "text")) is not None]
 
 
-def _typed_of(texts: list[str], shown: list[str]) -> list[str]:
-    """The texts that the user typed: those that the host shows, where it sent others in their
-    place, as for a command; else the texts before those of files that the user named by @."""
+def _texts_typed_by_user(texts: list[str], shown: list[str]) -> list[str]:
+    """The texts that the user typed. Gemini CLI shows them where it sent others in their place, as
+    for a command; else they are the texts before those of the files that the user named by @."""
     if shown:
         return shown
     starts = [number for number, text in enumerate(texts) if text.strip() == _REFERENCED]
