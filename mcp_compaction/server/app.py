@@ -18,7 +18,7 @@ from pydantic import BaseModel
 
 from mcp_compaction.compactor.workspace import Workspace
 from mcp_compaction.sending.sender import sending
-from mcp_compaction.server import prompts, resources, tools
+from mcp_compaction.server import resources, tools
 from mcp_compaction.server.front import OUT_OF_ORDER
 from mcp_compaction.server.plugin import serve_plugin
 from mcp_compaction.server.session_finder import SessionFinder
@@ -172,8 +172,8 @@ def build_server(
         cache_hints={"tools/list": CacheHint(ttl_ms=_HOUR, scope="public")},
         log_level="WARNING",
     )
-    resources.register(server, state)
-    prompts.register(server, state)
-    withheld, check_prompt = tools.list_withheld(by_agent), partial(prompts.check, server)
+    resources.register_resources(server, state)
+    resources.register_prompts(server, state)
+    withheld, check_prompt = tools.list_withheld(by_agent), partial(resources.check, server)
     server.middleware.append(strict_arguments(arguments, withheld, unlisted, check_prompt))
     return server

@@ -21,7 +21,7 @@ from mcp_compaction.formats import read_incoming, validate
 from mcp_compaction.formats.turns import split_turns
 from mcp_compaction.ports import SessionKey
 from mcp_compaction.server.app import INSTRUCTIONS
-from mcp_compaction.server.prompts import check_request
+from mcp_compaction.server.resources import check_request
 from mcp_compaction.settings import load_settings
 from mcp_compaction.store.sqlite import SqliteStore
 from mcp_compaction.wiring import open_workspace

@@ -15,7 +15,7 @@ from pydantic import Field
 from mcp_compaction import OpenSession
 from mcp_compaction.cli.console.options import add_tool, typed_as
 from mcp_compaction.server.tools import list_tools
-from mcp_compaction.server.tools.calling import takes
+from mcp_compaction.server.tools.replying import takes
 from mcp_compaction.tools import arguments
 from mcp_compaction.tools.arguments import Arguments, PinConstraint, definition_of
 from mcp_compaction.tools.pinning import wish_of

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from argparse import ArgumentParser
 
-from mcp_compaction.cli.console.asked_model import add_summarizer, asked_model
 from mcp_compaction.cli.console.invocation import Invocation
+from mcp_compaction.cli.console.options import add_summarizer, asked_model
 from mcp_compaction.cli.console.screen import make_teller
 from mcp_compaction.core.wording import plural
 from mcp_compaction.counters.o200k import best_counter

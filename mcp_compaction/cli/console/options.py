@@ -1,10 +1,12 @@
-"""Options made of fields: the arguments of a tool, the traits of a session, the policy."""
+"""Options made of fields: the arguments of a tool, the traits of a session, the policy; and the
+model that the commands which measure ask for digests, beside those that rules extract.
+"""
 
 from __future__ import annotations
 
 from argparse import ArgumentParser, BooleanOptionalAction, Namespace
 from collections.abc import Mapping
-from typing import Any, Literal, TypeVar, get_args, get_origin
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args, get_origin
 
 from pydantic.fields import FieldInfo
 
@@ -13,7 +15,11 @@ from mcp_compaction.compactor.workspace import Workspace
 from mcp_compaction.core.policy import Policy
 from mcp_compaction.errors import InputError
 from mcp_compaction.model import AgentProfile, Complexity, SessionInfo, Traits
+from mcp_compaction.ports import TokenCounter
 from mcp_compaction.tools.arguments import Arguments
+
+if TYPE_CHECKING:
+    from mcp_compaction.evals.runner import AskedSummarizer
 
 T = TypeVar("T", bound=Arguments)
 
@@ -123,3 +129,30 @@ def _metavar_of(name: str, field: FieldInfo) -> str:
     if choices and all(isinstance(choice, str) for choice in choices):
         return "|".join(choices)
     return next((sign for ending, sign in _METAVARS if name.endswith(ending)), "N")
+
+
+def add_summarizer(parser: ArgumentParser) -> None:
+    """Declare the option that names a summarizer."""
+    parser.add_argument(
+        "--summarizer",
+        metavar="NAME",
+        help="measure a model too: anthropic, openai or auto, set up by the summarizer settings",
+    )
+
+
+def asked_model(call: Invocation, counter: TokenCounter) -> AskedSummarizer | None:
+    """The model that writes digests beside the rules, from the user's own settings."""
+    name: str | None = call.args.summarizer
+    if name is None:
+        return None
+    from mcp_compaction.evals.runner import AskedSummarizer  # most commands measure nothing
+    from mcp_compaction.settings import load_settings
+    from mcp_compaction.wiring import summarizer_of
+
+    settings = load_settings(call.environ, {"summarizer": name})
+    if settings.summarizer_model is None or settings.summarizers == ("extractive",):
+        raise InputError(
+            f"--summarizer {name} asks no model; pass anthropic or openai, and set "
+            "MCP_COMPACTION_SUMMARIZER_MODEL."
+        )
+    return AskedSummarizer(summarizer_of(settings, counter.count), settings.summarizer_model)

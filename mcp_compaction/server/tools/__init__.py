@@ -17,9 +17,8 @@ from pydantic import BaseModel, Field
 from mcp_compaction.errors import CompactionError
 from mcp_compaction.hosts.known import is_driven
 from mcp_compaction.server.resources import URI
-from mcp_compaction.server.tools.calling import ServerPlace, takes
 from mcp_compaction.server.tools.recording import ToldByHook, host_event, record_messages
-from mcp_compaction.server.tools.replying import Body, answer_call, reply
+from mcp_compaction.server.tools.replying import Body, ServerPlace, answer_call, reply, takes
 from mcp_compaction.tools import compressing, pinning, recalling
 from mcp_compaction.tools.answers import SYSTEM_COMPACTS
 from mcp_compaction.tools.arguments import (

@@ -25,8 +25,14 @@ from mcp_compaction.hosts.hook_notes import WITHOUT, seconds_allowed
 from mcp_compaction.model import Compaction, JsonObject, SessionInfo, Shape, ShownMessage
 from mcp_compaction.ports import Recorded
 from mcp_compaction.server.state import State, state_of
-from mcp_compaction.server.tools.calling import Ctx, EndedError, ServerPlace, takes
-from mcp_compaction.server.tools.replying import directive_of, reply
+from mcp_compaction.server.tools.replying import (
+    Ctx,
+    EndedError,
+    ServerPlace,
+    directive_of,
+    reply,
+    takes,
+)
 from mcp_compaction.tools import answers
 from mcp_compaction.tools.answers import compacting_elsewhere_line, compacting_line
 from mcp_compaction.tools.arguments import Arguments, RecordMessages
