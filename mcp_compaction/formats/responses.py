@@ -25,16 +25,7 @@ from mcp_compaction.formats.content import (
     without_keys,
     words_of,
 )
-from mcp_compaction.model import (
-    Cut,
-    JsonObject,
-    Part,
-    Role,
-    Text,
-    Thinking,
-    ToolCall,
-    ToolResult,
-)
+from mcp_compaction.model import Cut, JsonObject, Part, Role, Text, Thinking, ToolCall, ToolResult
 
 _ROLES: dict[str, Role] = {
     "system": "system",

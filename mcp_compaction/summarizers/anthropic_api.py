@@ -6,11 +6,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 from mcp_compaction.core.digest.prompt import Prompt, answer_room
-from mcp_compaction.summarizers.calling import (
-    CallFailed,
-    ModelAnswer,
-    failure_of_status,
-)
+from mcp_compaction.summarizers.calling import CallFailed, ModelAnswer, failure_of_status
 from mcp_compaction.summarizers.endpoint import Endpoint, make_http_client
 
 if TYPE_CHECKING:  # the SDK takes half a second to import: only a call needs it

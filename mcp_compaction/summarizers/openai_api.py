@@ -7,11 +7,7 @@ from importlib import import_module
 from pydantic import BaseModel, ValidationError
 
 from mcp_compaction.core.digest.prompt import Prompt, answer_room
-from mcp_compaction.summarizers.calling import (
-    CallFailed,
-    ModelAnswer,
-    failure_of_status,
-)
+from mcp_compaction.summarizers.calling import CallFailed, ModelAnswer, failure_of_status
 from mcp_compaction.summarizers.endpoint import Endpoint, make_http_client
 
 BASE_URL = "https://api.openai.com/v1"

@@ -16,11 +16,7 @@ from mcp_compaction.cli.console.setup import (
     shorten,
 )
 from mcp_compaction.errors import InputError
-from mcp_compaction.hosts.setup.installing import (
-    plan_uninstall,
-    plugin_copy,
-    uninstall,
-)
+from mcp_compaction.hosts.setup.installing import plan_uninstall, plugin_copy, uninstall
 
 DESCRIPTION = """\
 Take this program out of a host again: server, hooks, plugin and permissions.
