@@ -34,13 +34,13 @@ MOST_BY_ROOM = {
     "api": 567,
     "audit": 775,
     "checks": 1_930,
-    "cli": 6_774,
+    "cli": 6_770,
     "compactor": 4_828,
     "core": 16_206,
     "counters": 196,
     "demo": 378,
     "evals": 3_367,
-    "formats": 2_853,
+    "formats": 2_835,
     "gateway": 3_462,
     "hosts": 6_005,
     "lexicon": 774,
@@ -48,12 +48,12 @@ MOST_BY_ROOM = {
     "sending": 575,
     "server": 4_658,
     "store": 9_781,
-    "summarizers": 757,
+    "summarizers": 749,
     "tools": 1_484,
     "view_service": 199,
     "viewer": 384,
 }
-MOST_IN_ALL = 72_867
+MOST_IN_ALL = 72_837
 MOST_IN_MODULE, MOST_IN_FUNCTION = 500, 60  # lines
 # Modules that are longer still; one that has been cut to size leaves this list.
 LONG_MODULES: frozenset[str] = frozenset()
