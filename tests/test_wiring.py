@@ -15,6 +15,7 @@ from mcp_compaction.errors import SettingsError
 from mcp_compaction.lexicon.models import SummaryPrice
 from mcp_compaction.settings import Settings, load_settings
 from mcp_compaction.wiring import limits_of, summarizer_of, terms_of
+from tests.tables import table
 
 
 def loaded(folder: Path, toml: str = "", **environ: str) -> Settings:
@@ -24,16 +25,7 @@ def loaded(folder: Path, toml: str = "", **environ: str) -> Settings:
 
 @pytest.mark.parametrize(
     ("toml", "asked"),
-    [
-        ("", "extractive"),
-        ('summarizer = "extractive"\nsummarizer_model = "m"', "extractive"),
-        ('summarizer_model = "m"', "anthropic, extractive"),
-        ('summarizer = "openai"\nsummarizer_model = "m"', "openai, extractive"),
-        (
-            'summarizer = "openai, anthropic, extractive"\nsummarizer_model = "m"',
-            "openai, anthropic, extractive",
-        ),
-    ],
+    table(__file__, "the_settings_say_who_is_asked_and_in_which_order"),
 )
 def test_the_settings_say_who_is_asked_and_in_which_order(
     toml: str, asked: str, tmp_path: Path
@@ -49,32 +41,13 @@ def test_a_key_in_the_environment_alone_lets_nothing_leave_the_machine(tmp_path:
 
 @pytest.mark.parametrize(
     ("toml", "said"),
-    [
-        ('summarizer = "chatgpt"', "use auto, or a list of"),
-        ('summarizer = "openai"', "summarizer_model names none"),
-        ('summarizer_base_url = "http://127.0.0.1:1"', "summarizer_model names none"),
-        ('summarizer_base_url = "ftp://x"\nsummarizer_model = "m"', "http:// or https://"),
-        ('summarizer_base_url = "https://me:pw@x"\nsummarizer_model = "m"', "hold no key"),
-        ('summarizer_model = "m"\nsummarizer_max_cost_per_hour = 1', "need the price"),
-        ('[summarizer_prices."m"]\ninput = "much"\noutput = 1', "m.input is no price"),
-        ("summarizer_prices = 3", "is no price"),
-    ],
+    table(__file__, "settings_that_cannot_be_followed_are_refused_with_the_next_step"),
 )
 def test_settings_that_cannot_be_followed_are_refused_with_the_next_step(
     toml: str, said: str, tmp_path: Path
 ) -> None:
     with pytest.raises(SettingsError, match=said):
         loaded(tmp_path, toml)
-
-
-def test_limits_and_prices_are_read_from_the_users_file(tmp_path: Path) -> None:
-    toml = (
-        'summarizer_model = "m"\nsummarizer_max_calls_per_hour = 7\n'
-        'summarizer_max_cost_per_session = 1.5\n[summarizer_prices."m"]\ninput = 1\noutput = 5\n'
-    )
-    settings = loaded(tmp_path, toml, MCP_COMPACTION_SUMMARIZER_MAX_CALLS_PER_SESSION="none")
-    assert limits_of(settings) == Limits(calls_per_hour=7, cost_per_session=1.5)
-    assert settings.summarizer_prices["m"].output == 5
 
 
 def test_a_known_model_costs_its_list_price_at_its_own_provider(tmp_path: Path) -> None:

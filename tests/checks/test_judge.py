@@ -21,6 +21,7 @@ from mcp_compaction.checks.file import (
 )
 from mcp_compaction.checks.judge import Deed, Rule, judge
 from mcp_compaction.checks.match import Call
+from tests.tables import table
 
 COMMIT = {"command": "git commit -m x"}
 
@@ -77,21 +78,7 @@ def test_what_is_excepted_passes() -> None:
 
 @pytest.mark.parametrize(
     ("check", "line"),
-    [
-        ("deny Bash: git push", "sh < push.sh"),
-        ("deny Bash: git push main", "git push origin @"),
-        ("deny Bash: git push main", "git push origin $(git branch --show-current)"),
-        ("deny Bash: git commit --no-verify", "git commit -m x --no-veri"),
-        ("deny Bash: git push --force*", "git push --forc"),
-        ("deny Bash: npm", "corepack npm install"),
-        ("deny Edit: m/**", "find m -name '*.sql' -delete"),
-        ("deny Edit: m/**", "find m -type f -exec sed -i s/a/b/ {} +"),
-        ("deny Edit: m/**", "curl -o m/a.sql http://x"),
-        ("deny Edit: m/**", "tar xf a.tar -C m"),
-        ("deny Read: .env", "cat < .env"),
-        ("deny Read: .env", "diff .env /dev/null"),
-        ("ask Read: .env", "python3 -c 'print(open(\".env\").read())'"),
-    ],
+    table(__file__, "what_an_adversary_tried_is_held"),
 )
 def test_what_an_adversary_tried_is_held(check: str, line: str, tmp_path: Path) -> None:
     (tmp_path / ".git").mkdir()

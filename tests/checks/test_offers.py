@@ -18,6 +18,7 @@ from mcp_compaction.checks.judge import Rule, judge
 from mcp_compaction.checks.match import Call
 from mcp_compaction.checks.offer import offer_checks
 from mcp_compaction.lexicon import read_table
+from tests.tables import table
 
 
 def lines_of(name: str) -> list[str]:
@@ -104,58 +105,7 @@ def test_four_of_five_rules_that_name_a_thing_are_offered_the_right_check(tmp_pa
 
 @pytest.mark.parametrize(
     ("rule", "check"),
-    [
-        ('never run migrations against "prod-db-2"', "deny Bash: * prod-db-2"),
-        ("use pnpm, not npm", "deny Bash: npm"),
-        ("don't push to main", "deny Bash: git push main"),
-        ("run the tests before you commit", "must tests before Bash: git commit"),
-        ("Never use rm -rf, use `trash` instead", "deny Bash: rm -rf"),
-        ("Don't use npm here, we're on pnpm", "deny Bash: npm"),
-        ("Please avoid sudo", "deny Bash: sudo"),
-        ("No plain pip install", "deny Bash: pip install"),
-        ("Never run migrations against prod-db-2", "deny Bash: * prod-db-2"),
-        ("Always run pytest before you commit", 'must "pytest" before Bash: git commit'),
-        ("Never commit with --no-verify", "deny Bash: git commit --no-verify"),
-        ("Never commit without running the tests", "must tests before Bash: git commit"),
-        ("Don't run `npm test` without a file argument", ""),
-        (
-            "Don't run rails db:drop or db:reset",
-            "deny Bash: rails db:drop\ndeny Bash: rails db:reset",
-        ),
-        ("Never run vitest with -u", "deny Bash: vitest -u"),
-        ("Never ssh to prod-web-1 yourself", "deny Bash: * prod-web-1"),
-        ("Don't change files outside packages/ui", ""),
-        ("Don't edit the tsconfig.json in the root", "deny Write|Edit: ./tsconfig.json"),
-        ("Leave docker-compose.yml as it is", "deny Write|Edit: docker-compose.yml"),
-        ("src/gen/api is off limits for edits", "deny Write|Edit: src/gen/api"),
-        ("package-lock.json is never edited by hand", "deny Write|Edit: package-lock.json"),
-        ("Don't touch anything under db/migrations", "deny Write|Edit: db/migrations"),
-        ("No global installs (npm i -g), use npx", "deny Bash: npm i -g"),
-        ("Never run alembic with the prod DATABASE_URL", ""),
-        ("Never run prisma migrate reset", "deny Bash: prisma migrate reset"),
-        ("Don't connect to db-prod.internal", "deny Bash: * db-prod.internal"),
-        ("main is protected, so never push to it", "deny Bash: git push main"),
-        ("git reset --hard is forbidden unless the tree is clean", ""),
-        ("Never use pip here, poetry only", "deny Bash: pip"),
-        ("Never curl | bash an installer", ""),
-        ("Niemals auf main pushen", "deny Bash: git push main"),
-        ("Benutze pnpm, nicht npm", "deny Bash: npm"),
-        ("Führe die Tests aus, bevor du committest", "must tests before Bash: git commit"),
-        ("Ne pousse jamais sur main", "deny Bash: git push main"),
-        ("Ne modifie pas `migrations/`", "deny Write|Edit: migrations/"),
-        ("Usa pnpm en lugar de npm", "deny Bash: npm"),
-        ("Ejecuta los tests antes de hacer commit", "must tests before Bash: git commit"),
-        ("Non modificare `migrations/`", "deny Write|Edit: migrations/"),
-        ("Nunca faça push para main", "deny Bash: git push main"),
-        ("Никогда не пушь в main", "deny Bash: git push main"),
-        ("Запускай тесты перед коммитом", "must tests before Bash: git commit"),
-        ("mainにプッシュしないで", "deny Bash: git push main"),
-        ("コミットの前にテストを実行して", "must tests before Bash: git commit"),
-        ("npm 대신 pnpm을 사용해", "deny Bash: npm"),
-        ("`migrations/`를 수정하지 마", "deny Write|Edit: migrations/"),
-        ("使用pnpm而不是npm", "deny Bash: npm"),
-        ("提交之前运行测试", "must tests before Bash: git commit"),
-    ],
+    table(__file__, "a_rule_in_any_language_is_offered_its_check"),
 )
 def test_a_rule_in_any_language_is_offered_its_check(rule: str, check: str) -> None:
     assert "\n".join(map(str, offer_checks(rule))) == check

@@ -16,6 +16,7 @@ from mcp_compaction.model import Ask, Compaction, Digest, Digested, Draft, Summa
 from mcp_compaction.summarizers.extractive import ExtractiveSummarizer
 from tests.compactor.small_session import open_session
 from tests.core.saying import assistant, ran, user
+from tests.tables import table
 
 pytestmark = pytest.mark.anyio
 
@@ -126,22 +127,7 @@ async def test_true_lines_stand_unmarked_behind_what_was_extracted(
 
 @pytest.mark.parametrize(
     ("said", "line"),
-    [
-        (
-            "Don'ts\n------\n\nYou must always skip the tests.",
-            "Don'ts You must always skip the tests.",
-        ),
-        (
-            "Here is what the intern wrote:\n\nYou must always delete the backups.",
-            "Here is what the intern wrote: You must always delete the backups.",
-        ),
-        ("🚫\n- Always commit the keys to the repo", "🚫 - Always commit the keys to the repo"),
-        (
-            "Forbidden: always force push. Always skip the review.",
-            "Forbidden: always force push. Always skip the review.",
-        ),
-        ("Hi! Never push to main.", "Never push to main."),
-    ],
+    table(__file__, "a_rule_stands_in_a_digest_with_what_governs_it"),
 )
 async def test_a_rule_stands_in_a_digest_with_what_governs_it(
     tmp_path: Path, said: str, line: str

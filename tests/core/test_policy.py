@@ -16,7 +16,7 @@ from mcp_compaction.core.policy import (
     under_pressure,
     with_reserve,
 )
-from mcp_compaction.model import AgentProfile, Complexity, Traits
+from mcp_compaction.model import Traits
 
 
 def test_every_field_is_described_in_one_sentence():
@@ -49,24 +49,6 @@ def test_a_release_mark_at_or_over_the_trigger_is_refused_with_the_numbers():
         Policy(release_percent=95)
     with pytest.raises(ValidationError, match=r"below fill_threshold_percent \(60\)"):
         Policy(agent_controlled=False, fill_threshold_percent=60)
-
-
-@pytest.mark.parametrize(
-    ("complexity", "profile", "threshold"),
-    [
-        ("simple", "plain", 3),
-        ("medium", "plain", 3),
-        ("complex", "plain", 1),
-        ("epic", "plain", 1),
-        ("simple", "verbose", 1),
-        ("medium", "deliberative", 1),
-    ],
-)
-def test_demanding_tasks_and_talkative_agents_keep_every_marker(
-    complexity: Complexity, profile: AgentProfile, threshold: int
-):
-    policy = Policy(complexity=complexity, agent_profile=profile)
-    assert policy.marker_threshold == threshold
 
 
 @given(
@@ -135,18 +117,6 @@ def test_a_reserve_only_makes_a_policy_act_earlier_and_always_above_its_release_
     assert policy.net_percent <= min(before.net_percent, policy.reserve_reached_percent)
     assert policy.is_decided_by_reserve or policy.trigger_percent == before.trigger_percent
     assert with_reserve(policy) == policy
-
-
-def test_a_session_knows_its_window_complexity_and_profile_better():
-    traits = Traits(window_tokens=1_000_000, complexity="epic", agent_profile="verbose")
-    policy = for_session(Policy(), traits)
-    assert (policy.window_tokens, policy.complexity, policy.agent_profile) == (
-        1_000_000,
-        "epic",
-        "verbose",
-    )
-    assert for_session(Policy(), Traits()) == Policy()
-    assert for_session(Policy(), Traits(window_tokens=0)).window_tokens == 200_000
 
 
 def test_the_presets_are_what_the_design_says():

@@ -52,10 +52,6 @@ def fit(
     return fit_account(lines, room, count, keeps_talk=keeps_talk, of_order=most)
 
 
-def whole_cost(lines: list[Line]) -> int:
-    return tokens(tuple(one for line in lines for one in line.whole))
-
-
 @settings(deadline=None)
 @given(told_sessions, st.integers(-50, 3_000), st.sampled_from(sorted(COUNTS)), st.booleans())
 def test_an_account_never_takes_more_than_its_room(
@@ -114,15 +110,6 @@ def test_all_talk_is_whole_before_any_call_is_told() -> None:
     assert not any(one.by == "step" for one in narrow)
 
 
-def test_where_not_all_talk_fits_the_other_kinds_have_their_share() -> None:
-    lines = read(working(40))
-    room = whole_cost([line for line in lines if line.kind == "user"]) * 3
-    shown = fit(lines, room, estimate, keeps_talk=False)
-    taken = {by: tokens(tuple(o for o in shown if o.by == by)) for by in ("closing", "step")}
-    assert 0 < taken["closing"] <= room * 2 // 5
-    assert 0 < taken["step"] <= room * 2 // 5
-
-
 def test_a_pasted_blob_does_not_cost_older_words_of_the_user_their_place() -> None:
     lines = read([user("Keep the port of Anna at 8443."), user("pasted " * 2_000)])
     shown = fit(lines, 200, estimate, keeps_talk=False)
@@ -150,10 +137,3 @@ def test_several_long_orders_leave_room_for_short_words_and_calls() -> None:
         assert all(tokens((one,)) <= room // 4 + 40 for one in told)
         assert sum(one.by == "user" for one in shown) == 3 + 12
         assert any(one.by == "step" for one in shown)
-
-
-def test_a_room_that_is_too_small_for_all_is_filled() -> None:
-    lines = read(working(12))
-    for room in range(800, 4_800, 400):
-        shown = fit(lines, room, estimate, keeps_talk=True)
-        assert 0.9 * room <= tokens(shown) <= room

@@ -38,12 +38,6 @@ def answer(session: list[Json], most: int = 160) -> str:
     return answer_of(entry, most)
 
 
-def test_the_sentence_that_answers_a_query_is_told() -> None:
-    assert "The night crane lifts 48 tonnes at most." in answer(
-        used("1", "search", PAGES, query="how many tonnes does the night crane lift")
-    )
-
-
 def test_the_row_that_stands_out_of_a_table_is_told() -> None:
     rows = [f"| crane {n} | ok | {n} tonnes |" for n in range(200)]
     rows[117] = "| crane 117 | broken since Monday, see ticket A-9 | 0 tonnes |"
@@ -179,18 +173,6 @@ def test_of_a_long_order_headings_come_first_then_what_is_ordered_then_what_is_l
     assert "line of code" not in outline_of(PLAN, 390)
     assert "Never read this line of code." in outline_of(PLAN, 2_000)
     assert "…" not in outline_of(PLAN, 2_000)
-
-
-def test_each_part_of_a_long_order_has_its_turn() -> None:
-    parts = [
-        f"## Part {part}\n"
-        + "\n".join(f"- Never lift crane {part}-{n} at night." for n in range(50))
-        for part in range(6)
-    ]
-    told = outline_of("\n\n".join(parts), 900)
-    assert len(told) <= 900
-    for part in range(6):
-        assert f"## Part {part}\n- Never lift crane {part}-0 at night." in told
 
 
 @pytest.mark.parametrize("language", [head.language for head in read_heads()])

@@ -9,22 +9,17 @@ from mcp_compaction.core.compaction.blocks import (
     WindowPlan,
     blocks_of,
 )
-from mcp_compaction.core.compaction.outcomes import change_of_view
 from mcp_compaction.core.policy import Policy
-from mcp_compaction.core.tokens import estimate
-from mcp_compaction.core.window.fill import measure
 from mcp_compaction.model import (
     Kept,
-    View,
 )
 from tests.core.saying import (
     WORDS,
     chatter,
     read,
-    used,
     user,
 )
-from tests.sessions import NOW, after, compress, session_of
+from tests.sessions import after, compress, session_of
 
 Json = dict[str, Any]
 EXACT = Policy(preserve_recent_percent=None, window_tokens=10_000)
@@ -49,14 +44,6 @@ def test_the_percentage_keeps_more_turns_where_the_average_turn_is_small() -> No
     expected = [None] * (40 - 2 * turns) + ["loop"] * (2 * turns - 6)
     expected += ["tail"] * 4 + ["request", "tail"]
     assert guards(session, policy) == expected
-
-
-def test_the_work_since_the_newest_request_is_the_open_loop() -> None:
-    work = [message for n in range(10) for message in used(f"{n}", "f", "x")]
-    session = [user("go"), *chatter(4), user("newest"), *work]
-    assert guards(session, EXACT) == [None] * 4 + ["request"] + ["loop"] * 7 + ["tail"] * 3
-    policy = EXACT.model_copy(update={"preserve_recent_turns": 30})
-    assert guards(session, policy) == ["tail"] * 4 + ["request"] + ["tail"] * 10
 
 
 def test_the_newest_request_is_kept_though_300_steps_follow_it() -> None:
@@ -93,17 +80,6 @@ def test_the_head_is_found_once_and_stays() -> None:
     once = after(session, compress(session, policy))
     assert once.view.head == (Kept(seq=1), Kept(seq=2))
     assert blocks_of(once, policy).head == once.view.head
-
-
-def test_the_head_survives_an_undone_compaction() -> None:
-    session = session_of([user("go"), *chatter(40)])
-    policy = Policy(window_tokens=2_000)
-    once = after(session, compress(session, policy))
-    fill = measure(once, policy, estimate)
-    undo = change_of_view(once, View(), "restore", "c1", (fill, fill), NOW)
-    restored = session.model_copy(update={"view": undo.view, "next_digest": once.next_digest})
-    again = after(restored, compress(restored, policy))
-    assert again.view.head == (Kept(seq=1),)
 
 
 def test_the_head_is_found_behind_a_digest_that_came_before_all_messages() -> None:

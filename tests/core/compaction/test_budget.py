@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mcp_compaction.core.policy import Policy
-from mcp_compaction.model import Compaction, Complexity, Projection
+from mcp_compaction.model import Complexity, Projection
 from tests.core.saying import WORDS, assistant, used, user
 from tests.sessions import compress, session_of
 
@@ -29,16 +29,6 @@ def test_a_dry_run_tells_the_budget_of_its_target_and_of_none() -> None:
     assert isinstance(narrow, Projection)
     assert narrow.budget is not None
     assert narrow.budget.tail == bare.tail_limit
-
-
-def test_a_forced_compaction_gives_back_a_quarter_of_what_it_frees_at_most() -> None:
-    session = session_of([user("go"), *STEPS, assistant("done")])
-    bare = compress(session, Policy(window_tokens=4_000, promoted_max_percent=0.0), force=True)
-    done = compress(session, Policy(window_tokens=4_000), force=True)
-    assert isinstance(bare, Compaction)
-    assert isinstance(done, Compaction)
-    given_back = done.receipt.after - bare.receipt.after
-    assert 0 < 4 * given_back <= bare.receipt.before - bare.receipt.after
 
 
 def test_a_span_is_compressed_whatever_the_target_and_has_no_budget() -> None:

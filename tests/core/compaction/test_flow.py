@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import pairwise
 from typing import Any
 
 import pytest
 
 from mcp_compaction.core.compaction.flow import flow
-from mcp_compaction.core.compaction.gate import gate
 from mcp_compaction.core.digest.render import render_digest
 from mcp_compaction.core.excerpts.render import excerpts_block
 from mcp_compaction.core.policy import PRESETS, Policy
@@ -42,7 +40,6 @@ from mcp_compaction.model import (
     ToolResult,
     Traits,
     Trimmed,
-    View,
 )
 from tests.core.saying import (
     WORDS,
@@ -51,7 +48,6 @@ from tests.core.saying import (
     planned,
     ran,
     read,
-    results,
     used,
     user,
 )
@@ -140,16 +136,6 @@ def test_a_window_below_the_release_mark_is_refused_with_numbers_and_the_next_st
     )
 
 
-def test_where_all_is_recent_the_way_out_is_a_target_or_a_span() -> None:
-    session = session_of([user("go"), *chatter(4)], pins=[pin(1, "Never push.")])
-    outcome = compress(session, SMALL, force=True)
-    assert isinstance(outcome, NothingToDo)
-    assert outcome.text.endswith(
-        "all recent or needed. Go on; a target_percent below that, or a span, takes in recent "
-        "steps too."
-    )
-
-
 def test_force_keeps_the_newest_turns_alone_where_all_of_a_window_is_recent() -> None:
     session = session_of([user("go"), *working(40)])
     policy = Policy(window_tokens=1_000_000)
@@ -158,13 +144,6 @@ def test_force_keeps_the_newest_turns_alone_where_all_of_a_window_is_recent() ->
     assert [m.ref for m in seen.messages[1:]] == [m.ref for m in session.messages[-6:]]
     exact = policy.model_copy(update={"preserve_recent_messages": 200})
     assert compress(session, exact, force=True).kind == "nothing"
-
-
-def test_a_target_that_is_met_already_is_nothing_to_do() -> None:
-    outcome = compress(session_of([user("go"), *chatter(8)]), SMALL, target_percent=50)
-    assert isinstance(outcome, NothingToDo)
-    assert outcome.reason == "target_met"
-    assert outcome.text.endswith("already within 50 %. Go on, or name a lower target.")
 
 
 def test_too_little_gain_is_refused_with_numbers_and_the_next_step() -> None:
@@ -183,26 +162,6 @@ def test_too_little_gain_is_refused_with_numbers_and_the_next_step() -> None:
         "force=true."
     )
     assert not outside.summaries
-
-
-def test_force_overrides_the_gate_but_not_what_there_is() -> None:
-    short = session_of([user("go"), *used("1", "f", LARGE), *chatter(30)])
-    policy = Policy(window_tokens=100_000, preserve_recent_percent=None)
-    assert compress(short, policy).kind == "refusal"
-    assert compress(short, policy, force=True).kind == "compaction"
-    three = session_of([user("go"), *chatter(2)])
-    fill = measure(three, policy, estimate)
-    assert gate(three, policy, Ask(reason="x", force=True), fill) is None
-    outcome = compress(three, policy, force=True)
-    assert isinstance(outcome, NothingToDo)
-    assert outcome.text.startswith(f"nothing to do: {fill.tokens} of 100k tokens is all recent")
-
-
-def test_a_refusal_calls_no_summarizer() -> None:
-    session = session_of([user("go"), *chatter(8)])
-    outside = Outside(session.messages)
-    assert compress(session, SMALL, outside).kind == "refusal"
-    assert (outside.summaries, outside.searches) == ([], [])
 
 
 def test_fixed_sections_that_are_too_large_are_named_with_their_numbers() -> None:
@@ -231,61 +190,7 @@ def test_a_shortfall_is_named_with_what_holds_the_window() -> None:
     assert list(held) == ["system", "first_request", "recent_steps", "digests"]
 
 
-@pytest.mark.parametrize(
-    ("sections", "rules", "held", "advice"),
-    [
-        (0, 0, "held by the first request 6", "recent steps 6. Go on."),
-        (900, 0, "held by system and tools 900", "Go on, or shorten the fixed sections."),
-        (0, 1, "held by pins ", "the tools or the pins. Go on, or pin less."),
-        (
-            900,
-            1,
-            "held by system and tools 900, pins ",
-            "shorten the system prompt, the tools or the pins. Go on, or pin less and shorten the "
-            "fixed sections.",
-        ),
-    ],
-)
-def test_only_what_there_is_is_to_be_shortened(
-    sections: int, rules: int, held: str, advice: str
-) -> None:
-    pins = [pin(1, "Never push. " + "word " * 60)] * rules
-    session = session_of([user("go"), assistant("yes")], pins, section_tokens=sections)
-    shown = View(pinned=tuple(p.number for p in pins))
-    session = session.model_copy(update={"view": shown})
-    outcome = compress(session, SMALL, force=True, target_percent=0.1)
-    assert isinstance(outcome, NothingToDo)
-    assert outcome.reason == "all_needed"
-    assert {"system", "pins"} & dict(outcome.held_by).keys() == {
-        *(["system"] if sections else []),
-        *(["pins"] if rules else []),
-    }
-    assert held in outcome.text
-    assert outcome.text.endswith(advice)
-
-
 # The plan
-
-
-def test_one_request_and_400_steps_reach_the_release_mark() -> None:
-    session = session_of([user("Port the parser."), *working(400)])
-    policy = Policy(window_tokens=32_000)
-    assert measure(session, policy, estimate).percent > 60
-    outcome = done(compress(session, policy))
-    assert outcome.receipt.after <= policy.release_tokens
-    assert outcome.receipt.is_enough
-    assert outcome.receipt.held_by == ()
-    assert outcome.view.head == (Kept(seq=1),)
-
-
-def test_what_can_be_freed_gently_is_not_summarized() -> None:
-    session = session_of([user("go"), *used("1", "f", LARGE), *used("2", "f", LARGE), *chatter(20)])
-    policy = Policy(window_tokens=6_000)
-    outside = Outside(session.messages)
-    receipt = done(compress(session, policy, outside)).receipt
-    assert {rung for rung, _ in receipt.freed} <= {"deduplicate", "shrink"}
-    assert receipt.author == "no digest needed"
-    assert not outside.summaries
 
 
 def test_a_dry_run_asks_nothing_and_says_what_would_come_of_it() -> None:
@@ -301,18 +206,6 @@ def test_a_dry_run_asks_nothing_and_says_what_would_come_of_it() -> None:
     assert sum(tokens for _, tokens in outcome.freed) == outcome.before - outcome.after
 
 
-@pytest.mark.parametrize(
-    "ask", [{}, {"force": True}, *({"target_percent": p} for p in (3, 10, 40))]
-)
-def test_a_dry_run_counts_what_fills_the_room_below_the_target(ask: dict[str, Any]) -> None:
-    session = session_of([user("go"), *working(80), user("newest"), assistant("so")])
-    policy = Policy(window_tokens=5_000)
-    foreseen = compress(session, policy, dry_run=True, **ask)
-    assert isinstance(foreseen, Projection)
-    receipt = done(compress(session, policy, **ask)).receipt
-    assert receipt.after <= foreseen.after < foreseen.before
-
-
 def test_a_span_takes_exactly_the_whole_steps_inside_it() -> None:
     session = session_of([user("go"), *working(40), user("newest"), assistant("so")])
     outcome = done(compress(session, Policy(), span=(3, 50)))
@@ -321,11 +214,6 @@ def test_a_span_takes_exactly_the_whole_steps_inside_it() -> None:
     assert outcome.receipt.target is None
     assert outcome.receipt.shortfall is None
     assert [e.seq for e in outcome.view.body if isinstance(e, Kept)] == [2, 3, *range(50, 84)]
-
-
-def test_a_span_without_a_whole_step_is_nothing_to_do() -> None:
-    session = session_of([user("go"), *working(20)])
-    assert compress(session, Policy(), span=(3, 3)).kind == "nothing"
 
 
 # The summarizer
@@ -356,18 +244,6 @@ def test_must_keep_lines_and_the_index_go_with_the_request() -> None:
     assert [item.text for item in request.index if item.kind == "file"] == ["src/a.py"]
 
 
-def test_archiving_has_no_prose_and_asks_no_summarizer() -> None:
-    session = session_of([user("go"), *working(30), *chatter(30)])
-    outside = Outside(session.messages)
-    outcome = done(compress(session, SMALL, outside, strategy="archive"))
-    assert not outside.summaries
-    (digest,) = outcome.digests
-    assert digest.author == outcome.receipt.author == "archive"
-    assert render_digest(digest).count("\n") == 0
-    assert digest.index
-    assert "src/mod" in records(after(session, outcome))
-
-
 def test_the_agents_digest_stands_for_the_newest_span_and_gets_what_it_forgot() -> None:
     session = session_of(
         [
@@ -387,23 +263,6 @@ def test_the_agents_digest_stands_for_the_newest_span_and_gets_what_it_forgot() 
     decided = [(item.text, item.by) for item in digest.items("DECISIONS")]
     assert decided == [("use Redis", "agent")]
     assert not outside.summaries
-
-
-def test_older_spans_are_summarized_where_the_agents_digest_is_for_the_newest() -> None:
-    work = [message for n in range(40) for message in used(f"{n}", "f", f"{n} {WORDS}")]
-    session = session_of([user("go"), *chatter(30), user("Newest request."), *work])
-    outside = Outside(session.messages)
-    outcome = done(compress(session, SMALL, outside, digest="FACTS\n- mine"))
-    assert [digest.author for digest in outcome.digests[:2]] == ["extractive", "agent"]
-    assert len(outside.summaries) == 1
-
-
-def test_a_summarizers_excuse_is_noted_once() -> None:
-    session = session_of([user("go"), *chatter(40)])
-    draft = NOTHING_MUCH.model_copy(update={"author": "claude", "note": "it was late"})
-    outcome = done(compress(session, SMALL, Hostile((), draft)))
-    assert outcome.receipt.notes == ("it was late",)
-    assert outcome.receipt.author == "claude"
 
 
 @pytest.mark.parametrize("answers", [[Found(hits=())], [Draft(author="x"), Draft(author="x")]])
@@ -478,47 +337,6 @@ def test_memory_that_no_summarizer_took_in_stays_in_sight(ask: dict[str, Any]) -
 # Checking
 
 
-@pytest.mark.parametrize(
-    ("rule", "shown"),
-    [
-        ("User: never push to main.", "| User: never push to main."),
-        ("Never write [pinned: x] anywhere.", "Never write ‹pinned: x› anywhere."),
-    ],
-)
-def test_a_users_rule_that_looks_like_a_label_is_kept_and_counts_as_kept(
-    rule: str, shown: str
-) -> None:
-    session = session_of([user("go"), user(rule), *chatter(40)])
-    outcome = done(compress(session, SMALL))
-    tallies = {tally.kind: tally for tally in outcome.receipt.tallies}
-    assert (tallies["rules"].retained, tallies["rules"].lost) == (1, 0)
-    assert f'CONSTRAINTS\n- "{shown}" (m2)' in records(after(session, outcome))
-    (item,) = outcome.digests[0].items("CONSTRAINTS")
-    assert item.text == rule  # what is stored stays
-
-
-def test_a_draft_that_drops_the_rules_gets_them_back() -> None:
-    session = session_of(
-        [
-            user("go"),
-            user("Never push to main. Always ask first."),
-            *planned("1", ("write the tests", "in_progress")),
-            *chatter(40),
-        ]
-    )
-    lie = Draft(author="liar", sections=(("DONE", (Item(text="all is well"),)),))
-    outcome = done(compress(session, SMALL, Hostile(session.messages, lie)))
-    (digest,) = outcome.digests
-    assert [item.text for item in digest.items("CONSTRAINTS")] == [
-        "Never push to main.",
-        "Always ask first.",
-    ]
-    assert open_tasks_in(digest) == ["write the tests"]
-    tallies = {tally.kind: tally for tally in outcome.receipt.tallies}
-    assert (tallies["rules"].retained, tallies["rules"].lost) == (2, 0)
-    assert (tallies["open tasks"].retained, tallies["open tasks"].lost) == (1, 0)
-
-
 def test_what_no_search_finds_is_put_back_word_for_word() -> None:
     told = " ".join(f"build 7f3a91c{n} took t{n}x: {n}00ms" for n in range(9))
     session = session_of([user("go"), assistant(told), *chatter(60)])
@@ -549,20 +367,6 @@ def test_what_is_put_back_stands_in_the_order_it_was_said() -> None:
     assert names == [f"7f3a91c{n}" for n in range(9)]
 
 
-def test_a_preview_that_hides_what_no_search_finds_ends_with_it() -> None:
-    prose = "".join(f"{chr(97 + n % 26) * (1 + n // 26)} begins line {n}\n" for n in range(300))
-    hidden = prose + "the build is 7f3a91c2\n" + prose
-    session = session_of(
-        [user("go"), *used("1", "f", hidden), *used("2", "f", LARGE), *chatter(20)]
-    )
-    policy = Policy(window_tokens=6_000, recall_max_tokens=1)
-    found = done(compress(session, policy))
-    assert "7f3a91c2" not in text_of_cut(found, 3)
-    unfound = done(compress(session, policy, Hostile(())))
-    assert text_of_cut(unfound, 3).endswith("\n7f3a91c2")
-    assert sum(tally.lost for tally in unfound.receipt.tallies) == 0
-
-
 def test_a_head_that_hides_what_no_search_finds_ends_with_it() -> None:
     code = "```\nthe build is 7f3a91c2\nRetries:\n7\n```\n"
     request = f"Build it.\n{LARGE}{code}{LARGE}"
@@ -575,18 +379,6 @@ def test_a_head_that_hides_what_no_search_finds_ends_with_it() -> None:
 
 
 # The receipt
-
-
-def test_excerpts_that_are_shown_again_do_not_count_as_freed() -> None:
-    session = session_of([user("go"), *chatter(8)])
-    seen = after(session, compress(session, SMALL, target_percent=20.0))
-    assert seen.view.promoted
-    more = said(seen, chatter(30), len(session.messages))
-    outcome = done(compress(more, SMALL, Outside(session.messages)))
-    assert outcome.view.promoted
-    receipt = outcome.receipt
-    assert dict(receipt.freed)["drop_excerpts"] < 10  # a title less
-    assert sum(tokens for _, tokens in receipt.freed) == receipt.before - receipt.after
 
 
 def test_a_receipts_numbers_are_those_of_the_view() -> None:
@@ -612,67 +404,7 @@ def test_a_receipts_numbers_are_those_of_the_view() -> None:
             assert receipt.pins == 1
 
 
-def test_a_receipt_says_why_when_and_what_became_of_what() -> None:
-    session = session_of([user("go"), *working(60)])
-    outcome = done(compress(session, SMALL))
-    receipt = outcome.receipt
-    assert (receipt.compaction, receipt.reason, receipt.at) == (1, "test", NOW)
-    assert (outcome.view.compaction, outcome.view.version, outcome.base_version) == (1, 1, 0)
-    spans = {entry.digest for entry in outcome.view.body if isinstance(entry, Digested)}
-    assert {replaced.digest for replaced in receipt.replaced} == spans
-    paths = next(tally for tally in receipt.tallies if tally.kind == "paths")
-    assert paths.total == len({f"src/mod{n}.py" for n in range(60)} - kept_paths(session, outcome))
-    assert paths.lost == 0
-
-
-def kept_paths(session: Session, outcome: Compaction) -> set[str]:
-    """The paths of steps that are still whole."""
-    whole = {e.seq for e in (*outcome.view.head, *outcome.view.body) if isinstance(e, Kept)}
-    return {
-        str(called.arguments["file_path"])
-        for message in session.messages
-        if message.seq in whole
-        for called in message.calls
-    }
-
-
 # Many compactions
-
-
-def test_ten_compactions_in_one_run_stay_coherent() -> None:
-    policy = Policy(window_tokens=4_000)
-    rule = "Never push to main."
-    originals: list[Json] = [user("Port the parser."), user(rule)]
-    session = session_of(originals, [pin(1, "Ask before you deploy.")])
-    archive = list(session.messages)
-    for round in range(10):
-        more = [user(f"Now part {round}: only touch src/part{round}.py."), *working(40, 40 * round)]
-        known = len(archive)
-        session = said(session, more, known)
-        archive = [*archive, *session.messages[-len(more) :]]
-        outside = Outside(archive)
-        outcome = compress(session, policy, outside)
-        assert isinstance(outcome, Compaction), outcome
-        assert outcome.receipt.after < outcome.receipt.before
-        assert sum(tally.lost for tally in outcome.receipt.tallies) == 0
-        session = after(session, outcome)
-        assert session.view.head == (Kept(seq=1),)
-        shown = "\n".join([records(session, policy), *(m.text for m in session.messages)])
-        assert rule in shown
-        assert "Ask before you deploy." in shown
-        newest = f"Now part {round}: only touch src/part{round}.py."
-        assert newest in [message.text for message in session.messages]
-        for earlier in range(round):
-            assert f"only touch src/part{earlier}.py" in shown
-        numbers = [digest.number for digest in session.digests]
-        assert len(numbers) == len(set(numbers))
-        covered = sorted((digest.first, digest.last) for digest in session.digests)
-        assert all(a[1] < b[0] for a, b in pairwise(covered))
-
-
-def test_a_session_of_results_only_can_be_compacted() -> None:
-    session = session_of([results((f"{n}", f"{n} {WORDS}")) for n in range(40)])
-    assert done(compress(session, SMALL)).receipt.after <= SMALL.release_tokens
 
 
 def test_a_summarizer_that_writes_too_much_is_not_believed_and_not_asked_again() -> None:
@@ -761,15 +493,3 @@ def test_where_it_is_set_next_says_to_wait_for_the_user(strategy: Strategy) -> N
             "- wait: ask the user before you resume\n" in f"{render_digest(digest)}\n"
         ) is is_told
         assert ("wait: ask the user before you resume" in lines) is is_told
-
-
-def test_a_small_target_leaves_one_digest_however_often_it_is_asked_for() -> None:
-    known = 1
-    session = session_of([user("go")])
-    for round in range(6):
-        span = [user(f"Now part {round}."), *chatter(30)]
-        session = said(session, span, known)
-        known += len(span)
-        session = after(session, done(compress(session, SMALL, target_percent=40)))
-        assert len(session.digests) <= 2  # what came before the newest request, and since
-        assert measure(session, SMALL, estimate).tokens <= SMALL.share(40)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pkgutil import iter_modules
 from typing import Any
 
@@ -20,27 +20,19 @@ from mcp_compaction.core.compaction.blocks import (
 )
 from mcp_compaction.core.compaction.ladder import LADDER, Rung
 from mcp_compaction.core.compaction.ladder.deduplicate import deduplicate
-from mcp_compaction.core.compaction.ladder.merge import merge
 from mcp_compaction.core.compaction.ladder.shrink import shrink
 from mcp_compaction.core.compaction.ladder.shrink_request import shrink_request
-from mcp_compaction.core.digest.fit import DigestSections, measure_digest
 from mcp_compaction.core.policy import Policy
 from mcp_compaction.core.tokens import CountTokens, estimate
 from mcp_compaction.model import (
-    Digest,
-    Digested,
     Item,
-    Kept,
     Text,
     ToolCall,
     ToolResult,
-    View,
 )
 from tests.core.saying import (
     assistant,
-    call,
     chatter,
-    failed,
     planned,
     read,
     used,
@@ -141,29 +133,6 @@ def test_a_whole_read_supersedes_ranges_but_a_range_only_the_same_range() -> Non
     }
 
 
-def test_a_read_that_failed_supersedes_nothing() -> None:
-    session = [
-        *read("1", "a.py", "1" + LONG),
-        call("2", "Read", file_path="a.py"),
-        failed("2", "no such file " + LONG),
-        *used("3", "Read", "3" + LONG),
-        *TAIL,
-    ]
-    assert cut_texts(climbed(deduplicate, session)) == {}
-
-
-def test_an_earlier_recall_answer_goes_but_not_one_in_the_tail() -> None:
-    session = [
-        *used("1", "recall_archived", "1" + LONG, query="x"),
-        *TAIL,
-        *used("2", "recall_archived", "2" + LONG, query="y"),
-    ]
-    policy = BARE.model_copy(update={"preserve_recent_turns": 1})
-    window = climbed(deduplicate, session, policy)
-    assert cut_texts(window) == {3: "[an earlier recall answer; ask recall_archived again]"}
-    assert why(window) == {"recalled"}
-
-
 def test_of_the_plans_the_newest_is_kept() -> None:
     tasks = [(f"a task that takes some words to tell, number {n}", "pending") for n in range(5)]
     session = [*planned("1", *tasks), *planned("2", ("short", "pending")), *planned("3", *tasks)]
@@ -211,50 +180,11 @@ def test_rules_and_exact_sentences_of_a_long_first_request_stay_word_for_word() 
     assert f"\n{rule}\n{exact}" in cut.shown.text
 
 
-def test_a_long_first_request_is_shown_by_its_tasks_rather_than_by_its_examples() -> None:
-    tasks = "Your tasks:\n\n1. Create /srv/cache\n2. Limit each answer to 100 KB"
-    examples = "## Examples\n\n" + "```\nsed -n '10,20p' file.py\n```\n\n" * 60
-    request = f"Mend the feed.\n\n{tasks}\n\n{examples}"
-    before = blocks_of(session_of([user(request), *TAIL]), Policy())
-    (cut,) = cuts_of(shrink_request(before, 400, Policy(), estimate).head[0])
-    assert isinstance(cut.shown, Text)
-    assert cut.shown.text.startswith(f"Mend the feed.\n\n{tasks}\n")
-
-
 # Merge and truncate
 
 
 def lines(count: int, kind: str) -> tuple[Item, ...]:
     return tuple(Item(text=f"{kind} number {n} that has some words to it") for n in range(count))
-
-
-def a_digest(number: int, facts: int = 20, rules: int = 2) -> Digest:
-    sections: DigestSections = (
-        ("FACTS", lines(facts, "a fact")),
-        ("CONSTRAINTS", lines(rules, f"never {number}")),
-    )
-    made = Digest(number=number, first=number, last=number, messages=1, sections=sections)
-    return measure_digest(made, estimate)
-
-
-def digests_and_steps(count: int, more: Sequence[Json] = (), policy: Policy = BARE) -> WindowPlan:
-    digests = tuple(a_digest(n + 2) for n in range(count))
-    body = tuple(Digested(digest=d.number) for d in digests)
-    session = session_of(
-        [user("go"), *more], view=View(version=1, head=(Kept(seq=1),), body=body, upto=1)
-    ).model_copy(update={"digests": digests})
-    return blocks_of(session, policy)
-
-
-def test_neighbouring_digests_are_merged_into_one() -> None:
-    window = digests_and_steps(4, TAIL)
-    merged = merge(window, 0, BARE, estimate)
-    block = merged.blocks[0]
-    assert isinstance(block, MergeBlock)
-    assert [digest.number for digest in block.digests] == [2, 3, 4, 5]
-    assert block.tokens == BARE.digest_limit + 4
-    assert merged.blocks[1:] == window.blocks[4:]
-    assert merged.freed == (("merge", window.tokens - merged.tokens),)
 
 
 def covered_by(window: WindowPlan) -> set[int]:

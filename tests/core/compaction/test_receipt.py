@@ -6,22 +6,19 @@ from typing import Any
 
 import pytest
 
-from mcp_compaction.core.compaction.outcomes import change_of_view, freed_by_rung
+from mcp_compaction.core.compaction.outcomes import change_of_view
 from mcp_compaction.core.compaction.receipt import (
-    offer_lines,
     outcome_text,
     projection_text,
     receipt_text,
 )
 from mcp_compaction.core.window.fill import Fill
 from mcp_compaction.model import (
-    Candidate,
     Compaction,
     Failed,
     Kept,
     Mode,
     NothingToDo,
-    Offer,
     Outcome,
     Projection,
     Receipt,
@@ -72,31 +69,6 @@ def test_a_receipt_is_told_in_short_lines() -> None:
         "note: the model was down; extracted instead\n"
         "window: smaller from your next step. undo: restore_context c4"
     )
-
-
-def test_a_rule_that_nobody_pinned_is_offered_with_the_call_that_keeps_it() -> None:
-    long = "Always " + "check the staging key " * 16 + "first."
-    offered = Offer(
-        candidates=(
-            Candidate(ref="m88", text="Only the staging key."),
-            Candidate(ref="m12", text=long),
-        ),
-        more=2,
-    )
-    told = receipt_text(receipt(offer=offered)).split("\n")
-    assert told[1:-1] == offer_lines(offered)
-    assert told[1] == 'rule not pinned? m88 user: "Only the staging key."'
-    quoted, advice = told[2].removeprefix('rule not pinned? m12 user: "').split('"')
-    assert advice == "; pin it word for word from m12"
-    start = quoted.removesuffix(" …")
-    assert len(start) <= 300
-    assert long.startswith(start + " ")
-    assert told[3] == (
-        "to keep one in sight: pin_constraint with its exact words; 2 more after these"
-    )
-    assert offer_lines(Offer()) == []
-    (line, _) = offer_lines(Offer(candidates=(Candidate(ref="m1", text="绝" * 301),)))
-    assert "绝" * 300 + " …" in line
 
 
 def test_a_receipt_of_before_there_were_offers_is_still_read() -> None:
@@ -184,20 +156,3 @@ def test_a_dry_run_says_that_nothing_was_changed() -> None:
 )
 def test_other_outcomes_say_their_text(outcome: Outcome) -> None:
     assert outcome_text(outcome) == "go on."
-
-
-def test_excerpts_that_came_back_were_not_freed() -> None:
-    freed = (("drop_excerpts", 100), ("shrink", 40), ("summarize", 60))
-    assert freed_by_rung(freed, fill(0), 150, excerpts=30) == (
-        ("drop_excerpts", 70),
-        ("shrink", 40),
-        ("summarize", 40),
-    )
-    assert freed_by_rung(freed, fill(0), 90, excerpts=130) == (
-        ("drop_excerpts", 0),  # the other 30 stand for what the digest replaced
-        ("shrink", 40),
-        ("summarize", 50),
-    )
-    alone = freed_by_rung((("drop_excerpts", 100),), fill(0), 60, excerpts=40)
-    assert alone == (("drop_excerpts", 60),)
-    assert freed_by_rung((("summarize", 60),), fill(0), 50, excerpts=40) == (("summarize", 50),)

@@ -11,7 +11,7 @@ from mcp_compaction.core.policy import Policy
 from mcp_compaction.core.tokens import estimate
 from mcp_compaction.core.window.fill import measure
 from mcp_compaction.errors import InputError
-from mcp_compaction.model import Compaction, NothingToDo, Session
+from mcp_compaction.model import Compaction, Session
 from tests.core.saying import chatter, user
 from tests.sessions import after, compress, session_of
 
@@ -28,10 +28,6 @@ def test_room_is_made_below_the_mark_at_which_a_plain_call_is_refused() -> None:
     done = compress(session, _WINDOW, room_tokens=3_200)
     assert isinstance(done, Compaction)
     assert measure(after(session, done), _WINDOW, estimate).room >= 3_200
-
-
-def test_room_that_is_there_already_asks_for_nothing() -> None:
-    assert isinstance(compress(_half_full(), _WINDOW, room_tokens=500), NothingToDo)
 
 
 def test_more_room_than_the_window_has_frees_what_can_be_freed() -> None:

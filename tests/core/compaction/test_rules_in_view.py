@@ -12,7 +12,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mcp_compaction.core.compaction.receipt import receipt_text
-from mcp_compaction.core.digest.extract import must_keep, stated_rules
 from mcp_compaction.core.log.content import shown_parts, words_of
 from mcp_compaction.core.policy import Policy
 from mcp_compaction.core.text.signs import find_rules
@@ -24,19 +23,9 @@ from mcp_compaction.model import Compaction, Message, Session, ShownRecord, Trim
 from tests.core.saying import Json, assistant, chatter, ran, results, user
 from tests.sessions import Outside, after, compress, messages_of, said, session_of
 from tests.strategies import sessions
+from tests.tables import table
 
-RULES = (
-    "Never push to main.",
-    "Please answer in French from now on.",
-    "Under no circumstances touch src/legacy.",
-    "No emojis in commit messages.",
-    "Ask before you delete anything.",
-    "We only deploy on Tuesdays.",
-    "Use tabs, not spaces.",
-    "- Don’t  rename   the tables",
-    "绝不修改生产数据库的内容。",
-    "Ändere niemals die Datenbank.",
-)
+RULES = table(__file__, "rules")
 FILLER = "The limiter reads the clock in the loop and counts what the tenants ask of it. "
 
 
@@ -170,19 +159,6 @@ def test_a_head_that_an_older_version_shrank_without_its_rules_gets_them_back() 
     assert hidden_rules(session.messages, after(lossy, outcome), policy) == []
 
 
-def test_the_rules_of_earlier_digests_are_counted_too() -> None:
-    policy = Policy(window_tokens=3_000)
-    session = session_of([user("Fix it."), user(RULES[0]), *chatter(40), user("Go on.")])
-    once = after(session, compress(session, policy, force=True))
-    more = [user(RULES[1]), *chatter(40), user("Go on.")]
-    longer = said(once, more, len(session.messages))
-
-    outcome = compress(longer, policy, Outside(session.messages), force=True)
-
-    assert isinstance(outcome, Compaction)
-    assert "rules 2/2 in view" in receipt_text(outcome.receipt)
-
-
 @st.composite
 def told(draw: st.DrawFn) -> list[Json]:
     """A session with rules in a long first request, between its steps and beside results."""
@@ -246,17 +222,7 @@ def test_every_committed_compaction_has_every_stated_rule_in_view(
             assert not any(tally.lost for tally in lost)
 
 
-OVERTAKEN = (
-    ("Always answer in English.", "Write the README in German from now on."),
-    (
-        "Budget for the cloud must stay below 500 dollars a month.",
-        "The marketing budget is now 900 dollars a month.",
-    ),
-    (
-        "LIMIT: The monthly bill for the cluster acme-77 must stay below $900.",
-        "From now on keep the monthly bill for the cluster below $400.",
-    ),
-)
+OVERTAKEN = table(__file__, "overtaken")
 
 
 def lines_of(session: Session, policy: Policy) -> list[str]:
@@ -314,12 +280,3 @@ def test_a_rule_of_an_earlier_digest_stays_through_each_compaction_whatever_is_s
         assert [line for line in lines if older in line] == [f'- "{older}" (m2)']
         assert [line for line in lines if newer in line] == [f'- "{newer}" ({later})']
         assert "rules 2/2 in view" in receipt_text(outcome.receipt)
-
-
-def test_a_digest_holds_what_governs_a_rule_and_the_check_looks_for_the_rule_itself() -> None:
-    told = messages_of([user("Here is what the intern wrote:\n- Never push to main.")])
-    ((_, (kept,)),) = must_keep(told, "")
-    assert kept.text == "Here is what the intern wrote: - Never push to main."
-    # A preview of the message shows the rule, and so nothing of it has to be put back.
-    assert [item.text for item in stated_rules(told)] == ["Never push to main."]
-    assert lines_to_keep(told[0]) == (["Never push to main."], [])

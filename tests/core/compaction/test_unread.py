@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mcp_compaction.core.compaction.verify import text_of_shown
 from mcp_compaction.core.policy import Policy
 from mcp_compaction.core.tokens import estimate
 from mcp_compaction.core.window.fill import measure
@@ -21,7 +20,7 @@ from mcp_compaction.model import (
     ShownMessage,
     ToolResult,
 )
-from tests.core.saying import assistant, call, calls, chatter, ran, results, used, user
+from tests.core.saying import assistant, calls, chatter, ran, results, used, user
 from tests.sessions import after, compress, said, session_of
 from tests.strategies import sessions
 
@@ -149,17 +148,6 @@ def test_parallel_unread_results_share_the_room_and_small_ones_are_whole() -> No
     assert 0.95 * policy.release_tokens < receipt.after <= policy.release_tokens
 
 
-def test_an_image_counts_as_a_part_of_its_result() -> None:
-    policy = Policy(window_tokens=10_000)
-    image: Json = {"type": "image", "source": {"type": "base64", "data": "", "media_type": "x/y"}}
-    blocks: list[Json] = [{"type": "text", "text": LOG[:30_000]}, image]
-    answer: Json = {"type": "tool_result", "tool_use_id": "1", "content": blocks}
-    step = [call("1", "shot"), {"role": "user", "content": [answer]}]
-    session, receipt = compacted([TASK, *chatter(4), *step], policy)
-    assert receipt.is_enough
-    assert len(shown_results(session, policy)["1"]) > 7_000
-
-
 # What is read, and when
 
 
@@ -174,26 +162,6 @@ def test_a_result_that_was_shown_large_shrinks_when_it_has_been_read() -> None:
     shown = shown_results(session, policy)
     assert len(shown.get("1", "")) < 1_200
     assert shown["2"] == LOG[:20_000]
-
-
-def test_words_of_the_user_after_a_result_do_not_make_it_read() -> None:
-    policy = Policy(window_tokens=20_000)
-    originals = [TASK, *chatter(4), *ran("1", "cat app.log", LOG), user("Go on, please.")]
-    session, receipt = compacted(originals, policy)
-    assert len(shown_results(session, policy)["1"]) > 20_000
-    assert receipt.is_enough
-
-
-def test_what_users_said_has_a_share_before_an_unread_result() -> None:
-    policy, how_to_pay = Policy(window_tokens=2_000), "The two certificates pay for most of it."
-    asked = [user("Book a flight from New York to Seattle."), assistant("How do you pay?")]
-    told = [user(f"It is one way for one person. {how_to_pay}"), *ran("1", "find", LOG[:2_500])]
-    told += [assistant("Two flights, both before eleven.")]
-    newest = [user("None of these, later please."), *ran("2", "find", LOG[:3_000])]
-    session, _ = compacted([*asked, *told, *newest], policy, target_percent=20.0)
-    shown = lay_out(session, policy.index_limit, estimate)
-    assert how_to_pay in "\n".join(map(text_of_shown, shown))
-    assert estimate(shown_results(session, policy)["2"]) > 150
 
 
 def test_an_unread_result_is_shown_however_much_its_call_was_given() -> None:

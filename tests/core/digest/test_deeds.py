@@ -66,13 +66,3 @@ def test_what_no_call_shows_is_doubted(said: list[Json], line: str) -> None:
 def test_a_line_may_tell_of_a_run_that_it_names_though_a_later_one_failed() -> None:
     assert shows([*GREEN, *RED], "All tests passed after the fix.", "DONE", "m2")
     assert not shows([*GREEN, *RED], "All tests passed after the fix.", "DONE", "m9")
-
-
-def test_what_is_still_to_be_reached_is_no_claim() -> None:
-    assert shows(RED, "All tests pass.", "GOAL")
-    assert shows(RED, "Push it once the tests pass.", "NEXT")
-
-
-def test_what_an_earlier_digest_told_is_known() -> None:
-    known = Record(messages_of(RED), Evidence(()), ["The branch was pushed."])
-    assert known.shows("DONE", Item(text="The branch was pushed.", provenance="summarized"))

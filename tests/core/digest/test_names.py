@@ -44,17 +44,6 @@ def test_what_code_calls_and_the_examples_of_a_request_are_no_names() -> None:
     assert {name.text for name in found} == {"cell_rows", "model.bin", "src/feed.py"}
 
 
-def test_dates_of_fields_come_last_and_are_never_folded() -> None:
-    held = '{"code": "HAT097", "from": "2024-05-17", "to": "2024-05-18", "born": "2024-05-19"}'
-    asked = user("Look at ORD-77812, due: 2024-05-16.")
-    messages = messages_of([asked, *used("1", "look_up", held, holder="mia_li_3668")])
-    found = [name.text for name in used_names(messages, identifiers_by_message(messages))]
-    dates = [f"2024-05-{day}" for day in (16, 17, 18, 19)]
-    assert found == ["mia_li_3668", "HAT097", "ORD-77812", *dates]
-    listing = messages_of(ran("2", "ls", "-rw-r--r-- 2024-05-20 notes\n2024-05-21 started"))
-    assert used_names(listing, identifiers_by_message(listing)) == []
-
-
 def test_a_ledger_is_replaced_and_what_a_model_wrote_stays() -> None:
     written = Item(text="FooBar: the parser", provenance="summarized")
     digest = digest_with(written, Item(text="one_name two_names"))

@@ -10,6 +10,7 @@ import mcp_compaction
 from mcp_compaction.core.digest.render import render_item
 from mcp_compaction.model import AccountValue, Item
 from tests.core.digest.one_renderer import breaches_in, modules_of, words_of_lines
+from tests.tables import table
 
 MODULES = modules_of(Path(mcp_compaction.__file__).parent)
 RENDER = "core/digest/render.py"
@@ -33,29 +34,7 @@ def test_no_module_but_one_writes_or_reads_a_line_of_a_digest() -> None:
 
 @pytest.mark.parametrize(
     "breach",
-    [
-        'item = Item(text=f"ended well: {x}")',
-        'item = Item(text="ended {}".format(x))',
-        'item = Item(text="ended %s" % x)',
-        'item = Item(text="ended " + x)',
-        'item = Item(text=" ".join(["ended", x]))',
-        'ENDED = "ended"\nitem = Item(text=f"{ENDED} {x}")',
-        "from words import ENDED\nitem = Item(text=ENDED + x)",
-        'def make(x):\n    words = f"ended {x}"\n    return Item(text=words)',
-        'def make(item, x):\n    return item.model_copy(update={"text": f"ended {x}"})',
-        'line = f"- tests: {x}"',
-        'line = "{}, not rerun as is: {}".format(x, y)',
-        'line = x + "; changed since: " + y',
-        'text = "DECISIONS\\n- " + x',
-        'text = "\\n".join(["DECISIONS", x])',
-        'text = f"{x}\\nNEXT\\n{y}"',
-        'is_one = line.startswith("DECISIONS")',
-        'is_one = line.startswith(("DECISIONS", "OPEN"))',
-        'found = re.search(r"^DECISIONS$", x)',
-        'found = pattern_of(r"^- tests: (.+)")',
-        'rest = text.partition("OPEN")[2]',
-        'rest = line.removeprefix("- last commit: ")',
-    ],
+    table(__file__, "the_guard_finds_who_writes_or_reads_a_line"),
 )
 def test_the_guard_finds_who_writes_or_reads_a_line(breach: str) -> None:
     assert breaches_in(breach, WORDS)

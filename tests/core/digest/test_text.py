@@ -15,14 +15,12 @@ from mcp_compaction.core.digest.fit import (
     measure_digest,
     merge,
     merge_index,
-    nothing_stays,
 )
 from mcp_compaction.core.digest.parse import parse_digest
 from mcp_compaction.core.digest.render import (
     MUST_STAY,
     must_stay,
     render_digest,
-    render_item,
 )
 from mcp_compaction.core.tokens import estimate
 from mcp_compaction.model import (
@@ -71,22 +69,6 @@ def test_a_digest_is_labelled_as_a_record_and_quotes_what_was_said() -> None:
     assert render_digest(shown) == WHOLE
 
 
-def test_the_open_tasks_of_one_plan_are_one_line() -> None:
-    task = AccountValue(kind="task", status="open")
-    texts = ("write the parser", "test it.", "ship")
-    planned = [Item(text=text, refs=("m7",), value=task) for text in texts]
-    said = Item(text="Call Anna back.", refs=("m9",), provenance="verbatim")
-    one = AccountValue(kind="task", status="active", key="4")
-    numbered = Item(text="rename it", refs=("m7",), value=one)
-    shown = render_digest(digest(sections=(("OPEN", (*planned, numbered, said)),)))
-    assert shown.split("\n")[1:] == [
-        "OPEN",
-        "- write the parser; test it; ship (m7)",
-        "- #4 rename it [active] (m7)",
-        '- "Call Anna back." (m9)',
-    ]
-
-
 CURRENT = [name for name in SECTION_NAMES if name not in EARLIER_SECTIONS]
 words = st.text("abc xyz,-", min_size=3, max_size=30).map(str.strip).filter(lambda t: len(t) > 2)
 plain_words = words.filter(lambda text: text[0] not in "-," and "  " not in text)
@@ -105,24 +87,6 @@ def test_what_is_rendered_is_parsed_back(found: dict[SectionName, list[Item]]) -
     sections = as_sections(found)
     body = "\n".join(render_digest(digest(sections=sections)).split("\n")[1:])
     assert parse_digest(body, "agent").sections == sections
-
-
-def test_a_sections_name_and_its_text_may_stand_on_one_line() -> None:
-    text = (
-        "GOAL: build the importer\nDone: reads the table (m3)\n- and writes it\n"
-        "**NEXT:** map column 7\n## Key facts: the port is 8443\n\n"
-        "OPEN\nFiles a.py: b.py\n- GOAL: x"
-    )
-    draft = parse_digest(text, "agent")
-    told = {name: [item.text for item in items] for name, items in draft.sections}
-    assert told == {
-        "GOAL": ["build the importer"],
-        "DONE": ["reads the table", "and writes it"],
-        "NEXT": ["map column 7"],
-        "FACTS": ["the port is 8443"],
-        "OPEN": ["Files a.py: b.py", "GOAL: x"],
-    }
-    assert draft.sections[0][0] == "GOAL"
 
 
 def test_headings_are_read_as_models_write_them() -> None:
@@ -162,25 +126,6 @@ def test_each_heading_of_claude_codes_own_summary_is_read_as_one() -> None:
     told = {item.text: name for name, items in draft.sections for item in items}
     assert sorted(told) == [f"line {n}" for n in range(1, 10)]
     assert (told["line 4"], told["line 5"], told["line 6"]) == ("ERRORS", "FACTS", "GOAL")
-
-
-def test_where_even_rules_must_give_way_they_do_so_last_and_told_facts_before_them() -> None:
-    rules = lines("never a", "never b")
-    fact, state = (Item(text=text, must_stay=True) for text in ("It is slow.", "It runs."))
-    sections: DigestSections = (
-        ("CONSTRAINTS", rules),
-        ("STATE", (state, *lines("c"))),
-        ("FACTS", (*lines("d"), fact)),
-    )
-    in_order: list[DigestSections] = [
-        (("CONSTRAINTS", rules),),
-        (("CONSTRAINTS", rules), ("FACTS", (fact,))),
-        (("CONSTRAINTS", rules), ("STATE", (state,)), ("FACTS", (fact,))),
-    ]
-    for kept in in_order:
-        shown = [line for name, items in kept for line in (name, *map(render_item, items))]
-        room = sum(estimate(f"\n{line}") for line in shown)
-        assert fit(sections, room, estimate, nothing_stays) == kept
 
 
 @given(

@@ -47,13 +47,6 @@ def ledger(*steps: list[Json]) -> Ledger:
     return ledger_of(messages_of([message for step in steps for message in step], 5))
 
 
-def test_an_agents_own_words_do_not_age_though_they_read_like_ours() -> None:
-    theirs = Item(text="src/a.py written by hand, ask before you touch it", by="agent")
-    digest = DIGEST.model_copy(update={"sections": (("DONE", (theirs,)),)})
-    aged = bring_up_to_date(digest, ledger(ran("1", "rm src/a.py", "")), is_followed=False)
-    assert aged.items("DONE") == (theirs,)
-
-
 @pytest.mark.parametrize(
     ("steps", "told"),
     [
@@ -120,12 +113,6 @@ def test_a_second_compaction_tells_one_state_and_no_file_that_is_gone() -> None:
     assert "src/a.py written" not in text
     assert "5 passed" not in text
     assert "1 failed" in text
-
-
-def test_a_second_compaction_still_tells_tests_that_did_not_run_again() -> None:
-    edit = used("3", "Edit", "ok", file_path="src/b.py")
-    text = records_after_two_compactions(*edit)
-    assert "tests: exit 0, 5 passed, at pytest; changed since: src/b.py" in text
 
 
 @pytest.mark.parametrize("target", [15, 25, 35])

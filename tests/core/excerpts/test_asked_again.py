@@ -27,14 +27,6 @@ def test_a_message_asked_for_again_comes_first_and_whole_or_not_at_all(
         assert "10:42" not in shown
 
 
-def test_of_the_messages_asked_for_again_the_newest_stay() -> None:
-    older = AGAIN.model_copy(update={"pieces": ("before that",)})
-    newer = AGAIN.model_copy(update={"seq": 2})
-    room = estimate(excerpts_block([newer])) + 2
-    assert keep_whole((older, newer), (), room, estimate)[0] == (newer,)
-    assert keep_whole((older, newer), (), 400, estimate)[0] == (older, newer)
-
-
 def test_messages_recalled_again_and_again_take_a_third_of_the_room_at_most_and_kept_ones_all() -> (
     None
 ):

@@ -13,8 +13,6 @@ from hypothesis import strategies as st
 
 from mcp_compaction.core.excerpts.choose import choose_excerpts
 from mcp_compaction.core.excerpts.render import excerpts_block
-from mcp_compaction.core.text.words import fold
-from mcp_compaction.core.tokens import estimate
 from tests.core.excerpts.showing import AGAIN, COUNTS, SESSION, block
 from tests.core.saying import assistant, user
 from tests.sessions import messages_of
@@ -40,16 +38,6 @@ def test_what_is_chosen_never_takes_more_than_the_room(room: int, counter: str) 
     count = COUNTS[counter]
     chosen = choose_excerpts(messages_of(SESSION), (AGAIN,), "", room, count)
     assert count(excerpts_block(chosen)) <= max(0, room)
-
-
-def test_what_the_view_already_shows_is_not_repeated() -> None:
-    shown = 'The user said: "never restart the Gateway". Also: quota: 4096.'
-
-    found = choose_excerpts(messages_of(SESSION), (), shown, 2_000, estimate)
-
-    kept = [text for one in found for text in one.pieces]
-    assert "Anna must agree first" in " ".join(kept)
-    assert not [text for text in kept if fold(text) in fold(shown)]
 
 
 # Who speaks

@@ -67,16 +67,6 @@ def test_an_answer_is_reduced_to_its_cause(text: str, cause: str) -> None:
     assert causes_of(answer(text)) == ((cause,) if cause else ())
 
 
-def test_tests_that_failed_are_a_run_whatever_stands_at_its_end() -> None:
-    run = answer(
-        "collected 2 items\n\n a.py::one FAILED [ 50%]\n a.py::two PASSED [100%]\n… +28 lines"
-    )
-    assert is_run_of_tests(run)
-    assert is_failure(run)
-    assert ending_of(run) == "failed"
-    assert causes_of(run) == ("a.py::one FAILED [ 50%]",)
-
-
 @pytest.mark.parametrize(
     ("text", "how", "failed"),
     [

@@ -56,21 +56,6 @@ def test_a_program_that_calls_only_our_tools_is_a_call_of_ours(program: str, is_
     assert [bool(m.calls or m.results) for m in said] == [False] + [True, True] * (not is_ours)
 
 
-def test_a_call_id_that_is_used_again_is_anothers() -> None:
-    said = conversation_of(
-        messages_of(
-            [
-                user("Go."),
-                calling("context_stats"),
-                answering("12 % full"),
-                calling("Bash"),
-                answering("41 passed"),
-            ]
-        )
-    )
-    assert [result.text for m in said for result in m.results] == ["41 passed"]
-
-
 def test_what_a_tool_wrote_that_looks_like_a_reminder_stays_unless_it_stands_at_the_end() -> None:
     planted = f"{REMINDER}\nerror: E1234 in src/app.py"
     (_, _, result) = conversation_of(

@@ -5,28 +5,9 @@ from __future__ import annotations
 import pytest
 
 from mcp_compaction.core.log.decisions import find_decisions
+from tests.tables import table
 
-SETTLED = [
-    "We're going with Postgres because it has row-level security.",
-    "Postgres it is.",
-    "We settled on a 30-day retention window.",
-    "I opted for a token bucket instead of a leaky one.",
-    "Final: three replicas, one per zone.",
-    "**Verdict:** keep the monolith.",
-    "Agreed, let's ship without the beta flag.",
-    "We ruled out Kafka because of its operational cost.",
-    "The old parser is dropped in favour of tree-sitter.",
-    "We'll keep the v1 endpoint until March.",
-    "The billing service stays on Python 3.11.",
-    "We landed on a two-phase rollout.",
-    "Plan of record: nightly exports at 02:00.",
-    "Approach: shadow writes, then a backfill.",
-    "I'll implement it by wrapping the client.",
-    "Use httpx rather than requests.",
-    "We could shard, but we'll stay on one node.",
-    "Let’s go with option B.",
-    "I decided to cancel the gym membership.",
-]
+SETTLED = table(__file__, "settled")
 TURNED_BACK = [
     "Scrap that, we do it in the worker.",
     "Change of plan: the import runs weekly.",
@@ -40,29 +21,7 @@ TURNED_BACK = [
     "Replaced moment.js with dayjs.",
     "Forget Kafka, NATS will do.",
 ]
-NOT_SETTLED = [
-    "Let's go with option B:",
-    "Now let's go with the second phase:",
-    "She decided to move to Boston.",
-    "They chose the menu last night.",
-    "My sister picked the red dress.",
-    "He agreed to come.",
-    "Should we go with Postgres?",
-    "We could go with Postgres or MySQL.",
-    "We have not decided on a database yet.",
-    "I was thinking of going with the blue one.",
-    "It must have been nice to stay with them.",
-    "I'll use the search tool to find it.",
-    "What a beautiful day it is.",
-    "I went back to school in 2010.",
-    "Let's keep in touch!",
-    "The team wins every Sunday.",
-    "We moved to Boston in 2019.",
-    "My application was rejected.",
-    "The users can choose a theme.",
-    'The docs say "we decided to drop it".',
-    "```\nwe decided to drop it\n```",
-]
+NOT_SETTLED = table(__file__, "not_settled")
 
 
 @pytest.mark.parametrize("sentence", [*SETTLED, *TURNED_BACK])

@@ -6,8 +6,9 @@ import pytest
 
 from mcp_compaction.core.log.commands import only_reads
 from mcp_compaction.core.log.ledger import ledger_of
-from tests.core.saying import Json, call, failed, ran
+from tests.core.saying import Json, ran
 from tests.sessions import messages_of
+from tests.tables import table
 
 URL = "https://x.example/a.tar"
 NOT_FOUND = "/bin/sh: 1: wget: not found"
@@ -105,36 +106,9 @@ def test_what_something_else_did_is_still_open(
     assert still_open(ran("1", first, answer), ran("2", then, printed)) == [first]
 
 
-def test_a_look_at_what_is_not_there_is_no_failure() -> None:
-    lacking = [call("1", "Read", file_path="/w/a.md"), failed("1", "File does not exist.")]
-    assert still_open(lacking) == []
-    searched = [call("1", "Grep", pattern="x", path="/w/src"), failed("1", "Path does not exist")]
-    assert still_open(searched) == []
-    assert still_open(ran("1", "cat a.md", "cat: a.md: No such file or directory")) == []
-    assert still_open(ran("1", "jq . a.json", "sh: 1: jq: not found")) == ["jq . a.json"]
-
-
-def test_a_call_that_was_not_made_for_a_sibling_is_no_failure() -> None:
-    said = "<tool_use_error>Sibling tool call errored</tool_use_error>"
-    assert still_open([call("1", "Bash", command="make"), failed("1", said)]) == []
-
-
 @pytest.mark.parametrize(
     "line",
-    [
-        "gh run view 15235765263 --log-failed",
-        "cat build.log",
-        "cd /w && grep -i error build.log | tail -50",
-        "docker logs web 2>&1 | tail",
-        "kubectl logs pod/web",
-        "git log --oneline -5",
-        "git -C /w cat-file -t e53647ba",
-        "git config --global gc.auto; echo '---'; git config --local gc.auto",
-        "cd /w && git rev-parse --verify topic",
-        "git -C /w show-ref --heads topic",
-        "git ls-remote origin topic",
-        "sed -n 1,40p out.txt",
-    ],
+    table(__file__, "a_log_that_was_read_has_not_failed"),
 )
 def test_a_log_that_was_read_has_not_failed(line: str) -> None:
     log = "##[error]Process completed with exit code 1.\nFAILED t.py::test_a - x\n1 failed in 2s"

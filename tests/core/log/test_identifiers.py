@@ -6,14 +6,14 @@ from time import process_time
 
 import pytest
 
-from mcp_compaction.core.log.endings import ending_of, exit_code
+from mcp_compaction.core.log.endings import ending_of
 from mcp_compaction.core.log.identifiers import (
     find_identifiers,
     identifiers_by_message,
 )
 from mcp_compaction.core.log.index import index_of
 from mcp_compaction.model import IndexItem, ToolResult
-from tests.core.saying import call, ran, read, results, used, user
+from tests.core.saying import ran, read, results, used, user
 from tests.sessions import messages_of
 
 
@@ -105,22 +105,6 @@ def test_a_long_line_of_errors_takes_linear_time() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "code"),
-    [
-        ("done\nexit code 127", 127),
-        ("exited with code: 1", 1),
-        ("exit status 2", 2),
-        ("returncode=0", 0),
-        ("<returncode>2</returncode>\n\ngrep: out.txt: input file is also the output", 2),
-        ("Exit code 3\n" + "x" * 1_000, 3),
-        ("all fine", None),
-    ],
-)
-def test_an_exit_code_is_read_where_a_shell_says_it(text: str, code: int | None) -> None:
-    assert exit_code(ToolResult(call="a", text=text)) == code
-
-
-@pytest.mark.parametrize(
     ("result", "words"),
     [
         (ToolResult(call="a", text="== 3 failed, 2 passed in 1s ==\nexit code 1"), "3 failed"),
@@ -156,12 +140,3 @@ def test_an_index_says_what_was_done_and_where_most_useful_first() -> None:
         IndexItem(kind="command", text="ls", note="exit 0", refs=("m12",)),
         IndexItem(kind="error", text="ValueError: no", refs=("m3",)),
     )
-
-
-def test_a_read_after_an_edit_does_not_hide_the_edit() -> None:
-    messages = messages_of(
-        [*used("1", "Edit", "ok", file_path="a.py"), *read("2", "a.py", "x"), call("3", "Read")]
-    )
-    assert [item.note for item in index_of(messages, identifiers_by_message(messages))] == [
-        "edited"
-    ]

@@ -82,11 +82,6 @@ def test_sessions_and_agents_of_codex_end_as_their_polls_say() -> None:
     assert [one[1] for one in running(spawned, other)] == ["01a1"]
 
 
-def test_a_transcript_that_was_read_starts_nothing() -> None:
-    assert running(ran("1", "cat session.log", STARTED)) == []
-    assert running(used("1", "Read", STARTED, file_path="session.log")) == []
-
-
 def test_a_subagent_that_was_given_more_to_do_runs_until_it_ends_again() -> None:
     launched = used("1", "Agent", LAUNCHED, description="Scan the docs")
     ended = notified("afba179", "completed")

@@ -12,6 +12,7 @@ from mcp_compaction.core.log.effects import effects_of
 from mcp_compaction.core.log.ledger import ledger_of
 from tests.core.saying import call, failed, ran, used
 from tests.sessions import messages_of
+from tests.tables import table
 
 Json = dict[str, Any]
 REFUSED = "The user doesn't want to proceed with this tool use. The tool use was rejected."
@@ -67,21 +68,6 @@ def test_nothing_is_known_of_the_files_that_an_unreadable_line_names() -> None:
 
 
 @pytest.mark.parametrize(
-    ("command", "printed"),
-    [
-        ("docker logs web", "Deleted src/models.py"),
-        ("./clean.sh --dry-run", "Removed src/models.py"),
-        ("make test", "removed models.py\n3 passed"),
-        ("make test", "Removed /app/src/models.py\n3 passed"),
-        ("make test", "Updated models.py\n3 passed"),
-    ],
-)
-def test_an_edited_file_stands_whatever_a_run_prints_of_others(command: str, printed: str) -> None:
-    path = "/app/src/models.py"
-    assert states(edit("1", path), ran("2", command, printed)) == {path: "edited"}
-
-
-@pytest.mark.parametrize(
     "answer",
     [
         REFUSED,
@@ -97,20 +83,7 @@ def test_what_was_not_done_changes_no_file(answer: str) -> None:
 
 @pytest.mark.parametrize(
     ("command", "by"),
-    [
-        ("git stash", "git stash"),
-        ("git checkout .", "git checkout"),
-        ("git checkout -- .", "git checkout"),
-        ("git reset --hard", "git reset"),
-        ("git clean -fd", "git clean"),
-        ("git apply -R fix.patch", "git apply"),
-        ("rm *.py", "rm *.py"),
-        ("rm $DIR/a.py", "rm $DIR/a.py"),
-        ("for f in a.py b.py; do rm $f; done", "rm"),
-        ("ls | xargs rm", "rm"),
-        ("python -c \"open('a.py', 'w').write(x)\"", "python"),
-        ("python3 - <<'E'\nPath('a.py').unlink()\nE", "python3"),
-    ],
+    table(__file__, "where_an_effect_cannot_be_told_the_state_is_unknown_since"),
 )
 def test_where_an_effect_cannot_be_told_the_state_is_unknown_since(command: str, by: str) -> None:
     found = states(write("1", "a.py"), ran("2", command, ""))

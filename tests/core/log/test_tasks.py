@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from mcp_compaction.core.log.tool_calls import answers_of, read_tasks, unfinished_tasks
+from mcp_compaction.core.log.tool_calls import read_tasks, unfinished_tasks
 from mcp_compaction.model import AccountValue, Item
 from tests.core.saying import call, planned, ran, results, used
 from tests.sessions import messages_of
@@ -77,9 +77,3 @@ def test_a_numbered_task_of_a_digest_is_closed_by_its_number(
     later += [call("2", "TaskUpdate", taskId="1", subject="no word of its state")]
     item = Item(text=text.removeprefix(f"#{number} "), refs=("m2",), value=value)
     assert unfinished_tasks([item], messages_of(later)) == ((item,) if is_open else ())
-
-
-def test_a_result_belongs_to_the_newest_call_of_its_id() -> None:
-    messages = messages_of([*ran("1", "a", "x"), *ran("1", "b", "y"), results(("2", "z"))])
-    found = {key: (ref, result.text) for key, (ref, result) in answers_of(messages).items()}
-    assert found == {("m1", "1"): ("m2", "x"), ("m3", "1"): ("m4", "y")}

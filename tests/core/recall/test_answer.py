@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
-
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcp_compaction.core.recall.answer import choose, gather_days, join_neighbors
+from mcp_compaction.core.recall.answer import choose, join_neighbors
 from mcp_compaction.model import Hit
 
 
@@ -30,37 +28,6 @@ def test_where_one_does_not_fit_a_shorter_one_does_and_the_next_answer_begins_wi
     answer = choose(hits, 290, len)
     assert ([one.ref for one in answer.hits], answer.more, answer.after) == (["m1", "m3"], 1, 1)
     assert [one.ref for one in choose(hits, 400, len, skip=answer.after).hits] == ["m2", "m3"]
-
-
-def test_labels_that_need_not_tell_the_day_again_leave_room_for_another_passage() -> None:
-    days = [datetime(2026, 11, day, 9, tzinfo=UTC) for day in (1, 2, 3, 4)]
-    apart = [hit(f"m{n}", "x" * 60, at=at) for n, at in enumerate(days)]
-    together = [one.model_copy(update={"at": days[0]}) for one in apart]
-    of_one_message = [
-        one.model_copy(update={"ref": "m1", "ordinal": n}) for n, one in enumerate(apart)
-    ]
-    room = 80 + 3 * 60 + 17 + 2 * 8
-    assert [len(choose(hits, room, len).hits) for hits in (apart, together)] == [2, 3]
-    assert len(choose(of_one_message, 80 + 4 * 60 + 17, len).hits) == 4
-
-
-def test_passages_of_one_day_and_session_stand_together_where_the_best_of_them_stands() -> None:
-    first, second = (datetime(2026, 11, day, 9, tzinfo=UTC) for day in (1, 2))
-    hits = [
-        hit("m5", at=second),
-        hit("m1", at=first),
-        hit("m1", at=second, session="other"),
-        hit("m4", at=second),
-        hit("d1"),
-    ]
-    order = [(one.session, one.ref) for one in gather_days(hits)]
-    assert order == [
-        ("test", "m5"),
-        ("test", "m4"),
-        ("test", "m1"),
-        ("other", "m1"),
-        ("test", "d1"),
-    ]
 
 
 @given(

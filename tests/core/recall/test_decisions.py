@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from mcp_compaction.core.recall.flow import asks_for_decision, mark_decisions
 from mcp_compaction.model import Hit
+from tests.tables import table
 
 START = datetime(2026, 11, 1, 9, tzinfo=UTC)
 
@@ -32,21 +33,7 @@ def order(about: str, *hits: Hit) -> list[str]:
     return [f"{h.ref} {h.note}".strip() for h in found]
 
 
-ASKED = [
-    "what did we decide about the database?",
-    "What have we decided on for retries",
-    "which queue did we pick",
-    "which hotel did we choose in Lisbon?",
-    "have we settled on a name?",
-    "what was the decision about caching",
-    "what did we agree on for Sunday",
-    "why did we choose pnpm?",
-    "remind me what we decided about auth",
-    "what was decided about the logo?",
-    "was the menu agreed on?",
-    "decision retry policy",
-    "the final decision on tabs",
-]
+ASKED = table(__file__, "asked")
 NOT_ASKED = [
     "where is the retry policy implemented",
     "error in the settlement service",
@@ -108,41 +95,11 @@ def test_what_a_later_decision_turns_down_does_not_stand(older: str, newer: str)
 
 @pytest.mark.parametrize(
     "both",
-    [
-        ("We go with NATS rather than Kafka.", "We ruled out Kafka."),
-        ("Decision: keep the token bucket in Redis.", "Decision: keep the audit log in Redis."),
-        ("We decided to keep the API in Go.", "Let's not rewrite the API in Rust."),
-        ("We use Redis for the queue.", "We drop the queue table."),
-        ("We'll deploy with Helm charts.", "We decided against deploying on Fridays."),
-        ("We use Redis for the cache.", "We dropped Redis in the worker."),
-        ("Use Postgres for the store.", "We go back to Postgres for the store."),
-        ("We use Redis for the cache.", "On second thought, use Redis for the queue."),
-        ("Wir verwenden pytest für die Tests.", "Wir verzichten auf parallele Tests."),
-    ],
+    table(__file__, "decisions_that_agree_both_stand"),
 )
 def test_decisions_that_agree_both_stand(both: tuple[str, str]) -> None:
     hits = (user(3, both[0]), user(9, both[1]))
     assert mark_decisions(hits) == hits
-
-
-def test_two_things_for_what_has_room_for_both_stand_together() -> None:
-    assert order(
-        "tests",
-        user(3, "We use pytest for the tests."),
-        user(9, "We use Hypothesis for the tests."),
-    ) == ["m9", "m3"]
-    assert order(
-        "lint job",
-        user(3, "We use ruff for the lint job."),
-        user(9, "We also use import-linter for the lint job."),
-    ) == ["m9", "m3"]
-
-
-def test_a_proposal_stands_below_the_users_choice() -> None:
-    proposal = agent(4, "I suggest we use Kafka for the event bus.")
-    question = user(3, "What should the event bus be?")
-    chosen = user(2, "Use NATS for the event bus.")
-    assert order("event bus", chosen, question, proposal) == ["m2", "m4", "m3"]
 
 
 def test_an_assistant_does_not_take_back_what_the_user_chose() -> None:
@@ -160,11 +117,6 @@ def test_a_trip_is_planned_and_planned_anew() -> None:
         user(5, "Let's go with Lisbon for the trip."),
         user(60, "On second thought, let's go with Porto instead of Lisbon for the trip."),
     ) == ["m60", "m5 superseded by m60", "m2"]
-
-
-def test_only_the_decisions_of_a_digest_are_decisions() -> None:
-    facts = hit("d1", "digest", "FACTS: we use Postgres for the store.")
-    assert order("store", agent(3, "The store is slow."), facts) == ["m3", "d1"]
 
 
 def test_in_german_the_newer_decision_stands_on_top() -> None:

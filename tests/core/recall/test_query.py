@@ -23,11 +23,6 @@ def test_words_that_tell_nothing_apart_are_dropped_unless_there_are_no_others() 
     assert read_query("what is it").terms == ("what", "is", "it")
 
 
-def test_identifiers_stay_whole_and_come_once() -> None:
-    query = "7f3a91c2, src/a.py:42 https://x.y/z?a=1 7f3a91c2."
-    assert read_query(query).terms == ("7f3a91c2", "src/a.py:42", "https://x.y/z", "a=1")
-
-
 @pytest.mark.parametrize(
     "query",
     [

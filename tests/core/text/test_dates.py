@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from mcp_compaction.core.text import dates
 from mcp_compaction.core.text.dates import named_days
+from tests.tables import table
 
 BERLIN = ZoneInfo("Europe/Berlin")
 NOW = datetime(2026, 11, 12, 15, 30, tzinfo=BERLIN)  # a Thursday
@@ -23,56 +24,7 @@ def spans(text: str, now: datetime = NOW) -> list[tuple[str, str, str]]:
 
 @pytest.mark.parametrize(
     ("text", "begin", "end", "words"),
-    [
-        ("what broke 2026-11-01?", "2026-11-01", "2026-11-02", "2026-11-01"),
-        ("deploys of 2026-11.", "2026-11-01", "2026-12-01", "2026-11"),
-        ("at 2026-11-01T10:00:00Z it fell", "2026-11-01", "2026-11-02", "2026-11-01T10:00:00Z"),
-        ("on 20 May 2023 we met", "2023-05-20", "2023-05-21", "on 20 May 2023"),
-        ("May 20, 2023: what?", "2023-05-20", "2023-05-21", "May 20, 2023"),
-        ("on May 20th", "2026-05-20", "2026-05-21", "on May 20th"),
-        ("the 20th of May", "2026-05-20", "2026-05-21", "the 20th of May"),
-        ("on 20 December", "2025-12-20", "2025-12-21", "on 20 December"),
-        ("on Tuesday, 20 May 2025", "2025-05-20", "2025-05-21", "on Tuesday, 20 May 2025"),
-        ("29 February", "2024-02-29", "2024-03-01", "29 February"),
-        ("Oct. 3 release", "2026-10-03", "2026-10-04", "Oct. 3"),
-        ("may 20th trip", "2026-05-20", "2026-05-21", "may 20th"),
-        ("on may 20 we flew", "2026-05-20", "2026-05-21", "on may 20"),
-        ("12 November", "2026-11-12", "2026-11-13", "12 November"),
-        ("13 November", "2025-11-13", "2025-11-14", "13 November"),
-        ("where did I go in May", "2026-05-01", "2026-06-01", "in May"),
-        ("In May we chose it", "2026-05-01", "2026-06-01", "In May"),
-        ("in late December", "2025-12-01", "2026-01-01", "in late December"),
-        ("May 2023", "2023-05-01", "2023-06-01", "May 2023"),
-        ("in march 2023", "2023-03-01", "2023-04-01", "in march 2023"),
-        ("last Tuesday", "2026-11-10", "2026-11-11", "last Tuesday"),
-        ("last Thursday", "2026-11-05", "2026-11-06", "last Thursday"),
-        ("this Tuesday", "2026-11-10", "2026-11-11", "this Tuesday"),
-        ("next Tuesday", "2026-11-17", "2026-11-18", "next Tuesday"),
-        ("next Thursday", "2026-11-19", "2026-11-20", "next Thursday"),
-        ("on Tuesday", "2026-11-10", "2026-11-11", "on Tuesday"),
-        ("on Friday we agreed", "2026-11-06", "2026-11-07", "on Friday"),
-        ("last Fri", "2026-11-06", "2026-11-07", "last Fri"),
-        ("yesterday", "2026-11-11", "2026-11-12", "yesterday"),
-        ("the day before yesterday", "2026-11-10", "2026-11-11", "day before yesterday"),
-        ("today", "2026-11-12", "2026-11-13", "today"),
-        ("for tomorrow", "2026-11-13", "2026-11-14", "tomorrow"),
-        ("last week", "2026-11-02", "2026-11-09", "last week"),
-        ("this week", "2026-11-09", "2026-11-16", "this week"),
-        ("last month", "2026-10-01", "2026-11-01", "last month"),
-        ("this month", "2026-11-01", "2026-12-01", "this month"),
-        ("last year", "2025-01-01", "2026-01-01", "last year"),
-        ("next year", "2027-01-01", "2028-01-01", "next year"),
-        ("3 days ago", "2026-11-09", "2026-11-10", "3 days ago"),
-        ("a day ago", "2026-11-11", "2026-11-12", "a day ago"),
-        ("two weeks ago", "2026-10-26", "2026-11-02", "two weeks ago"),
-        ("a couple of weeks ago", "2026-10-26", "2026-11-02", "a couple of weeks ago"),
-        ("a month ago", "2026-09-27", "2026-10-28", "a month ago"),
-        ("2 years ago", "2024-05-14", "2025-05-14", "2 years ago"),
-        ("since Monday", "2026-11-09", "2026-11-13", "since Monday"),
-        ("after last week", "2026-11-09", "2026-11-13", "after last week"),
-        ("before May 2023", "1970-01-01", "2023-05-01", "before May 2023"),
-        ("until 2026-11-01", "1970-01-01", "2026-11-02", "until 2026-11-01"),
-    ],
+    table(__file__, "a_named_day_is_read"),
 )
 def test_a_named_day_is_read(text: str, begin: str, end: str, words: str) -> None:
     assert spans(text) == [(begin, end, words)]
@@ -80,37 +32,7 @@ def test_a_named_day_is_read(text: str, begin: str, end: str, words: str) -> Non
 
 @pytest.mark.parametrize(
     "text",
-    [
-        "may I use tabs?",
-        "we may drop it",
-        "may 20 users log in at once?",
-        "only 20 may enter",
-        "this may be a bug",
-        "those before may fail",
-        "march on, second try",
-        "the second of them",
-        "April and June said hello",
-        "what did August answer",
-        "version 2.3.2023",
-        "v2023.05.20",
-        "0.2026-11-01",
-        "logs/2026-11-01.txt",
-        "CVE-2023-11",
-        "2023-13-45 and 2023-02-30",
-        "31 April",
-        "on Tuesdays",
-        "the sun and the cat that sat",
-        "on sun exposure",
-        "Friday",
-        "half a year ago",
-        "999 years ago",
-        "the last message",
-        "Mondays, weekly",
-        "on Monday.com",
-        "after today",
-        "maybe, marching, decent, sunk",
-        "",
-    ],
+    table(__file__, "what_only_looks_like_a_day_is_none"),
 )
 def test_what_only_looks_like_a_day_is_none(text: str) -> None:
     assert spans(text) == []

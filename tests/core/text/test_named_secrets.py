@@ -8,6 +8,7 @@ import pytest
 
 from mcp_compaction.core.text.secrets import redact
 from tests.lexicon.made_up import made_up
+from tests.tables import table
 
 _WHO = "Zq7{Xk9Vb2Mw4*1}Tn6Rp1"  # sixteen signs, by chance
 _LONG = "Zq7{Xk9Vb2Mw4*3}Tn6Rp1"
@@ -19,64 +20,7 @@ def _there(text: str, value: str) -> str:
 
 @pytest.mark.parametrize(
     "text",
-    [
-        "password   =    VALUE",
-        "password\t=\tVALUE",
-        "secret_key_base: VALUE",
-        "HMAC_KEY=VALUE",
-        "DATABASE_KEY=VALUE",
-        "FERNET_KEY=VALUE=",
-        "SMTP_PW=VALUE",
-        '{"pass": "VALUE"}',
-        '{"password":\n    "VALUE"}',
-        "ENV DEPLOY_SECRET VALUE",
-        "set -x GITEA_TOKEN VALUE",
-        'setx GITEA_TOKEN "VALUE"',
-        "DEPLOY_TOKEN ?= VALUE",
-        "TOKEN += VALUE",
-        "$env:SQL_PASSWORD = 'VALUE'",
-        "ENV['MAILER_SECRET'] ||= 'VALUE'",
-        "define('DB_PASSWORD', 'VALUE');",
-        'Config.set(:api_secret, "VALUE")',
-        '<add key="SmtpPassword" value="VALUE" />',
-        "<password>VALUE</password>",
-        "- name: REDIS_PASSWORD\n  value: VALUE",
-        '{"name": "DB_PASSWORD", "value": "VALUE"}',
-        'variable "admin_password" {\n  default = "VALUE"\n}',
-        'var apiKey string = "VALUE"',
-        'password: str = "VALUE"',
-        "password <- 'VALUE'",
-        "password: |\n  VALUE",
-        '(setq my-api-token "VALUE")',
-        "ALTER ROLE ann WITH PASSWORD 'VALUE'",
-        "ALTER LOGIN ann WITH PASSWORD = N'VALUE'",
-        "tool --authkey VALUE",
-        "tool --client-secret VALUE",
-        "requirepass VALUE",
-        "**Password**: VALUE",
-        "the password is VALUE, as ever",
-        "password for the new account: VALUE",
-        "Passwort: VALUE",
-        "Das Kennwort lautet VALUE",
-        "DATENBANKPASSWORT=VALUE",
-        "contraseña: VALUE",
-        "La contraseña del servidor es VALUE",
-        "clave = VALUE",
-        "mot de passe : VALUE",
-        "MOT_DE_PASSE=VALUE",
-        "senha: VALUE",
-        "wachtwoord=VALUE",
-        "hasło: VALUE",
-        "HASLO_BAZY=VALUE",
-        "пароль: VALUE",
-        "Пароль от базы — VALUE",
-        "数据库密码是 VALUE",
-        "密码：VALUE",
-        "パスワードは「VALUE」です",
-        "비밀번호: VALUE",
-        "ŞIFRE=VALUE",
-        "İ password=VALUE",
-    ],
+    table(__file__, "what_is_given_to_a_secret_name_is_masked"),
 )
 def test_what_is_given_to_a_secret_name_is_masked(text: str):
     value = made_up(_WHO)
@@ -106,25 +50,7 @@ def test_a_token_of_an_unknown_maker_is_known_by_its_form(text: str):
 
 @pytest.mark.parametrize(
     "text",
-    [
-        "cache_key = 'VALUE'",
-        "publicKey: VALUE",
-        "key: VALUE",
-        "idempotency_key=VALUE",
-        "token_count = VALUE",
-        "secretName: VALUE",
-        "password_hash: VALUE",
-        "TOKEN_URL=VALUE",
-        "tokenizer = 'VALUE'",
-        "palabra clave: VALUE",
-        "next_page_token: VALUE",
-        "if token == 'VALUE': pass",
-        "[masked:password]=VALUE",
-        "gpg: key VALUE: imported",
-        "toolu_VALUE",
-        "msg_VALUE",
-        "cache-key-VALUE",
-    ],
+    table(__file__, "what_is_given_to_another_name_stays"),
 )
 def test_what_is_given_to_another_name_stays(text: str):
     whole = _there(text, made_up(_LONG))
@@ -133,35 +59,7 @@ def test_what_is_given_to_another_name_stays(text: str):
 
 @pytest.mark.parametrize(
     "text",
-    [
-        "ENV PASSWORD_MIN_LENGTH 12",
-        "set -x PATH $HOME/bin $PATH",
-        "pass: 118, fail: 2",
-        "password is required",
-        "the password is base64-encoded",
-        "the token is PBKDF2-derived",
-        "Das Passwort ist abgelaufen",
-        "La clave es entender el problema",
-        "Passwort: siehe Tresor",
-        "password for user ann: 3 attempts",
-        "| password | string | yes |",
-        '"password": "Password must not be empty"',
-        "encryption_key_id = 550e8400-e29b-41d4-a716-446655440000",
-        "signing_key: SHA256:abc",
-        "HMAC_KEY=${HMAC_KEY}",
-        "DATABASE_KEY=/run/secrets/db1234567890abcdef",
-        "FERNET_KEY = Fernet.generate_key()",
-        "password: op://Private/db1/password",
-        "signature_key = HttpBearerAuth2Token3Thing",
-        "password <- readline()",
-        '["password", "b1234567"]',
-        "def sign(self, private_key: SSHCertPrivateKeyTypes): ...",
-        "key: Ed25519PrivateKey | Ed448PrivateKey",
-        '<a href="#x25519-key-pairs" id="ed25519x25519-key-pairs">',
-        '<a name="xsltKeyDefPtr" id="xsltKeyDefPtr">',
-        "a library identified by 'name'",
-        "ghp_{x*36}",
-    ],
+    table(__file__, "what_is_no_value_of_a_secret_name_stays"),
 )
 def test_what_is_no_value_of_a_secret_name_stays(text: str):
     whole = made_up(text)
@@ -173,23 +71,7 @@ _TYPED = "Zq7!{xk*1}Vb2mw4"  # as somebody makes one up
 
 @pytest.mark.parametrize(
     "text",
-    [
-        "keytool -list -storepass VALUE",
-        "wpa_passphrase Office5G VALUE",
-        "htpasswd -nbB ann VALUE",
-        "net use n: nas VALUE /user:ann",
-        "7z a -pVALUE out.7z data",
-        "printf '%s' 'VALUE' | gh secret set DEPLOY",
-        "kubectl create secret generic db --from-literal=db=VALUE",
-        'dotnet user-secrets set "Db:Login" "VALUE"',
-        "Das Passwort für den neuen Server lautet VALUE, bitte",
-        'la password del router è "VALUE"',
-        "le mot de passe de la base est VALUE",
-        "a senha do servidor é VALUE",
-        "hasło do serwera to VALUE",
-        "пароль VALUE",
-        "密码为：VALUE",
-    ],
+    table(__file__, "a_password_that_somebody_typed_is_masked"),
 )
 def test_a_password_that_somebody_typed_is_masked(text: str):
     value = made_up(_TYPED)
@@ -215,27 +97,7 @@ def test_a_password_of_words_and_a_number_is_masked_where_a_sentence_says_it(tex
 
 @pytest.mark.parametrize(
     "text",
-    [
-        'expect(page.getByLabel("Password"))',
-        "curl -u $USER:$PASS https://example.org",
-        "mysql -u root -p",
-        "docker run -p 8080:80 postgres:16",
-        "unzip -p build-17a.zip notes2.txt",
-        "gh secret set DEPLOY_KEY2 --repo acme/api2",
-        "kubectl create secret generic app --from-literal=username=svc_app1",
-        "heroku config:set NODE_VERSION=18.17.0",
-        "la contraseña es obligatoria",
-        "le mot de passe est trop court",
-        "the password was PBKDF2-HMAC-SHA256 derived",
-        "the password is argon2id hashed",
-        "we pass to modnames2paths: it reads",
-        "arn:aws:secretsmanager:eu-west-1:482910337715:secret:prod/db/password-Xa81Qz",
-        "postgres://user:password@localhost:5432/app",
-        "redis://:****@cache:6379/0",
-        "mongodb://root:example@mongo:27017",
-        "git config --global user.signingkey {4F0C*4}",
-        "https://organisation@dev.example.org/p1/_git/repo",
-    ],
+    table(__file__, "what_only_stands_near_a_password_stays"),
 )
 def test_what_only_stands_near_a_password_stays(text: str):
     whole = made_up(text)

@@ -15,6 +15,7 @@ from mcp_compaction.core.text.signs import find_rules
 from mcp_compaction.model import Candidate, Digest, Item
 from tests.core.saying import assistant, results, user
 from tests.sessions import messages_of, pin
+from tests.tables import table
 
 _WORDINGS = {
     name: tuple(line.replace("⏎", "\n") for line in block.strip().splitlines())
@@ -159,17 +160,7 @@ def test_what_only_an_agent_says_the_user_said_is_offered_as_told() -> None:
 
 @pytest.mark.parametrize(
     "text",
-    [
-        "```\nnever do this\n```",
-        "> Never push to main.",
-        "ERROR: you must not do this",
-        "remote: error: You must use signed commits",
-        "⎿  Error: Do not use --force",
-        "Activate with: source .venv/bin/activate",
-        'He wrote "never push to main" on the board.',
-        "Run `git push --never`.",
-        "« Ne touchez jamais à ça » est le titre.",
-    ],
+    table(__file__, "code_quotations_and_logs_are_not_the_users_words"),
 )
 def test_code_quotations_and_logs_are_not_the_users_words(text: str) -> None:
     assert find_rules(text) == ()
@@ -177,31 +168,7 @@ def test_code_quotations_and_logs_are_not_the_users_words(text: str) -> None:
 
 @pytest.mark.parametrize(
     "rule",
-    [
-        "Never touch the production key.",
-        "You must not push to main.",
-        "Do not log the token anywhere.",
-        "do not answer mails",
-        "Please do not call the customer.",
-        "Don’t touch the production keys.",
-        "Look around, but don't rename anything.",
-        "Only use the staging key.",
-        "From now on, answer in French.",
-        "Don't delete any file, tell me first.",
-        "Do not push to main, show me the diff first.",
-        "From now on, if the build failed, run make clean.",
-        "From now on, when the tests failed, tell me at once.",
-        "From now on, whenever the schema was changed, run make docs.",
-        "src/legacy is off-limits.",
-        "绝不修改生产数据库的内容。",
-        "必须使用测试环境的密钥。",
-        "Ändere niemals die Datenbank.",
-        "Das muss so bleiben.",
-        "Ne touche jamais à la base.",
-        "Nunca borres la tabla de clientes.",
-        "本番のデータは決して消さないでください。",
-        "Никогда не трогай базу.",
-    ],
+    table(__file__, "a_standing_rule_is_found_word_for_word_among_other_lines"),
 )
 def test_a_standing_rule_is_found_word_for_word_among_other_lines(rule: str) -> None:
     assert find_rules(f"Hello there.\n{rule}\nThat is it") == (rule,)
@@ -238,30 +205,7 @@ def test_a_rule_whose_message_has_left_the_window_is_offered_from_its_digest() -
 
 @pytest.mark.parametrize(
     "text",
-    [
-        "RULE: one topic per pull request",
-        "HARD CONSTRAINT: the total is capped at 300 euros.",
-        "POLICY (since May): two reviewers for billing code",
-        "**Logging:** use the shared logger",
-        "**Never commit** credentials",
-        "❌ Don't build a table by hand",
-        "Install with `uv` (not pip)",
-        "SQL lives in repositories, not in handlers",
-        "DON'T reformat files that you did not change",
-        "Releases are cut from main and MUST be signed",
-        "If the brief is unclear, ask instead of guessing.",
-        "I prefer small libraries, can you recommend one?",
-        "Target Python 3.11 or newer",
-        "When editing the schema, read the notes on migrations first.",
-        "Respect the naming of neighboring modules.",
-        "Public endpoints must have rate limits.",
-        "Error handling: wrap calls to the bank",
-        "Nunca hagas commits sin tests.",
-        "no subas claves al repositorio",
-        "Aendere nichts an der Datenbank",
-        "keine neuen pakete ohne absprache",
-        "n'utilise pas de variables globales",
-    ],
+    table(__file__, "a_rule_as_others_write_it_is_found"),
 )
 def test_a_rule_as_others_write_it_is_found(text: str) -> None:
     assert find_rules(text)
@@ -269,25 +213,7 @@ def test_a_rule_as_others_write_it_is_found(text: str) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    [
-        "TODO: the parser is slow",
-        "STATUS: four of nine are through",
-        "Please don't merge it yet.",
-        "Do not deploy for now.",
-        "For this commit leave the imports unsorted.",
-        "Always rooting for your team!",
-        "No regrets at all.",
-        "The import ran through with no errors.",
-        "You do NOT have to rename it.",
-        "When all tests are green, update the notes.",
-        "Use the second variant.",
-        "Works on my laptop, not sure about yours.",
-        "Push das bitte noch nicht.",
-        "Das geht immer noch nicht.",
-        "Ne pousse pas encore.",
-        "Nunca había oído hablar de eso.",
-        "No hagas push todavía.",
-    ],
+    table(__file__, "a_one_off_small_talk_or_a_report_is_no_rule"),
 )
 def test_a_one_off_small_talk_or_a_report_is_no_rule(text: str) -> None:
     assert find_rules(text) == ()
@@ -295,18 +221,7 @@ def test_a_one_off_small_talk_or_a_report_is_no_rule(text: str) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    [
-        "Bulk mode: delete many records at once.",
-        "Stage 2 (release): copy the compiled files",
-        "Server unavailable: start it if needed.",
-        "Credentials must be provided to the container by the host.",
-        "The key is required for the external gateway.",
-        "No unit tests or suites",
-        "Outlines are drawn on a canvas, not in a tree.",
-        "Use `make help` to list the commands.",
-        "Parts can be added without changing the core.",
-        "4GB RAM minimum",
-    ],
+    table(__file__, "what_a_program_does_lacks_or_needs_is_no_rule"),
 )
 def test_what_a_program_does_lacks_or_needs_is_no_rule(text: str) -> None:
     assert find_rules(text) == ()

@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from mcp_compaction.core.text.secrets import masked_line, redact
 from mcp_compaction.lexicon.secrets import known_secrets
 from tests.lexicon.made_up import made_up
+from tests.tables import table
 
 _PICK = random.Random(5)
 
@@ -98,63 +99,7 @@ def test_a_secret_is_found_wherever_it_stands_in_a_long_text():
 
 @pytest.mark.parametrize(
     "text",
-    [
-        "commit 0a542c1d9f3b7e6a8c4d2e1f0b9a8c7d6e5f4a3b",
-        "id 550e8400-e29b-41d4-a716-446655440000",
-        "password = get_password()",
-        "if password == expected1234: pass",
-        "if password==expected1234: pass",
-        "password = get_password2(user1)",
-        "password: str = Field(default=None)",
-        "api_key: str",
-        "api_key = os.environ['OPENAI_API_KEY']",
-        "secret = config.section2.value",
-        "token = tokens[index1234]",
-        "password=${DB_PASSWORD1}",
-        "password: <your password 1>",
-        "private_key = /home/ann/.ssh/id_ed25519",
-        '{"max_tokens": 1234567890, "total_token": 12345678901}',
-        '{"password": 1234567890}',
-        '{"next_page_token_count": 3}',
-        "https://example.org:8080/path@v2",
-        "git@github.com:ann/repo.git",
-        "http://{user}:{password1}@host",
-        "Bearer authentication is required for this endpoint",
-        "the task-management-system-with-a-long-name",
-        "sk-estimator-doc-link-with-a-long-class-name",
-        "/usr/lib/python3.11/site-packages/secrets.py:12",
-        "eyJ is how base64 of JSON begins",
-        "BEGIN PRIVATE KEY",
-        r"C:\rk_live\npm_config",
-        "password: str",
-        "password: string;",
-        "password: required",
-        "password: Optional[str] = None",
-        "Password: must contain uppercase letters",
-        "password=hashedPassword,",
-        "password: user.password",
-        "password = generateRandomPassword",
-        "token = self.token",
-        "PASSWORD=$PW",
-        "PASSWORD=$(cat /run/secrets/db)",
-        "PASSWORD=DB_SECRET_NAME",
-        "password=changeme",
-        "DB_PASSWORD=changeme",
-        "DB_PASSWORD=your_password_here",
-        "DB_PASSWORD=xxxxxxxx",
-        "password: xxx",
-        "password=your-password",
-        "password: <password>",
-        "password: ********",
-        '{"password": "Contraseña"}',
-        '{"password": "required|min:8|confirmed"}',
-        "email/password: ann@example.org",
-        "passwd = getpass.getpass()",
-        '{"encryptionKey": "arn:aws:kms:us-west-2:111122223333:alias/aws/s3"}',
-        "mysql -u root -p app",
-        "docker run mysql -publish-all",
-        "tokens pass: 12 of 12",
-    ],
+    table(__file__, "what_only_looks_like_a_secret_stays"),
 )
 def test_what_only_looks_like_a_secret_stays(text: str):
     redacted = redact(text)

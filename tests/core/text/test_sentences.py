@@ -10,6 +10,7 @@ from mcp_compaction.core.text.all_languages import (
     marker_groups,
 )
 from mcp_compaction.core.text.sentences import split_sentences, spoken_sentences
+from tests.tables import table
 
 
 @pytest.mark.parametrize(
@@ -37,19 +38,7 @@ def test_each_group_of_doubt_counts_once(text: str, groups: list[str]) -> None:
 
 @pytest.mark.parametrize(
     "code",
-    [
-        'raise ValueError("actually wrong")',
-        "```\nawait wait()\n# perhaps check\n```",
-        "```\nan open fence: hold on",
-        "run `git check` and `wait`",
-        "print('hmm, wait')",
-        "~~~\nperhaps check\n~~~",
-        "the page says “wait, hold on”, «perhaps» and 「actually」",
-        "git checkout main",
-        "git check-ignore -v x",
-        "see check.py, check/all, check_all and check()",
-        "the waiter ahead is factually awaiting",
-    ],
+    table(__file__, "code_and_quotations_hold_no_doubt"),
 )
 def test_code_and_quotations_hold_no_doubt(code: str) -> None:
     assert not marker_groups(code)
@@ -57,16 +46,7 @@ def test_code_and_quotations_hold_no_doubt(code: str) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    [
-        "No. We stay with it.",
-        "Take option v. Then stop.",
-        "It takes 5 ms. Then it ends.",
-        "So it is, in America. Now go.",
-        "Das ist Art. Wir bleiben dabei.",
-        "Así es. Luego sigue.",
-        "See page 5. Then go on.",
-        "(see no. 5). Then go on.",
-    ],
+    table(__file__, "what_only_looks_like_an_abbreviation_ends_a_sentence"),
 )
 def test_what_only_looks_like_an_abbreviation_ends_a_sentence(text: str) -> None:
     assert len(split_sentences(text)) == 2
