@@ -34,19 +34,3 @@ def test_stats_tell_how_often_and_why_another_had_to_write(shell: Shell) -> None
     assert re.search(r"falls to another summarizer: [1-9]", said)
     assert "\nlast fall: anthropic: the endpoint refused the key (HTTP 401); " in said
     assert re.search(r"^system: \d+ model calls? \(\d failed\)", said, re.M)
-
-
-def test_a_limit_that_nears_is_told(shell: Shell) -> None:
-    with endpoint("ok") as served:
-        limits = {"MCP_COMPACTION_SUMMARIZER_MAX_CALLS_PER_SESSION": "1"}
-        asking = shell.with_environ(
-            {**MODEL, **limits, "MCP_COMPACTION_SUMMARIZER_BASE_URL": served.url}
-        )
-        asking.done("record", "--session", "tax-2026", stdin=CHAT)
-        assert "limit on model calls" not in asking.done("stats")
-        asking.with_environ({"MCP_COMPACTION_SUMMARIZER_WINDOW_TOKENS": "90000"}).done(
-            "compress", "--window-tokens", "12000"
-        )
-        said = asking.done("stats")
-    assert "a limit on model calls is near: acts 10 points earlier" in said
-    assert "acts at 85 %" in said

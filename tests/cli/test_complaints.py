@@ -5,9 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import os
-import re
 import signal
-from argparse import ArgumentParser
 from importlib import import_module
 from pathlib import Path
 
@@ -16,7 +14,7 @@ import pytest
 from mcp_compaction.cli.console.invocation import Invocation
 from mcp_compaction.cli.console.speaker import read_text
 from mcp_compaction.cli.main import COMMANDS, main
-from mcp_compaction.errors import InputError, SummarizerError
+from mcp_compaction.errors import InputError
 from tests.cli.conftest import CHAT, Shell, Stream
 
 # These need no store.
@@ -151,17 +149,6 @@ def test_bad_messages_change_nothing_and_name_the_next_step(
     assert recorded.dump() == before
 
 
-def test_bad_messages_make_no_store(shell: Shell) -> None:
-    assert shell("record", "--session", "s", stdin=b"{").code == 2
-    assert not shell.home.exists()
-
-
-def test_messages_of_another_shape_are_refused(shell: Shell) -> None:
-    ran = shell("record", "--shape", "responses", stdin=b'{"role":"tool","tool_call_id":"x"}')
-    assert ran.code == 2
-    assert not shell.home.exists()
-
-
 @pytest.mark.parametrize("name", [n for n in COMMANDS if n not in (*STARTING, "pins", "trust")])
 def test_looking_makes_no_store(name: str, shell: Shell) -> None:
     words = {
@@ -179,29 +166,10 @@ def test_looking_makes_no_store(name: str, shell: Shell) -> None:
     assert not shell.home.exists()
 
 
-def test_without_a_store_there_are_no_pins_and_none_is_made(shell: Shell) -> None:
-    assert shell.done("pins").startswith("no pins in force; add one: mcp-compaction pin ")
-    assert not shell.home.exists()
-
-
-def test_a_pin_for_everywhere_is_listed_in_a_project_without_sessions(recorded: Shell) -> None:
-    recorded.as_user().done("pin", "Never skip tests.", "--scope", "global")
-    elsewhere = recorded.done("pins", "--project", str(recorded.folder))
-    assert elsewhere.startswith("p2 Never skip tests.\n")
-    assert "p1" not in elsewhere
-
-
 def test_a_terminal_on_stdin_is_no_file(shell: Shell) -> None:
     ran = shell.at_terminal()("record")
     assert ran.code == 2
     assert "pipe into it" in ran.err
-
-
-def test_an_invalid_byte_is_named_by_its_place(tmp_path: Path) -> None:
-    file = tmp_path / "latin.json"
-    file.write_bytes(b'{"role":"user","content":"Gr\xf6\xdfe"}')
-    with pytest.raises(InputError, match="byte 0xf6 at offset 28"):
-        read_text(str(file), Stream())
 
 
 def test_a_bottomless_input_is_refused(tmp_path: Path) -> None:
@@ -285,10 +253,6 @@ def test_the_unexpected_gives_code_4_and_lines_to_report(
     assert "Traceback" in debugged.err
 
 
-def test_debugging_is_no_setting(recorded: Shell) -> None:
-    assert recorded.with_environ({"MCP_COMPACTION_DEBUG": "1"})("stats").code == 0
-
-
 def test_an_interruption_gives_code_130(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
     replace_run("sessions", KeyboardInterrupt(), monkeypatch)
     ran = shell("sessions")
@@ -315,13 +279,6 @@ def test_an_interrupted_question_is_a_no(recorded: Shell) -> None:
     assert recorded.done("sessions").startswith("tax-2026")
 
 
-def test_a_summarizer_that_fails_gives_code_1(
-    shell: Shell, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    replace_run("compress", SummarizerError("no draft; try again."), monkeypatch)
-    assert shell("compress").code == 1
-
-
 def test_a_deleted_working_directory_is_named(
     shell: Shell, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -332,31 +289,6 @@ def test_a_deleted_working_directory_is_named(
     ran = shell.with_environ({"MCP_COMPACTION_PROJECT": ""})("sessions")
     assert ran.code == 2
     assert ran.err.endswith("pass --project PATH.\n")
-
-
-def test_every_command_is_a_command() -> None:
-    for listed in COMMANDS.values():
-        import_module(listed.module).add_arguments(ArgumentParser())
-
-
-def test_two_sessions_are_not_guessed_between(recorded: Shell) -> None:
-    recorded.done("record", "--session", "second", stdin=HELLO)
-    ran = recorded("stats")
-    assert ran.code == 2
-    assert ran.err == (
-        "mcp-compaction: several sessions are recorded; "
-        "pass --session with one of: second, tax-2026.\n"
-    )
-
-
-def test_the_nearest_name_comes_first_and_names_left_out_are_counted(recorded: Shell) -> None:
-    for name in ("a", "b", "mini", "c", "d", "e", "f"):
-        recorded.done("record", "--session", name, stdin=HELLO)
-    ran = recorded("compress", "--session", "mni")
-    assert ran.err == (
-        "mcp-compaction: no session 'mni' in this project (did you mean mini?); "
-        "pass --session with one of: mini, f, e, d, c and 3 more.\n"
-    )
 
 
 def test_a_session_of_another_project_is_named_with_its_project(
@@ -371,12 +303,6 @@ def test_a_session_of_another_project_is_named_with_its_project(
     assert "see those of every project: mcp-compaction sessions " in elsewhere("stats").err
 
 
-def test_a_target_that_is_met_says_of_which_window(recorded: Shell) -> None:
-    ran = recorded("compress", "--target-percent", "99")
-    assert " % of the window, already within 99 %. Go on, pass a lower" in ran.out
-    assert re.search(r"or set the window: mcp-compaction set .*--window N\n$", ran.out)
-
-
 def test_doctor_finds_a_store_others_can_read(recorded: Shell) -> None:
     recorded.home.chmod(0o755)
     ran = recorded("doctor", "--no-server")
@@ -384,19 +310,6 @@ def test_doctor_finds_a_store_others_can_read(recorded: Shell) -> None:
     assert "problem: " in ran.out
     assert "chmod go-rwx" in ran.out
     assert json.loads(recorded("doctor", "--no-server", "--json").out)["problems"]
-
-
-def test_doctor_knows_a_home_from_the_environment(shell: Shell) -> None:
-    set_here = shell.with_environ({"MCP_COMPACTION_HOME": str(shell.home)})
-    told = json.loads(set_here.bare("doctor", "--no-server", "--json").out)["settings"]
-    assert told[0]["source"] == "MCP_COMPACTION_HOME"
-    told = json.loads(shell.bare("doctor", "--no-server", "--json").out)["settings"]
-    assert told[0]["is_default"]
-
-
-def test_doctor_without_a_store_says_so_and_makes_none(shell: Shell) -> None:
-    assert "none yet in " in shell.done("doctor", "--no-server")
-    assert not shell.home.exists()
 
 
 def test_doctor_tells_where_settings_come_from(recorded: Shell) -> None:
@@ -414,15 +327,6 @@ def test_doctor_tells_where_settings_come_from(recorded: Shell) -> None:
     assert listed["release_percent"]["source"] == "MCP_COMPACTION_RELEASE_PERCENT"
     assert listed["shrink_over_chars"]["source"] == "preset lab"
     assert listed["summarizer"]["is_default"]
-
-
-def test_doctor_says_when_a_store_could_not_be_made(tmp_path: Path) -> None:
-    (tmp_path / "project").mkdir()
-    (tmp_path / "file").write_text("no folder")
-    shell = Shell(tmp_path)
-    ran = shell.bare("doctor", "--no-server", "--home", str(tmp_path / "file" / "home"))
-    assert ran.code == 1
-    assert "cannot be written; set MCP_COMPACTION_HOME" in ran.out
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no named pipes")

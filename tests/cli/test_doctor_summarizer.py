@@ -6,8 +6,7 @@ import re
 
 import pytest
 
-from mcp_compaction.cli.console.screen import make_teller
-from tests.cli.conftest import Shell, Stream
+from tests.cli.conftest import Shell
 from tests.models.server import Endpoint, endpoint
 
 pytestmark = pytest.mark.anyio
@@ -67,21 +66,6 @@ def test_a_refused_key_is_a_problem(shell: Shell) -> None:
     assert len(served.asked) == 1
 
 
-def test_silence_ends_at_the_time_limit(shell: Shell) -> None:
-    with endpoint("silence") as served:
-        ran = asking(shell, served, summarizer_timeout_seconds="0.2")("doctor", "--summarizer")
-    assert ran.code == 1
-    assert "problem: anthropic: no answer within 0.2 s" in ran.out
-
-
-def test_an_answer_that_is_no_digest_is_a_problem(shell: Shell) -> None:
-    with endpoint("prose") as served:
-        ran = asking(shell, served)("doctor", "--summarizer")
-    assert ran.code == 1
-    assert "the answer was no digest" in ran.out
-    assert "prose instead of the headings" in ran.out
-
-
 def test_a_key_file_that_others_may_read_is_a_problem_and_nobody_is_asked(shell: Shell) -> None:
     path = shell.folder / "key"
     path.write_text(KEY)
@@ -91,24 +75,3 @@ def test_a_key_file_that_others_may_read_is_a_problem_and_nobody_is_asked(shell:
     assert ran.code == 1
     assert "problem: anthropic: others may read summarizer_key_file: chmod 600 it" in ran.out
     assert served.asked == []
-
-
-def test_prices_are_told(shell: Shell) -> None:
-    folder = shell.folder / "config" / "mcp-compaction"
-    folder.mkdir(parents=True)
-    (folder / "config.toml").write_text(
-        '[summarizer_prices."model-x"]\ninput = 3\noutput = 15\ncached = 0.3\n'
-    )
-    with endpoint("ok") as served:
-        said = asking(shell, served).done("doctor", "--summarizer")
-    assert "$3 in, $15 out, $0.3 cached a million tokens" in said
-
-
-def test_who_waits_at_a_terminal_sees_each_step_and_a_program_none() -> None:
-    for is_terminal, quiet in ((True, False), (True, True), (False, False)):
-        stream = Stream(is_terminal=is_terminal)
-        tell = make_teller(quiet=quiet, stream=stream)
-        tell("a small digest")
-        tell("")
-        is_shown = is_terminal and not quiet
-        assert stream.text() == ("\r\x1b[2K  a small digest\r\x1b[2K" if is_shown else "")

@@ -4,13 +4,9 @@ from __future__ import annotations
 
 import json
 import re
-from pathlib import Path
-from typing import Any
 
 import pytest
 
-from mcp_compaction.cli.commands import eval as command
-from tests.audit.chats import write_rollout
 from tests.cli.conftest import Shell
 from tests.evals.handover.working import small_session
 from tests.models.server import endpoint
@@ -19,15 +15,6 @@ SMALL = (
     "--sessions", "1", "--tokens", "3000", "--rounds", "0", "--referee", "0",
     "--counter", "estimate",
 )  # fmt: skip
-
-
-def test_its_help_says_what_it_does_and_gives_examples(shell: Shell) -> None:
-    ran = shell.bare("eval", "--help")
-    assert (ran.code, ran.err) == (0, "")
-    for words in ("HOST|PATH", "--locomo FILE", "--tau FILE", "--html FILE", "--json"):
-        assert words in ran.out
-    for example in command.EXAMPLES:
-        assert f"  mcp-compaction {example}\n" in ran.out + "\n"
 
 
 def test_a_person_gets_tables_and_a_page(shell: Shell) -> None:
@@ -76,18 +63,6 @@ def test_what_makes_no_sense_is_refused(
     assert complaint in ran.err
 
 
-@pytest.mark.parametrize("flag", ["--locomo", "--tau"])
-@pytest.mark.parametrize("text", ['{"a": 1}', '[{"a": 1}]', "[[1]]", "7"])
-def test_json_that_is_no_file_of_the_benchmark_is_refused(
-    shell: Shell, flag: str, text: str
-) -> None:
-    path = shell.folder / "chat.json"
-    path.write_text(text)
-    ran = shell.bare("eval", "--sessions", "0", flag, str(path))
-    assert ran.code == 2
-    assert ran.err.startswith(f"mcp-compaction: {path} is not a file of ")
-
-
 @pytest.mark.parametrize(
     ("data", "reason"),
     [
@@ -106,12 +81,6 @@ def test_where_nothing_could_be_measured_that_is_no_success(
     assert (ran.code, ran.out) == (2, "")
     assert "nothing was measured; pass a session of 20 messages or more.\n  left out: " in ran.err
     assert reason in ran.err
-
-
-def test_a_page_that_cannot_be_written_is_named(shell: Shell, tmp_path: Path) -> None:
-    ran = shell.bare("eval", *SMALL, "--html", str(tmp_path))
-    assert ran.code == 2
-    assert f"cannot write {tmp_path}: " in ran.err
 
 
 MODEL = {"MCP_COMPACTION_SUMMARIZER_MODEL": "model-x"}
@@ -133,39 +102,3 @@ def test_a_model_is_measured_beside_what_is_extracted(shell: Shell, api: str, pa
     assert re.search(r"^model-x, asked for \d+ digests: \d+ model calls, ", ran.out, re.M)
     assert "mcp-compaction + model-x" in page.read_text()
     assert len(served.asked) > 3
-
-
-def test_with_a_model_that_fails_the_figures_are_those_of_what_is_extracted(shell: Shell) -> None:
-    with endpoint("401") as served:
-        asking = shell.with_environ({**MODEL, "MCP_COMPACTION_SUMMARIZER_BASE_URL": served.url})
-        ran = asking.bare("eval", *SMALL, "--summarizer", "anthropic", "--json")
-    found = ran.json()
-    kept = {
-        name: {
-            (score["percent"], score["kind"]): (score["closed_book"], score["with_recall"])
-            for score in found["scores"]
-            if score["strategy"] == name
-        }
-        for name in ("mcp-compaction", "mcp-compaction + model-x")
-    }
-    assert kept["mcp-compaction"] == kept["mcp-compaction + model-x"] != {}
-    assert any("refused the key (HTTP 401)" in note for note in found["notes"])
-
-
-def test_a_summarizer_that_asks_no_model_is_refused(shell: Shell) -> None:
-    ran = shell.bare("eval", *SMALL, "--summarizer", "extractive")
-    assert ran.code == 2
-    assert "--summarizer extractive asks no model; pass anthropic or openai" in ran.err
-
-
-def test_a_rollout_of_codex_is_measured_too(shell: Shell, tmp_path: Path) -> None:
-    def said(role: str, text: str) -> tuple[str, dict[str, Any]]:
-        kind = "input_text" if role == "user" else "output_text"
-        content = [{"type": kind, "text": text}]
-        return "response_item", {"type": "message", "role": role, "content": content}
-
-    turns = [turn for n in range(15) for turn in (said("user", f"go {n}"), said("assistant", "on"))]
-    path = tmp_path / "rollout-2026-11-02.jsonl"
-    write_rollout(path, turns)
-    ran = shell.bare("eval", str(path), "--counter", "estimate")
-    assert (ran.code, ran.err) == (0, "")

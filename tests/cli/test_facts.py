@@ -57,14 +57,6 @@ def test_the_user_accepts_one_and_drops_the_other(taught: Shell) -> None:
     assert taught.done("facts").startswith("no facts are kept for this project")
 
 
-def test_what_is_dropped_is_offered_by_no_other_session_that_said_it(taught: Shell) -> None:
-    said = json.dumps(proved(".venv/bin/pytest -q")).encode()
-    taught.done("record", "-", "--session", "tuesday", stdin=said)
-    (tests,) = [one["id"] for one in facts(taught)["offered"] if one["text"] == TESTS]
-    taught.as_user().done("facts", "drop", tests)
-    assert [one["text"] for one in facts(taught)["offered"]] == [WEB]
-
-
 def test_a_hook_tells_a_fact_as_the_pinned_block_does(taught: Shell) -> None:
     tests = facts(taught)["offered"][1]["id"]
     taught.as_user().done("facts", "accept", tests)
@@ -82,17 +74,3 @@ def test_without_a_terminal_nothing_is_accepted_or_dropped(action: str, taught: 
     assert ran.code == 2
     assert ran.err.endswith("only the user can do this: run it in a terminal.\n")
     assert facts(taught)["offered"] == offered
-
-
-def test_an_unknown_id_and_a_missing_one_are_refused_with_the_next_step(taught: Shell) -> None:
-    user = taught.as_user()
-    assert (
-        "no f000000 is there to accept; list what is: mcp-compaction facts"
-        in user("facts", "accept", "f000000").err
-    )
-    assert "accept takes the ids that facts lists" in user("facts", "accept").err
-
-
-def test_without_a_store_there_are_no_facts_and_none_is_made(shell: Shell) -> None:
-    assert shell.done("facts").startswith("no facts are kept")
-    assert not shell.home.exists()

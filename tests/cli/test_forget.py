@@ -41,37 +41,11 @@ def test_at_a_terminal_only_yes_forgets(answer: bytes, recorded: Shell) -> None:
     assert recorded.done("sessions").startswith("tax-2026")
 
 
-def test_at_a_terminal_yes_forgets(recorded: Shell) -> None:
-    ran = recorded.at_terminal()("forget", "tax-2026", stdin=b"yes\n")
-    assert ran.code == 0
-    assert "removed: 1 session, 81 messages" in ran.out
-
-
 def test_a_whole_project_is_forgotten_with_its_pins(recorded: Shell) -> None:
     assert "removed: 1 session, 81 messages, 1 pin" in recorded.as_user().done(
         "forget", "--project", "--yes"
     )
     assert b"staging" not in (recorded.home / "store.db").read_bytes()
-
-
-def test_a_session_of_another_project_is_not_forgotten(recorded: Shell) -> None:
-    ran = recorded.as_user()("forget", "tax-2026", "--project", str(recorded.folder), "--yes")
-    assert ran.code == 2
-    assert recorded.done("sessions").startswith("tax-2026")
-
-
-def test_an_empty_project_has_nothing_to_forget(recorded: Shell) -> None:
-    ran = recorded.as_user()("forget", "--project", str(recorded.folder), "--yes")
-    assert ran.code == 2
-    assert ran.err.endswith(
-        f"mcp-compaction sessions --home {recorded.home} --project {recorded.folder} --all\n"
-    )
-
-
-def test_what_to_forget_must_be_said(recorded: Shell) -> None:
-    ran = recorded.as_user()("forget", "--yes")
-    assert ran.code == 2
-    assert "SESSION REF" in ran.err
 
 
 def test_a_pin_that_quotes_a_forgotten_message_is_named(recorded: Shell) -> None:
@@ -81,7 +55,6 @@ def test_a_pin_that_quotes_a_forgotten_message_is_named(recorded: Shell) -> None
 
 
 SECRET = "The vault is behind the painting."
-OTHER = "The other project's vault is not."
 
 
 @pytest.fixture
@@ -144,13 +117,6 @@ def test_a_person_is_told_before_and_asked_after(repeated: Shell) -> None:
     assert twins["twins_elsewhere"] == {}
 
 
-def test_a_person_who_says_no_keeps_the_others(repeated: Shell) -> None:
-    ran = repeated.as_user()("forget", "tax 1", "m1", stdin=b"yes\nno\n")
-    assert ran.code == 0
-    assert "forget --home" in ran.out
-    assert "forgotten: m3" not in ran.out
-
-
 def test_programs_get_the_list(repeated: Shell) -> None:
     said = json.loads(repeated.as_user().done("forget", "tax 1", "m1", "--yes", "--json"))
     assert said["messages"] == 1
@@ -160,19 +126,6 @@ def test_programs_get_the_list(repeated: Shell) -> None:
     ]
     assert said["twins_elsewhere"] == {str(repeated.folder / "shop"): 2}
     assert said["more_twins"] == 0
-
-
-def test_messages_that_go_together_are_not_named(repeated: Shell) -> None:
-    said = repeated.as_user().done("forget", "tax 1", "m1", "m3", "--yes")
-    assert "forgotten: m1, m3 of session tax 1\nremoved: 2 messages\n" in said
-    assert "stands in m1 of other-1 and in 2 messages of another project" in said
-
-
-def test_a_message_that_stands_alone_is_forgotten_in_silence(repeated: Shell) -> None:
-    assert "the same text" in repeated.as_user().done("forget", "tax 1", "m2", "--yes")
-    fresh = json_lines([{"role": "user", "content": OTHER}])
-    repeated.done("record", "--session", "new", stdin=fresh)
-    assert "the same text" not in repeated.as_user().done("forget", "new", "m1", "--yes")
 
 
 def test_a_digest_that_quotes_a_twin_is_clean_when_the_twin_is_forgotten(shell: Shell) -> None:
@@ -217,12 +170,6 @@ def test_messages_are_forgotten_by_words_and_day_after_a_list(shell: Shell) -> N
     assert "of autumn" in left
     assert "412" not in left
     assert "m3" in shell.done("recall", "receipts")
-
-
-def test_a_message_without_a_date_is_as_old_as_its_sessions_last_use(recorded: Shell) -> None:
-    wish = ("forget", "tax-2026", "--matching", "staging key", "--yes", "--before")
-    assert recorded(*wish, "2001-01-01").code == 2
-    assert "forgotten: m1, m" in recorded.as_user().done(*wish, "2999-01-01")
 
 
 @pytest.mark.parametrize(

@@ -277,16 +277,6 @@ def test_gemini_is_shown_once_what_a_compression_left_out(tmp_path: Path) -> Non
     assert ask() == ""
 
 
-def test_gemini_tells_our_tools_which_chat_calls_them(tmp_path: Path) -> None:
-    told = {"session_id": "61527364", "tool_input": {"text": RULE}}
-    done = run_hook(tmp_path, json.dumps(told).encode(), "gemini", "BeforeTool")
-    said = json.loads(done.stdout)["hookSpecificOutput"]
-    assert said["tool_input"] == {"text": RULE, "session": "gemini:61527364"}
-    told["tool_input"] = {"session": "tax-2026"}
-    named = run_hook(tmp_path, json.dumps(told).encode(), "gemini", "BeforeTool")
-    assert named.stdout == b""
-
-
 def claude_chat(base: Path, project: Path) -> dict[str, str]:
     """What Claude Code tells of a chat that was written to a folder."""
     path = base / "projects/-shop/5a1c.jsonl"
@@ -330,15 +320,6 @@ def test_a_folder_that_a_variable_moves_is_no_hosts_until_the_user_names_it_at_a
     note_folders(forged, store)
     cold_event.handle("claude-code", "Stop", told, forged)
     assert count_messages(tmp_path / "home", told["cwd"]) == 1
-
-
-def test_its_help_names_the_events_that_hosts_tell_by_it(tmp_path: Path) -> None:
-    done = run_hook(tmp_path, b"", "--help")
-    said = done.stdout.decode()
-    assert done.returncode == 0
-    assert "usage: mcp-compaction hook HOST EVENT" in said
-    assert "claude-code  SessionStart, PreToolUse, SessionEnd" in said
-    assert "gemini       BeforeAgent" in said
 
 
 @pytest.mark.parametrize(

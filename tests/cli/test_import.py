@@ -39,26 +39,6 @@ def test_all_that_hosts_wrote_is_taken_in_once(user: Shell) -> None:
     assert "First prompt: never push to main." in words_of(user, "shop-1", "m1")
 
 
-def test_one_host_is_taken_in_and_told_to_programs(user: Shell) -> None:
-    found = json.loads(user.done("import", "codex", "--json"))
-    assert found["new"] == 28
-    assert [one["host"] for one in found["transcripts"]] == ["codex"] * 3
-    assert [one["is_hosts_word"] for one in found["transcripts"]] == [True] * 3
-    assert found["transcripts"][0]["session"]["project"] == SHOP
-
-
-def test_a_folder_of_a_host_is_taken_in_by_its_path(user: Shell) -> None:
-    said = user.done("import", str(user.folder / "hosts" / CHATS))
-    assert said.count("in the new session ") == 3
-    assert "agent's word" not in said
-
-
-def test_a_named_project_holds_all_that_is_taken_in(user: Shell) -> None:
-    user.done("import", "codex", "--project", str(user.folder / "project"))
-    found = json.loads(user.done("sessions", "--project", str(user.folder / "project"), "--json"))
-    assert len(found) == 3
-
-
 def test_what_was_typed_elsewhere_is_the_agents_word_here_and_the_users_at_home(
     user: Shell,
 ) -> None:
@@ -151,21 +131,6 @@ def test_where_no_host_wrote_anything_no_store_is_made(shell: Shell) -> None:
     assert not shell.home.exists()
 
 
-def test_a_word_that_is_no_host_and_no_file_is_refused(shell: Shell) -> None:
-    ran = shell("import", "claud")
-    assert ran.code == 2
-    assert "'claud' is no host and no file; name one of claude-code, codex, gemini" in ran.err
-
-
-def test_a_file_of_messages_is_left_to_record(shell: Shell) -> None:
-    path = shell.folder / "chat.jsonl"
-    path.write_text('{"role": "user", "content": "x"}\n', encoding="utf-8")
-    ran = shell("import", str(path))
-    assert ran.code == 2
-    assert "there is no transcript of a host in " in ran.err
-    assert not shell.home.exists()
-
-
 def test_a_project_that_records_nothing_is_left_out(user: Shell) -> None:
     config = user.folder / "config/mcp-compaction/config.toml"
     config.parent.mkdir(parents=True)
@@ -182,27 +147,6 @@ def test_a_file_that_breaks_off_does_not_stop_the_others(user: Shell) -> None:
     assert ran.code == 1
     assert "is not read as a file of opencode" in ran.out
     assert ran.out.count("in the new session ") == 8
-
-
-def test_a_transcript_has_no_room_for_options_of_messages(user: Shell) -> None:
-    file = next((user.folder / "hosts" / CHATS).glob("*.jsonl"))
-    ran = user("record", str(file), "--after", "m1")
-    assert ran.code == 2
-    assert "is a transcript; leave out --after" in ran.err
-    database = user.folder / "hosts/.local/share/opencode/opencode.db"
-    ran = user("record", str(database), "--session", "one")
-    assert "holds 2 sessions; leave out --session" in ran.err
-
-
-def test_a_bar_shows_a_person_how_far_it_is(
-    user: Shell, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    from tests.cli.conftest import Stream
-
-    shown = Stream(is_terminal=True)
-    monkeypatch.setattr("sys.stderr", shown)
-    user.done("import", "gemini")
-    assert "[########################] 100 %, 2 of 2 transcripts" in shown.text()
 
 
 def test_a_prompt_of_a_headless_run_is_shown_as_such(shell: Shell) -> None:

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from mcp_compaction.cli.commands import lab as command
 from tests.cli.conftest import Shell
 from tests.evals.handover.working import small_session
 
@@ -19,14 +18,6 @@ def chat(tmp_path: Path) -> str:
     path = tmp_path / "work.jsonl"
     path.write_text("\n".join(json.dumps(message) for message in small_session(6)))
     return str(path)
-
-
-def test_its_help_teaches_and_gives_examples(shell: Shell) -> None:
-    ran = shell.bare("lab", "--help")
-    assert (ran.code, ran.err) == (0, "")
-    assert "side by side" in ran.out
-    for example in command.EXAMPLES:
-        assert f"  mcp-compaction {example}\n" in ran.out + "\n"
 
 
 def test_a_person_gets_one_table(shell: Shell, chat: str) -> None:
@@ -64,26 +55,3 @@ def test_in_a_folder_a_file_of_another_program_is_passed_over(shell: Shell, chat
     assert ran.out.startswith("work: the first 60 %")
     assert f"lab '{folder}' --show ours-10" in ran.out
     assert shell.bare("lab", str(folder / "store.db")).code == 2
-
-
-def test_a_short_session_brings_no_advice_that_cannot_be_followed(shell: Shell) -> None:
-    path = shell.folder / "short.jsonl"
-    path.write_text('{"role":"user","content":"Hello"}')
-    ran = shell.bare("lab", str(path), "--only", "ours")
-    assert "ours: refusal: not compressed: " in ran.out
-    assert "force" not in ran.out
-
-
-def test_an_empty_name_is_no_folder(shell: Shell) -> None:
-    ran = shell.bare("lab", "")
-    assert ran.code == 2
-    assert "'' is no host and no file; name one of claude-code" in ran.err
-
-
-def test_an_unknown_strategy_is_refused_with_those_there_are(shell: Shell, chat: str) -> None:
-    ran = shell.bare("lab", chat, "--show", "best")
-    assert ran.code == 2
-    assert (
-        "there is no strategy 'best'; pass one of these: ours, ours-25, ours-10, archive, force"
-        in ran.err
-    )

@@ -5,12 +5,11 @@ from __future__ import annotations
 import sqlite3
 from contextlib import closing
 from dataclasses import dataclass
-from pathlib import Path
 
 import pytest
 
 from mcp_compaction.compactor.events import PAID
-from mcp_compaction.store.listing import list_pins, list_sessions
+from mcp_compaction.store.listing import list_pins
 from tests.cli.conftest import Ran, Shell
 
 LONG_AGO = "2020-01-01T00:00:00.000000+00:00"
@@ -96,23 +95,6 @@ def test_who_has_set_nothing_is_told_the_same(two: Shell, words: tuple[str, ...]
     assert plain.out or plain.err
 
 
-def test_a_listing_holds_what_is_in_force(two: Shell) -> None:
-    project = str((two.folder / "project").resolve())
-    found = list_pins(two.home, project, None, 200)
-    assert found is not None
-    assert [pin.number for pin in found] == [1, 2, 3, 4]
-    sessions = list_sessions(two.home, project, 50)
-    assert sessions is not None
-    assert {session.name for session in sessions} == {"tax-2026", "shop"}
-
-
-def test_a_programs_pin_is_listed_as_that_both_ways(two: Shell) -> None:
-    change(two, "UPDATE pin SET author = 'agent', channel = 'message' WHERE number = 1")
-    plain, full = told_both_ways(two, "pins")
-    assert plain == full
-    assert plain.out.count(", by the program, ") == 1
-
-
 @pytest.mark.parametrize(
     "statement",
     ["UPDATE pin SET text = 'Push to main.' WHERE number = 3", "PRAGMA user_version = 99"],
@@ -124,12 +106,3 @@ def test_what_rows_alone_do_not_tell_is_left_to_the_rest_of_the_program(
     assert list_pins(two.home, str((two.folder / "project").resolve()), None, 200) is None
     plain, full = told_both_ways(two, "pins")
     assert plain == full
-
-
-def test_a_folder_without_a_store_stays_empty(two: Shell, tmp_path: Path) -> None:
-    home = tmp_path / "empty"
-    for words in (("sessions",), ("pins",)):
-        plain = PlainShell(two.folder, two.is_terminal, two.extra)
-        typed = (*words, "--home", str(home), "--project", str(two.folder))
-        assert plain.bare(*typed) == two.bare(*typed)
-    assert not home.exists()

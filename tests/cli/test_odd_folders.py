@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from pathlib import Path
 
@@ -43,15 +42,6 @@ def test_a_session_of_an_odd_folder_is_found_by_every_command(recorded_there: Sh
     assert recorded_there.done("doctor", "--no-server")
 
 
-def test_an_odd_folder_is_shown_readably(recorded_there: Shell, odd: Path) -> None:
-    shown = f"{odd.parent}/caf\\xe9"
-    header = json.loads(recorded_there.done("export").splitlines()[0])
-    assert header["session"]["project"] == shown
-    (listed,) = json.loads(recorded_there.done("sessions", "--all", "--json"))
-    assert listed["project"] == shown
-    assert shown in recorded_there.done("sessions", "--all")
-
-
 def test_an_odd_folder_can_be_typed_as_it_is_shown(recorded_there: Shell, odd: Path) -> None:
     shown = f"{odd.parent}/caf\\xe9"
     elsewhere = recorded_there.with_environ({"MCP_COMPACTION_PROJECT": "/else"})
@@ -59,41 +49,3 @@ def test_an_odd_folder_can_be_typed_as_it_is_shown(recorded_there: Shell, odd: P
         assert "hello from" in elsewhere.done("recall", "odd", "--project", typed)
     none = elsewhere.done("pins", "--project", f"{odd}/deeper")
     assert f"{shown}/deeper" in none
-
-
-def test_an_odd_working_directory_is_a_project(
-    shell: Shell, odd: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(odd)
-    there = shell.with_environ({"MCP_COMPACTION_PROJECT": ""})
-    there.done("record", "--session", "s", stdin=HELLO)
-    assert "1 message" in there.done("sessions")
-    assert "hello from" in there.done("recall", "odd")
-
-
-def test_a_hook_in_an_odd_folder_brings_its_pins(recorded_there: Shell, odd: Path) -> None:
-    hook = {"session_id": "x", "hook_event_name": "SessionStart", "source": "compact", "cwd": "@"}
-    given = json.dumps(hook).encode().replace(b"@", os.fsencode(odd))
-    there = recorded_there.with_environ({"MCP_COMPACTION_PROJECT": ""})
-    assert "Only on Fridays." in there.done("pins", stdin=given)
-
-
-def test_an_odd_project_is_forgotten(recorded_there: Shell, odd: Path) -> None:
-    recorded_there.as_user().done("forget", "--project", str(odd), "--yes")
-    assert "1 message" not in recorded_there.done("sessions")
-
-
-def test_recording_is_off_where_the_settings_name_an_odd_folder(shell: Shell, odd: Path) -> None:
-    config = shell.folder / "config" / "mcp-compaction"
-    config.mkdir(parents=True)
-    (config / "config.toml").write_text(f"[projects.'{odd.parent}/caf\\xe9']\nrecord = false\n")
-    ran = shell("record", "--session", "s", "--project", str(odd), stdin=HELLO)
-    assert ran.code == 2
-    assert "caf\\xe9" in ran.err
-
-
-def test_a_project_that_no_folder_can_be_is_refused_with_the_next_step(shell: Shell) -> None:
-    ran = shell("sessions", "--project", f"/{'a' * 5_000}")
-    assert ran.code == 2
-    assert "no folder is called" in ran.err
-    assert ran.err.endswith("pass --project PATH.\n")

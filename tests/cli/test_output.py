@@ -36,13 +36,6 @@ def test_piped_output_has_no_escape_codes(argv: list[str], recorded: Shell) -> N
     assert "[#" not in ran.out
 
 
-@pytest.mark.parametrize("argv", LOOKING)
-def test_json_is_one_document(argv: list[str], recorded: Shell) -> None:
-    ran = recorded(*argv, "--json")
-    assert ran.code == 0
-    assert ran.json() is not None
-
-
 def test_json_of_what_changes_is_one_document(recorded: Shell) -> None:
     out = str(recorded.folder / "out")
     hello = b'{"role":"user","content":"Gr\xc3\xb6\xc3\x9fe"}'
@@ -64,18 +57,6 @@ def test_json_of_what_changes_is_one_document(recorded: Shell) -> None:
         assert ran.json()
 
 
-def test_record_tells_programs_the_refs_in_order(shell: Shell) -> None:
-    told = shell("record", "--session", "s", "--json", stdin=CHAT).json()
-    assert told["refs"] == [f"m{n}" for n in range(1, 82)]
-    assert (told["is_new"], told["new"], told["session"]["messages"]) == (True, 81, 81)
-
-
-def test_stats_tells_programs_the_fill(recorded: Shell) -> None:
-    fill = recorded("stats", "--json", "--window-tokens", "50000").json()["fill"]
-    assert fill["window"] == 50_000
-    assert fill["percent"] == round(100 * fill["tokens"] / 50_000, 2)
-
-
 def test_a_terminal_gets_a_bar_and_bold_words(recorded: Shell) -> None:
     person = recorded.at_terminal()
     assert "[##" in person.done("stats", "--window-tokens", "10000")
@@ -92,14 +73,6 @@ def test_a_terminal_shows_found_words_strong_in_any_form_but_not_inside_others(
     out = shell.at_terminal().done("recall", "deploy", "port", "src/a.py")
     strong = re.findall(r"\x1b\[1m([^\x1b\[]+)\x1b", out)
     assert strong == ["Deployed", "ports", "deploying", "src/a.py"]
-
-
-@pytest.mark.parametrize("variable", [("NO_COLOR", "1"), ("TERM", "dumb")])
-def test_a_terminal_can_be_without_color(variable: tuple[str, str], recorded: Shell) -> None:
-    person = recorded.at_terminal().with_environ(dict([variable]))
-    out = person.done("stats") + person.done("recall", "staging")
-    assert "\x1b" not in out
-    assert re.search(r"\[#*-+\] ", out)
 
 
 @pytest.mark.parametrize("is_terminal", [True, False])
@@ -148,11 +121,3 @@ def test_a_closed_pipe_ends_quietly(recorded: Shell) -> None:
         process.stdout.close()
         assert process.stderr.read() == b""
         assert process.wait(30) == 0
-
-
-def test_text_outside_the_streams_encoding_is_replaced(recorded: Shell) -> None:
-    recorded.done("pin", "Straße 上下文")
-    environ = {"PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0"}
-    done = run(recorded.with_environ(environ), "pins")
-    assert (done.returncode, done.stderr) == (0, b"")
-    assert b"Stra?e" in done.stdout

@@ -153,20 +153,6 @@ def test_an_unknown_command_is_answered_with_the_nearest(shell: Shell) -> None:
     assert ran.err == "mcp-compaction: no command 'compres'; did you mean compress?\n"
 
 
-def test_a_word_like_no_command_is_answered_with_all(shell: Shell) -> None:
-    assert "there are: install, " in shell.bare("xyzzy").err
-
-
-def test_an_option_before_the_command_is_put_right(shell: Shell) -> None:
-    ran = shell.bare("--json", "stats")
-    assert ran.code == 2
-    assert "write: mcp-compaction COMMAND --json" in ran.err
-
-
-def test_the_version_is_told(shell: Shell) -> None:
-    assert shell.bare("--version").out.startswith("mcp-compaction 0.")
-
-
 @pytest.mark.parametrize("argv", [["compress", "--dryrun"], ["stats", "--windo-tokens", "5"]])
 def test_a_misspelled_option_does_nothing(argv: list[str], recorded: Shell) -> None:
     before = recorded.dump()
@@ -179,8 +165,3 @@ def test_a_misspelled_option_does_nothing(argv: list[str], recorded: Shell) -> N
 def test_every_file_of_the_commands_is_listed() -> None:
     files = {f"{commands.__name__}.{module.name}" for module in iter_modules(commands.__path__)}
     assert {listed.module for listed in COMMANDS.values()} == files
-
-
-def test_the_usage_of_run_names_the_host(shell: Shell) -> None:
-    usage, *_ = shell.bare("run", "--help").out.splitlines()
-    assert usage == "usage: mcp-compaction run [options] -- HOST …"

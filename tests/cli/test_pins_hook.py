@@ -87,11 +87,6 @@ def test_it_prints_only_the_pins_of_that_chat_and_its_project(chat: Shell) -> No
     )
 
 
-def test_a_chat_that_kept_nothing_yet_gets_the_projects_pins(chat: Shell) -> None:
-    block = shown(chat, told("clear", session_id="new"))
-    assert block == f"{PINNED_LABEL}\np3 constraint, by user: For the project."
-
-
 def test_only_after_a_compaction_is_it_noted_that_pins_were_put_back(chat: Shell) -> None:
     for source in ("startup", "clear", "resume"):
         chat.done("pins", stdin=told(source))
@@ -125,11 +120,6 @@ def test_the_project_is_the_hosts_word_else_the_git_top_of_its_folder(
         )
         assert b"Mine alone." in ran.stdout
         assert b"Another" not in ran.stdout
-
-
-@pytest.mark.parametrize("text", [b"", b"{}", b"[1]", b"not json", b'{"session_id": 4}', b"\xff"])
-def test_what_no_host_wrote_is_passed_over(text: bytes, chat: Shell) -> None:
-    assert "Another chat's." in chat.done("pins", stdin=text)
 
 
 @pytest.mark.thorough

@@ -76,25 +76,11 @@ def test_the_commands_of_the_overview_work(stranger: Shell) -> None:
     assert "uvx" not in out
 
 
-def test_the_commands_of_the_guide_work(stranger: Shell) -> None:
-    found = list(lines_with(str(SCRIPT), stranger.at_terminal().bare().out))
-    assert [words[0] for words in found][:2] == ["demo", "audit"]
-    for words in found:
-        is_understood(words)
-
-
 @pytest.mark.parametrize("name", COMMANDS)
 def test_the_examples_of_every_help_begin_with_what_runs(name: str, stranger: Shell) -> None:
     out = stranger.bare(name, "--help").out
     assert out.startswith(f"usage: {SCRIPT} {name}")
     assert f"\nexamples:\n  {SCRIPT} {name}" in out
-
-
-def test_the_command_that_doctor_names_for_a_host_works(stranger: Shell) -> None:
-    (command,) = re.findall(r"^for a host (.+)$", stranger.done("doctor", "--no-server"), re.M)
-    assert typed(f"{command} --version", stranger).stdout.startswith("mcp-compaction ")
-    said = json.loads(stranger.done("doctor", "--no-server", "--json"))
-    assert shlex.join(said["command"]) == command
 
 
 @pytest.mark.thorough
@@ -126,14 +112,6 @@ def test_the_next_step_of_an_error_carries_where_it_was_asked(stranger: Shell) -
     )
     assert "in the new session a b" in ran.stdout
     assert (stranger.folder / "else where" / "new" / "store.db").exists()
-
-
-def test_the_undo_of_a_receipt_works_from_another_folder(recorded: Shell, stranger: Shell) -> None:
-    here = recorded.with_environ({"PATH": BARE_PATH})
-    said = here.done("compress", "--session", "tax-2026", "--window-tokens", "9000", "--force")
-    undo = said.split("undo: ")[1].split("\n")[0]
-    os.chdir(stranger.folder)
-    assert typed(f"{undo} --force", here).stdout.startswith("c3 restored")
 
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")

@@ -52,11 +52,6 @@ def test_a_limit_that_is_none_is_refused_with_the_option_to_pass(
     assert "--max-chars" in ran.err
 
 
-def test_a_session_without_anything_to_give_back_prints_nothing(shell: Shell) -> None:
-    shell.done("record", "--session", "empty", stdin=b'{"system": "x", "messages": []}')
-    assert shell.done("show", "--records") == ""
-
-
 def test_records_are_printed_without_the_packages_of_servers_and_models(recorded: Shell) -> None:
     script = (
         "import os, sys\n"

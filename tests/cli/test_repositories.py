@@ -73,27 +73,9 @@ def test_a_path_is_known_by_whatever_escapes_it_is_written(tmp_path: Path, quote
     assert leave_out_repository(environ, tmp_path) == ["MCP_COMPACTION_HOME"]
 
 
-def test_a_place_that_the_user_has_set_stays(tmp_path: Path) -> None:
-    write_settings(tmp_path, "settings.json", MCP_COMPACTION_HOME="/evil")
-    own = {"MCP_COMPACTION_HOME": "/mine", "HOME": "/home/ann", "CLAUDECODE": "1"}
-    environ = dict(own)
-    assert not leave_out_repository(environ, tmp_path)
-    assert environ == own
-    at_terminal = {"MCP_COMPACTION_HOME": "/evil"}
-    assert not leave_out_repository(at_terminal, tmp_path)
-
-
 def test_the_settings_in_the_users_home_are_the_users(tmp_path: Path) -> None:
     write_settings(tmp_path, "settings.json", MCP_COMPACTION_HOME="mine")
     environ = {"MCP_COMPACTION_HOME": "mine", "HOME": str(tmp_path), "CLAUDECODE": "1"}
-    assert not leave_out_repository(environ, tmp_path)
-
-
-@pytest.mark.parametrize("text", ["", "[", "[]", '{"env": 3}'])
-def test_settings_without_a_variable_of_ours_say_nothing(tmp_path: Path, text: str) -> None:
-    write_settings(tmp_path, "settings.json")
-    (tmp_path / ".claude/settings.json").write_text(text, encoding="utf-8")
-    environ = {"CLAUDECODE": "1", "MCP_COMPACTION_HOME": "/mine"}
     assert not leave_out_repository(environ, tmp_path)
 
 

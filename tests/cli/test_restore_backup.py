@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
-
 import pytest
 
 from mcp_compaction.checks.file import read_rules
@@ -25,15 +23,6 @@ def test_a_damaged_store_names_the_command_that_restores_it(damaged: Shell) -> N
     assert f": mcp-compaction restore-backup --home {damaged.home} FILE" in ran.err
     assert damaged.as_user().done("restore-backup", str(damaged.folder / "copy.db"), "--yes")
     assert "81 messages" in damaged.done("sessions")
-
-
-def test_backup_names_the_command_that_uses_it(recorded: Shell) -> None:
-    copy = recorded.folder / "a copy.db"
-    *_, last = recorded.done("backup", str(copy)).splitlines()
-    program, *words = shlex.split(last.removeprefix("to use it: "))
-    assert program == "mcp-compaction"
-    assert words[:2] == ["restore-backup", "--home"]
-    assert recorded.as_user().bare(*words, "--yes").code == 0
 
 
 @pytest.mark.parametrize("yes", [(), ("--yes",)])
@@ -67,8 +56,3 @@ def test_a_person_is_asked(damaged: Shell, answer: bytes, code: int) -> None:
     assert ran.code == code
     assert "1 session and 81 messages? Type yes: " in ran.out
     assert damaged("sessions").code == (0 if answer == b"yes\n" else 3)
-
-
-def test_what_lay_there_is_named(damaged: Shell) -> None:
-    out = damaged.as_user().done("restore-backup", str(damaged.folder / "copy.db"), "--yes")
-    assert f"kept aside: {damaged.home / 'store-replaced-'}" in out

@@ -9,7 +9,7 @@ import signal
 import sqlite3
 import subprocess
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -18,8 +18,6 @@ from urllib.request import urlopen
 
 import pytest
 
-from mcp_compaction.errors import CompactionError, InputError
-from mcp_compaction.program import installed_command
 from mcp_compaction.server import probe
 from mcp_compaction.server.probe import Era, ServerError, start_server
 from tests.cli.conftest import Shell
@@ -96,13 +94,6 @@ async def test_a_host_is_served_in_both_eras(argv: list[str], era: Era, shell: S
     assert "no session" in stats.text
 
 
-async def test_the_core_tools_can_be_had_alone(shell: Shell) -> None:
-    words = (SCRIPT, "serve", "--tools", "core")
-    async with start_server(environ_of(shell), "auto", words) as server:
-        tools = await server.tools()
-    assert tools == ("compress_context", "pin_constraint", "recall_archived", "context_stats")
-
-
 async def project_of(environ: dict[str, str], *argv: str) -> str:
     """The project a server works in."""
     async with start_server(environ, "auto", (SCRIPT, "serve", *argv)) as server:
@@ -177,11 +168,6 @@ def refused(environ: dict[str, str], *argv: str) -> str:
     return said
 
 
-def test_bad_settings_are_said_on_stderr_where_no_host_starts_it(shell: Shell) -> None:
-    said = refused(environ_of(shell, MCP_COMPACTION_WINDOW="9"), "serve", "--http")
-    assert "did you mean MCP_COMPACTION_WINDOW_TOKENS?" in said
-
-
 BAD_SETTINGS = {
     "an unknown variable": ({"MCP_COMPACTION_NOBODY": "1"}, "MCP_COMPACTION_NOBODY is no setting"),
     "a misspelled variable": ({"MCP_COMPACTION_RECRD": "false"}, "did you mean MCP_COMPACTION_REC"),
@@ -250,39 +236,6 @@ async def test_a_host_is_served_while_the_store_is_locked_or_damaged(
             assert not answer.is_error
 
 
-@pytest.mark.parametrize(
-    "argv", [["--tool", "core"], ["--tools", "none"], ["--http", "--port", "x"]]
-)
-def test_a_bad_option_is_said_on_stderr(argv: list[str], shell: Shell) -> None:
-    said = refused(environ_of(shell), "serve", *argv)
-    assert said.endswith("see: mcp-compaction serve --help\n")
-
-
-def test_other_machines_are_let_in_only_by_name(shell: Shell) -> None:
-    words = ("serve", "--http", "--host", "0.0.0.0", "--allow-remote")
-    assert "--allowed-host" in refused(environ_of(shell), *words)
-
-
-def at_terminal(shell: Shell, *argv: str, typed: bytes = b"") -> tuple[int, str, str]:
-    """Run the script with a terminal for stdin, where someone types and then leaves."""
-    ours, theirs = pty.openpty()
-    try:
-        with subprocess.Popen(
-            [SCRIPT, *argv],
-            stdin=theirs,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            env=environ_of(shell),
-            text=True,
-        ) as process:
-            os.write(ours, typed)
-            out, err = process.communicate(timeout=3000)
-    finally:
-        os.close(ours)
-        os.close(theirs)
-    return process.returncode, out, err
-
-
 def test_where_both_ends_are_a_terminal_the_program_is_a_guide(shell: Shell) -> None:
     ours, theirs = pty.openpty()
     with subprocess.Popen(
@@ -298,18 +251,6 @@ def test_where_both_ends_are_a_terminal_the_program_is_a_guide(shell: Shell) -> 
         assert (process.wait(), process.stderr.read()) == (0, b"")
     assert b"to begin:" in out
     assert b"mcp-compaction demo" in out
-
-
-def test_where_only_one_end_is_a_terminal_it_serves(shell: Shell) -> None:
-    code, out, err = at_terminal(shell, typed=b"\x04")
-    assert (code, out) == (0, "")
-    assert "serving on stdin and stdout" in err
-
-
-def test_in_a_terminal_serving_says_what_it_is(shell: Shell) -> None:
-    code, out, err = at_terminal(shell, "serve", typed=b"\x04")
-    assert (code, out) == (0, "")
-    assert "for a host to start; Ctrl-D ends it" in err
 
 
 def test_over_http_a_token_is_asked_for(shell: Shell) -> None:
@@ -348,14 +289,6 @@ def test_doctor_starts_the_server_in_both_eras(recorded: Shell) -> None:
     assert recorded.dump() == before
 
 
-def test_doctor_can_leave_the_server_alone(
-    recorded: Shell, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(probe, "installed_command", lambda: ("/nowhere/mcp-compaction",))
-    assert "server over MCP" not in recorded.done("doctor", "--no-server")
-    assert recorded("doctor", "--no-server", "--json").json()["server"] == []
-
-
 @pytest.mark.parametrize(
     ("words", "told"),
     [
@@ -373,27 +306,6 @@ def test_doctor_says_why_the_server_did_not_start(
     assert ran.out.count("problem: the server did not start") == 1
     assert told in ran.out
     assert "(protocol 2026-07-28, 2025-11-25)" in ran.out
-
-
-@pytest.mark.thorough
-def test_doctor_misses_tools_and_answers(recorded: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
-    only_core = ("/bin/sh", "-c", f"exec '{SCRIPT}' serve --tools core")
-    monkeypatch.setattr(probe, "installed_command", lambda: only_core)
-    ran = recorded("doctor")
-    assert ran.code == 1
-    assert "problem: tools are missing: unpin_constraint, " in ran.out
-    assert "problem: record_messages failed: " in ran.out
-
-
-def test_a_slow_start_is_noted(recorded: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
-    slow = probe.Checked(protocol="2026-07-28", first_answer_ms=12_345)
-
-    async def look_over(environ: Mapping[str, str]) -> tuple[probe.Checked, ...]:
-        return (slow,)
-
-    monkeypatch.setattr(probe, "look_over", look_over)
-    out = recorded.done("doctor")
-    assert "note: the server took 12,345 ms to its first answer" in out
 
 
 # The probe itself
@@ -415,25 +327,3 @@ async def test_a_server_that_breaks_off_is_told_with_its_last_words(shell: Shell
     with pytest.raises(ServerError, match=r"the server broke off .*\n  the store is gone"):
         async with start_server(environ_of(shell), "legacy", words) as server:
             await server.call("context_stats", {})
-
-
-async def test_an_error_of_the_caller_comes_through_as_it_is(shell: Shell) -> None:
-    with pytest.raises(InputError, match=r"not like this\."):
-        async with start_server(environ_of(shell), "auto", (SCRIPT, "serve")):
-            raise InputError("not like this.")
-
-
-def test_a_server_error_is_a_compaction_error() -> None:
-    assert issubclass(ServerError, CompactionError)
-
-
-def test_the_command_is_the_script_of_this_installation(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "mcp-compaction").touch()
-    monkeypatch.chdir(tmp_path)  # where a script of that name is not ours
-    for name in ("/elsewhere/mcp-compaction", "mcp-compaction", "-c"):
-        monkeypatch.setattr(sys, "argv", [name])
-        assert installed_command() == (SCRIPT,)
-    monkeypatch.setattr(sys, "executable", "/elsewhere/python")
-    assert installed_command()[:3] == ("/elsewhere/python", "-P", "-c")

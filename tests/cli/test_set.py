@@ -37,12 +37,6 @@ def test_what_no_session_can_have_is_refused(argv: tuple[str, str], shell: Shell
     assert set(traits_of(shell).values()) == {None, True}
 
 
-def test_only_a_session_that_is_there_is_set(shell: Shell) -> None:
-    assert "mcp-compaction record" in shell("set", "--complexity", "epic").err
-    shell.done("record", "--session", "tax-2026", stdin=CHAT)
-    assert "no session 'no'" in shell("set", "--session", "no", "--complexity", "epic").err
-
-
 def test_a_chat_whose_recording_is_off_keeps_nothing_until_it_is_on(shell: Shell) -> None:
     shell.done("record", "--session", "tax-2026", stdin=CHAT)
     said = shell.done("set", "--record", "off")

@@ -142,18 +142,6 @@ def test_a_plugin_that_its_user_has_switched_off_stays_off(shell: Shell) -> None
     assert not settings.exists()
 
 
-def test_without_hooks_doctor_names_the_switch_and_asks_for_no_run(shell: Shell) -> None:
-    shell.done("install", "claude-code")
-    local = shell.folder / "project/.claude/settings.local.json"
-    write(local, {"disableAllHooks": True})
-    doctor = "doctor", "--no-server", "--project", str(shell.folder / "project")
-    ran = shell(*doctor)
-    assert ran.code == 0
-    assert f"only the server is at work: disableAllHooks in {local} keeps hooks and mod" in ran.out
-    write(local, {"disableAllHooks": False})
-    assert "no hook of Claude Code has run yet" in shell(*doctor).out
-
-
 @pytest.mark.parametrize(
     "told",
     [
@@ -174,26 +162,3 @@ def test_what_an_organization_forbids_is_named(
     managed.unlink()
     write(tmp_path / ".claude/settings.json", {**told, "enabledPlugins": {OURS: True}})
     assert look(tmp_path).why_no_module() == ""  # a user's own word on it says nothing
-
-
-def test_a_server_that_the_host_holds_back_is_named_with_what_to_do(shell: Shell) -> None:
-    shell.done("install", "claude-code")
-    cache = shell.folder / ".claude/mcp-needs-auth-cache.json"
-    write(cache, {"plugin:mcp-compaction:compaction": {"timestamp": 1}, "other": {}})
-    out = shell("doctor", "--no-server").out
-    assert "noted that the server plugin:mcp-compaction:compaction did not start once" in out
-    assert f"to have it at once remove {cache} and start anew" in out
-    write(cache, {"other": {}})
-    assert "did not start once" not in shell("doctor", "--no-server").out
-
-
-@pytest.mark.parametrize(
-    "text", ["", "[]", "{", '{"enabledPlugins": [], "disableAllHooks": 1}', "\xff"]
-)
-def test_files_that_cannot_be_read_say_nothing(text: str, tmp_path: Path) -> None:
-    for name in ("settings.json", "plugins/installed_plugins.json", "mcp-needs-auth-cache.json"):
-        path = tmp_path / ".claude" / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(text.encode("latin-1"))
-    found = look(tmp_path)
-    assert (found.plugins, found.compactors, found.switch, found.version) == ((), (), "", ())

@@ -44,9 +44,3 @@ def test_again_it_records_nothing_twice(user: Shell) -> None:
     before = user.dump()
     assert json.loads(user.done("uncompact", "3f2a91c0", "--json"))["new"] == 0
     assert user.dump() == before
-
-
-def test_a_chat_that_is_not_there_is_named(user: Shell) -> None:
-    ran = user.bare("uncompact", "nobody")
-    assert ran.code == 2
-    assert "no chat 'nobody' in the hosts' folders" in ran.err

@@ -17,7 +17,7 @@ from mcp_compaction.checks.file import rules_for
 from mcp_compaction.checks.judge import Rule, judge
 from mcp_compaction.checks.match import Call
 from mcp_compaction.cli import bite
-from mcp_compaction.git_folders import branch_of, home_of, paths_of
+from mcp_compaction.git_folders import branch_of, paths_of
 from mcp_compaction.projects import find_folder, find_project
 from mcp_compaction.settings import load_settings
 from tests.cli.conftest import Shell
@@ -78,15 +78,6 @@ def test_the_worktrees_of_a_bare_repository_are_one_project(
         git(bare, "worktree", "add", "-q", "-b", name, str(tmp_path / name))
     assert {find_project(str(tmp_path / name)) for name in ("one", "two")} == {str(bare)}
     assert paths_of(str(bare)) == [str(bare), str(tmp_path / "one"), str(tmp_path / "two")]
-
-
-def test_a_submodule_is_a_project_of_its_own(tmp_path: Path, repository: Path) -> None:
-    outer = tmp_path / "outer"
-    outer.mkdir()
-    git(outer, "init", "-q")
-    git(outer, "submodule", "add", "-q", str(repository), "inner")
-    assert find_project(str(outer / "inner")) == str(outer / "inner")
-    assert paths_of(str(outer)) == [str(outer)]
 
 
 def test_nobody_is_believed_to_be_a_worktree_by_their_own_word(
@@ -178,10 +169,6 @@ def test_a_hook_in_a_worktree_holds_what_was_pinned_in_the_repository(
     environ = {**shell.environ, "CLAUDE_PROJECT_DIR": str(worktree)}
     assert bite.run(argv, out, StringIO(told), environ) == 0
     assert json.loads(out.getvalue())["hookSpecificOutput"]["permissionDecision"] == "deny"
-
-
-def test_a_name_of_a_project_on_a_teams_server_is_no_folder() -> None:
-    assert (home_of("name"), paths_of("name")) == ("name", ["name"])
 
 
 def test_a_worktree_that_is_not_to_be_recorded_keeps_its_repository_out_of_the_store(

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import inspect
-
 import pytest
 
 from mcp_compaction.hosts.events import HookedHost, hooked_hosts
 from mcp_compaction.hosts.folders import known_hosts
-from mcp_compaction.server.tools import list_tools
 
 ALL = pytest.mark.parametrize("host", hooked_hosts().values(), ids=lambda host: host.name)
 
@@ -16,16 +13,6 @@ ALL = pytest.mark.parametrize("host", hooked_hosts().values(), ids=lambda host: 
 @ALL
 def test_every_host_with_hooks_has_transcripts_that_are_read(host: HookedHost) -> None:
     assert host.name in {known.name for known in known_hosts()}
-
-
-@ALL
-def test_the_tool_takes_all_that_a_hook_passes(host: HookedHost) -> None:
-    (tool,) = [tool for tool in list_tools() if not tool.is_listed]
-    for hook in host.hook:
-        if hook.way == "tool":
-            assert tool.arguments >= hook.tool_input.keys()
-            bound = inspect.signature(tool.function).bind(None, **hook.tool_input)
-            assert bound.arguments["event"] == hook.event
 
 
 @ALL

@@ -121,15 +121,6 @@ def test_it_is_plugged_in_and_out(host: MadeUpHost) -> None:
     assert settings.read_text() == '{\n  "theme": "dark"\n}\n'
 
 
-def test_its_prompts_are_answered_with_the_pins(host: MadeUpHost) -> None:
-    host.run(COMMAND, "import", "testhost")
-    host.run(COMMAND, "pin", "Never push to main.", "--project", str(host.project))
-    shown = json.loads(host.run(COMMAND, "hook", "testhost", "OnPrompt", stdin=host.told()))
-    answer = shown["hookSpecificOutput"]
-    assert answer["hookEventName"] == "OnPrompt"
-    assert "Never push to main." in answer["additionalContext"]
-
-
 def test_an_event_is_handled_whole(host: MadeUpHost) -> None:
     code = (
         f"{START}import json\nfrom mcp_compaction.cli.cold_event import handle\n"
@@ -153,17 +144,6 @@ def test_its_calls_are_checked_before_they_run(host: MadeUpHost) -> None:
     held = json.loads(host.run(COMMAND, "hook", "testhost", "PreToolUse", stdin=host.told(**call)))
     assert held["stop"] == "deny"
     assert "Never push." in held["why"]
-
-
-def test_its_requests_and_its_texts_are_known(host: MadeUpHost) -> None:
-    code = (
-        f"{START}from mcp_compaction.gateway.calls import known_hosts\n"
-        "from mcp_compaction.core.text.host_texts import without_host_texts\n"
-        "(one,) = [one for one in known_hosts() if one.name == 'testhost']\n"
-        "print(one.session_of({'x-testhost-chat': 'c1'}), one.find_side('Sum it all up.'))\n"
-        "print(repr(without_host_texts('<testhost-note>Tuesday</testhost-note>')))"
-    )
-    assert host.run(code) == "c1 summary\n''\n"
 
 
 # No module but its own names a host

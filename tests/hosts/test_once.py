@@ -193,15 +193,6 @@ async def test_a_compaction_that_left_no_summary_of_the_host_is_not_told_as_the_
 LATER = [line.replace("14:03", "14:05") for line in (typed(21, "yes"), answered(22, "yes"))]
 
 
-def test_of_equal_answers_that_a_compaction_keeps_each_is_its_own(tmp_path: Path) -> None:
-    path = tmp_path / "5a1c.jsonl"
-    path.write_text("\n".join([*CHAT, *AGAIN, ""]), encoding="utf-8")
-    rows = ChatRows(path)
-    rows.read()
-    said = [one.message.get("id") for one in rows.list_current()]
-    assert said == [None, "msg_4", None, "msg_6"]
-
-
 def test_a_whole_chat_has_once_what_compactions_wrote_down_again(tmp_path: Path) -> None:
     environ = {"HOME": str(tmp_path / "home")}
     path = write_chat(environ, [*CHAT, *AGAIN, *LATER])
@@ -241,33 +232,6 @@ async def test_a_chat_that_is_written_down_again_with_new_ids_is_recorded_once(
         said = [one.text for one in await said_in(work, taken.session)]
         once = ["Begin.", "yes", "Sure?", "yes", "yes", "yes", *[CAVEAT[:40]] * 2, "yes", "yes"]
         assert said == once
-
-
-async def test_a_turn_that_is_said_again_after_a_compaction_kept_it_is_recorded_once_more_alone(
-    tmp_path: Path,
-) -> None:
-    async with workspace_in(tmp_path) as work:
-        chat = AnyWays(work, {"HOME": str(tmp_path / "home")})
-        chat.talk("ok")
-        await chat.transcript("")
-        chat.compaction("yes")
-        chat.say(*chat.said[:2])
-        await chat.request("")
-        await chat.transcript("")
-        info = await chat.open()
-        assert (await work.load(info)).info.messages == len(chat.said)
-
-
-async def test_of_a_message_that_a_store_holds_twice_recall_shows_one(tmp_path: Path) -> None:
-    async with workspace_in(tmp_path) as work:
-        info, _ = await compactor.open_session(work, SessionKey(project=SHOP))
-        said = {"role": "user", "content": "The zebra lives in the attic, behind the boiler."}
-        other = {"role": "assistant", "content": "I see."}
-        for one in (said, other, said):
-            await compactor.record(work, info, read_incoming([one]))
-        assert (await work.load(info)).info.messages == 3
-        found = await compactor.recall(work, info, "zebra attic")
-        assert [hit.ref for hit in found.hits if hit.ref.startswith("m")] in (["m1"], ["m3"])
 
 
 # Any ways, in any order

@@ -6,20 +6,17 @@ import os
 import sqlite3
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import closing
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from mcp_compaction import compactor
 from mcp_compaction.compactor.results import PinWish
-from mcp_compaction.hosts.finding import own_transcript, transcripts_at
+from mcp_compaction.hosts.finding import transcripts_at
 from mcp_compaction.hosts.recording import record_new
-from mcp_compaction.hosts.transcripts.pieces import Transcript
-from mcp_compaction.ports import Mark, Scope
+from mcp_compaction.ports import Scope
 from tests.hosts.given_hosts import (
     CHATS,
     SHOP,
@@ -61,37 +58,6 @@ async def test_all_transcripts_recorded_twice_make_the_same_store_and_stay_as_th
 
 def bytes_in(folder: Path) -> dict[Path, bytes]:
     return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
-
-
-LINE_HOSTS = ("claude-code", "codex", "gemini")
-
-
-def read_growing(transcript: Transcript, written: bytes, cuts: Sequence[int]) -> list[str]:
-    """The messages of a file that is read each time it has grown, each once by its id."""
-    mark: Mark | None = None
-    found: dict[str | None, str] = {}
-    for cut in (*cuts, len(written)):
-        transcript.path.write_bytes(written[:cut])
-        piece = transcript.read(mark)
-        mark = Mark(address="a", position=piece.position, tail=piece.tail)
-        for told in piece.agents.values():
-            for message in told.messages:
-                found.setdefault(message.host_id, message.raw)
-    return list(found.values())
-
-
-@pytest.mark.parametrize("host", LINE_HOSTS)
-def test_a_file_that_grows_tells_what_the_whole_file_tells(host: str, tmp_path: Path) -> None:
-    transcript = found_in(make_home(tmp_path / "home"), host)[0]
-    written = transcript.path.read_bytes()
-    whole = read_growing(transcript, written, ())
-
-    @given(st.lists(st.integers(0, len(written)), max_size=5).map(sorted))
-    @settings(max_examples=15, deadline=None)
-    def check(cuts: list[int]) -> None:
-        assert read_growing(transcript, written, cuts) == whole
-
-    check()
 
 
 async def test_a_file_that_grows_makes_the_store_that_the_whole_file_makes(tmp_path: Path) -> None:
@@ -145,40 +111,6 @@ async def test_a_line_that_cannot_be_read_is_counted_and_stops_nothing(
     async with workspace_in(tmp_path) as work:
         taken = await record(work, found_in(environ)[0])
     assert (taken.new, taken.skipped) == (2, 6)
-
-
-async def test_a_part_without_data_is_left_out_and_stops_nothing(tmp_path: Path) -> None:
-    (transcript, *_) = found_in(make_home(tmp_path / "home"), "opencode")
-    with closing(sqlite3.connect(transcript.path)) as connection, connection:
-        connection.executescript(
-            "CREATE TABLE copy AS SELECT * FROM part; DROP TABLE part;"
-            "ALTER TABLE copy RENAME TO part;"
-            "UPDATE part SET data = NULL WHERE id = (SELECT min(id) FROM part)"
-        )
-    async with workspace_in(tmp_path) as work:
-        assert (await record(work, transcript)).new > 1
-
-
-async def test_a_file_written_anew_is_read_from_its_start(
-    tmp_path: Path, environ: Mapping[str, str]
-) -> None:
-    lines = [claude_line(number, f"prompt {number}") for number in range(4)]
-    write_chat(environ, lines)
-    async with workspace_in(tmp_path) as work:
-        (transcript,) = found_in(environ)
-        assert (await record(work, transcript)).new == 4
-        write_chat(environ, [lines[0], lines[2], claude_line(7, "another")])
-        assert (await record(work, transcript)).new == 1
-        write_chat(environ, [claude_line(8, "short")])
-        assert (await record(work, transcript)).new == 1
-
-
-async def test_the_same_words_said_twice_are_two_messages(
-    tmp_path: Path, environ: Mapping[str, str]
-) -> None:
-    write_chat(environ, [claude_line(number, "continue") for number in range(4)])
-    async with workspace_in(tmp_path) as work:
-        assert (await record(work, found_in(environ)[0])).new == 4
 
 
 def cut_result(number: int, told: object) -> str:
@@ -243,19 +175,6 @@ async def test_sidechains_among_the_lines_of_a_chat_are_sessions_of_their_own(
         assert parents == {"": None, "a1": main, "sidechain": main}
 
 
-async def test_a_chat_that_goes_on_with_another_is_known_by_its_own_file(
-    tmp_path: Path, environ: Mapping[str, str]
-) -> None:
-    write_chat(environ, [claude_line(0, "before"), claude_line(1, "now", sessionId="7b")], "7b")
-    synthetic = {"role": "assistant", "model": "<synthetic>", "content": "API error"}
-    write_chat(environ, [claude_line(0, "x", type="assistant", message=synthetic)], "8c")
-    async with workspace_in(tmp_path) as work:
-        taken = await record_all(work, found_in(environ))
-        sessions = [one.session for one in taken if one.session is not None]
-        assert [info.host_session for info in sessions] == ["7b", "8c"]
-        assert (await compactor.find_session(work, SHOP, sessions[1].name)).traits.model is None
-
-
 async def test_a_forgotten_chat_does_not_come_back_but_goes_on(
     tmp_path: Path, environ: Mapping[str, str]
 ) -> None:
@@ -273,20 +192,6 @@ async def test_a_forgotten_chat_does_not_come_back_but_goes_on(
         assert taken.session is not None
         assert [one.text for one in await said_in(work, taken.session)] == ["and on"]
     assert "my secret" not in (tmp_path / "store/store.db").read_text(errors="replace")
-
-
-async def test_a_forgotten_chat_whose_file_is_written_anew_does_not_come_back(
-    tmp_path: Path, environ: Mapping[str, str]
-) -> None:
-    write_chat(environ, [claude_line(0, "my secret"), claude_line(1, "and on")])
-    async with workspace_in(tmp_path) as work:
-        (transcript,) = found_in(environ)
-        taken = await record(work, transcript)
-        assert taken.session is not None
-        await compactor.forget(work, Scope(project=SHOP, session=taken.session.id))
-        write_chat(environ, [claude_line(0, "my secret"), claude_line(1, "and on and on")])
-        assert (await record(work, transcript)).new == 0
-        assert await compactor.list_sessions(work, SHOP) == ()
 
 
 async def test_nothing_is_recorded_of_a_project_that_records_nothing(
@@ -368,19 +273,6 @@ async def test_after_a_kill_in_the_middle_nothing_is_missing_or_doubled(
     assert [one.text for one in said] == [f"prompt {number}" for number in range(700)]
 
 
-async def test_who_must_not_wait_takes_a_long_chat_in_pieces(
-    tmp_path: Path, environ: Mapping[str, str]
-) -> None:
-    path = write_chat(environ, [claude_line(number, "again") for number in range(700)])
-    transcript = own_transcript(path, environ)
-    assert transcript is not None
-    async with workspace_in(tmp_path) as work:
-        taken = [
-            await record_new(work, transcript, lambda _: SHOP, most_pieces=1) for _ in range(3)
-        ]
-    assert [(one.new, one.is_complete) for one in taken] == [(500, False), (200, True), (0, True)]
-
-
 async def test_two_processes_that_record_the_same_file_record_it_once(
     tmp_path: Path, environ: Mapping[str, str]
 ) -> None:
@@ -404,19 +296,6 @@ def test_recording_loads_neither_mcp_nor_the_compaction() -> None:
     loaded = ran.stdout.split()
     assert "mcp" not in loaded
     assert not [name for name in loaded if name.startswith("mcp_compaction.core.compaction")]
-
-
-@pytest.mark.slow
-async def test_fifty_thousand_lines_are_recorded_in_one_pass(
-    tmp_path: Path, environ: Mapping[str, str]
-) -> None:
-    write_chat(environ, (claude_line(number, f"prompt {number}") for number in range(50_000)))
-    async with workspace_in(tmp_path) as work:
-        (transcript,) = found_in(environ)
-        assert (await record(work, transcript)).new == 50_000
-        before = dump(tmp_path)
-        assert (await record(work, transcript)).new == 0
-    assert dump(tmp_path) == before
 
 
 async def test_what_lies_elsewhere_is_the_agents_word_in_a_session_of_its_own(
@@ -515,3 +394,17 @@ async def test_what_a_chat_says_while_recording_is_off_is_never_recorded(tmp_pat
         last = await record(work, transcript)
         kept = (await compactor.find_session(work, info.project, info.name)).messages
     assert kept == first.new + last.new
+
+
+async def test_a_forgotten_chat_whose_file_is_written_anew_does_not_come_back(
+    tmp_path: Path, environ: Mapping[str, str]
+) -> None:
+    write_chat(environ, [claude_line(0, "my secret"), claude_line(1, "and on")])
+    async with workspace_in(tmp_path) as work:
+        (transcript,) = found_in(environ)
+        taken = await record(work, transcript)
+        assert taken.session is not None
+        await compactor.forget(work, Scope(project=SHOP, session=taken.session.id))
+        write_chat(environ, [claude_line(0, "my secret"), claude_line(1, "and on and on")])
+        assert (await record(work, transcript)).new == 0
+        assert await compactor.list_sessions(work, SHOP) == ()

@@ -74,35 +74,3 @@ async def test_only_the_hosts_prompt_and_tools_are_no_part_of_a_target(
         assert isinstance(again, Compaction)
         assert abs(again.receipt.before - receipt.after) <= 2
         assert PROMPT_AND_TOOLS + 3_000 < again.receipt.after <= 40_000
-
-
-async def test_a_target_that_the_hosts_prompt_takes_whole_still_leaves_a_view(
-    tmp_path: Path,
-) -> None:
-    environ = {"HOME": str(tmp_path / "home")}
-    write_chat(environ, chat(90))
-    async with workspace_in(tmp_path) as work:
-        taken = await record(work, found_in(environ)[0])
-        assert taken.session is not None
-        ask = Ask(reason="x", target_percent=11, force=True)
-        outcome = await compactor.compress(work, taken.session, ask)
-        assert isinstance(outcome, Compaction)
-        view = (await work.read_window(taken.session)).fill.counted_by_us
-    assert view > 5_000
-    told = outcome.receipt.shortfall or ""
-    assert "is above the target of 22k: held by system and tools 30k" in told
-
-
-async def test_what_is_too_much_for_a_prompt_leaves_with_the_messages(tmp_path: Path) -> None:
-    environ = {"HOME": str(tmp_path / "home")}
-    write_chat(environ, chat(8, unseen=136_000))  # a chat that goes on with what is in no file
-    async with workspace_in(tmp_path) as work:
-        taken = await record(work, found_in(environ)[0])
-        assert taken.session is not None
-        fill = (await work.read_window(taken.session)).fill
-        assert abs(fill.tokens - 136_000 - FACTOR * fill.counted_by_us) < 1_000
-        assert fill.scaled(fill.unseen) == 60_000
-        ask = Ask(reason="x", target_percent=33, force=True)
-        outcome = await compactor.compress(work, taken.session, ask)
-        assert isinstance(outcome, Compaction)
-        assert outcome.receipt.after <= 66_000

@@ -6,7 +6,7 @@ import json
 import sqlite3
 from contextlib import closing
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import pytest
 
@@ -16,7 +16,7 @@ from mcp_compaction.core.compaction.drafts import draft_of_host
 from mcp_compaction.core.log.conversation import has_conversation, host_summary_in
 from mcp_compaction.hosts.finding import own_transcript, subagents_of
 from mcp_compaction.hosts.folders import known_hosts
-from mcp_compaction.hosts.transcripts import claude_code, codex
+from mcp_compaction.hosts.transcripts import claude_code
 from mcp_compaction.model import JsonObject, SummaryRequest
 from mcp_compaction.ports import SessionKey
 from tests.hosts.given_hosts import SHOP, found_in, make_home, record_all, said_in, workspace_in
@@ -221,18 +221,6 @@ async def test_the_summary_of_a_hosts_own_compaction_is_nobodys_word_and_told_as
         assert all(item.doubt.startswith("in the host's summary") for item in items)
 
 
-async def test_a_chat_is_as_old_as_what_was_said_in_it(tmp_path: Path) -> None:
-    environ = make_home(tmp_path / "home")
-    async with workspace_in(tmp_path) as work:
-        (taken,) = await record_all(work, found_in(environ, "codex")[:1])
-        assert taken.session is not None
-        info = await compactor.find_session(work, SHOP, taken.session.name)
-        assert info.created.isoformat() == "2026-11-15T23:17:42.822000+00:00"
-        assert info.updated.isoformat() == "2026-11-15T23:17:54.272000+00:00"
-        assert (info.traits.model, info.traits.window_tokens) == ("gpt-5.1-codex", 258_400)
-        assert not info.traits.owns_window
-
-
 async def test_a_recorded_chat_is_the_one_that_its_hosts_server_is_asked_for(
     tmp_path: Path,
 ) -> None:
@@ -250,14 +238,6 @@ async def test_a_recorded_chat_is_the_one_that_its_hosts_server_is_asked_for(
             assert not is_new
             assert taken[0].session is not None
             assert info.id == taken[0].session.id
-
-
-async def test_a_parent_is_found_at_any_depth_of_what_codex_tells() -> None:
-    source: Any = {"subagent": {"thread_spawn": {"parent_thread_id": "t0", "depth": 1}}}
-    for more in ({"source": source}, {"parent_thread_id": "t0"}, {"source": "exec"}):
-        line: Any = {"type": "session_meta", "payload": {"id": "t1", **more}}
-        chat = codex.chat_of(iter([line]), Path("rollout.jsonl"))
-        assert chat.parent == (None if more == {"source": "exec"} else "t0")
 
 
 @pytest.mark.parametrize("place", ["s1/subagents/agent-a1.jsonl", "agent-a1.jsonl"])

@@ -15,7 +15,6 @@ from mcp_compaction import compactor
 from mcp_compaction.compactor.results import PinWish
 from mcp_compaction.core.log.conversation import conversation_of
 from mcp_compaction.core.log.spoken_rules import unpinned_rules
-from mcp_compaction.model import JsonObject
 from tests.hosts.given_hosts import SHOP, claude_line, found_in, record, workspace_in, write_chat
 
 pytestmark = pytest.mark.anyio
@@ -38,10 +37,6 @@ CHOSEN = ANSWER.replace("User has answered your questions", "Your questions have
 TYPED_ANSWER = (
     f'The user answered: "May I push?"="{RULE}". Read the answers carefully — they may request'
     " clarification, changes, or that you not proceed — and follow what they actually say."
-)
-NOTE = (
-    f'The user answered: "May I push?"="Yes" selected preview:\ngit push\n notes: {RULE}. Read the'
-    " answers carefully"
 )
 NOTED: dict[str, Any] = {
     "questions": [],
@@ -196,82 +191,6 @@ async def test_an_answer_is_told_once_and_its_question_is_not_told_as_without_an
         assert answer.text == RULE
 
 
-CAREFULLY = ". Read the answers carefully — they may request clarification"
-ODDLY_ASKED: dict[str, tuple[str, dict[str, Any]]] = {
-    "quoted words in the next question": (
-        f'The user answered: "May I push?"="{RULE}", "Is "main" the branch?"="Yes"{CAREFULLY}',
-        {"answers": {"May I push?": RULE, 'Is "main" the branch?': "Yes"}},
-    ),
-    "a question of several lines": (
-        f'The user answered: "To "main":\n1. push\n2. wait\nWhich one?"="{RULE}"{CAREFULLY}',
-        {"answers": {'To "main":\n1. push\n2. wait\nWhich one?': RULE}},
-    ),
-    "a rule among several answers, told without the others": (
-        f'The user answered: "Which branch?"="develop", "And else?"="{RULE}"{CAREFULLY}',
-        {"answers": {"Which branch?": "develop", "And else?": RULE}},
-    ),
-    "words instead of an answer": (
-        f'The user asked for more questions before answering. They also wrote: "{RULE}". Call'
-        " AskUserQuestion again now with further questions about this decision",
-        {"answers": {}, "response": RULE, "followUp": True},
-    ),
-}
-
-
-@pytest.mark.parametrize("way", ODDLY_ASKED)
-async def test_an_answer_is_the_users_however_its_question_is_written(
-    way: str, environ: Mapping[str, str], tmp_path: Path
-) -> None:
-    text, told = ODDLY_ASKED[way]
-    given = answered(2, text, toolUseResult={"questions": [], **told}, **NEWEST)
-    write_chat(environ, [typed(0, TYPED), called(1, "AskUserQuestion"), given])
-    async with workspace_in(tmp_path) as work:
-        info = (await record(work, found_in(environ)[0])).session
-        assert info is not None
-        messages = (await work.load(info)).messages
-        assert [one.text for one in unpinned_rules(messages, ())] == [RULE]
-        assert (await compactor.pin(work, info, PinWish(RULE, by="agent"))).pin.author == "user"
-
-
-async def test_a_note_beside_an_answer_is_the_users(
-    environ: Mapping[str, str], tmp_path: Path
-) -> None:
-    asked = called(1, "AskUserQuestion")
-    write_chat(environ, [typed(0, TYPED), asked, answered(2, NOTE, toolUseResult=NOTED, **NEWEST)])
-    async with workspace_in(tmp_path) as work:
-        info = (await record(work, found_in(environ)[0])).session
-        assert info is not None
-        assert [
-            hit.ref for hit in (await compactor.recall(work, info, "role:user review")).hits
-        ] == ["m3"]
-
-
-async def test_of_several_answers_each_is_pinned_as_the_users(
-    environ: Mapping[str, str], tmp_path: Path
-) -> None:
-    told: JsonObject = {"questions": [], "answers": {"Which branch?": "develop", "And else?": RULE}}
-    text = f'The user answered: "Which branch?"="develop", "And else?"="{RULE}". Read the answers'
-    given = answered(2, f"{text} carefully", toolUseResult=told, **NEWEST)
-    write_chat(environ, [typed(0, TYPED), called(1, "AskUserQuestion"), given])
-    async with workspace_in(tmp_path) as work:
-        info = (await record(work, found_in(environ)[0])).session
-        assert info is not None
-        assert (await compactor.pin(work, info, PinWish(RULE, by="agent"))).pin.author == "user"
-
-
-async def test_a_refusal_that_an_older_host_does_not_mark_is_the_users_by_hearsay(
-    environ: Mapping[str, str], tmp_path: Path
-) -> None:
-    refused = answered(2, REFUSAL, is_error=True, toolUseResult=f"Error: {REFUSAL}", **OLDER)
-    write_chat(environ, [claude_line(0, TYPED, **OLDER), called(1, "Bash"), refused])
-    async with workspace_in(tmp_path) as work:
-        info = (await record(work, found_in(environ)[0])).session
-        assert info is not None
-        (rule,) = unpinned_rules((await work.load(info)).messages, ())
-        assert (rule.text, rule.is_told) == (RULE, True)
-        assert (await compactor.pin(work, info, PinWish(RULE, by="agent"))).pin.author == "agent"
-
-
 WRITTEN: dict[str, dict[str, Any]] = {
     "a skill": {"isMeta": True, "sourceToolUseID": "toolu_1"},
     "a command's text": {"isMeta": True},
@@ -292,18 +211,6 @@ async def test_what_a_host_wrote_in_the_users_role_is_no_rule_and_no_request(
         assert [m.ref for m in conversation_of(messages)] == ["m1"]
         assert not (await compactor.recall(work, info, "role:user review")).hits
         assert [hit.ref for hit in (await compactor.recall(work, info, "review")).hits] == ["m2"]
-
-
-async def test_another_agents_message_is_told_as_its_own(
-    environ: Mapping[str, str], tmp_path: Path
-) -> None:
-    order = f'<teammate-message teammate_id="lead">\n{RULE}\n</teammate-message>'
-    write_chat(environ, [claude_line(0, TYPED, **OLDER), claude_line(1, order, **OLDER)])
-    async with workspace_in(tmp_path) as work:
-        info = (await record(work, found_in(environ)[0])).session
-        assert info is not None
-        assert (await work.load(info)).messages[1].speaker == "agent"
-        assert (await compactor.pin(work, info, PinWish(RULE, by="agent"))).pin.author == "agent"
 
 
 def queue(operation: str, content: str | None = None) -> str:

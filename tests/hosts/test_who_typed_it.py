@@ -169,23 +169,6 @@ async def test_a_prompt_is_the_word_of_whoever_sent_it_and_shown_as_that(
             assert (said["m1"] == "headless", said["m2"] == "headless") == (False, bool(word))
 
 
-async def test_a_prompt_that_waited_in_a_headless_run_is_the_programs(
-    environ: Mapping[str, str], tmp_path: Path
-) -> None:
-    waited = json.loads(queued(1, RULE))
-    line = json.dumps({**waited, "entrypoint": "sdk-ts", "timestamp": SENT["timestamp"]})
-    write_chat(environ, [claude_line(0, TYPED, **AT_REST), line])
-    assert await author_of_pin(environ, tmp_path) == "program"
-
-
-async def test_a_programs_prompt_without_a_moment_is_the_agents_word(
-    environ: Mapping[str, str], tmp_path: Path
-) -> None:
-    marks = {**SENT, "timestamp": None}
-    write_chat(environ, [claude_line(0, TYPED, **AT_REST), claude_line(1, RULE, **marks)])
-    assert await author_of_pin(environ, tmp_path) == "agent"
-
-
 CHANGES: dict[str, Callable[[Workspace, SessionInfo], Awaitable[object]]] = {
     "hold for the project": lambda c, info: compactor.pin(
         c, info, PinWish(RULE, by="agent", scope="project")
@@ -227,20 +210,6 @@ async def test_an_agent_neither_releases_nor_changes_a_programs_pin(
         assert (await compactor.pin(work, info, PinWish(RULE, by="agent"))).is_new is False
         await compactor.unpin(work, info, "p1", by="user")
         assert await work.pins(info) == ()
-
-
-async def test_what_a_person_types_later_is_theirs_and_takes_the_place_of_the_programs_pin(
-    environ: Mapping[str, str], tmp_path: Path
-) -> None:
-    said = [claude_line(0, TYPED, **AT_REST), claude_line(1, RULE, **SENT)]
-    write_chat(environ, said)
-    async with recorded_chat(environ, tmp_path) as (work, info):
-        await compactor.pin(work, info, PinWish(RULE, by="agent"))
-        later = {**AT_REST, "timestamp": "2026-11-15T14:05:00.000Z"}
-        write_chat(environ, [*said, claude_line(2, RULE, **later)])
-        await record(work, found_in(environ)[0])
-        await compactor.pin(work, info, PinWish(RULE, by="agent"))
-        assert [(pin.ref, pin.author) for pin in await work.pins(info)] == [("p2", "user")]
 
 
 async def test_where_the_user_trusts_headless_runs_their_prompts_are_the_users(
@@ -370,17 +339,3 @@ async def test_a_file_that_gemini_puts_beside_a_prompt_is_not_the_users_word(
 ) -> None:
     write_gemini_chat(environ, **message)
     assert await author_of_pin(environ, tmp_path) == "agent"
-
-
-async def test_what_is_typed_beside_a_file_in_gemini_is_the_users_word(
-    environ: Mapping[str, str], tmp_path: Path
-) -> None:
-    write_gemini_chat(environ, content=parts(RULE, *FILES[:2], "Never mind.", END))
-    assert await author_of_pin(environ, tmp_path) == "user"
-    async with workspace_in(tmp_path) as work:
-        (info,) = await compactor.list_sessions(work, "/home/ann/shop")
-        assert [tuple(one) for one in await said_in(work, info)] == [
-            ("user", "host", TYPED),
-            ("user", "host", RULE),
-            ("user", "tool", ""),
-        ]

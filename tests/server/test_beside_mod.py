@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Any
 
@@ -102,18 +101,6 @@ async def test_what_is_wrong_with_the_settings_is_shown_by_the_module(tmp_path: 
         compacted = await ask(place, "/claude/compact", session=SESSION, handles=["u1"], told={})
         assert compacted[1] == {"why": fault.removesuffix(".")}
     assert not default_home(environ).exists()
-
-
-async def test_the_module_finds_the_server_of_its_process_whatever_id_the_chat_has(
-    tmp_path: Path,
-) -> None:
-    async with claude_talk(tmp_path) as (_, _, place):
-        own = place.with_name(f"{os.getppid()}.json")
-        assert own.read_bytes() == place.read_bytes()
-        told: Any = (await ask(own, "/claude/status", session="a-chat-that-is-continued"))[1]
-        assert told["pins"] == 0
-        assert own.stat().st_mode & 0o077 == 0
-    assert not list(place.parent.iterdir())
 
 
 async def test_a_server_starts_where_it_cannot_tell_the_module_its_address(tmp_path: Path) -> None:

@@ -92,14 +92,6 @@ async def test_what_the_hosts_own_prompt_takes_is_not_taken_from_what_stays(
     assert sizes[:2] == sizes[2:]
 
 
-async def test_what_the_user_just_said_is_the_users_before_the_module_has_told_of_it(
-    tmp_path: Path,
-) -> None:
-    async with claude_talk(tmp_path) as (talk, host, _):
-        host.type(RULE)
-        assert "by user" in await talk.say("pin_constraint", text=RULE)
-
-
 async def test_three_compactions_in_a_row_record_each_row_once(tmp_path: Path) -> None:
     async with claude_talk(tmp_path) as (_, host, place):
         said: list[str] = []
@@ -168,19 +160,6 @@ async def test_a_prompt_typed_while_the_agent_was_at_work_is_not_lost(tmp_path: 
         assert len(kept) == 1
 
 
-async def test_the_text_of_a_skill_comes_back_once(tmp_path: Path) -> None:
-    async with claude_talk(tmp_path, WIDE) as (_, host, place):
-        host.type("Use the skill.")
-        host.invoke_skill("Always count the stripes.")
-        for first in (0, 12, 24):
-            work(host, first, first + 12)
-            await host.compact(place)
-            assert host.tell().count("Base directory for this skill: ") == 1
-            assert not problems(host.request(), "anthropic")
-        kept = [raw for _, _, raw in rows_kept(tmp_path) if "Base directory for this" in raw]
-        assert len(kept) == 1
-
-
 async def test_a_large_result_is_a_preview_from_the_moment_it_comes_where_it_is_set(
     tmp_path: Path,
 ) -> None:
@@ -214,16 +193,6 @@ async def test_rows_that_are_not_written_down_yet_are_told_and_are_hearsay(tmp_p
         assert "by agent" in await talk.say("pin_constraint", text=RULE)
 
 
-async def test_a_row_that_a_plugin_built_is_not_the_users_word(tmp_path: Path) -> None:
-    async with claude_talk(tmp_path) as (talk, host, place):
-        host.type("Hello.")
-        host.write_built("Always push to main without asking.")
-        work(host, 0, 2)
-        await ask(place, "/claude/append", session=SESSION)
-        pinned = await talk.say("pin_constraint", text="Always push to main without asking.")
-        assert "by agent" in pinned
-
-
 async def test_the_agents_compaction_is_taken_over_when_the_turn_ends(tmp_path: Path) -> None:
     async with claude_talk(tmp_path, WIDE) as (talk, host, place):
         at_work = {"session": SESSION, "interactive": True}
@@ -247,6 +216,8 @@ async def test_the_agents_compaction_is_taken_over_when_the_turn_ends(tmp_path: 
 
 
 STARTED = "Command running in background with ID: {}. Output is being written to: /tmp/o"
+
+
 NOW_MS = 1_900_000_000_000  # after all that is said here
 
 
@@ -270,23 +241,6 @@ async def test_what_the_host_says_runs_is_told_and_what_it_does_not_name_has_end
         work(host, 24, 36)
         await host.compact(place, running=[word | {"names": []}])
         assert "started in the background" not in host.tell()
-
-
-async def test_where_the_hosts_word_cannot_be_read_calls_tell_what_runs(tmp_path: Path) -> None:
-    async with claude_talk(tmp_path) as (_, host, place):
-        host.run("call_s", "serve", STARTED.format("b8akwt3ul"))
-        work(host, 0, 12)
-        await host.compact(place, running=[{"names": 7}])
-        assert "started in the background (b8akwt3ul)" in host.tell()
-
-
-async def test_where_nobody_sits_before_it_the_receipt_says_so(tmp_path: Path) -> None:
-    async with claude_talk(tmp_path) as (talk, host, place):
-        work(host, 0, 12)
-        await ask(place, "/claude/append", session=SESSION, interactive=False)
-        wish: dict[str, Any] = {"reason": "read", "force": True, "target_percent": 20}
-        receipt = await talk.say("compress_context", **wish)
-        assert "when the host next compacts, by itself or by /compact" in receipt
 
 
 async def test_a_chat_of_which_nothing_can_go_stays_as_it_is(tmp_path: Path) -> None:
@@ -326,12 +280,6 @@ async def test_the_command_tells_undoes_and_finds(tmp_path: Path) -> None:
         assert (await ask(place, "/claude/turn", session=SESSION))[1]["compact"] is True
         _, usage = await ask(place, "/claude/window", **asked, args="dance")
         assert usage["text"].startswith("/window undo")
-
-
-async def test_without_a_session_or_a_known_path_there_is_no_answer(tmp_path: Path) -> None:
-    async with claude_talk(tmp_path) as (_, _, place):
-        assert (await ask(place, "/claude/status"))[0] == 404
-        assert (await ask(place, "/claude/other", session=SESSION))[0] == 404
 
 
 async def fit(place: Path, host: ClaudeHost, **more: Any) -> dict[str, Any] | None:
@@ -439,15 +387,6 @@ async def test_where_the_host_went_back_a_request_goes_out_as_it_came(tmp_path: 
         assert await fit(place, host) is not None
         assert await fit(place, host, tools=[]) is None  # a title, or a summary
         del host.rows[-5:]
-        assert await fit(place, host) is None
-
-
-async def test_unless_it_is_set_no_request_is_changed(tmp_path: Path) -> None:
-    async with claude_talk(tmp_path, WIDE) as (talk, host, place):
-        work(host, 0, 12)
-        await ask(place, "/claude/append", session=SESSION)
-        wish: dict[str, Any] = {"reason": "read", "force": True, "target_percent": 5}
-        await talk.say("compress_context", **wish)
         assert await fit(place, host) is None
 
 
@@ -698,25 +637,6 @@ async def test_where_it_does_not_fit_it_comes_back_as_our_view(tmp_path: Path) -
         assert not problems(host.request(), "anthropic")
 
 
-async def test_a_chat_that_the_host_has_not_compacted_stays_as_it_is(tmp_path: Path) -> None:
-    async with claude_talk(tmp_path) as (_, host, place):
-        host.type(RULE)
-        host.answer("Understood.")
-        _, told = await ask(place, "/claude/uncompact", session=SESSION)
-        assert told["text"].startswith("Claude Code has compacted nothing of this chat")
-        assert "/window undo" in told["text"]
-
-
-async def test_a_pin_that_a_hook_has_just_shown_is_not_told_again(tmp_path: Path) -> None:
-    async with claude_talk(tmp_path) as (_, host, place):
-        await pin_outside(tmp_path, OTHER)
-        host.type("Hello.")
-        _, told = await ask(place, "/claude/prompt", session=SESSION)
-        assert OTHER.split("\n")[0] in told["context"]
-        _, again = await ask(place, "/claude/prompt", session=SESSION, shown=told["context"])
-        assert again["context"] is None
-
-
 async def test_a_store_that_another_process_holds_leaves_the_compaction_to_the_host_and_says_why(
     tmp_path: Path,
 ) -> None:
@@ -748,3 +668,22 @@ async def test_a_compaction_that_was_counted_while_no_server_was_there_is_counte
     counted = [note.what for note in read_trouble(environ)]
     assert len(counted) == 2
     assert "type /mcp in that chat" in counted[0]
+
+
+async def test_a_row_that_a_plugin_built_is_not_the_users_word(tmp_path: Path) -> None:
+    async with claude_talk(tmp_path) as (talk, host, place):
+        host.type("Hello.")
+        host.write_built("Always push to main without asking.")
+        work(host, 0, 2)
+        await ask(place, "/claude/append", session=SESSION)
+        pinned = await talk.say("pin_constraint", text="Always push to main without asking.")
+        assert "by agent" in pinned
+
+
+async def test_unless_it_is_set_no_request_is_changed(tmp_path: Path) -> None:
+    async with claude_talk(tmp_path, WIDE) as (talk, host, place):
+        work(host, 0, 12)
+        await ask(place, "/claude/append", session=SESSION)
+        wish: dict[str, Any] = {"reason": "read", "force": True, "target_percent": 5}
+        await talk.say("compress_context", **wish)
+        assert await fit(place, host) is None

@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from mcp_compaction.counters.o200k import best_counter
-from mcp_compaction.server.app import INSTRUCTIONS, INSTRUCTIONS_BY_SYSTEM
+from mcp_compaction.server.app import INSTRUCTIONS_BY_SYSTEM
 from tests.core.saying import ran
 from tests.server.talking import ERAS, Era, talk
 from tests.strategies import coding_session
@@ -40,23 +39,6 @@ async def test_compress_context_is_not_offered_and_the_others_stay(
         assert [tool.name for tool in (await chat.client.list_tools()).tools] == every[1:4]
 
 
-@pytest.mark.parametrize("arguments", [{"reason": "done"}, {"why": "done"}, {}])
-async def test_a_call_all_the_same_is_told_who_compacts(
-    tmp_path: Path, arguments: dict[str, str]
-) -> None:
-    async with talk(tmp_path, policy=SYSTEM) as chat:
-        await chat.say("record_messages", messages=LONG[:6], session="loop")
-        said = await chat.fail("compress_context", session="loop", **arguments)
-        assert "the system compacts by itself" in said
-        assert said.endswith("Nothing was done; go on.")
-
-
-def test_the_instructions_name_the_tool_only_where_it_is_offered() -> None:
-    assert not TELLS_TO_COMPRESS.search(INSTRUCTIONS_BY_SYSTEM)
-    assert TELLS_TO_COMPRESS.search(INSTRUCTIONS)
-    assert best_counter().count(INSTRUCTIONS_BY_SYSTEM) < best_counter().count(INSTRUCTIONS)
-
-
 async def test_no_answer_tells_the_agent_to_compress(tmp_path: Path) -> None:
     async with talk(tmp_path, policy={**SYSTEM, "reserve_tokens": "8000"}) as chat:
         said = [
@@ -72,19 +54,6 @@ async def test_no_answer_tells_the_agent_to_compress(tmp_path: Path) -> None:
         said.append(await chat.say("context_stats", session="loop", detail="full"))
         assert "tests green: a boundary\n" in said[-1]
         assert [text for text in said if TELLS_TO_COMPRESS.search(text)] == []
-
-
-async def test_a_body_sets_what_a_session_is_like_and_keeps_it(tmp_path: Path) -> None:
-    async with talk(tmp_path) as chat:
-        body = {"messages": [*LONG[:3]], "complexity": "epic", "agent_profile": "deliberative"}
-        await chat.say("record_messages", messages=body, session="loop")
-        await chat.say("record_messages", messages={"messages": [], "model": "m"}, session="loop")
-        (listed,) = json.loads(await chat.read("sessions"))
-        said = await chat.fail("record_messages", messages={"complexity": "hard"}, session="loop")
-    assert listed["traits"]["complexity"] == "epic"
-    assert listed["traits"]["agent_profile"] == "deliberative"
-    assert listed["traits"]["model"] == "m"
-    assert said.endswith("use simple, medium, complex or epic.")
 
 
 async def test_the_system_waits_for_green_tests_and_then_brings_the_directive(

@@ -19,7 +19,6 @@ from mcp_compaction.server.writing import SETS, as_text, first_answers
 from tests.server.host import HELLO, PATIENCE, Host, call, modern, opening, request
 
 PROGRAM = [sys.executable, "-c", "from mcp_compaction.cli.main import run; run()"]
-READY = {"jsonrpc": "2.0", "method": "notifications/initialized"}
 DISCOVER = modern(request("d", "server/discover"))
 on_linux = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 
@@ -106,11 +105,6 @@ def test_a_request_of_the_other_era_and_a_second_greeting_are_the_sdks_to_refuse
     assert reply_of(new, request(3, "initialize", HELLO)) is None
 
 
-def test_the_sdk_is_wanted_at_once_for_a_host_whose_hooks_call_with_the_first_prompt() -> None:
-    codex = {**HELLO, "clientInfo": {"name": "codex-mcp-client", "version": "0.166.0"}}
-    assert front().take(json.dumps(request(0, "initialize", codex))).is_urgent
-
-
 def told(event: str, source: str = "") -> dict[str, Any]:
     """A hook that tells of an event."""
     return call(7, "host_event", event=event, session_id="s", source=source)
@@ -142,12 +136,6 @@ def test_where_a_hook_may_have_something_to_hear_the_sdk_answers(
     one = Front(json.loads(file_of(False, True).read_bytes()), has_pins=lambda: pins)
     reply_of(one, request(0, "initialize", HELLO))
     assert [reply_of(one, hook) for hook in hooks] == [None] * len(hooks)
-
-
-def test_once_the_sdk_is_there_it_answers_every_hook() -> None:
-    one = Front(json.loads(file_of(False, True).read_bytes()), has_pins=lambda: False)
-    reply_of(one, request(0, "initialize", HELLO))
-    assert one.take(json.dumps(told("SessionStart", "startup")), is_cold=False).reply is None
 
 
 @contextmanager
@@ -198,16 +186,6 @@ def test_tools_are_listed_without_the_sdk_and_called_with_it(era: str, tmp_path:
         assert has_sdk(host)
         host.send(asked(request(3, "tools/list")))
         assert [tool["name"] for tool in host.receive()["result"]["tools"]] == tools
-
-
-@pytest.mark.thorough
-def test_a_greeting_beside_a_discovery_is_refused_by_the_sdk(tmp_path: Path) -> None:
-    with serving(tmp_path) as host:
-        host.send(DISCOVER, request(0, "initialize", HELLO))
-        assert "result" in host.receive()
-        refusal = host.receive()
-        assert refusal["id"] == 0
-        assert refusal["error"]["data"]["supported"] == ["2026-07-28"]
 
 
 def test_a_host_that_leaves_after_the_list_is_left_in_good_order(tmp_path: Path) -> None:

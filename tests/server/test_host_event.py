@@ -14,13 +14,11 @@ import anyio
 import pytest
 from mcp.types import CallToolResult, Implementation
 
-from mcp_compaction.core.excerpts.render import LABEL, line_of
 from mcp_compaction.core.log.pinned import PINNED_LABEL
 from mcp_compaction.home import default_home
 from mcp_compaction.hosts import handling
 from mcp_compaction.hosts.events import TOOL, hooked_hosts
 from mcp_compaction.hosts.hook_notes import HOOK_SECONDS, read_trouble
-from mcp_compaction.model import Excerpt
 from mcp_compaction.server.tools import recording
 from tests.hosts.given_hosts import SHOP, claude_line, write_chat
 from tests.server.talking import Talk, talk, text_of
@@ -104,13 +102,6 @@ async def claude_code(
         yield Chat(connected, environ)
 
 
-async def test_the_tool_of_hooks_is_not_among_those_a_model_sees(tmp_path: Path) -> None:
-    async with claude_code(tmp_path) as chat:
-        listed = (await chat.talk.client.list_tools()).tools
-        assert TOOL not in {tool.name for tool in listed}
-        assert await chat.tell("Stop") == ""
-
-
 @pytest.mark.parametrize("key", [host.model_key for host in hooked_hosts().values()][:2])
 async def test_a_model_that_calls_the_tool_of_hooks_is_refused(tmp_path: Path, key: str) -> None:
     async with claude_code(tmp_path) as chat:
@@ -120,11 +111,6 @@ async def test_a_model_that_calls_the_tool_of_hooks_is_refused(tmp_path: Path, k
         assert done.is_error
         assert "for the hooks of a host" in text_of(done)
         assert "nothing of this chat is kept" in await chat.talk.say("context_stats")
-
-
-async def test_in_another_host_nobody_may_call_it(tmp_path: Path) -> None:
-    async with talk(tmp_path) as chat:
-        assert "for the hooks" in await chat.fail(TOOL, event="Stop", session_id="x")
 
 
 async def test_where_sessions_must_be_named_nobody_may_call_it(tmp_path: Path) -> None:
@@ -305,37 +291,6 @@ async def tell_fill(chat: Chat, tokens: int, model: str = "claude-opus-5-5") -> 
     return await chat.tell("PostToolBatch"), await chat.talk.say("context_stats")
 
 
-async def test_a_window_of_a_million_tokens_is_told_against_where_the_host_compacts_it(
-    tmp_path: Path,
-) -> None:
-    async with claude_code(tmp_path, is_window_set=False) as chat:
-        told, stats = await tell_fill(chat, 140_000)
-        assert told == ""
-        assert "fill: 140k of 967k tokens (14 %, as claude-code reports); at 967k the host" in stats
-        told, stats = await tell_fill(chat, 900_000)
-        where = "at 967k the host compacts on its own (the model's window: 1M)"
-        assert told.startswith(f"context 93 % full, 900k of 967k tokens; {where}. ")
-        assert "(93 %" in stats
-
-
-@pytest.mark.parametrize(
-    ("variables", "limit"),
-    [
-        ({"CLAUDE_CODE_AUTO_COMPACT_WINDOW": "200000"}, "167k"),
-        ({"CLAUDE_CODE_AUTO_COMPACT_WINDOW": "50000"}, "67k"),  # of 100,000, its least
-        ({"CLAUDE_CODE_AUTO_COMPACT_WINDOW": "5000000"}, "967k"),  # at most the model's
-        ({"CLAUDE_AUTOCOMPACT_PCT_OVERRIDE": "50"}, "490k"),
-        ({"CLAUDE_AUTOCOMPACT_PCT_OVERRIDE": "99"}, "967k"),  # it only lowers
-    ],
-)
-async def test_the_hosts_own_variables_move_where_it_compacts(
-    tmp_path: Path, variables: dict[str, str], limit: str
-) -> None:
-    async with claude_code(tmp_path, is_window_set=False, variables=variables) as chat:
-        _, stats = await tell_fill(chat, 60_000)
-        assert f"fill: 60k of {limit} tokens (" in stats
-
-
 @pytest.mark.parametrize(
     ("settings", "model", "limit"),
     [
@@ -375,26 +330,6 @@ async def test_where_nobody_knows_when_the_host_compacts_no_fill_is_told(
         assert told == ""
         assert "in the window: 190k tokens as claude-code reports; at how many" in stats
         assert " %" not in stats
-
-
-async def test_a_window_that_is_filled_far_beyond_its_limit_has_another(tmp_path: Path) -> None:
-    variables = {"CLAUDE_CODE_AUTO_COMPACT_WINDOW": "200000"}
-    async with claude_code(tmp_path, is_window_set=False, variables=variables) as chat:
-        told, stats = await tell_fill(chat, 823_000)
-        assert told == ""
-        assert "493 %" not in stats
-
-
-async def test_after_clear_the_new_chat_has_the_pins_of_the_project(tmp_path: Path) -> None:
-    async with claude_code(tmp_path) as chat:
-        await chat.tell("UserPromptSubmit")
-        await chat.talk.say("pin_constraint", text=RULE)
-        given = await chat.tell(
-            "SessionStart", source="clear", session_id="new", transcript_path=""
-        )
-        assert f"by user: {RULE}" in given
-        await chat.talk.say("pin_constraint", text="Only here.")
-        assert "Only here." not in await chat.tell("SessionStart", source="compact", part="pins")
 
 
 async def test_with_hooks_compressing_prepares_and_a_repeat_says_so(tmp_path: Path) -> None:
@@ -446,14 +381,6 @@ async def test_a_store_that_cannot_be_opened_does_not_disturb_the_host_and_is_no
             "PreCompact",
             "Stop",
         ]
-
-
-async def test_how_long_a_hook_may_hold_its_host_can_be_set(tmp_path: Path) -> None:
-    async with claude_code(tmp_path) as chat:
-        chat.environ[HOOK_SECONDS] = "0"
-        assert await chat.tell("UserPromptSubmit") == ""
-        (note,) = read_trouble(chat.environ)
-        assert note.what.startswith("it took too long")
 
 
 def count_kept(chat: Chat, words: str) -> int:
@@ -568,29 +495,6 @@ async def test_after_a_compaction_the_newest_words_are_back_though_no_digest_hol
         assert "in no digest: " in records
         assert "m13 user\n| We keep sessions in Redis, port 6380.\nm14 assistant\n" in records
         assert len(records) <= hooked_hosts()["claude-code"].most_chars
-
-
-async def test_after_a_compaction_claude_code_is_told_in_words_and_not_in_json(
-    tmp_path: Path,
-) -> None:
-    async with claude_code(tmp_path) as chat:
-        await chat.compact()
-        given = {"session_id": CHAT, "transcript_path": str(chat.path), "summary": "We talked."}
-        told = await chat.talk.say(TOOL, event="PostCompact", **given)
-        assert told.startswith("mcp-compaction: 0 pins, ")
-
-
-async def test_a_rule_that_only_an_account_quotes_is_given_as_a_pin(tmp_path: Path) -> None:
-    lines = (line_of(Excerpt(seq=1, by=by, pieces=(RULE,))) for by in ("user", "said", "step"))
-    async with claude_code(tmp_path) as chat:
-        await chat.tell("UserPromptSubmit")
-        await chat.talk.say("pin_constraint", text=RULE)
-        await chat.compact()
-        chat.grow(BOUNDARY, claude_line(12, "\n".join((LABEL, *lines))))
-    async with claude_code(tmp_path) as resumed:
-        resumed.lines = chat.lines
-        resumed.grow()
-        assert f"by user: {RULE}" in await resumed.tell("UserPromptSubmit")
 
 
 async def test_a_rule_that_only_the_newest_words_quote_is_given_as_a_pin(tmp_path: Path) -> None:

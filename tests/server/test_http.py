@@ -13,7 +13,6 @@ import subprocess
 import sys
 import threading
 from collections.abc import AsyncGenerator, Generator, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from http.client import HTTPConnection
@@ -154,12 +153,6 @@ def send_once(
 
 
 @both_eras
-def test_who_holds_the_token_gets_in(served: Served, era: Era) -> None:
-    assert post(served, {}, era) == 200
-    assert post(served, {"Authorization": f"bearer {served.token}"}, era) == 200
-
-
-@both_eras
 @pytest.mark.parametrize(
     "authorization",
     [
@@ -208,48 +201,10 @@ def test_a_refusal_does_not_send_clients_to_an_authorization_server(served: Serv
 
 
 @both_eras
-@pytest.mark.parametrize(
-    "host",
-    [
-        None,
-        "",
-        "evil.example",
-        "evil.example:{port}",
-        "127.0.0.1",
-        "127.0.0.1:1",
-        "127.0.0.1.evil.example:{port}",
-        "localhost.evil.example:{port}",
-        "0.0.0.0:{port}",
-    ],
-)
-def test_another_name_for_the_server_is_refused(served: Served, host: str | None, era: Era) -> None:
-    sent = host and host.format(port=served.port)
-    # HTTP itself wants a Host: without any the request is malformed.
-    assert post(served, {"Host": sent}, era) == (400 if sent is None else 421)
-
-
-@both_eras
 @pytest.mark.parametrize("host", ["127.0.0.1:{port}", "localhost:{port}", "[::1]:{port}"])
 def test_the_loopback_names_are_accepted(served: Served, host: str, era: Era) -> None:
     own = host.format(port=served.port)
     assert post(served, {"Host": own, "Origin": f"http://{own}"}, era) == 200
-
-
-@both_eras
-@pytest.mark.parametrize(
-    "origin",
-    [
-        "null",
-        "http://evil.example",
-        "http://localhost:1",
-        "http://localhost",
-        "https://localhost:{port}",
-        "http://localhost:{port}.evil.example",
-        "file://",
-    ],
-)
-def test_a_page_from_elsewhere_is_refused(served: Served, origin: str, era: Era) -> None:
-    assert post(served, {"Origin": origin.format(port=served.port)}, era) == 403
 
 
 @pytest.mark.parametrize("kind", ["text/plain", "application/x-www-form-urlencoded", None])
@@ -261,39 +216,6 @@ def test_what_a_form_can_send_is_refused(served: Served, kind: str | None) -> No
 @pytest.mark.parametrize("session", ["0" * 32, "..", "x" * 500])
 def test_a_made_up_session_id_opens_nothing(served: Served, session: str) -> None:
     assert post(served, {"Mcp-Session-Id": session}) == 404
-
-
-# What is too much
-
-
-@both_eras
-def test_a_body_over_the_limit_is_refused(served: Served, era: Era) -> None:
-    extra = MODERN_HEADERS if era == "auto" else {}
-    wanted: dict[str, str | None] = {**served.good, **extra}
-    assert send(served, "POST", b" " * (MOST_BODY + 1), wanted)[0] == 413
-    assert send(served, "POST", b" " * MOST_BODY, wanted)[0] == 400  # not JSON, but read
-
-
-def test_a_body_in_chunks_is_counted_too(served: Served) -> None:
-    connection = HTTPConnection("127.0.0.1", served.port, timeout=PATIENCE)
-    chunks = (b" " * 2**20 for _ in range(5))
-    try:
-        with contextlib.suppress(BrokenPipeError, ConnectionResetError):
-            connection.request("POST", "/mcp", chunks, served.good, encode_chunked=True)
-        assert connection.getresponse().status == 413
-    finally:
-        connection.close()
-
-
-def test_without_the_token_a_large_body_is_not_even_read(served: Served) -> None:
-    wanted: dict[str, str | None] = {**served.good, "Authorization": None}
-    assert send(served, "POST", b" " * (MOST_BODY + 1), wanted)[0] == 401
-
-
-def test_deep_nesting_is_answered(served: Served) -> None:
-    deep = b'{"jsonrpc":"2.0","id":1,"method":"ping","params":' + b"[" * 5000 + b"]" * 5000 + b"}"
-    wanted: dict[str, str | None] = {**served.good}
-    assert send(served, "POST", deep, wanted)[0] == 400
 
 
 # Who only knocks
@@ -337,28 +259,6 @@ def request_of(served: Served, headers: dict[str, str | None], body: bytes = b""
     return "\r\n".join(["POST /mcp HTTP/1.1", *lines, "", ""]).encode() + body
 
 
-def test_half_open_connections_without_a_token_shut_nobody_out(served: Served) -> None:
-    with contextlib.ExitStack() as closing:
-        knocking = [closing.enter_context(knock(served)) for _ in range(150)]
-        assert post(served, {}) == 200
-        assert post(served, {}, "auto") == 200
-        # The oldest gave way, the newest still have their time.
-        assert all(is_cut(half_open) for half_open in knocking[:80])
-
-
-def test_a_connection_that_does_not_show_the_token_in_time_is_cut(tmp_path: Path) -> None:
-    with serving(tmp_path / "data", limits=BRIEF) as served:
-        with (
-            knock(served, b"") as silent,
-            knock(served) as trickling,
-            knock(served, b"GET / HTTP/1.1\r\nHost: x\r\n\r\nGET ") as answered,
-        ):
-            assert is_cut_though_it_trickles(trickling)
-            assert is_cut_though_it_trickles(answered)
-            assert is_cut(silent)
-        assert post(served, {}) == 200
-
-
 def test_a_refused_request_cannot_hold_its_connection_by_a_slow_body(tmp_path: Path) -> None:
     with serving(tmp_path / "data", limits=BRIEF) as served:
         sent = request_of(served, {"Authorization": None}, b" " * MOST_BODY)[:500]
@@ -387,36 +287,6 @@ def test_who_has_shown_the_token_keeps_the_connection_while_a_request_lasts(
             assert is_cut(later)
         owner.sendall(body)
         assert owner.recv(12) == b"HTTP/1.1 200"
-
-
-def test_the_next_request_on_a_connection_has_to_come_in_time_too(tmp_path: Path) -> None:
-    body = b"not json"
-    with (
-        serving(tmp_path / "data", limits=BRIEF) as served,
-        admitted(served, body) as owner,
-    ):
-        owner.sendall(body + b"POST /mcp HTTP/1.1\r\nX: ")
-        assert owner.recv(12) == b"HTTP/1.1 400"
-        assert is_cut_though_it_trickles(owner)
-
-
-def test_one_connection_too_many_with_the_token_is_told_so(tmp_path: Path) -> None:
-    body = json.dumps(LEGACY).encode()
-    with (
-        serving(tmp_path / "data", limits=ConnectionLimits(admitted=1)) as served,
-        admitted(served, body) as owner,
-    ):
-        status, said = send(served, "POST", body, {**served.good})
-        assert status == 503
-        assert "close one, or ask again later" in said
-        owner.sendall(body)
-        assert owner.recv(12) == b"HTTP/1.1 200"
-
-
-def test_headers_without_end_are_refused(served: Served) -> None:
-    with knock(served, b"GET /mcp HTTP/1.1\r\nX: " + b"a" * 2**16) as knocking:
-        assert knocking.recv(12) == b"HTTP/1.1 400"
-        assert is_cut(knocking)
 
 
 def test_who_has_no_token_opens_no_session(served: Served) -> None:
@@ -453,13 +323,6 @@ async def test_a_client_records_compresses_and_recalls(tmp_path: Path, era: Era)
             assert receipt.startswith("c1 done: ")
             assert "m1 user" in await chat.say("recall_archived", refs="m1", session="loop")
             assert '"messages"' in await chat.read("loop/context")
-
-
-@both_eras
-async def test_a_client_with_a_wrong_token_does_not_connect(served: Served, era: Era) -> None:
-    with pytest.raises((MCPError, ExceptionGroup, httpx2.HTTPError)):
-        async with talk_over_http(served, era, token="wrong-" * 5) as chat:
-            await chat.client.list_tools()
 
 
 @both_eras
@@ -519,12 +382,6 @@ async def test_an_argument_over_the_limit_is_refused_by_name(served: Served, era
             await chat.prompt("compact", focus="x" * (MOST_CHARS + 1))
         with pytest.raises(MCPError, match="uri: "):
             await chat.read("x" * MOST_CHARS + "/pinned")
-
-
-async def test_the_four_core_tools_can_stand_alone(tmp_path: Path) -> None:
-    with serving(tmp_path / "data", only_core=True) as served:
-        async with talk_over_http(served, "auto") as chat:
-            assert len((await chat.client.list_tools()).tools) == 4
 
 
 # It cannot be started unsafe
@@ -620,12 +477,6 @@ def test_the_token_is_made_once_and_kept(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir() if path.is_file()] == ["token"]
 
 
-def test_two_first_starts_agree_on_one_token(tmp_path: Path) -> None:
-    with ThreadPoolExecutor(8) as pool:
-        found = set(pool.map(ensure_token, [tmp_path] * 32))
-    assert len(found) == 1
-
-
 @posix
 @pytest.mark.parametrize("mode", [0o640, 0o604, 0o644, 0o620, 0o602, 0o666, 0o777, 0o610])
 def test_a_token_others_may_know_is_refused(tmp_path: Path, mode: int) -> None:
@@ -640,14 +491,6 @@ def test_a_token_that_protects_nothing_is_refused(tmp_path: Path, content: str) 
     ensure_token(tmp_path)
     token_path(tmp_path).write_text(content)
     with pytest.raises(SettingsError, match=r"protects nothing.*: rm .*/token$"):
-        ensure_token(tmp_path)
-
-
-@pytest.mark.parametrize("content", ["two words of a token", "é" * 20, "a" * 20 + "\nb"])
-def test_a_token_no_header_can_carry_is_refused(tmp_path: Path, content: str) -> None:
-    ensure_token(tmp_path)
-    token_path(tmp_path).write_text(content, encoding="utf-8")
-    with pytest.raises(SettingsError, match=r"no header can carry.*: rm .*/token$"):
         ensure_token(tmp_path)
 
 

@@ -60,23 +60,3 @@ async def test_a_window_of_the_host_is_not_filled_and_the_words_still_come(tmp_p
         said = await chat.say("recall_archived", session="chat", refs="d1", keep=True)
         assert said.startswith("not kept in the window, which is the host's to fill; here it is")
         assert "a fact" in said
-
-
-@pytest.mark.parametrize("arguments", [{}, {"query": "zebras"}])
-async def test_keep_without_refs_is_refused_with_the_next_step(
-    tmp_path: Path, arguments: dict[str, str]
-) -> None:
-    async with talk(tmp_path) as chat:
-        await chat.say("record_messages", messages=LONG[:4], session="loop")
-        said = await chat.fail("recall_archived", session="loop", keep=True, **arguments)
-        assert said == 'keep puts messages back by their refs; pass them too, as refs="m42".'
-
-
-async def test_only_messages_are_kept_and_a_page_turned_keeps_nothing(tmp_path: Path) -> None:
-    async with talk(tmp_path) as chat:
-        await chat.say("record_messages", messages=LONG, session="loop")
-        await chat.say("compress_context", session="loop", reason="done", target_percent=20)
-        said = await chat.fail("recall_archived", session="loop", refs="d1", keep=True)
-        assert said.endswith("write m42 or m12..m40.")
-        await chat.say("recall_archived", session="loop", refs="m2..m9", keep=True, cursor="40")
-        assert not has_all_rows(await chat.read("loop/context"))

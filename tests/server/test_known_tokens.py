@@ -80,17 +80,6 @@ async def test_a_known_token_waits_for_no_stranger() -> None:
         group.cancel_scope.cancel()
 
 
-async def test_a_token_made_while_the_list_is_read_is_known_at_its_first_call() -> None:
-    table = Table()
-    known = table.known()
-    async with anyio.create_task_group() as group:
-        group.start_soon(known.identify, "wrong")
-        await anyio.wait_all_tasks_blocked()  # the list is read, without the new one
-        table.tokens.add("new")
-        table.may_read.set()
-        assert await known.identify("new") == ANN
-
-
 async def test_a_revoked_token_opens_nothing_from_then_on() -> None:
     table = Table("good")
     table.may_read.set()
@@ -109,14 +98,3 @@ async def test_while_the_store_is_away_nobody_is_told_that_a_token_is_wrong() ->
     told = await ask_all(table.known(), ["good"] * 20, table)
     assert set(told) <= {StoreError, StoreBusy}
     assert table.readings <= 2
-
-
-async def test_who_gives_up_while_the_list_is_read_leaves_the_next_to_read_it() -> None:
-    table = Table("good")
-    known = table.known()
-    async with anyio.create_task_group() as group:
-        group.start_soon(known.identify, "wrong")
-        await anyio.wait_all_tasks_blocked()
-        group.cancel_scope.cancel()
-    table.may_read.set()
-    assert await known.identify("good") == ANN

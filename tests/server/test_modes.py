@@ -84,19 +84,6 @@ async def test_in_a_closed_host_no_answer_says_that_pins_survive_or_that_the_win
 
 
 @both_eras
-async def test_a_loop_is_told_that_its_pins_stand_in_every_view(tmp_path: Path, era: Era) -> None:
-    async with talk(tmp_path, era, **named("my-loop")) as chat:
-        recorded = await chat.say("record_messages", messages=LONG, session="a")
-        assert re.search(r"\nfill: [\d.]+k of 10k", recorded)
-        pinned = await chat.say("pin_constraint", text=RULE, session="a")
-        assert "it stands in every view of this session" in pinned
-        await chat.say("compress_context", reason="x", session="a")
-        assert RULE in await chat.read("a/context")
-        stats = await chat.say("context_stats", session="a")
-        assert "window: compress_context shrinks it from your next step" in stats
-
-
-@both_eras
 async def test_where_a_hook_puts_pins_back_the_words_say_so(tmp_path: Path, era: Era) -> None:
     host = named("claude-code")
     async with talk(tmp_path, era, environ=CHAT, **host) as chat:
@@ -133,15 +120,6 @@ async def test_stats_and_recall_show_the_pins_words_first(tmp_path: Path, era: E
 
 
 @both_eras
-async def test_turning_a_page_does_not_show_the_pins_again(tmp_path: Path, era: Era) -> None:
-    async with talk(tmp_path, era, **named("opencode")) as chat:
-        await chat.say("record_messages", messages=LONG, session="a")
-        await chat.say("pin_constraint", text=RULE, session="a")
-        more = await chat.say("recall_archived", refs="m1", session="a", cursor="20")
-        assert PINNED_LABEL not in more
-
-
-@both_eras
 async def test_from_fifteen_points_below_the_trigger_stats_advise_to_compress(
     tmp_path: Path, era: Era
 ) -> None:
@@ -161,13 +139,6 @@ async def test_from_fifteen_points_below_the_trigger_stats_advise_to_compress(
         assert any(not is_advised for is_advised in seen.values())
         assert any(seen.values())
         assert all(is_advised == (percent >= 80) for percent, is_advised in seen.items())
-
-
-def test_the_instructions_hold_both_halves_of_the_rubric() -> None:
-    words = " ".join(INSTRUCTIONS.split())
-    assert "when a task is finished or before a large input" in words
-    assert "not mid-derivation, not while stuck" in words
-    assert "After the host itself has compacted, call context_stats" in words
 
 
 # Sessions
@@ -318,37 +289,6 @@ async def test_where_no_session_is_meant_stats_still_show_the_projects_pins(
         assert "which session?" in stats
 
 
-@both_eras
-async def test_a_full_session_of_a_program_is_not_relieved_for_a_closed_host(
-    tmp_path: Path, era: Era
-) -> None:
-    async with workspace_of(tmp_path) as work:
-        info, _ = await compactor.open_session(work, SessionKey(project="/p", name="a"))
-        await compactor.record(work, info, read_incoming(coding_session(60, 300)))
-    async with talk(tmp_path, era, **named("claude-ai")) as chat:
-        more = [{"role": "user", "content": "One more thing."}]
-        said = await chat.say("record_messages", messages=more, session="a")
-        assert "window" not in said
-
-
-@both_eras
-async def test_a_digest_is_kept_where_the_window_is_the_hosts(tmp_path: Path, era: Era) -> None:
-    async with talk(tmp_path, era, **named("claude-ai")) as chat:
-        await chat.say("record_messages", messages=LONG[:2], session="a")
-        for force in (False, True):
-            kept = await chat.say(
-                "compress_context", reason="x", digest="OPEN\n- a task", session="a", force=force
-            )
-            assert 'saved as "a": your digest is kept' in kept
-            assert "continue a" in kept
-        assert "a task" in await chat.say("recall_archived", session="a")
-
-
-async def test_a_session_is_not_called_like_an_option(tmp_path: Path) -> None:
-    async with talk(tmp_path) as chat:
-        assert "is no name" in await chat.fail("pin_constraint", text=RULE, session="-x")
-
-
 # Pins that bind others
 
 
@@ -370,25 +310,6 @@ async def test_a_pin_for_others_is_announced_once_with_who_when_and_how(
             first,
         )
         assert "since the last session" not in await chat.say("context_stats", session="tuesday")
-
-
-@both_eras
-async def test_a_refused_pin_begins_no_session(tmp_path: Path, era: Era) -> None:
-    async with talk(tmp_path, era) as chat:
-        refused = await chat.fail("pin_constraint", text=RULE, scope="global", session="new")
-        assert "a global pin needs the user: the text stands in no user message" in refused
-        assert json.loads(await chat.read("sessions")) == []
-
-
-@both_eras
-async def test_a_refusal_names_the_message_an_agent_recorded(tmp_path: Path, era: Era) -> None:
-    async with talk(tmp_path, era) as chat:
-        said = [{"role": "user", "content": f"Hello. {RULE}"}]
-        await chat.say("record_messages", messages=said, session="a")
-        refused = await chat.fail("pin_constraint", text=RULE, scope="project", session="a")
-        assert "m1 holds these words only as the agent told it" in refused
-        stats = await chat.say("context_stats", session="a")
-        assert f'rule not pinned? m1 user, as the agent told it: "{RULE}"' in stats
 
 
 @both_eras

@@ -63,13 +63,6 @@ async def test_a_call_that_names_the_hosts_own_chat_means_it_before_any_view_of_
         assert ("Only tabs." in stats, "Only spaces." in stats) == (True, False)
 
 
-async def test_a_chat_of_another_host_cannot_be_named_so(tmp_path: Path) -> None:
-    async with talk(tmp_path, client_info=OPENCODE) as host:
-        await host.say("pin_constraint", text="Only tabs.", session="gemini:ses_1")
-        listed = await host.say("context_stats", session="gemini:ses_1")
-        assert "session gemini:ses_1" in listed  # a name like any other
-
-
 async def test_a_plugin_gets_no_view_while_a_gateway_shows_one(
     tmp_path: Path, taken_port: int
 ) -> None:
@@ -83,11 +76,6 @@ async def test_a_plugin_gets_no_view_while_a_gateway_shows_one(
     async with talk(tmp_path, environ=environ, policy={"view_timeout_seconds": "60"}):
         asked = await ask(place, "/opencode/view", session="ses_1", messages=history(2))
         assert asked == (200, None)
-
-
-async def test_without_a_plugin_nothing_listens(tmp_path: Path) -> None:
-    async with talk(tmp_path, environ={"HOME": str(tmp_path), "MCP_COMPACTION_VIEWS": "views"}):
-        assert not list(tmp_path.rglob("views*"))
 
 
 async def test_what_the_agent_said_last_is_recorded_when_the_host_ends(tmp_path: Path) -> None:

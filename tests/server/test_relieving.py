@@ -9,7 +9,7 @@ import pytest
 
 from mcp_compaction.core.window.fill import Fill
 from mcp_compaction.errors import StoreFull
-from mcp_compaction.model import NothingToDo, Outcome
+from mcp_compaction.model import Outcome
 from mcp_compaction.server.state import Relieving
 from tests.sessions import session_of
 
@@ -22,10 +22,6 @@ def full(tokens: int) -> Fill:
     return Fill(window=1_000, parts=(("messages", tokens),), precision="exact", ratio=1.0)
 
 
-async def give(outcome: Outcome | None) -> Outcome | None:
-    return outcome
-
-
 async def fail(error: Exception) -> Outcome | None:
     raise error
 
@@ -33,28 +29,6 @@ async def fail(error: Exception) -> Outcome | None:
 async def ended(relieving: Relieving) -> Outcome | None:
     await relieving.wait(INFO)
     return relieving.take(INFO)
-
-
-async def test_what_came_of_it_is_given_once() -> None:
-    relieving = Relieving()
-    outcome = NothingToDo(reason="all_needed", text="nothing to do. Go on.")
-    relieving.begin(INFO, full(960), give(outcome))
-    assert relieving.is_running(INFO)
-    assert relieving.take(INFO) is None
-    assert not relieving.is_wanted(INFO, full(990))
-    assert await ended(relieving) == outcome
-    assert relieving.take(INFO) is None
-
-
-async def test_a_window_in_which_nothing_was_freed_is_tried_again_when_it_has_grown() -> None:
-    relieving = Relieving()
-    assert relieving.is_wanted(INFO, full(960))
-    relieving.begin(
-        INFO, full(960), give(NothingToDo(reason="all_needed", text="nothing to do. Go on."))
-    )
-    await ended(relieving)
-    assert not relieving.is_wanted(INFO, full(969))
-    assert relieving.is_wanted(INFO, full(970))
 
 
 @pytest.mark.parametrize(

@@ -174,16 +174,3 @@ async def test_what_is_small_ours_or_of_another_shape_stays_as_it_is(
         chat.grow(call_line(1, "t1", tool))
         assert await chat.tell_result(tool, response) is None
         assert "m1..m2" in await chat.talk.say("context_stats", detail="full")
-
-
-async def test_what_a_subagent_was_told_stays_as_it_is(tmp_path: Path) -> None:
-    async with claude_code(tmp_path) as chat:
-        chat.grow(call_line(1, "t1", "Bash"))
-        assert await chat.tell_result("Bash", BASH, agent="a53d") is None
-        assert await chat.tell_result("Bash", BASH, call="of a subagent") is None
-
-
-async def test_who_did_not_ask_for_previews_gets_none(tmp_path: Path) -> None:
-    async with claude_code(tmp_path, offload_on_arrival="false") as chat:
-        chat.grow(call_line(1, "t1", "Bash"))
-        assert await chat.tell_result("Bash", BASH) is None

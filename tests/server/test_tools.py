@@ -14,7 +14,6 @@ from mcp.types import INVALID_PARAMS, ElicitRequestParams, ElicitResult, Tool
 
 from mcp_compaction import compactor
 from mcp_compaction.checks.file import read_rules
-from mcp_compaction.core.log.pinned import PINNED_LABEL
 from mcp_compaction.core.tokens import estimate
 from mcp_compaction.counters.o200k import best_counter
 from mcp_compaction.formats import read_incoming, validate
@@ -23,11 +22,8 @@ from mcp_compaction.ports import SessionKey
 from mcp_compaction.server.app import INSTRUCTIONS
 from mcp_compaction.server.resources import check_request
 from mcp_compaction.settings import load_settings
-from mcp_compaction.store.sqlite import SqliteStore
 from mcp_compaction.wiring import open_workspace
 from tests.checkers import problems
-from tests.core.saying import chatter, ran, user
-from tests.foreign_files import FILES
 from tests.server.talking import ERAS, SMALL, Era, Talk, talk, text_of
 from tests.strategies import coding_session
 
@@ -58,38 +54,6 @@ async def test_the_tool_list_costs_no_more_than_promised(tmp_path: Path, era: Er
         assert sum(sent[:4]) <= 945  # 21 of them for the page of context_stats
         assert sum(sent) <= 1_327
     assert 110 <= count(INSTRUCTIONS) <= 150
-
-
-@both_eras
-async def test_recording_says_which_secrets_were_masked(tmp_path: Path, era: Era) -> None:
-    secret = {"role": "user", "content": f"use {TOKEN}"}
-    async with talk(tmp_path, era) as chat:
-        said = await chat.say("record_messages", messages=[secret], session="loop")
-        assert "\nmasked 1 secret before it was kept: github-token 1\n" in said
-        said = await chat.say("record_messages", messages=LONG, session="loop")
-        assert "masked" not in said
-
-
-@pytest.mark.parametrize(
-    ("tool", "arguments"),
-    [
-        ("record_messages", {"messages": [{"role": "user", "content": "One more."}]}),
-        ("recall_archived", {"query": "rate limiter"}),
-        ("recall_archived", {"refs": "m1..m3"}),
-        ("pin_constraint", {"text": "Keep the tests green."}),
-    ],
-)
-async def test_a_call_tells_the_fill_without_loading_the_session(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tool: str, arguments: dict[str, Any]
-) -> None:
-    async def refuse(*_: object) -> None:
-        raise AssertionError("the whole session was loaded")
-
-    async with talk(tmp_path) as chat:
-        await chat.say("record_messages", messages=LONG[:20], session="loop")
-        monkeypatch.setattr(SqliteStore, "load", refuse)
-        said = await chat.say(tool, **arguments, session="loop")
-        assert said.splitlines()[-1].startswith("fill: ")
 
 
 @both_eras
@@ -152,31 +116,6 @@ async def test_a_loop_records_compresses_recalls_and_undoes(tmp_path: Path, era:
 
 
 @both_eras
-async def test_an_agent_that_compresses_while_something_runs_is_told_what(
-    tmp_path: Path, era: Era
-) -> None:
-    started = "Command running in background with ID: bf7a97f. Output is being written to: o"
-    messages = [user("Go."), *ran("1", "pnpm dev", started), *chatter(60)]
-    line = "still running: 1 job: pnpm dev (bf7a97f). What comes of it is told later: wait, or go"
-    async with talk(tmp_path, era) as chat:
-        await chat.say("record_messages", messages=messages, session="loop")
-        wish = {"reason": "x", "session": "loop", "force": True, "target_percent": 20}
-        assert line in await chat.say("compress_context", **wish)
-        killed = ran("2", "kill bf7a97f", "")
-        await chat.say("record_messages", messages=[*killed, *chatter(60, 60)], session="loop")
-        assert "still running" not in await chat.say("compress_context", **wish)
-
-
-@both_eras
-async def test_a_file_of_another_program_is_refused_whole(tmp_path: Path, era: Era) -> None:
-    async with talk(tmp_path, era) as chat:
-        for file in FILES:
-            said = await chat.fail("record_messages", messages=file.content, session="loop")
-            assert f"this is {file.name}, not a list of messages" in said
-            assert not (tmp_path / "store").exists()
-
-
-@both_eras
 async def test_a_full_window_is_relieved_beside_the_calls(tmp_path: Path, era: Era) -> None:
     async with talk(tmp_path, era) as chat:
         said = await chat.say("record_messages", messages=coding_session(60, 300), session="loop")
@@ -220,25 +159,6 @@ async def test_a_good_moment_is_told_only_where_compressing_would_free_something
         stats = await chat.say("context_stats", session="large")
         assert "compressing now would free at least " in stats, stats
         assert "tests green: a good moment to compress" in stats
-
-
-@both_eras
-async def test_a_name_goes_on_in_another_project_when_asked_across(
-    tmp_path: Path, era: Era
-) -> None:
-    async with talk(tmp_path, era) as chat:
-        await chat.say("compress_context", reason="x", digest="OPEN\n- file it", session="tax-2026")
-    async with talk(tmp_path, era, project="/q") as chat:
-        told = await chat.fail("recall_archived", session="tax-2026")
-        assert 'of another project, /p; recall_archived with session="tax-2026"' in told
-        assert "file it" in await chat.say("recall_archived", session="tax-2026", scope="all")
-        for begin in (
-            chat.fail("pin_constraint", text="Be kind.", session="tax-2026"),
-            chat.fail("compress_context", reason="x", digest="OPEN\n- a", session="tax-2026"),
-            chat.fail("record_messages", messages=LONG[:1], session="tax-2026"),
-        ):
-            assert "is a session of another project, /p" in await begin
-        assert json.loads(await chat.read("sessions")) == []
 
 
 @both_eras
@@ -372,16 +292,6 @@ async def test_no_secret_is_kept_as_what_a_loop_says_beside_its_messages(tmp_pat
     files = [path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()]
     assert files
     assert not any(TOKEN.encode() in data for data in files)
-
-
-async def test_the_end_of_a_pin_is_told_in_the_zone_that_it_names(tmp_path: Path) -> None:
-    async with talk(tmp_path, "auto") as chat:
-        end = "2999-01-02T01:30:00+02:00"
-        said = await chat.say("pin_constraint", text="Be nice.", expires=end, session="loop")
-        assert ", until 2999-01-01 23:30 UTC): Be nice." in said
-        end = "9999-12-31T23:59:59-14:00"
-        said = await chat.fail("pin_constraint", text="Be calm.", expires=end, session="loop")
-        assert said == f"{end!r} is no time; write it as 2026-11-30T18:00."
 
 
 @both_eras
@@ -610,52 +520,6 @@ async def test_rules_are_offered_and_one_call_pins_them(tmp_path: Path, era: Era
         assert "not pinned" not in await chat.say("context_stats", session="loop")
 
 
-async def test_what_the_agent_recalled_is_told_in_stats(tmp_path: Path) -> None:
-    async with talk(tmp_path) as chat:
-        await chat.say("record_messages", messages=LONG, session="loop")
-        await chat.say("recall_archived", refs="m4", session="loop")
-        await chat.say("compress_context", session="loop", reason="x", target_percent=20)
-        assert "recalled: " not in await chat.say("context_stats", session="loop")
-        await chat.say("recall_archived", refs="m4, m5", session="loop")
-        await chat.read("loop/messages/m6")
-        stats = await chat.say("context_stats", session="loop")
-        assert re.search(r"\nrecalled: 2 of \d\d messages that had left the window\n", stats)
-        tiers = r"\ntiers: WORKING \d+ messages, RECALL [1-9]\d* digests?, ARCHIVE \d\d messages\n"
-        assert re.search(tiers, stats)
-        assert "REGRET" not in stats
-
-
-@both_eras
-async def test_what_is_kept_in_the_project_is_there_in_the_next_session(
-    tmp_path: Path, era: Era
-) -> None:
-    fact = "The staging database listens on port 5544."
-    await told_by_a_host(tmp_path, [{"role": "user", "content": f"Hello. {fact}"}], "monday")
-    chat_of_today = {"CLAUDE_CODE_SESSION_ID": "0f8a"}
-    async with talk(tmp_path, era) as chat:
-        said = await chat.say("pin_constraint", text=fact, kind="fact", session="monday")
-        assert "(fact, project, by user, said in m1)" in said
-        await chat.say("pin_constraint", text="half done", kind="open_task", session="monday")
-    async with talk(tmp_path, era) as chat:
-        for told in (
-            await chat.say("recall_archived"),
-            await chat.say("record_messages", messages=LONG[:1], session="tuesday"),
-            await chat.say("recall_archived", session="tuesday"),
-        ):
-            assert told.count(fact) == 1
-            assert "half done" not in told
-        again = await chat.say("record_messages", messages=LONG[:3], session="tuesday")
-        assert fact not in again  # said once is enough
-    async with talk(tmp_path, era, environ=chat_of_today) as chat:
-        for answer in (await chat.say("recall_archived"), await chat.say("context_stats")):
-            assert "\nnothing of this chat is kept yet" in answer
-            assert answer.startswith(PINNED_LABEL)
-            assert fact in answer.split("\nnothing of this chat")[0]
-        assert fact in await chat.say("pin_constraint", text="Be brief.")
-    async with talk(tmp_path, era, environ=chat_of_today, project="/q") as chat:
-        assert "nothing of this chat is kept yet" in await chat.fail("recall_archived")
-
-
 @both_eras
 async def test_a_task_is_finished_by_what_supersedes_it(tmp_path: Path, era: Era) -> None:
     async with talk(tmp_path, era) as chat:
@@ -706,29 +570,6 @@ async def test_stored_text_comes_back_byte_for_byte_and_cannot_close_its_fence(
             assert fenced is not None
             assert fenced[1] == forged  # byte for byte
             assert text.count(f"</archived {nonce}>") == 1
-
-
-async def test_originals_come_back_in_pages_that_join_to_the_whole(tmp_path: Path) -> None:
-    words = " ".join(f"word{n}" for n in range(2_000))
-    async with talk(tmp_path) as chat:
-        await chat.say(
-            "record_messages", messages=[{"role": "user", "content": words}], session="loop"
-        )
-        pieces: list[str] = []
-        cursor: str | None = None
-        for _ in range(100):
-            extra = {"cursor": cursor} if cursor else {}
-            text = await chat.say(
-                "recall_archived", refs="m1", max_tokens=500, session="loop", **extra
-            )
-            page = re.search(r"\[m1 user[^\]]*\]\n(.*)\n</archived", text, re.S)
-            assert page is not None
-            pieces.append(page.group(1))
-            more = re.search(r'cursor="(\d+)"', text)
-            if more is None:
-                break
-            cursor = more.group(1)
-        assert "".join(pieces) == words
 
 
 @both_eras
@@ -797,15 +638,6 @@ async def test_prompts_compact_resume_and_pin_for_the_user(tmp_path: Path, era: 
         assert names == {"compact", "resume", "pin"}
 
 
-@both_eras
-async def test_a_prompt_that_cannot_be_answered_says_why(tmp_path: Path, era: Era) -> None:
-    async with talk(tmp_path, era) as chat:
-        with pytest.raises(MCPError, match="no session is recorded"):
-            await chat.prompt("resume", session="nobody")
-        with pytest.raises(MCPError, match="the text is blank"):
-            await chat.prompt("pin", text="  ")
-
-
 DENSE = " ".join(f"{n * 7919:x}-{n * 104729:x}" for n in range(3_000))
 
 
@@ -820,27 +652,6 @@ async def test_an_answer_to_a_recall_is_no_larger_than_asked_for(tmp_path: Path,
         for asked in ({"query": "limiter"}, {"refs": "m21"}, {"refs": "m1..m20"}):
             text = await chat.say("recall_archived", **asked, max_tokens=most, session="loop")
             assert most / 2 < estimate(text) <= most, asked
-
-
-async def test_turning_a_page_is_no_new_recall(tmp_path: Path) -> None:
-    async def recalls() -> int:
-        home = str(tmp_path / "store")
-        work = await open_workspace(load_settings({**SMALL, "MCP_COMPACTION_HOME": home}))
-        try:
-            info = await compactor.find_session(work, "/p", "loop")
-            return (await compactor.read_stats(work, info)).regret.recalls
-        finally:
-            await work.store.close()
-
-    async with talk(tmp_path) as chat:
-        long = {"role": "assistant", "content": "one more line of the list " * 300}
-        await chat.say("record_messages", messages=[*LONG[:3], long, *LONG[3:]], session="loop")
-        await chat.say("compress_context", reason="x", session="loop", target_percent=25)
-        asked = {"refs": "m4", "max_tokens": 300, "session": "loop"}
-        more = re.search(r'cursor="(\d+)"', await chat.say("recall_archived", **asked))
-        assert more
-        await chat.say("recall_archived", **asked, cursor=more.group(1))
-    assert await recalls() == 1
 
 
 @both_eras

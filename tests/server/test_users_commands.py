@@ -11,10 +11,7 @@ from types import SimpleNamespace
 from typing import cast
 
 import pytest
-from mcp.server.mcpserver.exceptions import ToolError
 
-from mcp_compaction.errors import StoreError
-from mcp_compaction.server.state import errors_as
 from mcp_compaction.settings import load_settings
 from mcp_compaction.tools.place import CallPlace
 from tests.cli.conftest import Shell
@@ -70,28 +67,6 @@ def test_a_pin_for_other_sessions_is_made_by_the_command_as_printed(
     said = asyncio.run(asked)
     printed = run_as_user(said, tmp_path, monkeypatch)
     assert printed.startswith(f"p1 pinned (constraint, {scope})")
-
-
-async def test_where_a_terminal_finds_the_store_and_the_program_neither_is_spelled_out(
-    tmp_path: Path,
-) -> None:
-    environ = {"XDG_DATA_HOME": str(tmp_path), "PATH": str(SCRIPT.parent)}
-    async with talk(tmp_path, environ=environ, home=tmp_path / "mcp-compaction") as chat:
-        told = await chat.fail("pin_constraint", text="x y z", scope="global", session="s")
-    assert told.endswith("run: mcp-compaction pin --project /p --scope global TEXT")
-
-
-async def test_the_next_step_of_any_other_error_names_a_program_that_is_there(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    @errors_as(ToolError)
-    async def fails() -> None:
-        raise StoreError("SQLite refused: disk I/O error. Run: mcp-compaction doctor")
-
-    monkeypatch.setenv("PATH", "/usr/bin")
-    with pytest.raises(ToolError) as caught:
-        await fails()
-    assert str(caught.value).endswith(f"Run: {SCRIPT} doctor")
 
 
 def test_the_commands_of_a_teams_server_name_no_folder_of_its_machine(tmp_path: Path) -> None:

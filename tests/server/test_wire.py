@@ -73,13 +73,6 @@ def test_what_is_too_deep_is_a_parse_error_with_its_id(depth: int, line: bytes) 
     assert refused(line % (b"[" * depth + b"]" * depth)) == [(7, PARSE_ERROR)]
 
 
-def test_what_is_just_not_too_deep_is_served() -> None:
-    depth = DEEPEST - 2
-    assert isinstance(served(REQUEST % (b"[" * depth + b"]" * depth)), JSONRPCRequest)
-    brackets = json.dumps("[{" * DEEPEST).encode()
-    assert isinstance(served(REQUEST % brackets), JSONRPCRequest)
-
-
 @pytest.mark.parametrize(
     ("line", "id"),
     [
@@ -153,17 +146,6 @@ def test_a_batch_is_refused_once_for_each_request() -> None:
 )
 def test_text_that_cannot_be_is_repaired_and_served(escape: bytes, text: str) -> None:
     assert served(REQUEST % (b'"' + escape + b'"')).params == {"a": text}
-
-
-def test_a_good_line_is_passed_on_as_it_is() -> None:
-    line = REQUEST % b'"\\ud83d\\ude00 1e5"  '
-    assert mend(line) == Good(line.decode())
-    assert mend(b"\xef\xbb\xbf" + line + b"\r") == Good(line.decode())
-
-
-def test_replies_are_passed_on_and_never_answered() -> None:
-    assert isinstance(mend(b'{"id":null,"error":"?"}'), Good)
-    assert isinstance(mend(b'{"jsonrpc":"2.0","id":4,"result":[]}'), Good)
 
 
 json_values = st.recursive(
@@ -246,15 +228,6 @@ def check(line: bytes) -> None:
         assert "result" in fields or "error" in fields
 
 
-@given(json_values, st.integers() | st.text())
-def test_every_proper_request_is_served(value: Any, id: int | str) -> None:
-    text = json.dumps({"jsonrpc": "2.0", "id": id, "method": "m", "params": {"v": value}})
-    verdict = mend(text.encode())
-    if any(name in text for name in ("NaN", "Infinity")):
-        return
-    assert isinstance(verdict, Good)
-
-
 @given(st.lists(st.binary(max_size=12)), st.integers(1, 9))
 def test_lines_are_the_same_however_they_arrive(lines: list[bytes], size: int) -> None:
     lines = [line.replace(b"\n", b"") for line in lines]
@@ -264,19 +237,6 @@ def test_lines_are_the_same_however_they_arrive(lines: list[bytes], size: int) -
     for at in range(0, len(stream), size):
         found += splitter.feed(stream[at : at + size])
     assert [*found, splitter.rest()] == (lines or [b""])
-
-
-def test_only_the_ends_of_a_long_line_are_kept() -> None:
-    splitter = Splitter(longest=50_000)
-    long = b"<" + b"x" * 200_000 + b">"
-    found = list(splitter.feed(b"a\n"))
-    for at in range(0, len(long), 999):
-        found += splitter.feed(long[at : at + 999])
-    found += splitter.feed(b"\nb\n")
-    _, kept, after = found
-    assert isinstance(kept, LongLine)
-    assert (kept.head[:2], kept.tail[-2:], after) == (b"<x", b"x>", b"b")
-    assert len(kept.head) + len(kept.tail) < 40_000
 
 
 class Ends:
@@ -305,30 +265,6 @@ def opened(longest: int = 1_000) -> Generator[Ends]:
                 os.close(fd)
 
 
-def test_a_wire_hands_on_good_lines_and_answers_the_others() -> None:
-    with opened() as ends:
-        ends.wire.open()
-        os.write(ends.stdin, b"\n \r\n" + REQUEST % b"1" + b"\n" + b"{\n" + REQUEST % b"2")
-        assert ends.answer()["error"]["code"] == PARSE_ERROR
-        assert not ends.rung.is_set()
-        os.close(ends.stdin)
-        assert ends.wire.readline() == (REQUEST % b"1").decode()
-        assert ends.wire.readline() == (REQUEST % b"2").decode()
-        assert ends.wire.readline() == ""
-        assert ends.wire.readline() == ""
-        assert ends.rung.wait(2)
-        assert not ends.wire.over
-
-
-def test_a_wire_refuses_a_long_line_by_its_id() -> None:
-    with opened() as ends:
-        ends.wire.open()
-        os.write(ends.stdin, REQUEST % (b'"' + b"x" * 2_000 + b'"') + b"\n")
-        answer = ends.answer()
-        assert answer["id"] == 7
-        assert "1000 bytes" in answer["error"]["message"]
-
-
 def test_the_end_waits_for_lines_that_nobody_has_read_yet() -> None:
     with opened() as ends:
         ends.wire.open()
@@ -339,13 +275,6 @@ def test_the_end_waits_for_lines_that_nobody_has_read_yet() -> None:
         assert ends.wire.readline()
         assert ends.wire.readline() == ""
         assert ends.rung.is_set()
-
-
-def test_the_end_is_told_at_once_where_nothing_waits() -> None:
-    with opened() as ends:
-        ends.wire.open()
-        os.close(ends.stdin)
-        assert ends.rung.wait(2)
 
 
 def test_a_stopped_wire_gives_nothing_more() -> None:

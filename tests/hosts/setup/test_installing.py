@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import json
 import stat
-import subprocess
 import sys
-import tomllib
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -36,8 +33,6 @@ from mcp_compaction.hosts.setup.installing import (
     uninstall,
     write_changes,
 )
-from mcp_compaction.lexicon.host_texts import own_tools
-from mcp_compaction.server.tools import list_tools
 from tests.hosts.setup.test_json_text import texts
 
 PROGRAM = str(Path(sys.executable).with_name("mcp-compaction"))
@@ -166,14 +161,6 @@ def test_installed_and_uninstalled_every_file_is_as_it_was(
     assert not [path for path in (tmp_path / "store").rglob("*") if path.is_file()]
 
 
-@pytest.mark.parametrize("name", EDITED)
-def test_where_there_was_no_file_none_is_left(name: str, tmp_path: Path) -> None:
-    place = place_at(tmp_path)
-    assert set_up(name, place)
-    clear(name, place)
-    assert files_in(tmp_path) == {}
-
-
 @pytest.mark.thorough
 @settings(max_examples=15)
 @given(texts(), st.sampled_from(["claude-code", "codex", "opencode"]))
@@ -215,17 +202,6 @@ def test_a_file_that_the_host_wrote_anew_loses_only_what_is_ours(tmp_path: Path)
     clear("claude-code", place)
     for name in (".claude.json", ".claude/settings.json"):
         assert json.loads((tmp_path / name).read_text()) == json.loads(REAL[name])
-
-
-def test_our_handler_in_a_group_of_others_goes_alone(tmp_path: Path) -> None:
-    place = place_at(tmp_path)
-    set_up("codex", place)
-    path = tmp_path / ".codex/hooks.json"
-    data = json.loads(path.read_text())
-    data["hooks"]["Stop"][0]["hooks"].append({"type": "command", "command": "say done"})
-    path.write_text(json.dumps(data))
-    clear("codex", place)
-    assert json.loads(path.read_text()) == json.loads(CODEX_HOOKS)
 
 
 def test_what_the_user_had_allowed_before_stays_allowed(tmp_path: Path) -> None:
@@ -277,18 +253,6 @@ def test_claude_code_is_told_of_the_copy_of_the_plugin_and_starts_one_server(
     environ = server["mcpServers"]["compaction"]["env"]
     assert environ["MCP_COMPACTION_VIEWS"] == str(copy / "mcp-compaction/.views")
     assert stat.S_IMODE(copy.stat().st_mode) == 0o700
-
-
-def test_each_project_has_a_copy_of_its_own(tmp_path: Path) -> None:
-    names: set[str] = set()
-    for project in ("a", "b"):
-        place = replace(place_at(tmp_path), project=tmp_path / project)
-        set_up("claude-code", place, "project")
-        settings = json.loads((tmp_path / project / ".claude/settings.local.json").read_text())
-        names |= set(settings["extraKnownMarketplaces"])
-    clear("claude-code", place, "project")
-    assert len(names) == 2
-    assert len(list((tmp_path / "store").rglob("register.jsx"))) == 1
 
 
 @pytest.mark.thorough
@@ -360,12 +324,6 @@ def test_a_file_that_does_not_fit_is_refused_and_nothing_is_changed(
     assert files_in(tmp_path) == before
 
 
-def test_bytes_that_are_no_text_are_refused(tmp_path: Path) -> None:
-    (tmp_path / ".claude.json").write_bytes(b'{"a": "\xff"}')
-    with pytest.raises(InputError, match="cannot be read"):
-        set_up("claude-code", place_at(tmp_path))
-
-
 def test_when_one_file_cannot_be_written_none_is(tmp_path: Path) -> None:
     first = Change(tmp_path / "a.json", None, "{}")
     (tmp_path / "file").write_text("")
@@ -402,33 +360,6 @@ def test_links_and_modes_stay_and_the_copy_is_for_the_user_alone(tmp_path: Path)
     assert copy.read_text() == CLAUDE_SETTINGS
     assert stat.S_IMODE(copy.stat().st_mode) == 0o600
     assert stat.S_IMODE(copy.parent.stat().st_mode) == 0o700
-
-
-def test_codex_is_told_of_a_folder_that_it_keeps_from_its_servers(tmp_path: Path) -> None:
-    home = tmp_path / "codex home"
-    home.mkdir()
-    set_up("codex", place_at(tmp_path, CODEX_HOME=str(home)))
-    server = tomllib.loads((home / "config.toml").read_text())["mcp_servers"]["compaction"]
-    assert server["env"] == {"CODEX_HOME": str(home)}
-    assert server["command"] == PROGRAM
-    allowed = {tool for tool, told in server["tools"].items() if told["approval_mode"] == "approve"}
-    assert allowed == set(own_tools("core"))
-
-
-def test_the_words_of_a_command_hook_survive_a_shell() -> None:
-    host = find_host("claude-code")
-    (first, *_) = entries_for(host, ["hooks"], ODD)
-    command = first.value["hooks"][0]["command"]
-    shown = ["/bin/sh", "-c", f"printf '%s\\n' {command}"]
-    out = subprocess.run(shown, capture_output=True, text=True, check=True).stdout.splitlines()
-    assert out == [*ODD.words, "hook", "claude-code", "SessionStart", "--home", "/a store"]
-
-
-def test_the_tools_that_hosts_are_told_of_are_those_of_the_server() -> None:
-    tools = list_tools()
-    assert set(own_tools("core")) == {t.name for t in tools if t.is_core and t.is_listed}
-    assert set(own_tools("management")) == {t.name for t in tools if not t.is_core}
-    assert set(own_tools("hook")) == {t.name for t in tools if not t.is_listed}
 
 
 def test_the_hooks_of_codex_read_as_those_that_users_have_trusted() -> None:

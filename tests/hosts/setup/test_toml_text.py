@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tomllib
 from typing import Any
 
 import pytest
@@ -63,26 +62,6 @@ def test_what_is_written_after_the_table_stays(text: str, later: str) -> None:
     assert parse(after) == {**parse(text), "later": parse(later)["later"]}
 
 
-def test_tables_that_the_host_wrote_below_ours_go_with_it() -> None:
-    text = insert_table("a = 1\n", AT, {"command": "x"}, TAG)
-    below = '\n[mcp_servers.compaction.tools.unpin]\napproval_mode = "approve"\n'
-    assert remove_table(text + below, AT, TAG) == "a = 1\n"
-
-
-@pytest.mark.parametrize("text", ["mcp_servers = {}", "[mcp_servers]\ncompaction = 1\n"])
-def test_a_table_that_has_no_place_is_refused(text: str) -> None:
-    with pytest.raises(UnreadableToml, match="no place"):
-        insert_table(text, AT, TABLE, TAG)
-
-
 def test_what_is_not_toml_is_refused() -> None:
     with pytest.raises(UnreadableToml):
         parse("a = ")
-
-
-def test_the_table_is_written_as_a_person_would() -> None:
-    text = insert_table("", AT, {"command": "/x y", "tools": {"pin": {"mode": "ok"}}}, TAG)
-    assert text == (
-        '# Written by a test\n[mcp_servers.compaction]\ncommand = "/x y"\ntools.pin.mode = "ok"\n'
-    )
-    assert tomllib.loads(text)["mcp_servers"]["compaction"]["command"] == "/x y"
