@@ -10,14 +10,13 @@ from mcp_compaction import compactor
 from mcp_compaction.compactor.events import FALLBACK
 from mcp_compaction.compactor.gauge import Stats
 from mcp_compaction.compactor.workspace import Workspace
-from mcp_compaction.core.compaction.receipt import spent_line
 from mcp_compaction.core.digest.allowance import Limits
 from mcp_compaction.core.digest.extract import extract
 from mcp_compaction.core.policy import Policy
 from mcp_compaction.counters.o200k import EstimateCounter
 from mcp_compaction.errors import SummarizerError
 from mcp_compaction.formats import read_incoming
-from mcp_compaction.model import Ask, Compaction, Draft, ModelCall, Spent, SummaryRequest
+from mcp_compaction.model import Ask, Compaction, Draft, ModelCall, SummaryRequest
 from mcp_compaction.ports import SessionKey, Summarizer
 from mcp_compaction.store.sqlite import open_store
 from mcp_compaction.tools import answers
@@ -92,14 +91,6 @@ async def test_what_a_model_took_is_in_the_stats_and_in_one_line_of_the_tool(
     assert "last fall" not in said
 
 
-async def test_where_no_model_was_asked_nothing_is_said_of_it(tmp_path: Path) -> None:
-    stats = await stats_after(tmp_path, Paid(), compress=False)
-    assert stats.system == Spent()
-    said = answers.stats_text(stats, "own", (), ())
-    assert "system: " not in said
-    assert "limit" not in said
-
-
 async def test_every_fall_is_counted_and_the_last_reason_told(tmp_path: Path) -> None:
     stats = await stats_after(tmp_path, Failing())
     assert stats.system.failed == stats.system.calls == dict(stats.events)[FALLBACK]
@@ -119,21 +110,3 @@ async def test_a_limit_that_nears_makes_the_system_act_earlier(limit: str, tmp_p
     assert pressed.is_pressed
     assert pressed.pressure.trigger_percent == calm.pressure.trigger_percent - 10
     assert "a limit on model calls is near" in answers.stats_text(pressed, "own", (), ())
-
-
-def test_the_line_leaves_out_what_there_was_none_of() -> None:
-    assert spent_line(Spent(calls=1, input_tokens=900, output_tokens=40, seconds=2)) == (
-        "system: 1 model call, 900 tokens in, 40 out, 2.0 s"
-    )
-    spent = Spent(
-        calls=3,
-        failed=1,
-        input_tokens=12_300,
-        output_tokens=900,
-        cached_tokens=4_000,
-        cost=0.0123,
-        seconds=6.2,
-    )
-    assert spent_line(spent) == (
-        "system: 3 model calls (1 failed), 12k tokens in (4.0k cached), 900 out, $0.0123, 6.2 s"
-    )

@@ -25,15 +25,6 @@ SCRIPT = Path(sys.executable).with_name("mcp-compaction")
 ROOT = Path(__file__).parents[1]
 
 
-def test_on_the_path_the_bare_name_is_typed() -> None:
-    assert typed_command(str(SCRIPT.parent)) == "mcp-compaction"
-
-
-def test_a_link_to_this_installation_on_the_path_is_as_good(tmp_path: Path) -> None:
-    (tmp_path / "mcp-compaction").symlink_to(SCRIPT)
-    assert typed_command(str(tmp_path)) == "mcp-compaction"
-
-
 @pytest.mark.parametrize("path", [None, "", "/nowhere"])
 def test_off_the_path_the_whole_path_is_typed(path: str | None) -> None:
     assert shlex.split(typed_command(path)) == [str(SCRIPT)]

@@ -95,25 +95,3 @@ async def test_what_is_called_recoverable_is_on_the_first_page_of_recall(
             assert any(finding in named[int(hit.ref[1:])] for hit in given), finding
     finally:
         await work.store.close()
-
-
-def test_more_queries_are_no_more_work_for_the_store(
-    recorded: tuple[Path, dict[int, tuple[Finding, ...]]],
-) -> None:
-    path, named = recorded
-    queries = queries_of([finding for found in named.values() for finding in found])
-
-    def steps_for(asked: Sequence[SearchQuery]) -> int:
-        steps = 0
-
-        def count() -> int:
-            nonlocal steps
-            steps += 1
-            return 0
-
-        with closing(connect(path, deadline=5)) as connection:
-            connection.set_progress_handler(count, 10)
-            search_many(connection, Scope(project="/p", session=1), asked, LIMIT)
-        return steps
-
-    assert steps_for(queries[:500]) == steps_for(queries[:5]) > 0

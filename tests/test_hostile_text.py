@@ -248,8 +248,3 @@ async def test_others_are_answered_while_a_megabyte_is_recorded(tmp_path: Path, 
     finally:
         await work.store.close()
     assert max(stretches) <= max(0.3, sum(stretches) / 3), (max(stretches), sum(stretches))
-
-
-@pytest.mark.parametrize("words", ["", "  ", "!!!", "- - -"])
-def test_words_without_letters_are_part_of_nothing(words: str) -> None:
-    assert whole_of(words, "Never do it! - - - !!!") == ""

@@ -13,7 +13,6 @@ import pytest
 
 from mcp_compaction import compactor
 from mcp_compaction.compactor import compressing
-from mcp_compaction.compactor.events import SAFETY_NET
 from mcp_compaction.compactor.workspace import Workspace
 from mcp_compaction.core.policy import Policy
 from mcp_compaction.core.tokens import estimate
@@ -84,17 +83,6 @@ async def full_session(folder: Path) -> AsyncGenerator[tuple[Workspace, SessionI
         await work.store.close()
 
 
-@pytest.mark.thorough
-async def test_nothing_large_is_counted_on_the_loop(tmp_path: Path) -> None:
-    async with full_session(tmp_path) as (work, info):
-        assert (await work.read_window(info)).fill.percent > 95
-        await compactor.read_stats(work, info)
-        assert isinstance(await compactor.compress(work, info, Ask(reason="x")), Compaction)
-        await compactor.context(work, info)
-        assert isinstance(await compactor.page_in(work, info, "m9"), Compaction)
-        assert isinstance(await compactor.restore(work, info, "c1", force=True), Compaction)
-
-
 async def test_who_is_cancelled_does_not_wait_for_a_thread() -> None:
     begun, may_end = threading.Event(), threading.Event()
 
@@ -109,33 +97,6 @@ async def test_who_is_cancelled_does_not_wait_for_a_thread() -> None:
     assert task.cancelled()
     assert not may_end.is_set()
     may_end.set()
-
-
-async def test_a_full_session_is_relieved_once_however_many_ask(tmp_path: Path) -> None:
-    async with full_session(tmp_path) as (work, info):
-        outcomes = await asyncio.gather(*(compactor.relieve(work, info) for _ in range(4)))
-        assert sum(isinstance(outcome, Compaction) for outcome in outcomes) == 1
-        assert outcomes.count(None) == 3
-        assert dict((await compactor.read_stats(work, info)).events)[SAFETY_NET] == 1
-
-
-async def test_who_asks_meanwhile_goes_on_with_what_is_left_to_do(tmp_path: Path) -> None:
-    async with full_session(tmp_path) as (work, info):
-        held = Held()
-        slow = replace(work, summarizer=held)
-        first = asyncio.create_task(compactor.compress(slow, info, Ask(reason="first")))
-        await held.was_asked.wait()
-        doing: list[str] = []
-
-        async def progress(what: str) -> None:
-            doing.append(what)
-            held.may_go_on.set()
-
-        second = await compactor.compress(work, info, Ask(reason="second"), progress)
-        assert isinstance(await first, Compaction)
-        assert doing[0] == "waiting for another compaction of this session"
-        assert second.kind == "refusal"
-        assert "the 40 % a compaction goes down to" in second.text
 
 
 async def test_who_waits_too_long_is_told_what_is_under_way(

@@ -19,7 +19,6 @@ from tests.server.talking import talk
 WAYS = ("in process", "over MCP")
 LONG_WAYS = ("in process", pytest.param("over MCP", marks=pytest.mark.thorough))
 RULE = "Never run migrations against prod; only staging."
-SECRET = "ghp_" + "a1B2c3D4e5F6g7H8i9J0" + "k1L2m3N4o5P6q7R8"
 WINDOW = 10_000  # tokens, as the server of the tests has it
 
 

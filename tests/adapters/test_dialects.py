@@ -9,7 +9,6 @@ from typing import Any, Literal
 import pytest
 from pydantic import BaseModel
 
-from mcp_compaction.adapters.loop import LoopKit
 from mcp_compaction.errors import InputError
 from mcp_compaction.model import Shape
 from tests.adapters.kits import LONG_WAYS, RULE, history, kit_of, text_of, user
@@ -21,14 +20,6 @@ pytestmark = pytest.mark.anyio
 SHAPES: tuple[Shape, ...] = ("anthropic", "openai", "responses")
 
 # What it offers and answers
-
-
-async def test_the_definitions_are_in_the_dialect_of_the_loop(tmp_path: Path) -> None:
-    async with kit_of("in process", tmp_path, shape="openai") as kit:
-        assert all(tool["type"] == "function" for tool in kit.tools)
-        assert '"parameters": {"properties": {"reason": ' in text_of(kit.tools)
-    async with kit_of("in process", tmp_path, shape="responses") as kit:
-        assert kit.tools[0]["name"] == "compress_context"
 
 
 async def test_calls_and_results_are_in_each_dialect(tmp_path: Path) -> None:
@@ -66,21 +57,6 @@ async def test_objects_of_an_sdk_are_taken_as_they_are(tmp_path: Path, way: str)
         assert not problems(sent, "anthropic")
         found = await kit.call(use("x", "recall_archived", refs="m2 m3"))
         assert "2 found" in str(found["content"])  # the answer was recorded once
-
-
-@pytest.mark.parametrize("way", LONG_WAYS)
-async def test_objects_of_an_sdk_may_stand_at_any_depth(memory_path: Path, way: str) -> None:
-    call = Sdk(id="c1", type="function", function={"name": "context_stats", "arguments": "{}"})
-    answer = {"role": "assistant", "content": None, "tool_calls": [call]}
-    async with kit_of(way, memory_path, shape="openai") as kit:
-        messages: list[Any] = [user("Go on."), answer, await kit.call(call)]
-        sent = await kit.fit(messages)
-        assert sent == [messages[0], {**answer, "tool_calls": [call.fields]}, messages[2]]
-        assert kit.failures == 0
-    async with kit_of(way, memory_path / "blocks") as kit:
-        block = use("t1", "Read", path="a")
-        result = kit.result_of(block, [Sdk(type="text", text="x")])
-        assert result["content"] == [{"type": "text", "text": "x"}]
 
 
 # The other dialects
@@ -256,21 +232,3 @@ async def test_what_is_no_answer_adds_nothing_and_is_counted(memory_path: Path, 
         assert kit.answer_of(odd) == []
         assert kit.calls_of(odd) == []
         assert kit.failures == 2
-
-
-async def test_a_response_of_another_dialect_says_how_to_make_the_kit(memory_path: Path) -> None:
-    async with kit_of("in process", memory_path) as kit:
-        with pytest.raises(InputError, match="make the kit with shape='openai'"):
-            kit.answer_of(_answer("openai", "c1", "Read", "{}", 0))
-
-
-async def test_an_empty_history_is_sent_as_it_is(memory_path: Path) -> None:
-    async with kit_of("in process", memory_path, indicator=True) as kit:
-        assert await kit.fit([]) == []
-        assert kit.failures == 0
-
-
-async def test_shapes_that_are_none_are_refused(memory_path: Path) -> None:
-    async with kit_of("in process", memory_path) as kit:
-        with pytest.raises(InputError, match="use anthropic, openai, responses"):
-            LoopKit(kit, session="x", shape="gemini")  # pyright: ignore[reportArgumentType]

@@ -43,15 +43,6 @@ def test_a_guard_holds_lifts_once_and_asks_where_it_can(home: Path) -> None:
     assert [note.verdict for note in read_held(home)] == ["deny", "allowed", "deny", "allowed"]
 
 
-def test_a_guard_knows_what_was_run_before(home: Path) -> None:
-    guard = CallGuard(home)
-    commit = {"command": "git commit -m x"}
-    guard.note("Edit", {"file_path": "a.py"})
-    assert guard.hold("Bash", commit) is not None
-    guard.note("Bash", {"command": "pytest"}, "3 passed")
-    assert guard.hold("Bash", commit) is None
-
-
 def test_where_the_checks_cannot_be_read_calls_go_on_and_are_counted(home: Path) -> None:
     rules_path(home).write_text("{")
     guard = CallGuard(home)

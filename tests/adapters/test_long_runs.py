@@ -146,20 +146,6 @@ async def test_a_model_that_nobody_knows_is_sent_all_until_it_refuses_and_that_i
 
 
 @pytest.mark.parametrize("way", LONG_WAYS)
-async def test_an_older_model_is_sent_all_thinking_of_what_stays(
-    memory_path: Path, way: str
-) -> None:
-    model = BoundModel(script(20, 8), name="claude-opus-5")
-    model.binds = False
-    asked: Json = {"role": "user", "content": f"Read all parts. {RULE}"}
-    async with kit_of(way, memory_path) as kit:
-        await run_loop(kit, model, [asked], read)
-    answers = [one for one in model.requests[-1] if one["role"] == "assistant"]
-    assert len(answers) > 3
-    assert all(blocks_of(one)[0]["type"] == "thinking" for one in answers)
-
-
-@pytest.mark.parametrize("way", LONG_WAYS)
 async def test_a_line_of_the_fill_behind_each_request_leaves_no_thinking_that_is_refused(
     memory_path: Path, way: str
 ) -> None:

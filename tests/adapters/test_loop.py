@@ -10,7 +10,7 @@ import pytest
 from mcp_compaction import open_store
 from mcp_compaction.adapters.loop import LoopKit
 from mcp_compaction.errors import InputError
-from tests.adapters.kits import RULE, SECRET, WAYS, history, kit_of, step, text_of, user
+from tests.adapters.kits import RULE, WAYS, history, kit_of, step, text_of, user
 from tests.adapters.scripted import Refused, ScriptedModel, Sdk, blocks_of, run_loop, use
 from tests.checkers import Json, problems
 from tests.server.talking import talk
@@ -33,14 +33,6 @@ async def test_the_tools_are_those_of_the_server_without_the_name_of_a_session(
         del schema["properties"]["session"]
         assert tool["input_schema"] == schema
         assert tool["description"] == published[str(tool["name"])].description
-
-
-async def test_where_the_system_decides_compressing_is_not_offered(tmp_path: Path) -> None:
-    async with open_store(home=tmp_path, project="/p", agent_controlled=False) as store:
-        kit = LoopKit(await store.session("loop"))
-    names = [tool["name"] for tool in kit.tools]
-    assert "compress_context" not in names
-    assert "recall_archived" in names
 
 
 async def test_a_kit_needs_the_name_of_its_session_over_mcp_and_only_there(tmp_path: Path) -> None:
@@ -123,88 +115,7 @@ async def test_a_directive_is_applied_after_the_whole_batch_and_not_before(
         assert await kit.fit(messages) == after  # who keeps the whole history sends the same
 
 
-@pytest.mark.parametrize("way", WAYS)
-async def test_pins_stand_behind_the_first_request_from_the_first_time_on(
-    tmp_path: Path, way: str
-) -> None:
-    async with open_store(home=tmp_path / "store", project="/p") as store:
-        await (await store.session("earlier")).pin(RULE, by="user", scope="project")
-    async with kit_of(way, tmp_path) as kit:
-        messages = [user("Read on.")]
-        sent = await kit.fit(messages)
-        asked, pins = blocks_of(sent[0])
-        assert asked == {"type": "text", "text": "Read on."}
-        assert RULE in str(pins["text"])
-        messages += step(1, "one")
-        again = await kit.fit(messages)
-        assert again[:1] == sent
-        assert again[1:] == messages[1:]
-
-
-@pytest.mark.parametrize("way", WAYS)
-async def test_a_secret_is_masked_in_the_store_and_whole_in_what_is_sent(
-    tmp_path: Path, way: str
-) -> None:
-    messages = [user(f"The token is {SECRET}, use it."), *history(20)[1:]]
-    async with kit_of(way, tmp_path) as kit:
-        await kit.fit(messages)
-        await kit.call(use("c", "compress_context", reason="read", force=True))
-        sent = await kit.apply(messages)
-        assert len(sent) < len(messages)
-        assert SECRET in text_of(sent)
-    for file in (tmp_path / "store").iterdir():
-        assert SECRET.encode() not in file.read_bytes()
-
-
-@pytest.mark.parametrize("way", WAYS)
-async def test_a_history_that_was_cut_is_followed(tmp_path: Path, way: str) -> None:
-    messages = history(6)
-    async with kit_of(way, tmp_path) as kit:
-        await kit.fit(messages)
-        rewound = [*messages[:5], user("Start over from here.")]
-        assert await kit.fit(rewound) == rewound
-        assert kit.failures == 0
-
-
 # What is made smaller
-
-
-@pytest.mark.parametrize("way", WAYS)
-async def test_a_result_over_the_limit_becomes_a_preview_when_it_comes(
-    tmp_path: Path, way: str
-) -> None:
-    large = "".join(f"line {n} of the log\n" for n in range(1_000))
-    messages = [*history(1), *step(7, large)]
-    async with kit_of(way, tmp_path, offload_over_tokens=2_000) as kit:
-        sent = await kit.fit(messages)
-        assert [one is other for one, other in zip(sent, messages, strict=True)] == [True] * 4 + [
-            False
-        ]
-        assert "recall_archived refs m5" in text_of(sent)
-        assert len(text_of(sent)) < len(large) // 4
-        assert await kit.fit(messages) == sent
-    async with kit_of(way, tmp_path / "off", offload_over_tokens=None) as kit:
-        assert await kit.fit(messages) == messages
-
-
-@pytest.mark.parametrize("way", WAYS)
-async def test_microcompact_shows_stale_results_as_previews_and_leaves_the_structure(
-    tmp_path: Path, way: str
-) -> None:
-    messages = history(9, lines=150)
-    async with kit_of(way, tmp_path, microcompact=True) as kit:
-        sent = await kit.fit(messages)
-        assert len(sent) == len(messages)
-        assert [m["role"] for m in sent] == [m["role"] for m in messages]
-        assert "150 lines" not in text_of(sent[-6:])
-        assert sent[-6:] == messages[-6:]
-        assert "151 lines, 2,100 characters; the whole: recall_archived refs m3" in text_of(sent)
-        assert not problems(sent, "anthropic")
-        whole = await kit.call(use("x", "recall_archived", refs="m3", max_tokens=5000))
-        assert "row of file 0\n" * 150 in str(whole["content"])
-        messages += step(20, "short")
-        again = await kit.fit(messages)
-        assert again[:3] == sent[:3]  # what is a preview stays the same preview
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -222,18 +133,6 @@ async def test_the_indicator_is_one_line_behind_the_request_and_never_recorded(
         assert "compress" in str(blocks_of(again[-1])[-1]["text"])
         found = await kit.call(use("x", "recall_archived", query="budget"))
         assert "nothing found" in str(found["content"])
-
-
-@pytest.mark.parametrize("way", WAYS)
-async def test_words_of_the_user_that_begin_like_the_indicator_are_sent(
-    tmp_path: Path, way: str
-) -> None:
-    asked = user("[context budget] fill: is what my log says; why? Mend meter.py.")
-    async with kit_of(way, tmp_path, indicator=True) as kit:
-        (sent,) = await kit.fit([asked])
-        assert blocks_of(sent)[0]["text"] == asked["content"]
-        found = await kit.call(use("x", "recall_archived", refs="m1"))
-        assert "Mend meter.py." in str(found["content"])
 
 
 # What goes wrong
@@ -287,30 +186,6 @@ async def test_an_overflow_that_comes_as_an_answer_is_retried_once_and_never_rec
         assert await kit.send(answer, history(20)) is error
         assert answers == []
         assert kit.failures == 0
-
-
-class _Unread:
-    """A response whose body was not read, as that of a stream."""
-
-    status_code = 401
-
-    @property
-    def text(self) -> str:
-        raise RuntimeError("not read")
-
-
-async def test_an_error_of_the_callers_whose_text_cannot_be_read_stays_that_error(
-    tmp_path: Path,
-) -> None:
-    error = Refused("invalid key")
-    error.response = _Unread()  # pyright: ignore[reportAttributeAccessIssue]
-
-    async def refuse(_: list[Json]) -> Json:
-        raise error
-
-    async with kit_of("in process", tmp_path) as kit:
-        with pytest.raises(Refused, match="invalid key"):
-            await kit.send(refuse, [user("Go on.")])
 
 
 async def test_a_failure_of_ours_is_counted_and_the_loop_goes_on_with_its_own_messages(

@@ -107,18 +107,6 @@ def sizes(model: ScriptedModel) -> list[int]:
     return [len(str(items)) for items in model.seen]
 
 
-async def test_a_long_tool_loop_shrinks_when_the_agent_says_so(tmp_path: Path) -> None:
-    async with open_store(home=tmp_path, project="/shop", window_tokens=8_000) as store:
-        model, memory = await run_agent(await store.session("migrations"), 22)
-        shown = str(await memory.get_items())
-    found = sizes(model)
-    assert found[EVERY] < found[EVERY - 1]
-    assert found[2 * EVERY] < max(found[2 * EVERY - 2 : 2 * EVERY])  # the net may have acted before
-    assert all(RULE in str(items) for items in model.seen)
-    assert "[digest d" in shown
-    assert "All read." in shown
-
-
 async def test_the_history_is_there_in_another_process_and_goes_on(tmp_path: Path) -> None:
     async with open_store(home=tmp_path, project="/shop", window_tokens=8_000) as store:
         await run_agent(await store.session("migrations"), 12)
@@ -170,17 +158,6 @@ async def test_a_cleared_session_is_empty_for_everybody_and_stays_findable(tmp_p
         await memory.add_items(new)
         assert await CompactionSession(session).get_items() == new
         assert (await session.recall("5433")).hits
-
-
-async def test_a_failure_leaves_the_input_as_it_was(tmp_path: Path) -> None:
-    async with open_store(home=tmp_path, project="/shop") as store:
-        session = await store.session("chat")
-    memory = CompactionSession(session)  # of a store that is closed
-    model = ScriptedModel(lambda step, items: [say("Still here.")])
-    config = RunConfig(call_model_input_filter=memory.fit_input, tracing_disabled=True)
-    done = await Runner.run(Agent(name="reader", model=model), "Hello?", run_config=config)
-    assert done.final_output == "Still here."
-    assert memory.failures == 1
 
 
 @pytest.mark.slow

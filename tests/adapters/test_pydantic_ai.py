@@ -94,19 +94,6 @@ async def run_agent(
     return script, done
 
 
-async def test_a_long_tool_loop_shrinks_and_the_history_of_the_run_stays_whole(
-    tmp_path: Path,
-) -> None:
-    async with open_store(home=tmp_path, project="/shop", window_tokens=8_000) as store:
-        script, done = await run_agent(await store.session("migrations"), 22)
-    sizes = [len(text_of(messages)) for messages in script.seen]
-    assert sizes[EVERY] < sizes[EVERY - 1]
-    assert all(RULE in text_of(messages) for messages in script.seen)
-    assert "[digest d" in text_of(script.seen[-1])
-    assert len(done.new_messages()) == 2 * 23
-    assert "[digest d" not in text_of(done.all_messages())
-
-
 async def test_the_whole_history_or_the_compacted_one_is_recognized_when_it_comes_back(
     tmp_path: Path,
 ) -> None:

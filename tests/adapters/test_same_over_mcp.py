@@ -10,7 +10,7 @@ from mcp_compaction import open_store
 from mcp_compaction.adapters.loop import LoopKit
 from mcp_compaction.core.log.pinned import PINNED_LABEL
 from mcp_compaction.formats.turns import split_turns
-from tests.adapters.kits import SECRET, WAYS, history, kit_of, step, text_of, user
+from tests.adapters.kits import WAYS, history, kit_of, step, text_of, user
 from tests.adapters.scripted import Refused, blocks_of, use
 from tests.checkers import Json, problems
 from tests.server.talking import talk
@@ -41,79 +41,6 @@ async def test_both_ways_give_the_same_messages(memory_path: Path) -> None:
     assert over_mcp == in_process
     assert "[digest d1" in text_of(over_mcp)
     assert "recall_archived refs" in text_of(over_mcp[-1:])
-
-
-@pytest.mark.parametrize("way", WAYS)
-async def test_a_message_that_is_shown_shorter_is_cut_from_the_loops_own_text(
-    memory_path: Path, way: str
-) -> None:
-    large = {"type": "tool_result", "tool_use_id": "t0", "content": "one line\n" * 3_000}
-    said = {"type": "text", "text": f"Use {SECRET} for it."}
-    messages = [*history(1)[:2], {"role": "user", "content": [large, said]}]
-    async with kit_of(way, memory_path, offload_over_tokens=1_000) as kit:
-        sent = await kit.fit(messages)
-        assert len(text_of(sent)) < 5_000
-        assert SECRET in text_of(sent)
-        assert await kit.fit(messages) == sent
-    for file in (memory_path / "store").iterdir():
-        assert SECRET.encode() not in file.read_bytes()
-
-
-@pytest.mark.parametrize("way", WAYS)
-async def test_a_pin_from_outside_is_told_once_after_the_users_next_words(
-    memory_path: Path, way: str
-) -> None:
-    async with kit_of(way, memory_path) as kit:
-        messages = history(2)
-        await kit.fit(messages)
-        await pin_from_outside(memory_path, "Deploy on Mondays only.")
-        messages += step(7, "seven")
-        assert "Mondays" not in text_of(await kit.fit(messages))
-        messages.append(user("And now the rest."))
-        sent = await kit.fit(messages)
-        said, pins = blocks_of(sent[-1])
-        assert said["text"] == "And now the rest."
-        assert "by user: Deploy on Mondays only." in pins["text"]
-        messages += step(8, "eight")
-        later = await kit.fit(messages)
-        assert later[: len(sent)] == sent
-        assert text_of(later).count("Mondays") == 1
-        stats = await kit.call(use("s", "recall_archived", query="Mondays"))
-        assert "pinned for others" not in str(stats["content"])
-
-
-@pytest.mark.parametrize("way", WAYS)
-async def test_a_pin_that_is_released_leaves_the_window_at_once(
-    memory_path: Path, way: str
-) -> None:
-    async with kit_of(way, memory_path) as kit:
-        await kit.fit([user("Read on.")])
-        await pin_from_outside(memory_path, "Deploy on Mondays only.")
-        messages = [user("Read on."), {"role": "assistant", "content": "Done."}, user("And then?")]
-        assert "Mondays" in text_of(await kit.fit(messages))
-        async with open_store(home=memory_path / "store", project="/p") as store:
-            await (await store.session("loop")).unpin("p1", by="user")
-        assert await kit.fit(messages) == messages
-
-
-@pytest.mark.parametrize("way", WAYS)
-async def test_an_overflow_makes_room_where_the_agent_may_not_compress(
-    memory_path: Path, way: str
-) -> None:
-    sizes: list[int] = []
-
-    async def ask(sent: list[Json]) -> Json:
-        sizes.append(len(text_of(sent)))
-        if len(sizes) == 1:
-            raise Refused("prompt is too long: 9000 tokens > 8000 maximum")
-        return {"role": "assistant", "content": "Done."}
-
-    async with kit_of(way, memory_path, by_agent=False, agent_controlled=False) as kit:
-        assert "compress_context" not in str(kit.tools)
-        assert (await kit.send(ask, history(12)))["content"] == "Done."
-        refused = await kit.call(COMPRESS)
-        assert "not offered here" in str(refused["content"])
-    assert sizes[1] < 0.8 * sizes[0]
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -177,24 +104,6 @@ async def test_messages_that_the_loop_has_no_more_come_back_from_the_store(
         assert kit.failures == 0
 
 
-@pytest.mark.parametrize("way", WAYS)
-async def test_a_message_that_comes_back_has_the_words_that_the_loop_gave_it_last(
-    memory_path: Path, way: str
-) -> None:
-    messages = [user("Begin."), {"role": "assistant", "content": "Yes?"}, user("Paint it blue.")]
-    messages += [*history(12)[1:], {"role": "assistant", "content": "Done."}, user("And now?")]
-    async with kit_of(way, memory_path) as kit:
-        await kit.fit(messages)
-        messages[2] = user("Paint it crimson.")
-        await kit.fit(messages)
-        await kit.call(use("c", "compress_context", reason="r", span="m3..m9", force=True))
-        left = await kit.apply(messages)
-        assert messages[2] not in left
-        await kit.call(use("k", "restore_context", ref="c1"))
-        assert await kit.apply(left) == messages
-        assert kit.failures == 0
-
-
 async def test_more_messages_come_back_than_one_answer_may_have(memory_path: Path) -> None:
     messages = [user("Begin.")]
     for number in range(550):
@@ -252,47 +161,6 @@ async def test_a_loop_goes_on_where_another_process_wrote_to_its_session(
         assert "is_error" not in await kit.call(use("s", "recall_archived", query="And now"))
 
 
-@pytest.mark.parametrize(
-    ("messages", "shown"),
-    [
-        (history(60), "[digest d1"),
-        ([user("Sort these. " + "".join(f"Line {n}.\n" for n in range(9_000)))], "recall_archived"),
-    ],
-)
-async def test_a_window_that_is_too_full_is_made_smaller_before_the_request(
-    memory_path: Path, messages: list[Json], shown: str
-) -> None:
-    given: list[list[Json]] = []
-    for way in WAYS:
-        async with kit_of(way, memory_path / way) as kit:
-            given.append(await kit.fit(messages))
-            assert kit.failures == 0
-    in_process, over_mcp = given
-    assert over_mcp == in_process
-    assert shown in text_of(over_mcp)
-
-
-@pytest.mark.parametrize("way", WAYS)
-async def test_an_overflow_is_retried_where_somebody_else_has_made_the_window_smaller(
-    memory_path: Path, way: str
-) -> None:
-    sizes: list[int] = []
-
-    async def ask(sent: list[Json]) -> Json:
-        sizes.append(len(text_of(sent)))
-        if len(sizes) > 1:
-            return {"role": "assistant", "content": "Done."}
-        async with open_store(home=memory_path / "store", project="/p") as store:
-            await (await store.session("loop")).unpin("p1", by="user")
-        raise Refused("prompt is too long")
-
-    async with kit_of(way, memory_path) as kit:
-        await pin_from_outside(memory_path, "Deploy on Mondays only. " * 20)
-        assert (await kit.send(ask, [user("Read on.")]))["content"] == "Done."
-        assert kit.failures == 0
-    assert sizes[1] < sizes[0]
-
-
 async def test_of_two_loops_each_is_given_its_own_history(memory_path: Path) -> None:
     begun = [user("Begin.")]
     longer = [*begun, {"role": "assistant", "content": "Begun."}, user("Feed the zebra.")]
@@ -312,13 +180,3 @@ async def test_of_two_loops_each_is_given_its_own_history(memory_path: Path) -> 
         assert [message for message in sent if message in fed] == fed
         assert "zebra" not in text_of(sent)
         assert one.failures + other.failures == 0
-
-
-async def test_a_loop_may_ask_that_its_window_is_not_compacted(memory_path: Path) -> None:
-    async with talk(memory_path, policy={"agent_controlled": "false"}) as server:
-        for relieve in (False, True):
-            body = {"messages": history(24), "loop": {"relieve": relieve}}
-            done = await server.client.call_tool(
-                "record_messages", {"messages": body, "session": "loop"}
-            )
-            assert ("the window was full" in str(done.content)) is relieve

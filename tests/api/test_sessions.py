@@ -93,18 +93,6 @@ async def test_the_window_is_relieved_only_where_it_is_too_full(tmp_path: Path) 
         assert (await session.stats()).fill.percent < 95
 
 
-async def test_keywords_go_over_variables_and_the_folder_may_be_relative(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("MCP_COMPACTION_WINDOW_TOKENS", "1000")
-    monkeypatch.setenv("MCP_COMPACTION_HOME", str(tmp_path / "elsewhere"))
-    async with open_store(home="here", window_tokens=7_000, preset=None) as store:
-        assert store.settings.policy.window_tokens == 7_000
-    assert (tmp_path / "here" / "store.db").exists()
-    assert not (tmp_path / "elsewhere").exists()
-
-
 async def test_none_unsets_what_a_setting_may_be_without_and_is_the_default_elsewhere() -> None:
     async with open_store(preserve_recent_percent=None, release_percent=None) as store:
         assert store.settings.policy.preserve_recent_percent is None
@@ -274,21 +262,6 @@ async def test_the_store_is_closed_when_its_block_fails(tmp_path: Path) -> None:
     async with opening as store:
         messages = (await (await store.session("work")).request())["messages"]
     assert messages == [{"role": "user", "content": "Hello."}]
-
-
-async def test_sessions_may_be_used_at_the_same_time(tmp_path: Path) -> None:
-    async with open_store(home=tmp_path, window_tokens=12_000) as store:
-
-        async def work(name: str) -> None:
-            session = await store.session(name)
-            await session.record(list(coding_session(40, 300)))
-            outcomes[name] = await session.compress("all read")
-
-        outcomes: dict[str, object] = {}
-        async with anyio.create_task_group() as group:
-            for name in ("one", "two", "three"):
-                group.start_soon(work, name)
-    assert [type(one) for one in outcomes.values()] == [Compaction] * 3
 
 
 async def test_what_one_handle_sets_is_not_undone_by_an_older_one(tmp_path: Path) -> None:

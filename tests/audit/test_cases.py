@@ -49,13 +49,6 @@ def test_what_the_host_kept_stands_whether_it_is_named_or_written_again(tmp_path
     assert texts_of(case.later) == ["on"]
 
 
-def test_a_title_is_no_compaction(tmp_path: Path) -> None:
-    chat = ClaudeChat(tmp_path)
-    chat.title("Fix the importer")
-    chat.ask("one")
-    assert not cases_at(chat.path)
-
-
 def test_a_compaction_of_ours_is_told_apart(tmp_path: Path) -> None:
     chat = ClaudeChat(tmp_path)
     chat.ask("one")

@@ -93,16 +93,6 @@ async def test_a_secret_is_masked_on_disk_and_whole_in_what_is_sent(tmp_path: Pa
         assert not file.is_file() or SECRET.encode() not in file.read_bytes()
 
 
-async def test_a_body_keeps_all_that_stands_beside_its_messages(tmp_path: Path) -> None:
-    body: Json = {"model": "m", "max_tokens": 9, "system": "Be brief.", "messages": [user("Hi.")]}
-    async with open_session(tmp_path) as (work, info):
-        fitted = await compactor.fit(work, info, body)
-        assert fitted.request == body
-        assert fitted.request["messages"][0] is body["messages"][0]
-        session = await work.load(info)
-        assert (session.sections.system, session.info.traits.model) == ("Be brief.", "m")
-
-
 async def test_a_large_head_is_cut_in_a_copy_of_the_callers_object(tmp_path: Path) -> None:
     asked = {"role": "user", "content": "Sort these parcels. " + "parcel 12 " * 2_000, "mine": 1}
     history = [asked, *long_history()[1:]]

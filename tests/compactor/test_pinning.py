@@ -17,9 +17,9 @@ from mcp_compaction.core.log.pinned import CONTINUATION, pinned_block, shown_tex
 from mcp_compaction.core.policy import Policy
 from mcp_compaction.errors import InputError, NeedsUser, PinRefused
 from mcp_compaction.formats import read_incoming
-from mcp_compaction.model import Ask, Author, Channel, Compaction, Offer, PinScope
+from mcp_compaction.model import Ask, Compaction, PinScope
 from mcp_compaction.ports import Scope, SessionKey
-from tests.compactor.small_session import assistant, open_session, record_long, user
+from tests.compactor.small_session import assistant, open_session, user
 from tests.sessions import NOW
 from tests.strategies import coding_session
 
@@ -76,44 +76,6 @@ async def test_an_agent_cannot_drop_a_users_pin_by_pinning_it_anew(
             assert (again.pin, again.is_new) == (users, False)
 
 
-async def test_a_pin_says_by_which_way_it_came(tmp_path: Path) -> None:
-    async with open_session(tmp_path) as (work, info):
-        await compactor.record(
-            work, info, read_incoming([user("Never push to main."), assistant("ok")])
-        )
-        ways: tuple[tuple[str, Author, Channel], ...] = (
-            ("Never push to main.", "agent", "message"),
-            ("The port is 8080.", "agent", "tool"),
-            ("Only the staging key.", "user", "program"),
-        )
-        for text, by, channel in ways:
-            await compactor.pin(work, info, PinWish(text, by=by))
-            assert (await work.pins(info))[-1].channel == channel
-        typed = await compactor.pin(
-            work, info, PinWish("Ask me first.", by="user", channel="terminal")
-        )
-        assert typed.pin.channel == "terminal"
-
-
-async def test_a_pin_for_others_is_announced_once_in_each_project(tmp_path: Path) -> None:
-    async with open_session(tmp_path) as (work, info):
-        await compactor.pin(work, info, PinWish("Only here.", by="user", scope="session"))
-        first = await compactor.pin(
-            work, info, PinWish("In the project.", by="user", scope="project")
-        )
-        second = await compactor.pin(work, info, PinWish("Everywhere.", by="user", scope="global"))
-        own = await work.read_window(info)
-        assert await compactor.announce(work, "/p", own) == ()  # its own session knows
-        later, _ = await compactor.open_session(work, SessionKey(project="/p", name="later"))
-        told = await compactor.announce(work, "/p", await work.read_window(later))
-        assert told == (first.pin, second.pin)
-        assert await compactor.announce(work, "/p", await work.read_window(later)) == ()
-        assert await compactor.announce(work, "/p") == ()
-        other, _ = await compactor.open_session(work, SessionKey(project="/q", name="other"))
-        assert await compactor.announce(work, "/q", await work.read_window(other)) == (second.pin,)
-        assert await compactor.announce(work, "/q", await work.read_window(other)) == ()
-
-
 async def test_a_pin_is_superseded_expires_and_is_not_doubled(tmp_path: Path) -> None:
     async with open_session(tmp_path) as (work, info):
         first = await compactor.pin(work, info, PinWish("use port 8080", by="agent", kind="fact"))
@@ -147,59 +109,6 @@ async def test_pins_stand_in_the_view_byte_for_byte_after_ten_compactions(tmp_pa
             texts = json.dumps(context["messages"], ensure_ascii=False)
             assert json.dumps(shown_text(rule), ensure_ascii=False)[1:-1] in texts
             assert shown_text(rule).replace(CONTINUATION, "") == rule
-
-
-async def test_the_users_pin_replaces_an_agents_of_the_same_words(tmp_path: Path) -> None:
-    rule = "Never push to main."
-    async with open_session(tmp_path) as (work, info):
-        await compactor.pin(work, info, PinWish(rule, by="agent"))
-        users = await compactor.pin(work, info, PinWish(rule, by="user"))
-        assert (users.pin.author, users.pin.scope, users.is_new) == ("user", "project", True)
-        assert [pin.ref for pin in await work.pins(info)] == [users.pin.ref]
-        again = await compactor.pin(work, info, PinWish(rule, by="agent"))
-        assert (again.pin, again.is_new) == (users.pin, False)
-
-
-def refs_of(offered: Offer) -> list[str]:
-    return [candidate.ref for candidate in offered.candidates]
-
-
-async def test_rules_are_offered_in_stats_and_on_the_receipt_until_they_are_pinned(
-    tmp_path: Path,
-) -> None:
-    rules = [f"Never touch table {n}." for n in range(1, 8)]
-    async with open_session(tmp_path) as (work, info):
-        spoken = [m for rule in rules for m in (user(rule), assistant("I will not."))]
-        await compactor.record(work, info, read_incoming([user("Start."), *spoken]))
-        known = 1 + len(spoken)
-        await record_long(work, info)
-        stats = await compactor.read_stats(work, info)
-        assert len(stats.offer.candidates) == 5
-        assert stats.offer.candidates[0].ref == f"m{known + 1}"  # the newest: the task's own rule
-        assert stats.offer.more == 3
-        assert stats.pins == ()  # never silently pinned
-
-        outcome = await compactor.compress(work, info, Ask(reason="x", target_percent=20))
-        assert isinstance(outcome, Compaction)
-        assert refs_of(outcome.receipt.offer) == [f"m{known + 1}", "m14", "m12"]
-        assert outcome.receipt.offer.more == 5
-        assert (await compactor.receipts(work, info))[0] == outcome.receipt
-        assert not {"m14", "m12"} & {m.ref for m in (await work.load(info)).messages}
-
-        pinned = await compactor.pin(
-            work, info, PinWish(outcome.receipt.offer.candidates[1].text, by="agent")
-        )
-        assert (pinned.pin.author, pinned.pin.source) == ("user", "m14")
-        await compactor.restore(work, info, "c1", force=True)
-        again = (await compactor.read_stats(work, info)).offer
-        assert refs_of(again)[:3] == [f"m{known + 1}", "m12", "m10"]
-        await compactor.pin(work, info, PinWish("Never touch table 6.", by="user", kind="note"))
-        await compactor.unpin(work, info, pinned.pin.ref, by="user")
-        again = (await compactor.read_stats(work, info)).offer
-        assert refs_of(again)[:2] == [
-            f"m{known + 1}",
-            "m10",
-        ]  # a released one was dropped, not missed
 
 
 async def test_what_an_agent_records_is_offered_as_the_agent_told_it(tmp_path: Path) -> None:
@@ -269,25 +178,3 @@ async def test_pins_made_at_once_are_neither_doubled_nor_over_the_limit(tmp_path
         assert all(one.block_tokens <= 120 for one in taken)
         assert len(await work.pins(info)) == 1 + len(taken)
         assert {type(one) for one in tried} == {Pinned, PinRefused}
-
-
-async def test_a_rule_on_three_receipts_that_nobody_pinned_is_not_offered_again(
-    tmp_path: Path,
-) -> None:
-    rule = "Never push to main."
-    async with open_session(tmp_path) as (work, info):
-        await compactor.record(work, info, read_incoming([user(rule), assistant("ok")]))
-        for part in range(3):
-            talk = (
-                user(f"Look at part {part}. " + "word " * 900),
-                assistant(f"Part {part} is read."),
-            )
-            await compactor.record(work, info, read_incoming([*talk * 8]))
-            assert rule in [
-                one.text for one in (await compactor.read_stats(work, info)).offer.candidates
-            ]
-            outcome = await compactor.compress(work, info, Ask(reason="x", target_percent=20))
-            assert isinstance(outcome, Compaction)
-        assert rule not in [
-            one.text for one in (await compactor.read_stats(work, info)).offer.candidates
-        ]

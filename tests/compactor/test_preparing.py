@@ -9,7 +9,7 @@ import pytest
 
 from mcp_compaction import compactor
 from mcp_compaction.compactor import compressing
-from mcp_compaction.compactor.results import PinWish, Prepared
+from mcp_compaction.compactor.results import Prepared
 from mcp_compaction.compactor.workspace import Workspace
 from mcp_compaction.core.policy import Policy
 from mcp_compaction.formats import read_incoming
@@ -25,7 +25,7 @@ from mcp_compaction.model import (
 from mcp_compaction.ports import Scope
 from mcp_compaction.store.sqlite import open_store
 from mcp_compaction.summarizers.extractive import ExtractiveSummarizer
-from tests.compactor.small_session import assistant, open_session, record_long, user
+from tests.compactor.small_session import open_session, record_long, user
 from tests.strategies import coding_session
 
 pytestmark = pytest.mark.anyio
@@ -90,29 +90,6 @@ async def test_the_next_preparation_asks_only_for_what_is_new(tmp_path: Path) ->
         assert all(start > first.digested_upto for start, _ in summarizer.spans[asked:])
 
 
-async def test_a_compaction_after_a_preparation_is_as_without_it_but_for_its_numbers(
-    tmp_path: Path,
-) -> None:
-    bodies: list[str] = []
-    for folder in ("with", "without"):
-        (tmp_path / folder).mkdir()
-        async with open_session(tmp_path / folder) as (work, info):
-            await record_long(work, info)
-            if folder == "with":
-                await prepare(work, info)
-            done = await compactor.compress(work, info, Ask(reason="now", target_percent=30))
-            assert isinstance(done, Compaction)
-            assert done.receipt.ref == "c1"
-            body = json.dumps(await compactor.context(work, info))
-            for digest in await work.store.digests(info.id):
-                body = body.replace(f"digest {digest.ref} ", "digest d ")
-            bodies.append(body)
-            # From here on the records are those of the view that is shown.
-            text = await compactor.read_records(work, info, max_chars=MANY)
-            assert f"[digest d{done.receipt.replaced[-1].digest} of " in text
-    assert bodies[0] == bodies[1]
-
-
 async def test_what_is_forgotten_leaves_prepared_digests_and_records(tmp_path: Path) -> None:
     async with open_session(tmp_path, policy=ROOMY) as (work, info):
         rule = "Never deploy build-id 7f3a91c2 to the moon."
@@ -124,20 +101,6 @@ async def test_what_is_forgotten_leaves_prepared_digests_and_records(tmp_path: P
         await compactor.forget(work, Scope(project=info.project, session=info.id), "m4")
         assert "7f3a91c2" not in await compactor.read_records(work, info, max_chars=MANY)
         assert b"7f3a91c2" not in (tmp_path / "store.db").read_bytes()
-
-
-async def test_records_have_pins_of_the_moment_even_before_anything_was_compacted(
-    tmp_path: Path,
-) -> None:
-    async with open_session(tmp_path) as (work, info):
-        await compactor.record(work, info, read_incoming([user("Hello."), assistant("Hi.")]))
-        pinned = await compactor.pin(
-            work, info, PinWish("Never push to main.", by="user", scope="project")
-        )
-        text = await compactor.read_records(work, info, max_chars=400)
-        assert f"{pinned.pin.ref} constraint, by user: Never push to main." in text
-        await compactor.unpin(work, info, pinned.pin.ref, by="user")
-        assert "Never push" not in await compactor.read_records(work, info, max_chars=400)
 
 
 async def test_a_preparation_waits_for_no_other_compaction_longer_than_a_compression_would(

@@ -61,29 +61,6 @@ async def test_what_the_callers_view_shows_whole_comes_last_and_takes_only_room_
         assert f"also found, and maybe in your window: {newest}" in told
 
 
-async def test_what_the_callers_view_shows_whole_is_given_with_a_note(
-    tmp_path: Path,
-) -> None:
-    async with open_session(tmp_path) as (work, info):
-        await record_long_with(work, info, "The staging token id is QX-88123.")
-        asked = "QX-88123 staging token id"
-        before = await compactor.recall(work, info, asked, has_view=True)
-        assert before.in_window == ()  # nothing was compacted: who asks has its reasons
-        await compactor.compress(work, info, Ask(reason="x", target_percent=20))
-        recorded = await compactor.record(
-            work, info, read_incoming([user("Is QX-88123 still right?")])
-        )
-        newest = f"m{recorded.seqs[-1]}"
-        found = await compactor.recall(work, info, asked, has_view=True)
-        notes = {hit.ref: hit.note for hit in found.hits}
-        assert "may be in your window" in notes[newest]
-        assert "may be in your window" not in notes["m4"]
-        assert newest in found.in_window
-        everything = await compactor.recall(work, info, asked)
-        assert newest in [hit.ref for hit in everything.hits]
-        assert everything.in_window == ()
-
-
 @pytest.mark.parametrize(("recalls", "is_kept"), [(2, False), (3, True)])
 async def test_what_is_recalled_again_and_again_is_kept_at_the_next_compaction(
     tmp_path: Path, recalls: int, is_kept: bool
@@ -138,34 +115,6 @@ async def test_what_had_to_be_recalled_after_a_compaction_is_counted(tmp_path: P
             recalls=2, recalled=recalled, dropped=recalled
         )  # undoing takes none of it back
         assert (await compactor.read_stats(work, info)).regret == missed
-
-
-async def test_refs_of_every_kind_give_what_they_name(tmp_path: Path) -> None:
-    async with open_session(tmp_path) as (work, info):
-        first, *rest = coding_session(40, 300)
-        said = [*called("toolu_01A", "the port is 8443"), assistant('"toolu_01A" was right')]
-        await compactor.record(work, info, read_incoming([first, *said, *rest]))
-        await compactor.pin(work, info, PinWish("Never push to main.", by="user"))
-        await compactor.pin(work, info, PinWish("old", by="user"))
-        await compactor.unpin(work, info, "p2", by="user")
-        await compactor.compress(work, info, Ask(reason="x", target_percent=20))
-
-        found = await compactor.recall_refs(work, info, "p2, toolu_01A d1 p1, m1")
-        assert [quote.ref for quote in found] == ["m1", "m2", "m3", "d1", "p1", "p2"]
-        texts = {quote.ref: quote.text for quote in found}
-        assert texts["m3"] == "the port is 8443"
-        assert texts["d1"].startswith("[digest d1 of m2..")
-        assert texts["p1"] == "Never push to main."
-        kinds = {quote.ref: quote.of for quote in found}
-        assert kinds["p1"] == "constraint, project, by user"
-        assert kinds["p2"] == "constraint, project, by user, no longer in force"
-        regret = (await compactor.read_stats(work, info)).regret
-        assert regret.recalled == 2
-        await compactor.page_in(work, info, "m3")
-        later = (
-            await compactor.read_stats(work, info)
-        ).regret  # it is no less missed for being back
-        assert (later.recalled, later.dropped) == (regret.recalled, regret.dropped)
 
 
 async def test_a_tools_output_is_never_given_as_the_users_words(tmp_path: Path) -> None:

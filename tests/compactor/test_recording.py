@@ -18,22 +18,10 @@ from mcp_compaction.formats import read_incoming, read_incoming_text
 from mcp_compaction.model import Ask, Compaction, Shape
 from mcp_compaction.ports import Scope
 from tests.checkers import problems
-from tests.compactor.small_session import assistant, open_session, record_long, user
-from tests.strategies import coding_session, sessions
+from tests.compactor.small_session import open_session, record_long, user
+from tests.strategies import sessions
 
 pytestmark = pytest.mark.anyio
-
-
-async def test_a_restart_goes_on_exactly_where_it_was(tmp_path: Path) -> None:
-    async with open_session(tmp_path) as (work, info):
-        await record_long(work, info)
-        await compactor.pin(work, info, PinWish("Never push to main.", by="user"))
-        await compactor.compress(work, info, Ask(reason="test", target_percent=30))
-        context = json.dumps(await compactor.context(work, info))
-        stats = (await compactor.read_stats(work, info)).model_dump_json()
-    async with open_session(tmp_path) as (work, info):
-        assert json.dumps(await compactor.context(work, info)) == context
-        assert (await compactor.read_stats(work, info)).model_dump_json() == stats
 
 
 @settings(max_examples=15)
@@ -72,23 +60,6 @@ async def test_what_is_forgotten_leaves_no_byte(tmp_path: Path) -> None:
     for file in tmp_path.iterdir():
         if file.is_file():
             assert canary.encode() not in file.read_bytes(), file.name
-
-
-async def test_a_loop_that_is_sent_our_view_and_records_it_again_adds_only_what_is_new(
-    tmp_path: Path,
-) -> None:
-    async with open_session(tmp_path) as (work, info):
-        body: dict[str, Any] = {"system": "Be brief.", "messages": list(coding_session(40, 300))}
-        known = (await compactor.record(work, info, read_incoming(body))).new
-        assert isinstance(await compactor.compress(work, info, Ask(reason="x")), Compaction)
-        before = (await work.read_window(info)).fill
-        sent = await compactor.context(work, info)
-        shown = sent["messages"]
-        assert isinstance(shown, list)
-        answered = {**sent, "messages": [*shown, assistant("done"), user("and now the docs")]}
-        again = await compactor.record(work, info, read_incoming(answered))
-        assert (again.seqs[-2:], again.new) == ((known + 1, known + 2), 2)
-        assert (await work.read_window(info)).fill.counted < before.counted + 30
 
 
 async def test_secrets_in_digests_reasons_and_pins_do_not_reach_the_disk(tmp_path: Path) -> None:

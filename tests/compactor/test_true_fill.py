@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from mcp_compaction import compactor
-from mcp_compaction.compactor.results import Prepared
 from mcp_compaction.core.policy import Policy
 from mcp_compaction.core.tokens import estimate
 from mcp_compaction.formats import read_incoming
@@ -54,18 +53,6 @@ async def test_what_comes_after_a_report_is_estimated_on_top_of_it(tmp_path: Pat
         assert abs((await work.read_window(info)).fill.tokens - 60_000 - size) < 10
         await compactor.record(work, info, read_incoming([later]))
         assert abs((await work.read_window(info)).fill.tokens - 60_000 - 2 * size) < 15
-
-
-async def test_a_host_that_dropped_most_of_its_window_is_believed_until_our_view_changes(
-    tmp_path: Path,
-) -> None:
-    async with open_session(tmp_path) as (work, info):
-        await work.store.set_traits(info.id, Traits(owns_window=False))
-        await record_long(work, info)
-        await compactor.record(work, info, read_incoming([answer_with(input_tokens=700)]))
-        assert abs((await work.read_window(info)).fill.tokens - 700) <= 2
-        assert isinstance(await compactor.prepare(work, info), Prepared)
-        assert abs((await work.read_window(info)).fill.tokens - 700) <= 2
 
 
 async def test_the_view_for_a_host_is_planned_by_itself_and_not_by_what_the_host_still_shows(

@@ -169,6 +169,24 @@ def test_a_cut_replaces_the_arguments_of_one_call() -> None:
     assert cut_one(item, "responses", 0, shown)["arguments"] == '{"command":"…"}'
 
 
+def test_a_cut_of_a_legacy_or_custom_call_keeps_its_kind() -> None:
+    shown = ToolCall(id="a", name="patch", arguments={"input": "…"})
+    legacy: Json = {
+        "role": "assistant",
+        "content": None,
+        "function_call": {"name": "patch", "arguments": "{}"},
+    }
+    cut = cut_one(legacy, "openai", 0, shown)
+    assert cut["function_call"] == {"name": "patch", "arguments": '{"input":"…"}'}
+    custom: Json = {"id": "a", "type": "custom", "custom": {"name": "patch", "input": "long"}}
+    chat: Json = {"role": "assistant", "content": None, "tool_calls": [custom]}
+    assert cut_one(chat, "openai", 0, shown)["tool_calls"][0]["custom"]["input"] == "…"
+    item: Json = {"type": "custom_tool_call", "call_id": "a", "name": "patch", "input": "long"}
+    assert cut_one(item, "responses", 0, shown)["input"] == "…"
+    other = ToolCall(id="a", name="patch", arguments={"cut": True})
+    assert cut_one(item, "responses", 0, other)["input"] == '{"cut":true}'
+
+
 @pytest.mark.parametrize("shape", SHAPES)
 def test_a_cut_replaces_a_text(shape: Shape) -> None:
     kind = "input_text" if shape == "responses" else "text"

@@ -85,13 +85,6 @@ async def test_a_gateway_passes_requests_as_they_come_where_our_module_serves_th
         assert len(host.last_sent) < len(host.history) - 1
 
 
-async def test_a_chat_whose_server_is_gone_is_the_gateways_again(tmp_path: Path) -> None:
-    async with open_talk(tmp_path) as (host, _):
-        note_chat(tmp_path, ServedChat(host.session, 2**22 + 1))  # no process has that number
-        await host.work_until_compacted()
-        assert len(host.last_sent) < len(host.history) - 1
-
-
 async def test_what_went_through_a_gateway_is_not_recorded_again_from_the_transcript(
     tmp_path: Path,
 ) -> None:
@@ -142,25 +135,6 @@ async def test_after_an_answer_that_broke_off_only_what_is_missing_is_recorded(
         log = await compactor.originals(store.workspace, info, f"m1..m{info.messages}")
         said = [one.message.text for one in log]
         assert said == ["Hello.", "answer 1", "Well?", "Not recorded."]
-
-
-async def test_a_chat_that_is_older_than_its_gateway_is_recorded_from_the_transcript(
-    tmp_path: Path,
-) -> None:
-    environ = {"CLAUDE_CONFIG_DIR": str(tmp_path / "claude")}
-    transcript = tmp_path / "claude/projects/-shop/chat-1.jsonl"
-    transcript.parent.mkdir(parents=True)
-    before: list[Json] = [{"role": "user", "content": "Said before the host compacted."}]
-    _write_transcript(transcript, before, timestamp="2026-01-01T00:00:00Z")
-    async with open_talk(tmp_path, environ=environ) as (host, store):
-        await host.say("Hello.")
-        _write_transcript(transcript, host.history)
-        await host.turns.close()
-        for one in transcripts_at(transcript, environ):
-            await record_new(store.workspace, one, lambda _: store.project)
-        (info,) = await compactor.list_sessions(store.workspace, store.project)
-        log = await compactor.originals(store.workspace, info, f"m1..m{info.messages}")
-        assert before[0]["content"] in [one.message.text for one in log]
 
 
 Talk = Callable[[Host, Path, pytest.MonkeyPatch], Awaitable[None]]
@@ -267,15 +241,6 @@ def _write_transcript(path: Path, messages: list[Json], **more: object) -> None:
             file.write(json.dumps({**line, "message": message}) + "\n")
 
 
-@pytest.mark.parametrize("acts", [True, False])
-def test_a_gateway_that_only_passes_requests_leaves_the_rest_to_hooks(
-    tmp_path: Path, taken_port: int, acts: bool
-) -> None:
-    note_gateway(tmp_path, _gateway(os.getpid(), taken_port, one="codex")._replace(acts=acts))
-    assert is_through_gateway(tmp_path, {PROCESS: str(os.getpid())}, "one") is acts
-    assert len(running_gateways(tmp_path)) == 1
-
-
 def test_a_gateway_is_known_by_its_chats_and_by_its_process(
     tmp_path: Path, taken_port: int
 ) -> None:
@@ -289,16 +254,6 @@ def test_a_gateway_is_known_by_its_chats_and_by_its_process(
     assert is_through_gateway(tmp_path, environ, "three")
     assert not is_through_gateway(tmp_path, {}, "three")
     forget_gateway(tmp_path, os.getpid())
-    assert running_gateways(tmp_path) == ()
-
-
-def test_a_gateway_that_was_killed_is_not_taken_for_one_that_runs(
-    tmp_path: Path, taken_port: int
-) -> None:
-    process = os.posix_spawn("/bin/true", ["true"], {})
-    os.waitpid(process, 0)
-    note_gateway(tmp_path, _gateway(process, taken_port, one="codex"))
-    (tmp_path / "gateway/broken.json").write_text("{", encoding="utf-8")
     assert running_gateways(tmp_path) == ()
 
 

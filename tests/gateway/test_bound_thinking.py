@@ -107,22 +107,6 @@ async def test_another_process_leaves_the_same_out_though_the_store_is_locked(
             lock.execute("ROLLBACK")
 
 
-async def test_another_process_leaves_the_same_out_without_its_file(memory_path: Path) -> None:
-    provider = binding()
-    async with open_talk(memory_path, provider, agent_controlled=False) as (host, _):
-        host.model = BOUND
-        await host.work_until_compacted()
-        history = host.history
-    for file in (memory_path / "gateway/substitutes").iterdir():
-        file.unlink()
-    async with open_talk(memory_path, provider, agent_controlled=False) as (host, _):
-        host.model, host.history = BOUND, history
-        await host.say("Go on.")
-        await host.say("Well?")
-        assert provider.faults == []
-        assert watched(host).faults == []
-
-
 async def test_a_summary_that_the_host_asks_for_goes_without_what_was_made_behind_our_view(
     memory_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -7,13 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from mcp_compaction.gateway.calls import HostCall, SentHistory, read_call, read_history
 from mcp_compaction.gateway.money import Usage, read_usage
 from tests.checkers import Json
-from tests.gateway.talking import Host, StrictProvider, open_talk, size_of
+from tests.gateway.talking import StrictProvider, open_talk, size_of
 
 pytestmark = pytest.mark.anyio
 
@@ -63,21 +61,6 @@ def test_a_providers_compaction_is_found_whether_it_came_alone_or_before(shape: 
         assert last.before == before
 
 
-def _histories(shape: str) -> st.SearchStrategy[list[Json]]:
-    """Histories that a provider has compacted, most of them at the same place."""
-    words = st.sampled_from([{"role": "user", "content": text} for text in "abc"])
-    heads, tails = st.lists(words, min_size=2, max_size=3), st.lists(words, max_size=6)
-    return st.tuples(heads, tails).map(lambda two: [*two[0], COMPACTED[shape], *two[1]])
-
-
-@pytest.mark.parametrize("shape", COMPACTED)
-@given(data=st.data())
-def test_a_history_reads_the_same_whatever_came_before_it(shape: str, data: st.DataObject) -> None:
-    before, history = data.draw(_histories(shape)), data.draw(_histories(shape))
-    whole = read_history(_call(shape, history))
-    assert read_history(_call(shape, history), read_history(_call(shape, before))) == whole
-
-
 def _call(shape: str, messages: list[Json]) -> HostCall:
     key = "input" if shape == "responses" else "messages"
     path = "/v1/responses" if shape == "responses" else "/v1/messages"
@@ -120,48 +103,6 @@ async def test_what_stays_in_the_window_has_all_its_blocks_and_keys(tmp_path: Pa
             answered = body["messages"].index(kept[-1]) + 1
             assert body["messages"][answered] in host.history
         assert not [kind for kind in host.turns.tally if "fail" in kind or "could not" in kind]
-
-
-async def test_a_retry_without_some_blocks_is_sent_in_a_size_that_fits(tmp_path: Path) -> None:
-    strict = StrictProvider(window=12_000)
-    async with open_talk(tmp_path, strict, agent_controlled=False) as (host, _):
-        for number in range(12):
-            host.history += _odd_step(number)
-            await host.go_on()
-        for message in host.history[1::4]:
-            message["content"] = [b for b in message["content"] if "thinking" not in b["type"]]
-        assert size_of(host.history) > strict.window
-        for text in ("Well?", "And?", "So?"):
-            await host.say(text)
-        assert size_of(host.last_sent) < strict.window
-
-
-async def _count_rule(host: Host) -> list[int]:
-    """How often the rule stands in each request."""
-    texts = (json.dumps(body, ensure_ascii=False) for body in host.provider.requests)
-    return [text.count(WRITTEN) for text in texts]
-
-
-async def test_a_pin_from_outside_comes_once_with_the_next_turn_and_joins_the_block_later(
-    tmp_path: Path,
-) -> None:
-    async with open_talk(tmp_path, agent_controlled=False) as (host, store):
-        await host.work(0)
-        await host.work(1)
-        before = host.last_sent
-        await (await store.session("other")).pin(RULE, by="user", scope="project")
-        await host.say("Go on.")
-        shown = host.last_sent
-        assert shown[: len(before)] == before
-        assert WRITTEN in json.dumps(shown[len(before) :], ensure_ascii=False)
-        await host.say("And?")
-        assert host.last_sent[: len(shown)] == shown
-        await host.work_until_compacted()
-        counts = await _count_rule(host)
-        assert counts == [0] * 4 + [1] * (len(counts) - 4)
-        first = json.dumps(host.last_sent[:3], ensure_ascii=False)
-        assert WRITTEN in first
-        assert host.provider.faults == []
 
 
 CALLS: list[Any] = [

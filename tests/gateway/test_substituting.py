@@ -9,8 +9,6 @@ from typing import Any
 
 import pytest
 
-from mcp_compaction import compactor
-from mcp_compaction.compactor.events import paid_in
 from tests.checkers import Json
 from tests.gateway.talking import PATHS, WINDOW, Host, StrictProvider, open_talk, size_of
 
@@ -43,14 +41,6 @@ async def test_a_long_history_is_sent_small_and_valid_with_a_steady_prefix(
         if shape == "anthropic":
             roles = [[message["role"] for message in one] for one in sent]
             assert not [one for one in roles if any(a == b for a, b in pairwise(one))]
-
-
-async def test_a_short_history_without_pins_passes_as_it_came(tmp_path: Path) -> None:
-    async with open_talk(tmp_path) as (host, _):
-        await host.say("Hello.")
-        await host.say("And again.")
-        assert host.last_sent == host.history[:-1]
-        assert host.turns.tally == {"requests passed as they came": 2}
 
 
 async def test_pins_stand_in_every_request_from_the_first_on(tmp_path: Path) -> None:
@@ -119,17 +109,6 @@ async def test_the_hosts_cache_mark_stays_on_its_newest_message(tmp_path: Path) 
         assert host.turns.tally["compactions"] >= 1
 
 
-async def test_tokens_are_counted_for_what_is_really_sent(tmp_path: Path) -> None:
-    async with open_talk(tmp_path, agent_controlled=False) as (host, _):
-        for number in range(14):
-            await host.work(number)
-        host.history.append({"role": "user", "content": "How large is it?"})
-        await host.post(host.body(), "/count_tokens")
-        counted = host.last_sent
-        await host.go_on()
-        assert host.last_sent == counted
-
-
 async def _compact_by_host(host: Host) -> None:
     """Do as a host does that compacts by itself: ask for a summary, then begin with it."""
     prompt = "Your task is to create a detailed summary of the conversation so far."
@@ -143,43 +122,6 @@ async def _compact_by_host(host: Host) -> None:
         },
         *host.history[-4:],
     ]
-
-
-async def test_a_hosts_own_compaction_is_followed(tmp_path: Path) -> None:
-    async with open_talk(tmp_path, agent_controlled=False) as (host, store):
-        await (await store.session("other")).pin(RULE, by="user", scope="project")
-        for number in range(5):
-            await host.work(number)
-        await _compact_by_host(host)
-        for number in range(5, 16):
-            await host.work(number)
-        assert host.provider.faults == []
-        for body in host.provider.requests:
-            text = json.dumps(body, ensure_ascii=False)
-            is_summary = "create a detailed summary" in text
-            assert is_summary or text.count("p1 constraint, by user") == 1
-        info = await store.workspace.store.find_host_session(store.project, "chat-1", "claude-code")
-        assert info is not None
-        log = await compactor.originals(store.workspace, info, f"m1..m{info.messages}")
-        assert log
-        assert not [one for one in log if "create a detailed summary" in one.message.raw]
-
-
-async def test_what_a_compaction_cost_and_saved_is_told_and_stays_in_the_statistics(
-    tmp_path: Path,
-) -> None:
-    async with open_talk(tmp_path, agent_controlled=False) as (host, store):
-        await host.work_until_compacted()
-        await host.turns.close()
-        info = await store.workspace.store.find_host_session(store.project, "chat-1", "claude-code")
-        assert info is not None
-        paid = (await compactor.read_stats(store.workspace, info)).paid.splitlines()
-        assert paid == [*host.turns.ledger.lines()]
-        assert "through the gateway" in paid[0]
-        assert "tokens a request" in paid[2]
-        assert "the provider counted nothing in a cache; pays at once" in paid[2]
-        assert not info.traits.owns_window  # the window is the host's again
-        assert paid_in(await store.workspace.store.events(info.id)) == "\n".join(paid)
 
 
 async def test_a_pin_that_rode_in_its_call_stands_in_the_block_after_the_host_compacts(

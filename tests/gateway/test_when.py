@@ -10,14 +10,14 @@ from typing import Any
 import httpx2
 import pytest
 
-from mcp_compaction import compactor, open_store
+from mcp_compaction import compactor
 from mcp_compaction.api import OpenSession
 from mcp_compaction.compactor.workspace import Workspace
 from mcp_compaction.core.wording import kilo
 from mcp_compaction.gateway import conversation, forwarding
 from mcp_compaction.gateway.money import Price
 from mcp_compaction.gateway.running import within_limit
-from mcp_compaction.model import Compaction, Failed, Outcome, SessionInfo
+from mcp_compaction.model import Failed, Outcome, SessionInfo
 from mcp_compaction.settings import load_settings
 from tests.gateway.talking import PATHS, TOOLS, WINDOW, Host, StrictProvider, open_talk, size_of
 from tests.gateway.upstream import provide
@@ -106,20 +106,6 @@ async def test_after_a_compaction_the_next_one_waits_unless_the_window_is_full(
             host.provider.said.append({"text": "so", "usage": {"input_tokens": read}})
             await host.say("And?")
             assert (len(host.provider.requests) in asked) is is_asked, (percent, asked)
-
-
-@pytest.mark.thorough
-@pytest.mark.parametrize("by_agent", [True, False])
-async def test_nothing_above_the_window_is_sent(tmp_path: Path, by_agent: bool) -> None:
-    async with open_talk(tmp_path, agent_controlled=by_agent) as (host, _):
-        for number in range(30):
-            # The largest are two fifths of a window.
-            await host.work(number, size=(400, 900, 4_800)[number % 3])
-        assert host.turns.tally[forwarding.COMPACTED] > 2
-        sizes = [size_of(body["messages"]) // 4 for body in host.provider.requests]
-        assert max(sizes) <= WINDOW
-        assert max(sizes) > WINDOW // 2
-        assert host.provider.faults == []
 
 
 async def test_a_request_that_would_not_fit_waits_for_the_compaction(
@@ -218,16 +204,6 @@ async def test_a_large_result_is_a_preview_from_the_first_request_on_where_that_
         assert f"m{len(shown)} " in json.dumps(shown[-1])
 
 
-async def test_the_window_of_a_run_is_the_one_that_other_commands_show_of_its_chat(
-    tmp_path: Path,
-) -> None:
-    async with open_talk(tmp_path, window_tokens=50_000) as (host, store):
-        await host.say("Hello.")
-    async with open_store(home=tmp_path, project=tmp_path, counter="estimate") as store:
-        (info,) = await compactor.list_sessions(store.workspace, store.project)
-        assert (await compactor.read_stats(store.workspace, info)).fill.window == 50_000
-
-
 async def test_a_shadow_changes_nothing_and_tells_what_it_would_have_sent(tmp_path: Path) -> None:
     async with open_talk(tmp_path, agent_controlled=False, is_shadow=True) as (host, _):
         await host.work_until_compacted()
@@ -245,28 +221,6 @@ async def test_a_shadow_changes_nothing_and_tells_what_it_would_have_sent(tmp_pa
         assert found.after.read < 0.8 * found.before.read
         assert f"{kilo(found.before.read)} -> {kilo(found.after.read)} tokens a request" in step
         assert account.total.read - account.would_be.read > found.before.read - found.after.read
-
-
-async def test_a_shadow_goes_on_from_the_window_that_it_would_have_sent(tmp_path: Path) -> None:
-    async with open_talk(tmp_path, agent_controlled=False, is_shadow=True) as (host, _):
-        await host.work_until_compacted()
-        for _ in range(6):  # past the cool-down, with whole requests that are nearly full
-            await host.say("And?")
-        assert host.turns.tally["compactions that would have been made"] == 1
-
-
-async def test_a_shadow_sends_nothing_again_after_an_overflow(tmp_path: Path) -> None:
-    provider = StrictProvider()
-    async with open_talk(tmp_path, provider, is_shadow=True) as (host, _):
-        for number in range(6):
-            await host.work(number)
-        provider.window = size_of(host.history) - 1
-        asked = len(provider.credentials)
-        response = await host.post(host.body([*host.history, {"role": "user", "content": "So?"}]))
-        assert response.status_code == 400
-        assert len(provider.credentials) == asked + 1
-        would = "requests that would have been made smaller and sent again after an overflow"
-        assert host.turns.tally[would] == 1
 
 
 @pytest.mark.thorough
@@ -295,44 +249,6 @@ async def test_a_shadow_gateway_tells_its_user_in_plain_words(tmp_path: Path) ->
     assert errors == b""  # the safety net's entry in the log is none of the user's
     assert b"nothing was changed; compactions that would have been made: " in told
     assert b"requests passed as they came: 9" in told
-
-
-async def test_a_compaction_that_failed_is_counted_since_no_log_tells_of_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async def relieve(self: OpenSession) -> Failed:
-        return Failed(text="it came to nothing", reason="error")
-
-    monkeypatch.setattr(OpenSession, "relieve", relieve)
-    async with open_talk(tmp_path, agent_controlled=False) as (host, _):
-        await host.work(0, size=4 * WINDOW)
-        assert host.turns.tally["compactions that failed"] == 1
-
-
-async def test_each_compaction_is_counted_once_whoever_asked_for_it(tmp_path: Path) -> None:
-    async with open_talk(tmp_path) as (host, store):
-        await host.work_until_compacted()
-        for number in range(50, 54):
-            await host.work(number)
-        (info,) = await compactor.list_sessions(store.workspace, store.project)
-        asked = await store.session(info.name)
-        assert isinstance(await asked.compress("all read", force=True), Compaction)
-        await host.say("And now?")
-        await host.turns.settle()
-        made = host.turns.tally[forwarding.COMPACTED]
-        assert host.turns.tally[forwarding.BY_OTHERS] == 1
-        (account,) = host.turns.ledger.accounts.values()
-        assert len(account.steps) == made + 1
-
-
-async def test_the_window_of_a_known_model_counts_where_none_is_set(tmp_path: Path) -> None:
-    async with open_store(home=tmp_path, project=tmp_path, counter="estimate") as store:
-        session = await store.session("chat")
-        body = {"model": "claude-opus-5-5", "messages": [{"role": "user", "content": "Go on."}]}
-        fitted = await session.fit(body)
-        assert fitted.fill.window == 1_000_000
-        fitted = await session.fit({**body, "model": "my-own-model"})
-        assert fitted.fill.window == 200_000
 
 
 @pytest.mark.parametrize(

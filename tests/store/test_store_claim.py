@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import signal
 import subprocess
@@ -35,58 +34,11 @@ def database(tmp_path: Path) -> Path:
     return tmp_path / "store.db"
 
 
-async def test_a_session_is_claimed_by_one_and_free_after_it(database: Path) -> None:
-    async with hold_claim(database, 1, 0) as is_first:
-        assert is_first
-        assert is_claimed(database, 1)
-        async with hold_claim(database, 1, 0) as is_second:
-            assert not is_second
-        assert is_claimed(database, 1)  # who did not get it gives nothing back
-        async with hold_claim(database, 2, 0) as is_other:
-            assert is_other
-    assert not is_claimed(database, 1)
-    async with hold_claim(database, 1, 0) as is_next:
-        assert is_next
-
-
 async def test_no_file_of_a_claim_stays_behind(database: Path) -> None:
     async with hold_claim(database, 1, 0):
         assert claim_of(database, 1).path.exists()
     assert not is_claimed(database, 1)
     assert list(database.parent.glob("store.db*")) == []
-
-
-async def test_who_waits_gets_a_claim_as_soon_as_it_is_given_back(database: Path) -> None:
-    order: list[str] = []
-    waiting = asyncio.Event()
-
-    async def second() -> None:
-        waiting.set()
-        async with hold_claim(database, 1, 60) as is_ours:
-            assert is_ours
-            order.append("second")
-
-    async with hold_claim(database, 1, 0):
-        task = asyncio.create_task(second())
-        await waiting.wait()
-        order.append("first")
-    await task
-    assert order == ["first", "second"]
-
-
-async def test_a_cancelled_owner_gives_its_claim_back(database: Path) -> None:
-    held = asyncio.Event()
-
-    async def hold() -> None:
-        async with hold_claim(database, 1, 0):
-            held.set()
-            await asyncio.Event().wait()
-
-    task = asyncio.create_task(hold())
-    await held.wait()
-    task.cancel()
-    await asyncio.wait({task})
-    assert not is_claimed(database, 1)
 
 
 def test_a_killed_owner_holds_nothing(database: Path) -> None:

@@ -8,7 +8,6 @@ import sqlite3
 import stat
 import subprocess
 import sys
-import tempfile
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
@@ -16,10 +15,7 @@ from pathlib import Path
 import pytest
 from given_store import (
     NOW,
-    PROJECT,
     batch,
-    damage,
-    here,
     history,
     new_session,
     opened,
@@ -33,16 +29,9 @@ from mcp_compaction.errors import (
     StoreDamaged,
     StoreError,
     StoreNewer,
-    StoreReadOnly,
 )
-from mcp_compaction.home import default_home
-from mcp_compaction.model import SearchQuery
 from mcp_compaction.store.connect import (
-    connect,
-    pragma,
     refuse_remote,
-    store_error,
-    store_path,
 )
 from mcp_compaction.store.health import sqlite_note
 from mcp_compaction.store.lockfile import LockFile
@@ -63,16 +52,6 @@ async def filled(path: Path) -> bytes:
     async with opened(path) as store:
         await fill(store)
     return path.read_bytes()
-
-
-def test_the_home_is_where_the_settings_say() -> None:
-    assert default_home({"MCP_COMPACTION_HOME": "/x"}) == Path("/x")
-    assert default_home({"XDG_DATA_HOME": "/d", "HOME": "/h"}, "linux") == Path("/d/mcp-compaction")
-    local = Path("/h/.local/share/mcp-compaction")
-    assert default_home({"HOME": "/h"}, "linux") == local
-    assert default_home({"XDG_DATA_HOME": "relative", "HOME": "/h"}, "linux") == local
-    assert default_home({"LOCALAPPDATA": "/l"}, "win32") == Path("/l/mcp-compaction")
-    assert store_path(Path("/x")) == Path("/x/store.db")
 
 
 @pytest.mark.skipif(os.name == "nt", reason="modes are POSIX")
@@ -97,22 +76,6 @@ async def test_only_the_owner_may_read(tmp_path: Path, umask: int) -> None:
     )
 
 
-def test_every_setting_is_made(tmp_path: Path) -> None:
-    with closing(connect(tmp_path / "store.db", deadline=3)) as connection:
-        found = {
-            name: pragma(connection, name)
-            for name in ("journal_mode", "synchronous", "secure_delete", "busy_timeout")
-        }
-        assert found == {
-            "journal_mode": "wal",
-            "synchronous": 2,
-            "secure_delete": 1,
-            "busy_timeout": 3000,
-        }
-        assert pragma(connection, "foreign_keys") == pragma(connection, "cell_size_check") == 1
-        assert connection.isolation_level is None
-
-
 def test_a_hook_needs_the_standard_library_only(tmp_path: Path) -> None:
     code = (
         "import sys, pathlib, os\n"
@@ -135,14 +98,6 @@ def test_a_hook_needs_the_standard_library_only(tmp_path: Path) -> None:
     environ = {**os.environ, "MCP_COMPACTION_HOME": str(tmp_path / "home")}
     subprocess.run([sys.executable, "-c", code], env=environ, check=True)
     assert rows(tmp_path / "home" / "store.db", "SELECT count(*) FROM tombstone") == [(1,)]
-
-
-async def test_a_zero_byte_file_becomes_a_store(tmp_path: Path) -> None:
-    path = tmp_path / "store.db"
-    path.touch(0o600)
-    async with opened(path) as store:
-        await fill(store)
-    assert rows(path, "SELECT count(*) FROM message") == [(40,)]
 
 
 def emptied_file(path: Path) -> None:
@@ -180,15 +135,6 @@ async def test_an_emptied_store_is_not_taken_for_a_new_one(
         async with opened(path) as store:
             await fill(store)
     assert before.items() <= {f.name: f.read_bytes() for f in path.parent.iterdir()}.items()
-
-
-async def test_a_store_that_was_moved_away_makes_room_for_a_new_one(tmp_path: Path) -> None:
-    path = tmp_path / "store.db"
-    await filled(path)
-    path.rename(tmp_path / "old.db")
-    async with opened(path) as store:
-        await fill(store)
-    assert rows(path, "SELECT count(*) FROM message") == [(40,)]
 
 
 async def test_a_first_start_that_was_killed_before_the_tables_can_be_made_again(
@@ -268,45 +214,6 @@ async def test_a_damaged_file_is_reported_and_never_altered(
     assert path.read_bytes() == broken
 
 
-async def test_a_search_index_out_of_step_is_found(tmp_path: Path) -> None:
-    path = tmp_path / "store.db"
-    await filled(path)
-    with closing(connect(path, deadline=5)) as connection:
-        connection.execute("UPDATE passage SET text = 'something else' WHERE id = 1")
-    async with opened(path) as store:
-        problems = (await store.health()).problems
-    assert any("search index" in problem for problem in problems)
-
-
-async def test_a_message_changed_behind_our_back_is_found(tmp_path: Path) -> None:
-    path = tmp_path / "store.db"
-    await filled(path)
-    with closing(connect(path, deadline=5)) as connection:
-        connection.execute("UPDATE message SET content = 'x' WHERE seq = 3")
-    async with opened(path) as store:
-        problems = (await store.health()).problems
-    assert any("chain of session 1" in problem for problem in problems)
-
-
-def test_a_folder_that_cannot_be_written_is_named() -> None:
-    code = (
-        "import asyncio, pathlib, sys\n"
-        "sys.path.insert(0, sys.argv[2])\n"
-        "from rootless import obey_modes\n"
-        "from mcp_compaction.store.sqlite import open_store\n"
-        "obey_modes()\n"
-        "asyncio.run(open_store(pathlib.Path(sys.argv[1])))\n"
-    )
-    with tempfile.TemporaryDirectory() as folder:
-        Path(folder).chmod(0o555)
-        for path in (Path(folder) / "store.db", Path(folder) / "new" / "store.db"):
-            words = [sys.executable, "-c", code, str(path), str(Path(__file__).parent)]
-            ran = subprocess.run(words, capture_output=True, text=True, check=False)
-            assert "StoreReadOnly" in ran.stderr
-            assert "MCP_COMPACTION_HOME" in ran.stderr
-        Path(folder).chmod(0o755)
-
-
 def test_write_ahead_logging_is_refused_on_a_network(tmp_path: Path) -> None:
     mounts = tmp_path / "mounts"
     mounts.write_text(
@@ -321,22 +228,6 @@ def test_write_ahead_logging_is_refused_on_a_network(tmp_path: Path) -> None:
     for place in ("/mnt/with space/store.db", "/mnt/ssh/store.db", "/mnt/share/a/store.db"):
         with pytest.raises(StoreError, match="MCP_COMPACTION_HOME"):
             refuse_remote(Path(place), mounts)
-
-
-def test_errors_of_sqlite_are_told_apart(tmp_path: Path) -> None:
-    path = tmp_path / "store.db"
-    with closing(connect(path, deadline=0.01)) as one, closing(connect(path, deadline=0.01)) as two:
-        one.execute("BEGIN IMMEDIATE")
-        with pytest.raises(sqlite3.OperationalError) as busy:
-            two.execute("BEGIN IMMEDIATE")
-        assert isinstance(store_error(busy.value, path), StoreBusy)
-        with pytest.raises(sqlite3.OperationalError) as wrong:
-            two.execute("SELECT nonsense")
-        assert type(store_error(wrong.value, path)) is StoreError
-    with closing(connect(path, deadline=1, readonly=True)) as reader:
-        with pytest.raises(sqlite3.OperationalError) as refused:
-            reader.execute("CREATE TABLE x (y)")
-        assert isinstance(store_error(refused.value, path), StoreReadOnly)
 
 
 async def test_a_foreign_program_that_holds_the_file_is_reported(tmp_path: Path) -> None:
@@ -427,20 +318,6 @@ async def test_a_migration_that_fails_changes_nothing(tmp_path: Path) -> None:
     assert rows(path, "PRAGMA user_version") == [(len(MIGRATIONS),)]
 
 
-async def test_a_migration_is_made_once(tmp_path: Path) -> None:
-    path = tmp_path / "store.db"
-    await filled(path)
-
-    def grow(connection: sqlite3.Connection) -> None:
-        connection.execute("CREATE TABLE extra (x)")
-
-    for _ in range(2):
-        open_migrated(path, deadline=1, migrations=(*MIGRATIONS, grow)).close()
-    with pytest.raises(StoreNewer):
-        async with opened(path) as store:
-            await fill(store)
-
-
 @pytest.mark.parametrize(
     ("version", "fine"),
     [
@@ -457,33 +334,3 @@ async def test_a_migration_is_made_once(tmp_path: Path) -> None:
 )
 def test_a_sqlite_with_the_wal_reset_bug_is_named(version: tuple[int, ...], fine: bool) -> None:
     assert (sqlite_note(version) is None) == fine
-
-
-async def test_the_scope_of_a_session_is_its_project(tmp_path: Path) -> None:
-    async with opened(tmp_path / "store.db") as store:
-        session = await new_session(store)
-        await store.append(session, batch(said("x")), NOW)
-        assert len(await store.originals(here(session))) == 1
-
-
-async def test_a_store_from_before_keys_and_marks_is_found_by_them(tmp_path: Path) -> None:
-    path = tmp_path / "store.db"
-    path.touch(0o600)
-    with closing(open_migrated(path, deadline=1, migrations=MIGRATIONS[:1])) as connection:
-        connection.execute(
-            "INSERT INTO session (name, project, agent, host, created, updated, traits)"
-            " VALUES ('s', ?, '', '', '2026', '2026', '{}')",
-            (PROJECT,),
-        )
-        connection.execute(
-            "INSERT INTO passage (session, project, kind, number, ordinal, role, at, tools, text)"
-            " VALUES (1, ?, 'm', 1, 0, 'tool', '2026', char(10) || 'bash' || char(10), ?)",
-            (PROJECT, "call retryLater for 数据库"),
-        )
-        connection.execute("INSERT INTO passage_index (rowid, text) SELECT id, text FROM passage")
-    async with opened(path) as store:
-        for term in ("retry_later", "据库", "retryLater"):
-            query = SearchQuery(terms=(term,), roles=("tool",), tools=("Bash",))
-            found = await store.find(here(1), query)
-            assert [match.number for match in found.terms[0].matches] == [1], term
-    assert damage(path) == []

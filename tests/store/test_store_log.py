@@ -12,7 +12,6 @@ from given_store import (
     answered,
     batch,
     called,
-    damage,
     here,
     history,
     new_session,
@@ -22,7 +21,6 @@ from given_store import (
 )
 
 from mcp_compaction.model import Sections
-from mcp_compaction.ports import Batch, Recorded
 
 pytestmark = pytest.mark.anyio
 
@@ -32,15 +30,6 @@ def path(tmp_path: Path) -> Path:
     """Where a test's store lies."""
     tmp_path.chmod(0o700)
     return tmp_path / "store.db"
-
-
-async def record(path: Path, *batches: Batch) -> list[Recorded]:
-    """What came of appending these batches one after the other."""
-    async with opened(path) as store:
-        session = await new_session(store)
-        found = [await store.append(session, given, NOW) for given in batches]
-    assert damage(path) == []
-    return found
 
 
 async def test_sections_are_loaded(path: Path) -> None:

@@ -106,12 +106,6 @@ async def test_the_old_files_are_kept_as_they_were(tmp_path: Path, path: Path) -
         assert stat.S_IMODE(path.stat().st_mode) == 0o600
 
 
-async def test_a_store_is_restored_into_an_empty_folder(tmp_path: Path, path: Path) -> None:
-    shutil.rmtree(path.parent)
-    assert restore(tmp_path / "backup.db", path) == ()
-    assert "in the backup" in texts(path)
-
-
 async def test_a_store_that_a_program_has_open_is_not_replaced(tmp_path: Path) -> None:
     path, backup = tmp_path / "own" / "store.db", tmp_path / "backup.db"
     await record(path, "alpha")
@@ -205,8 +199,3 @@ async def test_a_backup_of_a_newer_version_is_refused(tmp_path: Path, path: Path
         connection.execute("PRAGMA user_version = 99")
     with pytest.raises(StoreNewer, match="pip install --upgrade"):
         restore(tmp_path / "backup.db", path)
-
-
-async def test_the_store_is_no_backup_of_itself(path: Path) -> None:
-    with pytest.raises(InputError, match="the store itself"):
-        restore(path, path)

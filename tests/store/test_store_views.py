@@ -122,10 +122,6 @@ async def test_only_an_item_too_long_for_a_piece_is_cut_and_between_words(tmp_pa
     assert "".join("".join(said).split()) == "".join(f"a{text}z".split())
 
 
-async def test_a_digest_that_says_nothing_is_no_passage(tmp_path: Path) -> None:
-    assert await digest_passages(tmp_path / "store.db", with_long_digest([], [])) == []
-
-
 async def test_what_is_loaded_is_of_one_moment_although_another_writes_meanwhile(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -20,6 +20,7 @@ from mcp_compaction.summarizers.calling import (
     ModelAnswer,
     Terms,
     Time,
+    failure_of_status,
 )
 from tests.core.saying import user
 from tests.sessions import messages_of
@@ -109,6 +110,15 @@ async def test_after_three_failures_it_is_not_asked_for_a_minute_and_then_again(
     assert (await drafted(summarizer)).author == "gpt-4o"
     world.reply = fails(CallFailed("down again"))
     assert str(await refused(summarizer)) == "down again"
+
+
+async def test_pauses_grow_and_a_short_wish_to_wait_is_honored() -> None:
+    world = World(fails(CallFailed("busy", may_retry=True)))
+    assert len((await refused(world.summarizer())).calls) == 3
+    assert world.pauses == [0.25, 0.5]
+    world = World(fails(failure_of_status(429, "5")))
+    await refused(world.summarizer())
+    assert world.pauses == [5.0, 5.0]
 
 
 async def test_a_span_that_needs_more_calls_than_are_left_makes_none() -> None:

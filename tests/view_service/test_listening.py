@@ -61,26 +61,6 @@ async def test_who_has_read_the_file_is_answered(place: Path) -> None:
     assert not place.exists()
 
 
-@pytest.mark.parametrize(
-    ("path", "body", "changes", "status"),
-    [
-        ("/echo", b"{}", {"token": "guessed"}, 401),
-        ("/echo", b"{}", {"token": ""}, 401),
-        ("/echo", b"{}", {"method": "GET"}, 405),
-        ("/other", b"{}", {}, 404),
-        ("/echo", b"[1]", {}, 400),
-        ("/echo", b"{", {}, 400),
-        ("/echo", b"{}", {"size": "many"}, 400),
-        ("/echo", b"{}", {"size": str(2**30)}, 413),
-    ],
-)
-async def test_other_requests_are_refused(
-    place: Path, path: str, body: bytes, changes: dict[str, str], status: int
-) -> None:
-    async with serve_views([place], answer, limit=0.3):
-        assert await send(place, path, body, **changes) == (status, None)
-
-
 async def test_in_a_folder_that_others_can_read_nothing_is_served(place: Path) -> None:
     place.parent.chmod(0o755)
     async with serve_views([place], answer, limit=0.3):

@@ -81,12 +81,6 @@ def test_the_agent_compresses_its_window_before_the_next_model_call(tmp_path: Pa
     assert any(text.startswith("[digest d") for text in texts(agent, thread()))
 
 
-def test_the_safety_net_acts_where_the_agent_does_not(tmp_path: Path) -> None:
-    model, agent = run_agent(tmp_path, 9, window_tokens=2_000, agent_controlled=False)
-    assert sum(len(text) for text in texts(agent, thread())) < 8_000  # of 14,000 characters
-    assert len(model.seen) == 10
-
-
 def test_the_four_tools_are_offered_and_wrong_arguments_are_answered(tmp_path: Path) -> None:
     compaction = CompactionMiddleware(home=tmp_path)
     names = {one.name for one in compaction.tools}

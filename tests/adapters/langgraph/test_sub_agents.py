@@ -7,7 +7,6 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +18,6 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph_supervisor import create_supervisor  # pyright: ignore[reportMissingTypeStubs]
 
 from mcp_compaction.adapters.langgraph import CompactedGraph
-from mcp_compaction.adapters.langgraph.wrapper import find_sub_agents
 from tests.adapters.langgraph.graphs import Graph, ScriptedModel, texts, thread
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
@@ -79,23 +77,6 @@ def test_a_sub_agents_work_never_leaks_into_the_digest(tmp_path: Path, mode: str
             assert own.recall("PRIVATE diagnosis", scope="project").hits
 
 
-def test_the_work_of_sub_agents_counts_and_leaves_with_the_steps_that_started_it(
-    tmp_path: Path,
-) -> None:
-    graph = team("supervisor", "full_history")
-    files = list[int]()
-    with CompactedGraph(graph, token_limit=900, home=tmp_path, project="/hr") as agent:
-        for number in range(8):
-            agent.invoke({"messages": [("user", f"{number}: days of employee 37?")]}, thread())
-            shown = texts(graph, thread())
-            files.append(sum(text.startswith("PRIVATE FILE") for text in shown))
-        stats = agent.session("t1").stats()
-        assert stats.fill.tokens < 900
-        assert agent.failures == 0
-    assert max(files) < 8
-    assert any(later < earlier for earlier, later in pairwise(files))
-
-
 def test_two_supervisors_on_one_store_never_see_each_others_messages(tmp_path: Path) -> None:
     graphs = [team(name, "full_history") for name in ("hr", "travel")]
     for graph in graphs:
@@ -108,18 +89,3 @@ def test_two_supervisors_on_one_store_never_see_each_others_messages(tmp_path: P
             hits = agent.session("t1").recall(f"{other}-only-1").hits
             assert not any(f"{other}-only" in hit.text for hit in hits)
             assert agent.session("t1").recall(f"{agent.name}-only-1").hits
-
-
-def test_a_result_belongs_to_whoever_made_the_call() -> None:
-    said: list[AnyMessage] = [
-        HumanMessage("go"),
-        AIMessage("", name="boss", tool_calls=[call("hand_over", "1")]),
-        ToolMessage("handed over", tool_call_id="1"),
-        AIMessage("", name="clerk", tool_calls=[call("look_up", "2")]),
-        ToolMessage("found", tool_call_id="2"),
-        AIMessage("it is done", name="clerk"),
-        AIMessage("back to you", name="clerk", tool_calls=[call("hand_back", "3")]),
-        ToolMessage("handed back", tool_call_id="3"),
-        AIMessage("done", name="boss"),
-    ]
-    assert find_sub_agents(said, {"boss"}) == dict.fromkeys([3, 4, 6, 7], "clerk")

@@ -8,14 +8,13 @@
 from __future__ import annotations
 
 import json
-import logging
 import subprocess
 import sys
 from pathlib import Path
 from typing import Annotated, Any
 
 import pytest
-from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
+from langchain_core.messages import AIMessage, ToolMessage
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.checkpoint.sqlite import SqliteSaver
 from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
@@ -23,7 +22,7 @@ from langgraph.graph import END, START, MessagesState, StateGraph
 from langgraph.types import Command, interrupt
 from typing_extensions import TypedDict
 
-from mcp_compaction import NothingToDo, errors
+from mcp_compaction import errors
 from mcp_compaction.adapters.langgraph import CompactedGraph
 from tests.adapters.langgraph.graphs import ask, check_pairs, clerk_graph, texts, thread
 
@@ -51,23 +50,6 @@ def test_a_thread_is_compacted_in_its_own_checkpointer_and_goes_on(tmp_path: Pat
         assert any("[kept word for word" in text for text in texts(graph, thread()))
         assert agent.session("t1").recall("Request 3").hits
         assert agent.failures == 0
-
-
-def test_an_answer_is_the_graphs_own_and_chunks_come_unchanged(tmp_path: Path) -> None:
-    plain = clerk_graph(InMemorySaver())
-    graph = clerk_graph(InMemorySaver())
-    with wrapped(graph, tmp_path, token_limit=100_000) as agent:
-        for number in range(2):
-            mine = list(agent.stream(ask(number), thread(), stream_mode=["updates", "values"]))
-            theirs = list(plain.stream(ask(number), thread(), stream_mode=["updates", "values"]))
-            assert [_plain(chunk) for chunk in mine] == [_plain(chunk) for chunk in theirs]
-        assert agent.get_state(thread()).values == graph.get_state(thread()).values
-
-
-def _plain(chunk: Any) -> str:
-    mode, values = chunk
-    messages = [part.get("messages") or part["clerk"]["messages"] for part in [values]]
-    return json.dumps([mode, sorted(values), [[m.text for m in one] for one in messages]])
 
 
 def test_compaction_comes_after_the_last_chunk(tmp_path: Path) -> None:
@@ -129,36 +111,6 @@ def test_the_compacted_history_is_what_another_process_finds(tmp_path: Path) -> 
     assert any("[digest d" in text for text in shown)
 
 
-def test_the_next_turn_runs_on_the_compacted_history(tmp_path: Path) -> None:
-    seen: list[list[str]] = []
-
-    def clerk(state: MessagesState) -> dict[str, Any]:
-        seen.append([message.text for message in state["messages"]])
-        return {"messages": [AIMessage(f"Answer {len(seen)}. " + "It is in the file. " * 6)]}
-
-    with wrapped(clerk_graph(InMemorySaver(), clerk), tmp_path, token_limit=200) as agent:
-        agent.pin("t1", RULE)
-        for number in range(9):
-            agent.invoke(ask(number), thread())
-    assert max(map(len, seen)) < 12
-    assert all(sum(RULE in text for text in texts) == 1 for texts in seen)
-    assert any(text.startswith("[digest d") for text in seen[-1])
-
-
-@pytest.mark.parametrize(("ratio", "last"), [(0.5, 5), (0.8, 8), (0.2, 2)])
-def test_of_ten_messages_the_oldest_share_is_summarized(
-    tmp_path: Path, ratio: float, last: int
-) -> None:
-    graph = clerk_graph(InMemorySaver(), lambda state: {"messages": [AIMessage("word " * 55)]})
-    with wrapped(graph, tmp_path, compaction_ratio=ratio) as agent:
-        for _ in range(5):
-            agent.invoke({"messages": [("user", "word " * 55)]}, thread())
-        shown = texts(graph, thread())
-    assert [text for text in shown if text.startswith("[digest")] == [shown[0]]
-    assert shown[0].startswith(f"[digest d1 of m1..m{last}, {last} messages;")
-    assert len([text for text in shown if text == "word " * 55]) == 10 - last
-
-
 def test_a_graph_that_waits_for_a_person_is_left_alone_and_resumes(tmp_path: Path) -> None:
     def clerk(state: MessagesState) -> dict[str, Any]:
         said = interrupt("approve?") if "approve" in state["messages"][-1].text else "noted"
@@ -206,58 +158,6 @@ def test_the_next_node_stays_the_same_where_an_edge_would_go_on(tmp_path: Path) 
             assert graph.get_state(thread()).next == ()
     assert runs == ["first", "second"] * 4
     assert any(text.startswith("[digest d") for text in texts(graph, thread()))
-
-
-@pytest.mark.parametrize("durability", ["exit", "sync"])
-def test_nodes_that_end_together_or_by_a_command_leave_nothing_to_do(
-    tmp_path: Path, durability: str
-) -> None:
-    def says(name: str) -> Any:
-        text = f"{name}: " + "done and filed. " * 9
-        return lambda state: Command(goto=END, update={"messages": [AIMessage(text)]})
-
-    builder: Any = StateGraph(MessagesState)
-    for name in ("first", "left", "right"):
-        builder.add_node(name, says(name))
-    builder.add_edge(START, "first")
-    builder.add_edge("first", "left")
-    builder.add_edge("first", "right")
-    graph = builder.compile(checkpointer=InMemorySaver())
-    with wrapped(graph, tmp_path, token_limit=200) as agent:
-        for number in range(3):
-            agent.invoke(ask(number), thread(), durability=durability)
-            assert graph.get_state(thread()).next == ()
-        assert agent.failures == 0
-    assert any(text.startswith("[digest d") for text in texts(graph, thread()))
-
-
-def test_calls_and_results_stay_together(tmp_path: Path) -> None:
-    def clerk(state: MessagesState) -> dict[str, Any]:
-        call = f"c{len(state['messages'])}"
-        args = {"employee": 37}
-        calls = [{"name": "days", "args": args, "id": call, "type": "tool_call"}]
-        result = "37 has 12 days. " * 12
-        return {
-            "messages": [
-                AIMessage("", tool_calls=calls),
-                ToolMessage(result, tool_call_id=call),
-                AIMessage("It has 12 days."),
-            ]
-        }
-
-    graph = clerk_graph(InMemorySaver(), clerk)
-    with wrapped(graph, tmp_path, token_limit=400) as agent:
-        for number in range(9):
-            agent.invoke(ask(number), thread())
-            open_calls: set[str] = set()
-            for message in graph.get_state(thread()).values["messages"]:
-                if isinstance(message, ToolMessage):
-                    open_calls.remove(message.tool_call_id)
-                else:
-                    assert not open_calls
-                if isinstance(message, AIMessage):
-                    open_calls = {str(call["id"]) for call in message.tool_calls}
-        assert any(text.startswith("[digest d") for text in texts(graph, thread()))
 
 
 def test_a_state_without_the_reducer_is_refused_with_the_reason(tmp_path: Path) -> None:
@@ -310,16 +210,6 @@ def test_a_run_without_a_thread_or_inside_another_graph_is_only_passed_on(tmp_pa
         assert agent.failures == 0
 
 
-def test_a_message_of_an_image_stays_as_it_is(tmp_path: Path) -> None:
-    graph = clerk_graph(InMemorySaver())
-    image = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}
-    with wrapped(graph, tmp_path) as agent:
-        said = HumanMessage(content=[{"type": "text", "text": "See this"}, image])
-        agent.invoke({"messages": [said]}, thread())
-        assert graph.get_state(thread()).values["messages"][0].content[1] == image
-        assert agent.failures == 0
-
-
 @pytest.mark.slow
 def test_100_turns_with_tools_stay_near_the_limit_and_keep_every_pin(tmp_path: Path) -> None:
     def clerk(state: MessagesState) -> dict[str, Any]:
@@ -338,19 +228,3 @@ def test_100_turns_with_tools_stay_near_the_limit_and_keep_every_pin(tmp_path: P
             agent.invoke(ask(number), thread())
             assert agent.session("t1").stats().fill.tokens < 1_200
         assert agent.failures == 0
-
-
-def test_a_share_that_is_too_short_to_digest_stays_and_the_log_says_why(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    caplog.set_level(logging.INFO, "mcp_compaction.adapters")
-    said = [("user", "Who?"), ("assistant", "Ada.")] * 5
-    graph = clerk_graph(InMemorySaver(), lambda state: {"messages": [AIMessage("Yes.")]})
-    with wrapped(graph, tmp_path, token_limit=40, compaction_ratio=0.2) as agent:
-        agent.invoke({"messages": said}, thread())
-        assert len(texts(graph, thread())) == 11
-        outcome = agent.outcome("t1")
-    assert isinstance(outcome, NothingToDo)
-    assert outcome.text.endswith("A digest of the older 12 would free too little. Go on.")
-    (line,) = caplog.messages
-    assert line.endswith(f" was not compacted: {outcome.text}")

@@ -65,17 +65,6 @@ def test_what_is_needed_is_what_later_turns_use_and_earlier_ones_had() -> None:
     assert needs.lines == []
 
 
-@pytest.mark.parametrize("way", PLAIN_WAYS)
-def test_plain_ways_keep_to_their_tokens_and_to_the_end(way: str) -> None:
-    turns = turns_of(read_incoming(small_session()).messages)
-    count = EstimateCounter().count
-    view = PLAIN_WAYS[way](turns, 300, count)
-    assert 150 < sum(count(line) + 1 for line in view.split("\n")) <= 310
-    assert "14 passed" in view
-    assert ("Mend the limiter" in view) is (way == "first and last")
-    assert PLAIN_WAYS[way](turns, 0, count).strip() == ""
-
-
 def digest_of(**sections: Item) -> Digest:
     held: dict[SectionName, Item] = sections  # pyright: ignore[reportAssignmentType]
     return Digest(
