@@ -12,5 +12,5 @@ def table(test: str, name: str) -> list[Any]:
     ` ¦ ` parts columns, a tuple of texts; a sign ⏎ stands for a line break."""
     tables = tomllib.loads(Path(test).with_suffix(".toml").read_text(encoding="utf-8"))
     rows = tables[name].removesuffix("\n").replace("⏎", "\v").split("\n")
-    parted = [tuple(cell.replace("\v", "\n") for cell in row.split(" ¦ ")) for row in rows]
-    return [row if len(row) > 1 else row[0] for row in parted]
+    parted = [[cell.replace("\v", "\n") for cell in row.split(" ¦ ")] for row in rows]
+    return [tuple(row) if len(row) > 1 else row[0] for row in parted]
