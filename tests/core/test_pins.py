@@ -281,6 +281,13 @@ def test_what_stands_beside_a_quotation_is_the_users_own(text: str) -> None:
     assert source_of("Never ask before a deploy.", messages_of([user(text)])) == "m1"
 
 
+def test_what_an_agent_recorded_is_found_and_marked_as_told() -> None:
+    (said,) = messages_of([user("Never ask before a deploy.")])
+    told = said.model_copy(update={"via": "tool"})
+    assert saying_of("Never ask before a deploy.", [told]) == Saying("m1", "told")
+    assert source_of("Never ask before a deploy.", [told]) is None
+
+
 def test_torn_words_of_what_an_agent_recorded_promise_no_users_pin() -> None:
     (said,) = messages_of([user("Things I do not want\n- Force push to main")])
     torn = saying_of("Force push to main", [said.model_copy(update={"via": "tool"})])

@@ -226,6 +226,12 @@ async def test_a_summary_stops_before_a_call_that_could_cost_more_than_is_left()
     assert len(world.asked) == before
 
 
+@pytest.mark.parametrize("name", ["extractive", "agent", "archive"])
+async def test_no_model_is_taken_for_what_it_is_called(name: str) -> None:
+    world = World(says(SAID), model=name)
+    assert (await drafted(world.summarizer())).author == f"model {name}"
+
+
 async def test_a_call_without_an_answer_is_accounted_by_what_was_sent() -> None:
     async def never(_: Prompt) -> ModelAnswer:
         await anyio.sleep_forever()

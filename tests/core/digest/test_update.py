@@ -47,6 +47,15 @@ def ledger(*steps: list[Json]) -> Ledger:
     return ledger_of(messages_of([message for step in steps for message in step], 5))
 
 
+def test_what_held_at_the_end_of_a_span_goes_when_another_follows() -> None:
+    where = Item(text="/app", refs=("m2",), value=AccountValue(kind="label", status="folder"))
+    digest = DIGEST.model_copy(update={"sections": (*SECTIONS[::2], ("STATE", (where,)))})
+    aged = bring_up_to_date(digest, ledger(), is_followed=True)
+    assert [name for name, _ in aged.sections] == ["GOAL", "DONE"]
+    assert [words_of_item(item) for item in aged.items("GOAL")] == ["before: Mend it."]
+    assert bring_up_to_date(aged, ledger(), is_followed=True) == aged
+
+
 @pytest.mark.parametrize(
     ("steps", "told"),
     [
