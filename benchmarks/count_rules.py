@@ -30,30 +30,30 @@ MOST_LINES, MOST_NAMED, MOST_KINDS, MOST_SIGNS = 12_000, 100, 12, 300
 # The lines of Python that each room may have: its top folder, and "." for the modules beside them.
 MOST_BY_ROOM = {
     ".": 3_094,
-    "adapters": 2_637,
+    "adapters": 2_744,
     "api": 567,
-    "audit": 775,
+    "audit": 776,
     "checks": 1_930,
     "cli": 6_770,
-    "compactor": 4_828,
-    "core": 16_206,
+    "compactor": 4_833,
+    "core": 16_176,
     "counters": 196,
     "demo": 378,
     "evals": 3_367,
-    "formats": 2_835,
-    "gateway": 3_462,
+    "formats": 2_930,
+    "gateway": 3_376,
     "hosts": 6_005,
     "lexicon": 774,
     "model": 1_183,
     "sending": 575,
-    "server": 4_658,
+    "server": 4_624,
     "store": 9_781,
-    "summarizers": 749,
+    "summarizers": 800,
     "tools": 1_484,
     "view_service": 199,
     "viewer": 384,
 }
-MOST_IN_ALL = 72_837
+MOST_IN_ALL = 72_946
 MOST_IN_MODULE, MOST_IN_FUNCTION = 500, 60  # lines
 # Modules that are longer still; one that has been cut to size leaves this list.
 LONG_MODULES: frozenset[str] = frozenset()

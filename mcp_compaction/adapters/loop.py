@@ -22,7 +22,7 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from inspect import isawaitable
-from typing import Any, Protocol, TypeVar, cast, get_args, overload
+from typing import Any, Literal, Protocol, TypeVar, cast, get_args, overload
 
 from mcp_compaction.adapters.dialects import (
     DialectCall,
@@ -41,6 +41,7 @@ from mcp_compaction.adapters.dialects import (
 from mcp_compaction.adapters.guard import CallGuard, Failures, text_of_error
 from mcp_compaction.adapters.in_process import InProcess
 from mcp_compaction.adapters.over_mcp import OverMcp, ToolCaller
+from mcp_compaction.adapters.session_model import SessionModel
 from mcp_compaction.api.blocking import BlockingSession
 from mcp_compaction.api.handles import OpenSession
 from mcp_compaction.compactor.results import FitOptions
@@ -87,6 +88,7 @@ class LoopKit:
         indicator: bool = False,
         agent_controlled: bool | None = None,
         guard: CallGuard | None = None,
+        summarizer: Literal["session"] | None = None,
     ) -> None:
         """A kit on an open session, or over MCP on an object with `call_tool`.
 
@@ -96,12 +98,22 @@ class LoopKit:
         previews; in the provider's cache all that stands after the oldest new one is lost each
         time. `indicator`: each request ends with one line of the fill. `agent_controlled`: whether
         compress_context is offered; without it the store's setting, over MCP true. `guard`: what
-        `hold` asks about calls of your own tools.
+        `hold` asks about calls of your own tools. `summarizer`: "session" has the model that `send`
+        calls write the handover when the window is compacted: it is asked over the request as it
+        stands, which its provider has in the cache; None: as the store's settings say.
         """
         if shape not in get_args(Shape):
             raise InputError(f"shape is {shape!r}; use {', '.join(get_args(Shape))}.")
         self._backend = _backend_of(source, session, shape)
         self.shape: Shape = shape
+        self._own_model: SessionModel | None = None
+        if summarizer == "session":
+            if not isinstance(self._backend, InProcess):
+                raise InputError(
+                    'summarizer="session" needs a session that is open in this process; leave it '
+                    "out, or pass `await store.session(NAME)`."
+                )
+            self._own_model = self._backend.ask_own_model(shape)
         self._failures = Failures("loop")
         by_agent = self._backend.by_agent if agent_controlled is None else agent_controlled
         self.tools: list[JsonObject] = [
@@ -240,7 +252,10 @@ class LoopKit:
         provider says that the request is too large, the window is compressed and the call made
         once more; so it is without the thinking that a provider refuses.
         """
+        await self._know_request(call, request)
         sent = cast("object", await self.fit(request))
+        if self._own_model is not None:
+            self._own_model.know(call, read_request(request), self._last[1])
         try:
             response = await self._ask(call, sent)
             other = await self._mend(request, sent, _refusal_in(response))
@@ -251,6 +266,15 @@ class LoopKit:
             if other is None:
                 raise
         return await self._ask(call, other)
+
+    async def _know_request(self, call: Callable[[Any], Any], request: Any) -> None:
+        """Tell the session's own model of the request as it stands before anything leaves it."""
+        if self._own_model is not None:
+            given = read_request(request)
+            with self._failures.isolate("reading the request as it stands"):
+                own = _without_budget_line(given.messages)
+                now = await self._fit(own, given.beside, self._options._replace(relieve=False))
+                self._own_model.know(call, given, now)
 
     async def _mend(self, request: Any, sent: object, refusal: str) -> object | None:
         """What to send after a provider's error; None where nothing else would help."""

@@ -36,7 +36,8 @@ from mcp_compaction.evals.handover_sessions import files_of, turns_of
 from mcp_compaction.evals.subject import Subject, subject
 from mcp_compaction.formats import Incoming, IncomingMessage
 from mcp_compaction.formats.content import dump_original
-from mcp_compaction.gateway.money import Usage, price_of
+from mcp_compaction.formats.usage import Usage
+from mcp_compaction.gateway.money import price_of
 from mcp_compaction.hosts.finding import transcripts_at
 from mcp_compaction.hosts.folders import known_hosts
 from mcp_compaction.hosts.transcripts.pieces import Compacted, Transcript, TranscriptLine

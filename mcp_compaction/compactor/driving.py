@@ -27,6 +27,7 @@ from mcp_compaction.model import (
     SessionInfo,
     SummaryRequest,
 )
+from mcp_compaction.ports import Summarizer
 
 logger = logging.getLogger(__name__)
 
@@ -143,7 +144,9 @@ async def summarize(work: Workspace, info: SessionInfo, request: SummaryRequest)
         draft = await _extract_instead(work, request, note)
     else:
         limits = {"calls_left": left.calls_left, "cost_left": left.cost_left}
-        draft = await _ask_summarizer(work, request.model_copy(update=limits))
+        own = work.own_models.get(info.id) if request.is_newest else None
+        asked = request.model_copy(update=limits)
+        draft = await _ask_summarizer(work, own or work.summarizer, asked)
     if draft.calls:
         # They were paid for, whatever becomes of this compaction.
         await work.store.add_calls(info.id, draft.calls, work.now())
@@ -152,8 +155,9 @@ async def summarize(work: Workspace, info: SessionInfo, request: SummaryRequest)
     return draft
 
 
-async def _ask_summarizer(work: Workspace, request: SummaryRequest) -> Draft:
-    summarizer = work.summarizer
+async def _ask_summarizer(
+    work: Workspace, summarizer: Summarizer, request: SummaryRequest
+) -> Draft:
     try:
         return await summarizer.summarize(request)
     except (MemoryError, RecursionError):

@@ -71,6 +71,8 @@ class Workspace:
     # Whether the user counts the prompts of programs in a project as their own.
     trusts_headless: Callable[[str], bool] = lambda _: False
     threads: Threads = field(default_factory=Threads, init=False)
+    # The models of sessions that write their own handovers, by session.
+    own_models: dict[int, Summarizer] = field(default_factory=dict[int, "Summarizer"], init=False)
     # Compactions made before they are due, by session: `relieve` saves one then, unless the view
     # is another by that time.
     ready: dict[int, Compaction] = field(default_factory=dict[int, "Compaction"], init=False)

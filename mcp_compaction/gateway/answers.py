@@ -10,7 +10,7 @@ import zlib
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple, Protocol, cast
 
-from mcp_compaction.gateway.money import Usage, read_usage
+from mcp_compaction.formats.usage import Usage, read_usage
 from mcp_compaction.lexicon.models import is_overflow
 from mcp_compaction.model import JsonObject, Shape
 

@@ -25,9 +25,10 @@ from mcp_compaction.errors import CompactionError, InputError
 from mcp_compaction.formats import FORMATS, render
 from mcp_compaction.formats.arrival import messages_of_answer, reported_tokens_of
 from mcp_compaction.formats.identity import fingerprints_of
+from mcp_compaction.formats.usage import Usage
 from mcp_compaction.gateway.calls import HostCall, SentHistory, begins_with
 from mcp_compaction.gateway.keeping import LEAST_BYTES, KeptChat, keep_words_of_host
-from mcp_compaction.gateway.money import GatewayLedger, Usage, price_of, turns_to_pay
+from mcp_compaction.gateway.money import GatewayLedger, price_of, turns_to_pay
 from mcp_compaction.hosts.recording import check_history, open_chat
 from mcp_compaction.model import (
     Compaction,

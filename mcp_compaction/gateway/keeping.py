@@ -18,7 +18,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from mcp_compaction.compactor.histories import Layout, ViewState
 from mcp_compaction.formats.thinking import Bindings
-from mcp_compaction.gateway.money import Usage
+from mcp_compaction.formats.usage import Usage
 from mcp_compaction.home import SUBSTITUTE, make_folder, mask, write_whole
 from mcp_compaction.model import JsonObject, Value
 

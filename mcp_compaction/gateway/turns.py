@@ -18,6 +18,7 @@ from mcp_compaction.compactor.events import PAID
 from mcp_compaction.compactor.workspace import Newest
 from mcp_compaction.core.policy import for_session
 from mcp_compaction.formats.thinking import may_be_bound, thinking_in
+from mcp_compaction.formats.usage import Usage
 from mcp_compaction.gateway import forwarding
 from mcp_compaction.gateway.answers import Answer, AnswerReader, text_of_error
 from mcp_compaction.gateway.calls import (
@@ -31,7 +32,7 @@ from mcp_compaction.gateway.calls import (
 from mcp_compaction.gateway.conversation import GatewayConversation, Sent, open_recorded
 from mcp_compaction.gateway.forwarding import Headers
 from mcp_compaction.gateway.keeping import LEAST_BYTES, KeptChat, path_of_layout
-from mcp_compaction.gateway.money import GatewayLedger, Usage
+from mcp_compaction.gateway.money import GatewayLedger
 from mcp_compaction.gateway.outgoing import Outgoing
 from mcp_compaction.hosts.chat import UsersWords
 from mcp_compaction.hosts.recording import note_chat_as_recorded

@@ -9,24 +9,17 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, Literal, cast
+from typing import Any
 
 from mcp_compaction.compactor.workspace import Workspace
-from mcp_compaction.core.digest.prompt import Unusable, prompt_to_session, read_answer
+from mcp_compaction.core.digest.prompt import Unusable
 from mcp_compaction.core.wording import kilo
-from mcp_compaction.lexicon.models import SummaryPrice, find_listed_price
 from mcp_compaction.model import Draft, ModelCall, SessionInfo
 from mcp_compaction.settings import PROSE_TIMES, ProseTime
+from mcp_compaction.summarizers.session_model import QUESTION, account_for, read_handover
 
-_LIMIT = 1_500  # tokens of an answer
 _DUE_IN_TURN, _DUE_AT_END, _GROWTH = 85, 60, 10  # percent of the host's own limit
 _LEAST_FROM_CACHE = 0.5  # of what a fork has read
-_COUNTS: dict[Literal["new", "cached", "kept", "written"], tuple[str, ...]] = {
-    "new": ("input_tokens", "inputTokens"),
-    "cached": ("cache_read_input_tokens", "cacheReadInputTokens", "cacheReadTokens"),
-    "kept": ("cache_creation_input_tokens", "cacheCreationInputTokens", "cacheCreationTokens"),
-    "written": ("output_tokens", "outputTokens"),
-}
 _HELP = "; /window prose off, at-compact or ahead says when this chat's model writes the handover"
 
 
@@ -62,7 +55,7 @@ class ChatProse:
     def ask(self, up_to: int) -> str:
         """What the model is to be asked now, over all messages up to one."""
         self.is_due, self.is_asked, self.up_to = False, True, up_to
-        return prompt_to_session(_LIMIT)
+        return QUESTION
 
     def take(self) -> Draft | None:
         """The draft for a compaction, behind which all starts anew; what is asked already may still
@@ -76,17 +69,17 @@ class ChatProse:
         self.is_asked = False
         model = info.traits.model or "a model"
         text = str(told.get("text") or "") if told.get("isAnswered") is True else ""
-        call = _call_of(model, told)
-        author = f"{model}, asked in its session"
-        read = read_answer(text, author, _LIMIT, work.counter.count) if text else None
+        seconds = told.get("seconds")
+        taken = float(seconds) if isinstance(seconds, int | float) and seconds > 0 else 0.0
+        call = account_for(model, told.get("usage"), taken)
+        read = read_handover(text, model, self.up_to, call, work.counter.count) if text else None
         why = read.reason if isinstance(read, Unusable) else "" if read else _reason_in(told)
         if call.input_tokens or text:
             call = call.model_copy(update={"failed": why})
             await work.store.add_calls(info.id, [call], work.now())
             self._stop_without_cache(call)
         if isinstance(read, Draft):
-            note = f"prose by {author}, up to m{self.up_to}: {describe_call(call)}"
-            self.draft = read.model_copy(update={"up_to": self.up_to, "note": note})
+            self.draft = read
         self.last = f"no prose: {why}" if why else f"prose up to m{self.up_to}"
 
     def _stop_without_cache(self, call: ModelCall) -> None:
@@ -114,32 +107,5 @@ class ChatProse:
         return f"prose: {self.setting}{stopped}{last}{_HELP}."
 
 
-def describe_call(call: ModelCall) -> str:
-    """What one question took: what was read, how much of it from the cache, what it cost."""
-    cost = f", ${call.cost:.2f} by list prices" if call.cost is not None else ""
-    read = f"{kilo(call.input_tokens)} tokens read, {kilo(call.cached_tokens)} from the cache"
-    return f"{call.seconds:.0f} s, {read}, {kilo(call.output_tokens)} written{cost}"
-
-
 def _reason_in(told: dict[str, Any]) -> str:
     return " ".join(str(told.get("reason") or "no answer").split())[:120]
-
-
-def _call_of(model: str, told: dict[str, Any]) -> ModelCall:
-    usage, seconds = told.get("usage"), told.get("seconds")
-    given = cast("dict[str, object]", usage) if isinstance(usage, dict) else {}
-    counts = {
-        what: next((n for name in names if isinstance(n := given.get(name), int) and n > 0), 0)
-        for what, names in _COUNTS.items()
-    }
-    read = counts["new"] + counts["cached"] + counts["kept"]
-    listed = find_listed_price(model)
-    price = listed and SummaryPrice(input=listed.input, output=listed.output, cached=listed.cached)
-    return ModelCall(
-        model=model,
-        seconds=max(0.0, float(seconds)) if isinstance(seconds, int | float) else 0.0,
-        input_tokens=read,
-        output_tokens=counts["written"],
-        cached_tokens=counts["cached"],
-        cost=price.cost_of(read, counts["cached"], counts["written"]) if price and read else None,
-    )

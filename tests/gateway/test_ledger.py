@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from mcp_compaction.gateway.money import Account, Price, Usage, price_of
+from mcp_compaction.formats.usage import Usage
+from mcp_compaction.gateway.money import Account, Price, price_of
 
 PRICE = Price(3.0, 15.0, 0.3, 3.75, 6.0, is_money=True)
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from mcp_compaction.formats.usage import Usage, read_usage
 from mcp_compaction.gateway.calls import HostCall, SentHistory, read_call, read_history
-from mcp_compaction.gateway.money import Usage, read_usage
 from tests.checkers import Json
 from tests.gateway.talking import StrictProvider, open_talk, size_of
 
