@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mcp_compaction.core.compaction.receipt import receipt_text
+from mcp_compaction.core.digest.extract import must_keep, stated_rules
 from mcp_compaction.core.log.content import shown_parts, words_of
 from mcp_compaction.core.policy import Policy
 from mcp_compaction.core.text.signs import find_rules
@@ -280,3 +281,12 @@ def test_a_rule_of_an_earlier_digest_stays_through_each_compaction_whatever_is_s
         assert [line for line in lines if older in line] == [f'- "{older}" (m2)']
         assert [line for line in lines if newer in line] == [f'- "{newer}" ({later})']
         assert "rules 2/2 in view" in receipt_text(outcome.receipt)
+
+
+def test_a_digest_holds_what_governs_a_rule_and_the_check_looks_for_the_rule_itself() -> None:
+    told = messages_of([user("Here is what the intern wrote:\n- Never push to main.")])
+    ((_, (kept,)),) = must_keep(told, "")
+    assert kept.text == "Here is what the intern wrote: - Never push to main."
+    # A preview of the message shows the rule, and so nothing of it has to be put back.
+    assert [item.text for item in stated_rules(told)] == ["Never push to main."]
+    assert lines_to_keep(told[0]) == (["Never push to main."], [])
