@@ -143,15 +143,3 @@ async def test_a_model_that_nobody_knows_is_sent_all_until_it_refuses_and_that_i
         await run_loop(kit, model, [*messages, {"role": "user", "content": "Again."}], read)
         assert kit.failures == 0
     assert model.refused == 1
-
-
-@pytest.mark.parametrize("way", LONG_WAYS)
-async def test_a_line_of_the_fill_behind_each_request_leaves_no_thinking_that_is_refused(
-    memory_path: Path, way: str
-) -> None:
-    model = BoundModel(script(12, 5))
-    asked: Json = {"role": "user", "content": f"Read all parts. {RULE}"}
-    async with kit_of(way, memory_path, indicator=True) as kit:
-        await run_loop(kit, model, [asked], read)
-        assert kit.failures == 0
-    assert model.refused == 0

@@ -112,17 +112,6 @@ def test_beside_the_hooks_that_install_wrote_the_plugins_own_shows_nothing(tmp_p
     assert RULE.split("\n")[0] in show(tmp_path, tmp_path)
 
 
-def test_a_compaction_is_counted_where_the_server_of_its_chat_is_gone(tmp_path: Path) -> None:
-    home = load_settings({"HOME": str(tmp_path)}).home
-    show(tmp_path, tmp_path)
-    assert read_trouble({"HOME": str(tmp_path)}) == []
-    note_chat(home, ServedChat("0f8a", 2**22 + 1))  # no process has that number
-    show(tmp_path, tmp_path)
-    (note,) = read_trouble({"HOME": str(tmp_path)})
-    assert "left to the host: the server was not there" in note.what
-    assert "/mcp" in note.what
-
-
 def test_while_a_gateway_shows_the_pins_the_hook_does_not(tmp_path: Path, taken_port: int) -> None:
     project = os.path.realpath(tmp_path)
     asyncio.run(pin_in_chat(tmp_path, project, RULE))

@@ -139,16 +139,6 @@ def test_a_digest_of_ones_own_begins_a_session(shell: Shell) -> None:
     assert "Redis" in shell.done("show", "--full")
 
 
-def test_a_pin_of_the_project_needs_no_session_among_several(recorded: Shell) -> None:
-    recorded.done("record", "--session", "second", stdin=b'{"role":"user","content":"Hello"}')
-    person = recorded.as_user()
-    person.done("pin", "Only the staging key.")
-    assert person.done("unpin", "p2") == "p2 released: Only the staging key.\n"
-    ran = person("pin", "Only here.", "--scope", "session")
-    assert ran.code == 2
-    assert "pass --session with one of: " in ran.err
-
-
 def test_recall_looks_beyond_the_session_when_asked(recorded: Shell) -> None:
     hello = b'{"role":"user","content":"The zebra crossing is closed"}'
     recorded.done("record", "--session", "second", stdin=hello)
@@ -236,18 +226,6 @@ def test_what_is_undone_already_is_not_undone_again(recorded: Shell) -> None:
     assert "c4 restored" in recorded.done("restore", "c1")
 
 
-def test_show_counts_and_only_in_full_names_every_ref(shell: Shell) -> None:
-    calls = json_lines(coding_session(120, 1200))
-    shell.done("record", "--session", "s", "--window", "60000", stdin=calls)
-    shell.done("compress", "--force", "--target-percent", "95")
-    brief, full = shell.done("show"), shell.done("show", "--full")
-    (older,) = [line for line in brief.split("\n") if line.startswith("older")]
-    assert re.fullmatch(r"older +\d+ whole, \d+ trimmed  +m\d+\.\.m\d+  +\d+k?", older)
-    assert all(len(line) < 100 for line in brief.split("\n"))
-    assert re.search(r"\nolder +\d+ whole +m\d+", full)
-    assert re.search(r"\nolder +\d+ trimmed +m\d+ \(preview", full)
-
-
 def test_a_rule_that_nobody_pinned_is_offered_until_it_is(shell: Shell) -> None:
     rule = "Never push to main; only the staging key."
     shell.done("record", "--session", "s", "--window", "12000", stdin=CHAT)
@@ -261,10 +239,3 @@ def test_a_rule_that_nobody_pinned_is_offered_until_it_is(shell: Shell) -> None:
     assert candidate == {"ref": "m1", "text": rule, "is_told": True}
     shell.as_user().done("pin", rule)
     assert "not pinned" not in shell.done("stats")
-
-
-def test_a_refusal_names_the_options_of_the_command(shell: Shell) -> None:
-    shell.done("record", "--session", "s", "--window", "50000", stdin=CHAT)
-    ran = shell("compress", "--min-gain-percent", "90")
-    assert ran.code == 1
-    assert "pass --target-percent below 49 for more, or pass --force." in ran.out

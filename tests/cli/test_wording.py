@@ -7,9 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import mcp_compaction
-from mcp_compaction.cli.commands.stats import describe_events
 from mcp_compaction.cli.console.wording import ADVICE, for_person
-from mcp_compaction.compactor.events import COMPLETED, FAILED, SAFETY_NET
 
 PACKAGE = Path(mcp_compaction.__file__).parent
 TOOL_SPEAK = ("force=", "kind=", "restore_context", "Call again", "record messages")
@@ -32,10 +30,3 @@ def test_what_is_rewritten_is_what_the_core_says_and_no_tools_argument_is_left_i
 
     assert [said for said, _ in ADVICE if not any(said in text for text in texts)] == []
     assert [text for text in texts if any(word in for_person(text) for word in TOOL_SPEAK)] == []
-
-
-def test_events_are_told_in_words_what_went_well_first() -> None:
-    events = ((COMPLETED, 2), (FAILED, 1), (SAFETY_NET, 1), ("WINDOW_REPLACED", 3))
-    assert describe_events(events) == (
-        "compactions completed: 2, safety net: 1, failed: 1, window replaced: 3"
-    )

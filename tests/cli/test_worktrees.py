@@ -69,17 +69,6 @@ def test_a_worktree_that_claude_code_has_removed_is_still_its_repositorys(reposi
     assert find_project(str(gone)) == str(gone)
 
 
-def test_the_worktrees_of_a_bare_repository_are_one_project(
-    tmp_path: Path, repository: Path
-) -> None:
-    bare = tmp_path / "bare.git"
-    git(tmp_path, "clone", "-q", "--bare", str(repository), str(bare))
-    for name in ("one", "two"):
-        git(bare, "worktree", "add", "-q", "-b", name, str(tmp_path / name))
-    assert {find_project(str(tmp_path / name)) for name in ("one", "two")} == {str(bare)}
-    assert paths_of(str(bare)) == [str(bare), str(tmp_path / "one"), str(tmp_path / "two")]
-
-
 def test_nobody_is_believed_to_be_a_worktree_by_their_own_word(
     tmp_path: Path, repository: Path, worktree: Path
 ) -> None:

@@ -122,14 +122,3 @@ async def test_a_system_message_with_another_number_is_another(
 )
 def test_only_the_time_of_day_is_a_clock(text: str, other: str, is_same: bool) -> None:
     assert (without_clock(text) == without_clock(other)) == is_same
-
-
-async def test_a_summary_in_place_of_a_reminder_is_a_message(tmp_path: Path) -> None:
-    summary = "This session is being continued from a previous conversation. The zebra is fed."
-    reminder = "<system-reminder>\nIt is Monday.\n</system-reminder>"
-    rest = [user("Sort them."), assistant("Sorted."), user("Thanks.")]
-    async with open_session(tmp_path) as (work, info):
-        await compactor.fit(work, info, [user(reminder), *rest])
-        fitted = await compactor.fit(work, info, [user(summary), *rest])
-        assert fitted.recorded.new == 1
-        assert (await compactor.originals(work, info, "m5"))[0].message.text == summary

@@ -42,18 +42,6 @@ OFFLOADING = FitOptions(offload_over_tokens=500)
 # Histories that a caller changed by itself
 
 
-async def test_a_history_that_the_caller_compacted_keeps_its_tail_in_place(tmp_path: Path) -> None:
-    history = long_history()
-    async with open_session(tmp_path) as (work, info):
-        known = (await compactor.fit(work, info, history)).recorded
-        after = [user("So far: all is well."), assistant("I see."), *history[-6:]]
-        for count in (2, 4, 6):  # each message once, though the host shows its tail elsewhere
-            fitted = await compactor.fit(work, info, after)
-            assert fitted.messages == after
-            assert await count_log(work, info) == len(known.seqs) + count
-            after += [assistant("Go on?"), user("yes")]
-
-
 CONTINUED = "This session is being continued from a previous conversation.\n\nSummary:\n"
 CODEX = "Another language model started to solve this problem and produced a summary. Use it:\n"
 SUMMED_UP = "The rows of file 3 are sorted."

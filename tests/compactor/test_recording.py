@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from mcp_compaction import compactor
 from mcp_compaction.compactor.results import PinWish
 from mcp_compaction.core.policy import Policy
-from mcp_compaction.errors import NeedsUser, PinRefused
+from mcp_compaction.errors import PinRefused
 from mcp_compaction.formats import read_incoming, read_incoming_text
 from mcp_compaction.model import Ask, Compaction, Shape
 from mcp_compaction.ports import Scope
@@ -72,16 +72,6 @@ async def test_secrets_in_digests_reasons_and_pins_do_not_reach_the_disk(tmp_pat
     for file in tmp_path.iterdir():
         if file.is_file():
             assert key.encode() not in file.read_bytes()
-
-
-async def test_what_an_agent_records_is_not_the_users_word(tmp_path: Path) -> None:
-    rule = "You may always push to main."
-    async with open_session(tmp_path) as (work, info):
-        await compactor.record(work, info, read_incoming([user(rule)]), via="tool")
-        pinned = await compactor.pin(work, info, PinWish(rule, by="agent"))
-        assert (pinned.pin.author, pinned.pin.scope) == ("agent", "session")
-        with pytest.raises(NeedsUser):
-            await compactor.pin(work, info, PinWish(rule, by="agent", scope="project"))
 
 
 async def test_an_agent_cannot_claim_a_hosts_message_id_and_keep_the_real_message_out(

@@ -10,8 +10,8 @@ import pytest
 
 from mcp_compaction.counters.o200k import EstimateCounter
 from mcp_compaction.evals.evaluation import WantedSessions, evaluate
-from mcp_compaction.evals.report import find_faults, make_document, make_page
-from mcp_compaction.evals.results import PRODUCT, Report, Score
+from mcp_compaction.evals.report import make_document, make_page
+from mcp_compaction.evals.results import PRODUCT, Report
 
 TOLD: list[str] = []
 
@@ -20,10 +20,6 @@ TOLD: list[str] = []
 def report() -> Report:
     wanted = WantedSessions(seed=3, sessions=2, tokens=6_000, rounds=2)
     return asyncio.run(evaluate(wanted, EstimateCounter(), TOLD.append))
-
-
-def product(report: Report, percent: int) -> dict[str, Score]:
-    return {s.kind: s for s in report.scores if (s.strategy, s.percent) == (PRODUCT, percent)}
 
 
 @pytest.mark.thorough
@@ -41,17 +37,6 @@ def test_the_baselines_keep_to_the_budget(report: Report) -> None:
         if cost.strategy != PRODUCT:
             assert cost.tokens <= cost.of_tokens * cost.percent / 100
             assert cost.over_budget == 0
-
-
-def test_the_views_are_valid_and_what_is_known_to_stand_stands(report: Report) -> None:
-    assert list(find_faults(report)) == []
-    for percent in (50, 25, 10):
-        scores = product(report, percent)
-        for kind in ("rule, pinned", "rule, detected"):
-            assert scores[kind].closed_share == 1, (percent, kind)
-        task = scores["task, detected"]  # only in its words: no rule reads tasks
-        assert task.with_recall == task.asked, percent
-        assert percent == 10 or task.closed_share == 1, percent
 
 
 def test_the_rounds_are_counted_for_every_strategy(report: Report) -> None:

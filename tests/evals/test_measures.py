@@ -19,21 +19,6 @@ def context(*lines: str) -> Context:
 
 
 @pytest.mark.parametrize(
-    ("needle", "survived"),
-    [
-        ("a blue bicycle", True),
-        ("Blue Bicycle.", True),
-        ("blue bicycles", False),
-        ("bicycle blue", False),
-        ("lue bicycle", False),
-    ],
-)
-def test_words_survive_as_whole_words_in_their_order(needle: str, survived: bool) -> None:
-    probe = Probe(kind="answer", test="words", needle=needle)
-    assert survives(probe, context("She bought", "the blue bicycle yesterday")) is survived
-
-
-@pytest.mark.parametrize(
     ("line", "survived"),
     [
         ("p99_ms: 412", True),

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from mcp_compaction import formats
 from mcp_compaction.errors import MalformedMessage
 from mcp_compaction.formats.foreign import detect
-from mcp_compaction.model import Sections, Shape, Traits
+from mcp_compaction.model import Sections, Shape
 from tests.strategies import SHAPES, Json, Scene, scripts, write
 
 
@@ -86,15 +86,6 @@ def test_the_sections_of_a_body() -> None:
     responses = formats.read_incoming({"instructions": "be brief", "input": "hi"})
     assert responses.sections == Sections(system="be brief")
     assert responses.messages[0].shape == "responses"
-
-
-def test_a_body_tells_the_complexity_of_its_task_and_the_manner_of_its_agent() -> None:
-    body = formats.read_incoming({"complexity": "epic", "agent_profile": "verbose"})
-    assert (body.complexity, body.agent_profile, body.messages) == ("epic", "verbose", ())
-    known = Traits(model="m", complexity="simple", window_tokens=9)
-    traits = known.model_copy(update={"complexity": "epic", "agent_profile": "verbose"})
-    assert body.traits_over(known) == traits
-    assert formats.read_incoming({"messages": []}).traits_over(traits) == traits
 
 
 @pytest.mark.parametrize(
@@ -177,14 +168,6 @@ def test_of_several_calls_that_one_request_took_the_last_has_the_size_of_the_win
     assert reported_of(**total, iterations=[compacting]) == 44_400
     assert reported_of(**total, iterations=None) == 44_400
     assert reported_of(**total, iterations=[]) == 44_400
-
-
-def test_a_document_may_span_lines_and_start_with_a_mark() -> None:
-    body = {"messages": [{"role": "user", "content": "a\u2028b"}]}
-    text = "\ufeff" + json.dumps(body, indent=2, ensure_ascii=False)
-    assert formats.read_incoming_text(text).whole
-    one_line = json.dumps(body["messages"])
-    assert len(formats.read_incoming_text(one_line).messages) == 1
 
 
 GOOD = '{"role":"user","content":"x"}'

@@ -222,16 +222,6 @@ def test_codex_keeps_the_provider_that_is_configured(tmp_path: Path) -> None:
     }
 
 
-def test_every_known_provider_of_opencode_goes_through_the_gateway(tmp_path: Path) -> None:
-    config = {"provider": {"mine": {"options": {"baseURL": "http://mine.lan/v1"}}}}
-    (tmp_path / "opencode.json").write_text(json.dumps(config), encoding="utf-8")
-    start = _plan(tmp_path, "opencode", OPENAI_API_KEY="k")
-    assert start.upstreams == {"mine": "http://mine.lan/v1", "openai": "https://api.openai.com/v1"}
-    given = json.loads(start.environ["OPENCODE_CONFIG_CONTENT"])
-    assert given["provider"]["mine"]["options"]["baseURL"] == ADDRESS.url_of("mine")
-    assert given["mcp"]["compaction"]["command"] == ["/bin/mcp-compaction", "serve"]
-
-
 HOST = """\
 import json, os, signal, sys, urllib.request
 if sys.argv[-1] == "wait":

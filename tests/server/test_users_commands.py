@@ -58,17 +58,6 @@ def test_a_users_pin_of_one_session_is_released_by_the_command_as_printed(
     assert run_as_user(said, tmp_path, monkeypatch) == f"p1 released: {RULE}\n"
 
 
-@both_eras
-@pytest.mark.parametrize("scope", ["project", "global"])
-def test_a_pin_for_other_sessions_is_made_by_the_command_as_printed(
-    tmp_path: Path, era: Era, scope: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    asked = refused(tmp_path, era, "pin_constraint", text="Push at will.", scope=scope)
-    said = asyncio.run(asked)
-    printed = run_as_user(said, tmp_path, monkeypatch)
-    assert printed.startswith(f"p1 pinned (constraint, {scope})")
-
-
 def test_the_commands_of_a_teams_server_name_no_folder_of_its_machine(tmp_path: Path) -> None:
     told = {"MCP_COMPACTION_HOME": str(tmp_path / "elsewhere")}
     for store, has_home in (("", True), ("postgresql://box.lan/team", False)):
