@@ -36,7 +36,7 @@ MOST_BY_ROOM = {
     "checks": 1_930,
     "cli": 6_770,
     "compactor": 4_833,
-    "core": 16_176,
+    "core": 16_185,
     "counters": 196,
     "demo": 378,
     "evals": 3_367,
@@ -53,7 +53,7 @@ MOST_BY_ROOM = {
     "view_service": 199,
     "viewer": 384,
 }
-MOST_IN_ALL = 72_946
+MOST_IN_ALL = 72_955
 MOST_IN_MODULE, MOST_IN_FUNCTION = 500, 60  # lines
 # Modules that are longer still; one that has been cut to size leaves this list.
 LONG_MODULES: frozenset[str] = frozenset()

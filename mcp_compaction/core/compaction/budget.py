@@ -87,6 +87,11 @@ def unread_limit(room: int, fixed: int) -> int:
     return (room - fixed) // 3
 
 
+def prose_limit(room: int) -> int:
+    """The tokens that the handover of the session's own model may take."""
+    return room // 6
+
+
 def users_limit(room: int, said: int) -> int:
     """The tokens that what users said, so many of them, and no message shows any more may take
     before an unread result, with the label over it."""

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from mcp_compaction.core.compaction.blocks import Block, DigestBlock, MergeBlock, SpanBlock
+from mcp_compaction.core.compaction.budget import prose_limit
 from mcp_compaction.core.compaction.drafts import (
     CheckedDraft,
     ask_for_draft,
@@ -152,6 +153,8 @@ def _write_span(
     if checked.draft.author not in OWN_AUTHORS:
         half = request.max_tokens // 2  # over what is extracted, in any case
         room = max(request.max_tokens - digest.tokens, half)
+        if checked.draft.up_to is not None:
+            room = max(room, prose_limit(progress.plan.window.room_in(progress.plan.budget.target)))
         written.with_prose.append(lay_prose_onto(digest, checked.draft, room, inputs.count))
     return digest
 

@@ -284,9 +284,10 @@ def _reason_to_refuse(
         return "empty"
     span = sum(message.tokens for message in request.messages)
     tokens = count("\n".join(map(render_item, items)))
-    # These tell of the whole session, of which this span may be a small part.
-    tells_all = draft.author == "agent" or draft.up_to is not None
-    is_longer = tokens > span and not tells_all
+    if draft.up_to is not None:  # of the whole session, and as long as it was asked for
+        return None
+    # The agent's digest tells of the whole session, of which this span may be a small part.
+    is_longer = tokens > span and draft.author != "agent"
     if is_longer or tokens > _TIMES_TOO_LONG * request.max_tokens:
         return "too_long"
     return None
