@@ -16,8 +16,8 @@ from mcp_compaction import compactor
 from mcp_compaction import viewer as viewer
 from mcp_compaction.door import ConnectionLimits, open_listener, serve
 from mcp_compaction.formats import Incoming, IncomingMessage
-from mcp_compaction.gateway.address import GatewayAddress
 from mcp_compaction.gateway.app import Gateway
+from mcp_compaction.gateway.starting import GatewayAddress
 from mcp_compaction.ports import SessionKey
 from mcp_compaction.server.http import ServerAddress, build_app, ensure_token
 from mcp_compaction.settings import load_settings

@@ -8,11 +8,12 @@ from collections.abc import Iterator, Sequence
 from pydantic import JsonValue
 
 from mcp_compaction.errors import MalformedMessage
-from mcp_compaction.formats.arrange import RenderedMessage, find_pairing_problems
 from mcp_compaction.formats.content import (
     EMPTY,
     NO_RESULT,
+    RenderedMessage,
     blocks_of,
+    find_pairing_problems,
     media_of,
     objects_in,
     opaque_of,

@@ -10,8 +10,14 @@ from pydantic import JsonValue
 
 from mcp_compaction.formats import anthropic, openai, responses
 from mcp_compaction.formats.anthropic import NOT_RECORDED, NOT_SHOWN
-from mcp_compaction.formats.arrange import Group, RenderedMessage, find_orphans, group_pieces
-from mcp_compaction.formats.content import parse_object, with_cuts
+from mcp_compaction.formats.content import (
+    Group,
+    RenderedMessage,
+    find_orphans,
+    group_pieces,
+    parse_object,
+    with_cuts,
+)
 from mcp_compaction.model import (
     Cut,
     JsonObject,

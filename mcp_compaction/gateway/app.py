@@ -12,7 +12,6 @@ import httpx2
 from starlette.types import Receive, Scope, Send
 
 from mcp_compaction.door import Door, RefusedRequest, own_names, refuse
-from mcp_compaction.gateway.address import GatewayAddress
 from mcp_compaction.gateway.calls import find_api
 from mcp_compaction.gateway.forwarding import (
     Forwarder,
@@ -22,6 +21,7 @@ from mcp_compaction.gateway.forwarding import (
     headers_to_host,
     headers_to_provider,
 )
+from mcp_compaction.gateway.starting import GatewayAddress
 from mcp_compaction.gateway.turns import CallTurn, CallTurns
 
 T = TypeVar("T")

@@ -22,9 +22,14 @@ from mcp_compaction.core.policy import Policy
 from mcp_compaction.door import ConnectionLimits, open_listener, serve
 from mcp_compaction.errors import InputError, StoreError
 from mcp_compaction.gateway import forwarding
-from mcp_compaction.gateway.address import GatewayAddress, make_secret
 from mcp_compaction.gateway.app import Gateway
-from mcp_compaction.gateway.starting import HostToStart, Start, plan_start
+from mcp_compaction.gateway.starting import (
+    GatewayAddress,
+    HostToStart,
+    Start,
+    make_secret,
+    plan_start,
+)
 from mcp_compaction.gateway.turns import CallTurns
 from mcp_compaction.hosts.events import hooked_hosts
 from mcp_compaction.hosts.folders import trusted_environ

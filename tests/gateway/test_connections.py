@@ -17,8 +17,8 @@ import httpx2
 import pytest
 
 from mcp_compaction.door import ConnectionLimits, open_listener, serve
-from mcp_compaction.gateway.address import GatewayAddress, make_secret
 from mcp_compaction.gateway.app import Gateway
+from mcp_compaction.gateway.starting import GatewayAddress, make_secret
 from mcp_compaction.store.connect import store_path
 from mcp_compaction.store.lockfile import LockFile
 from tests.gateway.upstream import Asked, provide, write_whole

@@ -8,7 +8,7 @@ import os
 import httpx2
 import pytest
 
-from mcp_compaction.gateway.address import HEADER
+from mcp_compaction.gateway.starting import HEADER
 from tests.gateway.upstream import (
     Asked,
     open_gateway,

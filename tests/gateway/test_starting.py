@@ -17,11 +17,18 @@ import httpx2
 import pytest
 
 from mcp_compaction.errors import InputError
-from mcp_compaction.gateway.address import HEADER, GatewayAddress, check_upstream
 from mcp_compaction.gateway.calls import known_hosts
 from mcp_compaction.gateway.money import price_of
 from mcp_compaction.gateway.running import with_large_steps
-from mcp_compaction.gateway.starting import SECRET, HostToStart, Start, plan_start
+from mcp_compaction.gateway.starting import (
+    HEADER,
+    SECRET,
+    GatewayAddress,
+    HostToStart,
+    Start,
+    check_upstream,
+    plan_start,
+)
 from mcp_compaction.lexicon.models import listed_prices
 from mcp_compaction.settings import load_settings
 from mcp_compaction.store.connect import store_path

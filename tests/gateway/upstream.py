@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 import httpx2
 
 from mcp_compaction.door import open_listener, serve
-from mcp_compaction.gateway.address import GatewayAddress, make_secret
 from mcp_compaction.gateway.app import Gateway
+from mcp_compaction.gateway.starting import GatewayAddress, make_secret
 from mcp_compaction.gateway.turns import CallTurns
 
 

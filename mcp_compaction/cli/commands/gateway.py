@@ -13,8 +13,8 @@ from mcp_compaction.cli.console.opening import project_of, settings_of
 from mcp_compaction.cli.console.options import add_policy
 from mcp_compaction.cli.console.transcripts import environ_of_hosts
 from mcp_compaction.errors import InputError
-from mcp_compaction.gateway.address import check_upstream
 from mcp_compaction.gateway.forwarding import say_counts
+from mcp_compaction.gateway.starting import check_upstream
 from mcp_compaction.hosts.serving import running_gateways
 
 DESCRIPTION = """\

@@ -13,9 +13,9 @@ from mcp_compaction.cli.console.opening import flags_of, project_of, settings_of
 from mcp_compaction.cli.console.options import add_policy
 from mcp_compaction.cli.console.transcripts import environ_of_hosts
 from mcp_compaction.errors import InputError
-from mcp_compaction.gateway.address import check_upstream
 from mcp_compaction.gateway.forwarding import COMPACTED, STILL_REFUSED, say_counts
 from mcp_compaction.gateway.running import GatewayPlace, Ran, run_host
+from mcp_compaction.gateway.starting import check_upstream
 from mcp_compaction.program import lasting_command
 
 DESCRIPTION = """\

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import cast
 
-from mcp_compaction.gateway.address import HEADER
 from mcp_compaction.gateway.starting import (
+    HEADER,
     OPENAI,
     SECRET,
     SERVER,
