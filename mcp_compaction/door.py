@@ -44,6 +44,18 @@ _USUAL_FILES = 1024  # that a process may have open
 _FINISHING = 3  # seconds for what was asked before the end
 _FINISHING_BESIDE = 0.3  # the same where a program waits that does more than serve
 
+logger = logging.getLogger(__name__)
+
+Admit = Callable[[Scope], Awaitable[Scope | None]]
+"""The request without the secret that it shows; None where it shows none."""
+
+LOOPBACK: Final = "127.0.0.1"
+_HEADERS = {
+    401: (b"www-authenticate", b'Bearer error="invalid_token"'),
+    503: (b"retry-after", b"2"),
+}
+_LOOPBACK_NAMES = (LOOPBACK, "localhost", "[::1]")
+
 
 @dataclass(frozen=True, slots=True)
 class ConnectionLimits:
@@ -269,19 +281,6 @@ class Connection(H11Protocol):
             self.transport.abort()
         else:
             self.cut()
-
-
-logger = logging.getLogger(__name__)
-
-Admit = Callable[[Scope], Awaitable[Scope | None]]
-"""The request without the secret that it shows; None where it shows none."""
-
-LOOPBACK: Final = "127.0.0.1"
-_HEADERS = {
-    401: (b"www-authenticate", b'Bearer error="invalid_token"'),
-    503: (b"retry-after", b"2"),
-}
-_LOOPBACK_NAMES = (LOOPBACK, "localhost", "[::1]")
 
 
 class RefusedRequest(NamedTuple):

@@ -29,6 +29,9 @@ if TYPE_CHECKING:
     from mcp_compaction.summarizers.calling import Backend, Terms
     from mcp_compaction.summarizers.endpoint import Endpoint
 
+_UNKNOWN_WINDOW = 4_096  # some servers cut what is longer, without a word
+_HOSTED_WINDOW = 100_000
+
 
 class LaterCounter:
     """The counter that `find` gives, found at its first use."""
@@ -53,10 +56,6 @@ class LaterCounter:
     def count(self, text: str) -> int:
         """The tokens of a text, by the found counter."""
         return self._found.count(text)
-
-
-_UNKNOWN_WINDOW = 4_096  # some servers cut what is longer, without a word
-_HOSTED_WINDOW = 100_000
 
 
 class SystemClock:

@@ -36,6 +36,20 @@ SIZE_BYTES = 8
 SIGN_EVERY = 2.0  # seconds
 Kind = Literal["alive", "doing", "done", "error"]
 
+logger = logging.getLogger(__name__)
+
+_ENDED = (
+    "not compressed: the process that did it ended before it was done; nothing is half done, and "
+    "context_stats tells what stands. Call again."
+)
+
+SILENCE = 60.0  # seconds without a sign of life, after which the process is ended
+counts = Counter[str]()
+"""What processes of their own have done for this one: `compactions` that they saved."""
+
+LARGE = 40_000  # tokens of a window that takes longer than a process to start
+_COMMAND = start_python("from mcp_compaction.worker import main; main()")
+
 
 class Job(NamedTuple):
     """The session to compact, and how."""
@@ -118,21 +132,6 @@ def main() -> None:
 def _leave_with_server() -> None:
     os.read(0, 1)
     os._exit(1)
-
-
-logger = logging.getLogger(__name__)
-
-_ENDED = (
-    "not compressed: the process that did it ended before it was done; nothing is half done, and "
-    "context_stats tells what stands. Call again."
-)
-
-SILENCE = 60.0  # seconds without a sign of life, after which the process is ended
-counts = Counter[str]()
-"""What processes of their own have done for this one: `compactions` that they saved."""
-
-LARGE = 40_000  # tokens of a window that takes longer than a process to start
-_COMMAND = start_python("from mcp_compaction.worker import main; main()")
 
 
 async def compress(

@@ -30,6 +30,12 @@ from mcp_compaction.checks.file import (
 from mcp_compaction.checks.judge import Deed, is_green, judge
 from mcp_compaction.checks.match import Call
 
+__all__ = ["CallGuard"]
+
+logger = logging.getLogger(__name__)
+
+_MOST_DEEDS = 500
+
 
 class Failures:
     """The failures of one adapter; each is logged, and whatever it is a part of goes on."""
@@ -77,13 +83,6 @@ def _read_text(source: Any, name: str) -> str:
     with suppress(Exception):
         return str(getattr(source, name, ""))
     return ""
-
-
-__all__ = ["CallGuard"]
-
-logger = logging.getLogger(__name__)
-
-_MOST_DEEDS = 500
 
 
 class CallGuard:

@@ -43,6 +43,8 @@ from mcp_compaction.tools.running import ToolAnswer
 
 _CUTS = TypeAdapter(tuple[Cut, ...])
 
+_MOST_WANTED = 500  # messages that are asked for at once, so that no answer gets too large
+
 
 def read_view(directive: Mapping[str, Any], shape: Shape) -> ShownView:
     """The view that a directive describes; of messages that stay only their numbers are known."""
@@ -110,9 +112,6 @@ def complete_view(view: ShownView, objects: Mapping[str, JsonObject]) -> ShownVi
 
     frame = (with_object(one) if isinstance(one, ShownMessage) else one for one in view.frame)
     return view._replace(frame=tuple(frame), since=tuple(map(with_object, view.since)))
-
-
-_MOST_WANTED = 500  # messages that are asked for at once, so that no answer gets too large
 
 
 class ToolCaller(Protocol):

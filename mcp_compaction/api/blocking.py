@@ -14,7 +14,6 @@ from collections.abc import Callable, Coroutine, Generator
 from contextlib import AbstractAsyncContextManager, ExitStack, contextmanager
 from functools import partial, wraps
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from anyio.from_thread import BlockingPortal, start_blocking_portal
@@ -26,6 +25,9 @@ from mcp_compaction.model import AgentProfile, Complexity
 from mcp_compaction.projects import find_project
 from mcp_compaction.settings import MAY_BE_NONE, Settings, load_settings
 from mcp_compaction.wiring import open_workspace
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 
 def open_store(
@@ -79,17 +81,8 @@ class Opening:
     def __enter__(self) -> BlockingStore:
         return self._blocking.enter_context(open_blocking(self))
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._blocking.__exit__(kind, error, trace)
-
-
-P = ParamSpec("P")
-R = TypeVar("R")
+    def __exit__(self, *error: Any) -> None:
+        self._blocking.__exit__(*error)
 
 
 @contextmanager

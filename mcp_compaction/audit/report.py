@@ -34,6 +34,18 @@ from mcp_compaction.formats import IncomingMessage, read
 from mcp_compaction.home import mask
 from mcp_compaction.model import Message, Text, ToolCall, ToolResult, Value
 
+HOW = (
+    "before: said since the compaction before it, or left by that one",
+    "stood: in the host's summary or what it kept; rules and tasks word for word, names as typed",
+    "needed again: passed by a call of the next 40 answers, or said again by the user",
+    "again: a call with the same arguments as one before; tests that are run again count, too",
+    "said nowhere: a name of the summary that the transcript lacks; system prompts are not in it",
+    "may have broken: a later call does what a rule forbids that was gone; read both",
+)
+_KEY = {"mark": "stood after the host's compactions", "ours": "stands in ours, of the same size"}
+_MOST_SHOWN = 3
+_LONGEST = 110
+
 
 class Count(Value):
     """How many things of a kind the window held before, and how many stood in it after."""
@@ -287,19 +299,6 @@ def _breaks(rule: Rule, made: _Made, folder: str) -> bool:
     held = judge(Call(made.call.name, given, folder, folder), [rule])
     named = (one.check.glob.casefold().strip("*/") for one in held if one.verdict == "deny")
     return any(name not in made.said for name in named)
-
-
-HOW = (
-    "before: said since the compaction before it, or left by that one",
-    "stood: in the host's summary or what it kept; rules and tasks word for word, names as typed",
-    "needed again: passed by a call of the next 40 answers, or said again by the user",
-    "again: a call with the same arguments as one before; tests that are run again count, too",
-    "said nowhere: a name of the summary that the transcript lacks; system prompts are not in it",
-    "may have broken: a later call does what a rule forbids that was gone; read both",
-)
-_KEY = {"mark": "stood after the host's compactions", "ours": "stands in ours, of the same size"}
-_MOST_SHOWN = 3
-_LONGEST = 110
 
 
 def make_page(audit: Audit) -> str:

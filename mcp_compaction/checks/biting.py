@@ -31,6 +31,11 @@ from mcp_compaction.lexicon import read_host
 _MOST_READ = 2**22  # bytes
 _WORDS = ("text", "content", "output", "stdout", "functionResponse", "response")
 
+_STUCK = (
+    "\nAnother process of mcp-compaction holds {path} and does not go on; the check holds all the "
+    "same. Tell the user to end it: `fuser {path}` names it."
+)
+
 
 def deeds_in(path: str) -> Iterator[Deed]:
     """The calls in a transcript of Claude Code, Codex or Gemini CLI; none where it cannot be
@@ -126,12 +131,6 @@ def text_of(value: Any) -> str:
         parts = cast("dict[str, Any]", value)
         return "\n".join(text_of(parts[key]) for key in _WORDS if key in parts)
     return ""
-
-
-_STUCK = (
-    "\nAnother process of mcp-compaction holds {path} and does not go on; the check holds all the "
-    "same. Tell the user to end it: `fuser {path}` names it."
-)
 
 
 class Shape(NamedTuple):

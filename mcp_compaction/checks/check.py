@@ -21,6 +21,24 @@ from mcp_compaction.git_folders import home_of
 
 _GLOB_SIGN = re.compile(r"\*\*/?|\*|\?|\[[^\]]*\]|.", re.S)
 
+VERDICTS: Final = ("remind", "ask", "deny")
+"""What a check says of a call, the gentlest first; none allows what a host would not."""
+
+RUNS: Final = ("tests", "lint", "types", "build")
+"""What may be said for all commands of a kind."""
+
+_TOOL = r"(?:mcp:[\w.*-]+|[A-Za-z*][\w.*-]*)"
+_LINE = re.compile(
+    rf"(?P<verdict>{'|'.join(VERDICTS)})\s+(?P<tools>{_TOOL}(?:\|{_TOOL})*)\s*:\s*(?P<glob>\S.*)",
+    re.S,
+)
+_MUST = re.compile(
+    r"(?:(?P<verdict>ask|deny)\s+)?must\s+(?P<run>\"[^\"]+\"|[a-z]+)\s+before\s+"
+    rf"(?P<tools>{_TOOL}(?:\|{_TOOL})*)\s*:\s*(?P<glob>\S.*)",
+    re.S,
+)
+_MOST_CHARS = 500
+
 
 @lru_cache(maxsize=512)
 def _pattern_of(glob: str) -> re.Pattern[str]:
@@ -103,25 +121,6 @@ def own_words(glob: str) -> list[str]:
     """What a glob says besides its signs: the words without which nothing can match it."""
     words = re.split(r"[\s*?\[\]]+", glob)
     return [word.strip("/") for word in words if len(word.strip("-/.")) > 1]
-
-
-VERDICTS: Final = ("remind", "ask", "deny")
-"""What a check says of a call, the gentlest first; none allows what a host would not."""
-
-RUNS: Final = ("tests", "lint", "types", "build")
-"""What may be said for all commands of a kind."""
-
-_TOOL = r"(?:mcp:[\w.*-]+|[A-Za-z*][\w.*-]*)"
-_LINE = re.compile(
-    rf"(?P<verdict>{'|'.join(VERDICTS)})\s+(?P<tools>{_TOOL}(?:\|{_TOOL})*)\s*:\s*(?P<glob>\S.*)",
-    re.S,
-)
-_MUST = re.compile(
-    r"(?:(?P<verdict>ask|deny)\s+)?must\s+(?P<run>\"[^\"]+\"|[a-z]+)\s+before\s+"
-    rf"(?P<tools>{_TOOL}(?:\|{_TOOL})*)\s*:\s*(?P<glob>\S.*)",
-    re.S,
-)
-_MOST_CHARS = 500
 
 
 class NoCheckError(ValueError):

@@ -26,6 +26,26 @@ from mcp_compaction.shell import (
     subcommand_of,
 )
 
+_DEEPEST = 3  # a script that runs a script
+_LARGEST = 2**20  # characters of all scripts of a line
+_MOST_FOLLOWED = 2**16  # of them, those that are read as commands
+_ASSIGNS = re.compile(
+    r"(?:^|[;&|(\n]|\b(?:export|local|declare|readonly|do|then))[ \t]*"
+    r"(?P<name>[A-Za-z_]\w*)=(?P<value>'[^'\n]*'|\"[^\"$`\n]*\"|[^\s;&|()'\"$`]+)(?=[\s;&|)]|$)"
+)
+_ANSI = re.compile(r"\$'((?:[^'\\]|\\.)*)'", re.S)
+_BRACES = re.compile(r"(?<![\w$\\'\"])\{([\w./-]*(?:,[\w./-]*)+)\}(?![\w'\"])")
+_DEFAULT = re.compile(r"\$\{(\w+):?[-=+]([^{}$]*)\}")  # of a name that the line does not assign
+_OPTION = r"^(?:--[\w-]+=|-\w(?=\S+\s))"  # before its word: `--exec=git push`
+_HEADS = r"^(?:refs/)?heads/"  # compiled where they are needed: a hook has no time for more
+_SCRIPTS = frozenset(("source", "."))
+_ECHOES = frozenset(("echo", "printf", "cat"))
+_MANAGERS = frozenset(("npm", "pnpm", "yarn", "bun"))
+UNREAD = re.compile(r"[$`]")
+"""The signs of a word that only the run will know."""
+ReadLines = dict[tuple[str, str], tuple[Command, ...]]
+"""Lines that were read for one call, with their folders: a script may say another thing later."""
+
 
 class Tables(NamedTuple):
     """What is known of calls; the heads of both files explain each."""
@@ -77,29 +97,6 @@ def kind_of(tool: str) -> str:
     """What a tool does: read, write, edit, run, fetch …; nothing where it is not known."""
     last = tool.rpartition("__")[2]
     return tables().kinds.get(re.sub(r"[\W_]", "", last).lower(), "")
-
-
-_DEEPEST = 3  # a script that runs a script
-_LARGEST = 2**20  # characters of all scripts of a line
-_MOST_FOLLOWED = 2**16  # of them, those that are read as commands
-_ASSIGNS = re.compile(
-    r"(?:^|[;&|(\n]|\b(?:export|local|declare|readonly|do|then))[ \t]*"
-    r"(?P<name>[A-Za-z_]\w*)=(?P<value>'[^'\n]*'|\"[^\"$`\n]*\"|[^\s;&|()'\"$`]+)(?=[\s;&|)]|$)"
-)
-_ANSI = re.compile(r"\$'((?:[^'\\]|\\.)*)'", re.S)
-_BRACES = re.compile(r"(?<![\w$\\'\"])\{([\w./-]*(?:,[\w./-]*)+)\}(?![\w'\"])")
-_DEFAULT = re.compile(r"\$\{(\w+):?[-=+]([^{}$]*)\}")  # of a name that the line does not assign
-_OPTION = r"^(?:--[\w-]+=|-\w(?=\S+\s))"  # before its word: `--exec=git push`
-_HEADS = r"^(?:refs/)?heads/"  # compiled where they are needed: a hook has no time for more
-_SCRIPTS = frozenset(("source", "."))
-_ECHOES = frozenset(("echo", "printf", "cat"))
-_MANAGERS = frozenset(("npm", "pnpm", "yarn", "bun"))
-UNREAD = re.compile(r"[$`]")
-"""The signs of a word that only the run will know."""
-
-
-ReadLines = dict[tuple[str, str], tuple[Command, ...]]
-"""Lines that were read for one call, with their folders: a script may say another thing later."""
 
 
 class _Opened(set[tuple[str, ...]]):

@@ -39,6 +39,11 @@ from mcp_compaction.ports import PinFacts
 _END_WORDS = 3
 _MOST_SOURCES = 20  # messages in which a pin's words are looked for
 
+_MOST_LOOKED_AT = 50  # newest messages among which one is that the caller still has
+_MOST_SINCE = 10_000  # messages in which a pin's words are looked for
+_BY_CALL = ("tool", "dialog", "message")  # the channels of pins that an agent asked for
+_QUOTES = ('"', "'", "`")  # around a text in a program
+
 
 async def pin(work: Workspace, info: SessionInfo, wish: PinWish) -> Pinned:
     """Keep a text word for word; the answer says who it is from and what the block costs.
@@ -249,12 +254,6 @@ async def announce(
     if found:
         await work.store.mark_announced(project, [pin.number for pin in found])
     return found
-
-
-_MOST_LOOKED_AT = 50  # newest messages among which one is that the caller still has
-_MOST_SINCE = 10_000  # messages in which a pin's words are looked for
-_BY_CALL = ("tool", "dialog", "message")  # the channels of pins that an agent asked for
-_QUOTES = ('"', "'", "`")  # around a text in a program
 
 
 async def show_late_pins(work: Workspace, window: Session) -> bool:

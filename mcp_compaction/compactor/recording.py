@@ -50,6 +50,8 @@ logger = logging.getLogger(__name__)
 Events = Sequence[Event]
 _AFTER_ANSWER = (4, 50)  # messages among which the newest answer usually is: first a few
 
+_MASK = "[masked:"
+
 
 class PreparedMessages(NamedTuple):
     """What came, ready to be appended."""
@@ -279,9 +281,6 @@ def prepare(work: Workspace, came: Incoming, known: KnownSecrets) -> PreparedMes
 def _without_ids(messages: Sequence[IncomingMessage]) -> tuple[IncomingMessage, ...]:
     """The messages without host ids: an agent could claim one and keep the real message out."""
     return tuple(message.model_copy(update={"host_id": None}) for message in messages)
-
-
-_MASK = "[masked:"
 
 
 async def vouch(work: Workspace, info: SessionInfo, prompts: Mapping[str, bool]) -> None:

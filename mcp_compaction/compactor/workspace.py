@@ -33,6 +33,12 @@ V = TypeVar("V")
 
 _MOST_KNOWN = 64  # sessions, chats or the like
 
+Progress = Callable[[str], Awaitable[None]]
+logger = logging.getLogger(__name__)
+
+MOST_ROWS = 1_000  # a longer transaction would make other processes wait
+MOST_TRIES = 3  # to save a view that others change meanwhile
+
 
 class Newest(dict[K, V]):
     """The values that were kept last, by their keys; the newest is the last."""
@@ -44,17 +50,8 @@ class Newest(dict[K, V]):
         return self.pop(next(iter(self))) if len(self) > _MOST_KNOWN else None
 
 
-Progress = Callable[[str], Awaitable[None]]
-
-
 async def ignore_progress(_: str) -> None:
     """Take a report of progress that nobody wants to read."""
-
-
-logger = logging.getLogger(__name__)
-
-MOST_ROWS = 1_000  # a longer transaction would make other processes wait
-MOST_TRIES = 3  # to save a view that others change meanwhile
 
 
 @dataclass(eq=False)

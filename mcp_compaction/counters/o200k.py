@@ -25,25 +25,6 @@ from mcp_compaction.ports import TokenCounter
 if TYPE_CHECKING:
     from tiktoken import Encoding
 
-
-class EstimateCounter:
-    """Counts by weighted pieces; a few percent off, always there."""
-
-    @property
-    def id(self) -> str:
-        """The estimator and its weights, by version."""
-        return "pieces-1"
-
-    @property
-    def precision(self) -> Precision:
-        """Always an estimate."""
-        return "estimate"
-
-    def count(self, text: str) -> int:
-        """The estimated o200k tokens of a text."""
-        return estimate(text)
-
-
 _IDLE_SECONDS = 60.0  # without a count, after which the table is let go; to read it takes 0.3 s
 _SHA256 = "446a9538cb6c348e3516120d7c08b09f57c36495e2acfffe59a5bf8b0cfb1a2d"
 _SPECIAL_TOKENS = {"<|endoftext|>": 199999, "<|endofprompt|>": 200018}
@@ -66,6 +47,24 @@ _PATTERN = "|".join(
 _PIECE_CHARS = 100_000
 _SEARCH_CHARS = 2_000
 _SPLIT = re.compile(r"(?<=[A-Za-z0-9])(?= )|(?<=\n)(?=[A-Za-z0-9])")
+
+
+class EstimateCounter:
+    """Counts by weighted pieces; a few percent off, always there."""
+
+    @property
+    def id(self) -> str:
+        """The estimator and its weights, by version."""
+        return "pieces-1"
+
+    @property
+    def precision(self) -> Precision:
+        """Always an estimate."""
+        return "estimate"
+
+    def count(self, text: str) -> int:
+        """The estimated o200k tokens of a text."""
+        return estimate(text)
 
 
 class O200kCounter:

@@ -43,6 +43,11 @@ QUERY, DETAIL = (
 
 Message = dict[str, Any]
 
+_WIDTH = 40
+_SMALL = 20
+_TEXT = 92
+_MOST_LINES = 6  # of the passage that came back
+
 
 class Act(NamedTuple):
     """Something the agent does with a tool of ours."""
@@ -278,12 +283,6 @@ def _texts_of(blocks: Sequence[dict[str, Any]]) -> Iterator[str]:
                 yield from _texts_of(block["content"])
             case _:
                 pass
-
-
-_WIDTH = 40
-_SMALL = 20
-_TEXT = 92
-_MOST_LINES = 6  # of the passage that came back
 
 
 def tell(figures: Figures) -> Iterator[list[str]]:

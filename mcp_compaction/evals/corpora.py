@@ -42,6 +42,14 @@ _STOP = frozenset(
     yourselves s t d ll m re ve""".split()  # noqa: SIM905  # a page of quotes would not read better
 )
 
+_CUT = 0.6  # how much of a run is compacted; what comes later asks for it
+_FEWEST_MESSAGES = 6
+_ADVERSARIAL = "5"  # LoCoMo's questions without an answer
+_TURN = re.compile(r"D:?(\d+):(\d+)")  # some are joined or misspelled: D8:6; D9:17, D:11:26
+_TELLING = re.compile(r"\d|_")
+
+_Json = dict[str, Any]
+
 
 class Probe(Value):
     """One thing that stood in a session and is looked for afterwards."""
@@ -209,15 +217,6 @@ def fill_blanks(pattern: str, random: Random, **known: str) -> str:
         pattern = pattern.replace("{" + name + "}", value)
         pattern = pattern.replace("{" + name.capitalize() + "}", value[:1].upper() + value[1:])
     return pattern
-
-
-_CUT = 0.6  # how much of a run is compacted; what comes later asks for it
-_FEWEST_MESSAGES = 6
-_ADVERSARIAL = "5"  # LoCoMo's questions without an answer
-_TURN = re.compile(r"D:?(\d+):(\d+)")  # some are joined or misspelled: D8:6; D9:17, D:11:26
-_TELLING = re.compile(r"\d|_")
-
-_Json = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)

@@ -60,6 +60,13 @@ _ROUNDS = 2
 _ITS_OWN = "the kit's checklist"
 _CHARS_OF_A_TOKEN = 4
 
+_REMEMBERED = 200_000  # counts; every strategy counts the same sentences again
+_ON_HANDOVER = (
+    "handover: each session was cut at 60 %, and each counts the same; shares are of what the "
+    "agent's next 40 messages",
+    "use and the first part had. Of fewer than 20 items the count is shown instead of a share.",
+)
+
 
 class Refereed:
     """The product as what the kit calls a compactor: turns in, the text of the view out."""
@@ -141,14 +148,6 @@ async def _compress(turns: Sequence[Any], chars: int) -> str:
             return text
         # Rules stand in every view, whatever its size; records keep to theirs.
         return await compactor.read_records(session.workspace, session.info, max_chars=chars)
-
-
-_REMEMBERED = 200_000  # counts; every strategy counts the same sentences again
-_ON_HANDOVER = (
-    "handover: each session was cut at 60 %, and each counts the same; shares are of what the "
-    "agent's next 40 messages",
-    "use and the first part had. Of fewer than 20 items the count is shown instead of a share.",
-)
 
 
 @dataclass(frozen=True, slots=True)

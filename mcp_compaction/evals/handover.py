@@ -36,6 +36,16 @@ PlainWay = Callable[[Sequence[Turn], float, CountTokens], str]
 
 _FIRST_SHARE = _NAMES_SHARE = 0.25  # of the budget
 
+BUDGETS: dict[str, float | None] = {"the default": None, "25 %": 25.0, "10 %": 10.0}
+WITH_RECALL = "with one recall"
+_RELEASE = 60.0  # percent that a compaction without a target goes down to
+SMALLEST_WINDOW = 500  # tokens
+_REACH = 40  # messages of the agent after the cut that are looked at
+_LINE, _STRIDE = 240, 200  # characters of a line that are read together
+_LONGEST_QUESTION = 1_500
+
+Tell = Callable[[str], None]
+
 
 def newest_lines(turns: Sequence[Turn], budget: float, count: CountTokens) -> str:
     """The newest lines that fit, whatever they are."""
@@ -78,17 +88,6 @@ def _lines_of(turns: Sequence[Turn]) -> list[PlainLine]:
 
 def _join(lines: Sequence[PlainLine], between: str = "\n") -> str:
     return between.join(line.text for line in lines)
-
-
-BUDGETS: dict[str, float | None] = {"the default": None, "25 %": 25.0, "10 %": 10.0}
-WITH_RECALL = "with one recall"
-_RELEASE = 60.0  # percent that a compaction without a target goes down to
-SMALLEST_WINDOW = 500  # tokens
-_REACH = 40  # messages of the agent after the cut that are looked at
-_LINE, _STRIDE = 240, 200  # characters of a line that are read together
-_LONGEST_QUESTION = 1_500
-
-Tell = Callable[[str], None]
 
 
 @dataclass(frozen=True)

@@ -24,6 +24,12 @@ from mcp_compaction.evals.corpora import (
 from mcp_compaction.formats import read_incoming
 from mcp_compaction.model import JsonObject, JsonValue
 
+CORPUS = "generated"
+EPISODE_TOKENS = 2_000  # about; a session is a row of episodes
+MOST_EPISODES = 60  # of one session; after a few more there are no new names for things
+_NOISE_CHARS = 1_500  # beside what matters, in each tool result
+_MOST_OPEN = 6  # items of a plan that are open at once
+
 
 class Wordings(NamedTuple):
     """Ways to say one kind of thing: common ones, and ones no pattern is likely to know."""
@@ -55,13 +61,6 @@ REASONS = _list("reasons")
 PEOPLE = _list("people")
 TEAMS = _list("teams")
 DATES = _list("dates")
-
-
-CORPUS = "generated"
-EPISODE_TOKENS = 2_000  # about; a session is a row of episodes
-MOST_EPISODES = 60  # of one session; after a few more there are no new names for things
-_NOISE_CHARS = 1_500  # beside what matters, in each tool result
-_MOST_OPEN = 6  # items of a plan that are open at once
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,6 +40,8 @@ _SECTION_KEYS = ("system", "instructions", "tools", "task", "memory")
 _TRAIT_KEYS: dict[str, object] = {"complexity": Complexity, "agent_profile": AgentProfile}
 _BODY_KEYS = ("messages", "input", *_SECTION_KEYS, *_TRAIT_KEYS)
 
+_SAID = ("content", "tool_calls")
+
 
 class IncomingMessage(Value):
     """One message as it came: its shape, its JSON text and what the host says about it."""
@@ -332,9 +334,6 @@ def _last_call_of(usage: JsonObject) -> JsonObject:
 
 def _count_of(value: JsonValue) -> int:
     return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else 0
-
-
-_SAID = ("content", "tool_calls")
 
 
 def messages_of_answer(

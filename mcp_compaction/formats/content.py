@@ -22,6 +22,12 @@ MAX_DEPTH: Final = 100
 
 _LONE = re.compile("[\ud800-\udfff]")
 
+EMPTY: Final = "(empty)"
+NO_RESULT: Final = "(no result was recorded)"
+
+_WORDED = ("name", "tool_name", "title", "url", "text", "refusal", "content", "summary", "output")
+_REACH = 64  # a batch whose results are strewn over more messages is not put together again
+
 
 def _refuse_constant(name: str) -> NoReturn:
     raise ValueError(f"{name} is no JSON number")
@@ -133,12 +139,6 @@ def _too_deep(where: str) -> MalformedMessage:
     return MalformedMessage(
         f"{where} nests deeper than {MAX_DEPTH} levels; flatten it or send the inner part as text."
     )
-
-
-EMPTY: Final = "(empty)"
-NO_RESULT: Final = "(no result was recorded)"
-
-_WORDED = ("name", "tool_name", "title", "url", "text", "refusal", "content", "summary", "output")
 
 
 def text_or_empty(value: JsonValue) -> str:
@@ -267,9 +267,6 @@ def words_of(part: Part) -> str | None:
             return part.text or f"[{part.type}]"
         case _:
             return None
-
-
-_REACH = 64  # a batch whose results are strewn over more messages is not put together again
 
 
 @dataclass(frozen=True, slots=True)

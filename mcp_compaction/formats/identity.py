@@ -36,6 +36,9 @@ _TIME_OF_DAY = re.compile(
 )
 _GIVEN_TO_TOOLS = ("input", "arguments")  # null means something to a tool
 
+_MARK = b"cache_control"
+_WITHOUT_REFERENCES = 2  # later versions write the same value in several ways
+
 
 def content_hash(message: NewMessage) -> str:
     """The hash of what a message's identity is judged by."""
@@ -193,10 +196,6 @@ def unwrap_text(content: JsonValue) -> JsonValue:
     block = content[0]
     is_plain = block.keys() == {"type", "text"} and block["type"] == "text"
     return block["text"] if is_plain else content
-
-
-_MARK = b"cache_control"
-_WITHOUT_REFERENCES = 2  # later versions write the same value in several ways
 
 
 def fingerprint_of(value: JsonValue) -> bytes:

@@ -26,6 +26,9 @@ from mcp_compaction.gateway.turns import CallTurn, CallTurns
 
 T = TypeVar("T")
 
+_MOST_OF_ERROR = 2**20  # bytes of an error body that are looked at
+_MAY_BE_MENDED = frozenset((400, 401, 403, 413, 422))  # by sending something else
+
 
 class SafeTurn:
     """A turn whose faults are counted and change nothing of what passes."""
@@ -74,10 +77,6 @@ class SafeTurn:
             self._turn = None
             self._note_fault(fault)
             return otherwise
-
-
-_MOST_OF_ERROR = 2**20  # bytes of an error body that are looked at
-_MAY_BE_MENDED = frozenset((400, 401, 403, 413, 422))  # by sending something else
 
 
 class _ClientLeft(Exception):

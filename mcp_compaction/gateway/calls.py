@@ -19,6 +19,9 @@ from mcp_compaction.model import JsonObject, JsonValue, Shape, Value
 
 SideKind = Literal["summary", "aside"]
 
+Kind = Literal["turn", "summary", "aside", "count", "torn"]
+"""Torn: its history has no beginning, as one that begins with an answer."""
+
 
 class Side(Value):
     """One kind of call beside a conversation; see docs/hosts.md."""
@@ -63,10 +66,6 @@ class Host(Value):
 def known_hosts() -> tuple[Host, ...]:
     """The hosts whose requests are known; read once."""
     return tuple(map(Host.model_validate, hosts_with("requests").values()))
-
-
-Kind = Literal["turn", "summary", "aside", "count", "torn"]
-"""Torn: its history has no beginning, as one that begins with an answer."""
 
 
 class Api(NamedTuple):

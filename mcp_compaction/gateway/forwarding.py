@@ -37,13 +37,6 @@ WOULD_FIT = "requests that would have been sent with our records in them"
 WOULD_REPLAY = "requests that would have been made smaller and sent again after an overflow"
 WOULD_COMPACT = "compactions that would have been made"
 
-
-def say_counts(counts: Mapping[str, int]) -> str:
-    """What happened so far, in words."""
-    said = ", ".join(f"{kind}: {count:,}" for kind, count in sorted(counts.items()))
-    return said or "no call of a model"
-
-
 Headers = list[tuple[bytes, bytes]]
 
 _CONNECT_SECONDS = 30.0
@@ -62,6 +55,12 @@ _OF_CONNECTION = frozenset(
         b"upgrade",
     )
 )
+
+
+def say_counts(counts: Mapping[str, int]) -> str:
+    """What happened so far, in words."""
+    said = ", ".join(f"{kind}: {count:,}" for kind, count in sorted(counts.items()))
+    return said or "no call of a model"
 
 
 class Unreachable(Exception):

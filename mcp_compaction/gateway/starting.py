@@ -32,6 +32,13 @@ HEADER = "x-compaction-secret"
 """The header that may carry the secret in place of the path."""
 _IN_HEADER = "-"  # the segment of a path whose secret is in the header
 
+Json = dict[str, Any]
+
+SERVER = "compaction"
+SECRET = "COMPACTION_GATEWAY_SECRET"  # the variable that has the secret of the address
+ANTHROPIC = "https://api.anthropic.com"
+OPENAI = "https://api.openai.com/v1"
+
 
 class GatewayAddress(NamedTuple):
     """The port of one gateway, and the secret of this run: in every path, or in a header."""
@@ -88,14 +95,6 @@ def _is_loopback(name: str) -> bool:
 def make_secret() -> str:
     """A path segment that nobody guesses."""
     return secrets.token_urlsafe(24)
-
-
-Json = dict[str, Any]
-
-SERVER = "compaction"
-SECRET = "COMPACTION_GATEWAY_SECRET"  # the variable that has the secret of the address
-ANTHROPIC = "https://api.anthropic.com"
-OPENAI = "https://api.openai.com/v1"
 
 
 class HostToStart(NamedTuple):

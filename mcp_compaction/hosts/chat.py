@@ -42,6 +42,12 @@ from mcp_compaction.threads import Threads
 
 _MOST_CHATS = 64
 
+T = TypeVar("T")
+
+logger = logging.getLogger(__name__)
+
+_MOST_EARLIER = 3  # chats whose last words may have come after all else
+
 
 class UsersWords:
     """The texts that were typed in chats; `environ` tells where hosts keep their transcripts."""
@@ -106,13 +112,6 @@ def _prompts_in(message: IncomingMessage) -> list[str]:
         parse_object(message.raw, "the message"), "the message"
     )
     return [part.text for part in parts if isinstance(part, Text)] if role == "user" else []
-
-
-T = TypeVar("T")
-
-logger = logging.getLogger(__name__)
-
-_MOST_EARLIER = 3  # chats whose last words may have come after all else
 
 
 @dataclass(slots=True)

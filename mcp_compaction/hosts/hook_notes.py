@@ -21,6 +21,8 @@ MODULE, WITHOUT = "{}-mod", "{}-without-mod"
 HOOK_SECONDS: Final = "MCP_COMPACTION_HOOK_SECONDS"
 _EVERY = 3600.0  # seconds after which one process notes it again
 
+_MOST_CHARS = 300
+
 
 class Run(NamedTuple):
     """The newest run of a hook that is known."""
@@ -67,9 +69,6 @@ def forget_run(environ: Mapping[str, str], host: str) -> None:
     """Count no run from before: hooks were written or taken out."""
     with suppress(OSError):
         HOOK_RUN.path(state_folder(environ), host).unlink(missing_ok=True)
-
-
-_MOST_CHARS = 300
 
 
 class Trouble(NamedTuple):

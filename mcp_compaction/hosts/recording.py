@@ -32,6 +32,10 @@ _FORGOTTEN = (
     "Begin another chat."
 )
 
+FindProject = Callable[[Chat], str | None]
+
+_FIRST_REQUEST = timedelta(minutes=1)  # may pass between a first line and its request
+
 
 def project_of_chat(transcript: Transcript, chat: Chat, asked: str | None = None) -> str | None:
     """The project in which a chat's words count, by the folder it worked in, as the host's server
@@ -88,11 +92,6 @@ async def is_forgotten(work: Workspace, host: str, session: str | None, agent: s
 def _address_of(host: str, session: str, agent: str) -> str:
     place = "\0".join(("chat", host, session, agent))
     return "sha256:" + sha256(place.encode("utf-8", "surrogateescape")).hexdigest()
-
-
-FindProject = Callable[[Chat], str | None]
-
-_FIRST_REQUEST = timedelta(minutes=1)  # may pass between a first line and its request
 
 
 @dataclass(slots=True)

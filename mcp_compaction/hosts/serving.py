@@ -24,6 +24,9 @@ _GONE = (
     "reconnect it, and all pins go with the next prompt"
 )
 
+PROCESS: Final = "COMPACTION_GATEWAY"
+"""The environment variable with the process of the gateway that a host talks through."""
+
 
 class ServedChat(NamedTuple):
     """A chat that the module serves, and how it went."""
@@ -71,10 +74,6 @@ def note_dead_server(home: Path, host: str, session: str, environ: Mapping[str, 
     if found is not None and not found.is_there:
         note_trouble(environ, host, "session.compact", _GONE, is_ours=True)
         note_chat(home, found._replace(hosts=found.hosts + 1))
-
-
-PROCESS: Final = "COMPACTION_GATEWAY"
-"""The environment variable with the process of the gateway that a host talks through."""
 
 
 class RunningGateway(NamedTuple):

@@ -14,6 +14,9 @@ from pydantic import Field
 from mcp_compaction.lexicon import read_table
 from mcp_compaction.model import Value
 
+Rule = Literal["bound", "free", "unknown"]
+_Dollars = Annotated[float, Field(ge=0)]
+
 
 class KnownModel(Value):
     """Models of one window; see the head of `models.toml`."""
@@ -122,9 +125,6 @@ def _patterns() -> tuple[re.Pattern[str], ...]:
     return tuple(re.compile(one.pattern, re.IGNORECASE | re.DOTALL) for one in known_overflows())
 
 
-Rule = Literal["bound", "free", "unknown"]
-
-
 class ModelFamily(Value):
     """Models of one name; see the head of `thinking.toml`."""
 
@@ -184,9 +184,6 @@ def _version_in(model: str, family: str) -> tuple[int, ...]:
 
 def _parts(version: str) -> tuple[int, ...]:
     return tuple(map(int, re.split("[-.]", version)))
-
-
-_Dollars = Annotated[float, Field(ge=0)]
 
 
 class SummaryPrice(Value):

@@ -19,6 +19,8 @@ Ending = Literal["refused", "interrupted", "timed out", "running", "failed"]
 TaskState = Literal["done", "active", "open", "blocked", "dropped"]
 Deed = Literal["write", "edit", "delete", "move", "revert", "forget"]
 
+ByLanguage = dict[str, str]
+
 
 class ExampleCall(Value):
     """A call, and the path or command that it is done to."""
@@ -105,9 +107,6 @@ class KnownTools(Value):
 def known_tools() -> KnownTools:
     """What is known; read once."""
     return KnownTools.model_validate(read_table("tools.toml"))
-
-
-ByLanguage = dict[str, str]
 
 
 class KnownDeed(Value):

@@ -12,6 +12,13 @@ from mcp_compaction.model.view import Digest, Draft, IndexItem, Item, Offer, Sec
 
 JobKind = Literal["command", "agent", "schedule"]
 
+Strategy = Literal["summarize", "archive"]
+Holder = Literal[
+    "system", "pins", "first_request", "recent_steps", "older_steps", "digests", "excerpts"
+]
+HeldBy = tuple[tuple[Holder, int], ...]
+"""What takes tokens of a window, each with how many."""
+
 
 class RunningJob(NamedTuple):
     """What was started in the background."""
@@ -175,14 +182,6 @@ class Twins(Value):
 
     found: tuple[Twin, ...] = ()
     more: int = 0  # that were found and are not listed
-
-
-Strategy = Literal["summarize", "archive"]
-Holder = Literal[
-    "system", "pins", "first_request", "recent_steps", "older_steps", "digests", "excerpts"
-]
-HeldBy = tuple[tuple[Holder, int], ...]
-"""What takes tokens of a window, each with how many."""
 
 
 class Ask(Value):

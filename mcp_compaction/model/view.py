@@ -24,6 +24,14 @@ Channel = Literal[
     "terminal", "dialog", "prompt", "message", "tool", "command", "program", "team", ""
 ]
 
+Provenance = Literal["verbatim", "extracted", "summarized"]
+Writer = Literal["", "model", "agent"]
+"""Who wrote a line of a digest; nobody did, where rules extracted it."""
+ValueKind = Literal[
+    "file", "failure", "tests", "commit", "request", "task", "job", "refusal", "label"
+]
+CutReason = Literal["duplicate", "superseded", "recalled", "preview", "truncated", "offloaded"]
+
 
 class Pin(Value):
     """A constraint, open task or fact shown word for word in every view until it is released."""
@@ -105,16 +113,6 @@ class Offer(Value):
     more: int = 0
     # What later sessions may need, while the offer is at hand; it is not stored.
     facts: tuple[FactOffer, ...] = Field(default=(), exclude=True)
-
-
-Provenance = Literal["verbatim", "extracted", "summarized"]
-Writer = Literal["", "model", "agent"]
-"""Who wrote a line of a digest; nobody did, where rules extracted it."""
-
-
-ValueKind = Literal[
-    "file", "failure", "tests", "commit", "request", "task", "job", "refusal", "label"
-]
 
 
 class AccountValue(Value):
@@ -253,9 +251,6 @@ class Digest(Value):
     def items(self, name: SectionName) -> tuple[Item, ...]:
         """The items of one section."""
         return next((items for section, items in self.sections if section == name), ())
-
-
-CutReason = Literal["duplicate", "superseded", "recalled", "preview", "truncated", "offloaded"]
 
 
 class Cut(Value):

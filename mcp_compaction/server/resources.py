@@ -35,6 +35,8 @@ _JSON = "application/json"
 _TEXT = "text/plain"
 _MOST_SESSIONS = 50
 
+_MOST_NAMES = 100
+
 
 def register_resources(server: MCPServer[State], state: State) -> None:
     """Publish the resources."""
@@ -129,9 +131,6 @@ def facts_of(stats: Stats) -> dict[str, Any]:
     ]
     fill = {"percent": round(stats.fill.percent, 1), "window": stats.fill.window}
     return {KEY: {**fill, "pins": pins, "last": sizes}}
-
-
-_MOST_NAMES = 100
 
 
 def register_prompts(server: MCPServer[State], state: State) -> None:

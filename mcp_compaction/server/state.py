@@ -59,6 +59,16 @@ _LEAST_GROWTH = 100  # a hundredth of the window: what cannot be freed is not tr
 
 Work = Coroutine[Any, Any, Outcome | None]
 
+logger = logging.getLogger(__name__)
+
+_MENDED = "Nothing was done; tell the user, who restarts the server (in Claude Code: /mcp) then."
+_PATIENCE_AT_END = 1.0  # seconds for what was said and what hooks told last
+
+_MOST_LOOKS, _PAUSE = 10, 0.1  # for words that went through a gateway
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
 
 class _Begun(NamedTuple):
     task: asyncio.Task[Outcome | None]
@@ -127,17 +137,6 @@ def _outcome_of(task: asyncio.Task[Outcome | None]) -> Outcome | None:
 def _log_failure(task: asyncio.Task[Outcome | None]) -> None:
     if not task.cancelled() and (error := task.exception()) is not None:
         logger.error("%s failed", task.get_name(), exc_info=error)
-
-
-logger = logging.getLogger(__name__)
-
-_MENDED = "Nothing was done; tell the user, who restarts the server (in Claude Code: /mcp) then."
-_PATIENCE_AT_END = 1.0  # seconds for what was said and what hooks told last
-
-_MOST_LOOKS, _PAUSE = 10, 0.1  # for words that went through a gateway
-
-P = ParamSpec("P")
-T = TypeVar("T")
 
 
 @dataclass(slots=True)

@@ -37,6 +37,10 @@ EDGE = 16_384
 
 RequestId = str | int | float
 
+LONGEST_LINE = 64 * 1024 * 1024
+
+_CHUNK = 65_536
+
 
 @dataclass(frozen=True)
 class Good:
@@ -189,11 +193,6 @@ def _id_near_start(head: str) -> str | None:
         if depth <= 1 and found is None:
             found = token["id"]
     return found
-
-
-LONGEST_LINE = 64 * 1024 * 1024
-
-_CHUNK = 65_536
 
 
 @dataclass(frozen=True)

@@ -26,6 +26,10 @@ from mcp_compaction.store.sql import StoredRow, Tx, encodable, moment, stamp
 
 MESSAGE_COLUMNS = "seq, role, shape, at, tokens, via, speaker, raw"
 
+MOST_UNNAMED = 1000  # messages without an id that are compared with a batch
+CLOCKS = timedelta(seconds=10)  # that a host may note its words after they passed elsewhere
+_BUILDING = timedelta(milliseconds=50)  # within which a host writes down what it compacts to
+
 
 def message_rows(tx: Tx, session: int, seqs: Sequence[int]) -> list[StoredRow]:
     """The rows of the messages with these numbers, in order."""
@@ -51,11 +55,6 @@ def to_message(row: Iterable[Any]) -> Message:
         via=via,
         speaker=speaker,
     )
-
-
-MOST_UNNAMED = 1000  # messages without an id that are compared with a batch
-CLOCKS = timedelta(seconds=10)  # that a host may note its words after they passed elsewhere
-_BUILDING = timedelta(milliseconds=50)  # within which a host writes down what it compacts to
 
 
 def chain_hash(previous: str, content: str) -> str:

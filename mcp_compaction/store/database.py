@@ -36,6 +36,11 @@ Work = Callable[[sqlite3.Connection], T]
 
 _STEPS_BETWEEN_LOOKS = 2_000  # of SQLite's virtual machine, well under a millisecond
 
+# The values of tombstone.purged.
+_DUE = 0
+_LOG_ONLY = -1  # the file was written anew, its log could not be emptied since
+_DONE = 1
+
 
 class Database(aiosqlite.Connection):
     """A connection on its own thread that runs whole functions instead of single statements."""
@@ -269,12 +274,6 @@ async def take(lock_file: LockFile, end: float, limit: float) -> None:
         if time.monotonic() >= end:
             raise busy_error(lock_file.path, limit)
         await asyncio.sleep(pause)
-
-
-# The values of tombstone.purged.
-_DUE = 0
-_LOG_ONLY = -1  # the file was written anew, its log could not be emptied since
-_DONE = 1
 
 
 def is_purge_due(connection: sqlite3.Connection) -> bool:

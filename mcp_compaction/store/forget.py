@@ -44,6 +44,13 @@ MOST_LISTED = 200
 # Signs that every program writes into JSON as they are.
 _PLAIN = re.compile(r"[A-Za-z0-9_.:-]+")
 
+FORGOTTEN = "[forgotten]"
+STUB_TOKENS = 10
+_OWNED = (
+    *("message", "tool_call", "call_message", "section", "view", "digest", "receipt", "event"),
+    *("model_call", "thinking"),
+)
+
 
 def twins(tx: Tx, scope: Scope, seq: int, within: Scope) -> Twins:
     """The messages that say the same or hold it whole, whatever their white space."""
@@ -106,9 +113,6 @@ def _strings(value: JsonValue) -> Iterator[str]:
             return
 
 
-FORGOTTEN = "[forgotten]"
-
-
 def stub(shape: Shape, role: Role, parts: Sequence[Part], raw: str) -> str:
     """A message of that shape and role that says nothing but keeps its tool calls paired."""
     calls = [part for part in parts if isinstance(part, ToolCall)]
@@ -158,9 +162,6 @@ def _responses(
         return {"type": kind, "call_id": results[0].call, "output": FORGOTTEN}
     said: JsonObject = {"input": ""} if kind == "custom_tool_call" else {"arguments": "{}"}
     return {"type": kind, "call_id": calls[0].id, "name": calls[0].name, **said}
-
-
-STUB_TOKENS = 10
 
 
 def remove_lines(digest: Digest, seq: int) -> Digest:
@@ -230,12 +231,6 @@ def clean_receipt(receipt: Receipt, seq: int) -> Receipt:
 def _without_candidates(offer: Offer, ref: str) -> Offer:
     kept = tuple(candidate for candidate in offer.candidates if candidate.ref != ref)
     return offer.model_copy(update={"candidates": kept})
-
-
-_OWNED = (
-    *("message", "tool_call", "call_message", "section", "view", "digest", "receipt", "event"),
-    *("model_call", "thinking"),
-)
 
 
 def forget(tx: Tx, scope: Scope, seqs: Sequence[int], now: datetime) -> Forgotten:

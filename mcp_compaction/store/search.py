@@ -38,6 +38,31 @@ READ_AT_ONCE = 200_000  # newest passages of a session among which many queries 
 _KEPT_READ = 20_000  # passages of which the words are kept for the next search
 MOST_MARKED = 200  # sessions of a scope that are named to the index
 
+_SCANNED = 1_000  # newest passages with a piece of the text that are looked at
+# Cuts between passages are half of one apart or more: of pieces half as long one is whole.
+_PIECE_CHARS = LONGEST_SENTENCE // 4
+_JOINT = re.compile(r"\s+|(?<=[。！？])")
+
+_WITH_ALL = (
+    "SELECT DISTINCT message.seq FROM passage_index"
+    " CROSS JOIN passage ON passage.id = passage_index.rowid"
+    " CROSS JOIN message ON message.session = passage.session AND message.seq = passage.number"
+    " WHERE passage_index MATCH ? AND passage.session = ? AND passage.kind = 'm'"
+    " AND message.role = 'user' ORDER BY message.via, message.seq LIMIT ?"
+)
+# Only a message of several passages can hold the text across a cut.
+_WITH_A_PIECE = (
+    "SELECT DISTINCT message.seq FROM (SELECT rowid AS id FROM passage_index"
+    f" WHERE passage_index MATCH ? ORDER BY rowid DESC LIMIT {_SCANNED}) AS found"
+    " CROSS JOIN passage ON passage.id = found.id"
+    " CROSS JOIN message ON message.session = passage.session AND message.seq = passage.number"
+    " WHERE passage.session = ? AND passage.kind = 'm' AND message.role = 'user'"
+    " AND EXISTS (SELECT 1 FROM passage AS other"
+    " WHERE other.session = passage.session AND other.kind = 'm'"
+    " AND other.number = passage.number AND other.ordinal <> passage.ordinal)"
+    " ORDER BY message.via, message.seq LIMIT ?"
+)
+
 
 class _Reach(NamedTuple):
     """The part of the index a query may see, and what is asked of its rows besides."""
@@ -335,32 +360,6 @@ def _condition_of(scope: Scope, query: SearchQuery) -> Condition:
 
 def _add_condition(condition: Condition, sql: str, parameter: str) -> Condition:
     return Condition(f"{condition.sql} AND {sql}", (*condition.parameters, parameter))
-
-
-_SCANNED = 1_000  # newest passages with a piece of the text that are looked at
-# Cuts between passages are half of one apart or more: of pieces half as long one is whole.
-_PIECE_CHARS = LONGEST_SENTENCE // 4
-_JOINT = re.compile(r"\s+|(?<=[。！？])")
-
-_WITH_ALL = (
-    "SELECT DISTINCT message.seq FROM passage_index"
-    " CROSS JOIN passage ON passage.id = passage_index.rowid"
-    " CROSS JOIN message ON message.session = passage.session AND message.seq = passage.number"
-    " WHERE passage_index MATCH ? AND passage.session = ? AND passage.kind = 'm'"
-    " AND message.role = 'user' ORDER BY message.via, message.seq LIMIT ?"
-)
-# Only a message of several passages can hold the text across a cut.
-_WITH_A_PIECE = (
-    "SELECT DISTINCT message.seq FROM (SELECT rowid AS id FROM passage_index"
-    f" WHERE passage_index MATCH ? ORDER BY rowid DESC LIMIT {_SCANNED}) AS found"
-    " CROSS JOIN passage ON passage.id = found.id"
-    " CROSS JOIN message ON message.session = passage.session AND message.seq = passage.number"
-    " WHERE passage.session = ? AND passage.kind = 'm' AND message.role = 'user'"
-    " AND EXISTS (SELECT 1 FROM passage AS other"
-    " WHERE other.session = passage.session AND other.kind = 'm'"
-    " AND other.number = passage.number AND other.ordinal <> passage.ordinal)"
-    " ORDER BY message.via, message.seq LIMIT ?"
-)
 
 
 def requests_with(tx: Tx, scope: Scope, text: str, limit: int) -> tuple[Original, ...]:

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 V = TypeVar("V", bound="Value")
 
+Cell = str | int | float | None
+
 
 def stamp(at: datetime) -> str:
     """A time as text of fixed width in UTC, so that text order is time order."""
@@ -69,9 +71,6 @@ def lost_error(what: str) -> StoreDamaged:
         f"{what}; nothing was changed. See all of it with mcp-compaction doctor, "
         "then put a backup in its place: mcp-compaction restore-backup FILE"
     )
-
-
-Cell = str | int | float | None
 
 
 class StoredRow(Protocol):

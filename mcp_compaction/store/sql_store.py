@@ -52,6 +52,9 @@ if TYPE_CHECKING:
     )
     from mcp_compaction.store.row_tables import Inventory, LooseRows, SessionRows
 
+T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
+
 
 def add_calls(tx: Tx, session: int, calls: Sequence[ModelCall], now: datetime) -> None:
     """Note calls, those that gave nothing too: they were paid for."""
@@ -88,10 +91,6 @@ def spent(tx: Tx, session: int | None, since: datetime | None) -> Spent:
         seconds=row[5],
         failed=row[6],
     )
-
-
-T = TypeVar("T")
-Ts = TypeVarTuple("Ts")
 
 
 class SqlStore(ABC):

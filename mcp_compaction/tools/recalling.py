@@ -35,6 +35,11 @@ _MOST_ALSO = 5
 _MOST_CHARS = 800  # of a message in a brief
 _REF = re.compile(r"[mdp]\d+\S*|(?:toolu|call|fc)_\S+")
 
+_CHARS_PER_TOKEN = 4
+_MOST_DIGITS = 18  # of a cursor
+_PER_PAGE, _PER_QUOTE = 110, 34  # tokens of the lines around a page, and around each text on it
+_LEAST_TOKENS, _LEAST_CHARS = 20, 20  # a page always brings something
+
 
 def new_nonce() -> str:
     """A number that no stored text can know; each label has it, and digits are few tokens."""
@@ -202,12 +207,6 @@ def _between_marks(nonce: str) -> str:
 
 def _fence(label: str, text: str, nonce: str) -> str:
     return f"<archived {nonce}> [{label.strip()}]\n{text}\n</archived {nonce}>"
-
-
-_CHARS_PER_TOKEN = 4
-_MOST_DIGITS = 18  # of a cursor
-_PER_PAGE, _PER_QUOTE = 110, 34  # tokens of the lines around a page, and around each text on it
-_LEAST_TOKENS, _LEAST_CHARS = 20, 20  # a page always brings something
 
 
 async def recall_archived(place: CallPlace, asked: RecallArchived) -> CallAnswer:

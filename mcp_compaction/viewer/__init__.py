@@ -45,6 +45,26 @@ _MOST_POINTS = 300  # of a curve without compactions
 
 Facts = dict[str, Any]
 
+PAGE_FILES: Mapping[str, str] = MappingProxyType(
+    {"index.html": "text/html", "app.js": "text/javascript", "style.css": "text/css"}
+)
+HEADERS = {
+    "content-security-policy": (
+        "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
+        "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    ),
+    "x-content-type-options": "nosniff",
+    "referrer-policy": "no-referrer",
+    "cache-control": "no-store",
+}
+_MOST_BODY = 2**14
+_MOST_DIGITS = 18  # of a number that a store can hold
+_CODE_SECONDS = 60.0
+_TOKEN_PATH = "/api/token"
+
+Handler = Callable[[Request], Awaitable[Response]]
+Audit = Callable[[], Awaitable[dict[str, Any]]]
+
 
 class _Moment(NamedTuple):
     at: datetime
@@ -178,27 +198,6 @@ def _curve_of(
             curve.append(_Moment(message.at or curve[-1].at, curve[-1].tokens + message.tokens))
     step = 1 if receipts else max(1, len(curve) // _MOST_POINTS)
     return [*curve[::step], now]
-
-
-PAGE_FILES: Mapping[str, str] = MappingProxyType(
-    {"index.html": "text/html", "app.js": "text/javascript", "style.css": "text/css"}
-)
-HEADERS = {
-    "content-security-policy": (
-        "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
-        "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
-    ),
-    "x-content-type-options": "nosniff",
-    "referrer-policy": "no-referrer",
-    "cache-control": "no-store",
-}
-_MOST_BODY = 2**14
-_MOST_DIGITS = 18  # of a number that a store can hold
-_CODE_SECONDS = 60.0
-_TOKEN_PATH = "/api/token"
-
-Handler = Callable[[Request], Awaitable[Response]]
-Audit = Callable[[], Awaitable[dict[str, Any]]]
 
 
 def read_page(name: str) -> str:

@@ -8,7 +8,6 @@ import asyncio
 import json
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import ExitStack
-from types import TracebackType
 from typing import Any, Self, TypeVar, cast
 
 from langchain_core.messages import (
@@ -33,6 +32,8 @@ _ROLES = {"human": "user", "ai": "assistant", "system": "system", "tool": "tool"
 _CALL_BLOCKS = ("tool_use", "tool_call", "function_call")  # which stand in `tool_calls`, too
 _MODEL_KEYS = ("model_name", "model", "model_id")
 _ID = "langchain id "  # begins a key: a message made of several keeps all their ids
+
+T = TypeVar("T")
 
 
 def plain_of(message: AnyMessage, *, with_usage: bool = False) -> JsonObject:
@@ -182,9 +183,6 @@ def _compared_fields(message: AnyMessage) -> list[Any]:
     return [plain.get(key) for key in ("role", "content", "tool_calls", "tool_call_id")]
 
 
-T = TypeVar("T")
-
-
 class Sessions:
     """A store that is open within `with` or `async with`, and the sessions in it.
 
@@ -202,25 +200,15 @@ class Sessions:
         self._store = self._stack.enter_context(open_store(**self._settings))
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: Any) -> None:
         self._store = None
-        self._stack.__exit__(kind, error, trace)
+        self._stack.__exit__(*error)
 
     async def __aenter__(self) -> Self:
         return await asyncio.to_thread(self.__enter__)
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        await asyncio.to_thread(self.__exit__, kind, error, trace)
+    async def __aexit__(self, *error: Any) -> None:
+        await asyncio.to_thread(self.__exit__, *error)
 
     def open(self, name: str) -> BlockingSession:
         """The session of that name."""
@@ -243,25 +231,15 @@ class InStore:
         self._sessions.__enter__()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._sessions.__exit__(kind, error, trace)
+    def __exit__(self, *error: Any) -> None:
+        self._sessions.__exit__(*error)
 
     async def __aenter__(self) -> Self:
         await self._sessions.__aenter__()
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        await self._sessions.__aexit__(kind, error, trace)
+    async def __aexit__(self, *error: Any) -> None:
+        await self._sessions.__aexit__(*error)
 
     @property
     def failures(self) -> int:

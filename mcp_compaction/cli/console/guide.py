@@ -26,6 +26,11 @@ to try it by hand:
   echo '{{"session_id": "ID", "transcript_path": "FILE.jsonl", "cwd": "/home/ann/shop"}}' |
     MCP_COMPACTION_DEBUG=1 mcp-compaction hook claude-code SessionEnd"""
 
+_SUMMARY = """\
+mcp-compaction: when an agent's context is compacted, your rules stay word for word, and what left
+is found again. All of it is kept on this machine; no model, key or network is needed."""
+_NONE = "none of them was found here"
+
 
 def hook_help() -> str:
     """The use of the command `hook`, with the events of each host."""
@@ -37,12 +42,6 @@ def hook_help() -> str:
         events = dict.fromkeys(CHECKED if h.moment == "check" else h.event for h in told)
         lines.append(f"  {host.name:<12} {', '.join(events)}")
     return _HELP.format(events="\n".join(lines))
-
-
-_SUMMARY = """\
-mcp-compaction: when an agent's context is compacted, your rules stay word for word, and what left
-is found again. All of it is kept on this machine; no model, key or network is needed."""
-_NONE = "none of them was found here"
 
 
 def guide(program: str, path: str | None) -> str:

@@ -40,6 +40,17 @@ _FEWEST_WORDS = 4
 _FEW = 2  # words at an end that stay: to break a phrase costs more than they do
 _COMMON = 0.1  # a word said in more of the messages than this tells none of them apart
 
+# Each begins with a plain sign, so that a search passes over all the others at once.
+NUMBER = pattern_of(r"\d(?<!\w\d)[\d,.:/%-]*\b")
+NAME = pattern_of(r"[A-Z](?:(?<=[a-z,] [A-Z])[a-z]+\b|(?<!\w[A-Z])[a-z]+(?: [A-Z][a-z]+)+\b)")
+_QUOTE = pattern_of(r"\"[^\"]{2,60}\"")
+
+_GOOD_ENOUGH = 0.95
+_FULL = 0.99  # of the room: what is left is not worth looking for
+_DECAY = 0.3  # a word said again is worth this much each time
+_LENGTH = 0.7  # long pieces pay for their length, but not in full
+_PAIR = 0.15  # two telling words side by side, against one
+
 
 @dataclass(frozen=True, eq=False)
 class Snippet:
@@ -193,18 +204,6 @@ def _stretches_between(text: str) -> Iterator[tuple[int, int]]:
         start = match.end()
     if text[start:].strip():
         yield start, len(text)
-
-
-# Each begins with a plain sign, so that a search passes over all the others at once.
-NUMBER = pattern_of(r"\d(?<!\w\d)[\d,.:/%-]*\b")
-NAME = pattern_of(r"[A-Z](?:(?<=[a-z,] [A-Z])[a-z]+\b|(?<!\w[A-Z])[a-z]+(?: [A-Z][a-z]+)+\b)")
-_QUOTE = pattern_of(r"\"[^\"]{2,60}\"")
-
-_GOOD_ENOUGH = 0.95
-_FULL = 0.99  # of the room: what is left is not worth looking for
-_DECAY = 0.3  # a word said again is worth this much each time
-_LENGTH = 0.7  # long pieces pay for their length, but not in full
-_PAIR = 0.15  # two telling words side by side, against one
 
 
 class _Candidate(NamedTuple):

@@ -27,6 +27,11 @@ from mcp_compaction.core.text.words import lower_words
 from mcp_compaction.lexicon.languages import words_in_all
 from mcp_compaction.model import Find, Hit, ListAll, Matches, Read, SearchQuery, Value
 
+Request = Find | Read | ListAll
+Answer = Matches | tuple[Hit, ...]
+
+_MOST_WEIGHED = 40  # hits among which decisions are weighed; with 100 one of 24 is not found again
+
 
 def asks_for_decision(query: str) -> bool:
     """Whether a query wants to know what was settled, rather than all that was said."""
@@ -130,12 +135,6 @@ def _coverage_of(decision: str, about: str) -> int:
     languages = languages_of(decision)  # the stems of the subject are those of the decision
     wanted = subject_words(about, languages)
     return len(wanted & _read_decisions(decision).words) if wanted else 1
-
-
-Request = Find | Read | ListAll
-Answer = Matches | tuple[Hit, ...]
-
-_MOST_WEIGHED = 40  # hits among which decisions are weighed; with 100 one of 24 is not found again
 
 
 class SearchResult(Value):

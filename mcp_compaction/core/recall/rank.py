@@ -38,6 +38,19 @@ _Message = tuple[int | None, str, int]  # session, kind and number, as in a ref
 _Place = tuple[int | None, str, int, int]  # a passage: its message, and which of its passages
 _Scores = dict[int, float]  # by the position of the term
 
+# The weights; a figure is what LoCoMo's chats 1 to 3 lose in R@5 without it (all of them: .74).
+_DAY, _SOON = 3.0, 2.0  # said on the day that the question names, or soon after: .02
+_ASKING = 0.75  # a short text with a question mark seldom answers: .01
+# Said by the one whom the question names: .03; where it names nobody, by the user. On long chats
+# with an assistant, where user messages hold 77 % of the evidence, R@1kT was .55 with 1.25, .57
+# with this and .58 with 2; more than 1.5 hides what tools answered.
+_SPEAKER = 1.5
+# How much less a name counts that is spelled otherwise; again, within a longer name; in pieces.
+_FARTHER = 0.2
+
+_WEEKS = timedelta(weeks=3)
+_LABEL = pattern_of(r"\s*(\w[\w .'-]{0,30}):\s")
+
 
 def loosen(question: Question, found: Matches) -> Question | None:
     """The question with the parts of the terms that stand nowhere; None if there are none."""
@@ -183,20 +196,6 @@ def _places_beside(place: _Place, messages: Mapping[_Message, Match]) -> list[tu
 def _share_of_long_talk(match: Match | None) -> float:
     """The share that a passage counts: less the more passages of talk its message has."""
     return 1.0 if match is None or match.has_tool else match.size**-_LONG
-
-
-# The weights; a figure is what LoCoMo's chats 1 to 3 lose in R@5 without it (all of them: .74).
-_DAY, _SOON = 3.0, 2.0  # said on the day that the question names, or soon after: .02
-_ASKING = 0.75  # a short text with a question mark seldom answers: .01
-# Said by the one whom the question names: .03; where it names nobody, by the user. On long chats
-# with an assistant, where user messages hold 77 % of the evidence, R@1kT was .55 with 1.25, .57
-# with this and .58 with 2; more than 1.5 hides what tools answered.
-_SPEAKER = 1.5
-# How much less a name counts that is spelled otherwise; again, within a longer name; in pieces.
-_FARTHER = 0.2
-
-_WEEKS = timedelta(weeks=3)
-_LABEL = pattern_of(r"\s*(\w[\w .'-]{0,30}):\s")
 
 
 def refine(question: Question, hits: Iterable[Hit]) -> tuple[Hit, ...]:

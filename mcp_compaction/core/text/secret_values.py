@@ -18,6 +18,24 @@ from mcp_compaction.lexicon.secrets import Secret, known_secrets
 
 Mark = Callable[[str, Secret], str]
 
+_MOST_WORDS = 0.8  # of a value made by chance, what may be words
+_SIGN = r"[^\s\"'\\<>\[\]{}(),;&`=」』”]"
+_QUOTED_SIGN = r"[^\s\"'\\<>\[\]{}`」』”]"
+_MORE = rf"(?:&(?![A-Za-z0-9_.-]{{1,32}}=){_SIGN}{{1,64}}+)"
+_IN_BRACKETS = rf"{_SIGN}{{1,64}}+(?:\({_SIGN}{{1,64}}+\){_SIGN}{{0,64}}+){{1,4}}+"
+_BARE = pattern_of(
+    rf"(?:{_IN_BRACKETS}|{_SIGN}{{1,256}}+{_MORE}{{0,4}}+(?:={{1,2}}+(?![A-Za-z0-9]))?)?"
+)
+_QUOTED = pattern_of(rf"{_QUOTED_SIGN}{{0,256}}+")
+_BARE_REST = pattern_of(rf"{_SIGN}*+(?:={{1,2}}+(?![A-Za-z0-9]))?")
+_QUOTED_REST = pattern_of(rf"{_QUOTED_SIGN}*+")
+
+_CALL = r"[A-Za-z_@!][A-Za-z0-9_.:$?!-]{0,127}+[(\[]"
+_REFERENCE = pattern_of(
+    r"[/.~$<{%*:,;&=()\[]|https?:|arn:|(?:op|vault|env|ssm|file|secret|keychain|gsm)[:/]"
+    rf"|(?:required|nullable|optional)\||0x|(?i:sha)(?:256|384|512)[-:]|{_CALL}"
+)
+
 
 @cache
 def build_secret_pattern() -> tuple[re.Pattern[str], dict[str, str]]:
@@ -110,25 +128,6 @@ def _by_first_sign(texts: Iterable[str]) -> Iterable[tuple[str, str]]:
     ordered = sorted(texts, key=lambda text: (text[0], -len(text)))
     for first, group in groupby(ordered, key=lambda text: text[0]):
         yield first, "|".join(re.escape(text[1:]) for text in group)
-
-
-_MOST_WORDS = 0.8  # of a value made by chance, what may be words
-_SIGN = r"[^\s\"'\\<>\[\]{}(),;&`=」』”]"
-_QUOTED_SIGN = r"[^\s\"'\\<>\[\]{}`」』”]"
-_MORE = rf"(?:&(?![A-Za-z0-9_.-]{{1,32}}=){_SIGN}{{1,64}}+)"
-_IN_BRACKETS = rf"{_SIGN}{{1,64}}+(?:\({_SIGN}{{1,64}}+\){_SIGN}{{0,64}}+){{1,4}}+"
-_BARE = pattern_of(
-    rf"(?:{_IN_BRACKETS}|{_SIGN}{{1,256}}+{_MORE}{{0,4}}+(?:={{1,2}}+(?![A-Za-z0-9]))?)?"
-)
-_QUOTED = pattern_of(rf"{_QUOTED_SIGN}{{0,256}}+")
-_BARE_REST = pattern_of(rf"{_SIGN}*+(?:={{1,2}}+(?![A-Za-z0-9]))?")
-_QUOTED_REST = pattern_of(rf"{_QUOTED_SIGN}*+")
-
-_CALL = r"[A-Za-z_@!][A-Za-z0-9_.:$?!-]{0,127}+[(\[]"
-_REFERENCE = pattern_of(
-    r"[/.~$<{%*:,;&=()\[]|https?:|arn:|(?:op|vault|env|ssm|file|secret|keychain|gsm)[:/]"
-    rf"|(?:required|nullable|optional)\||0x|(?i:sha)(?:256|384|512)[-:]|{_CALL}"
-)
 
 
 def ends_value(text: str, start: int, *, is_quoted: bool, is_rest: bool = False) -> int:

@@ -33,6 +33,8 @@ _HEADER = re.compile(
 _LINE = re.compile(r"[^\n]*\n|[^\n]+")
 _BARE_KEY = re.compile(r"[A-Za-z0-9_-]+\Z")
 
+_EMPTY_JSON = "{}\n"
+
 
 class UnreadableToml(Exception):
     """The text is not TOML, or the table has no place in it; the reason is fit for a person."""
@@ -136,9 +138,6 @@ def _write_key(key: str) -> str:
 def _write_value(value: Any) -> str:
     # JSON's strings, numbers, lists and words are TOML's too, but for one control sign.
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
-
-
-_EMPTY_JSON = "{}\n"
 
 
 def parse_file(host: HostSetup, text: str, name: str) -> Any:

@@ -30,6 +30,20 @@ from mcp_compaction.settings_file import TOKEN
 Scope = Literal["user", "project"]
 Held = Literal["server", "hooks", "permissions", "plugin"]
 
+MARKETPLACE: Final = "mcp-compaction-local"
+"""The marketplace of the plugin's copy for all projects; that for one has its number behind it."""
+
+PLUGIN_FILE: Final = "mcp-compaction.js"
+"""The name of the copy of a plugin that is one file."""
+
+_SERVER = "compaction"
+_RULES = '"${XDG_DATA_HOME:-$HOME/.local/share}/mcp-compaction/checks/rules.json"'
+_VIEWS = "MCP_COMPACTION_VIEWS"
+_OUR_MARKETPLACE = re.compile(rf"{MARKETPLACE}(?:-[0-9a-f]+)?")
+_OUR_PROGRAM = re.compile(
+    r"(?:^|[\\/\s'\"])mcp-compaction(?:\.exe)?(?:$|[\s'\"])|\bmcp_compaction\."
+)
+
 
 class ServerEntry(Value):
     """The entry that has a host start the server; see docs/hosts.md."""
@@ -158,21 +172,6 @@ def known_setups() -> tuple[HostSetup, ...]:
     """The hosts that can be set up, those first that are known by their programs; read once."""
     known = map(HostSetup.model_validate, hosts_with("setup").values())
     return tuple(sorted(known, key=lambda host: (not host.program, not host.is_edited)))
-
-
-MARKETPLACE: Final = "mcp-compaction-local"
-"""The marketplace of the plugin's copy for all projects; that for one has its number behind it."""
-
-PLUGIN_FILE: Final = "mcp-compaction.js"
-"""The name of the copy of a plugin that is one file."""
-
-_SERVER = "compaction"
-_RULES = '"${XDG_DATA_HOME:-$HOME/.local/share}/mcp-compaction/checks/rules.json"'
-_VIEWS = "MCP_COMPACTION_VIEWS"
-_OUR_MARKETPLACE = re.compile(rf"{MARKETPLACE}(?:-[0-9a-f]+)?")
-_OUR_PROGRAM = re.compile(
-    r"(?:^|[\\/\s'\"])mcp-compaction(?:\.exe)?(?:$|[\s'\"])|\bmcp_compaction\."
-)
 
 
 class Entry(NamedTuple):

@@ -40,6 +40,8 @@ from mcp_compaction.tools.place import CallAnswer, CallPlace, Purpose
 Ctx = Context[State]
 T = TypeVar("T")
 
+Body = Callable[[Any, Any], Awaitable[CallAnswer]]
+
 
 def takes(
     model: type[Arguments],
@@ -193,9 +195,6 @@ def _progress_of(ctx: Ctx) -> Progress:
         await ctx.report_progress(step, None, what)
 
     return report
-
-
-Body = Callable[[Any, Any], Awaitable[CallAnswer]]
 
 
 async def answer_call(place: ServerPlace, body: Body, asked: Arguments) -> CallToolResult:

@@ -43,6 +43,11 @@ from mcp_compaction.store.sql_store import SqlStore
 _PAUSE = 0.05
 _FAREWELL = 5.0  # seconds that giving a claim back may take; it ends by itself
 
+_READ_AT_ONCE = 5_000
+_SCANNED = 1_000  # newest passages with a piece of the text that are looked at
+T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
+
 
 @asynccontextmanager
 async def hold_claim(
@@ -139,9 +144,6 @@ def _give_back(tx: PgTx, session: int, holder: str) -> None:
     )
 
 
-_READ_AT_ONCE = 5_000
-
-
 def health(tx: PgTx, place: str) -> Health:
     """The state of one owner's rows; nothing is changed."""
     sessions = tx.all(
@@ -203,9 +205,6 @@ def _find_index_problems(tx: PgTx) -> Iterator[str]:
     )
 
 
-_SCANNED = 1_000  # newest passages with a piece of the text that are looked at
-
-
 def find_requests(tx: PgTx, session: int, pieces: Sequence[str], limit: int) -> Iterator[int]:
     """The user messages with all pieces of a text together, then those with one of them."""
     whole, *parts = terms_of([" ".join(pieces), *pieces])
@@ -253,9 +252,6 @@ def expect_pins(tx: PgTx, upto: int) -> None:
         upto=upto,
     )
 
-
-T = TypeVar("T")
-Ts = TypeVarTuple("Ts")
 
 # What PostgreSQL does in its own way; all other statements are SQLite's.
 search.find.register(PgTx, found.find)
