@@ -22,7 +22,7 @@ class Threads:
         self._limiter: CapacityLimiter | None = None
 
     async def run(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """What a pure function gives; who is cancelled does not wait for its end."""
+        """The result of a pure function; a caller that is cancelled does not wait for its end."""
         import anyio.to_thread  # which a process that only looks something up does without
 
         self._limiter = self._limiter or anyio.CapacityLimiter(_AT_ONCE)

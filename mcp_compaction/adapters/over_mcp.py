@@ -70,7 +70,7 @@ def read_view(directive: Mapping[str, Any], shape: Shape) -> ShownView:
 
 
 def _entries_in(directive: Mapping[str, Any], shape: Shape) -> list[Shown]:
-    """All that is shown, in order."""
+    """All messages and records that a view shows, in order."""
     found: list[Shown] = []
     for item in cast("list[Any]", directive["layout"]):
         if isinstance(item, str):

@@ -72,7 +72,7 @@ class AuditCase:
 
     @property
     def left(self) -> str:
-        """What stood in the window after it: the summary, and what was kept."""
+        """The text of the window after the compaction: the summary, and messages that were kept."""
         kept = [turn.text for turn in turns_of(self.kept)]
         return "\n".join((self.summary, self.told.kept_text, *kept))
 
@@ -163,7 +163,7 @@ Tell = Callable[[float, str], None]
 
 @dataclass(frozen=True, slots=True)
 class WantedAudit:
-    """What is to be audited."""
+    """The chats that are to be audited, and how."""
 
     sources: tuple[str, ...] = HOSTS  # hosts, files or folders
     since: datetime | None = None
@@ -172,7 +172,7 @@ class WantedAudit:
 
 
 async def audit_sources(wanted: WantedAudit, environ: Mapping[str, str], tell: Tell) -> Audit:
-    """What was found; what cannot be read is named and passed over."""
+    """The audit of all chats; a file that cannot be read is named and left out."""
     counter = best_counter()
     skipped: list[str] = []
     chats = left = 0
@@ -226,7 +226,7 @@ async def audit_chat(
     count: CountTokens,
     tell: Callable[[str], None],
 ) -> list[Audited]:
-    """What was found for each compaction of one chat."""
+    """The findings for each compaction of one chat."""
     findings: list[Audited] = []
     held: Things = {}
     for case in cases:

@@ -115,7 +115,7 @@ class Audited(Value):
 
 
 class Audit(Value):
-    """All that was found."""
+    """Everything that an audit found."""
 
     chats: int  # that were read
     findings: tuple[Audited, ...]
@@ -160,7 +160,7 @@ def window_of(text: str) -> WindowText:
 
 
 def things_of(messages: Sequence[Message]) -> Things:
-    """What messages say that a summary should keep."""
+    """The rules, tasks and names in messages, which a summary should keep."""
     typed = [message for message in messages if message.role != "user" or message.via != "tool"]
     found: dict[str, set[str]] = {RULES: {rule.text for rule in stated_rules(typed)}}
     found[TASKS] = {task.text for task in open_tasks(typed)}
@@ -364,7 +364,7 @@ def table_of(counts: Sequence[Count]) -> Table:
 
 
 def lines_of(audit: Audit) -> Iterator[str]:
-    """What stands below the table."""
+    """The lines that stand below the table."""
     hosts = hosts_own(audit)
     yield from _again(hosts)
     yield from _price(hosts)

@@ -143,7 +143,7 @@ class Shape(NamedTuple):
     reminds_at: str = ""
 
     def answer(self, verdict: str, text: str) -> str:
-        """What the host reads, as JSON."""
+        """The answer that the host reads, as JSON."""
         answer = json.dumps(self.reminder if verdict == "remind" else self.verdict)
         for sign, words in {"event": self.event, "verdict": verdict, "text": text}.items():
             answer = answer.replace(f'"{{{sign}}}"', json.dumps(words))
@@ -151,7 +151,7 @@ class Shape(NamedTuple):
 
 
 def shape_of(host: str) -> Shape:
-    """What a host can be answered before a tool runs."""
+    """The answers that a host understands before a tool runs."""
     return Shape(**read_host(host)["answers"])
 
 

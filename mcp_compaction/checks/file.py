@@ -83,7 +83,7 @@ def read_rules(home: Path) -> list[Rule]:
 
 
 def _tables() -> list[str]:
-    """What hooks read beside the rules."""
+    """The files of data that hooks read beside the rules."""
     return [*_TABLES, *map(table_of, host_names())]
 
 
@@ -134,12 +134,12 @@ def note_held(
 
 
 def read_held(home: Path) -> Iterator[HeldNote]:
-    """What was held, the oldest first."""
+    """The calls that were held, the oldest first."""
     yield from HELD.read(home, HeldNote)
 
 
 def notes_of(home: Path, session: str, call: str, way: str) -> list[HeldNote]:
-    """What another hook of ours has just noted of this very call."""
+    """The notes that other hooks of ours have just made of this very call."""
     since = time.time() - _SAME_SECONDS
     return [
         note

@@ -83,7 +83,7 @@ class HeldCall(NamedTuple):
 
     @property
     def way_past(self) -> str:
-        """How the user lets a call past the pin."""
+        """The sentence that says how the user lets a call past the pin."""
         way = f"mcp-compaction pins check {self.rule.ref} --once"
         return f"Only the user can lift it, for one call: {way}"
 
@@ -114,7 +114,7 @@ def is_named(call: Call, rules: Iterable[Rule]) -> bool:
 
 
 def _hold(rule: Rule, check: PinCheck, found: MatchedPart) -> HeldCall:
-    """What is not read for certain is asked about, not stopped."""
+    """A check that is not sure of a line asks about it, and does not stop it."""
     is_doubt = check.verdict == "deny" and not found.is_sure
     verdict = "ask" if is_doubt else check.verdict
     return HeldCall(rule, check, verdict, found.part, found.is_sure)

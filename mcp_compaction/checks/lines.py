@@ -48,7 +48,7 @@ ReadLines = dict[tuple[str, str], tuple[Command, ...]]
 
 
 class Tables(NamedTuple):
-    """What is known of calls; the heads of both files explain each."""
+    """The tables of what calls do; the heads of both files explain each."""
 
     kinds: dict[str, str]  # of tools, by their names
     changes: dict[str, list[FileChange]]  # of files, by programs
@@ -217,7 +217,7 @@ def _runs_of(line: str, folder: str, depth: int, opened: _Opened) -> Iterator[Co
 def _runs_behind(
     run: Command, line: str, line_files: dict[str, str], depth: int, opened: _Opened
 ) -> Iterator[Command]:
-    """What a command runs in its turn."""
+    """The commands that a command runs in its turn."""
     name, words, folder = run.name, run.words, run.folder
     if opened.size > _MOST_FOLLOWED:  # scripts that run each other are opened once more at most
         if (folder, *words) in opened:
@@ -262,7 +262,7 @@ def _runs_of_script(
 
 
 def _runs_of_package(run: Command, depth: int, opened: _Opened) -> Iterator[Command]:
-    """What a script of `package.json` runs."""
+    """The commands that a script of `package.json` runs."""
     found = subcommand_of(run.name, run.words[1:])
     script = found[1] if found[:1] in (("run",), ("run-script",)) and found[1:] else ""
     script = script or (found[0] if found else "")

@@ -28,7 +28,7 @@ _NOWHERE = "/-"  # the folder in which a check is tried
 
 
 class _Words(NamedTuple):
-    """What `offers.toml` says."""
+    """The tables of `offers.toml`."""
 
     signs: dict[str, re.Pattern[str]]
     acts: dict[str, re.Pattern[str]]

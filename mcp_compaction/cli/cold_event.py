@@ -19,7 +19,7 @@ from mcp_compaction.wiring import open_workspace
 
 
 def handle(host: str, event: str, told: dict[str, Any], environ: Mapping[str, str]) -> str:
-    """What the host reads: the answer of the hook, or nothing."""
+    """The text that the host reads: the answer of the hook, or nothing."""
     return asyncio.run(_handle(host, event, told, environ))
 
 

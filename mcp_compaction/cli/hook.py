@@ -101,7 +101,7 @@ def _note(argv: Sequence[str], environ: Mapping[str, str], what: str) -> None:
 
 
 def _answer(host: str, event: str, told: dict[str, Any], environ: Mapping[str, str]) -> str:
-    """What the host reads; nothing where it has nothing to read."""
+    """The text that the host reads; empty where it has nothing to read."""
     match _moments_of(host).get(event):
         case "call":
             return _name_chat(host, event, told)
@@ -224,7 +224,7 @@ def _is_for_us(home: Path, told: tuple[str, str, str], environ: Mapping[str, str
 
 
 def _read_chat(path: str, known: Mapping[str, Any]) -> bytes:
-    """What a chat's file holds since its host compacted; nothing where there is no such file."""
+    """The text of a chat's file since its host compacted; empty where there is no such file."""
     if not Path(path).is_file():
         return b""
     with Path(path).open("rb") as file:

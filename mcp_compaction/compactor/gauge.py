@@ -39,7 +39,7 @@ class FillReading(NamedTuple):
 
     @property
     def pressure(self) -> Pressure:
-        """What the fill calls for."""
+        """The pressure that the fill makes."""
         return pressure(self.fill, self.policy)
 
 

@@ -47,7 +47,7 @@ from mcp_compaction.ports import Batch, Placed, Recorded
 
 
 class Followed(NamedTuple):
-    """What came of a history: for each message what it is, and which are new."""
+    """A history matched with the log: for each message what it is, and which are new."""
 
     recorded: Recorded
     seen: tuple[Seen, ...]
@@ -57,7 +57,7 @@ class Followed(NamedTuple):
 
 
 class _Plan(NamedTuple):
-    """What is appended of a history, and the view that shows it."""
+    """The messages of a history that are appended, and the view that shows it."""
 
     seen: tuple[Seen, ...]
     as_logged: tuple[int, ...]  # the messages that say just what the log has

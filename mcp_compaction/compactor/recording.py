@@ -54,7 +54,7 @@ _MASK = "[masked:"
 
 
 class PreparedMessages(NamedTuple):
-    """What came, ready to be appended."""
+    """New messages, ready to be appended."""
 
     messages: list[NewMessage]
     told: tuple[KnownSecret, ...]  # the secrets that it told by their names
@@ -261,7 +261,7 @@ def _messages_after_answer(messages: Sequence[Message]) -> Sequence[Message] | N
 
 
 def prepare(work: Workspace, came: Incoming, known: KnownSecrets) -> PreparedMessages:
-    """What came, ready to be appended: masked, read and counted."""
+    """New messages, ready to be appended: masked, read and counted."""
     sections = came.sections
     texts = [message.raw for message in came.messages]
     if sections is not None:

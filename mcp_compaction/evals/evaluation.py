@@ -223,7 +223,7 @@ async def evaluate(
 
 
 class _Real(NamedTuple):
-    """What was measured of sessions of one's own, and what is to be said of it."""
+    """The scores of sessions of one's own, and the notes on them."""
 
     scores: tuple[HandoverScore, ...]
     costs: tuple[HandoverCost, ...]

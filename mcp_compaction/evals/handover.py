@@ -99,7 +99,7 @@ class Needs:
 
     @cached_property
     def known(self) -> str:
-        """All that was said before the cut."""
+        """The text of all messages before the cut."""
         return "\n".join(turn.text for turn in self.early)
 
     @cached_property

@@ -170,10 +170,10 @@ def _mark(beside: bytes, messages: bytes) -> str:
 
 
 class Bindings:
-    """What is known of the thinking of one conversation."""
+    """The blocks of thinking of one conversation, and the beginnings that they were made behind."""
 
     def __init__(self, rows: Mapping[str, str] | None = None) -> None:
-        """What `changes` gave before is there at once."""
+        """`rows`: what `changes` gave an earlier process."""
         self._blocks: dict[str, str] = {}  # the beginning that each was made behind
         self._requests: dict[str, str] = {}  # the marks of what was sent for messages of a caller
         self._models: set[str] = set()  # that have refused a block

@@ -19,7 +19,7 @@ _MOST = 32 * 2**20  # bytes of an answer that is not streamed
 
 
 class Answer(NamedTuple):
-    """What was read of an answer."""
+    """The message and the counted tokens of an answer."""
 
     message: JsonObject | None = None  # the response, as if it had not been streamed
     usage: Usage | None = None
@@ -59,7 +59,7 @@ class AnswerReader:
             self._unpack = None
 
     def end(self) -> Answer:
-        """What was read, when nothing more comes."""
+        """The message and the counted tokens, when nothing more comes."""
         if self._unpack is None:
             return Answer()
         try:

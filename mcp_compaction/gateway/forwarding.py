@@ -58,7 +58,7 @@ _OF_CONNECTION = frozenset(
 
 
 def say_counts(counts: Mapping[str, int]) -> str:
-    """What happened so far, in words."""
+    """A line on what the gateway has counted so far."""
     said = ", ".join(f"{kind}: {count:,}" for kind, count in sorted(counts.items()))
     return said or "no call of a model"
 

@@ -66,7 +66,7 @@ class GatewayPlace:
 
 @dataclass(slots=True)
 class Ran:
-    """What came of a run."""
+    """A host that ran with a gateway: its exit code, requests and turns, and how it was started."""
 
     code: int
     requests: int

@@ -146,7 +146,7 @@ class CallTurns:
         return given
 
     def kept_of(self, call: HostCall) -> KeptChat:
-        """What is known of the chat of a call without asking the store."""
+        """The layouts and the thinking that are known of a call's chat without its store."""
         key, wish = call.key, self._settings
         known = self._kept.get(key) or KeptChat(
             path_of_layout(wish.home, *key), masks_secrets=wish.redact
@@ -332,7 +332,7 @@ class CallTurn:
 
     @property
     def body(self) -> bytes:
-        """What is sent."""
+        """The body that is sent."""
         return self.out.body
 
     async def fit(self, patience: float) -> None:

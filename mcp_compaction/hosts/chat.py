@@ -116,7 +116,7 @@ def _prompts_in(message: IncomingMessage) -> list[str]:
 
 @dataclass(slots=True)
 class HostChat:
-    """What one process knows of one chat."""
+    """One chat as one process knows it."""
 
     host: str
     session: str  # the host's own id for it

@@ -47,7 +47,7 @@ _LOST_LABEL = "[restored: said before the host compacted, and lost in its summar
 
 @dataclass(frozen=True, slots=True)
 class HostEvent:
-    """What a hook tells."""
+    """An event as a hook tells it."""
 
     host: str
     name: str
@@ -65,7 +65,7 @@ class HostEvent:
 
 @dataclass(frozen=True, slots=True)
 class HookAnswer:
-    """What a hook gives back, and what of it counts once the host has it."""
+    """The answer of a hook, and what is noted once the host has it."""
 
     text: str = ""
     session: str = ""
@@ -76,7 +76,7 @@ class HookAnswer:
 
 @dataclass(slots=True)
 class _Memory:
-    """What hooks have told of one chat, and what they were given."""
+    """The events that hooks told of one chat, and the answers that they were given."""
 
     chat: HostChat
     info: SessionInfo
@@ -204,7 +204,7 @@ class _Handling:
         return self.info
 
     async def answer(self) -> HookAnswer:
-        """What the host reads of us at this moment."""
+        """The text that the host reads of us at this moment."""
         match self.hook.moment:
             case "start":
                 return await self._begin_window()

@@ -30,7 +30,7 @@ class Limit(NamedTuple):
         return 100 * tokens / self.tokens
 
     def describe(self) -> str:
-        """What happens there, and what the model itself could hold."""
+        """A sentence on what a host does at its limit, and on what its model could hold."""
         if self.is_set:
             return f"window_tokens is set to {kilo(self.tokens)}"
         beside = f" (the model's window: {kilo(self.window)})" if self.window else ""
@@ -75,7 +75,7 @@ def find_limit(
 
 
 def _read_settings(host: HookedHost, folders: Mapping[str, str]) -> dict[str, Any]:
-    """What a host's own settings say; nothing where they cannot be read."""
+    """The settings in a host's own file; none where it cannot be read."""
     base = find_folder_of(host.name)
     if base is None or not host.compacts.file:
         return {}

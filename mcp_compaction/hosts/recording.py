@@ -96,7 +96,7 @@ def _address_of(host: str, session: str, agent: str) -> str:
 
 @dataclass(slots=True)
 class RecordedPart:
-    """What was recorded of a transcript."""
+    """A recorded part of a transcript: its session, and how many messages are new or left out."""
 
     session: SessionInfo | None = None  # None: it says nothing yet, or may not be recorded
     is_new: bool = False

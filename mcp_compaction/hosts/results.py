@@ -112,7 +112,7 @@ def has_call(session: Session, call: str) -> bool:
 
 
 def _shown_of(session: Session, message: Message) -> str:
-    """What the view shows of a result."""
+    """The text that the view shows of a result."""
     view = session.view
     entries = (one for one in (*view.body, *view.since) if isinstance(one, Trimmed))
     cuts = next((one.cuts for one in entries if one.seq == message.seq), ())

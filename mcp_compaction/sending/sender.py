@@ -312,7 +312,7 @@ def name_of_project(project: str) -> str:
 
 
 class SentNow(NamedTuple):
-    """What one pass did."""
+    """How many messages one pass has sent, and why a server refused others."""
 
     messages: int
     refused: tuple[str, ...]

@@ -366,7 +366,7 @@ class KnownMessages:
 
 @singledispatch
 def read_known(tx: Tx, session: StoredRow, _batch: Batch, _contents: list[str]) -> OrderedLog:
-    """What of a session a batch may mean; each engine has its way to look."""
+    """The messages of a session that a batch may mean; each engine has its way to look."""
     return KnownMessages(tx, session["id"], session["last_seq"])
 
 

@@ -26,7 +26,7 @@ _HAPPENS = ("event", "model_call")  # to who only looks at a session, which stay
 
 
 class Copied(NamedTuple):
-    """What a copy did."""
+    """How many sessions, messages and pins one copy has written, or found there."""
 
     sessions: int  # written now
     messages: int

@@ -86,7 +86,7 @@ def rarest_run(words: str) -> str:
 
 
 def words_of(shape: Shape, raw: str) -> str:
-    """All that a message says, in one line."""
+    """The words of a message, all in one line."""
     _, parts = formats.read(shape, raw)
     return one_line(" ".join(_texts(parts)))
 

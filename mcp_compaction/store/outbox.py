@@ -86,7 +86,7 @@ class SentPinNote(NamedTuple):
 
 
 class Waiting(NamedTuple):
-    """What was not sent yet."""
+    """How many messages, bytes and pins were not sent yet."""
 
     messages: int
     bytes: int

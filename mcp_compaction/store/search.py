@@ -388,7 +388,7 @@ def find_requests(tx: Tx, session: int, pieces: Sequence[str], limit: int) -> It
 def pin_facts(
     tx: Tx, scope: Scope, words: Sequence[str], limit: int, events: Sequence[str]
 ) -> PinFacts:
-    """What decides about a pin of one session."""
+    """The facts that decide about a pin of one session."""
     session = one_session(tx, scope)
     found = [one for text in words for one in requests_with(tx, scope, text, limit)]
     return PinFacts(

@@ -86,7 +86,7 @@ class StoredRow(Protocol):
 
 
 class Rows(Protocol):
-    """What a statement gave."""
+    """The rows that a statement gave."""
 
     @property
     def rowcount(self) -> int:

@@ -268,7 +268,7 @@ class SqlStore(ABC):
     async def pin_facts(
         self, scope: Scope, words: Sequence[str], limit: int, events: Sequence[str]
     ) -> PinFacts:
-        """What decides about a pin, read at one moment."""
+        """The facts that decide about a pin, read at one moment."""
         from mcp_compaction.store import search
 
         return await self._read(search.pin_facts, scope, words, limit, events)

@@ -11,7 +11,7 @@ from mcp_compaction.store.sql import Tx, encodable, stamp
 
 
 def find_transcript(tx: Tx, address: str) -> KnownTranscript | None:
-    """How far a transcript is recorded; None where nothing of it is."""
+    """The place up to which a transcript is recorded; None where nothing of it is."""
     row = tx.execute(
         "SELECT session, position, tail FROM transcript WHERE address = ?", (address,)
     ).fetchone()

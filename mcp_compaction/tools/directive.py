@@ -142,7 +142,7 @@ def _replacements(session: Session, limit: int, count: CountTokens) -> Iterator[
 
 
 def _layout(session: Session, entries: tuple[Entry, ...]) -> Iterator[JsonValue]:
-    """All that is shown, in order."""
+    """All messages and records that a view shows, in order."""
     view = session.view
     late_pins = late_pin_blocks(session)
     changed = 0

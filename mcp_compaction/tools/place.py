@@ -21,7 +21,7 @@ Purpose = Literal["make", "look"]
 
 
 class CallAnswer(NamedTuple):
-    """What a tool answers, of which session, and the value that came of it."""
+    """The answer of a tool, the session it is of, and the value that came of it."""
 
     text: str
     info: SessionInfo | None

@@ -306,7 +306,7 @@ class SendingCheck(Value):
 
 
 def look_at_sending(settings: Settings, environ: Mapping[str, str]) -> SendingCheck | None:
-    """What waits to be sent; None where nothing is sent."""
+    """A look at what waits to be sent; None where nothing is sent."""
     outbox = Outbox(settings.home)
     target = outbox.read() if settings.store is None else None
     if target is None:

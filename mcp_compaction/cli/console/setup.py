@@ -77,7 +77,7 @@ def describe_scope(host: HostSetup, scope: Scope, place: SetupFolders) -> str:
 
 
 def describe_installed(installed: Installed, environ: Mapping[str, str]) -> str:
-    """What stands in the files of a host."""
+    """A line on our entries in the files of a host."""
     parts = ["the server"] if installed.has_server else []
     parts += [plural(installed.hooks, "hook")] if installed.hooks else []
     where = ", ".join(shorten(path, environ) for path in installed.paths)
@@ -168,7 +168,7 @@ def _check_plugin_alone(host: HostSetup, around: Surroundings, place: SetupFolde
 
 
 def _describe_module(around: Surroundings, place: SetupFolders) -> str:
-    """Which of ours compacts, and why."""
+    """A line that says which of our parts compacts, and why."""
     why, last = around.why_no_module(), read_run(place.environ, MODULE.format(CLAUDE_CODE))
     if around.switch:
         return f"only the server is at work: {why}"

@@ -189,7 +189,7 @@ class LaidOutText:
     # How it holds some words
 
     def standing_of(self, words: str) -> Standing | None:
-        """How the text holds these words; None: it does not."""
+        """How the text holds these words, as whole sentences or as a part; None: it does not."""
         wanted = one_line(words)
         if not _has_words(wanted):
             return None

@@ -197,7 +197,7 @@ def _key_of(message: JsonObject) -> bytes:
 
 
 def _key_of_block(role: str, block: JsonObject) -> bytes:
-    """What a block is known by: the id of its call, or its words."""
+    """The key by which a block is known again: the id of its call, or its words."""
     match block.get("type"):
         case "tool_use":
             return fingerprint_of([role, "call", block.get("id")])

@@ -37,7 +37,7 @@ _TAIL = 2**16
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """What was found in the files of Claude Code."""
+    """The plugins, switches and version in the files of Claude Code."""
 
     plugins: tuple[str, ...] = ()  # of ours that are switched on, from whatever marketplace
     compactors: tuple[str, ...] = ()  # plugins of others that compact, too

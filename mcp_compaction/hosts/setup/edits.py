@@ -256,7 +256,7 @@ def _take_entries_out(host: HostSetup, holds: Sequence[Held], text: str, before:
 
 
 def _identify(data: Any, at: json_text.KeyPath) -> tuple[json_text.KeyPath, Any]:
-    """What is known of an entry whatever its number in a list."""
+    """The parts of an entry that stay the same whatever its number in a list."""
     return at[:-1] if isinstance(at[-1], int) else at, value_at(data, at)
 
 

@@ -126,7 +126,7 @@ class HostSetup(Value):
     file: tuple[SetupFile, ...] = Field(min_length=1)
 
     def steps(self, scope: Scope) -> tuple[str, ...]:
-        """What the user does next."""
+        """The step that the user takes next."""
         return (*(self.next_in_project if scope == "project" else ()), *self.next)
 
     @property
@@ -195,13 +195,13 @@ class Launch:
 
     @property
     def names(self) -> dict[str, str]:
-        """What is filled in where a plugin is named."""
+        """The values that are filled in where a plugin is named."""
         url = Path(self.plugin).as_uri() if self.plugin else ""
         return {"{path}": self.plugin, "{url}": url, "{marketplace}": self.marketplace}
 
 
 def entries_for(host: HostSetup, holds: Sequence[Held], launch: Launch) -> Iterator[Entry]:
-    """What is to stand in a file of a host, in order."""
+    """The entries that are to stand in a file of a host, in order."""
     for held in holds:
         match held:
             case "server":

@@ -145,7 +145,7 @@ class SetupFolders:
 
 @dataclass(frozen=True, slots=True)
 class Installed:
-    """What of ours stands in the files of a host."""
+    """Our entries in the files of a host."""
 
     host: HostSetup
     scope: Scope
@@ -292,7 +292,7 @@ def uninstall(host: HostSetup, scope: Scope, place: SetupFolders, changes: list[
 
 
 def find_installed(host: HostSetup, scope: Scope, place: SetupFolders) -> Installed | None:
-    """What of ours the files of a host hold; None where there is nothing."""
+    """Our entries in the files of a host; None where there are none."""
     paths: list[Path] = []
     hooks, server = 0, None
     for file in host.files(scope):

@@ -217,7 +217,7 @@ def _is_only_likely(obj: JsonObject) -> bool:
 
 
 def _first_text_of(message: JsonObject) -> str:
-    """What a message begins with, be it a text or blocks."""
+    """The text that a message begins with, whether it is a string or has blocks."""
     first = next(iter(blocks_of(message)), JsonObject())
     return (text_at(first, "text") or "").lstrip()
 

@@ -39,7 +39,7 @@ class LineFormat(Protocol):
         ...
 
     def read_line(self, obj: JsonObject, line: bytes, at: int, path: Path) -> TranscriptLine:
-        """What a line tells that begins at a byte of a file."""
+        """The message or compaction that a line tells, which begins at a byte of the file."""
         ...
 
 
@@ -84,7 +84,7 @@ class FileTranscript:
             return piece
 
     def lines(self) -> Iterator[TranscriptLine]:
-        """All that it tells, in its order; lines that cannot be read are left out."""
+        """All messages of the transcript, in its order; lines that cannot be read are left out."""
         with open_regular(self.path) as file:
             for at, line in _lines(file, 0):
                 obj = None if line is None else _object_in(line)

@@ -112,7 +112,7 @@ class DatabaseTranscript:
         return piece
 
     def lines(self) -> Iterator[TranscriptLine]:
-        """All that it tells, in its order; rows that cannot be read are left out."""
+        """All messages of the transcript, in its order; rows that cannot be read are left out."""
         with _open(self.path) as connection:
             for row in _rows_after(connection, self.session, TranscriptPart(position=0)):
                 with suppress(MalformedMessage):

@@ -61,7 +61,7 @@ class Compacted(NamedTuple):
 
 
 class TranscriptLine(NamedTuple):
-    """What one line of a transcript tells."""
+    """One line of a transcript: a message, a compaction, a model, or a reported fill."""
 
     messages: tuple[IncomingMessage, ...] = ()
     agent: str = ""  # the subagent that it is about
@@ -80,7 +80,7 @@ NOTHING: Final = TranscriptLine()
 
 @dataclass(slots=True)
 class Told:
-    """What a piece of a transcript tells of one agent."""
+    """The messages of one agent in a piece of a transcript."""
 
     messages: list[IncomingMessage] = field(default_factory=list[IncomingMessage])
     events: list[Event] = field(default_factory=list[Event])
@@ -102,7 +102,7 @@ class Told:
 
 @dataclass(slots=True)
 class TranscriptPart:
-    """What was read of a transcript at once, and the place behind it."""
+    """A piece of a transcript that was read at once, and the place behind it."""
 
     position: int
     tail: str = ""
@@ -163,7 +163,7 @@ class Transcript(Protocol):
         ...
 
     def lines(self) -> Iterator[TranscriptLine]:
-        """All that it tells, in its order; lines that cannot be read are left out."""
+        """All messages of the transcript, in its order; lines that cannot be read are left out."""
         ...
 
 
@@ -229,7 +229,7 @@ def text_at(obj: Mapping[str, object], key: str) -> str | None:
 
 
 def value_at(data: Any, place: Sequence[str | int]) -> Any:
-    """What stands at some keys and places, one within the other; None where there is nothing."""
+    """The value at some keys and places, one within the other; None where there is none."""
     for key in place:
         is_there = (isinstance(data, dict) and key in data) or (
             isinstance(data, list) and isinstance(key, int) and key < len(cast("list[Any]", data))

@@ -78,7 +78,7 @@ class PgTx:
         return self._do(statement, values).rowcount
 
     def execute(self, sql: str, parameters: Sequence[Cell] = ()) -> PgRows:
-        """What a statement of SQLite's gives."""
+        """The rows that a statement of SQLite's gives."""
         return self._translated(translate(sql), parameters)
 
     def executemany(self, sql: str, parameters: Iterable[Sequence[Cell]]) -> None:
@@ -127,7 +127,7 @@ class PgTx:
 
 
 class PgRows:
-    """What a statement of SQLite's gave."""
+    """The rows that a statement of SQLite's gave."""
 
     def __init__(self, cursor: Cursor[PgRow], number: int | None) -> None:
         self._cursor = cursor

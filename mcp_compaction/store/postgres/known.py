@@ -109,7 +109,7 @@ class KnownOfBatch:
 
 
 def read_known(tx: PgTx, session: PgRow, batch: Batch, contents: list[str]) -> KnownOfBatch:
-    """What of a session a batch may mean."""
+    """The messages of a session that a batch may mean."""
     number, last = session["id"], session["last_seq"]
     known = KnownOfBatch(last, _compactions(tx, number) if batch.has_ids else ())
     ids = [one for m in batch.messages for one in (m.host_id, m.early_id) if one is not None]
