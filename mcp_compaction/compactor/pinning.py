@@ -104,7 +104,7 @@ class _Decision:
         return PinChange(new=new)
 
     def done(self, kept: Pin | None) -> Pinned:
-        """The pin that a wish came to, whether it is new, and the sentence it is torn out of, if any."""
+        """The pin that a wish came to, whether it is new, and the sentence it was torn out of."""
         pin = kept or self._same
         assert pin is not None  # a pin that is not new is one that was there
         is_torn = pin.author == "agent" and self._saying is not None and self._saying.how == "part"

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING
 
 from mcp_compaction.core.digest.prompt import Prompt, answer_room
 from mcp_compaction.summarizers.calling import CallFailed, ModelAnswer, failure_of_status
-from mcp_compaction.summarizers.endpoint import Endpoint, make_http_client
+from mcp_compaction.summarizers.endpoint import BackendOfEndpoint, Endpoint, make_http_client
 
 if TYPE_CHECKING:  # the SDK takes half a second to import: only a call needs it
     import httpx2
@@ -23,22 +22,11 @@ _HEADERS = frozenset(
 )
 
 
-class AnthropicBackend:
+class AnthropicBackend(BackendOfEndpoint):
     """Streams the answer, so that a server notices at once when nobody wants it any more."""
 
     name = "anthropic"
-
-    def __init__(self, endpoint: Endpoint) -> None:
-        self._endpoint = endpoint
-
-    @property
-    def model(self) -> str:
-        """The model that is asked."""
-        return self._endpoint.model
-
-    def load(self) -> None:
-        """Import what a call needs."""
-        import_module("anthropic")
+    library = "anthropic"
 
     async def ask(self, prompt: Prompt) -> ModelAnswer:
         """The model's answer; raises CallFailed."""
@@ -46,7 +34,7 @@ class AnthropicBackend:
         import httpx2
 
         try:
-            async with _make_client(self._endpoint) as client:
+            async with _make_client(self.endpoint) as client:
                 events = await client.messages.create(
                     model=self.model,
                     max_tokens=answer_room(prompt.limit),

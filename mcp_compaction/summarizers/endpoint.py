@@ -5,6 +5,7 @@ from __future__ import annotations
 import stat
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
+from importlib import import_module
 from ipaddress import ip_address
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -49,6 +50,24 @@ class Endpoint:
         if not key and not self.is_local:
             raise CallFailed("there is no key: set the provider's variable or summarizer_key_file")
         return key or "none"
+
+
+class BackendOfEndpoint:
+    """A backend without its call: the endpoint that it asks, and the library that it needs."""
+
+    library: str
+
+    def __init__(self, endpoint: Endpoint) -> None:
+        self.endpoint = endpoint
+
+    @property
+    def model(self) -> str:
+        """The model that is asked."""
+        return self.endpoint.model
+
+    def load(self) -> None:
+        """Import what a call needs."""
+        import_module(self.library)
 
 
 def make_http_client(endpoint: Endpoint, hooks: Sequence[Hook] = ()) -> httpx2.AsyncClient:

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-
 from pydantic import BaseModel, ValidationError
 
 from mcp_compaction.core.digest.prompt import Prompt, answer_room
 from mcp_compaction.summarizers.calling import CallFailed, ModelAnswer, failure_of_status
-from mcp_compaction.summarizers.endpoint import Endpoint, make_http_client
+from mcp_compaction.summarizers.endpoint import BackendOfEndpoint, Endpoint, make_http_client
 
 BASE_URL = "https://api.openai.com/v1"
 
@@ -40,22 +38,11 @@ class _Completion(BaseModel):
     usage: _Usage | None = None
 
 
-class OpenAiBackend:
+class OpenAiBackend(BackendOfEndpoint):
     """Asks by plain HTTP, with the client that the MCP SDK brings along."""
 
     name = "openai"
-
-    def __init__(self, endpoint: Endpoint) -> None:
-        self._endpoint = endpoint
-
-    @property
-    def model(self) -> str:
-        """The model that is asked."""
-        return self._endpoint.model
-
-    def load(self) -> None:
-        """Import what a call needs."""
-        import_module("httpx2")
+    library = "httpx2"
 
     async def ask(self, prompt: Prompt) -> ModelAnswer:
         """The model's answer; raises CallFailed."""
@@ -70,10 +57,10 @@ class OpenAiBackend:
                 {"role": "user", "content": prompt.user},
             ],
         }
-        url = self._endpoint.base_url.rstrip("/") + "/chat/completions"
-        headers = {"authorization": f"Bearer {self._endpoint.needed_key()}"}
+        url = self.endpoint.base_url.rstrip("/") + "/chat/completions"
+        headers = {"authorization": f"Bearer {self.endpoint.needed_key()}"}
         try:
-            async with make_http_client(self._endpoint) as client:
+            async with make_http_client(self.endpoint) as client:
                 response = await client.post(url, json=body, headers=headers)
         except httpx2.ConnectTimeout:
             raise CallFailed("the connection could not be made in time", may_retry=True) from None
