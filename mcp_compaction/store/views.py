@@ -235,25 +235,22 @@ def change_pins(
 
 def release_pin(tx: Tx, scope: Scope, number: int, now: datetime) -> None:
     """Take a pin out of force; its text stays findable."""
-    check_session(tx, scope)
-    condition = pins_in(scope)
-    cursor = tx.execute(
-        "UPDATE pin SET released = ? WHERE number = ? AND released IS NULL"
-        f" AND number IN (SELECT number FROM pin WHERE {condition.sql})",
-        (stamp(now), number, *condition.parameters),
-    )
-    if cursor.rowcount == 0:
-        raise UnknownRef(f"There is no pin p{number} in force here; look at the pinned block.")
+    _change_in_force(tx, scope, number, "released", stamp(now))
 
 
 def set_checks(tx: Tx, scope: Scope, number: int, checks: str) -> None:
     """Set the checks beside a pin in force; blank: it has none."""
+    _change_in_force(tx, scope, number, "checks", checks)
+
+
+def _change_in_force(tx: Tx, scope: Scope, number: int, column: str, value: str) -> None:
+    """Set a column of a pin that is in force within a scope."""
     check_session(tx, scope)
     condition = pins_in(scope)
     cursor = tx.execute(
-        "UPDATE pin SET checks = ? WHERE number = ? AND released IS NULL"
+        f"UPDATE pin SET {column} = ? WHERE number = ? AND released IS NULL"
         f" AND number IN (SELECT number FROM pin WHERE {condition.sql})",
-        (checks, number, *condition.parameters),
+        (value, number, *condition.parameters),
     )
     if cursor.rowcount == 0:
         raise UnknownRef(f"There is no pin p{number} in force here; look at the pinned block.")
