@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from mcp_compaction import compactor
-from mcp_compaction.compactor.events import FALLBACK
 from mcp_compaction.compactor.gauge import Stats
+from mcp_compaction.compactor.results import FALLBACK
 from mcp_compaction.compactor.workspace import Workspace
 from mcp_compaction.core.digest.allowance import Limits
 from mcp_compaction.core.digest.extract import extract

@@ -24,7 +24,7 @@ from typing import Any
 import pytest
 
 from mcp_compaction import home
-from mcp_compaction.cli.console.arguments import write_html
+from mcp_compaction.cli.console.invocation import write_html
 from mcp_compaction.errors import InputError
 from mcp_compaction.home import KINDS, Kind, Place, mode_problems, write_whole
 from mcp_compaction.hosts.hook_notes import note_trouble
@@ -407,7 +407,7 @@ def test_nobody_else_makes_files() -> None:
     assert found.keys() == {
         "home.py",
         "store/lockfile.py",  # the lock itself, which is never written anew
-        "cli/console/arguments.py",  # what is no file, as /dev/stdout
+        "cli/console/invocation.py",  # what is no file, as /dev/stdout
         "server/writing.py",  # files of this repository
     }
 

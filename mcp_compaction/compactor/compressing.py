@@ -7,12 +7,11 @@ from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
 from mcp_compaction.compactor.driving import Drafts, drive
-from mcp_compaction.compactor.events import COMPLETED, FAILED, MASKED, SAFETY_NET
 from mcp_compaction.compactor.gauge import FillReading
 from mcp_compaction.compactor.masking import mask_text, secrets_in
 from mcp_compaction.compactor.offering import renew_facts, suggest
 from mcp_compaction.compactor.recording import keep_reported_fill
-from mcp_compaction.compactor.results import check_ask
+from mcp_compaction.compactor.results import COMPLETED, FAILED, MASKED, SAFETY_NET, check_ask
 from mcp_compaction.compactor.shortening import has_only_head, is_over_net
 from mcp_compaction.compactor.workspace import (
     MOST_TRIES,

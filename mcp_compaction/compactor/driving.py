@@ -6,7 +6,7 @@ import logging
 from collections.abc import Iterable
 from typing import NamedTuple, assert_never
 
-from mcp_compaction.compactor.events import FALLBACK, count_recalls
+from mcp_compaction.compactor.results import FALLBACK, count_recalls
 from mcp_compaction.compactor.workspace import Progress, Workspace, scope_of
 from mcp_compaction.core.compaction.flow import Flow, flow
 from mcp_compaction.core.digest.extract import extract

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from mcp_compaction.compactor.events import HEADLESS
+from mcp_compaction.compactor.results import HEADLESS
 from mcp_compaction.compactor.workspace import Workspace
 from mcp_compaction.model import Event, HeardVia, Hit, Message, NewMessage, SessionInfo
 from mcp_compaction.ports import Scope

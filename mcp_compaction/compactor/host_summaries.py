@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from mcp_compaction.compactor.events import HOST_SUMMARY_CHECKED
-from mcp_compaction.compactor.results import HostSummary
+from mcp_compaction.compactor.results import HOST_SUMMARY_CHECKED, HostSummary
 from mcp_compaction.compactor.workspace import Workspace, scope_of
 from mcp_compaction.core.compaction.verify import (
     Check,

@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable
 from datetime import datetime
 from hashlib import blake2b
 
-from mcp_compaction.compactor.events import MASKED
+from mcp_compaction.compactor.results import MASKED
 from mcp_compaction.compactor.workspace import Workspace
 from mcp_compaction.core.text.repeats import KnownSecret, KnownSecrets, mask_repeats
 from mcp_compaction.core.text.secrets import redact

@@ -6,8 +6,7 @@ from collections.abc import Iterable, Sequence
 from datetime import timedelta
 
 from mcp_compaction.compactor import pinning
-from mcp_compaction.compactor.events import FACT_DECLINED
-from mcp_compaction.compactor.results import Pinned, PinWish
+from mcp_compaction.compactor.results import FACT_DECLINED, Pinned, PinWish
 from mcp_compaction.compactor.workspace import Workspace, scope_of
 from mcp_compaction.core.pins import suggest_pins
 from mcp_compaction.core.project_facts import facts_told, is_used, offer_facts

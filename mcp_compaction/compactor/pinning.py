@@ -7,11 +7,10 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from datetime import datetime, timedelta
 
-from mcp_compaction.compactor.events import HEADLESS, MASKED
 from mcp_compaction.compactor.gauge import FillReading
 from mcp_compaction.compactor.headless import tell_programs_by
 from mcp_compaction.compactor.masking import secrets_in
-from mcp_compaction.compactor.results import Pinned, PinWish
+from mcp_compaction.compactor.results import HEADLESS, MASKED, Pinned, PinWish
 from mcp_compaction.compactor.workspace import Workspace, scope_of
 from mcp_compaction.core import pins as rules
 from mcp_compaction.core.log.conversation import is_own_call

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from mcp_compaction.compactor.compressing import overtaken, run_alone
 from mcp_compaction.compactor.driving import Drafts, drive
-from mcp_compaction.compactor.events import REGRET
 from mcp_compaction.compactor.records import load_prepared
-from mcp_compaction.compactor.results import Prepared
+from mcp_compaction.compactor.results import REGRET, Prepared
 from mcp_compaction.compactor.workspace import MOST_TRIES, Workspace, ignore_progress
 from mcp_compaction.model import (
     Ask,

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Generator, Iterable, Sequence
 from typing import Any
 
-from mcp_compaction.compactor.events import REGRET
 from mcp_compaction.compactor.headless import note_headless, tell_programs
-from mcp_compaction.compactor.results import Brief, Quote, Recalled, SearchScope
+from mcp_compaction.compactor.results import REGRET, Brief, Quote, Recalled, SearchScope
 from mcp_compaction.compactor.workspace import Workspace, scope_of
 from mcp_compaction.core.digest.render import render_digest, render_or_label
 from mcp_compaction.core.log.content import calls_by_id, speaker_of, texts_by_speaker

@@ -8,11 +8,11 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
-from mcp_compaction.compactor.events import HEADLESS, RECORDING
 from mcp_compaction.compactor.gauge import FillReading
 from mcp_compaction.compactor.headless import set_apart
 from mcp_compaction.compactor.history_following import follow_history
 from mcp_compaction.compactor.masking import known_secrets, mask_text, note_secrets
+from mcp_compaction.compactor.results import HEADLESS, RECORDING
 from mcp_compaction.compactor.workspace import MOST_ROWS, Workspace, scope_of
 from mcp_compaction.core.text.host_texts import without_host_texts
 from mcp_compaction.core.text.refs import number_of

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from mcp_compaction.compactor.events import OFFLOADED, SHORTENED
 from mcp_compaction.compactor.gauge import FillReading
-from mcp_compaction.compactor.results import FitOptions
+from mcp_compaction.compactor.results import OFFLOADED, SHORTENED, FitOptions
 from mcp_compaction.compactor.workspace import MOST_TRIES, Workspace
 from mcp_compaction.core.compaction.microcompact import microcompact
 from mcp_compaction.core.log.conversation import has_request

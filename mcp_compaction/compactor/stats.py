@@ -7,7 +7,9 @@ from collections.abc import Sequence
 
 from mcp_compaction.compactor.checking import held_calls
 from mcp_compaction.compactor.driving import drive
-from mcp_compaction.compactor.events import (
+from mcp_compaction.compactor.gauge import FillReading, Regret, Stats
+from mcp_compaction.compactor.offering import suggest
+from mcp_compaction.compactor.results import (
     FACT_TOLD,
     FALLBACK,
     HEADLESS,
@@ -17,8 +19,6 @@ from mcp_compaction.compactor.events import (
     count_recalls,
     paid_in,
 )
-from mcp_compaction.compactor.gauge import FillReading, Regret, Stats
-from mcp_compaction.compactor.offering import suggest
 from mcp_compaction.compactor.workspace import Workspace, ignore_progress
 from mcp_compaction.core.excerpts.render import wanted_excerpts
 from mcp_compaction.core.window.fill import pressure

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 
-from mcp_compaction.compactor.events import THINKING_REFUSED
+from mcp_compaction.compactor.results import THINKING_REFUSED
 from mcp_compaction.compactor.workspace import Workspace
 from mcp_compaction.errors import StoreError
 from mcp_compaction.formats import render

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from mcp_compaction.compactor.events import REGRET
 from mcp_compaction.compactor.recalling import originals
 from mcp_compaction.compactor.recording import keep_reported_fill
+from mcp_compaction.compactor.results import REGRET
 from mcp_compaction.compactor.thinking import leave_out_of_view
 from mcp_compaction.compactor.workspace import MOST_TRIES, Workspace
 from mcp_compaction.core.compaction.outcomes import change_of_view

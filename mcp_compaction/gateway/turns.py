@@ -14,7 +14,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 from mcp_compaction.api.handles import OpenSession, OpenStore
-from mcp_compaction.compactor.events import PAID
+from mcp_compaction.compactor.results import PAID
 from mcp_compaction.compactor.workspace import Newest
 from mcp_compaction.core.policy import for_session
 from mcp_compaction.formats.thinking import may_be_bound, thinking_in

@@ -27,9 +27,8 @@ from mcp_compaction.store.align import (
 )
 from mcp_compaction.store.passages import StoredPassage
 from mcp_compaction.store.scope import one_session
-from mcp_compaction.store.sessions import calibrate, session_row
+from mcp_compaction.store.sessions import add_new_events, calibrate, save_mark, session_row
 from mcp_compaction.store.sql import Cell, StoredRow, Tx, encodable, encodable_json, stamp, to_json
-from mcp_compaction.store.transcripts import add_new_events, save_mark
 
 
 def append(tx: Tx, session: int, batch: Batch, now: datetime) -> Recorded:

@@ -1,17 +1,17 @@
-"""Sessions by name or by their host's own id, and the beginnings that their thinking blocks were
-made behind.
+"""Sessions by name or by their host's own id, the beginnings that their thinking blocks were made
+behind, and how far the transcripts of hosts are recorded.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from pathlib import PurePath
 
 from mcp_compaction.errors import UnknownSession
 from mcp_compaction.model import Event, SessionInfo, Traits
-from mcp_compaction.ports import Scope, SessionKey
+from mcp_compaction.ports import KnownTranscript, Mark, Scope, SessionKey
 from mcp_compaction.store.listing import session_named, session_rows
 from mcp_compaction.store.scope import of_project, project_of, sessions_in
 from mcp_compaction.store.sql import StoredRow, Tx, encodable, from_json, stamp, to_json
@@ -258,3 +258,38 @@ def keep_thinking(tx: Tx, session: int, changes: Mapping[str, str | None]) -> No
         "DELETE FROM thinking WHERE session = ? AND block = ?",
         [(session, block) for block, mark in changes.items() if mark is None],
     )
+
+
+def find_transcript(tx: Tx, address: str) -> KnownTranscript | None:
+    """The place up to which a transcript is recorded; None where nothing of it is."""
+    row = tx.execute(
+        "SELECT session, position, tail FROM transcript WHERE address = ?", (address,)
+    ).fetchone()
+    if row is None:
+        return None
+    session, position, tail = row
+    return KnownTranscript(
+        mark=Mark(address=address, position=position, tail=tail),
+        session=None if session is None else session_info(tx, session),
+    )
+
+
+def save_mark(tx: Tx, session: int, mark: Mark) -> None:
+    """Note how far a transcript is recorded."""
+    tx.execute(
+        "INSERT INTO transcript (address, session, position, tail) VALUES (?, ?, ?, ?)"
+        " ON CONFLICT (address) DO UPDATE SET session = excluded.session,"
+        " position = excluded.position, tail = excluded.tail",
+        (mark.address, session, mark.position, encodable(mark.tail)),
+    )
+
+
+def add_new_events(tx: Tx, session: int, events: Sequence[Event]) -> None:
+    """Note what happened, each once: a transcript may be read again from its start."""
+    for event in events:
+        row = (session, encodable(event.name), stamp(event.at), encodable(event.detail))
+        tx.execute(
+            "INSERT INTO event (session, name, at, detail) SELECT ?1, ?2, ?3, ?4 WHERE NOT EXISTS"
+            " (SELECT 1 FROM event WHERE session = ?1 AND name = ?2 AND at = ?3 AND detail = ?4)",
+            row,
+        )

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, TypeVar, TypeVarTuple
 from mcp_compaction.core.text.paths import without_surrogates
 from mcp_compaction.errors import StoreReadOnly
 from mcp_compaction.model import ModelCall, Spent
-from mcp_compaction.store import sessions, transcripts, views
+from mcp_compaction.store import sessions, views
 from mcp_compaction.store.sessions import session_row
 from mcp_compaction.store.sql import Tx, encodable, stamp
 
@@ -140,7 +140,7 @@ class SqlStore(ABC):
         return await self._write_to(log.append, session, batch, now)
 
     async def find_transcript(self, address: str) -> KnownTranscript | None:
-        return await self._read(transcripts.find_transcript, address)
+        return await self._read(sessions.find_transcript, address)
 
     async def history(self, session: int) -> tuple[Logged, ...]:
         from mcp_compaction.store import log

@@ -8,16 +8,17 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import NamedTuple
 
-from mcp_compaction.compactor.events import (
+from mcp_compaction.compactor.gauge import Regret, Stats
+from mcp_compaction.compactor.results import (
     COMPLETED,
     FAILED,
     FALLBACK,
     HOST_COMPACTED,
     HOST_SUMMARY_CHECKED,
     SAFETY_NET,
+    Pinned,
+    Prepared,
 )
-from mcp_compaction.compactor.gauge import Regret, Stats
-from mcp_compaction.compactor.results import Pinned, Prepared
 from mcp_compaction.core.compaction.receipt import (
     offer_lines,
     outcome_text,

@@ -9,7 +9,7 @@ import pytest
 
 from mcp_compaction import open_store
 from mcp_compaction.adapters.loop import LoopKit
-from mcp_compaction.compactor.events import SAFETY_NET
+from mcp_compaction.compactor.results import SAFETY_NET
 from tests.adapters.scripted import ScriptedModel, Step, blocks_of, run_loop, use
 from tests.checkers import Json
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from mcp_compaction.compactor.events import PAID
+from mcp_compaction.compactor.results import PAID
 from mcp_compaction.store.listing import list_pins
 from tests.cli.conftest import Ran, Shell
 

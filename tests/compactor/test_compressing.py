@@ -10,22 +10,11 @@ from pathlib import Path
 import pytest
 
 from mcp_compaction import compactor
-from mcp_compaction.compactor.events import FAILED
+from mcp_compaction.compactor.results import FAILED
 from mcp_compaction.compactor.workspace import Workspace
-from mcp_compaction.errors import (
-    NothingRecorded,
-    SummarizerError,
-)
+from mcp_compaction.errors import NothingRecorded, SummarizerError
 from mcp_compaction.formats import read_incoming
-from mcp_compaction.model import (
-    Ask,
-    Compaction,
-    Draft,
-    Failed,
-    SessionInfo,
-    SummaryRequest,
-    Traits,
-)
+from mcp_compaction.model import Ask, Compaction, Draft, Failed, SessionInfo, SummaryRequest, Traits
 from mcp_compaction.summarizers.extractive import ExtractiveSummarizer
 from tests.compactor.small_session import assistant, open_session, record_long, user
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from mcp_compaction import compactor
-from mcp_compaction.compactor.events import FALLBACK
+from mcp_compaction.compactor.results import FALLBACK
 from mcp_compaction.compactor.workspace import Workspace
 from mcp_compaction.core.digest.extract import extract
 from mcp_compaction.core.policy import Policy

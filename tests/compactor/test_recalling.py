@@ -8,9 +8,8 @@ from typing import Any
 import pytest
 
 from mcp_compaction import compactor
-from mcp_compaction.compactor.events import REGRET
 from mcp_compaction.compactor.gauge import Regret
-from mcp_compaction.compactor.results import PinWish
+from mcp_compaction.compactor.results import REGRET, PinWish
 from mcp_compaction.errors import InputError, UnknownRef
 from mcp_compaction.formats import read_incoming
 from mcp_compaction.model import Ask, Compaction, Shape

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import pytest
 
 from mcp_compaction import compactor
-from mcp_compaction.compactor.events import HOST_COMPACTED
+from mcp_compaction.compactor.results import HOST_COMPACTED
 from mcp_compaction.core.compaction.drafts import draft_of_host
 from mcp_compaction.core.log.conversation import has_conversation, host_summary_in
 from mcp_compaction.hosts.finding import own_transcript, subagents_of

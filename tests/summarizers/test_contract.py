@@ -18,8 +18,7 @@ from typing import Any, Literal
 import pytest
 
 from mcp_compaction import compactor
-from mcp_compaction.compactor.events import FALLBACK
-from mcp_compaction.compactor.results import PinWish
+from mcp_compaction.compactor.results import FALLBACK, PinWish
 from mcp_compaction.compactor.workspace import Workspace
 from mcp_compaction.core.compaction.receipt import receipt_text
 from mcp_compaction.core.digest.allowance import Limits

@@ -20,8 +20,7 @@ from mcp_compaction.audit.report import (
     total_of,
     worst_chat,
 )
-from mcp_compaction.cli.console.arguments import check_count, write_html
-from mcp_compaction.cli.console.invocation import Invocation
+from mcp_compaction.cli.console.invocation import Invocation, check_count, write_html
 from mcp_compaction.cli.console.screen import make_teller
 from mcp_compaction.errors import InputError
 from mcp_compaction.program import as_typed

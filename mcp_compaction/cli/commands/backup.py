@@ -5,8 +5,7 @@ from __future__ import annotations
 from argparse import ArgumentParser
 from pathlib import Path
 
-from mcp_compaction.cli.console.arguments import add_store
-from mcp_compaction.cli.console.invocation import Invocation
+from mcp_compaction.cli.console.invocation import Invocation, add_store
 from mcp_compaction.cli.console.opening import open_place
 from mcp_compaction.errors import InputError
 from mcp_compaction.program import as_typed

@@ -9,8 +9,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
-from mcp_compaction.cli.console.arguments import add_place
-from mcp_compaction.cli.console.invocation import Invocation
+from mcp_compaction.cli.console.invocation import Invocation, add_place
 from mcp_compaction.cli.console.opening import (
     flags_of,
     has_store,

@@ -5,8 +5,7 @@ from __future__ import annotations
 from argparse import ArgumentParser
 from pathlib import Path
 
-from mcp_compaction.cli.console.arguments import check_count, write_html
-from mcp_compaction.cli.console.invocation import Invocation
+from mcp_compaction.cli.console.invocation import Invocation, check_count, write_html
 from mcp_compaction.cli.console.options import add_summarizer, asked_model
 from mcp_compaction.cli.console.screen import make_teller
 from mcp_compaction.counters.o200k import EstimateCounter, best_counter

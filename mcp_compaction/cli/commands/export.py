@@ -7,8 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from mcp_compaction import compactor
-from mcp_compaction.cli.console.arguments import add_place, add_session
-from mcp_compaction.cli.console.invocation import Invocation
+from mcp_compaction.cli.console.invocation import Invocation, add_place, add_session
 from mcp_compaction.cli.console.opening import OpenedPlace, open_place
 from mcp_compaction.compactor.workspace import Workspace
 from mcp_compaction.core.wording import plural

@@ -8,8 +8,7 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime
 
 from mcp_compaction import compactor
-from mcp_compaction.cli.console.arguments import add_store
-from mcp_compaction.cli.console.invocation import Invocation
+from mcp_compaction.cli.console.invocation import Invocation, add_store
 from mcp_compaction.cli.console.opening import OpenedPlace, open_place, settings_of
 from mcp_compaction.cli.console.speaker import is_confirmed, says_yes
 from mcp_compaction.cli.console.transcripts import environ_of_hosts

@@ -6,8 +6,7 @@ from argparse import ArgumentParser
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from mcp_compaction.cli.console.arguments import add_place
-from mcp_compaction.cli.console.invocation import Invocation
+from mcp_compaction.cli.console.invocation import Invocation, add_place
 from mcp_compaction.cli.console.opening import open_place, settings_of
 from mcp_compaction.cli.console.transcripts import (
     Intake,

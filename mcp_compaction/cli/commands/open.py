@@ -7,8 +7,7 @@ from argparse import ArgumentParser
 from pathlib import Path
 from typing import Any
 
-from mcp_compaction.cli.console.arguments import add_place, write_html
-from mcp_compaction.cli.console.invocation import Invocation
+from mcp_compaction.cli.console.invocation import Invocation, add_place, write_html
 from mcp_compaction.cli.console.opening import OpenedPlace, open_place
 
 DESCRIPTION = """\

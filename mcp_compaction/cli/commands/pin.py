@@ -7,8 +7,7 @@ from argparse import ArgumentParser
 from datetime import datetime, timedelta
 
 from mcp_compaction import compactor
-from mcp_compaction.cli.console.arguments import add_place, add_session
-from mcp_compaction.cli.console.invocation import Invocation
+from mcp_compaction.cli.console.invocation import Invocation, add_place, add_session
 from mcp_compaction.cli.console.opening import OpenedPlace, open_place
 from mcp_compaction.cli.console.options import add_tool, typed_as
 from mcp_compaction.cli.console.speaker import WHO, refusal_of, refuse_for_agents, speaker_of

@@ -6,8 +6,13 @@ from argparse import ArgumentParser
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from mcp_compaction.cli.console.arguments import add_place, add_session
-from mcp_compaction.cli.console.invocation import MOST_SESSIONS, Invocation, plain_place
+from mcp_compaction.cli.console.invocation import (
+    MOST_SESSIONS,
+    Invocation,
+    add_place,
+    add_session,
+    plain_place,
+)
 from mcp_compaction.cli.console.wording import describe_moment
 from mcp_compaction.core.log.pinned import WAYS, pinned_block, shown_text
 from mcp_compaction.projects import find_project

@@ -8,8 +8,7 @@ from argparse import ArgumentParser
 from collections.abc import Sequence
 
 from mcp_compaction import compactor
-from mcp_compaction.cli.console.arguments import add_place, add_session
-from mcp_compaction.cli.console.invocation import Invocation
+from mcp_compaction.cli.console.invocation import Invocation, add_place, add_session
 from mcp_compaction.cli.console.opening import OpenedPlace, open_place
 from mcp_compaction.cli.console.screen import Screen
 from mcp_compaction.cli.console.wording import describe_moment

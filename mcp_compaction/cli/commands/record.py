@@ -6,8 +6,7 @@ from argparse import ArgumentParser
 from pathlib import Path
 
 from mcp_compaction import compactor
-from mcp_compaction.cli.console.arguments import add_place, add_session
-from mcp_compaction.cli.console.invocation import Invocation
+from mcp_compaction.cli.console.invocation import Invocation, add_place, add_session
 from mcp_compaction.cli.console.opening import OpenedPlace, open_place, project_of, settings_of
 from mcp_compaction.cli.console.options import add_traits, set_traits, typed_traits
 from mcp_compaction.cli.console.speaker import read_text, speaker_of

@@ -5,8 +5,7 @@ from __future__ import annotations
 from argparse import ArgumentParser
 from pathlib import Path
 
-from mcp_compaction.cli.console.arguments import add_store
-from mcp_compaction.cli.console.invocation import Invocation
+from mcp_compaction.cli.console.invocation import Invocation, add_store
 from mcp_compaction.cli.console.opening import settings_of
 from mcp_compaction.cli.console.speaker import is_confirmed
 from mcp_compaction.core.wording import plural

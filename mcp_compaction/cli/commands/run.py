@@ -7,8 +7,7 @@ import sys
 from argparse import REMAINDER, ArgumentParser
 from collections.abc import Iterator, Sequence
 
-from mcp_compaction.cli.console.arguments import add_place
-from mcp_compaction.cli.console.invocation import Invocation
+from mcp_compaction.cli.console.invocation import Invocation, add_place
 from mcp_compaction.cli.console.opening import flags_of, project_of, settings_of
 from mcp_compaction.cli.console.options import add_policy
 from mcp_compaction.cli.console.transcripts import environ_of_hosts

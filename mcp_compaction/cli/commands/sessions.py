@@ -6,8 +6,7 @@ from argparse import ArgumentParser
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from mcp_compaction.cli.console.arguments import add_place, check_count
-from mcp_compaction.cli.console.invocation import Invocation, plain_place
+from mcp_compaction.cli.console.invocation import Invocation, add_place, check_count, plain_place
 from mcp_compaction.cli.console.screen import Screen, align_columns
 from mcp_compaction.cli.console.wording import describe_moment
 from mcp_compaction.core.wording import plural
@@ -48,7 +47,7 @@ async def run(call: Invocation) -> int:
     """List the sessions of the project, or of all."""
     from mcp_compaction import compactor
     from mcp_compaction.cli.console import opening
-    from mcp_compaction.compactor.events import paid_in
+    from mcp_compaction.compactor.results import paid_in
 
     check_count("--limit", call.args.limit)
     settings = opening.settings_of(call)

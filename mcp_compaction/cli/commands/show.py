@@ -10,8 +10,7 @@ from itertools import groupby, takewhile
 from typing import NamedTuple, get_args
 
 from mcp_compaction import compactor
-from mcp_compaction.cli.console.arguments import add_place, add_session
-from mcp_compaction.cli.console.invocation import Invocation
+from mcp_compaction.cli.console.invocation import Invocation, add_place, add_session
 from mcp_compaction.cli.console.opening import open_place
 from mcp_compaction.cli.console.options import add_policy
 from mcp_compaction.cli.console.screen import Screen

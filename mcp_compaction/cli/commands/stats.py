@@ -8,13 +8,13 @@ from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from contextlib import suppress
 
 from mcp_compaction import compactor
-from mcp_compaction.cli.console.arguments import add_place, add_session
-from mcp_compaction.cli.console.invocation import Invocation
+from mcp_compaction.cli.console.invocation import Invocation, add_place, add_session
 from mcp_compaction.cli.console.opening import OpenedPlace, open_place
 from mcp_compaction.cli.console.options import add_policy
 from mcp_compaction.cli.console.screen import Screen
 from mcp_compaction.cli.console.wording import describe_moment, for_person, join_refs
-from mcp_compaction.compactor.events import (
+from mcp_compaction.compactor.gauge import Stats
+from mcp_compaction.compactor.results import (
     COMPLETED,
     FAILED,
     FALLBACK,
@@ -22,7 +22,6 @@ from mcp_compaction.compactor.events import (
     PAID,
     SAFETY_NET,
 )
-from mcp_compaction.compactor.gauge import Stats
 from mcp_compaction.core.compaction.receipt import offer_lines, spent_line, would_not_pay
 from mcp_compaction.core.window.fill import Fill, Pressure, describe_trigger
 from mcp_compaction.core.wording import kilo, plural

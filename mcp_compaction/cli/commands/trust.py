@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from argparse import ArgumentParser
 
-from mcp_compaction.cli.console.arguments import add_place
-from mcp_compaction.cli.console.invocation import Invocation
+from mcp_compaction.cli.console.invocation import Invocation, add_place
 from mcp_compaction.cli.console.opening import check_home, project_of, settings_of
 from mcp_compaction.cli.console.speaker import refusal_of, speaker_of
 from mcp_compaction.store.noted import headless_projects, trust_headless

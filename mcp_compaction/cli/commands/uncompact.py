@@ -7,8 +7,7 @@ from collections.abc import Iterator
 
 from mcp_compaction import compactor
 from mcp_compaction.audit.auditing import cases_of
-from mcp_compaction.cli.console.arguments import add_place
-from mcp_compaction.cli.console.invocation import Invocation
+from mcp_compaction.cli.console.invocation import Invocation, add_place
 from mcp_compaction.cli.console.opening import OpenedPlace, open_place, settings_of
 from mcp_compaction.cli.console.transcripts import environ_of_hosts, take_in
 from mcp_compaction.core.wording import kilo, plural

@@ -5,8 +5,7 @@ from __future__ import annotations
 from argparse import ArgumentParser
 
 from mcp_compaction import compactor
-from mcp_compaction.cli.console.arguments import add_place, add_session
-from mcp_compaction.cli.console.invocation import Invocation
+from mcp_compaction.cli.console.invocation import Invocation, add_place, add_session
 from mcp_compaction.cli.console.opening import open_place
 from mcp_compaction.cli.console.options import add_tool
 from mcp_compaction.cli.console.speaker import WHO, refuse_for_agents, speaker_of

@@ -10,8 +10,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from mcp_compaction.checks.file import UnreadableRulesError, read_rules
-from mcp_compaction.cli.console.arguments import add_store
-from mcp_compaction.cli.console.invocation import Invocation
+from mcp_compaction.cli.console.invocation import Invocation, add_store
 from mcp_compaction.cli.console.opening import settings_of
 from mcp_compaction.core.wording import plural
 from mcp_compaction.errors import InputError

@@ -8,7 +8,7 @@ from typing import Final
 
 from pydantic import JsonValue
 
-from mcp_compaction.compactor.events import HOST_COMPACTED
+from mcp_compaction.compactor.results import HOST_COMPACTED
 from mcp_compaction.formats import IncomingMessage
 from mcp_compaction.formats.arrival import parse_moment
 from mcp_compaction.formats.content import objects_in

@@ -13,7 +13,7 @@ from typing import Final
 
 from pydantic import JsonValue
 
-from mcp_compaction.compactor.events import HOST_COMPACTED
+from mcp_compaction.compactor.results import HOST_COMPACTED
 from mcp_compaction.core.log.content import compact_json
 from mcp_compaction.errors import MalformedMessage
 from mcp_compaction.formats import IncomingMessage

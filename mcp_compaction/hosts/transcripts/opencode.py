@@ -16,7 +16,7 @@ from typing import Final, NamedTuple
 
 from pydantic import JsonValue
 
-from mcp_compaction.compactor.events import HOST_COMPACTED
+from mcp_compaction.compactor.results import HOST_COMPACTED
 from mcp_compaction.errors import InputError, MalformedMessage
 from mcp_compaction.formats import IncomingMessage
 from mcp_compaction.formats.arrival import parse_moment

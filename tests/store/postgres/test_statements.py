@@ -15,7 +15,7 @@ FOLDER = STORE / "postgres"
 OF_NO_OWNER = {"schema.py", "database.py", "tokens.py", "dialect.py", "known.py"}
 OF_BOTH = (
     *("align", "forget", "listing", "load", "log", "row_tables", "scope", "sessions"),
-    *("sql_store", "transcripts", "views", "postgres/known"),
+    *("sql_store", "views", "postgres/known"),
 )
 _VERB = re.compile(r"\s*(SELECT|INSERT INTO|UPDATE|DELETE FROM|WITH)\b")
 _TABLE = re.compile(r"\b(?:FROM|JOIN|UPDATE|INTO|USING) (\w+)(?: AS (\w+))?")
