@@ -46,14 +46,14 @@ MOST_BY_ROOM = {
     "lexicon": 770,
     "model": 1_177,
     "sending": 575,
-    "server": 4_619,
+    "server": 4_643,
     "store": 9_753,
-    "summarizers": 794,
+    "summarizers": 805,
     "tools": 1_484,
     "view_service": 199,
     "viewer": 383,
 }
-MOST_IN_ALL = 72_795
+MOST_IN_ALL = 72_830
 MOST_IN_MODULE, MOST_IN_FUNCTION = 500, 60  # lines
 # Modules that are longer still; one that has been cut to size leaves this list.
 LONG_MODULES: frozenset[str] = frozenset()

@@ -47,6 +47,7 @@ from mcp_compaction.server.claude_chats import (
     record_beside,
     wait_for_store,
 )
+from mcp_compaction.server.claude_prose import offer_once
 from mcp_compaction.server.state import ModChat, State
 from mcp_compaction.server.window_command import answer_command
 
@@ -263,7 +264,11 @@ class ClaudeMod:
         pins = await self._state.chats.pins(work, info)
         chat.last = f"{done}, {plural(len(pins), 'pin')} kept"
         note_served(self._state, chat, ours=1)
-        return {"rows": cast("Any", told), "note": chat.last}
+        hint = ""
+        if chat.is_interactive and trigger == "manual" and chat.prose.setting == "off":
+            model, tokens = info.traits.model or "", receipts[-1].before if receipts else 0
+            hint = offer_once(self._state.settings.home, model, tokens)
+        return {"rows": cast("Any", told), "note": chat.last, "hint": hint}
 
     # What goes with a prompt
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from mcp_compaction.compactor.workspace import Workspace
@@ -16,7 +17,12 @@ from mcp_compaction.core.digest.prompt import Unusable
 from mcp_compaction.core.wording import kilo
 from mcp_compaction.model import Draft, ModelCall, SessionInfo
 from mcp_compaction.settings import PROSE_TIMES, ProseTime
-from mcp_compaction.summarizers.session_model import QUESTION, account_for, read_handover
+from mcp_compaction.summarizers.session_model import (
+    QUESTION,
+    account_for,
+    estimate_cost,
+    read_handover,
+)
 
 _DUE_IN_TURN, _DUE_AT_END, _GROWTH = 85, 60, 10  # percent of the host's own limit
 _LEAST_FROM_CACHE = 0.5  # of what a fork has read
@@ -105,6 +111,19 @@ class ChatProse:
         stopped = f", but stopped: {self.stopped}" if self.stopped else ""
         last = f"; last: {self.last}" if self.last else ""
         return f"prose: {self.setting}{stopped}{last}{_HELP}."
+
+
+def offer_once(home: Path, model: str, tokens: int) -> str:
+    """What a person is told at their first compaction, once in a home: that the chat's own model
+    could write the handover, and about what that costs; blank ever after."""
+    noted = home / "prose-offered"
+    try:
+        noted.touch(exist_ok=False)
+    except OSError:  # it is there, or nothing can be noted
+        return ""
+    cost = estimate_cost(model, tokens)
+    price = f" (about ${cost:.2f} here, by list prices)" if cost is not None else ""
+    return f"mcp-compaction: this chat's own model can write the handover too{price}{_HELP}"
 
 
 def _reason_in(told: dict[str, Any]) -> str:

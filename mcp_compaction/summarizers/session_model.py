@@ -44,6 +44,17 @@ def account_for(model: str, usage: JsonValue, seconds: float) -> ModelCall:
     )
 
 
+def estimate_cost(model: str, window: int) -> float | None:
+    """The dollars of one question over a window that the provider has in its cache; None: no price
+    is known."""
+    usage: JsonValue = {
+        "input_tokens": 0,
+        "cache_read_input_tokens": window,
+        "output_tokens": _LIMIT,
+    }
+    return account_for(model, usage, 0).cost
+
+
 def describe_call(call: ModelCall) -> str:
     """What one question took: what was read, how much of it from the cache, what it cost."""
     cost = f", ${call.cost:.2f} by list prices" if call.cost is not None else ""

@@ -158,6 +158,16 @@ async def test_the_user_chooses_in_the_chat(tmp_path: Path) -> None:
         assert said[3].startswith("prose: off;")
 
 
+async def test_a_person_is_told_of_it_once_at_the_first_compaction(tmp_path: Path) -> None:
+    async with claude_talk(tmp_path) as (_, host, place):
+        await begin(host, place)
+        await ask(place, "/claude/append", session=SESSION, interactive=True)
+        view = await host.compact(place)
+        assert view["hint"].startswith("mcp-compaction: this chat's own model can write")
+        work(host, 12, 24)
+        assert not (await host.compact(place))["hint"]
+
+
 async def test_what_a_draft_ahead_cost_stands_with_what_models_cost(tmp_path: Path) -> None:
     async with claude_talk(tmp_path, {"prose": "at-compact"}) as (_, host, place):
         await begin(host, place)

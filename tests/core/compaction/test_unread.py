@@ -26,6 +26,7 @@ from tests.strategies import sessions
 
 Json = dict[str, Any]
 
+_FEW = 8  # tokens
 LOG = "".join(
     f"2026-01-{n % 28 + 1:02} 12:{n % 60:02} worker {n} handled request {n * 7919 % 100_003}\n"
     for n in range(1_500)
@@ -103,8 +104,9 @@ def test_an_unread_result_that_fits_stays_whole_and_one_that_does_not_fits_the_t
         assert now.counted + unread > goal
     elif shown != answer:
         rest = now.counted - dict(now.parts)["promoted"] - estimate(shown)
-        assert rest + estimate(answer) > goal
-        assert now.counted <= goal or len(shown) < 300
+        # What stands beside it is known to a few tokens when it is cut.
+        assert rest + estimate(answer) > goal - _FEW
+        assert now.counted <= goal + _FEW or len(shown) < 300
         note = note_of_size(answer, f"m{session.messages[-1].seq}")
         start, _, rest_shown = shown.partition(f"\n{note}\n")
         assert answer.startswith(start)

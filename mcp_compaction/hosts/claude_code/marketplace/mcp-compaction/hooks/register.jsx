@@ -202,6 +202,7 @@ const compact = async ($, e) => {
   const messages = view?.rows?.map((row) => (row.handle ? own.get(row.handle) : row)) ?? [];
   if (messages[0]?.role !== 'user' || messages.includes(undefined)) throw new Error('there is no view');
   now.shown = { ...now.shown, last: view.note };
+  if (view.hint) $.ui.toast(view.hint);
   now.viewOf = await $.session.id();
   now.latePins = null;
   now.hookPins = '';
