@@ -89,7 +89,7 @@ def unread_limit(room: int, fixed: int) -> int:
 
 def prose_limit(room: int) -> int:
     """The tokens that the handover of the session's own model may take."""
-    return room // 6
+    return room // 12
 
 
 def users_limit(room: int, said: int) -> int:

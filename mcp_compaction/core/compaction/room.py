@@ -55,11 +55,8 @@ def add_account(before: Session, progress: Progress, inputs: Inputs, beside: int
         return progress.change_view(promoted=wanted_excerpts(before.view.promoted))
     progress = progress.change_view(promoted=())
     room = _room_for_excerpts(progress, goal, inputs) - beside
-    if room <= 0:
-        return progress
-    account = _account_of(before, progress, room, inputs)
-    # What calls tell leaves the index, and other things take its place there.
-    return fit_index(progress.change_view(promoted=account), inputs)
+    account = _account_of(before, progress, room, inputs) if room > 0 else ()
+    return progress.change_view(promoted=account)
 
 
 def name_what_left(progress: Progress, inputs: Inputs) -> Progress:

@@ -123,6 +123,7 @@ def settle(before: Session, progress: Progress, inputs: Inputs) -> Asking[Outcom
         progress, missing = yield from _put_lost_back(before, shorter, inputs, found)
     if inputs.ask.strategy != "archive":
         progress = name_what_left(add_account(before, progress, inputs), inputs)
+        progress = fit_index(progress, inputs)  # of which the lines of calls tell a part, or none
     after = inputs.measure(progress.session)
     if after.counted >= inputs.fill.counted:
         return NothingToDo(reason="digest_as_large", text=_AS_LARGE)
