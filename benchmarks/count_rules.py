@@ -36,7 +36,7 @@ MOST_BY_ROOM = {
     "checks": 1_925,
     "cli": 6_740,
     "compactor": 4_815,
-    "core": 16_179,
+    "core": 16_185,
     "counters": 195,
     "demo": 377,
     "evals": 3_363,
@@ -53,7 +53,7 @@ MOST_BY_ROOM = {
     "view_service": 199,
     "viewer": 383,
 }
-MOST_IN_ALL = 72_828
+MOST_IN_ALL = 72_834
 MOST_IN_MODULE, MOST_IN_FUNCTION = 500, 60  # lines
 # Modules that are longer still; one that has been cut to size leaves this list.
 LONG_MODULES: frozenset[str] = frozenset()

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from mcp_compaction.core.account.lines import Kind, Line
-from mcp_compaction.core.excerpts.render import excerpts_block, line_of
+from mcp_compaction.core.excerpts.render import excerpts_block
 from mcp_compaction.core.tokens import CountTokens
 from mcp_compaction.model import Excerpt
 
@@ -96,7 +96,7 @@ class _Growing:
             # Of an order and of a file the longest form that the share holds; other words whole.
             least = now + 1 if line.kind in ("order", "file") else level
             for form in range(level, least - 1, -1):
-                more = self._cost_of(line.form(form)) - before
+                more = line.cost(form, self._count) - before
                 if more <= most:
                     misses = 0
                     self._grown.append((place, now, more))
@@ -125,6 +125,3 @@ class _Growing:
                 place, level, more = self._grown.pop()
                 self._levels[place] = level
                 over -= more
-
-    def _cost_of(self, form: tuple[Excerpt, ...]) -> int:
-        return sum(self._count(line_of(one)) + 1 for one in form)

@@ -19,6 +19,7 @@ from mcp_compaction.core.account.telling import (
     telling_words_of,
 )
 from mcp_compaction.core.excerpts.choose import is_unsure
+from mcp_compaction.core.excerpts.render import line_of
 from mcp_compaction.core.limits import LONGEST_ANSWER, LONGEST_LINE, LONGEST_ORDER, SHORTEST_PREVIEW
 from mcp_compaction.core.log.call_entries import CallEntry
 from mcp_compaction.core.log.content import words_of
@@ -26,6 +27,7 @@ from mcp_compaction.core.log.effects import effects_of
 from mcp_compaction.core.log.ledger import ledger_of
 from mcp_compaction.core.text.injection import is_planted
 from mcp_compaction.core.text.words import Haystack, fold, shorten, telling_words
+from mcp_compaction.core.tokens import CountTokens
 from mcp_compaction.model import By, Excerpt, Message
 
 Form = tuple[Excerpt, ...]
@@ -53,6 +55,7 @@ class Line:
     kind: Kind
     makes: Sequence[Callable[[], Form]]  # the forms, the shortest first
     _made: dict[int, Form] = field(default_factory=dict[int, Form])
+    _costs: dict[int, int] = field(default_factory=dict[int, int])
 
     def form(self, level: int) -> Form:
         """The line in one of its forms; the longest, where it has none of that length."""
@@ -60,6 +63,12 @@ class Line:
         if level not in self._made:
             self._made[level] = self.makes[level]()
         return self._made[level]
+
+    def cost(self, level: int, count: CountTokens) -> int:
+        """The tokens of the line in one of its forms."""
+        if level not in self._costs:
+            self._costs[level] = sum(count(line_of(one)) + 1 for one in self.form(level))
+        return self._costs[level]
 
     @property
     def is_talk(self) -> bool:
