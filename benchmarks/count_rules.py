@@ -47,13 +47,13 @@ MOST_BY_ROOM = {
     "model": 1_177,
     "sending": 575,
     "server": 4_643,
-    "store": 9_753,
+    "store": 9_752,
     "summarizers": 805,
     "tools": 1_484,
     "view_service": 199,
     "viewer": 383,
 }
-MOST_IN_ALL = 72_834
+MOST_IN_ALL = 72_833
 MOST_IN_MODULE, MOST_IN_FUNCTION = 500, 60  # lines
 # Modules that are longer still; one that has been cut to size leaves this list.
 LONG_MODULES: frozenset[str] = frozenset()

@@ -122,11 +122,10 @@ def _count_view(tx: Tx, row: StoredRow) -> WindowCount:
     edited = [one for one in view.reworded if one.seq > view.upto]
     saved += _sum_tokens(tx, session, [one.seq for one in edited])
     saved -= _sum_tokens(tx, session, [one.words for one in edited])
-    of_digests = tuple(entry for entry in view.body if isinstance(entry, Digested))
     return WindowCount(
         session=Session(
             info=session_info(tx, session),
-            view=view.model_copy(update={"head": (), "body": of_digests}),
+            view=view.model_copy(update={"head": ()}),
             digests=_read_digests_shown(tx, session, view),
         ),
         upto=view.upto,

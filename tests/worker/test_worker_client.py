@@ -23,7 +23,7 @@ from tests.strategies import coding_session
 pytestmark = pytest.mark.anyio
 
 ASK = Ask(reason="full", force=True, target_percent=2)
-RUN = "from mcp_compaction.worker import process as worker; "
+RUN = "from mcp_compaction import worker; "
 
 
 @asynccontextmanager

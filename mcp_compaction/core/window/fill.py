@@ -90,7 +90,8 @@ def in_counted_tokens(policy: Policy, fill: Fill) -> Policy:
 def measure(
     session: Session, policy: Policy, count: CountTokens, counter_precision: Precision = "exact"
 ) -> Fill:
-    """The fill of a session's view; messages and digests bring their counts with them."""
+    """The fill of a session's view; messages and digests bring their counts with them, and messages
+    that were not read count nothing."""
     traits = session.info.traits
     by_role: dict[str, int] = {}
     messages = {m.seq: m for m in session.messages}
@@ -99,8 +100,7 @@ def measure(
     for entry in entries_of(session.view, session.messages):
         if isinstance(entry, Digested):
             digest_tokens += digests[entry.digest].tokens + policy.overhead_per_message
-        else:
-            message = messages[entry.seq]
+        elif message := messages.get(entry.seq):
             tokens = entry.tokens if isinstance(entry, Trimmed) else message.tokens
             kind = _kind_of(message)
             by_role[kind] = by_role.get(kind, 0) + tokens + policy.overhead_per_message
