@@ -24,7 +24,7 @@ from mcp_compaction.core.policy import PRESETS, Count, Policy, Positive
 from mcp_compaction.errors import SettingsError
 from mcp_compaction.git_folders import paths_of
 from mcp_compaction.home import default_home
-from mcp_compaction.lexicon.models import SummaryPrice, find_listed_price
+from mcp_compaction.lexicon.models import SummaryPrice, find_summary_price
 from mcp_compaction.model import Value
 from mcp_compaction.settings_file import CONFIG, NO_SETTINGS, PREFIX, at_home, settings_path
 
@@ -185,10 +185,8 @@ class Settings(Value):
         None where nobody knows."""
         model = self.summarizer_model or ""
         is_at_provider = bool(model) and self.summarizer_base_url is None
-        listed = find_listed_price(model) if is_at_provider else None
-        return self.summarizer_prices.get(model) or (
-            listed and SummaryPrice(input=listed.input, output=listed.output, cached=listed.cached)
-        )
+        listed = find_summary_price(model) if is_at_provider else None
+        return self.summarizer_prices.get(model) or listed
 
     @property
     def summarizers(self) -> tuple[str, ...]:

@@ -252,10 +252,13 @@ class LoopKit:
         provider says that the request is too large, the window is compressed and the call made
         once more; so it is without the thinking that a provider refuses.
         """
-        await self._know_request(call, request)
+        given = read_request(request)
+        if self._own_model is not None:  # before anything leaves the request
+            now = self._without_us(_without_budget_line(given.messages))
+            self._own_model.know(call, given, now)
         sent = cast("object", await self.fit(request))
         if self._own_model is not None:
-            self._own_model.know(call, read_request(request), self._last[1])
+            self._own_model.know(call, given, self._last[1])
         try:
             response = await self._ask(call, sent)
             other = await self._mend(request, sent, _refusal_in(response))
@@ -266,15 +269,6 @@ class LoopKit:
             if other is None:
                 raise
         return await self._ask(call, other)
-
-    async def _know_request(self, call: Callable[[Any], Any], request: Any) -> None:
-        """Tell the session's own model of the request as it stands before anything leaves it."""
-        if self._own_model is not None:
-            given = read_request(request)
-            with self._failures.isolate("reading the request as it stands"):
-                own = _without_budget_line(given.messages)
-                now = await self._fit(own, given.beside, self._options._replace(relieve=False))
-                self._own_model.know(call, given, now)
 
     async def _mend(self, request: Any, sent: object, refusal: str) -> object | None:
         """What to send after a provider's error; None where nothing else would help."""
@@ -346,7 +340,7 @@ class LoopKit:
         return [*sent[:-1], {**sent[-1], "content": content}]
 
     def _without_us(self, messages: list[Any]) -> list[JsonObject]:
-        """What to send where fitting failed: what was sent last, and behind it what is new."""
+        """The request as it stands unfitted: what was sent last, and behind it what is new."""
         came, sent = self._last
         is_longer = len(messages) >= len(came) and all(
             one is other for one, other in zip(came, messages, strict=False)

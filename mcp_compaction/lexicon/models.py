@@ -198,3 +198,9 @@ class SummaryPrice(Value):
         again = self.input if self.cached is None else self.cached
         fresh = max(0, read - cached)
         return (fresh * self.input + cached * again + written * self.output) / 1_000_000
+
+
+def find_summary_price(model: str) -> SummaryPrice | None:
+    """What a model costs at its own provider, as listed; None where it is not known."""
+    listed = find_listed_price(model)
+    return listed and SummaryPrice(input=listed.input, output=listed.output, cached=listed.cached)

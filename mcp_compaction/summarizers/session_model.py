@@ -6,7 +6,7 @@ from mcp_compaction.core.digest.prompt import Unusable, prompt_to_session, read_
 from mcp_compaction.core.tokens import CountTokens
 from mcp_compaction.core.wording import kilo
 from mcp_compaction.formats.usage import read_usage
-from mcp_compaction.lexicon.models import SummaryPrice, find_listed_price
+from mcp_compaction.lexicon.models import find_summary_price
 from mcp_compaction.model import Draft, JsonValue, ModelCall
 
 _LIMIT = 1_500  # tokens of an answer
@@ -32,8 +32,7 @@ def account_for(model: str, usage: JsonValue, seconds: float) -> ModelCall:
     used = read_usage(usage)
     if used is None:
         return ModelCall(model=model, seconds=seconds)
-    listed = find_listed_price(model)
-    price = listed and SummaryPrice(input=listed.input, output=listed.output, cached=listed.cached)
+    price = find_summary_price(model)
     return ModelCall(
         model=model,
         seconds=seconds,
@@ -47,12 +46,8 @@ def account_for(model: str, usage: JsonValue, seconds: float) -> ModelCall:
 def estimate_cost(model: str, window: int) -> float | None:
     """The dollars of one question over a window that the provider has in its cache; None: no price
     is known."""
-    usage: JsonValue = {
-        "input_tokens": 0,
-        "cache_read_input_tokens": window,
-        "output_tokens": _LIMIT,
-    }
-    return account_for(model, usage, 0).cost
+    price = find_summary_price(model)
+    return price.cost_of(window, window, _LIMIT) if price else None
 
 
 def describe_call(call: ModelCall) -> str:

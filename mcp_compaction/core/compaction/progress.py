@@ -63,11 +63,15 @@ class Inputs:
         """The identifiers of each message, by its number."""
         return identifiers_by_message(self.messages)
 
+    @property
+    def markers(self) -> int | None:
+        """The groups of epistemic markers that make an agent's message a doubt; None: none is."""
+        return self.given_policy.marker_threshold if self.ask.preserve_markers else None
+
     @cached_property
     def account(self) -> AccountLines:
         """The lines of the messages in an account, made once for the same messages."""
-        is_marked = self.ask.preserve_markers
-        return AccountLines(self.said, self.given_policy.marker_threshold if is_marked else None)
+        return AccountLines(self.said, self.markers)
 
     @cached_property
     def plan_ref(self) -> str:

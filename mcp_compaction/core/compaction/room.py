@@ -86,12 +86,11 @@ def _account_of(
     wanted, cost = keep_whole(earlier, map(quote_message, recalled), room, count)
     shown = [_text_of_view(session, inputs), *(text for one in wanted for text in one.pieces)]
     gone = Conversation(_messages_gone(session, inputs))
-    markers = inputs.given_policy.marker_threshold if inputs.ask.preserve_markers else None
     earlier = [one for one in earlier if one.by != "wanted"]
     left = room - cost
     has_steps = any(m.calls for m in gone) or any(one.by == "step" for one in earlier)
     if not has_steps:
-        told = choose_excerpts(gone, earlier, "\n".join(shown), left, count, markers)
+        told = choose_excerpts(gone, earlier, "\n".join(shown), left, count, inputs.markers)
         return (*wanted, *told)
     left_window = frozenset(message.seq for message in gone)
     left -= _cost_of_labels(session, {*left_window, *(one.seq for one in earlier)}, inputs)
