@@ -34,7 +34,7 @@ MOST_BY_ROOM = {
     "api": 560,
     "audit": 775,
     "checks": 1_925,
-    "cli": 6_740,
+    "cli": 6_736,
     "compactor": 4_815,
     "core": 16_188,
     "counters": 195,
@@ -53,7 +53,7 @@ MOST_BY_ROOM = {
     "view_service": 199,
     "viewer": 383,
 }
-MOST_IN_ALL = 72_829
+MOST_IN_ALL = 72_825
 MOST_IN_MODULE, MOST_IN_FUNCTION = 500, 60  # lines
 # Modules that are longer still; one that has been cut to size leaves this list.
 LONG_MODULES: frozenset[str] = frozenset()

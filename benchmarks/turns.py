@@ -116,10 +116,10 @@ async def run(window: int, requests: int, think: float) -> None:
     model = Model(think)
     with tempfile.TemporaryDirectory() as home:
         environ = {"HOME": home, "PATH": os.environ["PATH"], "MCP_COMPACTION_COUNTER": "estimate"}
+        environ["MCP_COMPACTION_WINDOW_TOKENS"] = str(window)
         async with provide(model.answer, remembers=False) as upstream:
             process = await asyncio.create_subprocess_exec(
-                *(PROGRAM, "gateway", "--upstream", upstream.url, "--window-tokens", str(window)),
-                *("--home", f"{home}/store"),
+                *(PROGRAM, "gateway", "--upstream", upstream.url, "--home", f"{home}/store"),
                 cwd=home,
                 env=environ,
                 stdout=asyncio.subprocess.PIPE,

@@ -267,7 +267,7 @@ async def live(machine: Machine) -> None:
     work(host, 12, 14)
     settings = {"env": {"ANTHROPIC_BASE_URL": machine.url}}
     (machine.folder / ".claude/settings.json").write_text(json.dumps(settings))
-    run("run", "--window-tokens", "3000", "--", "claude")
+    run("run", "--preset", "subagent", "--", "claude")
     for name in ("codex", "opencode"):
         run("install", name)
     run("install", "claude-code", "--server", machine.url)

@@ -59,7 +59,7 @@ def test_json_of_what_changes_is_one_document(recorded: Shell) -> None:
 
 def test_a_terminal_gets_a_bar_and_bold_words(recorded: Shell) -> None:
     person = recorded.at_terminal()
-    assert "[##" in person.done("stats", "--window-tokens", "10000")
+    assert "[##" in person.done("stats", "--preset", "subagent")
     assert "\x1b[1mstaging\x1b[0m" in person.done("recall", "staging")
 
 

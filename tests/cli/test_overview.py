@@ -122,12 +122,20 @@ def test_every_example_is_a_command_line(example: str) -> None:
     parser_of(name, command(name)).parse_args(list(takewhile(lambda w: w not in "<>", words)))
 
 
-@pytest.mark.parametrize("name", ["compress", "stats", "show"])
-def test_help_teaches_every_policy_field(name: str, shell: Shell) -> None:
-    words = " ".join(shell.bare(name, "--help").out.split())
+def test_help_teaches_every_policy_field_where_something_is_decided(shell: Shell) -> None:
+    words = " ".join(shell.bare("compress", "--help").out.split())
     for field, info in Policy.model_fields.items():
         assert "--" + field.replace("_", "-") in words.replace("- ", "-")
         assert str(info.description).split(";")[0].split()[-1] in words
+
+
+@pytest.mark.parametrize("argv", [["show"], ["stats"], ["gateway"], ["run", "--", "claude"]])
+def test_a_number_of_the_policy_is_no_flag_elsewhere_and_its_place_is_told(
+    argv: list[str], shell: Shell
+) -> None:
+    said = shell.bare(argv[0], "--window-tokens=9000", *argv[1:])
+    assert said.code == 2
+    assert "set MCP_COMPACTION_WINDOW_TOKENS, or window_tokens in the settings file" in said.err
 
 
 def test_an_unknown_command_is_answered_with_the_nearest(shell: Shell) -> None:

@@ -46,11 +46,12 @@ def _run(folder: Path, words: Sequence[str], environ: dict[str, str], *options: 
     """Run a host through the gateway; what was told at its end."""
     project = folder / "project"
     project.mkdir(exist_ok=True)
-    command = [PROGRAM, "run", *options, "--window-tokens", str(WINDOW), "--", *words]
+    command = [PROGRAM, "run", *options, "--", *words]
     common = {
         "HOME": str(folder / "home"),
         "PATH": os.environ["PATH"],
         "MCP_COMPACTION_COUNTER": "estimate",
+        "MCP_COMPACTION_WINDOW_TOKENS": str(WINDOW),
     }
     ran = subprocess.run(
         command,

@@ -100,13 +100,14 @@ class Claude:
         """A process that takes turns."""
         project = self.folder / "project"
         project.mkdir(parents=True, exist_ok=True)
-        ours = [PROGRAM, "run", "--window-tokens", str(window), "--"] if by_gateway else []
+        ours = [PROGRAM, "run", "--"] if by_gateway else []
         command = [*ours, binary_of("claude-code"), "-p", "--verbose", "--allowedTools=Bash,Agent"]
         command += ["--input-format", "stream-json", "--output-format", "stream-json", *words]
         environ = {
             "HOME": str(self.folder / "home"),
             "PATH": os.environ["PATH"],
             "MCP_COMPACTION_COUNTER": "estimate",
+            "MCP_COMPACTION_WINDOW_TOKENS": str(window),
             "MCP_COMPACTION_HOME": str(self.folder / "store"),
             "MCP_COMPACTION_AGENT_CONTROLLED": "false",
             "ANTHROPIC_BASE_URL": self.model.url,

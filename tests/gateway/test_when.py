@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -225,11 +226,12 @@ async def test_a_shadow_changes_nothing_and_tells_what_it_would_have_sent(tmp_pa
 
 @pytest.mark.thorough
 async def test_a_shadow_gateway_tells_its_user_in_plain_words(tmp_path: Path) -> None:
-    arguments = ["--shadow", "--window-tokens", str(WINDOW), "--home", str(tmp_path / "store")]
+    arguments = ["--shadow", "--home", str(tmp_path / "store")]
     async with provide(StrictProvider(), remembers=False) as upstream:
         process = await asyncio.create_subprocess_exec(
             *(PROGRAM, "gateway", "--upstream", upstream.url, *arguments),
             cwd=tmp_path,
+            env={**os.environ, "MCP_COMPACTION_WINDOW_TOKENS": str(WINDOW)},
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,
         )

@@ -9,7 +9,6 @@ from argparse import ArgumentParser
 
 from mcp_compaction.cli.console.invocation import Invocation, add_place
 from mcp_compaction.cli.console.opening import project_of, settings_of
-from mcp_compaction.cli.console.options import add_policy
 from mcp_compaction.cli.console.transcripts import environ_of_hosts
 from mcp_compaction.errors import InputError
 from mcp_compaction.gateway.forwarding import say_counts
@@ -38,7 +37,6 @@ def add_arguments(parser: ArgumentParser) -> None:
         "--shadow", action="store_true", help="change nothing, and report what would be sent"
     )
     add_place(parser)
-    add_policy(parser)
 
 
 async def run(call: Invocation) -> int:

@@ -9,7 +9,6 @@ from collections.abc import Iterator, Sequence
 
 from mcp_compaction.cli.console.invocation import Invocation, add_place
 from mcp_compaction.cli.console.opening import flags_of, project_of, settings_of
-from mcp_compaction.cli.console.options import add_policy
 from mcp_compaction.cli.console.transcripts import environ_of_hosts
 from mcp_compaction.errors import InputError
 from mcp_compaction.gateway.forwarding import COMPACTED, STILL_REFUSED, say_counts
@@ -24,7 +23,7 @@ The exit code is the host's; what there is to tell at the end is on stderr.
 Changes: records what the host sends; sets nothing in the host's own settings."""
 EXAMPLES = (
     "run -- claude",
-    "run --window-tokens 200000 -- codex",
+    "run -- codex",
     "run --shadow -- claude --continue",
     "run --upstream https://llm.example.com -- claude",
     "run -- opencode",
@@ -46,7 +45,6 @@ def add_arguments(parser: ArgumentParser) -> None:
         "once for each provider",
     )
     add_place(parser)
-    add_policy(parser)
     parser.usage = "%(prog)s [options] -- HOST …"
     parser.add_argument("host", nargs=REMAINDER, metavar="-- HOST …", help="the host's command")
 

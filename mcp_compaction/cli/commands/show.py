@@ -12,7 +12,6 @@ from typing import NamedTuple, get_args
 from mcp_compaction import compactor
 from mcp_compaction.cli.console.invocation import Invocation, add_place, add_session
 from mcp_compaction.cli.console.opening import open_place
-from mcp_compaction.cli.console.options import add_policy
 from mcp_compaction.cli.console.screen import Screen
 from mcp_compaction.cli.console.wording import extent_of, join_refs
 from mcp_compaction.compactor.workspace import Workspace
@@ -95,7 +94,6 @@ def add_arguments(parser: ArgumentParser) -> None:
     )
     add_session(parser)
     add_place(parser)
-    add_policy(parser)
 
 
 async def run(call: Invocation) -> int:

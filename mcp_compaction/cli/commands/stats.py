@@ -10,7 +10,6 @@ from contextlib import suppress
 from mcp_compaction import compactor
 from mcp_compaction.cli.console.invocation import Invocation, add_place, add_session
 from mcp_compaction.cli.console.opening import OpenedPlace, open_place
-from mcp_compaction.cli.console.options import add_policy
 from mcp_compaction.cli.console.screen import Screen
 from mcp_compaction.cli.console.wording import describe_moment, for_person, join_refs
 from mcp_compaction.compactor.gauge import Stats
@@ -33,7 +32,6 @@ Say how full a session's window is, what fills it, and what compressing would fr
 Changes: nothing."""
 EXAMPLES = (
     "stats --session tax-2026",
-    "stats --session tax-2026 --window-tokens 1000000",
     "stats --session tax-2026 --json",
     "stats --session tax-2026 --watch",
 )
@@ -54,7 +52,6 @@ def add_arguments(parser: ArgumentParser) -> None:
     """Declare the arguments."""
     add_session(parser)
     add_place(parser)
-    add_policy(parser)
     parser.add_argument(
         "--watch",
         action="store_true",
