@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from mcp_compaction import compactor
-from mcp_compaction.adapters.session_model import SessionModel
 from mcp_compaction.api.handles import OpenSession
 from mcp_compaction.compactor.results import FitOptions
 from mcp_compaction.formats.thinking import sending_of
@@ -47,12 +46,6 @@ class InProcess:
         model = str(beside.get("model") or "")
         left = await compactor.take_refusal(self._work, self._session.info, sending, model, place)
         return left.messages
-
-    def ask_own_model(self, shape: Shape) -> SessionModel:
-        """Have the model of the loop write the session's handovers from now on."""
-        model = SessionModel(shape, self._work.counter.count)
-        self._work.own_models[self._session.info.id] = model
-        return model
 
     def note_passing(self) -> None:
         """Note that something was sent behind what `fit` gave that will not be sent again."""

@@ -21,8 +21,9 @@ from __future__ import annotations
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from inspect import isawaitable
-from typing import Any, Literal, Protocol, TypeVar, cast, get_args, overload
+from typing import Any, Protocol, TypeVar, cast, get_args, overload
 
 from mcp_compaction.adapters.dialects import (
     DialectCall,
@@ -41,7 +42,12 @@ from mcp_compaction.adapters.dialects import (
 from mcp_compaction.adapters.guard import CallGuard, Failures, text_of_error
 from mcp_compaction.adapters.in_process import InProcess
 from mcp_compaction.adapters.over_mcp import OverMcp, ToolCaller
-from mcp_compaction.adapters.session_model import SessionModel
+from mcp_compaction.adapters.session_model import (
+    SummarizerName,
+    as_it_stands,
+    ask_caller,
+    find_own_model,
+)
 from mcp_compaction.api.blocking import BlockingSession
 from mcp_compaction.api.handles import OpenSession
 from mcp_compaction.compactor.results import FitOptions
@@ -58,6 +64,7 @@ from mcp_compaction.formats.turns import (
 from mcp_compaction.lexicon.host_texts import own_tools
 from mcp_compaction.lexicon.models import find_refused_block, is_overflow, limit_in
 from mcp_compaction.model import JsonObject, JsonValue, Shape
+from mcp_compaction.summarizers.session_model import SessionModel
 from mcp_compaction.tools.answers import is_budget_line
 from mcp_compaction.tools.arguments import definition_of
 from mcp_compaction.tools.running import ToolAnswer, list_tools
@@ -88,7 +95,7 @@ class LoopKit:
         indicator: bool = False,
         agent_controlled: bool | None = None,
         guard: CallGuard | None = None,
-        summarizer: Literal["session"] | None = None,
+        summarizer: SummarizerName = None,
     ) -> None:
         """A kit on an open session, or over MCP on an object with `call_tool`.
 
@@ -107,13 +114,13 @@ class LoopKit:
         self._backend = _backend_of(source, session, shape)
         self.shape: Shape = shape
         self._own_model: SessionModel | None = None
-        if summarizer == "session":
-            if not isinstance(self._backend, InProcess):
-                raise InputError(
-                    'summarizer="session" needs a session that is open in this process; leave it '
-                    "out, or pass `await store.session(NAME)`."
-                )
-            self._own_model = self._backend.ask_own_model(shape)
+        if isinstance(source, OpenSession):
+            self._own_model = find_own_model(source, summarizer)
+        elif summarizer is not None:
+            raise InputError(
+                'summarizer="session" needs a session that is open in this process; leave it out, '
+                "or pass `await store.session(NAME)`."
+            )
         self._failures = Failures("loop")
         by_agent = self._backend.by_agent if agent_controlled is None else agent_controlled
         self.tools: list[JsonObject] = [
@@ -217,7 +224,7 @@ class LoopKit:
         with self._failures.isolate("fitting the window"):
             sent = await self._fit(own, given.beside, self._options)
         if sent is None:
-            return given.with_messages(self._without_us(own))
+            return given.with_messages(list(as_it_stands(own, self._last)))
         self._last = (own, sent)
         return given.with_messages(await self._with_indicator(sent))
 
@@ -254,11 +261,11 @@ class LoopKit:
         """
         given = read_request(request)
         if self._own_model is not None:  # before anything leaves the request
-            now = self._without_us(_without_budget_line(given.messages))
-            self._own_model.know(call, given, now)
+            now = as_it_stands(_without_budget_line(given.messages), self._last)
+            self._own_model.ask = partial(ask_caller, call, given, now, self.shape)
         sent = cast("object", await self.fit(request))
         if self._own_model is not None:
-            self._own_model.know(call, given, self._last[1])
+            self._own_model.ask = partial(ask_caller, call, given, self._last[1], self.shape)
         try:
             response = await self._ask(call, sent)
             other = await self._mend(request, sent, _refusal_in(response))
@@ -338,14 +345,6 @@ class LoopKit:
             return [*sent, {"role": "user", "content": line}]
         content: list[JsonValue] = [*blocks_of(sent[-1]), {"type": "text", "text": line}]
         return [*sent[:-1], {**sent[-1], "content": content}]
-
-    def _without_us(self, messages: list[Any]) -> list[JsonObject]:
-        """The request as it stands unfitted: what was sent last, and behind it what is new."""
-        came, sent = self._last
-        is_longer = len(messages) >= len(came) and all(
-            one is other for one, other in zip(came, messages, strict=False)
-        )
-        return [*sent, *messages[len(came) :]] if is_longer else messages
 
 
 def _backend_of(source: OpenSession | ToolCaller, session: str | None, shape: Shape) -> LoopSession:

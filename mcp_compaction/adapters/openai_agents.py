@@ -10,6 +10,8 @@ async with open_store(window_tokens=200_000) as store:
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
+from functools import partial
 from importlib.util import find_spec
 from typing import Any, cast
 
@@ -21,10 +23,16 @@ if not find_spec("agents"):
 
 from agents import (
     FunctionTool,
+    Handoff,
+    Model,
+    ModelTracing,
+    MultiProvider,
+    RunContextWrapper,
     Tool,
     ToolGuardrailFunctionOutput,
     ToolInputGuardrail,
     ToolInputGuardrailData,
+    handoff,
 )
 from agents.items import TResponseInputItem
 from agents.memory import SessionSettings
@@ -33,9 +41,13 @@ from agents.tool_context import ToolContext
 
 from mcp_compaction.adapters.guard import CallGuard, Failures
 from mcp_compaction.adapters.loop import LoopKit
+from mcp_compaction.adapters.session_model import SummarizerName, as_it_stands, find_own_model
 from mcp_compaction.api.handles import OpenSession
 from mcp_compaction.core.window.history import is_record
+from mcp_compaction.formats.turns import plain_of
+from mcp_compaction.formats.usage import Usage
 from mcp_compaction.model import JsonObject
+from mcp_compaction.summarizers.session_model import Answered, read_answered, with_question
 
 __all__ = ["CompactionSession", "guardrail_of"]
 
@@ -49,11 +61,18 @@ class CompactionSession:
     `clear_session` take away is no longer shown, and stays in the log.
     """
 
-    def __init__(self, session: OpenSession, *, offload_over_tokens: int | None = 20_000) -> None:
+    def __init__(
+        self,
+        session: OpenSession,
+        *,
+        offload_over_tokens: int | None = 20_000,
+        summarizer: SummarizerName = None,
+    ) -> None:
         """A session of the SDK on an open one of a store.
 
         A tool result of more tokens than `offload_over_tokens` becomes a preview with its ref
-        when it comes; None: never.
+        when it comes; None: never. `summarizer`: "session" has the agent's own model write the
+        handover of a compaction, over the request as it stands.
         """
         self.session_id = session.name
         self.session_settings: SessionSettings | None = None
@@ -61,6 +80,8 @@ class CompactionSession:
         self._session = session
         self._offload_over = offload_over_tokens
         self._kit = LoopKit(session, shape="responses")
+        self._own_model = find_own_model(session, summarizer)
+        self._last: tuple[Sequence[Any], Sequence[Any]] = ([], [])  # what came, and what was sent
         self._items: list[JsonObject] | None = None  # None: not read from the store yet
         self.tools: list[Tool] = [self._make_tool(one) for one in self._kit.tools]
 
@@ -100,7 +121,9 @@ class CompactionSession:
 
         A failure is logged and counted, and the input goes out as it was.
         """
-        given = data.model_data
+        given, own = data.model_data, self._own_model
+        if own is not None:
+            own.ask = partial(_ask_agent, data, as_it_stands(given.input, self._last))
         body = {
             "input": given.input,
             "instructions": given.instructions or "",
@@ -115,6 +138,9 @@ class CompactionSession:
             return given
         sent = [one for one in fitted.messages if one != _EMPTIED]
         shown = cast("list[TResponseInputItem]", sent)
+        if own is not None:
+            own.ask = partial(_ask_agent, data, sent)
+            self._last = (list(given.input), sent)
         return ModelInputData(input=shown, instructions=given.instructions)
 
     async def _read(self) -> list[JsonObject]:
@@ -145,6 +171,32 @@ class CompactionSession:
             on_invoke_tool=run,
             strict_json_schema=False,
         )
+
+
+async def _ask_agent(data: CallModelData[Any], items: Sequence[Any]) -> Answered:
+    """What the model of an agent answers to our question behind the items of a request.
+
+    Models that the run's own config names are not known here.
+    """
+    agent = data.agent
+    named = agent.model
+    model = named if isinstance(named, Model) else MultiProvider().get_model(named)
+    response = await model.get_response(
+        system_instructions=data.model_data.instructions,
+        input=cast("Any", with_question([plain_of(one) for one in items], "responses")),
+        model_settings=agent.model_settings,
+        tools=await agent.get_all_tools(RunContextWrapper(data.context)),
+        output_schema=None,
+        handoffs=[one if isinstance(one, Handoff) else handoff(one) for one in agent.handoffs],
+        tracing=ModelTracing.DISABLED,
+        previous_response_id=None,
+        conversation_id=None,
+        prompt=None,
+    )
+    said = read_answered({"output": [plain_of(one) for one in response.output]}, "responses")
+    used, cached = response.usage, response.usage.input_tokens_details.cached_tokens
+    counted = Usage(used.input_tokens - cached, cached, output=used.output_tokens)
+    return said._replace(model=_model_of(data) or said.model, usage=counted)
 
 
 def guardrail_of(guard: CallGuard) -> ToolInputGuardrail[Any]:

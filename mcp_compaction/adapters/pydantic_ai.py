@@ -15,6 +15,7 @@ from __future__ import annotations
 import json
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from importlib.util import find_spec
 from typing import Any, NamedTuple, cast
 
@@ -40,15 +41,19 @@ from pydantic_ai.messages import (
     ToolReturnPart,
     UserPromptPart,
 )
-from pydantic_ai.models import ModelRequestContext
+from pydantic_ai.models import Model, ModelRequestContext, ModelRequestParameters
+from pydantic_ai.settings import ModelSettings
 from pydantic_ai.tools import ToolDefinition
 
 from mcp_compaction.adapters.guard import CallGuard, Failures
 from mcp_compaction.adapters.loop import LoopKit
+from mcp_compaction.adapters.session_model import SummarizerName, as_it_stands, find_own_model
 from mcp_compaction.api.handles import OpenSession
 from mcp_compaction.compactor.histories import Layout
 from mcp_compaction.formats.identity import fingerprint_of
+from mcp_compaction.formats.usage import Usage
 from mcp_compaction.model import JsonObject
+from mcp_compaction.summarizers.session_model import QUESTION, Answered
 
 __all__ = ["CompactionCapability", "GuardCapability"]
 
@@ -58,16 +63,25 @@ _STAMP = "pydantic ai "  # begins a key: by it a message that is shown shorter i
 class CompactionCapability(AbstractCapability[Any]):
     """A session of a store as a capability of an agent."""
 
-    def __init__(self, session: OpenSession, *, offload_over_tokens: int | None = 20_000) -> None:
+    def __init__(
+        self,
+        session: OpenSession,
+        *,
+        offload_over_tokens: int | None = 20_000,
+        summarizer: SummarizerName = None,
+    ) -> None:
         """A capability on an open session.
 
         A tool result of more tokens than `offload_over_tokens` becomes a preview with its ref
-        when it comes; None: never.
+        when it comes; None: never. `summarizer`: "session" has the agent's own model write the
+        handover of a compaction, over the request as it stands.
         """
         self._failures = Failures("run")
         self._session = session
         self._offload_over = offload_over_tokens
         self._kit = LoopKit(session, shape="openai")
+        self._own_model = find_own_model(session, summarizer)
+        self._last: tuple[list[ModelMessage], list[ModelMessage]] = ([], [])  # came, and was sent
         self._toolset = FunctionToolset[Any]([self._make_tool(one) for one in self._kit.tools])
 
     @property
@@ -88,11 +102,20 @@ class CompactionCapability(AbstractCapability[Any]):
         self, ctx: RunContext[Any], request_context: ModelRequestContext
     ) -> ModelRequestContext:
         """Fit a request into the window; the history of the run stays as it is."""
-        request_context.messages = await self._fit(
-            request_context.messages,
-            request_context.model.model_name,
-            _print_beside(request_context),
+        came, own = list(request_context.messages), self._own_model
+        called = _Called(
+            request_context.model,
+            request_context.model_settings,
+            request_context.model_request_parameters,
         )
+        if own is not None:
+            own.ask = partial(called.ask, as_it_stands(came, self._last))
+        request_context.messages = sent = await self._fit(
+            came, called.model.model_name, _print_beside(request_context)
+        )
+        if own is not None:
+            own.ask = partial(called.ask, sent)
+            self._last = (came, sent)
         return request_context
 
     async def process(self, messages: list[ModelMessage]) -> list[ModelMessage]:
@@ -133,6 +156,30 @@ class CompactionCapability(AbstractCapability[Any]):
             json_schema=described["parameters"],
             takes_ctx=True,
         )
+
+
+class _Called(NamedTuple):
+    """Which model a run calls, and how."""
+
+    model: Model
+    settings: ModelSettings | None
+    parameters: ModelRequestParameters
+
+    async def ask(self, messages: Sequence[ModelMessage]) -> Answered:
+        """What the model answers to our question behind the messages of a request."""
+        *before, last = messages
+        question = UserPromptPart(QUESTION)
+        asked = (
+            [*before, replace(last, parts=[*last.parts, question])]
+            if isinstance(last, ModelRequest)
+            else [*messages, ModelRequest(parts=[question])]
+        )
+        answer = await self.model.request(asked, self.settings, self.parameters)
+        said = "\n".join(part.content for part in answer.parts if isinstance(part, TextPart))
+        used = answer.usage
+        fresh = used.input_tokens - used.cache_read_tokens
+        counted = Usage(fresh=fresh, cached=used.cache_read_tokens, output=used.output_tokens)
+        return Answered(said, answer.model_name or self.model.model_name, counted)
 
 
 class GuardCapability(AbstractCapability[Any]):

@@ -14,18 +14,18 @@ from typing import Any
 
 from mcp_compaction.compactor.workspace import Workspace
 from mcp_compaction.core.digest.prompt import Unusable
-from mcp_compaction.core.wording import kilo
-from mcp_compaction.model import Draft, ModelCall, SessionInfo
+from mcp_compaction.formats.usage import read_usage
+from mcp_compaction.model import Draft, SessionInfo
 from mcp_compaction.settings import PROSE_TIMES, ProseTime
 from mcp_compaction.summarizers.session_model import (
     QUESTION,
     account_for,
     estimate_cost,
+    explain_miss,
     read_handover,
 )
 
 _DUE_IN_TURN, _DUE_AT_END, _GROWTH = 85, 60, 10  # percent of the host's own limit
-_LEAST_FROM_CACHE = 0.5  # of what a fork has read
 _HELP = "; /window prose off, at-compact or ahead says when this chat's model writes the handover"
 
 
@@ -77,23 +77,16 @@ class ChatProse:
         text = str(told.get("text") or "") if told.get("isAnswered") is True else ""
         seconds = told.get("seconds")
         taken = float(seconds) if isinstance(seconds, int | float) and seconds > 0 else 0.0
-        call = account_for(model, told.get("usage"), taken)
+        call = account_for(model, read_usage(told.get("usage")), taken)
         read = read_handover(text, model, self.up_to, call, work.counter.count) if text else None
         why = read.reason if isinstance(read, Unusable) else "" if read else _reason_in(told)
         if call.input_tokens or text:
             call = call.model_copy(update={"failed": why})
             await work.store.add_calls(info.id, [call], work.now())
-            self._stop_without_cache(call)
+            self.stopped = explain_miss(call)
         if isinstance(read, Draft):
             self.draft = read
         self.last = f"no prose: {why}" if why else f"prose up to m{self.up_to}"
-
-    def _stop_without_cache(self, call: ModelCall) -> None:
-        if call.input_tokens and call.cached_tokens < _LEAST_FROM_CACHE * call.input_tokens:
-            fresh = call.input_tokens - call.cached_tokens
-            self.stopped = (
-                f"the provider's cache did not serve it: {kilo(fresh)} tokens were read anew"
-            )
 
     @property
     def shown(self) -> str:

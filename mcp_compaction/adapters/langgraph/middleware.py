@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextvars import Context
 from functools import partial
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 from langchain.agents.middleware import AgentMiddleware, AgentState, ModelRequest
-from langchain_core.messages import AIMessage, AnyMessage, RemoveMessage
+from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, RemoveMessage
 from langchain_core.tools import BaseTool, StructuredTool, ToolException
 from langgraph.config import get_config
 from langgraph.graph.message import REMOVE_ALL_MESSAGES
@@ -24,11 +25,15 @@ from mcp_compaction.adapters.langgraph.messages import (
     messages_of,
     plain_of,
 )
+from mcp_compaction.adapters.session_model import SummarizerName, find_own_model
 from mcp_compaction.api.handles import OpenSession
+from mcp_compaction.compactor.workspace import Newest
 from mcp_compaction.errors import InputError
+from mcp_compaction.formats.usage import Usage
 from mcp_compaction.lexicon.host_texts import own_tools
 from mcp_compaction.lexicon.models import find_refused_block, is_overflow, limit_in
 from mcp_compaction.model import JsonObject
+from mcp_compaction.summarizers.session_model import QUESTION, Answered, SessionModel
 from mcp_compaction.tools.arguments import Definition, definition_of
 from mcp_compaction.tools.running import list_tools, run_tool
 
@@ -52,16 +57,20 @@ class CompactionMiddleware(InStore, AgentMiddleware[AgentState[Any], Any, Any]):
         session: str | None = None,
         agent_controlled: bool = True,
         offload_over_tokens: int | None = 20_000,
+        summarizer: SummarizerName = None,
         **settings: Any,
     ) -> None:
         """A middleware to be used inside `with` or `async with`.
 
         `session`: the name of the session; without one it is the thread's id.
         `agent_controlled`: whether compress_context is offered. A tool result of more tokens than
-        `offload_over_tokens` becomes a preview with its ref; None: never. `settings`: as for
-        `open_store`.
+        `offload_over_tokens` becomes a preview with its ref; None: never. `summarizer`: "session"
+        has the agent's own model write the handover of a compaction, over the request as it
+        stands. `settings`: as for `open_store`.
         """
         super().__init__()
+        self._summarizer: SummarizerName = summarizer
+        self._called = Newest[str, tuple[SessionModel, _Called]]()  # by the names of sessions
         self._session = session
         self._offload_over = offload_over_tokens
         self._sessions = Sessions({"agent_controlled": agent_controlled, **settings})
@@ -79,6 +88,7 @@ class CompactionMiddleware(InStore, AgentMiddleware[AgentState[Any], Any, Any]):
 
     def wrap_model_call(self, request: ModelRequest[Any], handler: Callable[[Any], Any]) -> Any:
         """Call the model; where it says that the request is too large, compress and call again."""
+        self._know(request, handler, None)
         try:
             return handler(request)
         except Exception as error:
@@ -91,6 +101,7 @@ class CompactionMiddleware(InStore, AgentMiddleware[AgentState[Any], Any, Any]):
         self, request: ModelRequest[Any], handler: Callable[[Any], Awaitable[Any]]
     ) -> Any:
         """Call the model; where it says that the request is too large, compress and call again."""
+        await asyncio.to_thread(self._know, request, handler, asyncio.get_running_loop())
         try:
             return await handler(request)
         except Exception as error:
@@ -107,8 +118,30 @@ class CompactionMiddleware(InStore, AgentMiddleware[AgentState[Any], Any, Any]):
         """Record an answer that calls one of the context tools, so that they know of it."""
         await asyncio.to_thread(self._record_call, state["messages"])
 
+    def _know(
+        self,
+        request: ModelRequest[Any],
+        handler: Callable[[Any], Any],
+        loop: asyncio.AbstractEventLoop | None,
+    ) -> None:
+        """Note how the agent's model is called, where it is to write handovers."""
+        if self._summarizer is None:
+            return
+        with self._sessions.failures.isolate("knowing the agent's model"):
+            name = self._session_name()
+            known = self._called.get(name)
+            session = self._sessions.open(name).handle
+            model = known[0] if known else find_own_model(session, self._summarizer)
+            if model is not None:
+                called = _Called(request, handler, loop)
+                model.ask = partial(called.ask, request.messages)
+                self._called.keep(name, (model, called))
+
     def _fit(self, messages: list[AnyMessage]) -> dict[str, Any] | None:
         with self._sessions.failures.isolate("fitting the window"):
+            known = self._called.get(self._session_name())
+            if known is not None:
+                known[0].ask = partial(known[1].ask, messages)
             work = partial(_fit, messages=messages, offload_over=self._offload_over)
             shown = self._sessions.run(self._session_name(), work)
             if not is_same(shown, messages):
@@ -168,6 +201,36 @@ class CompactionMiddleware(InStore, AgentMiddleware[AgentState[Any], Any, Any]):
             coroutine=run_async,
             handle_tool_error=True,
         )
+
+
+class _Called(NamedTuple):
+    """How an agent's model was called last."""
+
+    request: ModelRequest[Any]
+    handler: Callable[[Any], Any]
+    loop: asyncio.AbstractEventLoop | None  # that the handler runs in; None: it blocks
+
+    async def ask(self, messages: Sequence[AnyMessage]) -> Answered:
+        """What the model answers to our question behind messages; the graph's callbacks, which
+        may show each token to a user, hear nothing of it."""
+        asked = self.request.override(messages=[*messages, HumanMessage(QUESTION)])
+        if self.loop is None:
+            response = await asyncio.get_running_loop().run_in_executor(None, self.handler, asked)
+        else:
+            started = Context().run(
+                asyncio.run_coroutine_threadsafe, self.handler(asked), self.loop
+            )
+            response = await asyncio.wrap_future(started)
+        said = getattr(response, "result", [response])[-1]
+        used = cast("Mapping[str, Any]", said.usage_metadata or {})
+        cached = used.get("input_token_details", {}).get("cache_read", 0)
+        counted = (
+            Usage(used["input_tokens"] - cached, cached, output=used["output_tokens"])
+            if used
+            else None
+        )
+        name = said.response_metadata.get("model_name") or getattr(asked.model, "model_name", "")
+        return Answered(str(said.text), str(name or "a model"), counted)
 
 
 async def _fit(
