@@ -29,8 +29,8 @@ PACKAGE = Path(__file__).parents[1] / "mcp_compaction"
 MOST_LINES, MOST_NAMED, MOST_KINDS, MOST_SIGNS = 12_000, 100, 12, 300
 # The lines of Python that each room may have: its top folder, and "." for the modules beside them.
 MOST_BY_ROOM = {
-    ".": 3_089,
-    "adapters": 2_714,
+    ".": 3_093,
+    "adapters": 2_850,
     "api": 560,
     "audit": 775,
     "checks": 1_925,
@@ -41,19 +41,19 @@ MOST_BY_ROOM = {
     "demo": 377,
     "evals": 3_363,
     "formats": 2_929,
-    "gateway": 3_371,
+    "gateway": 3_456,
     "hosts": 5_999,
     "lexicon": 776,
     "model": 1_177,
     "sending": 575,
-    "server": 4_643,
+    "server": 4_636,
     "store": 9_752,
-    "summarizers": 800,
+    "summarizers": 887,
     "tools": 1_484,
     "view_service": 199,
     "viewer": 383,
 }
-MOST_IN_ALL = 72_825
+MOST_IN_ALL = 73_130
 MOST_IN_MODULE, MOST_IN_FUNCTION = 500, 60  # lines
 # Modules that are longer still; one that has been cut to size leaves this list.
 LONG_MODULES: frozenset[str] = frozenset()

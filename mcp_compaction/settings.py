@@ -118,8 +118,9 @@ class Settings(Value):
     )
     prose: ProseTime = Field(
         default="off",
-        description="When the model of a chat in Claude Code writes its handover, which is checked"
-        " like any draft: at-compact at a /compact, ahead before the window is full.",
+        description="When the model of a chat writes its handover, checked like any draft: "
+        "in Claude Code at-compact at a /compact, ahead before the window is full; through the "
+        "gateway, with an API key, either at its compactions.",
     )
     bound_thinking: Literal["leave_out", "drop_block"] = Field(
         default="leave_out",

@@ -138,7 +138,7 @@ async def compress(
     settings: Settings, work: Workspace, info: SessionInfo, ask: Ask, progress: Progress
 ) -> Outcome:
     """Compact a session as asked, apart where its window is large."""
-    if not await _is_large(work, info):
+    if not await _goes_apart(work, info):
         return await compactor.compress(work, info, ask, progress)
     try:
         outcome = await _run_job(Job(settings, info, ask), progress)
@@ -150,7 +150,7 @@ async def compress(
 
 async def relieve(settings: Settings, work: Workspace, info: SessionInfo) -> Outcome | None:
     """Compact a session whose window is too full, apart where it is large."""
-    if not await _is_large(work, info):
+    if not await _goes_apart(work, info):
         return await compactor.relieve(work, info)
     try:
         return await _run_job(Job(settings, info, None), ignore_progress)
@@ -164,7 +164,7 @@ async def make_ready(settings: Settings, work: Workspace, info: SessionInfo) -> 
     if await compactor.is_ready(work, info):
         return True
     made: Outcome | None = None
-    if await _is_large(work, info):
+    if await _goes_apart(work, info):
         with suppress(_NotStartedError):
             made = await _run_job(Job(settings, info, None, is_saved=False), ignore_progress)
     if made is None:
@@ -174,7 +174,10 @@ async def make_ready(settings: Settings, work: Workspace, info: SessionInfo) -> 
     return isinstance(made, Compaction)
 
 
-async def _is_large(work: Workspace, info: SessionInfo) -> bool:
+async def _goes_apart(work: Workspace, info: SessionInfo) -> bool:
+    """Whether a window is large; a session's own model can be asked from this process alone."""
+    if info.id in work.own_models:
+        return False
     return (await work.read_window(info)).fill.counted >= LARGE
 
 

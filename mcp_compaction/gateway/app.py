@@ -5,6 +5,7 @@ whatever fails of the turn that a request is.
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from functools import partial
 from typing import NamedTuple, TypeVar
 
 import anyio
@@ -12,6 +13,7 @@ import httpx2
 from starlette.types import Receive, Scope, Send
 
 from mcp_compaction.door import Door, RefusedRequest, own_names, refuse
+from mcp_compaction.errors import SummarizerError
 from mcp_compaction.gateway.calls import find_api
 from mcp_compaction.gateway.forwarding import (
     Forwarder,
@@ -21,6 +23,7 @@ from mcp_compaction.gateway.forwarding import (
     headers_to_host,
     headers_to_provider,
 )
+from mcp_compaction.gateway.prose import is_paid_by_key
 from mcp_compaction.gateway.starting import GatewayAddress
 from mcp_compaction.gateway.turns import CallTurn, CallTurns
 
@@ -164,10 +167,23 @@ class Gateway:
         async def run() -> None:
             body = b"".join([piece async for piece in _body_of(request, has_all)])
             turn = await turns.begin(request.path, headers, body)
+            if turn is not None and turns.has_prose and is_paid_by_key(headers):
+                turn.ask_provider = partial(self._ask, request)
             safe = SafeTurn(turn, turns.note_fault) if turn is not None else None
             await self._exchange(request, safe, body)
 
         await _run_while_client_is_there(request, has_all, run)
+
+    async def _ask(self, request: _Request, body: bytes) -> bytes:
+        """The answer to a request of our own, with the key of the host's."""
+        named = [one for one in request.headers if one[0].lower() != b"accept-encoding"]
+        headers = headers_to_provider(named, len(body))
+        asked = ProviderRequest(request.method, request.url, headers, body)
+        async with self._forwarder.send(asked) as response:
+            answer = await response.aread()
+        if not response.is_success:
+            raise SummarizerError(f"the provider refused it ({response.status_code})")
+        return answer
 
     async def _exchange(
         self, request: _Request, turn: SafeTurn | None, body: bytes, *, is_again: bool = False

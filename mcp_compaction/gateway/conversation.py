@@ -29,6 +29,7 @@ from mcp_compaction.formats.usage import Usage
 from mcp_compaction.gateway.calls import HostCall, SentHistory, begins_with
 from mcp_compaction.gateway.keeping import LEAST_BYTES, KeptChat, keep_words_of_host
 from mcp_compaction.gateway.money import GatewayLedger, price_of, turns_to_pay
+from mcp_compaction.gateway.prose import AskModel, written_by
 from mcp_compaction.hosts.recording import check_history, open_chat
 from mcp_compaction.model import (
     Compaction,
@@ -42,6 +43,7 @@ from mcp_compaction.model import (
     Traits,
 )
 from mcp_compaction.ports import SessionKey
+from mcp_compaction.summarizers.session_model import SessionModel
 from mcp_compaction.threads import Threads
 
 _AFTER_OVERFLOW = 0.6  # of the fill that was too much, whatever we took the window to hold
@@ -83,6 +85,7 @@ class GatewayConversation:
         self._kept = kept
         self._lock = asyncio.Lock()
         self._note_outcome = note_outcome
+        self._model = SessionModel(session.store.workspace.counter.count)
         self._making: asyncio.Task[bool] | None = None  # the compaction that is made ready
         self._since_compaction = _COOL_DOWN
         self._has_compacted = False  # since the last request that was paid
@@ -301,13 +304,23 @@ class GatewayConversation:
         """Note that a request was sent again without the thinking that was refused."""
         ledger.account_of(self.session.name, call.model).refused += 1
 
-    async def relieve(self, given: SentHistory, *, is_warm: bool = True) -> Outcome | None:
+    async def relieve(
+        self,
+        given: SentHistory,
+        *,
+        is_warm: bool = True,
+        ask: AskModel | None = None,
+    ) -> Outcome | None:
         """Compress where the window is too full, so that the next request finds it smaller.
 
         Between trigger and net only where it pays; `is_warm`: the provider's cache still holds.
         Requests that come meanwhile go on with the window as it was. Near the net a compaction is
-        made ready for them.
+        made ready for them. `ask`: has the conversation's own model write the handover.
         """
+        with written_by(self._model, ask, self.session.store.workspace, self.session.info):
+            return await self._relieve(given, is_warm=is_warm)
+
+    async def _relieve(self, given: SentHistory, *, is_warm: bool) -> Outcome | None:
         self._since_compaction += 1
         if self._percent is not None and self._percent < self._least_percent:
             return None

@@ -34,6 +34,7 @@ from mcp_compaction.gateway.forwarding import Headers
 from mcp_compaction.gateway.keeping import LEAST_BYTES, KeptChat, path_of_layout
 from mcp_compaction.gateway.money import GatewayLedger
 from mcp_compaction.gateway.outgoing import Outgoing
+from mcp_compaction.gateway.prose import AskProvider, ask_model
 from mcp_compaction.hosts.chat import UsersWords
 from mcp_compaction.hosts.recording import note_chat_as_recorded
 from mcp_compaction.hosts.serving import find_served_chat
@@ -90,6 +91,7 @@ class CallTurns:
         self._threads = Threads()
         self._conversations = Newest[ChatKey, GatewayConversation]()
         self._kept = Newest[ChatKey, KeptChat]()
+        self.has_prose = settings.prose != "off" and not is_shadow
         self._words = UsersWords(environ or {})
         self._last = Newest[ChatKey, SentHistory]()  # the history of each, as it came last
         self._opening = asyncio.Lock()
@@ -315,6 +317,7 @@ class CallTurn:
     """One call on its way: what is sent for it, and what is done when the answer comes."""
 
     def __init__(self, turns: CallTurns, given: SentHistory, body: bytes) -> None:
+        self.ask_provider: AskProvider | None = None  # for a request of our own, with its key
         self._is_original_tried = False
         self._turns = turns
         self._given = given
@@ -466,8 +469,7 @@ class CallTurn:
 
     async def _finish(self, recording: Awaitable[None]) -> None:
         await self._turns.isolate(forwarding.NOT_RECORDED, recording)
-        keeping = self._turns.keep_thinking(self._given)
-        await self._turns.isolate(forwarding.NOT_RECORDED, keeping)
+        await self._turns.isolate(forwarding.NOT_RECORDED, self._turns.keep_thinking(self._given))
         if self._turns.is_aside:
             await self._turns.isolate(forwarding.NOT_RECORDED, self._turns.leave_all())
 
@@ -476,9 +478,8 @@ class CallTurn:
     ) -> None:
         sent = await accepting
         conversation = await self._turns.conversation_of(self._call)
-        ledger = self._turns.ledger
         self._turns.kept_of(self._call).note_size(self.out.body, answer.usage)
-        if conversation.pay(ledger, self._call, sent, answer.usage, self.out.share):
+        if conversation.pay(self._turns.ledger, self._call, sent, answer.usage, self.out.share):
             self._turns.tally[forwarding.BY_OTHERS] += 1
         if self.out.is_refused:
             conversation.note_refusal(self._turns.ledger, self._call)
@@ -493,5 +494,7 @@ class CallTurn:
         await self._turns.isolate(forwarding.NOT_RECORDED, self._turns.vouch(conversation))
         if self._turns.is_aside:
             return
-        self._turns.note_outcome(await conversation.relieve(self._given))
+        send = self.ask_provider
+        ask = partial(ask_model, self._call.api, self.out.body, send) if send else None
+        self._turns.note_outcome(await conversation.relieve(self._given, ask=ask))
         self._turns.wait_for_cold_cache(conversation, self._given, answer.usage)
