@@ -29,14 +29,14 @@ PACKAGE = Path(__file__).parents[1] / "mcp_compaction"
 MOST_LINES, MOST_NAMED, MOST_KINDS, MOST_SIGNS = 12_000, 100, 12, 300
 # The lines of Python that each room may have: its top folder, and "." for the modules beside them.
 MOST_BY_ROOM = {
-    ".": 3_093,
+    ".": 3_126,
     "adapters": 2_850,
     "api": 560,
     "audit": 775,
     "checks": 1_925,
-    "cli": 6_736,
-    "compactor": 4_815,
-    "core": 16_188,
+    "cli": 6_729,
+    "compactor": 4_793,
+    "core": 16_160,
     "counters": 195,
     "demo": 377,
     "evals": 3_363,
@@ -46,14 +46,14 @@ MOST_BY_ROOM = {
     "lexicon": 776,
     "model": 1_177,
     "sending": 575,
-    "server": 4_636,
+    "server": 4_629,
     "store": 9_752,
     "summarizers": 887,
-    "tools": 1_484,
+    "tools": 1_461,
     "view_service": 199,
     "viewer": 383,
 }
-MOST_IN_ALL = 73_130
+MOST_IN_ALL = 73_076
 MOST_IN_MODULE, MOST_IN_FUNCTION = 500, 60  # lines
 # Modules that are longer still; one that has been cut to size leaves this list.
 LONG_MODULES: frozenset[str] = frozenset()

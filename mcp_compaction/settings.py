@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 from pathlib import Path, PurePath
 from types import MappingProxyType, NoneType
-from typing import Annotated, Any, Literal, NamedTuple, Self, cast, get_args
+from typing import Annotated, Any, ClassVar, Final, Literal, NamedTuple, Self, cast, get_args
 from urllib.parse import urlsplit
 
 from pydantic import (
@@ -20,7 +20,7 @@ from pydantic import (
 )
 from pydantic_core import ErrorDetails
 
-from mcp_compaction.core.policy import PRESETS, Count, Policy, Positive
+from mcp_compaction.core.policy import PRESETS, Count, Policy, Positive, setting
 from mcp_compaction.errors import SettingsError
 from mcp_compaction.git_folders import paths_of
 from mcp_compaction.home import default_home
@@ -30,7 +30,6 @@ from mcp_compaction.settings_file import CONFIG, NO_SETTINGS, PREFIX, at_home, s
 
 _NO_FLAGS: Mapping[str, object] = MappingProxyType({})
 
-Seconds = Annotated[float, Field(gt=0, le=3600)]
 Dollars = Annotated[float, Field(ge=0)]
 
 ProseTime = Literal["off", "at-compact", "ahead"]
@@ -43,93 +42,93 @@ SUMMARIZERS = ("extractive", "anthropic", "openai")
 class Settings(Value):
     """Everything a user can set, read once and passed on."""
 
-    home: Path = Field(description="The folder the store lives in.")
-    store: SecretStr | None = Field(
-        default=None,
-        description="The address of a team's PostgreSQL; none: the store is a file in home.",
+    home: Path = Field(
+        description="The folder the store lives in.",
+        json_schema_extra={"when": "the store is to lie elsewhere, or there are several"},
     )
-    owner: str = Field(default="me", description="Whose rows of a team's store are meant.")
-    preset: str = Field(default="default", description="The policy that single fields go over.")
+    project: str | None = setting(
+        None,
+        "The project to work in.",
+        "neither the host's word nor the git top of the folder is the project that is meant",
+    )
+    store: SecretStr | None = setting(
+        None,
+        "The address of a team's PostgreSQL.",
+        "many people or servers share a store; else it is a file in `home`",
+    )
+    owner: str = setting(
+        "me", "Whose rows of a team's store are meant.", "you open a team's store by its address"
+    )
+    record: bool = setting(
+        True, "Whether messages are recorded at all.", "nothing of your chats may be kept"
+    )
+    redact: bool = setting(
+        True,
+        "Whether secrets are masked before the disk.",
+        "what looks like a secret is needed word for word, and the disk is safe",
+    )
+    preset: str = setting(
+        "default",
+        "The numbers that single settings go over: default, ladder, subagent, supervisor or lab.",
+        "the window is small, or all is to go by one known scheme",
+    )
     policy: Policy = Field(default=Policy(), description="The numbers that decide.")
-    redact: bool = Field(default=True, description="Whether secrets are masked before the disk.")
-    record: bool = Field(default=True, description="Whether messages are recorded at all.")
-    project: str | None = Field(
-        default=None, description="The project to work in; none: the host's word, else the folder."
+    counter: Literal["auto", "o200k", "estimate"] = setting(
+        "auto",
+        "What counts tokens; auto: exact where its ranks are at hand.",
+        "estimate: counting is to be fast, and a few percent do not matter",
     )
-    counter: Literal["auto", "o200k", "estimate"] = Field(
-        default="auto", description="What counts tokens; auto: exact where its ranks are at hand."
+    summarizer: str = setting(
+        "auto",
+        "What writes digests: auto, or a list of anthropic, openai and extractive (rules).",
+        "extractive: never ask a model; openai: a server that speaks chat completions",
     )
-    summarizer: str = Field(
-        default="auto", description="What writes digests; auto: the best one that is at hand."
+    summarizer_model: str | None = setting(
+        None, "The model that writes prose.", "set it to have a model write; unset, none is asked"
     )
-    summarizer_model: str | None = Field(
-        default=None, description="The model that summarizes; unset, auto asks no model at all."
+    summarizer_base_url: str | None = setting(
+        None, "Where it is asked.", "the model runs on a server of your own, or behind a proxy"
     )
-    summarizer_base_url: str | None = Field(
-        default=None, description="Where it is asked; none: the provider's own address."
+    summarizer_key_file: Path | None = setting(
+        None,
+        "A file of mode 600 with its key.",
+        "the provider's own variable, as ANTHROPIC_API_KEY, is not set where hosts start",
     )
-    summarizer_key_file: Path | None = Field(
-        default=None,
-        description="A file of mode 600 with its key; none: the provider's own variable.",
+    summarizer_window_tokens: Positive | None = setting(
+        None,
+        "Tokens its window holds; unset: 4096 at an address of your own, else 100000.",
+        "your server's model reads more, or less",
     )
-    summarizer_window_tokens: Positive | None = Field(
-        default=None,
-        description="Tokens its window holds; none: 4096 at an address of your own, else 100000.",
+    summarizer_max_calls_per_hour: Count | None = setting(
+        60, "Most model calls in an hour, for all sessions.", "summaries stop at the limit"
     )
-    summarizer_timeout_seconds: Seconds = Field(
-        default=120, description="The longest wait for one call; a local model may start cold."
+    summarizer_max_cost_per_session: Dollars | None = setting(
+        None, "Most dollars for one session; needs the model's price.", "a session may cost so much"
     )
-    summarizer_total_seconds: Seconds = Field(
-        default=300, description="The longest wait for one summary, with all its calls."
-    )
-    summarizer_max_calls_per_session: Count | None = Field(
-        default=200, description="Most model calls for one session."
-    )
-    summarizer_max_calls_per_hour: Count | None = Field(
-        default=60, description="Most model calls in an hour, for all sessions together."
-    )
-    summarizer_max_cost_per_session: Dollars | None = Field(
-        default=None, description="Most dollars for one session; needs the model's price."
-    )
-    summarizer_max_cost_per_hour: Dollars | None = Field(
-        default=None, description="Most dollars in an hour, for all sessions together."
+    summarizer_max_cost_per_hour: Dollars | None = setting(
+        None, "Most dollars in an hour, for all sessions.", "an hour may cost so much"
     )
     summarizer_prices: dict[str, SummaryPrice] = Field(
         default={}, description="Dollars for a million tokens, by model."
     )
-    ask_timeout_seconds: Seconds = Field(
-        default=45, description="The longest wait for a user who is asked; then the agent decides."
+    prose: ProseTime = setting(
+        "off",
+        "When the model of a chat writes its handover, checked like any draft: off, in Claude Code"
+        " at-compact (at a /compact) or ahead (before the window is full); through the gateway,"
+        " with an API key, either at its compactions.",
+        "a handover in prose is worth a request of your chat's model",
     )
-    checks_fail: Literal["go", "ask"] = Field(
-        default="go", description="What becomes of a call where the checks of pins cannot be read."
+    shrink_in_turn: bool = setting(
+        False,
+        "Whether our module in Claude Code makes the requests of a running turn smaller, too.",
+        "single turns fill the window; it was not tried on the provider's own service yet",
     )
-    checks_dialog: bool = Field(
-        default=False,
-        description="Whether a client's dialog asks you to take the check offered for a new pin.",
+    checks_fail: Literal["go", "ask"] = setting(
+        "go",
+        "What becomes of a call where the checks of pins cannot be read.",
+        "ask: no call may go unseen because of a broken file",
     )
-    offload_on_arrival: bool = Field(
-        default=False,
-        description="Whether large results are previews when they come (hook, plugin, gateway).",
-    )
-    shrink_in_turn: bool = Field(
-        default=False,
-        description="Whether our module in Claude Code makes the requests of a running turn "
-        "smaller, too; off until it was tried on the provider's own service.",
-    )
-    prose: ProseTime = Field(
-        default="off",
-        description="When the model of a chat writes its handover, checked like any draft: "
-        "in Claude Code at-compact at a /compact, ahead before the window is full; through the "
-        "gateway, with an API key, either at its compactions.",
-    )
-    bound_thinking: Literal["leave_out", "drop_block"] = Field(
-        default="leave_out",
-        description="What the gateway does with thinking bound to what a compaction changed; "
-        "drop_block: the provider drops it, by a beta and a field of `thinking`.",
-    )
-    view_timeout_seconds: Seconds = Field(
-        default=0.3, description="The longest a plugin waits for a view before it sends its own."
-    )
+    bound_thinking: ClassVar[str] = "leave_out"  # what the gateway does with it
     unrecorded: tuple[str, ...] = Field(
         default=(), description="Projects whose messages are not recorded."
     )
@@ -213,9 +212,25 @@ class _Given(NamedTuple):
 
 _TABLES = ("policy", "unrecorded", "summarizer_prices")  # not one value each
 _PLAIN = tuple(name for name in Settings.model_fields if name not in _TABLES)
-_POLICY = tuple(Policy.model_fields)
-NAMES: tuple[str, ...] = (*_PLAIN, *_POLICY)
-"""The names of all settings: as a flag, as a variable after MCP_COMPACTION_, and in TOML."""
+_NUMBERS = tuple(Policy.model_fields)
+POLICY: Final = tuple(name for name, field in Policy.model_fields.items() if field.description)
+"""The settings that are numbers of the policy."""
+
+NAMES: Final = (*_PLAIN, *POLICY)
+"""The names of all settings: as a variable after MCP_COMPACTION_, and in TOML."""
+
+GONE: Final = frozenset(
+    (
+        *(set(_NUMBERS) - set(POLICY)),
+        *("overhead_per_tool", "overhead_tokens", "advise_below_trigger", "fact_days"),
+        *("min_messages_to_compact", "head_preview_over_tokens", "digest_max_percent"),
+        *("pinned_max_chars", "pinned_max_percent", "bound_thinking"),
+        *("summarizer_timeout_seconds", "summarizer_total_seconds", "ask_timeout_seconds"),
+        *("summarizer_max_calls_per_session", "view_timeout_seconds"),
+        *("checks_dialog", "offload_on_arrival"),
+    )
+)
+"""What was a setting once: a file or a variable may still name it, and nothing comes of it."""
 
 MAY_BE_NONE = frozenset(
     name
@@ -233,14 +248,20 @@ def load_settings(
 ) -> Settings:
     """The settings from flags, environment and the user's own file; SettingsError if one is bad.
 
-    `keywords`: the same as flags, as a Python program passes them.
+    `keywords`: as a Python program passes them, which may set the other numbers of the policy, too.
     """
     path = settings_path(environ, config_dir)
     table = _read_file(path, required=bool(environ.get(CONFIG)))
     unrecorded = _read_unrecorded(table.pop("projects", {}), path, environ)
     prices = _read_prices(table.pop("summarizer_prices", {}), path)
     given = (
-        _check_names({name: _Given(value, f"{path}: {name}") for name, value in table.items()})
+        _check_names(
+            {
+                name: _Given(value, f"{path}: {name}")
+                for name, value in table.items()
+                if name not in GONE
+            }
+        )
         | _from_environ(environ)
         | _check_names(
             {
@@ -249,7 +270,10 @@ def load_settings(
                 if value is not None
             }
         )
-        | _check_names({name: _Given(value, f"{name}=") for name, value in keywords.items()})
+        | _check_names(
+            {name: _Given(value, f"{name}=") for name, value in keywords.items()},
+            (*NAMES, *_NUMBERS),
+        )
     )
     fields = {name: _none(given[name].value) for name in _PLAIN if name in given}
     fields["policy"] = _policy(given)
@@ -282,7 +306,7 @@ def _policy(given: Mapping[str, _Given]) -> Policy:
         raise SettingsError(
             f"{source} is {preset!r}, which is no preset: {_suggest_preset(preset)}"
         )
-    own = {name: _none(given[name].value) for name in _POLICY if name in given}
+    own = {name: _none(given[name].value) for name in _NUMBERS if name in given}
     try:
         return Policy.model_validate(PRESETS[preset].model_dump(exclude_unset=True) | own)
     except ValidationError as error:
@@ -318,6 +342,7 @@ def _from_environ(environ: Mapping[str, str]) -> dict[str, _Given]:
             variable.removeprefix(PREFIX).lower(): _Given(value, variable)
             for variable, value in environ.items()
             if variable.startswith(PREFIX) and variable not in NO_SETTINGS and value.strip()
+            if variable.removeprefix(PREFIX).lower() not in GONE
         }
     )
 
@@ -356,10 +381,10 @@ def _read_prices(tables: object, path: Path) -> dict[str, SummaryPrice]:
 # The errors of bad settings
 
 
-def _check_names(given: dict[str, _Given]) -> dict[str, _Given]:
+def _check_names(given: dict[str, _Given], known: Sequence[str] = NAMES) -> dict[str, _Given]:
     for name, (_, source) in given.items():
-        if name not in NAMES:
-            near = get_close_matches(name, NAMES, n=1)
+        if name not in known:
+            near = get_close_matches(name, known, n=1)
             step = f"did you mean {_spell_like(source, near[0])}?" if near else "remove it."
             raise SettingsError(f"{source} is no setting: {step}")
     return given

@@ -15,11 +15,13 @@ TOKEN: Final = "MCP_COMPACTION_TOKEN"
 """The variable with the token for a team's server; its value is written to no file and no argv."""
 
 VIEWS: Final = "MCP_COMPACTION_VIEWS"
+VIEW_SECONDS: Final = "MCP_COMPACTION_VIEW_TIMEOUT_SECONDS"
 NO_SETTINGS: Final = (
     CONFIG,
     "MCP_COMPACTION_DEBUG",  # how the command line complains
     "MCP_COMPACTION_HOOK_SECONDS",  # how long a command of a host may hold it
     TOKEN,  # what a team's server knows this machine by
+    VIEW_SECONDS,  # how long a plugin waits for a view, on a machine that is very busy
     VIEWS,  # the file in which a plugin looks for the view service's address
 )
 
@@ -42,6 +44,11 @@ def at_home(path: str, environ: Mapping[str, str]) -> Path:
     if home and (path == "~" or path.startswith("~/")):
         return Path(home, path[2:])
     return Path(path).expanduser()
+
+
+def view_seconds(environ: Mapping[str, str]) -> float:
+    """The longest a plugin waits for a view before it sends its own."""
+    return float(environ.get(VIEW_SECONDS) or 0.3)
 
 
 def given_settings(environ: Mapping[str, str]) -> dict[str, Any]:

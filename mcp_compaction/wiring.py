@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 
 _UNKNOWN_WINDOW = 4_096  # some servers cut what is longer, without a word
 _HOSTED_WINDOW = 100_000
+_OWN_SECONDS = 300  # for one call: a server of one's own may have to load the model first
+_HOSTED_SECONDS = 120
 
 
 class LaterCounter:
@@ -131,11 +133,11 @@ def terms_of(settings: Settings) -> Terms:
     """The window, time and price of a summarizer."""
     from mcp_compaction.summarizers.calling import Terms
 
-    window = _UNKNOWN_WINDOW if settings.summarizer_base_url else _HOSTED_WINDOW
+    is_own = settings.summarizer_base_url is not None
+    window = _UNKNOWN_WINDOW if is_own else _HOSTED_WINDOW
     return Terms(
         window_tokens=settings.summarizer_window_tokens or window,
-        timeout_seconds=settings.summarizer_timeout_seconds,
-        total_seconds=settings.summarizer_total_seconds,
+        timeout_seconds=_OWN_SECONDS if is_own else _HOSTED_SECONDS,
         price=settings.summarizer_price,
     )
 
@@ -145,7 +147,6 @@ def limits_of(settings: Settings) -> Limits:
     if settings.summarizers == ("extractive",):
         return Limits()
     return Limits(
-        calls_per_session=settings.summarizer_max_calls_per_session,
         calls_per_hour=settings.summarizer_max_calls_per_hour,
         cost_per_session=settings.summarizer_max_cost_per_session,
         cost_per_hour=settings.summarizer_max_cost_per_hour,

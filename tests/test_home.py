@@ -307,7 +307,7 @@ async def live(machine: Machine) -> None:
     run("audit", "--html", "audit.html")
     run("export", *at, "--output", "chat.jsonl")
     run("backup", "copy.db")
-    run("doctor", "--no-server", code=1)
+    run("doctor", code=1)
     machine.type("restore-backup", "copy.db", "--yes")
     run("send", code=1)
 

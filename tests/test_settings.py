@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from mcp_compaction.core.policy import PRESETS
+from benchmarks.settings_page import PAGE, page
+from mcp_compaction.core.policy import PRESETS, Policy
 from mcp_compaction.errors import SettingsError
-from mcp_compaction.settings import NAMES, Settings, load_settings
+from mcp_compaction.settings import GONE, NAMES, POLICY, Settings, load_settings
 
 _ENVIRON = {"HOME": "/home/ann"}
 
@@ -26,7 +27,7 @@ def _complaint(folder: Path, toml: str = "", flags: dict[str, object] | None = N
 
 
 def test_a_flag_beats_a_variable_beats_the_file(tmp_path: Path):
-    toml = "window_tokens = 1000\nrelease_percent = 50\ndigest_max_tokens = 100"
+    toml = "window_tokens = 1000\nrelease_percent = 50\npreserve_recent_turns = 7"
     settings = _load(
         tmp_path,
         toml,
@@ -35,17 +36,17 @@ def test_a_flag_beats_a_variable_beats_the_file(tmp_path: Path):
         RELEASE_PERCENT="40",
     )
     policy = settings.policy
-    assert (policy.window_tokens, policy.release_percent, policy.digest_max_tokens) == (
+    assert (policy.window_tokens, policy.release_percent, policy.preserve_recent_turns) == (
         3000,
         40,
-        100,
+        7,
     )
 
 
 def test_the_preset_comes_first_and_single_fields_over_it(tmp_path: Path):
-    settings = _load(tmp_path, "digest_max_tokens = 200", {"preset": "subagent"})
+    settings = _load(tmp_path, "reserve_tokens = 200", {"preset": "subagent"})
     assert settings.preset == "subagent"
-    assert settings.policy == PRESETS["subagent"].model_copy(update={"digest_max_tokens": 200})
+    assert settings.policy == PRESETS["subagent"].model_copy(update={"reserve_tokens": 200})
 
 
 def test_every_field_can_be_set_by_a_variable(tmp_path: Path):
@@ -56,6 +57,14 @@ def test_every_field_can_be_set_by_a_variable(tmp_path: Path):
         text = "none" if value is None else str(value)
         variable = f"MCP_COMPACTION_{name.upper()}"
         assert load_settings(_ENVIRON | {variable: text}, {}, tmp_path), name
+
+
+def test_there_are_few_settings_and_their_page_is_written_from_the_code():
+    assert len(NAMES) <= 30
+    assert PAGE.read_text(encoding="utf-8") == page()
+    for name in NAMES:
+        holder = Policy if name in POLICY else Settings
+        assert str(holder.model_fields[name].description).endswith("."), name
 
 
 def test_the_file_is_read_from_the_users_folder_and_never_from_the_working_directory(
@@ -86,6 +95,18 @@ def test_a_project_can_be_left_unrecorded(tmp_path: Path):
     assert not _load(tmp_path, RECORD="false").records("/work/open")
 
 
+def test_what_was_a_setting_once_stops_no_start_and_does_nothing(tmp_path: Path):
+    settings = _load(tmp_path, "min_gain_percent = 90\ncomplexity = 3", CHECKS_DIALOG="perhaps")
+    assert settings.policy == Policy()
+    assert not GONE.intersection(NAMES)
+
+
+def test_a_program_may_set_the_other_numbers_of_the_policy_too(tmp_path: Path):
+    given = {"min_gain_percent": 0, "complexity": "epic"}
+    policy = load_settings(_ENVIRON, config_dir=tmp_path, keywords=given).policy
+    assert (policy.min_gain_percent, policy.complexity) == (0, "epic")
+
+
 def test_an_unknown_name_is_refused_with_the_nearest_one(tmp_path: Path):
     assert _complaint(tmp_path, "window_token = 5") == (
         "~conf/config.toml: window_token is no setting: did you mean window_tokens?"
@@ -100,8 +121,8 @@ def test_an_unknown_name_is_refused_with_the_nearest_one(tmp_path: Path):
 
 
 def test_a_bad_value_is_refused_with_its_source(tmp_path: Path):
-    assert _complaint(tmp_path, "min_gain_percent = 120") == (
-        "~conf/config.toml: min_gain_percent is 120: it should be less than or equal to 100; "
+    assert _complaint(tmp_path, "release_percent = 120") == (
+        "~conf/config.toml: release_percent is 120: it should be less than or equal to 100; "
         "change or remove it."
     )
     assert _complaint(tmp_path, WINDOW_TOKENS="many") == (

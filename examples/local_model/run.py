@@ -21,7 +21,6 @@ def read_arguments() -> argparse.Namespace:
     parser.add_argument("--speaks", choices=("openai", "anthropic"), default="openai")
     parser.add_argument("--window", type=int, default=4_096, help="tokens the model can read")
     parser.add_argument("--tokens", type=int, default=6_000, help="about the size of the session")
-    parser.add_argument("--seconds", type=float, default=120, help="the longest wait for one call")
     return parser.parse_args()
 
 
@@ -35,7 +34,6 @@ def settings_of(args: argparse.Namespace) -> dict[str, object]:
         "summarizer_base_url": url,
         "summarizer_model": args.model,
         "summarizer_window_tokens": args.window,
-        "summarizer_timeout_seconds": args.seconds,
     }
 
 

@@ -14,8 +14,6 @@ from typing import TYPE_CHECKING
 # pyright: reportUnusedImport=false
 if TYPE_CHECKING:
     from mcp_compaction.compactor.checking import (
-        accept_check,
-        check_question,
         describe_check,
         held_calls,
         set_checks,
@@ -78,7 +76,7 @@ if TYPE_CHECKING:
     from mcp_compaction.compactor.viewing import begin, context, page_in, restore
 
 _VERBS = {
-    "checking": "accept_check check_question describe_check held_calls set_checks try_checks",
+    "checking": "describe_check held_calls set_checks try_checks",
     "compressing": "compress fill_to_relieve is_ready make relieve",
     "headless": "tell_programs",
     "history_fitting": "compare fit record_answer record_history",

@@ -14,7 +14,6 @@ from mcp_compaction.compactor.results import HeldCalls, PastCall, Trial
 from mcp_compaction.compactor.workspace import Workspace, scope_of
 from mcp_compaction.core.log.conversation import is_own_tool
 from mcp_compaction.core.log.endings import ending_of_call
-from mcp_compaction.core.log.pinned import shown_text
 from mcp_compaction.core.text.refs import number_of
 from mcp_compaction.errors import InputError, NeedsUser, UnknownRef
 from mcp_compaction.model import Author, Message, Pin, SessionInfo, ToolResult
@@ -35,25 +34,6 @@ async def describe_check(work: Workspace, info: SessionInfo, pin: Pin) -> str:
         f"a check can hold {pin.ref} before a tool runs: {'; '.join(map(str, checks))} "
         f"({past}); only the user can take it: mcp-compaction pins check {pin.ref} --accept"
     )
-
-
-async def check_question(work: Workspace, info: SessionInfo | None, project: str, text: str) -> str:
-    """What the user is asked of the check for a rule that is about to be pinned; blank: none is
-    offered."""
-    checks = offer_checks(text)
-    if not checks:
-        return ""
-    past = trial_text(await try_checks(work, project, checks, info), most=3)
-    return (
-        f"The agent pins a rule: {shown_text(text)}\nHold calls that break it before a tool "
-        f"runs? {'; '.join(map(str, checks))} ({past})"
-    )
-
-
-async def accept_check(work: Workspace, info: SessionInfo, pin: Pin) -> tuple[PinCheck, ...]:
-    """Set the check offered for a pin, as its user said in a dialog."""
-    lines = "\n".join(map(str, checks_for(pin)))
-    return await set_checks(work, info, pin.ref, lines, by="user")
 
 
 def checks_for(pin: Pin) -> tuple[PinCheck, ...]:

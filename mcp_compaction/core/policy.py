@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Annotated, NamedTuple, Self
+from typing import Annotated, Any, ClassVar, NamedTuple, Self
 
 from pydantic import Field, model_validator
 
@@ -35,133 +35,105 @@ KEEPING: Mapping[Complexity, Keeping] = MappingProxyType(
 )
 
 
+def setting(default: object, meaning: str, when: str) -> Any:
+    """A field that a user can set: its default, what it means, and when one would change it."""
+    return Field(default=default, description=meaning, json_schema_extra={"when": when})
+
+
 class Policy(Value):
-    """How full is too full, how far down to go, and what stays; every field is a setting."""
+    """How full is too full, how far down to go, and what stays.
+
+    A field made by `setting` is one; presets, sessions and programs set the other fields, too, and
+    what nobody sets is a constant.
+    """
 
     # The window
-    window_tokens: Positive = Field(
-        default=200_000,
-        description="Tokens the window holds; set, it counts over what a host or a model tells.",
+    window_tokens: Positive = setting(
+        200_000,
+        "Tokens the window holds; set, it counts over what a host or a model tells.",
+        "the model is not known, or only a part of its window is to be used",
     )
-    overhead_per_tool: Count = Field(
-        default=50, description="Tokens counted for each tool whose definition is not seen."
-    )
-    overhead_per_message: Count = Field(
-        default=4, description="Tokens counted for each message over its text."
-    )
-    overhead_tokens: Count = Field(
-        default=0,
-        description="Tokens of the window that only the host sees, such as its system prompt.",
-    )
+    overhead_per_tool: ClassVar[int] = 50  # tokens, where its definition is not seen
+    overhead_per_message: Count = 4  # tokens over its text
+    overhead_tokens: ClassVar[int] = 0
 
     # When
-    agent_controlled: bool = Field(
-        default=True, description="Whether the agent decides when to compress, over a safety net."
+    agent_controlled: bool = setting(
+        True,
+        "Whether the agent decides when to compress, over a safety net.",
+        "no: the tool `compress_context` is not offered, and the system alone decides",
     )
-    fill_threshold_percent: Percent = Field(
-        default=80,
-        description="Fill at which the system compresses when the agent is not in control.",
+    fill_threshold_percent: Percent = setting(
+        80,
+        "Fill at which the system compresses when the agent is not in control.",
+        "compactions come too early or too late",
     )
-    safety_threshold_percent: Percent = Field(
-        default=95, description="Fill at which the safety net acts, whoever is in control."
+    safety_threshold_percent: Percent = setting(
+        95,
+        "Fill at which a compaction waits for nothing, whoever is in control.",
+        "single steps are so large that 5 % are no room",
     )
-    wait_for_boundary: bool = Field(
-        default=True,
-        description="Whether the system waits for a finished task, up to the safety net.",
+    wait_for_boundary: bool = True  # for a finished task, up to the safety net
+    reserve_tokens: Count = setting(
+        8_000,
+        "Tokens kept free for the answer and the next input; a quarter of the window at most.",
+        "answers or inputs are longer; 0: percentages alone decide",
     )
-    reserve_tokens: Count = Field(
-        default=8_000,
-        description="Tokens kept free for the answer and the next input; a quarter at most.",
+    release_percent: Percent = setting(
+        60,
+        "Fill a compaction goes down to; below the threshold that acts.",
+        "compactions are to be rarer (lower) or to keep more (higher)",
     )
-    release_percent: Percent = Field(
-        default=60, description="Fill a compaction goes down to; below the threshold that acts."
+    advise_below_trigger: ClassVar[float] = 15  # points, where advice to compress starts
+    min_messages_to_compact: ClassVar[int] = 4
+    min_gain_percent: Percent = 5  # of the window, for a compaction to be worth it
+    budget_pressure: bool = setting(
+        False,
+        "Whether to act 10 points earlier and keep one recent turn less.",
+        "tokens are dear; near a limit on model calls or cost it happens by itself",
     )
-    advise_below_trigger: Percent = Field(
-        default=15, description="Points below the next trigger at which advice to compress starts."
-    )
-    min_messages_to_compact: Positive = Field(
-        default=4, description="Fewest messages a compaction is worth."
-    )
-    min_gain_percent: Percent = Field(
-        default=5, description="Smallest share of the window a compaction must free."
-    )
-    budget_pressure: bool = Field(
-        default=False, description="Whether to act 10 points earlier and keep one recent turn less."
-    )
-
-    ask_before_resume: bool = Field(
-        default=False,
-        description="Whether the agent is to wait for the user after a compaction; NEXT says so.",
-    )
+    ask_before_resume: bool = False  # NEXT says that the agent is to wait for the user
 
     # What stays
-    keep_first_request: bool = Field(
-        default=True, description="Whether the first request stays in the head."
+    keep_first_request: bool = setting(
+        True,
+        "Whether the first request stays in the head.",
+        "no: the first request is small talk, as in a chat that never ends",
     )
-    head_preview_over_tokens: Positive = Field(
-        default=2_000, description="Size over which the first request is shown as a preview."
+    head_preview_over_tokens: ClassVar[int] = 2_000
+    preserve_recent_turns: Count = setting(
+        3,
+        "Newest turns, of two messages each, that stay while the goal has room.",
+        "the agent leans on more, or fewer, of its last steps",
     )
-    preserve_recent_turns: Count = Field(
-        default=3,
-        description="Newest turns, of two messages each, that stay while the goal has room.",
+    preserve_recent_percent: Percent | None = setting(
+        10,
+        "Share of the window kept as recent turns when that is more.",
+        "none: the number of turns alone counts",
     )
-    preserve_recent_percent: Percent | None = Field(
-        default=10,
-        description="Share of the window kept as recent turns when that is more; none: unset.",
-    )
-    tail_max_percent: Percent = Field(
-        default=30, description="Largest share of the window that recent turns take unshrunk."
-    )
-    preserve_recent_messages: Positive | None = Field(
-        default=None, description="When set, exactly this many newest entries stay instead."
-    )
-    compaction_ratio: Annotated[float, Field(gt=0, lt=1)] | None = Field(
-        default=None,
-        description="When set, this oldest share of the messages is compacted instead.",
-    )
-    complexity: Complexity = Field(
-        default="medium",
-        description="The task's complexity; the more complex, the more is kept.",
-    )
-    agent_profile: AgentProfile = Field(
-        default="plain",
-        description="The agent's manner; verbose and deliberative count as complex.",
-    )
-    promoted_max_percent: Percent = Field(
-        default=10,
-        description="0: nothing is told of what left the window beside its digest.",
-    )
+    tail_max_percent: Percent = 30  # of the window, for recent turns unshrunk
+    preserve_recent_messages: Positive | None = None  # exactly so many newest entries instead
+    compaction_ratio: Annotated[float, Field(gt=0, lt=1)] | None = None  # the oldest share instead
+    complexity: Complexity = "medium"
+    agent_profile: AgentProfile = "plain"  # verbose and deliberative count as complex
+    promoted_max_percent: Percent = 10  # 0: only digests tell of what left the window
 
-    # How large
-    shrink_over_tokens: Positive = Field(
-        default=500, description="Size over which an old tool result becomes a preview with a ref."
+    # How large, in tokens where nothing else is said
+    shrink_over_tokens: Positive = 500  # an old tool result becomes a preview
+    shrink_over_chars: Positive | None = None  # that in characters
+    offload_over_tokens: Positive | None = setting(
+        None,
+        "Size from which a large result is a preview when it comes (hooks, plugin, gateway).",
+        "logs or files fill the window at once; 5000 is a good start",
     )
-    shrink_over_chars: Positive | None = Field(
-        default=None, description="When set, the same limit in characters instead of tokens."
-    )
-    offload_over_tokens: Positive = Field(
-        default=5_000, description="Size over which a tool result is offloaded on arrival."
-    )
-    digest_max_tokens: Positive = Field(default=600, description="Largest digest of one span.")
-    digest_max_percent: Percent = Field(
-        default=30, description="Largest share of the window for one digest."
-    )
-    index_max_tokens: Positive = Field(default=400, description="Largest index beside a digest.")
-    pinned_max_tokens: Positive = Field(
-        default=2_000, description="Largest pinned block; a pin over it is refused."
-    )
-    pinned_max_chars: Positive = Field(
-        default=7_500, description="Largest pinned block in characters; hosts cut longer ones."
-    )
-    pinned_max_percent: Percent = Field(
-        default=20, description="Largest share of the window for the pinned block."
-    )
-    fact_days: Positive = Field(
-        default=90, description="Days after which a project fact that no session used ends."
-    )
-    recall_max_tokens: Positive = Field(
-        default=1_000, description="Largest answer of a recall that names no size."
-    )
+    digest_max_tokens: Positive = 600
+    digest_max_percent: ClassVar[float] = 30  # of the window
+    index_max_tokens: Positive = 400
+    pinned_max_tokens: Positive = 2_000  # over it a pin is refused
+    pinned_max_chars: ClassVar[int] = 7_500  # hosts cut longer ones
+    pinned_max_percent: ClassVar[float] = 20  # of the window
+    fact_days: ClassVar[int] = 90  # after which a fact that no session used ends
+    recall_max_tokens: Positive = 1_000  # where a recall names no size
 
     @model_validator(mode="after")
     def _check_release(self) -> Self:

@@ -91,7 +91,7 @@ class GatewayConversation:
         self._has_compacted = False  # since the last request that was paid
         settings = session.store.settings
         policy = settings.policy
-        self._offload_over = policy.offload_over_tokens if settings.offload_on_arrival else None
+        self._offload_over = policy.offload_over_tokens
         self._least_percent = policy.trigger_percent - 2 * policy.advise_below_trigger
         self._percent: float | None = 0.0  # of the window; None: it has to be read
         self._reported = 0.0  # percent, by the provider

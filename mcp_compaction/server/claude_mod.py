@@ -114,7 +114,7 @@ class ClaudeMod:
     async def _hear_of_rows(self, chat: ModChat, _: dict[str, Any]) -> JsonObject:
         """Record what is new; what the module is to do with requests and results."""
         self._state.chats.start(record_beside(self._state, chat))
-        over = self._state.offload_over
+        over = self._state.settings.policy.offload_over_tokens
         shrinks = self._state.settings.shrink_in_turn
         return {"shrinks": shrinks, "offload_over": over, "ask": await self._question(chat)}
 
@@ -309,7 +309,7 @@ class ClaudeMod:
 
     async def _preview(self, chat: ModChat, body: dict[str, Any]) -> JsonObject | None:
         """What stands for a large result from the moment it comes; None: it stays as it is."""
-        over, text = self._state.offload_over, str(body.get("text") or "")
+        over, text = self._state.settings.policy.offload_over_tokens, str(body.get("text") or "")
         result = read_result(hooked_hosts()[NAME], str(body.get("tool") or ""), text, is_plain=True)
         if over is None or result is None:
             return None

@@ -18,7 +18,7 @@ from mcp_compaction.hosts.known import hosts_with
 from mcp_compaction.hosts.transcripts.claude_code import NAME
 from mcp_compaction.server.claude_mod import PATH, ClaudeMod
 from mcp_compaction.server.state import State
-from mcp_compaction.settings_file import VIEWS
+from mcp_compaction.settings_file import VIEWS, view_seconds
 from mcp_compaction.view_service.listening import serve_views
 
 logger = logging.getLogger(__name__)
@@ -51,7 +51,7 @@ async def serve_plugin(state: State) -> AsyncGenerator[None]:
             case _:
                 raise LookupError(path)
 
-    async with serve_views(places, answer, state.settings.view_timeout_seconds):
+    async with serve_views(places, answer, view_seconds(state.environ)):
         yield
     opening.cancel()
 

@@ -49,6 +49,7 @@ from mcp_compaction.program import complete, typed_command
 from mcp_compaction.server.claude_prose import ChatProse
 from mcp_compaction.server.session_finder import Caller, SessionFinder, host_of
 from mcp_compaction.settings import Settings
+from mcp_compaction.settings_file import view_seconds
 from mcp_compaction.threads import Threads
 from mcp_compaction.tools import answers
 from mcp_compaction.tools.place import Purpose
@@ -254,7 +255,8 @@ class State:
     @cached_property
     def events(self) -> EventHandler:
         """Who handles what hooks tell."""
-        return EventHandler(self.chats, self.note_trouble, self.offload_over, self.environ)
+        over = self.settings.policy.offload_over_tokens
+        return EventHandler(self.chats, self.note_trouble, over, self.environ)
 
     @cached_property
     def runs(self) -> RunNotes:
@@ -268,14 +270,10 @@ class State:
     @cached_property
     def views(self) -> ServedViews:
         """Who gives a plugin what to send."""
-        limit = self.settings.view_timeout_seconds
-        return ServedViews(self.workspace, self.chats, limit, self.offload_over)
-
-    @property
-    def offload_over(self) -> int | None:
-        """The tokens over which a result becomes a preview when it comes; None: none does."""
-        wish = self.settings
-        return wish.policy.offload_over_tokens if wish.offload_on_arrival else None
+        limit = view_seconds(self.environ)
+        return ServedViews(
+            self.workspace, self.chats, limit, self.settings.policy.offload_over_tokens
+        )
 
     def follow_chat(self, host: str, session: str) -> None:
         """Take a chat for the calling one: the environment still names the one before /clear."""

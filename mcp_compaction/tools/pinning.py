@@ -34,32 +34,12 @@ async def question_for_pin(place: CallPlace, asked: PinConstraint) -> str | None
     return None if question is None else question.text
 
 
-async def question_for_check(
-    place: CallPlace, asked: PinConstraint, allowed: UserWord
-) -> str | None:
-    """The question whether the check offered for a rule shall hold calls; once for each rule, and
-    not where the pin itself was refused."""
-    if not place.settings.checks_dialog or asked.kind != "constraint":
-        return None  # a dialog amid a turn stops the agent's work
-    wish, info = wish_of(asked, _author_of(allowed)), await place.session_if_any()
-    work = await place.workspace()
-    if await compactor.pin_question(work, place.project, info, wish) is not None:
-        return None
-    if info is not None and asked.text in {pin.text for pin in await work.pins(info)}:
-        return None
-    return await compactor.check_question(work, info, place.project, asked.text)
-
-
 async def pin_constraint(
-    place: CallPlace,
-    asked: PinConstraint,
-    allowed: UserWord = "unasked",
-    checked: UserWord = "unasked",
+    place: CallPlace, asked: PinConstraint, allowed: UserWord = "unasked"
 ) -> CallAnswer:
     """Pin, and say where the pin will be seen.
 
-    `allowed`: the user's word on what an agent may not do alone. `checked`: on the check that is
-    offered for a rule.
+    `allowed`: the user's word on what an agent may not do alone.
     """
     place.check_records()
     by = _author_of(allowed)
@@ -81,10 +61,7 @@ async def pin_constraint(
     if wider is not None:
         told = answers.unanswered_line(done.pin, wider)
         said = f"{said}\n{place.complete_commands(told, info)}"
-    if checked == "yes":
-        checks = await compactor.accept_check(work, info, done.pin)
-        said = f"{said}\nits check, which the user took: {'; '.join(map(str, checks))}"
-    elif checked != "no" and (offered := await compactor.describe_check(work, info, done.pin)):
+    if offered := await compactor.describe_check(work, info, done.pin):
         said = f"{said}\n{place.complete_commands(offered, info)}"
     return CallAnswer(said, info, done, is_new)
 

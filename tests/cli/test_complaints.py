@@ -215,7 +215,7 @@ def test_a_store_that_is_none_gives_code_3(shell: Shell) -> None:
 
 def test_a_folder_in_place_of_the_store_is_to_be_moved_away(shell: Shell) -> None:
     (shell.home / "store.db").mkdir(parents=True, mode=0o700)
-    for words in (["sessions"], ["record", "-"], ["doctor", "--no-server"]):
+    for words in (["sessions"], ["record", "-"], ["doctor"]):
         ran = shell(*words, stdin=HELLO)
         assert ran.code == 3
         assert ran.err.endswith("store.db is a folder, and the store is a file; move it away.\n")
@@ -306,11 +306,11 @@ def test_a_session_of_another_project_is_named_with_its_project(
 
 def test_doctor_finds_a_store_others_can_read(recorded: Shell) -> None:
     recorded.home.chmod(0o755)
-    ran = recorded("doctor", "--no-server")
+    ran = recorded("doctor")
     assert ran.code == 1
     assert "problem: " in ran.out
     assert "chmod go-rwx" in ran.out
-    assert json.loads(recorded("doctor", "--no-server", "--json").out)["problems"]
+    assert json.loads(recorded("doctor", "--json").out)["problems"]
 
 
 def test_doctor_tells_where_settings_come_from(recorded: Shell) -> None:
@@ -318,7 +318,7 @@ def test_doctor_tells_where_settings_come_from(recorded: Shell) -> None:
     config.mkdir(parents=True)
     (config / "config.toml").write_text('redact = false\nwindow_tokens = 9000\npreset = "lab"\n')
     set_here = recorded.with_environ({"MCP_COMPACTION_RELEASE_PERCENT": "50"})
-    listed = {s["name"]: s for s in set_here("doctor", "--no-server", "--json").json()["settings"]}
+    listed = {s["name"]: s for s in set_here("doctor", "--json").json()["settings"]}
     sources = {name: listed[name]["source"] for name in ("home", "redact", "window_tokens")}
     assert sources == {
         "home": "--home",
@@ -326,8 +326,13 @@ def test_doctor_tells_where_settings_come_from(recorded: Shell) -> None:
         "window_tokens": "settings file",
     }
     assert listed["release_percent"]["source"] == "MCP_COMPACTION_RELEASE_PERCENT"
-    assert listed["shrink_over_chars"]["source"] == "preset lab"
-    assert listed["summarizer"]["is_default"]
+    assert listed["agent_controlled"]["source"] == "preset lab"
+    assert "summarizer" not in listed
+
+
+def test_doctor_tells_what_is_no_longer_a_setting(recorded: Shell) -> None:
+    said = recorded.with_environ({"MCP_COMPACTION_FACT_DAYS": "9"}).done("doctor")
+    assert "note: fact_days is no longer a setting, and nothing comes of it: remove it" in said
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no named pipes")

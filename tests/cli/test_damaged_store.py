@@ -338,7 +338,7 @@ def test_a_damaged_store_is_not_written_onto_and_doctor_tells_it(kept: Shell, sp
         assert ran.code == STORE_UNUSABLE, ran
         assert "restore-backup" in ran.err
     kept("recall", "harbor", "--session", "tax-2026")
-    told = kept("doctor", "--no-server")
+    told = kept("doctor")
     assert told.code in (1, STORE_UNUSABLE), told  # the latter where it cannot even be opened
     assert "problem: " in told.out or "restore-backup" in told.err
     assert bytes_of(store) == before
@@ -350,14 +350,14 @@ def test_a_store_that_lost_no_row_is_written_on_rightly_and_doctor_tells_what_wa
 ) -> None:
     store = kept.home / "store.db"
     spoil(store)
-    told = kept("doctor", "--no-server")
+    told = kept("doctor")
     is_found = "search index is out of step" in told.out or "its last user" in told.out
     assert is_found or "another file lies in its place" in told.out
     before = rows_of(store)
     kept.done("record", "--session", "tax-2026", stdin=MORE)
     assert before < rows_of(store)
-    kept("doctor", "--no-server", "--fix")
-    assert "no problems found" in kept.done("doctor", "--no-server")
+    kept("doctor", "--fix")
+    assert "no problems found" in kept.done("doctor")
 
 
 def test_after_the_loss_of_a_log_work_goes_on_once_the_user_has_given_it_up(kept: Shell) -> None:
@@ -366,7 +366,7 @@ def test_after_the_loss_of_a_log_work_goes_on_once_the_user_has_given_it_up(kept
     ran = kept("record", "--session", "tax-2026", stdin=MORE)
     assert "the newest messages are missing" in ran.err
     assert "--fix" in ran.err
-    assert "no problems found" in kept.done("doctor", "--no-server", "--fix")
+    assert "no problems found" in kept.done("doctor", "--fix")
     kept.done("record", "--session", "tax-2026", stdin=MORE)
 
 
@@ -377,7 +377,7 @@ def test_a_backup_mends_a_damaged_store(kept: Shell, tmp_path: Path) -> None:
     assert kept("record", "--session", "tax-2026", stdin=MORE).code == STORE_UNUSABLE
     kept.as_user().done("restore-backup", str(tmp_path / "good.db"), "--yes")
     kept.done("record", "--session", "tax-2026", stdin=MORE)
-    assert "no problems found" in kept.done("doctor", "--no-server")
+    assert "no problems found" in kept.done("doctor")
 
 
 def test_after_a_read_that_failed_a_store_in_use_is_looked_over_before_it_is_written(

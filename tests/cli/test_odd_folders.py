@@ -39,7 +39,7 @@ def test_a_session_of_an_odd_folder_is_found_by_every_command(recorded_there: Sh
     assert "Only on Fridays." in recorded_there.done("pins")
     assert "m1" in recorded_there.done("show")
     assert recorded_there.done("stats")
-    assert recorded_there.done("doctor", "--no-server")
+    assert recorded_there.done("doctor")
 
 
 def test_an_odd_folder_can_be_typed_as_it_is_shown(recorded_there: Shell, odd: Path) -> None:

@@ -23,7 +23,7 @@ LOOKING = [
     ["recall", "staging", "key"],
     ["recall", "--refs", "m1..m3"],
     ["compress", "--dry-run", "--force"],
-    ["doctor", "--no-server"],
+    ["doctor"],
 ]
 SCRIPT = Path(sys.executable).with_name("mcp-compaction")
 

@@ -100,11 +100,11 @@ def test_a_check_is_gone_with_what_is_forgotten(pinned: Shell) -> None:
 
 def test_doctor_says_which_checks_are_in_force_and_which_hosts_cannot_hold(pinned: Shell) -> None:
     pinned.as_user().done("pins", "check", "p1", "--accept")
-    out = pinned("doctor", "--no-server").out
+    out = pinned("doctor").out
     assert f"p1 holds in {pinned.folder / 'project'}: {CHECK}" in out
     assert "Cursor" in out.partition("cannot hold a call")[0].rpartition("checks hold in")[2]
     (pinned.home / "checks/rules.json").write_text("{")
-    assert "the checks of pins cannot be read" in pinned("doctor", "--no-server").out
+    assert "the checks of pins cannot be read" in pinned("doctor").out
 
 
 def ask_hook(
@@ -140,7 +140,7 @@ def test_a_line_that_is_no_check_lifts_no_other_and_is_told(pinned: Shell, place
 
     said = ask_hook(pinned, "claude-code")["hookSpecificOutput"]
     assert said["permissionDecision"] == "deny"
-    out = pinned("doctor", "--no-server").out
+    out = pinned("doctor").out
     assert f": {CHECK}" in out
     assert "p2 has a line that is no check and holds nothing: forbid Bash: npm" in out
     said = ask_hook(pinned, "claude-code", command="ls")["hookSpecificOutput"]

@@ -61,14 +61,14 @@ def test_what_waits_is_told_and_when_it_is_too_much(
     shell: Shell, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shell("record", "-", "--session", "tax", stdin=b'{"role": "user", "content": "Hello there."}')
-    assert shell("doctor", "--no-server", "--json").json()["team"] is None
+    assert shell("doctor", "--json").json()["team"] is None
     Outbox(shell.home).point(URL)
-    told = shell("doctor", "--no-server", "--json").json()
+    told = shell("doctor", "--json").json()
     assert told["team"]["messages_waiting"] == 1
     assert "MCP_COMPACTION_TOKEN is not set" in told["team"]["problems"][0]
     for module in (outbox, doctor):
         monkeypatch.setattr(module, "MOST_WAITING", 10)
-    said = shell("doctor", "--no-server").out
+    said = shell("doctor").out
     assert "1 message (0.0 MB) wait" in said
     assert "nothing is lost" in said
     more = b'{"role": "user", "content": "It is recorded as ever."}'
@@ -109,7 +109,7 @@ def test_a_session_that_the_server_refuses_holds_up_no_other(shell: Shell) -> No
         assert told.json()["refused"] == ["bad from m1 on is not taken: it is bad"]
         server.shutdown()
         thread.join()
-    told = with_token("doctor", "--no-server", "--json").json()["team"]
+    told = with_token("doctor", "--json").json()["team"]
     assert told["messages_waiting"] == 1
     assert "bad from m1 on is not taken" in told["problems"][0]
 

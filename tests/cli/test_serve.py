@@ -145,7 +145,11 @@ def test_nothing_is_imported_from_the_working_directory(shell: Shell) -> None:
     assert (code, errors) == (0, "")
     assert {tool["name"] for tool in answers[1]["result"]["tools"]} == ALL
     ran = subprocess.run(
-        [SCRIPT, "doctor"], cwd=hostile, env=environ_of(shell), capture_output=True, check=False
+        [SCRIPT, "doctor", "--server"],
+        cwd=hostile,
+        env=environ_of(shell),
+        capture_output=True,
+        check=False,
     )
     assert ran.returncode == 0
     assert not mark.exists()
@@ -280,7 +284,7 @@ def test_over_http_a_token_is_asked_for(shell: Shell) -> None:
 @pytest.mark.thorough
 def test_doctor_starts_the_server_in_both_eras(recorded: Shell) -> None:
     before = recorded.dump()
-    told = recorded("doctor", "--json").json()
+    told = recorded("doctor", "--server", "--json").json()
     assert [check["protocol"] for check in told["server"]] == ["2026-07-28", "2025-11-25"]
     for check in told["server"]:
         assert set(check["tools"]) == ALL
@@ -301,7 +305,7 @@ def test_doctor_says_why_the_server_did_not_start(
     words: tuple[str, ...], told: str, recorded: Shell, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(probe, "installed_command", lambda: words)
-    ran = recorded("doctor")
+    ran = recorded("doctor", "--server")
     assert (ran.code, ran.err) == (1, "")
     assert ran.out.count("problem: the server did not start") == 1
     assert told in ran.out

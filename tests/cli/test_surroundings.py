@@ -71,11 +71,11 @@ def test_a_plugin_of_ours_from_a_marketplace_is_a_double_of_what_is_installed(sh
     told["enabledPlugins"]["mcp-compaction@mcp-compaction"] = True
     write(settings, told)
     words = "the plugin mcp-compaction@mcp-compaction is there twice, so that two servers run"
-    assert f"note: {words}" in shell("doctor", "--no-server").out
+    assert f"note: {words}" in shell("doctor").out
     assert f"note: {words}" in shell.done("install", "claude-code")
     told["enabledPlugins"]["mcp-compaction@mcp-compaction"] = False
     write(settings, told)
-    assert "twice" not in shell("doctor", "--no-server").out
+    assert "twice" not in shell("doctor").out
 
 
 def test_a_plugin_from_a_marketplace_alone_is_told_by_doctor(shell: Shell) -> None:
@@ -86,7 +86,7 @@ def test_a_plugin_from_a_marketplace_alone_is_told_by_doctor(shell: Shell) -> No
     for _ in range(2):
         note_chat(home, ServedChat("5a1c", 2**22 + 1))  # no process has that number
         note_dead_server(home, "claude-code", "5a1c", environ)
-    ran = shell("doctor", "--no-server")
+    ran = shell("doctor")
     assert ran.code == 0
     assert "the plugin mcp-compaction@their; hooks are at work: the module has not run" in ran.out
     assert "in 30 days 2 times: left to the host: the server was not there; to have it" in ran.out
@@ -96,7 +96,7 @@ def test_a_plugin_from_a_marketplace_alone_is_told_by_doctor(shell: Shell) -> No
 def test_doctor_says_what_is_at_work_and_why(shell: Shell) -> None:
     shell.done("install", "claude-code")
     RunNotes(shell.environ).note("claude-code", "SessionStart")
-    doctor = "doctor", "--no-server"
+    doctor = ("doctor",)
     assert "hooks are at work: the module has not run yet" in shell.done(*doctor)
     RunNotes(shell.environ).note(RUN, "a chat")
     assert "the module is at work, last 20" in shell.done(*doctor)
@@ -122,10 +122,10 @@ def test_doctor_says_that_the_module_broke_after_it_had_worked(shell: Shell) -> 
     without = state_folder(shell.environ) / f"ran-{WITHOUT}"
     os.utime(without, (then + 60, then + 60))
     broken = "hooks are at work: the module ran last 20"
-    assert broken in (told := shell.done("doctor", "--no-server"))
+    assert broken in (told := shell.done("doctor"))
     assert "but not in the turn of 20" in told
     os.utime(without, (then - 60, then - 60))  # it has run since
-    assert "the module is at work, last 20" in shell.done("doctor", "--no-server")
+    assert "the module is at work, last 20" in shell.done("doctor")
 
 
 def test_a_plugin_that_its_user_has_switched_off_stays_off(shell: Shell) -> None:
@@ -136,7 +136,7 @@ def test_a_plugin_that_its_user_has_switched_off_stays_off(shell: Shell) -> None
     assert (
         f"note: no module runs: the plugin is off (to have it: claude plugin enable {OURS})" in out
     )
-    assert "is not that of this version" not in (out := shell("doctor", "--no-server").out)
+    assert "is not that of this version" not in (out := shell("doctor").out)
     assert "hooks are at work: the plugin is off" in out
     shell.done("uninstall", "claude-code")
     assert not settings.exists()

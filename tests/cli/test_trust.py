@@ -30,7 +30,7 @@ def test_the_pins_of_a_headless_run_are_by_program_until_the_user_trusts_such_ru
     assert f"are yours in {SHOP}\n" in user.done("trust", "headless", "--project", SHOP)
     user.done("unpin", "p1", *here)
     assert "p2 pinned (constraint, session)" in agent.done("pin", RULE, *here)
-    assert f"headless prompts count as yours in {SHOP}" in user("doctor", "--no-server").out
+    assert f"headless prompts count as yours in {SHOP}" in user("doctor").out
 
 
 def test_only_a_terminal_says_whose_prompts_are(shell: Shell) -> None:

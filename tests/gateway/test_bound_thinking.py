@@ -185,19 +185,3 @@ async def test_aside_the_gateway_leaves_out_what_was_made_behind_its_view(
         assert host.provider.faults == []
         assert watched(host).faults == []
         assert 0 < len(thinking_of(host.last_sent)) < len(thinking_of(host.history)) - 1
-
-
-async def test_the_provider_may_be_told_to_drop_thinking_instead(memory_path: Path) -> None:
-    async with open_talk(
-        memory_path, binding(), agent_controlled=False, bound_thinking="drop_block"
-    ) as (host, _):
-        host.model = BOUND
-        await host.work_until_compacted()
-        assert host.provider.faults == []
-        last = host.provider.requests[-1]
-        wish = {"prefix_mismatch_behavior": "drop_block"}
-        assert last["thinking"] == {"type": "adaptive", "block_binding": wish}
-        assert "thinking-binding-controls-2026-08-01" in host.provider.betas[-1]
-        assert "thinking" not in host.provider.requests[0]
-        kept = [one for one in last["messages"] if one["role"] == "assistant"]
-        assert len(thinking_of(kept)) == len(kept)

@@ -186,7 +186,7 @@ async def test_a_compaction_is_ready_before_the_net_is_reached_and_requests_go_o
 async def test_a_large_result_is_a_preview_from_the_first_request_on_where_that_is_asked_for(
     tmp_path: Path, shape: str
 ) -> None:
-    wish: dict[str, Any] = {"offload_on_arrival": True, "offload_over_tokens": 500}
+    wish: dict[str, Any] = {"offload_over_tokens": 500}
     provider = StrictProvider(shape)
     async with open_talk(tmp_path, provider, window_tokens=100_000, **wish) as (host, store):
         await host.work(1, size=900)

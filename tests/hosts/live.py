@@ -85,7 +85,7 @@ def words_kept(home: Path) -> list[tuple[str, str]]:
 
 def ask_doctor(environ: dict[str, str], project: Path) -> tuple[int, dict[str, Any]]:
     """The exit code of doctor, and what it says."""
-    command = [PROGRAM, "doctor", "--no-server", "--json"]
+    command = [PROGRAM, "doctor", "--json"]
     ran = subprocess.run(command, env=environ, cwd=project, check=False, capture_output=True)
     return ran.returncode, json.loads(ran.stdout)
 

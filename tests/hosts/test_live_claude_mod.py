@@ -183,7 +183,7 @@ def test_within_a_turn_the_request_after_compress_context_is_smaller(tmp_path: P
 
 
 def test_a_large_result_is_a_preview_in_the_request_after_it(tmp_path: Path) -> None:
-    wishes = {"MCP_COMPACTION_OFFLOAD_ON_ARRIVAL": "true"}
+    wishes = {"MCP_COMPACTION_OFFLOAD_OVER_TOKENS": "5000"}
     wishes["MCP_COMPACTION_OFFLOAD_OVER_TOKENS"] = "500"
     with serve_model(ScriptedModel(PIN, read(0), Step("read"))) as model:
         host = ModdedClaude(tmp_path, model, wishes)

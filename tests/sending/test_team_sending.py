@@ -96,7 +96,7 @@ class Laptop:
 
     def doctor(self) -> dict[str, Any]:
         """What `doctor` says of the team's server."""
-        words = [*PROGRAM, "doctor", "--no-server", "--json"]
+        words = [*PROGRAM, "doctor", "--json"]
         done = subprocess.run(words, env=self.environ, capture_output=True, check=False)
         return json.loads(done.stdout)["team"]
 

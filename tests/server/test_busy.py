@@ -73,8 +73,6 @@ def environ(home: Path, model: Waiting | None = None) -> dict[str, str]:
             "MCP_COMPACTION_SUMMARIZER": "anthropic",
             "MCP_COMPACTION_SUMMARIZER_MODEL": "model-x",
             "MCP_COMPACTION_SUMMARIZER_BASE_URL": model.served.url,
-            "MCP_COMPACTION_SUMMARIZER_TIMEOUT_SECONDS": str(PATIENCE),
-            "MCP_COMPACTION_SUMMARIZER_TOTAL_SECONDS": str(PATIENCE),
             "MCP_COMPACTION_SUMMARIZER_WINDOW_TOKENS": "500000",
         }
     return found

@@ -163,7 +163,7 @@ async def test_a_prompt_typed_while_the_agent_was_at_work_is_not_lost(tmp_path: 
 async def test_a_large_result_is_a_preview_from_the_moment_it_comes_where_it_is_set(
     tmp_path: Path,
 ) -> None:
-    wish = {"offload_on_arrival": "true", "offload_over_tokens": "200"}
+    wish = {"offload_over_tokens": "200"}
     async with claude_talk(tmp_path, {**WIDE, **wish}) as (talk, host, place):
         host.type("Read it.")
         text = "\n".join(f"line {n} of the long report is in order" for n in range(300))

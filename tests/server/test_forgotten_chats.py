@@ -179,11 +179,11 @@ async def test_no_word_of_a_forgotten_chat_comes_back_by_the_history_of_a_plugin
     place.parent.mkdir(mode=0o700)
     environ = {"HOME": str(tmp_path / "home"), "MCP_COMPACTION_VIEWS": str(place)}
     said = [typed(0, SAID), *history(1)]
-    slow = {"view_timeout_seconds": "60"}
+    environ["MCP_COMPACTION_VIEW_TIMEOUT_SECONDS"] = "60"
 
     async def view() -> object:
         home = store_in(tmp_path)
-        async with talk(tmp_path, environ=environ, home=home, policy=slow, client_info=OPENCODE):
+        async with talk(tmp_path, environ=environ, home=home, client_info=OPENCODE):
             _, told = await ask(place, "/opencode/view", session="ses_1", messages=said)
             return told
 

@@ -31,8 +31,8 @@ async def test_a_plugin_gets_views_and_the_name_that_makes_calls_mean_its_chat(
     folder.mkdir(mode=0o700)
     place = folder / "views.json"
     environ = {"HOME": str(tmp_path), "MCP_COMPACTION_VIEWS": str(place)}
-    slow = {"view_timeout_seconds": "60"}
-    async with talk(tmp_path, environ=environ, policy=slow, client_info=OPENCODE) as host:
+    environ["MCP_COMPACTION_VIEW_TIMEOUT_SECONDS"] = "60"
+    async with talk(tmp_path, environ=environ, client_info=OPENCODE) as host:
         status, told = await ask(place, "/opencode/view", session="ses_1", messages=history(2))
         assert status == 200
         before = _size(told)
@@ -52,8 +52,8 @@ async def test_a_call_that_names_the_hosts_own_chat_means_it_before_any_view_of_
     folder.mkdir(mode=0o700)
     place = folder / "views.json"
     environ = {"HOME": str(tmp_path), "MCP_COMPACTION_VIEWS": str(place)}
-    slow = {"view_timeout_seconds": "60"}
-    async with talk(tmp_path, environ=environ, policy=slow, client_info=OPENCODE) as host:
+    environ["MCP_COMPACTION_VIEW_TIMEOUT_SECONDS"] = "60"
+    async with talk(tmp_path, environ=environ, client_info=OPENCODE) as host:
         refused = await host.fail("context_stats", session="opencode:ses_1")
         assert "nothing of this chat is kept yet" in refused
         await host.say("pin_constraint", text="Only tabs.", session="opencode:ses_1")
@@ -73,7 +73,8 @@ async def test_a_plugin_gets_no_view_while_a_gateway_shows_one(
     gateway = RunningGateway(os.getpid(), taken_port, "/shop", "opencode", "2026-11-16", {}, {})
     note_gateway(tmp_path / "store", gateway)
     environ[PROCESS] = str(os.getpid())
-    async with talk(tmp_path, environ=environ, policy={"view_timeout_seconds": "60"}):
+    environ["MCP_COMPACTION_VIEW_TIMEOUT_SECONDS"] = "60"
+    async with talk(tmp_path, environ=environ):
         asked = await ask(place, "/opencode/view", session="ses_1", messages=history(2))
         assert asked == (200, None)
 
@@ -84,8 +85,8 @@ async def test_what_the_agent_said_last_is_recorded_when_the_host_ends(tmp_path:
     environ = {**make_home(home), "MCP_COMPACTION_VIEWS": str(folder / "views.json")}
     database, chat = home / ".local/share/opencode/opencode.db", "ses_e1e7f1d1bffe8TkSI7CaOykNXz"
     store = default_home(environ)
-    slow = {"view_timeout_seconds": "60"}
-    async with talk(tmp_path, environ=environ, project=SHOP, home=store, policy=slow):
+    environ["MCP_COMPACTION_VIEW_TIMEOUT_SECONDS"] = "60"
+    async with talk(tmp_path, environ=environ, project=SHOP, home=store):
         await ask(folder / "views.json", "/opencode/record", session=chat)
         with closing(sqlite3.connect(database)) as opencode:
             about = {"role": "assistant", "time": {"created": 1794784709000, "completed": 1}}

@@ -72,7 +72,7 @@ async def claude_code(folder: Path, **policy: str) -> AsyncGenerator[Chat]:
     """A chat of Claude Code whose user wants previews."""
     environ = {"HOME": str(folder / "home"), "CLAUDE_CODE_SESSION_ID": CHAT}
     client: dict[str, Any] = {"client_info": Implementation(name="claude-code", version="2")}
-    wish = {"offload_on_arrival": "true", "offload_over_tokens": "1000", **policy}
+    wish = {"offload_over_tokens": "1000", **policy}
     home = default_home(environ)
     async with talk(
         folder, project=SHOP, environ=environ, policy=wish, home=home, **client

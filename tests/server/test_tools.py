@@ -13,12 +13,12 @@ from mcp.shared.exceptions import MCPError
 from mcp.types import INVALID_PARAMS, ElicitRequestParams, ElicitResult, Tool
 
 from mcp_compaction import compactor
-from mcp_compaction.checks.file import read_rules
 from mcp_compaction.core.tokens import estimate
 from mcp_compaction.counters.o200k import best_counter
 from mcp_compaction.formats import read_incoming, validate
 from mcp_compaction.formats.turns import split_turns
 from mcp_compaction.ports import SessionKey
+from mcp_compaction.server import tools
 from mcp_compaction.server.app import INSTRUCTIONS
 from mcp_compaction.server.resources import check_request
 from mcp_compaction.settings import load_settings
@@ -394,85 +394,9 @@ async def test_an_agents_pin_is_widened_only_when_the_user_agrees(tmp_path: Path
         await check_refusal(chat)
 
 
-PUSH = "deny Bash: git push main"
-DIALOG = {"checks_dialog": "true"}
-
-
-@both_eras
-async def test_a_check_holds_when_the_user_takes_it_in_the_dialog(tmp_path: Path, era: Era) -> None:
-    rule = "Don't push to main."
-    asked: list[str] = []
-    answers = iter([True, False, True])
-
-    async def user(_: Any, params: ElicitRequestParams) -> ElicitResult:
-        asked.append(params.message)
-        return ElicitResult(action="accept", content={"sure": next(answers)})
-
-    async with talk(tmp_path, era, policy=DIALOG, elicitation_callback=user) as chat:
-        said = await chat.say("pin_constraint", text=rule, session="a")
-        assert f"its check, which the user took: {PUSH}" in said
-        assert "only the user can take it" not in said
-        assert "pins check" not in await chat.say("pin_constraint", text=rule, session="a")
-        refused = await chat.fail("unpin_constraint", ref="p1", session="a")
-        assert "only the user releases it" in refused, "else an agent could lift the check"
-        assert [str(one) for one in read_rules(tmp_path / "store")[0].checks] == [PUSH]
-        await chat.say("unpin_constraint", ref="p1", session="a")
-    assert read_rules(tmp_path / "store") == []
-    first, *releases = asked
-    assert first == (
-        f"The agent pins a rule: {rule}\nHold calls that break it before a tool runs? {PUSH} "
-        "(would have stopped 0 of 0 recorded calls)"
-    )
-    assert len(releases) == 2
-
-
-@both_eras
-async def test_no_check_holds_without_a_yes_of_the_user(tmp_path: Path, era: Era) -> None:
-    asked: list[str] = []
-
-    async def says_no(_: Any, params: ElicitRequestParams) -> ElicitResult:
-        asked.append(params.message)
-        return ElicitResult(action="accept", content={"sure": False})
-
-    async def declines(_: Any, params: ElicitRequestParams) -> ElicitResult:
-        asked.append(params.message)
-        return ElicitResult(action="decline")
-
-    for name, callback in {"no": says_no, "declined": declines, "nobody": None}.items():
-        async with talk(tmp_path / name, era, policy=DIALOG, elicitation_callback=callback) as chat:
-            wish = {"text": "Don't push to main.", "session": "a"}
-            refused = await chat.fail("pin_constraint", **wish, checked={"sure": True})
-            assert "no argument 'checked'" in refused
-            said = await chat.say("pin_constraint", **wish)
-            assert "pinned as p1 (constraint, session, by agent)" in said
-            assert ("only the user can take it" in said) == (callback is None)
-            await chat.say("pin_constraint", **wish)
-        assert read_rules(tmp_path / name / "store") == []
-    assert len(asked) == 2, "a rule is asked about once"
-
-
-@both_eras
-async def test_a_rule_that_the_user_refuses_is_not_asked_about_twice(
-    tmp_path: Path, era: Era
+async def test_who_is_asked_and_says_nothing_leaves_the_pin_to_the_agent(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked: list[str] = []
-    answers = iter([False, True, True])
-
-    async def user(_: Any, params: ElicitRequestParams) -> ElicitResult:
-        asked.append(params.message)
-        return ElicitResult(action="accept", content={"sure": next(answers)})
-
-    wish = {"text": "Don't push to main.", "scope": "project", "session": "a"}
-    async with talk(tmp_path, era, policy=DIALOG, elicitation_callback=user) as chat:
-        assert "needs the user" in await chat.fail("pin_constraint", **wish)
-        assert len(asked) == 1
-        said = await chat.say("pin_constraint", **wish)
-        assert "(constraint, project, by user)" in said
-        assert f"its check, which the user took: {PUSH}" in said
-    assert len(asked) == 3
-
-
-async def test_who_is_asked_and_says_nothing_leaves_the_pin_to_the_agent(tmp_path: Path) -> None:
     asked: list[str] = []
 
     async def says_nothing(_: Any, params: ElicitRequestParams) -> ElicitResult:
@@ -480,9 +404,9 @@ async def test_who_is_asked_and_says_nothing_leaves_the_pin_to_the_agent(tmp_pat
         await anyio.sleep_forever()
         raise AssertionError("unreachable")
 
-    brief = {"ask_timeout_seconds": "0.01"}
+    monkeypatch.setattr(tools, "ASK_SECONDS", 0.01)
     wish = {"text": "skip the slow tests", "session": "a"}
-    async with talk(tmp_path, "legacy", policy=brief, elicitation_callback=says_nothing) as chat:
+    async with talk(tmp_path, "legacy", elicitation_callback=says_nothing) as chat:
         text = await chat.say("pin_constraint", scope="project", **wish)
         assert "pinned as p1 (constraint, session, by agent)" in text
         assert "the user was asked and did not answer in time: this is the agent's pin" in text

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from argparse import ArgumentParser
+from argparse import SUPPRESS, ArgumentParser
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -20,32 +20,33 @@ from mcp_compaction.cli.console.opening import (
 from mcp_compaction.cli.console.options import describe_value
 from mcp_compaction.cli.console.screen import Screen, make_teller
 from mcp_compaction.cli.console.setup import HostCheck, check_hosts, checks_in_force, place_of
-from mcp_compaction.core.policy import PRESETS, Policy
+from mcp_compaction.core.policy import PRESETS
 from mcp_compaction.core.text.secrets import counts_by_kind
 from mcp_compaction.core.wording import plural
-from mcp_compaction.home import mode_problems, state_folder
+from mcp_compaction.errors import StoreError
+from mcp_compaction.home import default_home, mode_problems, state_folder
 from mcp_compaction.model import Value
 from mcp_compaction.ports import Health
 from mcp_compaction.program import as_typed, lasting_command
-from mcp_compaction.settings import NAMES, Settings
+from mcp_compaction.settings import GONE, NAMES, POLICY, Settings
+from mcp_compaction.settings_file import PREFIX, TOKEN, given_settings
 from mcp_compaction.store.noted import headless_projects
 from mcp_compaction.wiring import counter_of
 
 if TYPE_CHECKING:
     from mcp_compaction.server.probe import Checked
-from mcp_compaction.settings_file import TOKEN
 from mcp_compaction.store.outbox import MOST_WAITING, Outbox
 from mcp_compaction.wiring import SystemClock
 
 DESCRIPTION = """\
-Look over the store, the token counter, the settings and the hosts that this is plugged into, start
-the server as a host would, and say in words what is wrong. With --summarizer: make a real
-call to the model that is to write digests, and say what works.
+Look over the store, the token counter, the settings and the hosts that this is plugged into, and
+say in words what is wrong. With --server: start the server as a host would, too. With --summarizer:
+make a real call to the model that is to write digests, and say what works.
 Changes: nothing without --fix; ends with code 1 when a problem is found."""
 EXAMPLES = (
     "doctor",
     "doctor --summarizer",
-    "doctor --no-server --json",
+    "doctor --server --json",
     "doctor --home /srv/agents/compaction",
 )
 
@@ -58,18 +59,18 @@ _COUNTERS = {
 
 
 class Setting(Value):
-    """One setting in force, and where it comes from."""
+    """A setting that is not at its default, and where it comes from."""
 
     name: str
     value: str
     source: str
-    is_default: bool
 
 
 def add_arguments(parser: ArgumentParser) -> None:
     """Declare the arguments."""
     add_place(parser)
-    parser.add_argument("--no-server", action="store_true", help="do not start the server")
+    parser.add_argument("--server", action="store_true", help="start the server as a host would")
+    parser.add_argument("--no-server", action="store_true", help=SUPPRESS)  # it once was started
     parser.add_argument("--fix", action="store_true", help="build the search index anew first")
     parser.add_argument(
         "--summarizer", action="store_true", help="ask the summarizer instead, with real calls"
@@ -77,20 +78,27 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 async def run(call: Invocation) -> int:
-    """Print the state of everything, the settings first: they hold even for a broken store."""
+    """Print what is wrong, then the state of everything."""
     settings = settings_of(call)
     if call.args.summarizer:
         return await _report_summarizer(call, settings)
     listed = tuple(_list_settings(call, settings))
     project = project_of(call, settings)
-    if not call.args.json:
-        _say_settings(call.screen, listed, project)
-    health = await _read_health(call, settings)
+    try:
+        health = await _read_health(call, settings)
+    except StoreError:  # the settings hold even for a broken store
+        if not call.args.json:
+            _say_settings(call.screen, listed, project)
+        raise
     notes = list(health.notes) if health else []
+    notes += [
+        f"{name} is no longer a setting, and nothing comes of it: remove it"
+        for name in sorted(GONE.intersection(given_settings(call.environ)))
+    ]
     problems = list(health.problems) if health else list(_explain_unwritable(settings.home))
     for folder in (settings.home, state_folder(call.environ)):
         problems += mode_problems(folder)
-    checks = () if call.args.no_server else await _try_server(call.environ)
+    checks = await _try_server(call.environ) if call.args.server else ()
     problems += _faults_of(checks)
     notes += _notes_on_slowness(checks)
     hosts = tuple(check_hosts(place_of(call)))
@@ -118,13 +126,14 @@ async def run(call: Invocation) -> int:
             }
         )
     else:
+        _say_verdict(call.screen, *(list(map(call.complete, told)) for told in (problems, notes)))
+        _say_settings(call.screen, listed, project)
         _say_store(call.screen, settings, health)
         if sent is not None:
             call.screen.say(f"{call.screen.bold('team')} {sent.state}")
         _say_server(call.screen, checks)
         _say_hosts(call.screen, hosts)
         call.screen.say(f"{call.screen.bold('for a host')} {as_typed(lasting_command())}")
-        _say_verdict(call.screen, *(list(map(call.complete, told)) for told in (problems, notes)))
     return 1 if problems else 0
 
 
@@ -228,13 +237,10 @@ def _say_hosts(screen: Screen, hosts: Iterable[HostCheck]) -> None:
 
 
 def _say_settings(screen: Screen, listed: tuple[Setting, ...], project: str) -> None:
-    screen.say(screen.bold("settings"))
-    chosen = [s for s in listed if not s.is_default or s.name not in Policy.model_fields]
-    screen.say_rows([(f"  {s.name}", s.value, s.source) for s in chosen])
-    rest = len(listed) - len(chosen)
-    if rest:
-        screen.say(screen.dim(f"  and {plural(rest, 'policy setting')} at the default"))
-    screen.say(f"  project here: {project}")
+    screen.say(f"{screen.bold('project here')} {project}")
+    others = "the others at their defaults" if listed else "all at their defaults"
+    screen.say(f"{screen.bold('settings')} {others}")
+    screen.say_rows([(f"  {s.name}", s.value, s.source) for s in listed])
 
 
 def _say_store(screen: Screen, settings: Settings, health: Health | None) -> None:
@@ -255,42 +261,35 @@ def _say_store(screen: Screen, settings: Settings, health: Health | None) -> Non
 
 
 def _say_verdict(screen: Screen, problems: list[str], notes: list[str]) -> None:
-    for note in notes:
-        screen.say(f"note: {note}")
     for problem in problems:
         screen.say(screen.bold(f"problem: {problem}"))
     if not problems:
         screen.say(screen.bold("no problems found"))
+    for note in notes:
+        screen.say(f"note: {note}")
 
 
 def _list_settings(call: Invocation, settings: Settings) -> Iterator[Setting]:
+    """The settings that are not at their defaults."""
     flags = flags_of(call)
     for name in NAMES:
-        holder = settings.policy if name in Policy.model_fields else settings
+        holder = settings.policy if name in POLICY else settings
         value: object = getattr(holder, name)
-        variable = f"MCP_COMPACTION_{name.upper()}"
+        default: object = type(holder).model_fields[name].default
+        if name == "home":
+            default = default_home(call.environ)
+        if value == default:
+            continue
+        variable = f"{PREFIX}{name.upper()}"
         if name in flags:
             source = "--" + name.replace("_", "-")
         elif call.environ.get(variable, "").strip():
             source = variable
+        elif name in POLICY and value == getattr(PRESETS[settings.preset], name):
+            source = f"preset {settings.preset}"
         else:
-            source = _source_of_untyped(name, value, settings)
-        yield Setting(
-            name=name, value=describe_value(value), source=source, is_default=source == "default"
-        )
-
-
-def _source_of_untyped(name: str, value: object, settings: Settings) -> str:
-    """The source of a value that was neither typed nor in the environment."""
-    if name == "home":
-        return "default"
-    if name not in Policy.model_fields:
-        default: object = Settings.model_fields[name].default
-        return "default" if value == default else "settings file"
-    if value == getattr(Policy(), name):
-        return "default"
-    of_preset: object = getattr(PRESETS[settings.preset], name)
-    return f"preset {settings.preset}" if value == of_preset else "settings file"
+            source = "settings file"
+        yield Setting(name=name, value=describe_value(value), source=source)
 
 
 class SendingCheck(Value):

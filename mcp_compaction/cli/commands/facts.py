@@ -19,7 +19,7 @@ DESCRIPTION = """\
 List what the sessions of a project taught that later ones may need: commands that work here, and
 what a model that you named found. Each is only offered. What you accept is told to every later
 session of the project, as a fact with its day and session, until you drop it or no session has
-used it for 90 days (setting fact_days). What you drop is not offered again.
+used it for 90 days. What you drop is not offered again.
 Changes: list notes which facts the newest sessions used; accept keeps a fact; drop ends one, or
 declines an offer. The last two speak for the user, and so need a terminal: no agent can accept a
 fact."""

@@ -131,10 +131,10 @@ class Parser(ArgumentParser):
             return ""
         if not typed.startswith("-"):
             return f"did you mean --session {typed}? " if "--session" in options else ""
-        from mcp_compaction.core.policy import Policy  # only a complaint waits for it
+        from mcp_compaction.settings import POLICY  # only a complaint waits for it
 
         setting = typed.removeprefix("--").removeprefix("no-").replace("-", "_")
-        if setting in Policy.model_fields:
+        if setting in POLICY:
             return f"set {PREFIX}{setting.upper()}, or {setting} in the settings file; "
         near = get_close_matches(typed.lower(), options, 1)
         return f"did you mean {near[0]}? " if near else ""

@@ -14,12 +14,11 @@ from mcp_compaction import compactor
 from mcp_compaction.cli.console.invocation import MOST_SESSIONS, Invocation
 from mcp_compaction.cli.console.wording import for_person
 from mcp_compaction.compactor.workspace import Workspace
-from mcp_compaction.core.policy import Policy
 from mcp_compaction.errors import InputError, UnknownSession
 from mcp_compaction.model import Outcome, Pin, SessionInfo, Traits
 from mcp_compaction.ports import SessionKey
 from mcp_compaction.projects import find_project
-from mcp_compaction.settings import Settings, load_settings
+from mcp_compaction.settings import POLICY, Settings, load_settings
 from mcp_compaction.store.connect import store_path
 from mcp_compaction.wiring import open_workspace
 
@@ -113,7 +112,7 @@ def settings_of(call: Invocation) -> Settings:
 def flags_of(call: Invocation) -> Mapping[str, object]:
     """The settings that were typed."""
     typed: Mapping[str, object] = vars(call.args)
-    names = ("preset", *Policy.model_fields)
+    names = ("preset", *POLICY)
     flags = {name: typed[name] for name in names if typed.get(name) is not None}
     home: str | None = call.args.home
     return flags if home is None else {**flags, "home": Path(home).expanduser().absolute()}

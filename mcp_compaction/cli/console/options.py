@@ -16,6 +16,7 @@ from mcp_compaction.core.policy import Policy
 from mcp_compaction.errors import InputError
 from mcp_compaction.model import AgentProfile, Complexity, SessionInfo, Traits
 from mcp_compaction.ports import TokenCounter
+from mcp_compaction.settings import POLICY
 from mcp_compaction.tools.arguments import Arguments
 
 if TYPE_CHECKING:
@@ -91,16 +92,14 @@ async def set_traits(work: Workspace, info: SessionInfo, given: dict[str, object
     return await work.store.set_traits(info.id, Traits.model_validate(given))
 
 
-_METAVARS = (("_percent", "P"), ("_tokens", "N"), ("_chars", "N"), ("_ratio", "SHARE"))
-
-
 def add_policy(parser: ArgumentParser) -> None:
     """Offer every policy field as an option of this one run."""
-    parser.usage = "%(prog)s [options]"  # thirty policy options would bury the others
+    parser.usage = "%(prog)s [options]"  # the policy's would bury the others
     group = parser.add_argument_group(
         "policy", "the numbers that decide, for this run only; percent are of the window"
     )
-    for name, field in Policy.model_fields.items():
+    for name in POLICY:
+        field = Policy.model_fields[name]
         option = "--" + name.replace("_", "-")
         words = f"{field.description} (default: {describe_value(field.default)})".replace("%", "%%")
         if field.annotation is bool:
@@ -108,27 +107,23 @@ def add_policy(parser: ArgumentParser) -> None:
                 option, dest=name, action=BooleanOptionalAction, default=None, help=words
             )
         else:
-            group.add_argument(option, dest=name, metavar=_metavar_of(name, field), help=words)
+            sign = "P" if name.endswith("_percent") else "N"
+            group.add_argument(option, dest=name, metavar=sign, help=words)
 
 
 def describe_value(value: object) -> str:
     """The value of a setting in words."""
     match value:
         case None:
-            return "unset"
+            return "none"
         case bool():
             return "yes" if value else "no"
-        case int() | float():
+        case int():
             return f"{value:,}"
+        case float():
+            return f"{value:g}"
         case _:
             return str(value)
-
-
-def _metavar_of(name: str, field: FieldInfo) -> str:
-    choices: tuple[Any, ...] = get_args(field.annotation)
-    if choices and all(isinstance(choice, str) for choice in choices):
-        return "|".join(choices)
-    return next((sign for ending, sign in _METAVARS if name.endswith(ending)), "N")
 
 
 def add_summarizer(parser: ArgumentParser) -> None:

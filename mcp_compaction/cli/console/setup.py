@@ -146,13 +146,16 @@ def _check_host(host: HostSetup, scope: Scope, place: SetupFolders) -> HostCheck
     if around is not None:
         state += f"; {_describe_module(around, place)}"
     is_hindered = around is not None and bool(around.switch)
+    is_unseen = installed.hooks and last is None and not is_hindered
+    unseen = (f"{host.title} is not seen yet: start it once, and send a first prompt",)
+    unseen = unseen if is_unseen else ()
     beside = find_beside(around, has_setup=True) if around is not None else ()
     return HostCheck(
         host=host.name,
         title=host.title,
         state=state,
-        problems=tuple(_find_problems(installed, last, is_hindered)),
-        notes=(*_find_notes(installed, place), *beside),
+        problems=tuple(_find_problems(installed)),
+        notes=(*_find_notes(installed, place), *unseen, *beside),
     )
 
 
@@ -229,7 +232,7 @@ def checks_in_force(home: Path) -> Iterator[str]:
         )
 
 
-def _find_problems(installed: Installed, last: Run | None, is_hindered: bool) -> Iterator[str]:
+def _find_problems(installed: Installed) -> Iterator[str]:
     host = installed.host
     if installed.missing_program:
         yield (
@@ -241,9 +244,6 @@ def _find_problems(installed: Installed, last: Run | None, is_hindered: bool) ->
             f"the setup of {host.title} is not that of this version; "
             f"run: mcp-compaction install {host.name}"
         )
-    if installed.hooks and last is None and not is_hindered:
-        steps = "; ".join(host.next)
-        yield f"no hook of {host.title} has run yet: {steps}; then send a first prompt"
 
 
 def _find_notes(installed: Installed, place: SetupFolders) -> Iterator[str]:

@@ -47,6 +47,9 @@ class Unanswered(Sure):
     sure: bool = False
 
 
+ASK_SECONDS = 45  # for a user who is asked; then the agent decides
+
+
 class Unasked(Sure):
     """What stands for an answer where there was no question."""
 
@@ -69,7 +72,7 @@ async def _ask(
         return Unasked()
     if not ctx.session.can_send_request:
         return Elicit(question, Sure)  # the host asks, and calls again with the answer
-    with anyio.move_on_after(place.settings.ask_timeout_seconds):
+    with anyio.move_on_after(ASK_SECONDS):
         try:
             answer = await ctx.elicit(question, Sure)
         except ValueError:  # what came is no answer to this question
@@ -105,21 +108,13 @@ async def _ask_for_pin(place: ServerPlace, asked: PinConstraint) -> Elicit[Sure]
 
 
 @takes(PinConstraint)
-async def _ask_for_check(
-    place: ServerPlace, asked: PinConstraint, allowed: Annotated[Answered, Resolve(_ask_for_pin)]
-) -> Elicit[Sure] | Sure:
-    return await _ask(place, partial(pinning.question_for_check, place, asked, _word_of(allowed)))
-
-
-@takes(PinConstraint)
 async def pin_constraint(
     place: ServerPlace,
     asked: PinConstraint,
     allowed: Annotated[Answered, Resolve(_ask_for_pin)],
-    checked: Annotated[Answered, Resolve(_ask_for_check)],
 ) -> CallToolResult:
     """Answer a call of the tool: pin, and say where the pin will be seen."""
-    answer = await pinning.pin_constraint(place, asked, _word_of(allowed), _word_of(checked))
+    answer = await pinning.pin_constraint(place, asked, _word_of(allowed))
     place.state.own_pins.add(answer.done.pin.number)
     return await reply(place, answer)
 
