@@ -29,12 +29,12 @@ PACKAGE = Path(__file__).parents[1] / "mcp_compaction"
 MOST_LINES, MOST_NAMED, MOST_KINDS, MOST_SIGNS = 12_000, 100, 12, 300
 # The lines of Python that each room may have: its top folder, and "." for the modules beside them.
 MOST_BY_ROOM = {
-    ".": 3_126,
+    ".": 3_127,
     "adapters": 2_850,
     "api": 560,
     "audit": 775,
     "checks": 1_925,
-    "cli": 6_729,
+    "cli": 6_757,
     "compactor": 4_793,
     "core": 16_160,
     "counters": 195,
@@ -47,13 +47,13 @@ MOST_BY_ROOM = {
     "model": 1_177,
     "sending": 575,
     "server": 4_629,
-    "store": 9_752,
+    "store": 9_754,
     "summarizers": 887,
     "tools": 1_461,
     "view_service": 199,
     "viewer": 383,
 }
-MOST_IN_ALL = 73_076
+MOST_IN_ALL = 73_107
 MOST_IN_MODULE, MOST_IN_FUNCTION = 500, 60  # lines
 # Modules that are longer still; one that has been cut to size leaves this list.
 LONG_MODULES: frozenset[str] = frozenset()

@@ -15,9 +15,9 @@ from typing import Final
 PROGRAM: Final = "mcp-compaction"
 
 _OF_WINDOW = frozenset({"stats", "show", "compress", "restore", "pin", "unpin", "pins"})
-_WITH_SESSION = _OF_WINDOW | {"record", "recall", "export", "set"}
-_WITH_PROJECT = _WITH_SESSION | {"sessions", "doctor", "forget", "trust"}
-_WITH_HOME = _WITH_PROJECT | {"backup", "restore-backup", "install", "uninstall"}
+_WITH_SESSION = _OF_WINDOW | {"record", "recall", "store export", "set"}
+_WITH_PROJECT = _WITH_SESSION | {"sessions", "doctor", "store forget", "trust"}
+_WITH_HOME = _WITH_PROJECT | {"store backup", "store restore", "install", "uninstall"}
 # The options that say where a command works, and the commands that take them.
 TAKEN_BY: Final[Mapping[str, frozenset[str]]] = {
     "--home": _WITH_HOME,
@@ -26,7 +26,8 @@ TAKEN_BY: Final[Mapping[str, frozenset[str]]] = {
 }
 # In every text a command to type stands after a colon; "the mcp-compaction process" is none.
 _COMMAND = re.compile(
-    rf"(?<=: ){PROGRAM} (?P<verb>[a-z]+(?:-[a-z]+)*|COMMAND|--help)\b(?P<asks_help> --help)?"
+    rf"(?<=: ){PROGRAM} (?P<verb>(?:(?:store|team|eval) )?[a-z]+|COMMAND|--help)\b"
+    r"(?P<asks_help> --help)?"
 )
 # Where uv keeps what `uvx` runs, until its cache is cleaned.
 _UV_CACHE = re.compile(r"(?:archive|environments|builds)-v\d+")

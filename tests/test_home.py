@@ -304,11 +304,11 @@ async def live(machine: Machine) -> None:
         serving.stderr.readline()
         serving.terminate()
     run("open", name, "--html", "page.html")
-    run("audit", "--html", "audit.html")
-    run("export", *at, "--output", "chat.jsonl")
-    run("backup", "copy.db")
+    run("eval", "audit", "--html", "audit.html")
+    run("store", "export", *at, "--output", "chat.jsonl")
+    run("store", "backup", "copy.db")
     run("doctor", code=1)
-    machine.type("restore-backup", "copy.db", "--yes")
+    machine.type("store", "restore", "copy.db", "--yes")
     run("send", code=1)
 
 
@@ -340,7 +340,7 @@ async def test_every_file_that_is_made_is_of_a_kind_is_private_and_is_forgotten(
         *("trouble.jsonl", home.REPLACED.name, home.NEXT_PROMPT.name)
     }
     assert machine.kinds_with(TOKEN) == set()
-    told = machine.type("forget", "--project", PROJECT, "--yes")
+    told = machine.type("store", "forget", "--project", PROJECT, "--yes")
     assert "store-replaced-" in told
     assert machine.kinds_with(WORD) <= copies
     assert machine.kinds_with(SESSION) <= copies

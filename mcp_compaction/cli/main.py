@@ -6,7 +6,7 @@ import gc
 import json
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from importlib import import_module
 from io import BytesIO, TextIOWrapper
@@ -39,47 +39,55 @@ class Listed(NamedTuple):
     help: str
 
 
-_HELP = {
+_WEEKLY = {
     "install": "plug it into a host",
-    "uninstall": "take it out of a host again",
-    "record": "keep messages from a file or stdin",
+    "run": "run claude, codex or opencode with a window that really shrinks",
     "import": "take in the chats that hosts have kept",
     "sessions": "list what is recorded",
-    "set": "say what a session's task and model are",
     "stats": "say how full the window is and what would help",
-    "show": "say what the model can still see",
     "compress": "make the window smaller",
     "restore": "undo a compaction",
     "recall": "find what was said, word for word",
     "pin": "keep a rule in sight, word for word",
-    "unpin": "release a pin",
     "pins": "list the pins in force",
-    "trust": "say that the prompts of programs are your words",
-    "facts": "keep what a session taught for later ones",
-    "forget": "remove a message, session or project for good",
-    "export": "write a session as JSON lines",
-    "backup": "copy the whole store to a new file",
-    "restore-backup": "put a backup in the store's place",
-    "doctor": "look the store, the settings and the server over",
-    "copy": "copy all sessions into another store, and compare",
-    "migrate": "make a team's tables",
-    "token": "say who may use a team's store",
-    "send": "send what waits to a team's server, now",
-    "demo": "play a long session and show what comes of it",
-    "audit": "tell what past compactions of hosts lost and cost",
-    "uncompact": "give a chat back what its host compacted away",
     "open": "show sessions on a local page",
-    "eval": "measure what survives a compaction",
-    "lab": "see the strategies side by side on one session",
-    "run": "run claude, codex or opencode with a window that really shrinks",
+    "doctor": "look over the store, the settings and the hosts",
+}
+_OTHERS = {
+    "record": "keep messages from a file or stdin",
+    "show": "say what the model can still see",
+    "set": "say what a session's task and model are",
+    "facts": "keep what a session taught for later ones",
+    "unpin": "release a pin",
+    "trust": "say that the prompts of programs are your words",
+    "uncompact": "give a chat back what its host compacted away",
+    "demo": "play a long session and show what comes of it",
     "gateway": "serve the gateway alone, or say which ones run",
     "serve": "serve the tools to a host, over MCP",
+    "uninstall": "take it out of a host again",
+    "store backup": "copy the whole store to a new file",
+    "store restore": "put a backup in the store's place",
+    "store export": "write a session as JSON lines",
+    "store forget": "remove a message, session or project for good",
+    "team migrate": "make a team's tables",
+    "team token": "say who may use a team's store",
+    "team copy": "copy all sessions into another store, and compare",
+    "team send": "send what waits to a team's server, now",
+    "eval": "measure what survives a compaction",
+    "eval lab": "see the strategies side by side on one session",
+    "eval audit": "tell what past compactions of hosts lost and cost",
 }
-_MODULES = {"import": "import_transcripts", "restore-backup": "restore_backup"}  # other names
+_MODULES = {"import": "import_transcripts", "store restore": "restore_backup"}  # other names
 COMMANDS: Mapping[str, Listed] = {
-    name: Listed(f"mcp_compaction.cli.commands.{_MODULES.get(name, name)}", words)
-    for name, words in _HELP.items()
+    name: Listed(f"mcp_compaction.cli.commands.{_MODULES.get(name, name.split()[-1])}", words)
+    for name, words in {**_WEEKLY, **_OTHERS}.items()
 }
+GROUPS = tuple(dict.fromkeys(name.split()[0] for name in COMMANDS if " " in name))
+FORMER: Mapping[str, str] = {
+    "restore-backup": "store restore",
+    **{name.split()[1]: name for name in COMMANDS if " " in name and name != "store restore"},
+}
+"""The names that commands had before they were grouped; they go on working."""
 
 _SUMMARY = """\
 mcp-compaction keeps all that was said to an agent, and decides what of it the model still sees.
@@ -87,38 +95,19 @@ mcp-compaction keeps all that was said to an agent, and decides what of it the m
 usage: {program} COMMAND [options]
        {program}            at a terminal: how to begin; where a host starts it: serves the tools"""
 
-_START = """\
-plug it into a host:
+_MORE = """\
+start here:
+  {program} demo
   {program} install claude-code
-  {program} install codex
   {program} install --list
   others: {entry}
 
-start here:
-  {program} demo
-  {program} record chat.jsonl --session tax-2026
-  {program} stats --session tax-2026
-  {program} compress --session tax-2026 --dry-run"""
+Every command explains itself, and so do store, team and eval: {program} COMMAND --help.
+Most take --session NAME, --project PATH, --home DIR (of the store) and --json.
+What differs from the default settings is shown by: {program} doctor
 
-_MORE = """\
-Every command explains itself: {program} COMMAND --help.
-
-most commands take:
-  --session NAME   the session; needed where several are recorded
-  --project PATH   the project; else the git top of the working directory
-  --home DIR       the folder of the store
-  --json           one JSON document for programs
-
-settings: a flag, else MCP_COMPACTION_<NAME>, else the settings file, else the default.
-`{program} doctor` shows which are in force and where they come from.
-
-exit codes:
-  0    done
-  1    a problem was found, or the request was refused; nothing was changed
-  2    bad usage or bad input; nothing was changed
-  3    the store cannot be used
-  4    an unexpected error; MCP_COMPACTION_DEBUG=1 shows where it came from
-  130  interrupted"""
+exit codes: 0 done; 1 refused, or a problem found; 2 bad usage or input; 3 the store cannot be used;
+4 an unexpected error (MCP_COMPACTION_DEBUG=1 shows where it came from); 130 interrupted"""
 
 
 def run() -> None:
@@ -155,6 +144,8 @@ def main(
 ) -> int:
     """Run one command and say how it ended, as an exit code."""
     screen, complaints = Screen(stdout, environ), Screen(stderr, environ)
+    if complaints.is_terminal and (former := argv[0] if argv else "") in FORMER:
+        complaints.say(f"mcp-compaction: {former} is now `{FORMER[former]}`")
     try:
         code = _dispatch(argv, screen, stdin, environ)
         stdout.flush()
@@ -181,13 +172,40 @@ def help_text(program: str) -> str:
     """The whole help: every command, how to begin, the options they share, the exit codes."""
     from mcp_compaction.program import host_entry
 
-    width = max(map(len, COMMANDS))
-    lines = [f"  {name:{width}}  {listed.help}" for name, listed in COMMANDS.items()]
-    start = _START.format(program=program, entry=json.dumps(host_entry()))
-    more = _MORE.format(program=program)
+    alone = [name for name in _OTHERS if " " not in name]
+    more = [", ".join(alone[:6]) + ",", ", ".join(alone[6:])]
+    more += [f"{group}: {', '.join(_members(group))}" for group in GROUPS]
     return "\n".join(
-        [_SUMMARY.format(program=program), "", "commands:", *lines, "", start, "", more]
+        [
+            _SUMMARY.format(program=program),
+            "",
+            "commands:",
+            *_rows(_WEEKLY),
+            "",
+            "more:",
+            *(f"  {line}" for line in more),
+            "",
+            _MORE.format(program=program, entry=json.dumps(host_entry())),
+        ]
     )
+
+
+def _members(group: str) -> list[str]:
+    """The second words of a group's commands."""
+    return [name.split()[1] for name in COMMANDS if name.startswith(f"{group} ")]
+
+
+def _rows(names: Iterable[str]) -> list[str]:
+    width = max(map(len, names := list(names)))
+    return [f"  {name:{width}}  {COMMANDS[name].help}" for name in names]
+
+
+def find_command(argv: Sequence[str]) -> tuple[str, Sequence[str]]:
+    """The command that was typed, by its name of today, and the words after it."""
+    first, *rest = argv
+    if rest and f"{first} {rest[0]}" in COMMANDS:
+        return f"{first} {rest[0]}", rest[1:]
+    return FORMER.get(first, first), rest
 
 
 def _dispatch(
@@ -200,7 +218,7 @@ def _dispatch(
         path = environ.get("PATH")
         screen.say(guide(typed_command(path), path))
         return DONE
-    name, *rest = argv or ("serve",)
+    name, rest = find_command(argv or ("serve",))
     if name in ("-h", "--help", "help"):
         from mcp_compaction.program import typed_command
 
@@ -222,8 +240,11 @@ def _dispatch(
         from mcp_compaction.cli.hook import run as run_hook
 
         return run_hook(rest, screen, stdin, environ)
+    if name in GROUPS and name not in COMMANDS and rest[:1] in ([], ["-h"], ["--help"]):
+        screen.say("\n".join(_rows(one for one in COMMANDS if one.startswith(f"{name} "))))
+        return DONE
     if name not in COMMANDS:
-        raise InputError(_explain_unknown(name))
+        raise InputError(_explain_unknown(name, rest))
     if name == "serve":
         # It takes stdin and stdout for the protocol first, and has an event loop of its own.
         from mcp_compaction.cli.commands.serve import start
@@ -237,13 +258,16 @@ def _dispatch(
     return invoke(name, command, rest, screen, stdin, environ)
 
 
-def _explain_unknown(name: str) -> str:
+def _explain_unknown(name: str, rest: Sequence[str]) -> str:
     if name.startswith("-"):
         return f"{name} stands before the command; write: mcp-compaction COMMAND {name} …"
+    if name in GROUPS:
+        return f"no command '{name} {rest[0]}'; there are: {', '.join(_members(name))}."
     from difflib import get_close_matches
 
-    near = get_close_matches(name, COMMANDS, 1)
-    meant = f"did you mean {near[0]}?" if near else f"there are: {', '.join(COMMANDS)}."
+    near = get_close_matches(name, [*COMMANDS, *FORMER], 1)
+    all_there_are = f"there are: {', '.join(COMMANDS)}."
+    meant = f"did you mean {FORMER.get(near[0], near[0])}?" if near else all_there_are
     return f"no command {name!r}; {meant}"
 
 

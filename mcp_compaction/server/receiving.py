@@ -69,7 +69,7 @@ def check_project(project: str, reach: str) -> None:
 def _too_far(reach: str) -> str:
     return (
         f"this token reaches only the project {reach}; send with one that reaches all: "
-        "mcp-compaction token add NAME --owner OWNER"
+        "mcp-compaction team token add NAME --owner OWNER"
     )
 
 

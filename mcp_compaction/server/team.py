@@ -76,7 +76,7 @@ def serve_team(
         server = BoundedServer(app, ConnectionLimits(seconds_to_secret=_SECONDS_TO_SECRET))
         sys.stderr.write(
             f"mcp-compaction serves a team at {door.url}\nevery request needs a token: "
-            "mcp-compaction token add NAME\n"
+            "mcp-compaction team token add NAME\n"
         )
         sys.stderr.flush()
         with end_on_signals():
@@ -100,7 +100,7 @@ async def check_tokens(database: TeamDatabase, door: ServerAddress) -> None:
     if not door.is_local and not await database.read("", tokens.has_tokens):
         raise SettingsError(
             "Other machines are to be let in, but nobody has a token; first run: "
-            "mcp-compaction token add NAME"
+            "mcp-compaction team token add NAME"
         )
 
 

@@ -112,7 +112,7 @@ async def _compare(source: RowStore, one: ListedSession, target: RowStore, there
         raise InputError(
             f"the target already holds a session {one.name.name} of {one.name.project}, and it is "
             f"another one (its {', '.join(differing)} differ); nothing was copied. Forget the one "
-            "that you do not need, then copy again: mcp-compaction forget NAME"
+            "that you do not need, then copy again: mcp-compaction store forget NAME"
         )
 
 

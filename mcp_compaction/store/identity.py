@@ -16,7 +16,7 @@ from mcp_compaction.errors import StoreDamaged
 from mcp_compaction.store.lockfile import lock_path
 
 Change = Literal["removed", "replaced", "mixed", "log removed", "log replaced"]
-RESTORE: Final = "mcp-compaction restore-backup FILE"
+RESTORE: Final = "mcp-compaction store restore FILE"
 _File = tuple[int, int]  # device and inode
 _MOST_RESTARTS = 1_000  # of a log since it was last marked, which each write does
 
@@ -203,7 +203,7 @@ def damaged_error(path: Path, problems: Sequence[str]) -> StoreDamaged:
     return StoreDamaged(
         f"{path} is damaged ({problems[0]}{more}); nothing was changed, and what is whole can be "
         "read. See all of it with mcp-compaction doctor, save what can be read with "
-        f"mcp-compaction export, then put a backup in its place: {RESTORE}"
+        f"mcp-compaction store export, then put a backup in its place: {RESTORE}"
     )
 
 

@@ -52,7 +52,9 @@ class Backup(NamedTuple):
 def check_backup(path: Path, store: Path) -> Backup:
     """The contents of a sound backup; anything else is refused."""
     if not path.is_file():
-        raise InputError(f"{path} is no file; pass a file that mcp-compaction backup has made.")
+        raise InputError(
+            f"{path} is no file; pass a file that mcp-compaction store backup has made."
+        )
     if store.exists() and path.samefile(store):
         raise InputError(f"{path} is the store itself; pass a backup of it.")
     # Without a log to read, nothing need be written beside the backup.

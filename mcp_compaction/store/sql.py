@@ -69,7 +69,7 @@ def lost_error(what: str) -> StoreDamaged:
     """The error for a part of a session that is lost."""
     return StoreDamaged(
         f"{what}; nothing was changed. See all of it with mcp-compaction doctor, "
-        "then put a backup in its place: mcp-compaction restore-backup FILE"
+        "then put a backup in its place: mcp-compaction store restore FILE"
     )
 
 

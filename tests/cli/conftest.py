@@ -88,7 +88,7 @@ class Shell:
 
     def __call__(self, command: str, *argv: str, stdin: bytes = b"") -> Ran:
         """Run one command on this store."""
-        return self.bare(command, "--home", str(self.home), *argv, stdin=stdin)
+        return self.bare(*command.split(), "--home", str(self.home), *argv, stdin=stdin)
 
     def bare(self, *argv: str, stdin: bytes = b"") -> Ran:
         """Run the words as they are."""

@@ -26,7 +26,7 @@ def chats(tmp_path: Path) -> Path:
 
 
 def test_one_screen_tells_what_was_lost_and_quotes_the_worst(shell: Shell, chats: Path) -> None:
-    ran = shell.bare("audit", str(chats))
+    ran = shell.bare("eval", "audit", str(chats))
     assert (ran.code, ran.err) == (0, "")
     assert "1 compaction by hosts in 1 chat; 1 of 1 rule gone" in ran.out
     assert f"the rule   {RULE}   [u1]" in ran.out
@@ -39,7 +39,7 @@ def test_one_screen_tells_what_was_lost_and_quotes_the_worst(shell: Shell, chats
 
 
 def test_one_chat_is_shown_in_full_by_the_start_of_its_id(shell: Shell, chats: Path) -> None:
-    out = shell.bare("audit", str(chats), "--show", "3f2a").out
+    out = shell.bare("eval", "audit", str(chats), "--show", "3f2a").out
     assert "90,000 tokens before, 4,000 after; manual" in out
     assert f"gone: {RULE}" in out
     assert "said nowhere before: src/ghost_file.py" in out
@@ -50,7 +50,7 @@ def test_the_page_loads_nothing_and_runs_nothing(shell: Shell, chats: Path, tmp_
     evil.ask("Never show <script>alert(1)</script> to anybody.")
     evil.compact("<img src=x onerror=alert(1)>")
     page = tmp_path / "audit.html"
-    assert shell.bare("audit", str(chats), "--html", str(page)).code == 0
+    assert shell.bare("eval", "audit", str(chats), "--html", str(page)).code == 0
     text = page.read_text(encoding="utf-8")
     assert "<script" not in text
     assert "<img" not in text
@@ -59,7 +59,7 @@ def test_the_page_loads_nothing_and_runs_nothing(shell: Shell, chats: Path, tmp_
 
 
 def test_programs_read_one_document(shell: Shell, chats: Path) -> None:
-    told = shell.bare("audit", str(chats), "--json").json()
+    told = shell.bare("eval", "audit", str(chats), "--json").json()
     (finding,) = told["findings"]
     assert (finding["chat"], finding["trigger"]) == ("3f2a91c0-chat", "manual")
     assert told["chats"] == 1
@@ -70,6 +70,6 @@ def test_without_a_compaction_it_says_what_to_do_instead(shell: Shell, tmp_path:
     folder = tmp_path / "other"
     folder.mkdir()
     ClaudeChat(folder).ask("one")
-    out = shell.bare("audit", str(folder)).out
+    out = shell.bare("eval", "audit", str(folder)).out
     assert "Nothing was compacted here." in out
     assert "eval claude-code" in out

@@ -19,10 +19,10 @@ from tests.cli.conftest import CHAT, Shell, Stream
 
 # These need no store.
 STARTING = (
-    "copy",
-    "send",
-    "migrate",
-    "token",
+    "team copy",
+    "team send",
+    "team migrate",
+    "team token",
     "run",
     "gateway",
     "install",
@@ -31,13 +31,13 @@ STARTING = (
     "import",
     "sessions",
     "facts",
-    "lab",
+    "eval lab",
     "doctor",
     "serve",
     "demo",
     "eval",
-    "restore-backup",
-    "audit",
+    "store restore",
+    "eval audit",
     "uncompact",
 )
 HELLO = b'{"role":"user","content":"Hello"}\n'
@@ -157,8 +157,8 @@ def test_looking_makes_no_store(name: str, shell: Shell) -> None:
         "recall": ["word"],
         "pin": ["x", "--supersedes", "p1"],
         "unpin": ["p1"],
-        "forget": ["s", "--yes"],
-        "backup": [str(shell.folder / "b.db")],
+        "store forget": ["s", "--yes"],
+        "store backup": [str(shell.folder / "b.db")],
     }
     ran = shell(name, *words.get(name, []))
     assert ran.code == 2

@@ -336,11 +336,11 @@ def test_a_damaged_store_is_not_written_onto_and_doctor_tells_it(kept: Shell, sp
     recording = kept("record", "--session", "tax-2026", stdin=MORE)
     for ran in (recording, kept.as_user()("pin", "Ask before you sail.")):
         assert ran.code == STORE_UNUSABLE, ran
-        assert "restore-backup" in ran.err
+        assert "store restore" in ran.err
     kept("recall", "harbor", "--session", "tax-2026")
     told = kept("doctor")
     assert told.code in (1, STORE_UNUSABLE), told  # the latter where it cannot even be opened
-    assert "problem: " in told.out or "restore-backup" in told.err
+    assert "problem: " in told.out or "store restore" in told.err
     assert bytes_of(store) == before
 
 
@@ -372,10 +372,10 @@ def test_after_the_loss_of_a_log_work_goes_on_once_the_user_has_given_it_up(kept
 
 def test_a_backup_mends_a_damaged_store(kept: Shell, tmp_path: Path) -> None:
     store = kept.home / "store.db"
-    kept.done("backup", str(tmp_path / "good.db"))
+    kept.done("store backup", str(tmp_path / "good.db"))
     _table(store)
     assert kept("record", "--session", "tax-2026", stdin=MORE).code == STORE_UNUSABLE
-    kept.as_user().done("restore-backup", str(tmp_path / "good.db"), "--yes")
+    kept.as_user().done("store restore", str(tmp_path / "good.db"), "--yes")
     kept.done("record", "--session", "tax-2026", stdin=MORE)
     assert "no problems found" in kept.done("doctor")
 

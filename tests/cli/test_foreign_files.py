@@ -45,7 +45,7 @@ def test_a_transcript_on_stdin_is_refused_with_the_command_that_takes_it_in(shel
 
 def test_an_export_becomes_a_session_of_its_own(recorded: Shell) -> None:
     path = recorded.folder / "export.jsonl"
-    recorded.done("export", "--session", "tax-2026", "--output", str(path))
+    recorded.done("store export", "--session", "tax-2026", "--output", str(path))
     elsewhere = str(recorded.folder / "elsewhere")
     said = recorded.done("import", str(path), "--project", elsewhere)
     assert "recorded 81 messages in the new session tax-2026 of " in said

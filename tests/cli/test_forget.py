@@ -26,7 +26,7 @@ def test_nothing_is_forgotten_where_nobody_speaks_as_the_user(
     recorded: Shell, what: tuple[str, ...], yes: tuple[str, ...]
 ) -> None:
     before = recorded.dump()
-    ran = recorded("forget", *what, *yes, stdin=b"yes\n")
+    ran = recorded("store forget", *what, *yes, stdin=b"yes\n")
     assert ran.code == 2
     assert ran.err.endswith("only the user can do this: run it in a terminal.\n")
     assert recorded.dump() == before
@@ -34,7 +34,7 @@ def test_nothing_is_forgotten_where_nobody_speaks_as_the_user(
 
 @pytest.mark.parametrize("answer", [b"", b"y\n", b"no\n"])
 def test_at_a_terminal_only_yes_forgets(answer: bytes, recorded: Shell) -> None:
-    ran = recorded.at_terminal()("forget", "tax-2026", stdin=answer)
+    ran = recorded.at_terminal()("store forget", "tax-2026", stdin=answer)
     assert ran.code == 1
     assert "Forget session tax-2026 with 81 messages?" in ran.out
     assert ran.out.endswith("nothing was forgotten\n")
@@ -43,14 +43,14 @@ def test_at_a_terminal_only_yes_forgets(answer: bytes, recorded: Shell) -> None:
 
 def test_a_whole_project_is_forgotten_with_its_pins(recorded: Shell) -> None:
     assert "removed: 1 session, 81 messages, 1 pin" in recorded.as_user().done(
-        "forget", "--project", "--yes"
+        "store forget", "--project", "--yes"
     )
     assert b"staging" not in (recorded.home / "store.db").read_bytes()
 
 
 def test_a_pin_that_quotes_a_forgotten_message_is_named(recorded: Shell) -> None:
     recorded.as_user().done("pin", "Never push to main; only the staging key.", "--kind", "fact")
-    said = recorded.as_user().done("forget", "tax-2026", "m1", "--yes")
+    said = recorded.as_user().done("store forget", "tax-2026", "m1", "--yes")
     assert "still pinned, said there: p1, p2" in said
 
 
@@ -82,7 +82,7 @@ def left(shell: Shell) -> int:
 
 
 def test_the_same_text_in_other_messages_is_named_with_the_command(repeated: Shell) -> None:
-    said = repeated.as_user().done("forget", "tax 1", "m1", "--yes")
+    said = repeated.as_user().done("store forget", "tax 1", "m1", "--yes")
     shop = repeated.folder / "shop"
     assert (
         "\nthe same text also stands in m3 of tax 1 and in m1 of other-1 and in 2 messages of "
@@ -92,18 +92,18 @@ def test_the_same_text_in_other_messages_is_named_with_the_command(repeated: She
         line.split("mcp-compaction ")[1] for line in said.splitlines() if "them there" in line
     ]
     assert commands == [
-        f"forget --home {repeated.home} 'tax 1' m3",
-        f"forget --home {repeated.home} other-1 m1",
+        f"store forget --home {repeated.home} 'tax 1' m3",
+        f"store forget --home {repeated.home} other-1 m1",
     ]
     for command in commands:
         ran = repeated.as_user().bare(*shlex.split(command), "--yes")
         assert (ran.code, ran.err) == (0, "")
-    repeated.as_user().done("forget", "far", "m1", "m3", "--yes", *far(repeated))
+    repeated.as_user().done("store forget", "far", "m1", "m3", "--yes", *far(repeated))
     assert left(repeated) == 0
 
 
 def test_a_person_is_told_before_and_asked_after(repeated: Shell) -> None:
-    ran = repeated.as_user()("forget", "tax 1", "m1", stdin=b"yes\nyes\n")
+    ran = repeated.as_user()("store forget", "tax 1", "m1", stdin=b"yes\nyes\n")
     assert ran.code == 0
     question = ran.out.split("Type yes: ")[0]
     assert "Forget m1 of session tax 1? This cannot be undone; the same text also" in question
@@ -111,14 +111,14 @@ def test_a_person_is_told_before_and_asked_after(repeated: Shell) -> None:
     assert "forgotten: m3 of session tax 1\n" in ran.out
     assert "forgotten: m1 of session other-1\n" in ran.out
     twins = json.loads(
-        repeated.as_user().done("forget", "far", "m1", "--yes", "--json", *far(repeated))
+        repeated.as_user().done("store forget", "far", "m1", "--yes", "--json", *far(repeated))
     )
     assert twins["twins"] == [{"session": "far", "ref": "m3"}]
     assert twins["twins_elsewhere"] == {}
 
 
 def test_programs_get_the_list(repeated: Shell) -> None:
-    said = json.loads(repeated.as_user().done("forget", "tax 1", "m1", "--yes", "--json"))
+    said = json.loads(repeated.as_user().done("store forget", "tax 1", "m1", "--yes", "--json"))
     assert said["messages"] == 1
     assert said["twins"] == [
         {"session": "tax 1", "ref": "m3"},
@@ -135,7 +135,7 @@ def test_a_digest_that_quotes_a_twin_is_clean_when_the_twin_is_forgotten(shell: 
     shell.done("record", "--session", "tax", stdin=json_lines(chat))
     shell.done("compress", "--window-tokens", "12000")
     assert left(shell) > 2  # in a digest, too
-    ran = shell.as_user()("forget", "tax", "m2", stdin=b"yes\nyes\n")
+    ran = shell.as_user()("store forget", "tax", "m2", stdin=b"yes\nyes\n")
     assert ran.code == 0
     assert left(shell) == 0
 
@@ -184,7 +184,7 @@ def test_messages_are_forgotten_by_words_and_day_after_a_list(shell: Shell) -> N
 def test_what_picks_no_message_forgets_none(
     wish: tuple[str, ...], said: str, recorded: Shell
 ) -> None:
-    ran = recorded.as_user()("forget", *wish)
+    ran = recorded.as_user()("store forget", *wish)
     assert ran.code == 2
     assert said in ran.err
     assert recorded.done("sessions").startswith("tax-2026")
@@ -221,5 +221,5 @@ def test_what_was_held_is_forgotten_with_the_call_the_chat_and_the_project(
         note_held(shell.home, held, "claude-code", chat, call)
     with HELD.path(shell.home).open("a") as file:
         file.write('{"call": "c5"}\n{"session": "s1"}\n7\n')  # as another program may
-    shell.as_user().done("forget", *words, "--yes")
+    shell.as_user().done("store forget", *words, "--yes")
     assert [note.call for note in read_held(shell.home)] == left

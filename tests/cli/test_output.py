@@ -45,10 +45,10 @@ def test_json_of_what_changes_is_one_document(recorded: Shell) -> None:
         ["unpin", "p2"],
         ["compress", "--force", "--target-percent", "1"],
         ["restore", "c1"],
-        ["export", "--output", out],
-        ["backup", f"{out}.db"],
-        ["restore-backup", f"{out}.db", "--yes"],
-        ["forget", "tax-2026", "m1", "--yes"],
+        ["store export", "--output", out],
+        ["store backup", f"{out}.db"],
+        ["store restore", f"{out}.db", "--yes"],
+        ["store forget", "tax-2026", "m1", "--yes"],
     ]
     for argv in changes:
         shell = recorded.as_user() if "--yes" in argv else recorded

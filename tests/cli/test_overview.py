@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 import subprocess
 import sys
@@ -17,7 +18,7 @@ import pytest
 
 from mcp_compaction.cli import commands
 from mcp_compaction.cli.console.invocation import CommandModule, parser_of
-from mcp_compaction.cli.main import COMMANDS
+from mcp_compaction.cli.main import COMMANDS, FORMER, find_command
 from mcp_compaction.core.policy import Policy
 from mcp_compaction.hosts.setup.entries import known_setups
 from mcp_compaction.settings import POLICY
@@ -83,7 +84,10 @@ def test_a_command_that_looks_something_up_loads_little_of_the_core_and_no_token
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_every_command_stands_in_the_overview(name: str, shell: Shell) -> None:
-    assert f"  {name} " in shell.bare("--help").out
+    group, _, last = name.rpartition(" ")
+    shown = shell.bare("--help").out
+    assert re.search(rf"^  {group}: .*\b{last}\b" if group else rf"^ .*\b{name}\b", shown, re.M)
+    assert shown.count("\n") <= 40
 
 
 def test_a_person_is_told_which_hosts_are_here_and_what_to_type(
@@ -107,7 +111,7 @@ def test_the_guide_names_only_hosts_whose_files_install_edits() -> None:
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_every_command_explains_itself(name: str, shell: Shell) -> None:
-    ran = shell.bare(name, "--help")
+    ran = shell.bare(*name.split(), "--help")
     assert (ran.code, ran.err) == (0, "")
     assert "\nChanges: " in ran.out
     assert f"\nexamples:\n  mcp-compaction {name}" in ran.out
@@ -119,7 +123,7 @@ def test_every_command_explains_itself(name: str, shell: Shell) -> None:
     "example", [example for name in COMMANDS for example in command(name).EXAMPLES]
 )
 def test_every_example_is_a_command_line(example: str) -> None:
-    name, *words = shlex.split(example)
+    name, words = find_command(shlex.split(example))
     parser_of(name, command(name)).parse_args(list(takewhile(lambda w: w not in "<>", words)))
 
 
@@ -138,6 +142,21 @@ def test_a_number_of_the_policy_is_no_flag_elsewhere_and_its_place_is_told(
     said = shell.bare(argv[0], "--window-tokens=9000", *argv[1:])
     assert said.code == 2
     assert "set MCP_COMPACTION_WINDOW_TOKENS, or window_tokens in the settings file" in said.err
+
+
+def test_a_group_lists_its_commands_and_names_them_where_one_is_unknown(shell: Shell) -> None:
+    assert "store forget " in shell.bare("store").out
+    assert "team token " in shell.bare("team", "--help").out
+    assert "there are: backup, restore, export, forget." in shell.bare("store", "burn").err
+
+
+@pytest.mark.parametrize(("former", "name"), FORMER.items())
+def test_a_former_name_goes_on_working_and_a_person_is_told_the_new_one(
+    former: str, name: str, shell: Shell
+) -> None:
+    assert shell.bare(former, "--help") == shell.bare(*name.split(), "--help")
+    told = shell.as_user().bare(former, "--help").err
+    assert told == f"mcp-compaction: {former} is now `{name}`\n"
 
 
 def test_an_unknown_command_is_answered_with_the_nearest(shell: Shell) -> None:

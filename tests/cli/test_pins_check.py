@@ -94,7 +94,7 @@ def test_a_check_leaves_with_its_pin(pinned: Shell) -> None:
 
 def test_a_check_is_gone_with_what_is_forgotten(pinned: Shell) -> None:
     pinned.as_user().done("pins", "check", "p1", "--accept")
-    pinned.as_user().done("forget", "--project", "--yes")
+    pinned.as_user().done("store forget", "--project", "--yes")
     assert read_rules(pinned.home) == []
 
 

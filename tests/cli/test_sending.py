@@ -120,7 +120,7 @@ def test_who_forgets_is_told_that_the_team_still_has_it(shell: Shell) -> None:
         shell("record", "-", "--session", "tax", stdin=line)
         if is_sent:
             Outbox(shell.home).point(URL)
-        said = shell.as_user()("forget", "tax", "--yes").out
+        said = shell.as_user()("store forget", "tax", "--yes").out
         assert (f"sent to {URL} is still there" in said) is is_sent
 
 
@@ -131,6 +131,6 @@ def test_a_backup_that_is_put_back_is_sent_from_the_start(shell: Shell) -> None:
     kept.point(URL)
     kept.note_sent(URL, "a:1", 1, "2026-10-01T10:00:00.000000+00:00")
     assert kept.sent(URL) == {"a:1": 1}
-    shell("backup", str(shell.folder / "copy.db"))
-    assert shell.as_user()("restore-backup", str(shell.folder / "copy.db"), "--yes").code == 0
+    shell("store backup", str(shell.folder / "copy.db"))
+    assert shell.as_user()("store restore", str(shell.folder / "copy.db"), "--yes").code == 0
     assert kept.sent(URL) == {}

@@ -58,18 +58,20 @@ def test_a_session_is_recorded_compressed_shown_recalled_restored_and_forgotten(
     assert person.done("unpin", "p1") == "p1 released: Never push to main.\n"
     assert shell.done("pins").startswith("no pins in force")
 
-    exported = shell.done("export")
+    exported = shell.done("store export")
     assert exported.split("\n", 1)[1] == CHAT.decode()
-    shell.done("backup", str(shell.folder / "copy.db"))
+    shell.done("store backup", str(shell.folder / "copy.db"))
     assert shell.done("doctor").startswith("no problems found\n")
 
     assert (
         shell.as_user()
-        .done("forget", "tax-2026", "m1", "--yes")
+        .done("store forget", "tax-2026", "m1", "--yes")
         .startswith("forgotten: m1 of session tax-2026\nremoved: 1 message")
     )
     assert "staging" not in shell.done("recall", "--refs", "m1")
-    assert "removed: 1 session, 81 messages" in shell.as_user().done("forget", "tax-2026", "--yes")
+    assert "removed: 1 session, 81 messages" in shell.as_user().done(
+        "store forget", "tax-2026", "--yes"
+    )
     assert shell.done("sessions").startswith("no sessions of ")
 
 
@@ -185,20 +187,20 @@ def test_recall_gives_digests_pins_and_tool_calls_by_ref(recorded: Shell) -> Non
 
 def test_an_export_is_a_new_file_of_the_owners(recorded: Shell) -> None:
     target = recorded.folder / "out.jsonl"
-    assert "81 messages" in recorded.done("export", "--output", str(target))
+    assert "81 messages" in recorded.done("store export", "--output", str(target))
     assert stat.S_IMODE(target.stat().st_mode) == 0o600
-    ran = recorded("export", "--output", str(target))
+    ran = recorded("store export", "--output", str(target))
     assert ran.code == 2
     assert ran.err.endswith("choose a new file.\n")
 
 
 def test_a_backup_is_a_sound_store(recorded: Shell) -> None:
     target = recorded.folder / "copy.db"
-    recorded.done("backup", str(target))
+    recorded.done("store backup", str(target))
     connection = sqlite3.connect(target)
     assert connection.execute("SELECT count(*) FROM message").fetchone() == (81,)
     connection.close()
-    assert recorded("backup", str(target)).code == 2
+    assert recorded("store backup", str(target)).code == 2
 
 
 def test_the_project_is_the_git_top_of_the_working_directory(

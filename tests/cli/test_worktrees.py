@@ -118,7 +118,7 @@ def test_what_was_recorded_under_the_worktrees_own_path_is_found_under_both(
         assert "config/a.yml" in one.done("recall", "config")
         (line,) = {line for line in one.done("sessions").splitlines() if "repository" in line}
         assert line
-    here.as_user().done("forget", "--project", "--yes")
+    here.as_user().done("store forget", "--project", "--yes")
     with closing(sqlite3.connect(shell.home / "store.db")) as store:
         for table in ("session", "pin", "passage"):
             assert store.execute(f"SELECT count(*) FROM {table}").fetchone() == (0,)

@@ -269,6 +269,6 @@ async def test_other_machines_need_tokens_and_tls_in_front(postgres: Server) -> 
     async with database.opened(postgres.address) as team:
         with team.pool.connection() as connection:
             connection.execute(b"DELETE FROM token")
-        with pytest.raises(SettingsError, match="mcp-compaction token add NAME"):
+        with pytest.raises(SettingsError, match="mcp-compaction team token add NAME"):
             await check_tokens(team, door)
         await check_tokens(team, ServerAddress())

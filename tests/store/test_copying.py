@@ -106,8 +106,8 @@ def fill(shell: Shell) -> None:
     for name in ("notes", "gone"):
         shell.done("record", "--session", name, stdin=b"".join(note % n for n in range(5)))
     person.done("pin", "Ship on Fridays only.", "--session", "gone")
-    shell.as_user().done("forget", "gone", "--yes")
-    shell.as_user().done("forget", "notes", "m2", "--yes")
+    shell.as_user().done("store forget", "gone", "--yes")
+    shell.as_user().done("store forget", "notes", "m2", "--yes")
     shell.done("record", "--session", "tax-2026", stdin=CHAT)
     person.done("pin", "Never push to main; only the staging key.", "--session", "tax-2026")
     person.done("pin", "Ask before a deploy.", "--session", "notes")
@@ -135,7 +135,7 @@ def test_nothing_is_copied_where_nobody_speaks_as_the_user(tmp_path: Path) -> No
     shell = shell_in(tmp_path / "a")
     shell.done("record", stdin=CHAT)
     new = tmp_path / "new.db"
-    ran = shell.bare("copy", "--from", str(shell.home), "--to", str(new))
+    ran = shell.bare("team", "copy", "--from", str(shell.home), "--to", str(new))
     assert ran.code == 2
     assert ran.err.endswith("only the user can do this: run it in a terminal.\n")
     assert not new.exists()
@@ -151,7 +151,7 @@ def answers(place: Place) -> list[object]:
     kept = asyncio.run(contents(place))  # first: a recall is an event
     told = [place.shell.done(*words) for words in asked]
     assert len(json.loads(told[0])["hits"]) > 3
-    _, *exported = place.shell.done("export", "--session", "tax-2026").splitlines()
+    _, *exported = place.shell.done("store export", "--session", "tax-2026").splitlines()
     return [kept, *told, exported]
 
 
@@ -240,7 +240,9 @@ def test_another_pin_of_the_same_number_is_refused_before_anything_is_written(
 def test_a_copy_makes_no_source(tmp_path: Path) -> None:
     shell = shell_in(tmp_path / "empty")
     missing = tmp_path / "missing.db"
-    ran = shell.as_user().bare("copy", "--from", str(missing), "--to", str(tmp_path / "new.db"))
+    ran = shell.as_user().bare(
+        "team", "copy", "--from", str(missing), "--to", str(tmp_path / "new.db")
+    )
     assert ran.code == 2
     assert "there is no store" in ran.err
     assert list(tmp_path.glob("*.db*")) == []

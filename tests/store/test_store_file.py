@@ -131,7 +131,7 @@ async def test_an_emptied_store_is_not_taken_for_a_new_one(
     await filled(path)
     empty(path)
     before = {file.name: file.read_bytes() for file in path.parent.iterdir()}
-    with pytest.raises(StoreDamaged, match="mcp-compaction restore-backup FILE"):
+    with pytest.raises(StoreDamaged, match="mcp-compaction store restore FILE"):
         async with opened(path) as store:
             await fill(store)
     assert before.items() <= {f.name: f.read_bytes() for f in path.parent.iterdir()}.items()

@@ -97,7 +97,7 @@ async def test_a_write_to_a_removed_store_is_not_acknowledged(tmp_path: Path) ->
         session = await record(store, "alpha")
         remove(path, "", "-wal", "-shm")
         for _ in range(2):
-            assert "mcp-compaction restore-backup FILE" in await refused(store, session)
+            assert "mcp-compaction store restore FILE" in await refused(store, session)
         (left,) = await store.originals(here(session))
         assert "alpha" in left.message.raw
     assert not path.exists()
@@ -125,8 +125,8 @@ async def test_a_store_put_beside_the_log_of_another_is_never_mixed_with_it(tmp_
         session = await record(store, "alpha")
         other.replace(path)
         for _ in range(2):
-            assert "mcp-compaction restore-backup FILE" in await refused(store, session)
-        with pytest.raises(StoreDamaged, match="restore-backup FILE"):
+            assert "mcp-compaction store restore FILE" in await refused(store, session)
+        with pytest.raises(StoreDamaged, match="store restore FILE"):
             async with opened(path):
                 pass
     with pytest.raises(StoreDamaged, match="not the file that the log"):

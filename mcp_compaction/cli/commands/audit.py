@@ -1,4 +1,4 @@
-"""The command that tells what past compactions lost: `mcp-compaction audit`."""
+"""The command that tells what past compactions lost: `mcp-compaction eval audit`."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ Needs no key, no network and no model. Claude Code removes transcripts after 30 
 Changes: nothing but the file that --html names; whatever --home and the settings say, the store is
 not touched."""
 EXAMPLES = (
-    "audit",
-    "audit claude-code --since 2026-11-01",
-    "audit ~/.codex/sessions/2026/11 --limit 10",
-    "audit --show 3f2a91c0",
-    "audit --html audit.html",
+    "eval audit",
+    "eval audit claude-code --since 2026-11-01",
+    "eval audit ~/.codex/sessions/2026/11 --limit 10",
+    "eval audit --show 3f2a91c0",
+    "eval audit --html audit.html",
 )
 
 
@@ -115,7 +115,7 @@ def _show_all(call: Invocation, audit: Audit) -> None:
     worst = worst_chat(hosts_own(audit))
     if worst is not None:
         screen.say()
-        typed = as_typed(["audit", *call.args.sources, "--show", worst.chat.split(" ")[0]])
+        typed = as_typed(["eval", "audit", *call.args.sources, "--show", worst.chat.split(" ")[0]])
         screen.say(f"the worst of them in full: {call.program} {typed}")
         back = as_typed(["uncompact", worst.chat.split(" ")[0]])
         screen.say(f"its own words back:        {call.program} {back}")
@@ -128,7 +128,7 @@ def _show_chat(call: Invocation, audit: Audit) -> None:
     found = [one for one in audit.findings if one.chat.startswith(call.args.show)]
     if not found:
         raise InputError(
-            f"no compaction in a chat {call.args.show!r}; `audit` lists what there is."
+            f"no compaction in a chat {call.args.show!r}; `eval audit` lists what there is."
         )
     for one in found:
         screen.say(screen.bold(name_of(one)))

@@ -1,4 +1,4 @@
-"""The command that copies the store: `mcp-compaction backup`."""
+"""The command that copies the store: `mcp-compaction store backup`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from mcp_compaction.program import as_typed
 DESCRIPTION = """\
 Copy the whole store, with every session of every project, to a new file while it is in use.
 Changes: makes a new file that only you may read; the store stays as it is."""
-EXAMPLES = ("backup ~/backups/store-2026-11-15.db", "backup /mnt/usb/store.db --json")
+EXAMPLES = ("store backup ~/backups/store-2026-11-15.db", "store backup /mnt/usb/store.db --json")
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -36,5 +36,5 @@ async def run(call: Invocation) -> int:
     else:
         call.screen.say(f"backed up to {target}: {size:,} bytes")
         typed = as_typed([str(target.absolute())])
-        call.screen.say(call.complete(f"to use it: mcp-compaction restore-backup {typed}"))
+        call.screen.say(call.complete(f"to use it: mcp-compaction store restore {typed}"))
     return 0

@@ -1,4 +1,4 @@
-"""The command that copies all sessions into another store: `mcp-compaction copy`."""
+"""The command that copies all sessions into another store: `mcp-compaction team copy`."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ Changes: adds to the store after --to, unless a session there is another one of 
 store after --from stays as it is, and so does that of --home, unless it is named. It speaks for the
 user, and so needs a terminal."""
 EXAMPLES = (
-    "copy --from ~/.local/share/mcp-compaction/store.db --to postgresql://server@db.lan/compaction",
-    "copy --from postgresql://server@db.lan/compaction --to ./store.db",
+    "team copy --from ~/.local/share/mcp-compaction/store.db --to postgresql://server@db.lan/compaction",
+    "team copy --from postgresql://server@db.lan/compaction --to ./store.db",
 )
 
 

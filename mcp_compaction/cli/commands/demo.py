@@ -85,6 +85,8 @@ def _say_what_next(call: Invocation, figures: Figures) -> None:
         home = str(Path(call.args.keep).expanduser().absolute())
         where = as_typed(["--home", home, "--project", figures.project])
         screen.say(f"  {program} show {where}")
-    screen.say(f"  {program} audit    what past compactions of your own chats lost; it only reads")
+    screen.say(
+        f"  {program} eval audit    what past compactions of your own chats lost; it only reads"
+    )
     screen.say(f"  {program} install claude-code    plug it in; other hosts: install --list")
     screen.say(f"  {program} doctor    is everything in order on this machine?")

@@ -320,7 +320,7 @@ def look_at_sending(settings: Settings, environ: Mapping[str, str]) -> SendingCh
     if waiting.is_too_much:
         problems.append(
             f"{size} wait for {target.server}, over {MOST_WAITING // 10**6} MB; the store keeps "
-            "them and nothing is lost, but see why they do not go: mcp-compaction send"
+            "them and nothing is lost, but see why they do not go: mcp-compaction team send"
         )
     if target.trouble and waits:
         problems.append(f"nothing goes to the team's server: {target.trouble}")

@@ -1,4 +1,4 @@
-"""The command that writes a session out: `mcp-compaction export`."""
+"""The command that writes a session out: `mcp-compaction store export`."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ DESCRIPTION = """\
 Write a whole session as JSON lines: first what was derived, then each message as it was recorded.
 Changes: nothing in the store; --output makes a new file that only you may read."""
 EXAMPLES = (
-    "export --session tax-2026 > tax-2026.jsonl",
-    "export --session tax-2026 --output tax-2026.jsonl",
+    "store export --session tax-2026 > tax-2026.jsonl",
+    "store export --session tax-2026 --output tax-2026.jsonl",
 )
 
 

@@ -1,4 +1,4 @@
-"""The command that removes for good: `mcp-compaction forget`."""
+"""The command that removes for good: `mcp-compaction store forget`."""
 
 from __future__ import annotations
 
@@ -39,11 +39,11 @@ Of a team's store the rows go, and it says where bytes may lie; --purge rewrites
 Changes: deletes for good, with all that was made from it; no undo, and older backups keep it. It
 speaks for the user, and so needs a terminal."""
 EXAMPLES = (
-    "forget tax-2026",
-    "forget tax-2026 m42 --yes",
-    "forget tax-2026 m42 m57",
-    'forget tax-2026 --matching "hotel in Lisbon" --before 2026-10-01',
-    "forget --project --yes",
+    "store forget tax-2026",
+    "store forget tax-2026 m42 --yes",
+    "store forget tax-2026 m42 m57",
+    'store forget tax-2026 --matching "hotel in Lisbon" --before 2026-10-01',
+    "store forget --project --yes",
 )
 
 
@@ -226,7 +226,7 @@ async def _tell_twins(call: Invocation, place: OpenedPlace, twins: Twins) -> Non
                 call.screen.say(call.complete(line))
         return
     for session, numbers in refs.items():
-        typed = as_typed(["forget", session, *numbers])
+        typed = as_typed(["store", "forget", session, *numbers])
         hint = f"to forget them there: mcp-compaction {typed}"
         call.screen.say(call.complete(hint))
 

@@ -1,4 +1,4 @@
-"""The command that shows strategies side by side on one session: `mcp-compaction lab`."""
+"""The command that shows strategies side by side on one session: `mcp-compaction eval lab`."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ Needs no key, no network and no model; --summarizer adds views whose digests a m
 Changes: nothing; whatever --home and the settings say elsewhere, the stores are temporary and the
 settings the default ones."""
 EXAMPLES = (
-    "lab chat.jsonl",
-    "lab chat.jsonl --show ours-10",
-    "lab claude-code",
-    "lab chat.jsonl --only ours-25 lab newest-lines-25",
+    "eval lab chat.jsonl",
+    "eval lab chat.jsonl --show ours-10",
+    "eval lab claude-code",
+    "eval lab chat.jsonl --only ours-25 lab newest-lines-25",
 )
 
 
@@ -120,7 +120,7 @@ def _show_table(call: Invocation, session: RealSession, results: list[Result]) -
             # What follows is advice to who may compress again.
             screen.say(f"{one.name}: {one.note.partition(' Go on')[0]}")
     screen.say()
-    typed = as_typed(["lab", call.args.source, "--show", "ours-10"])
+    typed = as_typed(["eval", "lab", call.args.source, "--show", "ours-10"])
     screen.say(f"to read a view: {call.program} {typed}")
 
 

@@ -1,4 +1,4 @@
-"""The command that makes the tables of a team's store: `mcp-compaction migrate`."""
+"""The command that makes the tables of a team's store: `mcp-compaction team migrate`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ DESCRIPTION = """\
 Make the tables of a team's store, or bring them up to date, as the role that owns them; and let the
 role of the servers use their rows. The store is named by MCP_COMPACTION_STORE.
 Changes: the tables there, nothing that is in them; no file, whatever --home says elsewhere."""
-EXAMPLES = ("migrate", "migrate --grant-to compaction_server")
+EXAMPLES = ("team migrate", "team migrate --grant-to compaction_server")
 
 
 def add_arguments(parser: ArgumentParser) -> None:

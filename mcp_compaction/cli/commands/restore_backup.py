@@ -1,4 +1,4 @@
-"""The command that puts a backup in the store's place: `mcp-compaction restore-backup`."""
+"""The command that puts a backup in the store's place: `mcp-compaction store restore`."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ the store open.
 Changes: the store, and with it the pins and checks in force; its old files are kept beside it under
 a dated name, and the backup stays. It speaks for the user, and so needs a terminal."""
 EXAMPLES = (
-    "restore-backup ~/backups/store-2026-11-15.db",
-    "restore-backup /mnt/usb/store.db --yes --json",
+    "store restore ~/backups/store-2026-11-15.db",
+    "store restore /mnt/usb/store.db --yes --json",
 )
 
 
 def add_arguments(parser: ArgumentParser) -> None:
     """Declare the arguments."""
-    parser.add_argument("file", metavar="FILE", help="a file that `backup` has made")
+    parser.add_argument("file", metavar="FILE", help="a file that `store backup` has made")
     parser.add_argument("--yes", action="store_true", help="do not ask")
     add_store(parser)
 

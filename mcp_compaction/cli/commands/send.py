@@ -1,4 +1,4 @@
-"""The command that sends at once what waits for a team's server: `mcp-compaction send`."""
+"""The command that sends at once what waits for a team's server: `mcp-compaction team send`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ DESCRIPTION = """\
 Send what is recorded here and waits to the team's server that `install HOST --server URL` named.
 The server of a host does so by itself while the host runs; this is for now, or for a timer.
 Changes: messages and pins are kept on the team's server too; its pins come here."""
-EXAMPLES = ("send", "send --json", "send --home /srv/agents/compaction")
+EXAMPLES = ("team send", "team send --json", "team send --home /srv/agents/compaction")
 
 
 def add_arguments(parser: ArgumentParser) -> None:

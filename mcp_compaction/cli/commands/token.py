@@ -1,4 +1,4 @@
-"""The command for who may use a team's store: `mcp-compaction token`."""
+"""The command for who may use a team's store: `mcp-compaction team token`."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ Say who may use a team's store over HTTP. A token opens the rows of one owner, w
 and only its hash is kept. The store is named by MCP_COMPACTION_STORE.
 Changes: the list of tokens in that store; no file, whatever --home says elsewhere."""
 EXAMPLES = (
-    "token add ann-laptop --owner ann --project shop",
-    "token list",
-    "token revoke ann-laptop",
+    "team token add ann-laptop --owner ann --project shop",
+    "team token list",
+    "team token revoke ann-laptop",
 )
 
 
@@ -75,5 +75,5 @@ def _show(call: Invocation, listed: Sequence[tuple[str | None, ...]]) -> int:
         state = f"revoked {(revoked or '')[:10]}" if revoked else f"since {(made or '')[:10]}"
         call.screen.say(f"{name}: owner {owner}, {_reach(project)}, {state}")
     if not listed:
-        call.screen.say("nobody has a token; make one: mcp-compaction token add NAME")
+        call.screen.say("nobody has a token; make one: mcp-compaction team token add NAME")
     return 0

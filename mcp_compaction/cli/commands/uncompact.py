@@ -64,7 +64,9 @@ def _find(call: Invocation) -> Transcript:
     every, _ = transcripts_of_hosts(known_hosts(), call.environ, trusted)
     found = [one for one in every if _is_named(one, start)]
     if not start or not found:
-        raise InputError(f"no chat {start!r} in the hosts' folders; `audit` lists what there is.")
+        raise InputError(
+            f"no chat {start!r} in the hosts' folders; `eval audit` lists what there is."
+        )
     if len(found) > 1:
         names = ", ".join(str(one.chat().session) for one in found[:5])
         raise InputError(f"{start!r} begins several chats: {names}; write more of one.")

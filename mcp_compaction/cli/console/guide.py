@@ -63,7 +63,7 @@ def _lines(program: str, path: str | None) -> Iterator[str]:
     yield ""
     yield "to begin:"
     yield f"  {program} demo      a long session, compacted before your eyes (half a minute)"
-    yield f"  {program} audit     what past compactions of your own chats lost; it only reads"
+    yield f"  {program} eval audit     what past compactions of your own chats lost; it only reads"
     yield f"  {program} install {(found or [*hosts])[0]}"
     yield f"  {program} doctor    is everything in order?"
     yield ""

@@ -340,7 +340,7 @@ def migrate_tables(connection: Connection[Any], place: str, *, may_migrate: bool
     if not may_migrate:
         raise StoreError(
             f"The tables of {place} are of schema {version}, and {SCHEMA_VERSION} is needed; "
-            "run as their owner: mcp-compaction migrate"
+            "run as their owner: mcp-compaction team migrate"
         )
     try:
         connection.execute(f"SELECT pg_advisory_xact_lock({LOCK})".encode())
@@ -353,7 +353,7 @@ def migrate_tables(connection: Connection[Any], place: str, *, may_migrate: bool
     except errors.InsufficientPrivilege:
         raise StoreReadOnly(
             f"The tables of {place} are of schema {version}, {SCHEMA_VERSION} is needed, and this "
-            "role may not make them; run once as their owner: mcp-compaction migrate --store …"
+            "role may not make them; run once as their owner: mcp-compaction team migrate --store …"
         ) from None
 
 

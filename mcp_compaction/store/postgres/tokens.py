@@ -91,7 +91,7 @@ def revoke_token(tx: PgTx, name: str, now: datetime) -> None:
         now=stamp(now),
     )
     if not revoked:
-        raise UnknownRef(f"There is no token {name} in force; run: mcp-compaction token list")
+        raise UnknownRef(f"There is no token {name} in force; run: mcp-compaction team token list")
 
 
 def has_tokens(tx: PgTx) -> bool:
