@@ -100,13 +100,17 @@ class Settings(Value):
         "your server's model reads more, or less",
     )
     summarizer_max_calls_per_hour: Count | None = setting(
-        60, "Most model calls in an hour, for all sessions.", "summaries stop at the limit"
+        60, "Most model calls in an hour, for all sessions.", "summaries stop at it, or should"
     )
     summarizer_max_cost_per_session: Dollars | None = setting(
-        None, "Most dollars for one session; needs the model's price.", "a session may cost so much"
+        None,
+        "Most dollars for one session; needs the model's price.",
+        "one chat is not to cost more",
     )
     summarizer_max_cost_per_hour: Dollars | None = setting(
-        None, "Most dollars in an hour, for all sessions.", "an hour may cost so much"
+        None,
+        "Most dollars in an hour, for all sessions.",
+        "all chats together are not to cost more",
     )
     summarizer_prices: dict[str, SummaryPrice] = Field(
         default={}, description="Dollars for a million tokens, by model."

@@ -28,7 +28,7 @@ UNEXPECTED = 4
 INTERRUPTED = 130
 
 # They end at once: their store is closed when they return.
-_SHORT = frozenset({"hook", "pins", "recall", "sessions", "stats"})
+_SHORT = frozenset({"doctor", "hook", "pins", "recall", "sessions", "stats"})
 _ALLOCATIONS_BETWEEN_COLLECTIONS = 100_000
 
 

@@ -58,6 +58,11 @@ def test_a_command_loads_no_other_command() -> None:
     assert loaded == {COMMANDS["sessions"].module}
 
 
+def test_doctor_loads_neither_the_sdk_nor_a_tokenizer(shell: Shell) -> None:
+    environ = {**shell.environ, "MCP_COMPACTION_COUNTER": "auto"}
+    assert not {"mcp", "tiktoken"}.intersection(loaded_after(["doctor"], environ))
+
+
 ROOMS = {"digest", "limits", "policy", "recall", "text", "wording"}
 
 

@@ -142,8 +142,8 @@ def _check_host(host: HostSetup, scope: Scope, place: SetupFolders) -> HostCheck
     last = read_run(place.environ, host.name)
     state = describe_installed(installed, place.environ)
     if installed.hooks:
-        state += f"; a hook last ran {_write_moment(last)}" if last else "; no hook has run yet"
-    if around is not None:
+        state += f"; a hook last ran {_write_moment(last)}" if last else "; not seen yet"
+    if around is not None and (last or around.why_no_module()):
         state += f"; {_describe_module(around, place)}"
     is_hindered = around is not None and bool(around.switch)
     is_unseen = installed.hooks and last is None and not is_hindered
