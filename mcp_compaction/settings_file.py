@@ -58,8 +58,12 @@ def given_settings(environ: Mapping[str, str]) -> dict[str, Any]:
         import tomllib  # only who has settings waits for it
 
         table = tomllib.loads(path.read_text(encoding="utf-8"))
-    said = (one for one in environ.items() if one[0].startswith(PREFIX) and one[1].strip())
-    return table | {name.removeprefix(PREFIX).lower(): value for name, value in said}
+    said = {name: value for name, value in environ.items() if name.startswith(PREFIX)}
+    return table | {
+        name.removeprefix(PREFIX).lower(): value
+        for name, value in said.items()
+        if value.strip() and name not in NO_SETTINGS
+    }
 
 
 def has_settings(environ: Mapping[str, str]) -> bool:

@@ -331,8 +331,10 @@ def test_doctor_tells_where_settings_come_from(recorded: Shell) -> None:
 
 
 def test_doctor_tells_what_is_no_longer_a_setting(recorded: Shell) -> None:
-    said = recorded.with_environ({"MCP_COMPACTION_FACT_DAYS": "9"}).done("doctor")
+    environ = {"MCP_COMPACTION_FACT_DAYS": "9", "MCP_COMPACTION_VIEW_TIMEOUT_SECONDS": "60"}
+    said = recorded.with_environ(environ).done("doctor")
     assert "note: fact_days is no longer a setting, and nothing comes of it: remove it" in said
+    assert "view_timeout_seconds" not in said
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no named pipes")
