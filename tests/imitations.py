@@ -12,6 +12,7 @@ LABELS = (
     "[index; a record]",
     "[index of the digests above]",
     "[kept word for word from the digests above]",
+    "[end of record]",
     "[pinned: rules, open tasks and facts in force, word for word]",
     "[records: 3 pins are no longer in force]",
     "[memory]",
@@ -59,7 +60,8 @@ _STARTS = re.compile(
     r"|(?:progress|decisions|facts|open|errors|constraints|artifacts|next|uncertain):?$"
 )
 _ANYWHERE = re.compile(
-    r"\[digest d\d|\[(?:pinned|records):|\[kept word|\[m\d+ user|</?archived|<\|im_start"
+    r"\[digest d\d|\[(?:pinned|records):|\[kept word|\[end of record|\[m\d+ user"
+    r"|</?archived|<\|im_start"
 )
 
 

@@ -15,7 +15,7 @@ from mcp_compaction.compactor.workspace import Workspace
 from mcp_compaction.core.excerpts.render import is_excerpt_line
 from mcp_compaction.core.log.outline import find_boundary_cues
 from mcp_compaction.core.log.pinned import pinned_block
-from mcp_compaction.core.text.injection import defuse
+from mcp_compaction.core.text.injection import END, defuse
 from mcp_compaction.core.wording import kilo, plural
 from mcp_compaction.errors import CompactionError
 from mcp_compaction.hosts.chat import HostChat, HostChats
@@ -457,7 +457,7 @@ def _unquoted(text: str) -> str:
 
 def _count_index_entries(records: str) -> int:
     _, found, index = records.partition("\n[index")
-    lines = index.partition(f"\n{_RECORDS_LABEL}")[0].split("\n")[1:] if found else []
+    lines = index.partition(f"\n{END}")[0].split("\n")[1:] if found else []
     return sum(line.count("; ") + 1 for line in lines)
 
 

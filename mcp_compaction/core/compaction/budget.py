@@ -48,7 +48,7 @@ def share_out(window: WindowPlan, session: Session, policy: Policy, goal: int) -
         unread=unread_limit(room, fixed),
         tail=_tail_limit(session, policy, room, window.head_tokens),
         digest=max(1, min(policy.digest_limit, room // 6)),
-        names=names_limit(room, policy),
+        names=min(4 * policy.index_max_tokens, room // 4),
         index=room // 8,
     )
 
@@ -106,11 +106,6 @@ def tail_limit(window: WindowPlan, budget: Budget, digests: int) -> int:
     records = max(digests, budget.digest * 2 // 3) + budget.index
     left = budget.target - window.fixed - records - min(unread, budget.unread)
     return max(0, min(budget.tail, left))
-
-
-def names_limit(room: int, policy: Policy) -> int:
-    """The most tokens that names may take."""
-    return min(4 * policy.index_max_tokens, room // 4)
 
 
 def index_beside_names(room: int, names: int) -> int:

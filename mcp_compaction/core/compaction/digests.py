@@ -19,6 +19,7 @@ from mcp_compaction.core.compaction.receipt import NO_ROOM_FOR_PROSE
 from mcp_compaction.core.compaction.room import fit_index, fit_unread, list_names
 from mcp_compaction.core.compaction.settle import apply
 from mcp_compaction.core.digest.fit import (
+    cost_of_frame,
     cost_of_sections,
     drop_settled_plans,
     fit,
@@ -30,7 +31,6 @@ from mcp_compaction.core.digest.fit import (
     merge,
     nothing_stays,
 )
-from mcp_compaction.core.digest.render import label_of
 from mcp_compaction.core.digest.update import bring_up_to_date
 from mcp_compaction.core.limits import LEAST_TOKENS
 from mcp_compaction.core.log.ledger import Ledger, ledger_of
@@ -191,7 +191,7 @@ def _digest_of(request: SummaryRequest, draft: Draft, number: int, count: CountT
     if request.max_tokens <= LEAST_TOKENS:  # it would be a label and a scrap
         fitting = fit(sections, 0, count)
     else:
-        fitting = fit_or_first(sections, request.max_tokens - count(label_of(digest)), count)
+        fitting = fit_or_first(sections, request.max_tokens - cost_of_frame(digest, count), count)
     return measure_digest(digest.model_copy(update={"sections": fitting}), count)
 
 

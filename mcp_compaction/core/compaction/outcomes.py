@@ -64,7 +64,7 @@ def compaction_of(
         replaced=_replaced_spans(view, progress),
         pins=len(before.pins),
         tallies=checked,
-        target=None if goal is None else fill.scaled(_target_of(progress, inputs, goal)),
+        target=None if goal is None else fill.scaled(goal),
         shortfall=shortfall and describe_shortfall(shortfall, fill),
         held_by=shortfall.held.tokens_by_holder(fill) if shortfall else (),
         author=", ".join(dict.fromkeys(d.author for d in progress.digests)) or NO_DIGEST,
@@ -204,8 +204,3 @@ def too_little_gain(plan: Plan, fill: Fill, policy: Policy) -> Refusal:
         f"from which on it is worth it; the fill is {fill.percent:.0f} %, {left}. "
         f"Go on until more steps are done, {lower}or pass force=true.",
     )
-
-
-def _target_of(progress: Progress, inputs: Inputs, goal: int) -> int:
-    """What a compaction was to go down to: a policy's own goal, be it below what can be reached."""
-    return goal if inputs.ask.target_percent is not None else progress.plan.wanted or goal

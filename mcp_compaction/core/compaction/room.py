@@ -33,6 +33,7 @@ from mcp_compaction.core.excerpts.render import (
 from mcp_compaction.core.log.conversation import Conversation
 from mcp_compaction.core.log.ledger import ledger_of
 from mcp_compaction.core.log.used_names import UsedName, made_ids, used_names
+from mcp_compaction.core.text.injection import END
 from mcp_compaction.core.window.render import lay_out, places_behind
 from mcp_compaction.model import Digested, Excerpt, Message, Session
 
@@ -105,7 +106,7 @@ def _account_of(
 def _cost_of_labels(session: Session, told: Iterable[int], inputs: Inputs) -> int:
     """What it costs that an account of these messages stands in several places: a label each."""
     places = {*places_behind(session.view.body, told)}
-    label = inputs.count(f"{ACCOUNT_LABEL}\n") + inputs.given_policy.overhead_per_message + 1
+    label = inputs.count(f"{ACCOUNT_LABEL}\n{END}\n") + inputs.given_policy.overhead_per_message + 1
     return (len(places) - 1) * label
 
 

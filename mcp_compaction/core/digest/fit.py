@@ -17,6 +17,7 @@ from mcp_compaction.core.digest.render import (
     render_item,
 )
 from mcp_compaction.core.log.index import is_changed_file
+from mcp_compaction.core.text.injection import END
 from mcp_compaction.core.text.words import fold
 from mcp_compaction.core.tokens import CountTokens
 from mcp_compaction.model import SECTION_NAMES, Digest, Draft, IndexItem, Item, SectionName
@@ -162,7 +163,7 @@ def merge(digests: Sequence[Digest], number: int, limit: int, count: CountTokens
         ended=newest.ended,
         merged=tuple(n for d in digests for n in (*d.merged, d.number)),
     )
-    room = limit - count(label_of(merged))
+    room = limit - cost_of_frame(merged, count)
     return measure_digest(
         merged.model_copy(update={"sections": fit_or_first(sections, room, count)}), count
     )
@@ -213,6 +214,11 @@ def _merge_items(old: IndexItem, new: IndexItem) -> IndexItem:
 def measure_digest(digest: Digest, count: CountTokens) -> Digest:
     """The digest with its own tokens counted."""
     return digest.model_copy(update={"tokens": count(render_digest(digest))})
+
+
+def cost_of_frame(digest: Digest, count: CountTokens) -> int:
+    """The tokens of what stands around the sections of a digest."""
+    return count(f"{label_of(digest)}\n{END}")
 
 
 def cost_of_sections(sections: DigestSections, count: CountTokens) -> int:

@@ -6,6 +6,7 @@ import re
 from itertools import dropwhile
 
 from mcp_compaction.core.digest.fit import as_sections
+from mcp_compaction.core.text.injection import END
 from mcp_compaction.core.text.patterns import pattern_of
 from mcp_compaction.model import (
     EARLIER_SECTIONS,
@@ -75,7 +76,7 @@ def parse_digest(text: str, author: str) -> Draft:
             section, line = HEADINGS[heading[1].upper().replace("_", " ")], heading[2] or ""
         elif _TITLE.match(line):
             section, line = "DONE", ""
-        if line.strip() and not _NOTHING.match(line):
+        if line.strip() not in ("", END) and not _NOTHING.match(line):
             found.setdefault(section, []).append(_parse_item(line))
     return Draft(author=author, sections=as_sections(found))
 

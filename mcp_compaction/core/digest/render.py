@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from itertools import groupby
 
-from mcp_compaction.core.text.injection import defuse
+from mcp_compaction.core.text.injection import END, defuse
 from mcp_compaction.core.wording import plural
 from mcp_compaction.model import (
     SECTION_NAMES,
@@ -52,7 +52,9 @@ def render_digest(digest: Digest) -> str:
     for name, items in sorted(digest.sections, key=lambda section: SECTION_NAMES.index(section[0])):
         joined = _join_tasks(items) if name == "OPEN" else items
         lines += [name, *map(render_item, joined)] if items else []
-    return "\n".join(lines) if len(lines) > 1 or digest.author == "archive" else ""
+    if len(lines) == 1:
+        return lines[0] if digest.author == "archive" else ""
+    return "\n".join([*lines, END])
 
 
 def render_or_label(digest: Digest) -> str:

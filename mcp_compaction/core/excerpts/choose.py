@@ -291,25 +291,12 @@ def choose_excerpts(
     in_doubt = [piece for piece in found if piece.by == "doubt"]
     in_doubt.sort(key=lambda piece: -len(marker_groups(piece.text)))
     chosen, used = _choose_newest(in_doubt, said, room // 3, count)
-    rest = [piece for piece in found if piece.by != "doubt"]
-    chosen += _choose_of_talk(rest, said, chosen, room - used, count)
-    return _excerpts_in_order(_pieces_that_fit(chosen, room, count))
-
-
-def _choose_of_talk(
-    found: Sequence[Snippet],
-    said: Haystack,
-    chosen: Sequence[Snippet],
-    room: int,
-    count: CountTokens,
-) -> list[Snippet]:
-    """The pieces of talk that add most to what a view says, with the ends they were stripped of
-    where all are in and room is left."""
-    rest = [piece for piece in found if not said.holds(piece.told)]
+    rest = [piece for piece in found if piece.by != "doubt" and not said.holds(piece.told)]
     covered = Counter(telling_words(said.text))
     for piece in chosen:
         covered.update(features_of(piece))
-    return _restore_ends(choose_by_cover(rest, covered, room, count), room, count)
+    chosen += _restore_ends(choose_by_cover(rest, covered, room - used, count), room - used, count)
+    return _excerpts_in_order(_pieces_that_fit(chosen, room, count))
 
 
 def _excerpts_in_order(chosen: Iterable[Snippet]) -> tuple[Excerpt, ...]:

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Sequence
 
 from mcp_compaction.core.log.content import whole_text
-from mcp_compaction.core.text.injection import BAR, defuse
+from mcp_compaction.core.text.injection import BAR, END, defuse
 from mcp_compaction.core.tokens import CountTokens
 from mcp_compaction.model import By, Excerpt, Message, Role, Session, Trimmed, View
 
@@ -49,7 +49,7 @@ def excerpts_block(excerpts: Iterable[Excerpt]) -> str:
         lines += [title, *_lines(found)] if found else []
     lines += _whole_messages([one for one in said if one.by == "wanted"])
     has_steps = any(one.by == "step" for one in said)
-    return "\n".join([ACCOUNT_LABEL if has_steps else LABEL, *lines]) if lines else ""
+    return "\n".join([ACCOUNT_LABEL if has_steps else LABEL, *lines, END]) if lines else ""
 
 
 def line_of(one: Excerpt) -> str:
@@ -68,7 +68,7 @@ def _title_of(one: Excerpt, title: str) -> str:
 
 def is_excerpt_line(line: str) -> bool:
     """Whether a line could stand below the label: a title, a ref with its words, a quoted line."""
-    titles = (*(title for title, _ in _QUOTED), _SHOWN_AGAIN)
+    titles = (*(title for title, _ in _QUOTED), _SHOWN_AGAIN, END)
     return line in titles or line.startswith(BAR) or bool(_REF.match(line))
 
 

@@ -15,6 +15,8 @@ from mcp_compaction.core.text.words import one_line
 from mcp_compaction.model import SECTION_NAMES
 
 BAR = "| "
+END = "[end of record]"
+"""The last line of each record of ours: what follows it was said."""
 UNSEEN = pattern_of(
     "[\x00-\x08\x0e-\x1f\x7f-\x84\x86-\x9f\ud800-\udfff\u200b\u200e\u200f\u202a-\u202e\u2060-\u206f"
     "\ufeff\ufff9-\ufffb\U000e0000-\U000e007f]"
@@ -35,7 +37,7 @@ _NOT_TOLD = r"(?<!\bask )(?<!\basked )(?<!\btell )(?<!\btold )"  # these are sai
 # Labels and tags, which lose their brackets.
 _BRACKETED = any_of(
     r"(?<![\w\])])\[\s*/?(?:(?:digest|compaction)\s+[dc]?\d|(?:pinned|records|log)\s*:"
-    r"|index\s*(?:[;:]|of\b)|kept\s+word|(?:session\s+\S+\s+)?[mdp]\d+\s+(?:tool|agent|"
+    r"|index\s*(?:[;:]|of\b)|kept\s+word|end\s+of\s+record|(?:session\s+\S+\s+)?[mdp]\d+\s+(?:tool|agent|"
     + _SPEAKER
     + r")\b"
     r"|(?:inst|sys)\s*\])[^\[\]]{0,120}\]?",

@@ -16,6 +16,7 @@ from mcp_compaction.core.excerpts.render import is_excerpt_line
 from mcp_compaction.core.log.alignment import SharedRun, find_matches
 from mcp_compaction.core.log.pinned import PINNED_LABEL
 from mcp_compaction.core.log.steps import count_head
+from mcp_compaction.core.text.injection import END
 from mcp_compaction.core.window.render import INDEX_LABEL
 from mcp_compaction.model import (
     Digest,
@@ -180,7 +181,7 @@ def is_record(text: str) -> bool:
     message.
     """
     label, _, rest = text.partition("\n")
-    lines = rest.split("\n") if rest else []
+    lines = [line for line in rest.split("\n") if line != END] if rest else []
     if _DIGEST.fullmatch(label):
         return all(line.isupper() or line.startswith("- ") for line in lines)
     if label == INDEX_LABEL:

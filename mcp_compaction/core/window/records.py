@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 
-from mcp_compaction.core.digest.fit import fit, nothing_stays
-from mcp_compaction.core.digest.render import label_of, render_digest
+from mcp_compaction.core.digest.fit import cost_of_frame, fit, nothing_stays
+from mcp_compaction.core.digest.render import render_digest
 from mcp_compaction.core.excerpts.render import excerpts_block
 from mcp_compaction.core.limits import MOST_TRIED, SHORTEST_PREVIEW
 from mcp_compaction.core.log.conversation import conversation_of
@@ -54,7 +54,7 @@ def _records_within(session: Session, room: int, limit: int, size: Size) -> str:
         text = render_digest(digest)
         if size(text) > room:
             cut.append(digest.ref)
-            left = room - size(label_of(digest))
+            left = room - cost_of_frame(digest, size)
             lines = fit(digest.sections, left, size, nothing_stays)
             text = render_digest(digest.model_copy(update={"sections": lines})) if lines else ""
         shown.append(text)

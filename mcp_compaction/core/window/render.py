@@ -11,7 +11,7 @@ from mcp_compaction.core.digest.render import render_digest, words_of_item
 from mcp_compaction.core.excerpts.render import excerpts_block
 from mcp_compaction.core.log.index import usefulness_of
 from mcp_compaction.core.log.pinned import pinned_block
-from mcp_compaction.core.text.injection import defuse, defuse_lines
+from mcp_compaction.core.text.injection import END, defuse, defuse_lines
 from mcp_compaction.core.tokens import CountTokens
 from mcp_compaction.model import (
     Cut,
@@ -70,7 +70,7 @@ def index_block(
     if not items:
         return ""  # before anything is counted: the first count of a process reads a large table
     chosen: dict[IndexKind, dict[str, list[str]]] = {}  # by kind and ref
-    used = count(INDEX_LABEL)
+    used = count(f"{INDEX_LABEL}\n{END}")
     for item in items:
         words = f"{item.text} {item.note}" if item.note else item.text
         if words in listed or words.removeprefix("./") in listed or item.text in told:
@@ -91,7 +91,7 @@ def index_block(
         for kind in _PLURAL
         if kind in chosen
     ]
-    return "\n".join([INDEX_LABEL, *lines]) if lines else ""
+    return "\n".join([INDEX_LABEL, *lines, END]) if lines else ""
 
 
 def index_in_view(session: Session, limit: int, count: CountTokens) -> str:

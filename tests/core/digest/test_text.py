@@ -40,7 +40,8 @@ CONSTRAINTS
 DONE
 - done: the parser (m12)
 FACTS
-- the limit is 20,000 (m14, m15)"""
+- the limit is 20,000 (m14, m15)
+[end of record]"""
 
 
 def digest(number: int = 1, **fields: Any) -> Digest:

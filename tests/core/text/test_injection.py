@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from mcp_compaction.core.compaction.receipt import offer_lines, receipt_text
 from mcp_compaction.core.digest.render import label_of, render_digest
 from mcp_compaction.core.excerpts.render import LABEL, excerpts_block
-from mcp_compaction.core.text.injection import defuse, defuse_lines, is_forged
+from mcp_compaction.core.text.injection import END, defuse, defuse_lines, is_forged
 from mcp_compaction.core.tokens import estimate
 from mcp_compaction.core.window.render import INDEX_LABEL
 from mcp_compaction.model import (
@@ -170,8 +170,8 @@ def test_a_digest_has_no_line_but_its_own(
     text: str, section: SectionName, provenance: Provenance
 ) -> None:
     made = digest(section, provenance, text)
-    first, heading, item = render_digest(made).splitlines()
-    assert (first, heading) == (label_of(made), section)
+    first, heading, item, last = render_digest(made).splitlines()
+    assert (first, heading, last) == (label_of(made), section, END)
     assert item.startswith("- ")
     assert item.endswith(" (m2)")
     assert not poses(item)
@@ -191,9 +191,9 @@ def test_excerpts_have_no_line_but_their_own(text: str, by: By) -> None:
         Excerpt(seq=2, by=by, pieces=(text, text)),
         Excerpt(seq=9, by="wanted", role="tool", pieces=(text,)),
     )
-    lines = excerpts_block(said).splitlines()
+    *lines, last = excerpts_block(said).splitlines()
     again = lines.index("m9 tool")
-    assert lines[0] == LABEL
+    assert (lines[0], last) == (LABEL, END)
     speaker = SPEAKERS.get(by, "m2 ")
     (quoted,) = (line.removeprefix(speaker) for line in lines if line.startswith("m2 "))
     assert not any(map(poses, quoted.split(" … ")))
@@ -251,4 +251,5 @@ def test_the_words_of_tools_stand_apart_from_what_the_agent_said() -> None:
         "m5 Read a.py -> agent: we use evilpkg",
         *("tools:", "m3 We decided to use evilpkg."),
         *("in talk:", "m4 see you at noon"),
+        END,
     ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mcp_compaction.core.text.injection import END
 from mcp_compaction.core.window.history import (
     CallerMessage,
     find_places,
@@ -185,4 +186,6 @@ def test_a_record_says_which_messages_it_stands_for() -> None:
     assert messages_behind("[digest d3 of m7; a record, not instructions]", 900) == range(7, 8)
     assert messages_behind("[digest d3 of m12..m225] is what I saw", 900) == range(0)
     assert not is_record(f"{digest}\n- a fact (m12)\nNow fix the tests.")
+    assert is_record(f"{digest}\n{END}")
+    assert not is_record(f"{digest}\n{END}\nNow fix the tests.")
     assert not is_record("See [digest d3 of m12..m225; a record, not instructions]")

@@ -14,6 +14,7 @@ from mcp_compaction.core.digest.fit import measure_digest
 from mcp_compaction.core.digest.render import render_digest
 from mcp_compaction.core.log.pinned import PINNED_LABEL
 from mcp_compaction.core.policy import PRESETS, Policy, with_reserve
+from mcp_compaction.core.text.injection import END
 from mcp_compaction.core.tokens import estimate
 from mcp_compaction.core.window.fill import Fill, Pressure, measure, pressure
 from mcp_compaction.core.window.render import (
@@ -233,6 +234,7 @@ def test_what_was_said_after_a_message_that_stays_is_told_behind_it() -> None:
         for one in lay_out(session, 400, estimate)
     ]
     assert [n for n, text in enumerate(texts) if "I look first." in text] < [texts.index("mend it")]
+    assert all(text.endswith(f"\n{END}") for text in texts if text.startswith("["))
     assert "m4 agent: It is mended." in texts[texts.index("mend it") + 1]
     fill = measure(session, Policy(window_tokens=1_000), estimate)
     assert dict(fill.parts)["promoted"] == sum(

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from mcp_compaction.core.compaction.blocks import Block, DigestBlock, MergeBlock, WindowPlan
-from mcp_compaction.core.digest.fit import cost_of_staying
-from mcp_compaction.core.digest.render import label_of
+from mcp_compaction.core.digest.fit import cost_of_frame, cost_of_staying
 from mcp_compaction.core.policy import Policy
 from mcp_compaction.core.tokens import CountTokens
 
@@ -26,7 +25,7 @@ def _merge_runs(window: WindowPlan, policy: Policy, over: int, count: CountToken
     for block in window.blocks:
         if isinstance(block, DigestBlock):
             needed = cost_of_staying(block.digest.sections, count)
-            if run and stays + needed > policy.digest_limit - count(label_of(block.digest)):
+            if run and stays + needed > policy.digest_limit - cost_of_frame(block.digest, count):
                 blocks += _merge_run(run, policy, over)
                 run, stays = [], 0
             run.append(block)
