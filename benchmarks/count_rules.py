@@ -29,14 +29,14 @@ PACKAGE = Path(__file__).parents[1] / "mcp_compaction"
 MOST_LINES, MOST_NAMED, MOST_KINDS, MOST_SIGNS = 12_000, 100, 12, 300
 # The lines of Python that each room may have: its top folder, and "." for the modules beside them.
 MOST_BY_ROOM = {
-    ".": 3_135,
+    ".": 3_134,
     "adapters": 2_850,
     "api": 560,
     "audit": 775,
     "checks": 1_925,
     "cli": 6_757,
     "compactor": 4_793,
-    "core": 16_160,
+    "core": 16_156,
     "counters": 195,
     "demo": 377,
     "evals": 3_363,
@@ -53,7 +53,7 @@ MOST_BY_ROOM = {
     "view_service": 199,
     "viewer": 383,
 }
-MOST_IN_ALL = 73_115
+MOST_IN_ALL = 73_110
 MOST_IN_MODULE, MOST_IN_FUNCTION = 500, 60  # lines
 # Modules that are longer still; one that has been cut to size leaves this list.
 LONG_MODULES: frozenset[str] = frozenset()

@@ -116,7 +116,6 @@ class Programs(NamedTuple):
     reads: frozenset[str]
     selects: frozenset[str]
     leaves_out: frozenset[str]
-    refuses_options: frozenset[str]
     keywords: frozenset[str]
     shells: frozenset[str]
     wrappers: dict[str, frozenset[str]]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
@@ -10,17 +10,15 @@ from itertools import islice
 from typing import cast
 
 from mcp_compaction.core.digest.render import MOST_CHANGED
-from mcp_compaction.core.limits import SHORTEST_PREVIEW
+from mcp_compaction.core.limits import LONGEST_LINE, SHORTEST_PREVIEW
 from mcp_compaction.core.log.call_entries import CallEntry
 from mcp_compaction.core.log.commands import command_line_of, last_line_of, only_reads, program_of
-from mcp_compaction.core.log.content import words_of
 from mcp_compaction.core.log.conversation import Conversation, conversation_of
 from mcp_compaction.core.log.endings import causes_of, ending_of, is_run_of_tests
 from mcp_compaction.core.log.failures import Failure
 from mcp_compaction.core.log.ledger import CHANGED, FileState, Ledger, ledger_of
 from mcp_compaction.core.log.repository import Repository, repository_of
 from mcp_compaction.core.log.tool_calls import read_tasks
-from mcp_compaction.core.text.patterns import pattern_of
 from mcp_compaction.core.text.words import first_line, one_line, shorten
 from mcp_compaction.model import AccountValue, Digest, Item, JobKind, RunningJob, SummaryRequest
 
@@ -55,14 +53,7 @@ class Reading:
         return self.request.first <= int(ref[1:]) <= self.request.last
 
 
-def short(text: str, most: int = SHORTEST_PREVIEW) -> str:
-    """A text as a line of a digest."""
-    return shorten(text, most)
-
-
 _PROSE = (".md", ".rst", ".adoc")
-_TOOK = pattern_of(r" \(\d[\d.]*m?s\)$")
-_SHOWN_BY = pattern_of(r" 2>&1(?: *\|[^;&\n]*)?$")  # how what a run prints was shown
 
 
 def state_items(reading: Reading) -> Iterator[Item]:
@@ -83,17 +74,20 @@ def state_items(reading: Reading) -> Iterator[Item]:
         assert entry.result is not None
         status = ending_of(entry.result)
         causes = causes_of(entry.result)[:2] if entry.ending == "failed" else ()
-        told = (_TOOK.sub("", one) for one in causes if one_line(one) not in status)
-        more = short("; ".join(told))
+        more = shorten(
+            "; ".join(one for one in causes if one_line(one) not in status), SHORTEST_PREVIEW
+        )
         value = AccountValue(kind="tests", status=status, more=more, key=program)
-        line = command_line_of(_SHOWN_BY.sub("", entry.action.target))
+        target = entry.action.target
+        line = target if len(target) <= LONGEST_LINE and "\n" not in target.strip() else ""
+        line = one_line(line) or command_line_of(last_line_of(target))  # to be run again as it was
         item = Item(text=line, refs=_refs_of(entry), value=value)
-        yield with_changes(item, changed_after(reading.ledger, int(entry.result_ref[1:])))
+        yield with_changes(item, changed_after(reading.ledger.files, int(entry.result_ref[1:])))
     yield from _repository_items(repository_of(reading.ledger.entries))
     for job in reading.request.running:
         at = job.at.isoformat() if job.at is not None else ""
         value = AccountValue(kind="job", status=job.kind, key=job.id, more=at)
-        yield Item(text=short(job.text), refs=(job.ref,), value=value)
+        yield Item(text=shorten(job.text, SHORTEST_PREVIEW), refs=(job.ref,), value=value)
 
 
 def jobs_in(digest: Digest) -> Iterator[RunningJob]:
@@ -111,7 +105,7 @@ def _repository_items(repository: Repository) -> Iterator[Item]:
     commit, branch, pushed = repository.commit, repository.branch, repository.pushed
     if commit is not None:
         value = AccountValue(kind="commit", status=commit.id, more=commit.branch)
-        yield Item(text=short(commit.subject), refs=(commit.ref,), value=value)
+        yield Item(text=shorten(commit.subject, SHORTEST_PREVIEW), refs=(commit.ref,), value=value)
     standing = [("branch", branch), ("folder of git", repository.folder), ("pushed to", pushed)]
     standing += [("merged into", one) for one in repository.merged]
     for what, place in standing:
@@ -125,18 +119,19 @@ def _refs_of(entry: CallEntry) -> tuple[str, ...]:
     return tuple(dict.fromkeys((entry.ref, entry.result_ref)))
 
 
-def changed_after(ledger: Ledger, seq: int) -> list[FileState]:
+def changed_after(files: Mapping[str, FileState], seq: int) -> list[FileState]:
     """The files that were changed after a message, the newest first; no prose, which no test
     reads."""
-    read = (state for state in ledger.files.values() if not state.path.endswith(_PROSE))
-    return [one for one in read if one.word in CHANGED and int(one.ref[1:]) > seq][::-1]
+    read = (state for state in files.values() if not state.path.endswith(_PROSE))
+    return [one for one in read if one.is_changed and int(one.ref[1:]) > seq][::-1]
 
 
 def with_changes(item: Item, changed: Sequence[FileState]) -> Item:
     """A run of tests, with the files that were changed after it."""
     if not changed or item.value is None:
         return item
-    paths = dict.fromkeys((*(state.path for state in changed), *item.value.since))
+    names = (one.note if one.word == "unknown" else one.path for one in changed)  # `git stash`
+    paths = dict.fromkeys((*names, *item.value.since))
     value = item.value.model_copy(update={"since": tuple(paths)[: MOST_CHANGED + 1]})
     refs = tuple(dict.fromkeys((*item.refs[:2], changed[0].ref)))
     return item.model_copy(update={"value": value, "refs": refs})
@@ -155,7 +150,7 @@ def done_items(reading: Reading) -> list[Item]:
     ]
     commits = [
         Item(
-            text=short(commit.subject),
+            text=shorten(commit.subject, SHORTEST_PREVIEW),
             refs=(commit.ref,),
             value=AccountValue(kind="commit", status=commit.id),
         )
@@ -198,13 +193,8 @@ def _failure_item(failure: Failure) -> Item:
     value = AccountValue(
         kind="failure",
         status=entry.ending,
-        more=short("; ".join(one for one in found if one not in target)),
+        more=shorten("; ".join(one for one in found if one not in target), SHORTEST_PREVIEW),
         times=failure.times,
         key=entry.form,
     )
     return Item(text=what, refs=_refs_of(entry), value=value)
-
-
-def key_of_search(entry: CallEntry) -> str:
-    """What two calls have in common that look for the same."""
-    return entry.form if entry.action.kind == "run" else f"{entry.form} {words_of(entry.call)}"

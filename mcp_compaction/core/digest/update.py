@@ -6,11 +6,20 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-from mcp_compaction.core.digest.outcomes import changed_after, key_of_search, with_changes
+from mcp_compaction.core.digest.outcomes import changed_after, with_changes
 from mcp_compaction.core.digest.render import is_passing
 from mcp_compaction.core.log.commands import program_of
-from mcp_compaction.core.log.ledger import CallEntry, FileState, Ledger
-from mcp_compaction.model import AccountValue, Digest, IndexItem, Item, RunningJob, SectionName
+from mcp_compaction.core.log.ledger import CHANGED, CallEntry, FileState, Ledger, files_after
+from mcp_compaction.core.log.repository import Commit, commits_after
+from mcp_compaction.model import (
+    AccountValue,
+    Digest,
+    IndexItem,
+    Item,
+    RunningJob,
+    SectionName,
+    ValueKind,
+)
 
 # What holds at the end of a span only; what a user told holds until something is done, and what
 # tests said until they run again.
@@ -53,8 +62,7 @@ class _Later:
 
     @cached_property
     def _done(self) -> set[str]:
-        done = [entry for entry in self._entries if entry.ending == "done"]
-        return {entry.form for entry in done} | {key_of_search(entry) for entry in done}
+        return {entry.form for entry in self._entries if entry.ending == "done"}
 
     @cached_property
     def _run(self) -> set[str]:
@@ -64,21 +72,41 @@ class _Later:
     @cached_property
     def files(self) -> Mapping[str, FileState]:
         """The files that were changed since, as they stand."""
+        told = [(one.text, one.note, one.refs) for one in self.digest.index]
+        told += self._told_of("file")
+        known = [
+            FileState(path, word, refs[-1])
+            for path, note, refs in told
+            if refs and int(refs[-1][1:]) <= self.digest.last
+            for word in CHANGED.intersection(note.split()[:1])
+        ]
         return {
             path: state
-            for path, state in self.ledger.files.items()
+            for path, state in files_after(known, self._entries).items()
             if int(state.ref[1:]) > self.digest.last and state.word != "read"
         }
+
+    @cached_property
+    def commits(self) -> set[str]:
+        """The ids of the digest's commits that stand."""
+        known = [
+            Commit("", id, what, "".join(refs[:1])) for what, id, refs in self._told_of("commit")
+        ]
+        return {one.id for one in commits_after(reversed(known), self._entries)}
+
+    def _told_of(self, kind: ValueKind) -> list[tuple[str, str, tuple[str, ...]]]:
+        """What was done to things of a kind: the thing, how it stands, and where that is told."""
+        done = ((one.text, one.value or _PLAIN, one.refs) for one in self.digest.items("DONE"))
+        return [(text, value.status, refs) for text, value, refs in done if value.kind == kind]
 
     def told_now(self, section: SectionName, item: Item) -> Item | None:
         """An item as it stands now; None where it no longer holds."""
         value = item.value or _PLAIN
         holds = True
-        if value.kind == "tests" and self.is_followed:
-            item = with_changes(item, changed_after(self.ledger, self.digest.last))
-            holds = value.key not in self._run
-        elif value.kind == "tests":
-            pass
+        if value.kind == "tests":
+            if self.is_followed:
+                item = with_changes(item, changed_after(self.files, self.digest.last))
+                holds = value.key not in self._run
         elif self.is_followed and (section in _PASSING or is_passing(section, item)):
             holds = item.must_stay and not self._entries
         elif value.kind == "job":
@@ -87,6 +115,8 @@ class _Later:
             holds = value.key not in self._done
         elif value.kind == "file":
             holds = self._still_stands(item)
+        elif value.kind == "commit":
+            holds = value.status in self.commits
         elif value.kind == "request" and value.status == "newest" and self.is_followed:
             before = value.model_copy(update={"status": "before"})
             item = item.model_copy(update={"value": before, "provenance": "extracted"})

@@ -7,19 +7,14 @@ from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 from typing import NamedTuple
 
-from mcp_compaction.core.limits import LONGEST_ANSWER
 from mcp_compaction.core.log.call_entries import CHANGES, CallEntry
-from mcp_compaction.core.log.commands import is_search, only_reads, program_of
+from mcp_compaction.core.log.commands import is_search, main_command_of, only_reads, program_of
 from mcp_compaction.core.log.effects import effects_of
 from mcp_compaction.core.log.endings import failed_tests_in, has_not_begun, is_run_of_tests
 from mcp_compaction.shell import Command, commands_of, programs
 
-_NOT_THERE = "No such file or directory"
 _ALL = frozenset((".", "./..."))
 _PASSED = frozenset(("PASS", "PASSED", "PASS:", "ok", "✓", "✔"))
-_HIDES = frozenset(("|", "|&", ";", "||"))
-_SAYS_ERROR = frozenset(("ERROR", "error:", "Error:", "FAIL", "FAILED", "fatal:"))
-_ADD_ALL = frozenset((".", "-A", "--all", "-a", "-am"))
 _ONLY_ASKS = frozenset(("-I", "--head", "--spider"))  # of an address, and does not get it
 
 
@@ -51,12 +46,12 @@ def open_failures(entries: Iterable[CallEntry], changed: Mapping[str, int]) -> I
             before = standing.pop(entry.form, None)
             standing[entry.form] = Failure(entry, before.times + 1 if before else 1)
             left[entry.form] = {*_works_of(_line_of(entry))}
-        elif entry.ending == "done" and standing and not _hides_a_failure(entry):
+        elif entry.ending == "done" and standing:
             standing.pop(entry.form, None)
             if not _line_of(entry) and not any(_addresses(entry)):
                 continue  # no aim is reached so but that of the same call
             for form, one in [*standing.items()][-_MOST_OPEN:]:
-                left[form] -= {*_done_of(left[form], one.entry, entry)}
+                left[form] -= {*_done_of(left[form], entry)}
                 is_done = bool(_line_of(one.entry)) and not left[form]
                 if is_done or _is_reached(one.entry, entry):
                     del standing[form]
@@ -92,32 +87,22 @@ def _script_of(entry: CallEntry) -> tuple[str, frozenset[str]]:
 
 
 def _only_looks(entry: CallEntry) -> bool:
-    """Whether a call did run and only looked: that it found nothing, or that nothing is there, is
-    no failure."""
+    """Whether a call only looked, or ran code that stands in its own line and is never run again as
+    it is: neither leaves anything open."""
     line = _line_of(entry)
-    looks = entry.action.kind in ("read", "search") or is_search(line) or only_reads(line)
-    return looks and (entry.result is None or not has_not_begun(entry.result))
-
-
-def _hides_a_failure(entry: CallEntry) -> bool:
-    """Whether an error stands in what a line printed whose last command hides how the others
-    ended."""
-    result, commands = entry.result, commands_of(_line_of(entry)) or ()
-    if result is None or all(one.joined not in _HIDES for one in commands):
-        return False
-    said = result.text[-LONGEST_ANSWER:].split()
-    return not (
-        _SAYS_ERROR.isdisjoint(said) or is_run_of_tests(result) or only_reads(_line_of(entry))
-    )
+    if entry.action.kind in ("read", "search") or is_search(line) or only_reads(line):
+        return True
+    main = main_command_of(line)
+    is_code = main is not None and main.name.rstrip("0123456789.") in programs().interpreters
+    is_inline = main is not None and bool(main.given or not {"-c", "-e"}.isdisjoint(main.words))
+    return is_code and is_inline and not effects_of(line)
 
 
 def _is_reached(failed: CallEntry, done: CallEntry) -> bool:
     """Whether a call reached what an earlier one of another form was to reach."""
     return (
         _gets_the_same(failed, done)
-        or _finds_the_same(failed, done)
         or _runs_the_same(failed, done)
-        or _commits_the_same(failed, done)
         or _tests_the_same(failed, done)
     )
 
@@ -134,16 +119,10 @@ def _works_of(line: str) -> tuple[Command, ...]:
     return tuple(working or commands)
 
 
-def _done_of(left: set[Command], failed: CallEntry, done: CallEntry) -> Iterator[Command]:
-    """The commands that a call ran as they were, perhaps by a newer program or through another; of
-    a line that did not come to its folder, from anywhere."""
-    text = failed.result.text if failed.result is not None else ""
-    is_lost = "cd:" in text and _NOT_THERE.lower() in text.lower()
-    for one in left:
-        wanted = one._replace(folder="") if is_lost else one
-        others = _works_of(_line_of(done))
-        if any(_ends_in(o._replace(folder="") if is_lost else o, wanted) for o in others):
-            yield one
+def _done_of(left: set[Command], done: CallEntry) -> Iterator[Command]:
+    """The commands that a call ran as they were, perhaps by a newer program or through another."""
+    others = _works_of(_line_of(done))
+    yield from (one for one in left if any(_ends_in(other, one) for other in others))
 
 
 def _ends_in(one: Command, other: Command) -> bool:
@@ -182,42 +161,19 @@ def _words_of(line: str) -> frozenset[str]:
     return frozenset(word for command in _works_of(line) for word in command.words[1:])
 
 
-def _finds_the_same(failed: CallEntry, done: CallEntry) -> bool:
-    """Whether a search by a program that is not there was made by another."""
-    line, later = _line_of(failed), _line_of(done)
-    if not (is_search(line) and is_search(later)):
-        return False
-    wanted = {word for word in _words_of(line) if not word.startswith("-")}
-    return bool(wanted) and _words_of(later).issuperset(wanted)
-
-
 def _runs_the_same(failed: CallEntry, done: CallEntry) -> bool:
-    """Whether a program ran that did not take its options, or had a file that was not there, which
-    it was given now under another path of the same name."""
+    """Whether a program ran with all that it was given before, by name, whatever its options and
+    from wherever, or a later commit was made: no run of tests, nor one that gets an address."""
     program = program_of(_line_of(failed))
-    if not program or program != program_of(_line_of(done)) or failed.result is None:
+    if not program or program != program_of(_line_of(done)):
         return False
-    text = failed.result.text[-LONGEST_ANSWER:]
-    said = [line for line in text.split("\n") if _NOT_THERE in line]
-    wanted = {_name_of(w) for w in _words_of(_line_of(failed)) if any(w in line for line in said)}
-    if wanted:
-        return wanted.issubset(map(_name_of, _words_of(_line_of(done))))
-    return any(map(text.lower().__contains__, programs().refuses_options))
-
-
-def _commits_the_same(failed: CallEntry, done: CallEntry) -> bool:
-    """Whether a commit that was stopped, by a hook perhaps, was made with all its files."""
-    wanted, given = _staged_by(_line_of(failed)), _staged_by(_line_of(done))
-    return wanted is not None and given is not None and (wanted <= given or bool(given & _ADD_ALL))
-
-
-@lru_cache(maxsize=2_048)
-def _staged_by(line: str) -> frozenset[str] | None:
-    """What a line adds before it commits; None where it makes no commit."""
-    words = [one.words for one in _works_of(line) if one.name == "git"]
-    added = frozenset(word for one in words if one[1:2] == ("add",) for word in one[2:])
-    commits = [one for one in words if one[1:2] == ("commit",)]
-    return added | _ADD_ALL.intersection(*commits[:1]) if commits else None
+    if _is_run(failed) or any(_addresses(failed)):
+        return False
+    wanted, given = (
+        {_name_of(word) for word in _words_of(_line_of(one)) if not word.startswith("-")}
+        for one in (failed, done)
+    )
+    return program == "git commit" or (wanted <= given if wanted else not given)
 
 
 def _name_of(path: str) -> str:

@@ -11,7 +11,7 @@ from mcp_compaction.core.log.call_entries import CallEntry, entries_of
 from mcp_compaction.core.log.effects import Effect, effects_of
 from mcp_compaction.core.log.failures import Failure, open_failures
 from mcp_compaction.core.log.recent import read_recent_once
-from mcp_compaction.core.log.repository import Commit, commits_of
+from mcp_compaction.core.log.repository import Commit, commits_after
 from mcp_compaction.model import Message
 
 FileWord = Literal[
@@ -51,6 +51,11 @@ class FileState(NamedTuple):
         """Whether the result of the call was seen that did it."""
         return _NO_RESULT not in self.note
 
+    @property
+    def is_changed(self) -> bool:
+        """Whether something was done to what stood in it, or git may have brought another text."""
+        return self.word in CHANGED or self.note.startswith("git ")
+
 
 class Ledger(NamedTuple):
     """The calls of some messages in order, the last state of each file, the commits, and what
@@ -70,23 +75,36 @@ def ledger_of(messages: Iterable[Message]) -> Ledger:
 @read_recent_once
 def _read_ledger(messages: Sequence[Message]) -> Ledger:
     entries = tuple(entries_of(messages))
-    files = _Files()
-    commits: list[Commit] = []
+    states = files_after((), entries)
+    changed = {path: int(one.ref[1:]) for path, one in states.items() if one.word in CHANGED}
+    return Ledger(
+        entries, states, commits_after((), entries), tuple(open_failures(entries, changed))[::-1]
+    )
+
+
+def files_after(known: Iterable[FileState], entries: Iterable[CallEntry]) -> dict[str, FileState]:
+    """How files stand that are known, or that calls named since."""
+    files = _Files(known)
     for entry in entries:
         files.note(entry)
-        commits += commits_of(entry)
-    states = files.states()
-    changed = {path: int(one.ref[1:]) for path, one in states.items() if one.word in CHANGED}
-    return Ledger(entries, states, tuple(commits), tuple(open_failures(entries, changed))[::-1])
+    return files.states()
 
 
 class _Files:
     """The files that calls named so far, each with what was last done to it."""
 
-    def __init__(self) -> None:
+    def __init__(self, known: Iterable[FileState] = ()) -> None:
         self._states: dict[str, FileState] = {}
         self._by_name: dict[str, list[str]] = {}
         self._stashed: dict[str, FileState] = {}
+        for one in known:
+            self._take(one)
+
+    def _take(self, state: FileState) -> None:
+        self._states[state.path] = state
+        named = self._by_name.setdefault(_name_of(state.path), [])
+        if state.path not in named:
+            named.append(state.path)
 
     def states(self) -> dict[str, FileState]:
         """The last state of each file, in the order of the last deeds."""
@@ -193,9 +211,7 @@ class _Files:
         self._stashed.pop(key, None)
         if word in ("edited", "written") and old and old.word == "created":
             word = "created"
-        if key not in self._by_name.setdefault(_name_of(key), []):
-            self._by_name[_name_of(key)].append(key)
-        self._states[key] = FileState(key, word, entry.ref, note)
+        self._take(FileState(key, word, entry.ref, note))
 
     def _key_of(self, path: str) -> str:
         """The path by which a file is known already: a longer or shorter way to write the same."""

@@ -66,6 +66,26 @@ def commits_of(entry: CallEntry) -> Iterator[Commit]:
             yield Commit(on, found["id"], found["subject"].strip(), entry.result_ref)
 
 
+def commits_after(known: Iterable[Commit], entries: Iterable[CallEntry]) -> tuple[Commit, ...]:
+    """The commits that are known and those that calls made since, without what a revert, a reset
+    or an amended commit took back."""
+    standing: list[Commit] = list(known)
+    for entry in entries:
+        made = [*commits_of(entry)]
+        is_done = entry.action.kind == "run" and entry.ending == "done"
+        for command in (commands_of(entry.action.target) or ()) if is_done else ():
+            name, *words = subcommand_of(command.name, command.words[1:]) or ("",)
+            if command.name == "git" and name == "commit" and "--amend" in words:
+                del standing[-1:]
+            elif command.name == "git" and name == "reset" and any(map(_is_commit, words)):
+                standing = []  # what is left of them is not told
+        for one in made:
+            taken = one.subject.removeprefix('Revert "').removesuffix('"')
+            standing = [s for s in standing if s.subject != taken or taken == one.subject]
+        standing += made
+    return tuple(standing)
+
+
 def repository_of(entries: Iterable[CallEntry]) -> Repository:
     """How the repository stands in which git last told where it stands."""
     standing = _Standing()

@@ -125,14 +125,9 @@ def _is_name(text: str) -> bool:
 def _may_be_typed(text: str) -> bool:
     """Whether a name that was only met may be typed next: hardly what belongs to a library or
     is a bare number, of which data are full."""
-    if text.isdecimal() or is_of_library(text) or _UUID.fullmatch(text):
+    if text.isdecimal() or _OF_LIBRARIES.search(text) or _UUID.fullmatch(text):
         return False
     return _is_name(text)
-
-
-def is_of_library(path: str) -> bool:
-    """Whether a path lies where packages are installed: nobody works there."""
-    return "/" in path and bool(_OF_LIBRARIES.search(path))
 
 
 _KEYED_ID = pattern_of(r"(?:(?<![^\W_])(?:id|Id|ID)|(?<=\w)Id)\"?[ :=]{1,3}\"?(#?[\w-]{2,64})")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.core.digest.drafting import drafted, texts
 from tests.core.saying import ran, used
 
@@ -17,10 +19,18 @@ def test_the_last_test_run_is_the_state_and_what_was_changed_since_is_said() -> 
         ]
     )
     assert texts(draft, "STATE")[0] == (
-        "tests: 1 failed, 40 passed (FAILED t.py::test_a - KeyError), at pytest -q; "
+        "tests: 1 failed, 40 passed (FAILED t.py::test_a - KeyError), at cd /x && pytest -q; "
         "changed since: src/a.py"
     )
     assert "41 passed" not in str(draft.items("STATE"))
+
+
+@pytest.mark.parametrize(
+    "line", ["source venv/bin/activate && pytest", "cd /w && mise run test 2>&1 | tail -5"]
+)
+def test_a_test_command_is_told_as_it_was_run(line: str) -> None:
+    draft = drafted(ran("1", line, "41 passed in 3.1s"))
+    assert texts(draft, "STATE") == [f"tests: 41 passed in 3.1s, at {line}"]
 
 
 def test_a_red_run_is_no_state_once_a_wider_one_passed() -> None:

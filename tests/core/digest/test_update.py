@@ -64,6 +64,8 @@ def test_what_held_at_the_end_of_a_span_goes_when_another_follows() -> None:
         ([used("1", "Edit", "ok", file_path="src/a.py")], "…; changed since: src/a.py"),
         ([ran("1", "pytest -x", "Terminated")], ""),
         ([ran("1", "ruff check", "All checks passed!")], "tests: 5 passed, at pytest"),
+        ([ran("1", "git stash", "Saved working directory")], "…; changed since: git stash"),
+        ([ran("1", "git checkout -- b.py", "")], "…; changed since: b.py"),
         ([ran("1", "cat old.log", "3 passed, 1 failed")], "tests: 5 passed, at pytest"),
     ],
 )
@@ -88,6 +90,34 @@ def test_a_failure_is_told_until_the_same_line_was_done(command: str, told: bool
     digest = DIGEST.model_copy(update={"sections": (("ERRORS", (failing,)),)})
     aged = bring_up_to_date(digest, ledger(ran("1", command, "ok")), is_followed=False)
     assert aged.items("ERRORS") == ((failing,) if told else ())
+
+
+@pytest.mark.parametrize(
+    ("line", "answer", "left"),
+    [
+        ("git stash", "Saved working directory", []),
+        ("git stash && make lint; git stash pop", "Dropped refs/stash@{0}", ["src/a.py", "b.py"]),
+        ("git reset --hard", "HEAD is now at 1111111 One", []),
+        ("git checkout -- /w/src/a.py", "", ["b.py"]),
+        ("git checkout .", "", []),
+    ],
+)
+def test_what_git_took_back_after_the_span_is_told_no_more(
+    line: str, answer: str, left: list[str]
+) -> None:
+    aged = bring_up_to_date(DIGEST, ledger(ran("1", line, answer)), is_followed=True)
+    assert [item.text for item in aged.items("DONE")] == left
+
+
+def test_a_commit_that_was_taken_back_after_the_span_is_told_no_more() -> None:
+    made = [
+        Item(text=what, refs=("m2",), value=AccountValue(kind="commit", status=id))
+        for what, id in (("Two", "2222222"), ("One", "1111111"))
+    ]
+    digest = DIGEST.model_copy(update={"sections": (("DONE", tuple(made)),)})
+    undone = ledger(ran("1", "git reset --hard HEAD~1", "HEAD is now at 1111111 One"))
+    aged = bring_up_to_date(digest, undone, is_followed=False)
+    assert not aged.items("DONE")
 
 
 def test_a_file_changed_after_the_span_is_told_until_a_newer_digest_does() -> None:

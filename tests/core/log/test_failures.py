@@ -34,7 +34,7 @@ def still_open(*steps: list[Json]) -> list[str]:
         ("python a.py", "sh: 1: python: not found", "python3 a.py", "ok"),
         ("pytest -q", "sh: 1: pytest: not found", ".venv/bin/python -m pytest -q", "3 passed"),
         ("npm ci", "npm error code E404", "sudo npm ci", "added 4 packages"),
-        ("rg rate src", "sh: 1: rg: not found", "grep -rn rate src", "src/a.py:1:rate"),
+        ("sqlite3 lib/a.db < a.sql", "no such file: a.sql\nexit code 1", "sqlite3 db/a.db", ""),
         ("python doc/a.py", LOST, "python docs/a.py", "ok"),
         ("cd cli && go test -run X", f"{NO_FOLDER}: cli\nexit code 1", "go test -run X",
          "ok"),
@@ -88,7 +88,6 @@ def test_what_was_reached_another_way_is_no_longer_open(
         ("cat > a.py <<'E'\nx\nE\npython a.py", "exit code 1", "python --version", "3.13"),
         ("python a.py", "exit code 1", "python -m py_compile a.py", ""),
         ("python doc/a.py", LOST, "python docs/b.py", "ok"),
-        ("git add a.md && git commit -m x", HOOK, "git add b && git commit -m y", "[m 1234567] y"),
         ("make build && make test", "exit code 2", "make test", "ok"),
         ("pytest", ONE_FAILED, "pytest tests/test_z.py", "3 passed"),
         ("pytest", ONE_FAILED, "pytest -k other", "3 passed"),
@@ -104,6 +103,19 @@ def test_what_something_else_did_is_still_open(
     first: str, answer: str, then: str, printed: str
 ) -> None:
     assert still_open(ran("1", first, answer), ran("2", then, printed)) == [first]
+
+
+@pytest.mark.parametrize(
+    ("line", "printed"),
+    [
+        ("file model.pth", "sh: 1: file: not found"),
+        ("rg rate src", "sh: 1: rg: not found"),
+        ("python -c 'import torch; print(torch.x)'", "AttributeError: x\nexit code 1"),
+        ("python3 <<'E'\nimport a\nprint(a.x)\nE", "AttributeError: x\nexit code 1"),
+    ],
+)
+def test_a_look_and_code_of_one_line_leave_nothing_open(line: str, printed: str) -> None:
+    assert still_open(ran("1", line, printed)) == []
 
 
 @pytest.mark.parametrize(

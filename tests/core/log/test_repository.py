@@ -140,3 +140,29 @@ def test_a_line_is_for_the_folder_to_which_the_host_went_back() -> None:
     assert one.folder is None
     assert one.commit == ("astral", "ad4e24e", "Add app", "m2")
     assert one.pushed == ("astral", "m6")
+
+
+@pytest.mark.parametrize(
+    ("line", "answer", "left"),
+    [
+        ("git revert HEAD", '[main 3333333] Revert "Two"', ["One", 'Revert "Two"']),
+        ("git revert 1111111", '[main 3333333] Revert "One"', ["Two", 'Revert "One"']),
+        ("git revert HEAD", "error: could not revert 2222222\nexit code 1", ["One", "Two"]),
+        ("git commit --amend -m Both", "[main 3333333] Both\n 2 files", ["One", "Both"]),
+        ("git reset --hard HEAD~1", "HEAD is now at 1111111 One", []),
+        ("git reset HEAD^", "Unstaged changes after reset:", []),
+        ("git reset --hard 1111111a", "HEAD is now at 1111111 One", []),
+        ("git reset --hard", "HEAD is now at 2222222 Two", ["One", "Two"]),
+        ("git reset a.py", "Unstaged changes after reset:", ["One", "Two"]),
+        ("git checkout -- a.py", "", ["One", "Two"]),
+    ],
+)
+def test_a_commit_that_was_taken_back_is_told_no_more(
+    line: str, answer: str, left: list[str]
+) -> None:
+    made = [
+        ran(str(n), "git commit", f"[main {str(n) * 7}] {what}")
+        for n, what in ((1, "One"), (2, "Two"))
+    ]
+    messages = messages_of([m for step in (*made, ran("3", line, answer)) for m in step])
+    assert [one.subject for one in ledger_of(messages).commits] == left
