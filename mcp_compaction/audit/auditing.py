@@ -71,6 +71,15 @@ class AuditCase:
     tokens_after: int | None = None  # as the host's next count has it
 
     @property
+    def came(self) -> list[IncomingMessage]:
+        """All that the window held before: what the compaction before left, which is the host's own
+        word, and what was said since."""
+        if not self.window_before.strip():
+            return self.fresh
+        raw = dump_original({"role": "user", "content": self.window_before}, "the summary")
+        return [IncomingMessage(shape="anthropic", raw=raw, via="tool"), *self.fresh]
+
+    @property
     def left(self) -> str:
         """The text of the window after the compaction: the summary, and messages that were kept."""
         kept = [turn.text for turn in turns_of(self.kept)]
@@ -174,10 +183,32 @@ class WantedAudit:
 async def audit_sources(wanted: WantedAudit, environ: Mapping[str, str], tell: Tell) -> Audit:
     """The audit of all chats; a file that cannot be read is named and left out."""
     counter = best_counter()
-    skipped: list[str] = []
-    chats = left = 0
+    looked = LookedAt()
     findings: list[Audited] = []
-    transcripts = sorted(_transcripts(wanted, environ, skipped), key=_changed, reverse=True)
+    for percent, cases in find_cases(wanted, environ, tell, looked):
+        findings += await audit_chat(
+            cases, counter, counter.count, lambda words, percent=percent: tell(percent, words)
+        )
+    skipped = tuple(looked.skipped)
+    return Audit(chats=looked.chats, findings=tuple(findings), skipped=skipped, left=looked.left)
+
+
+@dataclass(slots=True)
+class LookedAt:
+    """What was looked at for compactions, and what was left out."""
+
+    chats: int = 0
+    left: int = 0  # compactions beyond those that were wanted
+    skipped: list[str] = field(default_factory=list[str])  # files, and why
+
+
+def find_cases(
+    wanted: WantedAudit, environ: Mapping[str, str], tell: Tell, looked: LookedAt
+) -> Iterator[tuple[float, list[AuditCase]]]:
+    """The compactions of one chat after another, the newest first, with the percent that is done;
+    a file that cannot be read is noted and left out."""
+    found = 0
+    transcripts = sorted(_transcripts(wanted, environ, looked.skipped), key=_changed, reverse=True)
     for number, transcript in enumerate(transcripts):
         percent = 100 * number / len(transcripts)
         tell(percent, transcript.path.name)
@@ -186,16 +217,13 @@ async def audit_sources(wanted: WantedAudit, environ: Mapping[str, str], tell: T
             if wanted.since is not None:
                 cases = [case for case in cases if case.at is None or case.at >= wanted.since]
         except InputError as error:
-            skipped.append(str(error))
+            looked.skipped.append(str(error))
             continue
-        chats += 1
-        room = min(len(cases), wanted.most - len(findings))
-        left += len(cases) - room
-        newest = cases[len(cases) - room :]
-        findings += await audit_chat(
-            newest, counter, counter.count, lambda words, percent=percent: tell(percent, words)
-        )
-    return Audit(chats=chats, findings=tuple(findings), skipped=tuple(skipped), left=left)
+        looked.chats += 1
+        room = min(len(cases), wanted.most - found)
+        looked.left += len(cases) - room
+        found += room
+        yield percent, cases[len(cases) - room :]
 
 
 def _transcripts(
@@ -232,14 +260,10 @@ async def audit_chat(
     for case in cases:
         tell(f"{case.chat}, compaction {case.number}")
         async with subject(None, counter) as ours:
-            earlier: list[IncomingMessage] = []
-            if case.window_before.strip():  # what the compaction before left: the host's own word
-                raw = dump_original({"role": "user", "content": case.window_before}, "the summary")
-                earlier = [IncomingMessage(shape="anthropic", raw=raw, via="tool")]
-            came = [*earlier, *case.fresh]
+            came = case.came
             if came:
                 await ours.record(Incoming(messages=tuple(came)))
-            said = (await ours.workspace.load(ours.info)).messages[len(earlier) :]
+            said = (await ours.workspace.load(ours.info)).messages[len(came) - len(case.fresh) :]
             held = carry(things_of(said), held, window_of(case.window_before))
             seen, told = await _compress(case, ours, came, count)
         findings.append(_finding_of(case, held, seen, told, count))

@@ -40,7 +40,7 @@ BUDGETS: dict[str, float | None] = {"the default": None, "25 %": 25.0, "10 %": 1
 WITH_RECALL = "with one recall"
 _RELEASE = 60.0  # percent that a compaction without a target goes down to
 SMALLEST_WINDOW = 500  # tokens
-_REACH = 40  # messages of the agent after the cut that are looked at
+_REACH = 40
 _LINE, _STRIDE = 240, 200  # characters of a line that are read together
 _LONGEST_QUESTION = 1_500
 
@@ -62,14 +62,19 @@ def first_and_last(turns: Sequence[Turn], budget: float, count: CountTokens) -> 
 
 def names_and_newest(turns: Sequence[Turn], budget: float, count: CountTokens) -> str:
     """The names that calls passed most and most lately for a quarter, then the newest lines."""
+    best = [PlainLine(role="", text=name) for name in names_by_use(turns)]
+    names = take_until_full(best, budget * _NAMES_SHARE, count)
+    left = budget - tokens_of(names, count)
+    return "\n".join((_join(names, " "), newest_lines(turns, left, count)))
+
+
+def names_by_use(turns: Sequence[Turn]) -> list[str]:
+    """The names that calls passed, those first that were passed most and most lately."""
     worth: Counter[str] = Counter()
     for place, turn in enumerate(turns):
         for name in sorted(names_in(turn.typed)):
             worth[name] += 1 + round(1_000 * place / len(turns))
-    best = [PlainLine(role="", text=name) for name, _ in worth.most_common()]
-    names = take_until_full(best, budget * _NAMES_SHARE, count)
-    left = budget - tokens_of(names, count)
-    return "\n".join((_join(names, " "), newest_lines(turns, left, count)))
+    return [name for name, _ in worth.most_common()]
 
 
 PLAIN_WAYS: Mapping[str, PlainWay] = MappingProxyType(
@@ -96,6 +101,7 @@ class Needs:
 
     early: Sequence[Turn]
     later: Sequence[Turn]
+    reach: int = _REACH  # messages of the agent after the cut that are looked at
 
     @cached_property
     def known(self) -> str:
@@ -105,7 +111,7 @@ class Needs:
     @cached_property
     def answers(self) -> list[Turn]:
         """The agent's next messages."""
-        return [turn for turn in self.later if turn.role == "assistant"][:_REACH]
+        return [turn for turn in self.later if turn.role == "assistant"][: self.reach]
 
     @cached_property
     def in_calls(self) -> dict[str, str]:
@@ -198,15 +204,20 @@ async def measure_session(
 _Tally = tuple[str, str, int, int]  # the way, the measure, how many, of how many
 
 
-def _scores_of(needs: Needs, way: str, view: str) -> Iterator[_Tally]:
-    in_calls, in_talk = needs.in_calls, needs.in_talk
-    yield way, "names in later calls", sum(name in view for name in in_calls), len(in_calls)
+def count_pairs(pairs: Sequence[frozenset[str]], view: str) -> int:
+    """How many groups of names have two on one line of a view, or close together on a long one."""
     stretches = [
         names_in(line[start : start + _LINE])
         for line in view.split("\n")
         for start in range(0, len(line), _STRIDE)
     ]
-    together = sum(any(len(pair & names) > 1 for names in stretches) for pair in needs.pairs)
+    return sum(any(len(pair & names) > 1 for names in stretches) for pair in pairs)
+
+
+def _scores_of(needs: Needs, way: str, view: str) -> Iterator[_Tally]:
+    in_calls, in_talk = needs.in_calls, needs.in_talk
+    yield way, "names in later calls", sum(name in view for name in in_calls), len(in_calls)
+    together = count_pairs(needs.pairs, view)
     yield way, "calls with two names on a line", together, len(needs.pairs)
     again = sum(line in view for line in needs.lines)
     yield way, "lines typed again", again, len(needs.lines)

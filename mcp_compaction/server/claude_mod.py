@@ -20,6 +20,7 @@ from mcp_compaction import compactor, worker
 from mcp_compaction.compactor.results import FitOptions
 from mcp_compaction.compactor.workspace import Workspace
 from mcp_compaction.core.compaction.receipt import outcome_text
+from mcp_compaction.core.limits import room_beside_host
 from mcp_compaction.core.log.pinned import pinned_block, shown_text
 from mcp_compaction.core.wording import kilo, plural
 from mcp_compaction.errors import CompactionError, InputError, StoreError
@@ -56,10 +57,6 @@ logger = logging.getLogger(__name__)
 PATH = "/claude/"
 """How the paths begin that are answered here."""
 
-_SHARE = 0.25  # of what is in the window, that a compaction leaves
-_LEAST_LEFT = 4_000  # tokens: of a small chat more stays, at most the half
-_MOST_LEFT = 32_000  # tokens: beyond these hardly anything more is used
-_BESIDE = (0.75, 8_000)  # the same where the host has taken away what is to be told of, too
 _MOST_LOOKS_AT_PROMPT = 10  # the user waits
 _LARGE = 300_000  # tokens of a window that is compacted in a process of its own
 _MOST_SHOWN = 120  # characters
@@ -383,8 +380,7 @@ class ClaudeMod:
         seen = fill.scaled(fill.counted_by_us)
         window = await work.load_window(info)
         is_taken = not all(one.told for one in window.view.taken)
-        share, least = _BESIDE if is_taken else (0.5, _LEAST_LEFT)
-        left = min(_MOST_LEFT, max(_SHARE * seen, min(least, share * seen)))
+        left = room_beside_host(seen, is_taken=is_taken)
         # The host's own prompt and tools stay, whatever is taken out: they are no part of the room.
         target = 100 * (fill.scaled(fill.unseen) + left) / fill.window
         focus = body.get("instructions")

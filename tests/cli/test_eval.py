@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import re
+from pathlib import Path
 
 import pytest
 
+from tests.audit.chats import ClaudeChat
 from tests.cli.conftest import Shell
 from tests.evals.handover.working import small_session
 from tests.models.server import endpoint
@@ -102,3 +104,38 @@ def test_a_model_is_measured_beside_what_is_extracted(shell: Shell, api: str, pa
     assert re.search(r"^model-x, asked for \d+ digests: \d+ model calls, ", ran.out, re.M)
     assert "mcp-compaction + model-x" in page.read_text()
     assert len(served.asked) > 3
+
+
+def compacted_chat(shell: Shell) -> Path:
+    """A folder with a chat that its host has compacted, and that went on."""
+    folder = shell.folder / "chats"
+    folder.mkdir()
+    chat = ClaudeChat(folder)
+    chat.ask("Totals are kept in cents, never in euros.")
+    chat.call("Read", "def load(): ...\n" * 40, file_path="src/load.py")
+    chat.compact("The user works on src/load.py.", durationMs=61_000)
+    for _ in range(9):
+        chat.call("Read", "def load(): ...\n" * 40, file_path="src/load.py")
+    return folder
+
+
+def test_hosts_own_compactions_are_measured_beside_ours(shell: Shell) -> None:
+    folder, page = compacted_chat(shell), shell.folder / "page.html"
+    ran = shell.bare("eval", "compactions", str(folder), "--html", str(page))
+    assert (ran.code, ran.err) == (0, "")
+    assert ran.out.startswith("1 compaction by hosts in 1 chat, each beside ours\n")
+    for way in ("mcp-compaction", "the host's summary", "newest lines", "tickets"):
+        assert ran.out.count(f"  {way} ") == 2
+    assert "the host's 61 s (1 tell it), 90k tokens read" in ran.out
+    assert "The future followed the host's summary" in ran.out
+    assert page.read_text().startswith("<!doctype html>")
+    found = shell.bare("eval", "compactions", str(folder), "--json").json()
+    assert len(found["compactions"]) == 1
+    assert not list(shell.folder.rglob("store.db"))
+
+
+def test_where_no_host_has_compacted_the_next_step_is_named(shell: Shell) -> None:
+    ran = shell.bare("eval", "compactions", str(shell.folder))
+    assert ran.code == 2
+    assert ran.err.endswith("or measure whole sessions: eval claude-code\n")
+    assert shell.bare("eval", "a", "b").code == 2

@@ -9,6 +9,7 @@ import json
 import re
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from time import monotonic
 from typing import TYPE_CHECKING, TextIO
 
 from mcp_compaction.core.wording import UNSEEN_SIGNS, kilo, show_unseen
@@ -22,6 +23,7 @@ _CLEAR = "\r\x1b[2K"
 _BOLD, _DIM, _PLAIN = "\x1b[1m", "\x1b[2m", "\x1b[0m"
 _STYLE = re.compile(r"(\x1b\[[012]m)")
 _BAR_WIDTH = 24
+_BETWEEN_LINES = 60.0  # seconds
 _ENDINGS = "e|s|es|ed|d|ing|er|ers|ly"
 _ENDING = re.compile(rf"(?:{_ENDINGS})$", re.IGNORECASE)
 _SHORT = 4  # letters; what is shorter has no ending to take off
@@ -113,12 +115,25 @@ def align_columns(rows: Sequence[Sequence[str]]) -> list[str]:
     ]
 
 
-def make_teller(*, quiet: bool = False, stream: TextIO | None = None) -> Tell:
+def make_teller(
+    *, quiet: bool = False, stream: TextIO | None = None, clock: Callable[[], float] = monotonic
+) -> Tell:
     """A function that shows each step to a person who waits, on one line that is written over; an
-    empty text clears it."""
+    empty text clears it. Where nobody sees lines change, it says every minute what is done."""
     shown = sys.stderr if stream is None else stream
-    if quiet or not shown.isatty():
+    if quiet:
         return lambda _: None
+    last = clock()
+
+    def say_now_and_then(words: str) -> None:
+        nonlocal last
+        if words and clock() - last >= _BETWEEN_LINES:
+            last = clock()
+            shown.write(f"{words}\n")
+            shown.flush()
+
+    if not shown.isatty():
+        return say_now_and_then
 
     def say(words: str) -> None:
         shown.write(f"{_CLEAR}  {words}" if words else _CLEAR)
