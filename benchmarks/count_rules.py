@@ -32,28 +32,28 @@ MOST_BY_ROOM = {
     ".": 3_134,
     "adapters": 2_850,
     "api": 560,
-    "audit": 775,
+    "audit": 1_220,
     "checks": 1_925,
-    "cli": 6_757,
+    "cli": 6_857,
     "compactor": 4_793,
-    "core": 16_156,
+    "core": 16_168,
     "counters": 195,
     "demo": 377,
-    "evals": 3_363,
+    "evals": 3_473,
     "formats": 2_929,
     "gateway": 3_456,
     "hosts": 5_999,
     "lexicon": 776,
     "model": 1_177,
     "sending": 575,
-    "server": 4_629,
+    "server": 4_625,
     "store": 9_754,
     "summarizers": 887,
     "tools": 1_461,
     "view_service": 199,
     "viewer": 383,
 }
-MOST_IN_ALL = 73_110
+MOST_IN_ALL = 73_773
 MOST_IN_MODULE, MOST_IN_FUNCTION = 500, 60  # lines
 # Modules that are longer still; one that has been cut to size leaves this list.
 LONG_MODULES: frozenset[str] = frozenset()

@@ -213,7 +213,7 @@ class Wants:
     @cached_property
     def needs(self) -> Needs:
         """What the agent's next messages name."""
-        return Needs(self.early, self.later, _REACH)
+        return Needs(self.early, self.later, reach=_REACH)
 
     @cached_property
     def users_words(self) -> list[str]:
@@ -253,7 +253,7 @@ class Wants:
 
     def score(self, source: str, at: str, way: str, view: str) -> Iterator[HandoverScore]:
         """How much of each stands in a view."""
-        soon = Needs(self.early, self.later, _SOON).in_calls
+        soon = Needs(self.early, self.later, reach=_SOON).in_calls
         needs, folded = self.needs, fold(view)
         pieces = [telling_words(folded[k : k + _PIECE]) for k in range(0, len(folded), _PIECE)]
         near = [{*chain(*pieces[k : k + _NEAR])} for k in range(len(pieces))]

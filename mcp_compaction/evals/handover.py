@@ -7,7 +7,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from types import MappingProxyType
 from typing import Literal
@@ -101,7 +101,9 @@ class Needs:
 
     early: Sequence[Turn]
     later: Sequence[Turn]
-    reach: int = _REACH  # messages of the agent after the cut that are looked at
+    reach: int = field(
+        default=_REACH, kw_only=True
+    )  # messages of the agent after the cut that are looked at
 
     @cached_property
     def known(self) -> str:

@@ -138,4 +138,3 @@ def test_where_no_host_has_compacted_the_next_step_is_named(shell: Shell) -> Non
     ran = shell.bare("eval", "compactions", str(shell.folder))
     assert ran.code == 2
     assert ran.err.endswith("or measure whole sessions: eval claude-code\n")
-    assert shell.bare("eval", "a", "b").code == 2

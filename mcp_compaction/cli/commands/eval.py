@@ -3,18 +3,8 @@
 from __future__ import annotations
 
 from argparse import ArgumentParser
-from collections.abc import Sequence
 from pathlib import Path
 
-from mcp_compaction.audit.auditing import HOSTS, MOST, WantedAudit
-from mcp_compaction.audit.beside import HOW, measure_compactions
-from mcp_compaction.audit.beside_report import (
-    document_of,
-    headline_of,
-    lines_of,
-    page_of,
-    tables_of,
-)
 from mcp_compaction.cli.console.invocation import Invocation, check_count, write_html
 from mcp_compaction.cli.console.options import add_summarizer, asked_model
 from mcp_compaction.cli.console.screen import make_teller
@@ -38,8 +28,6 @@ DESCRIPTION = """\
 Measure what survives a compaction, beside what simpler ways keep of the same sessions in the same
 number of tokens. Every session is recorded in a store of its own, its window set to its own size,
 compressed to each budget, and its whole view is read.
-`eval compactions` looks at compactions that hosts really made: what the host's summary had of what
-the agent then used, said and read again, beside our view and plain ways of the same size.
 Without a source the sessions are generated, with a planted truth. With one, they are yours: a
 host's transcripts, a file or a folder. Each is cut at 60 %, the first part is compressed, and the
 rest tells what it was worth: of the names that the agent's next calls pass, how many are still in
@@ -50,8 +38,6 @@ Changes: nothing but the file that --html names; whatever --home and the setting
 stores are temporary and the settings the default ones."""
 EXAMPLES = (
     "eval",
-    "eval compactions",
-    "eval compactions claude-code --html compactions.html",
     "eval claude-code",
     "eval ~/.codex/sessions/2026/11 --limit 5",
     "eval chat.jsonl --json",
@@ -70,10 +56,9 @@ def add_arguments(parser: ArgumentParser) -> None:
     names = ", ".join(host.name for host in known_hosts())
     parser.add_argument(
         "source",
-        metavar="[compactions] HOST|PATH",
-        nargs="*",
-        help=f"sessions of your own: a host ({names}), a file or a folder; behind the word "
-        "compactions, whose past compactions are looked at",
+        metavar="HOST|PATH",
+        nargs="?",
+        help=f"sessions of your own: a host ({names}), a file or a folder",
     )
     parser.add_argument(
         "--sessions",
@@ -111,12 +96,6 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 async def run(call: Invocation) -> int:
     """Evaluate, and show what was found."""
-    first, *rest = call.args.source or ("",)
-    if first == "compactions":
-        return await _show_compactions(call, rest)
-    if rest:
-        raise InputError(f"one source at a time; leave {rest[0]!r} out.")
-    call.args.source = first
     wanted = _parse_wanted(call)
     counter = EstimateCounter() if call.args.counter == "estimate" else best_counter()
     tell = make_teller(quiet=call.args.json)
@@ -132,40 +111,6 @@ async def run(call: Invocation) -> int:
         call.screen.write_json(make_document(report))
     else:
         _show(call, report)
-    return 0
-
-
-async def _show_compactions(call: Invocation, sources: Sequence[str]) -> int:
-    """Measure what hosts' own compactions left, and show it."""
-    check_count("--limit", call.args.limit)
-    tell, screen = make_teller(quiet=call.args.json), call.screen
-    wanted = WantedAudit(sources=tuple(sources) or HOSTS, most=call.args.limit or MOST)
-    report = await measure_compactions(
-        wanted, call.environ, lambda percent, words: tell(f"{screen.bar(percent)}{words}")
-    )
-    tell("")
-    if not report.found:
-        raise InputError(
-            "no compaction of a host was found with enough said after it; name another host or "
-            "path, or measure whole sessions: eval claude-code"
-        )
-    if call.args.html is not None:
-        write_html(call.args.html, page_of(report))
-    if call.args.json:
-        screen.write_json(document_of(report))
-        return 0
-    screen.say(screen.bold(headline_of(report)))
-    for heading, rows in tables_of(report):
-        screen.say()
-        screen.say_table(rows, heading)
-    screen.say()
-    for line in lines_of(report):
-        screen.say(line)
-    screen.say()
-    for line in HOW:
-        screen.say(screen.dim(line))
-    if call.args.html is not None:
-        screen.say(f"the page, with both texts side by side: {call.args.html}")
     return 0
 
 
