@@ -38,6 +38,7 @@ STARTING = (
     "eval",
     "store restore",
     "eval audit",
+    "eval compactions",
     "uncompact",
 )
 HELLO = b'{"role":"user","content":"Hello"}\n'
