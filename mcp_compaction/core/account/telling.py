@@ -170,7 +170,7 @@ def _read_order(text: str) -> tuple[tuple[str, ...], tuple[int, ...]]:
 
 def _cut_lines(text: str) -> Iterator[str]:
     return (
-        one_line(line)[:LONGEST_LINE] for line in text.splitlines() if any(map(str.isalnum, line))
+        shorten(line, LONGEST_LINE) for line in text.splitlines() if any(map(str.isalnum, line))
     )
 
 
@@ -261,7 +261,7 @@ def _sentences_of(text: str) -> tuple[str, ...]:
 
 def _cut(line: str) -> Iterator[str]:
     parts = _SENTENCE_END.split(line) if len(line) > LONGEST_LINE // 2 else [line]
-    return (one_line(part)[:LONGEST_LINE] for part in parts if any(map(str.isalnum, part)))
+    return (shorten(part, LONGEST_LINE) for part in parts if any(map(str.isalnum, part)))
 
 
 def _worth(units: tuple[str, ...], number: int, asked: frozenset[str] = frozenset()) -> float:

@@ -203,3 +203,9 @@ def test_an_outline_is_made_of_lines_of_the_order_in_their_order(
         place = text.find(line.removesuffix(" …").removesuffix("…"), place)
         assert place >= 0
     assert len(outline_of(text, most)) <= most + len(" …")
+
+
+def test_a_line_that_is_too_long_is_marked_where_it_is_cut() -> None:
+    told = answer(used("1", "Fetch", "the crane lifts and " * 40), most=500)
+    assert told.endswith(" …")
+    assert len(told) <= 320
