@@ -29,7 +29,7 @@ PACKAGE = Path(__file__).parents[1] / "mcp_compaction"
 MOST_LINES, MOST_NAMED, MOST_KINDS, MOST_SIGNS = 12_000, 100, 12, 300
 # The lines of Python that each room may have: its top folder, and "." for the modules beside them.
 MOST_BY_ROOM = {
-    ".": 3_134,
+    ".": 3_133,
     "adapters": 2_850,
     "api": 560,
     "audit": 1_220,
@@ -40,8 +40,8 @@ MOST_BY_ROOM = {
     "counters": 195,
     "demo": 377,
     "evals": 3_473,
-    "formats": 2_929,
-    "gateway": 3_456,
+    "formats": 2_924,
+    "gateway": 3_416,
     "hosts": 5_999,
     "lexicon": 776,
     "model": 1_177,
@@ -53,7 +53,7 @@ MOST_BY_ROOM = {
     "view_service": 199,
     "viewer": 383,
 }
-MOST_IN_ALL = 73_773
+MOST_IN_ALL = 73_727
 MOST_IN_MODULE, MOST_IN_FUNCTION = 500, 60  # lines
 # Modules that are longer still; one that has been cut to size leaves this list.
 LONG_MODULES: frozenset[str] = frozenset()

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 from pathlib import Path, PurePath
 from types import MappingProxyType, NoneType
-from typing import Annotated, Any, ClassVar, Final, Literal, NamedTuple, Self, cast, get_args
+from typing import Annotated, Any, Final, Literal, NamedTuple, Self, cast, get_args
 from urllib.parse import urlsplit
 
 from pydantic import (
@@ -132,7 +132,6 @@ class Settings(Value):
         "What becomes of a call where the checks of pins cannot be read.",
         "ask: no call may go unseen because of a broken file",
     )
-    bound_thinking: ClassVar[str] = "leave_out"  # what the gateway does with it
     unrecorded: tuple[str, ...] = Field(
         default=(), description="Projects whose messages are not recorded."
     )

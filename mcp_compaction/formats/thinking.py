@@ -213,11 +213,6 @@ class Bindings:
         """Whether thinking of that model is bound, as is known of it or as it has shown."""
         return rule_of(model) == "bound" or model in self._models
 
-    @property
-    def has_left_out(self) -> bool:
-        """Whether any block was left out so far."""
-        return LEFT_OUT in self._blocks.values()
-
     def bind_own(self, own: Sending) -> str:
         """Bind the blocks of a caller's history that are new; gives the name of all its messages.
 

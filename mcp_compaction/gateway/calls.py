@@ -117,32 +117,10 @@ class HostCall(NamedTuple):
         """The model that is called."""
         return str(self.body.get("model") or "")
 
-    def with_messages(
-        self, messages: Sequence[JsonObject], *, drops_thinking: bool = False
-    ) -> bytes:
-        """The body with other messages, all else as it was and where it was.
-
-        `drops_thinking`: the provider is told to drop what is bound to another beginning.
-        """
-        body = {**self.body, self.api.key: list(messages)}
-        if drops_thinking:
-            body["thinking"] = self._thinking_to_drop()
+    def with_messages(self, messages: Sequence[JsonObject]) -> bytes:
+        """The body with other messages, all else as it was and where it was."""
         # ensure_ascii stays on: half a surrogate pair, which JSON may hold, has no UTF-8.
-        return json.dumps(body).encode()
-
-    @property
-    def may_drop_thinking(self) -> bool:
-        """Whether its provider can be told to drop thinking."""
-        thinking = self.body.get("thinking")
-        is_off = isinstance(thinking, dict) and thinking.get("type") == "disabled"
-        return self.api.shape == "anthropic" and not is_off
-
-    def _thinking_to_drop(self) -> JsonObject:
-        thinking = self.body.get("thinking")
-        wished = thinking if isinstance(thinking, dict) else {"type": "adaptive"}
-        binding = wished.get("block_binding")
-        known = binding if isinstance(binding, dict) else {}
-        return {**wished, "block_binding": {**known, "prefix_mismatch_behavior": "drop_block"}}
+        return json.dumps({**self.body, self.api.key: list(messages)}).encode()
 
     def recordable(self, messages: Sequence[JsonObject]) -> JsonObject:
         """A body with what is recorded of one: other keys say nothing of the conversation."""

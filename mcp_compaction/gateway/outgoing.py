@@ -15,8 +15,6 @@ from mcp_compaction.gateway.keeping import KeptChat
 from mcp_compaction.model import JsonObject
 
 _SIGNED, _HIDDEN = b'"signature"', b'"redacted_thinking"'  # in every request with thinking
-_BETA = b"anthropic-beta"
-_DROPPING = "thinking-binding-controls-2026-08-01"
 
 
 class Outgoing:
@@ -29,10 +27,8 @@ class Outgoing:
         kept: Callable[[], KeptChat],
         *,
         is_shadow: bool,
-        may_drop: bool,
     ) -> None:
-        """`is_shadow`: the body stays as it came, and the size it would have is told.
-        `may_drop`: the provider may be told to drop bound thinking."""
+        """`is_shadow`: the body stays as it came, and the size it would have is told."""
         self.body = body
         self.share = 1.0  # of the request's size, that would have been sent without --shadow
         self.mark: str | None = None  # the beginning that the answer is made behind
@@ -42,8 +38,6 @@ class Outgoing:
         self._call = given.call
         self._kept = kept
         self._is_shadow = is_shadow
-        self._may_drop = may_drop and given.call.may_drop_thinking
-        self._drops = False  # the provider is told to drop thinking
         self._out: Sending | None = None  # what went out, where its thinking may be bound
         self._shown: Sequence[JsonObject] = given.call.messages  # what went out
 
@@ -86,24 +80,16 @@ class Outgoing:
             message = place_before_joining(self._shown, message)
         left = known.take_refusal(call.model, sent, message, block)
         self.is_refused = True
-        self._write(self._take_left(known, sent, left))
+        self._write(self._take_left(sent, left))
         return True
 
     def narrow(self, headers: Headers) -> Headers:
-        """The headers to send: only encodings that can be read here are asked for, and the beta of
-        Anthropic's is named by which thinking is dropped."""
+        """The headers to send: only encodings that can be read here are asked for."""
         readable = b", ".join(word.encode() for word in READABLE)
-        headers = [
+        return [
             (name, readable if name.lower() == b"accept-encoding" else value)
             for name, value in headers
         ]
-        if not self._drops:
-            return headers
-        betas = [value.decode("latin-1") for name, value in headers if name.lower() == _BETA]
-        if _DROPPING in {word.strip() for value in betas for word in value.split(",")}:
-            return headers
-        others = [(name, value) for name, value in headers if name.lower() != _BETA]
-        return [*others, (_BETA, ",".join([*betas, _DROPPING]).encode("latin-1"))]
 
     @property
     def _before(self) -> Sequence[JsonObject]:
@@ -112,11 +98,11 @@ class Outgoing:
 
     def _write(self, shown: Sequence[JsonObject]) -> None:
         self._shown = shown
-        if _are_same(shown, self._call.messages) and not self._drops:
+        if _are_same(shown, self._call.messages):
             self.body = self._original
         else:
             turns = join_turns(shown) if self._call.api.shape == "anthropic" else shown
-            self.body = self._call.with_messages(turns, drops_thinking=self._drops)
+            self.body = self._call.with_messages(turns)
 
     def _leave_thinking(self, messages: list[JsonObject]) -> Sequence[JsonObject]:
         """The messages without thinking that is bound to another beginning."""
@@ -130,15 +116,13 @@ class Outgoing:
         came = self._sending_of(call.messages)
         sending = came if _are_same(messages, call.messages) else self._sending_of(messages)
         left = known.send(came, sending, call.model, for_good=call.kind == "turn")
-        return self._take_left(known, sending, left)
+        return self._take_left(sending, left)
 
-    def _take_left(self, known: Bindings, sending: Sending, left: Left) -> Sequence[JsonObject]:
-        """What to send without the blocks that are good no more, unless the provider drops them."""
+    def _take_left(self, sending: Sending, left: Left) -> Sequence[JsonObject]:
+        """What to send: the messages without the blocks that are good no more."""
         self._out = Sending(sending.beside, left.messages, left.prints)
         self.mark = left.mark
-        is_left = known.is_bound(self._call.model) and (known.has_left_out or left.gone > 0)
-        self._drops = self._may_drop and is_left
-        return sending.messages if self._drops else left.messages
+        return left.messages
 
     def _sending_of(self, messages: Sequence[JsonObject]) -> Sending:
         given = self._given

@@ -80,7 +80,6 @@ class CallTurns:
         self.is_shadow = is_shadow
         self.is_aside = False  # the provider refuses what is changed: calls go out as they came
         self.has_tried_original = False
-        self.drops_thinking = settings.bound_thinking == "drop_block"  # the provider does, if told
         self.cache_seconds = CACHE_SECONDS
         self.writing_seconds = _WRITING_SECONDS
         self.ledger = GatewayLedger()
@@ -330,7 +329,6 @@ class CallTurn:
             body,
             partial(turns.kept_of, given.call),
             is_shadow=turns.is_shadow,
-            may_drop=turns.drops_thinking,
         )
 
     @property

@@ -42,7 +42,6 @@ class StrictProvider:
     status: int | None = None  # to refuse with
     credentials: list[str] = field(default_factory=list[str])
     thinking: BoundThinking | None = None  # of a model that binds it; None: it does not think
-    betas: list[str] = field(default_factory=list[str])  # that requests named
 
     hears: Answer | None = None  # in place of `answer`
 
@@ -70,16 +69,14 @@ class StrictProvider:
             write_whole(writer, json.dumps(error).encode(), 400)
             return
         if self.thinking is not None:
-            self.betas.append(asked.headers.get("anthropic-beta", ""))
             refusal = unbound_thinking(body)
-            if refusal is not None and not _may_drop(body, self.betas[-1]):
+            if refusal is not None:
                 error = {"type": "invalid_request_error", "message": refusal}
                 told = json.dumps({"type": "error", "error": error})
                 self.faults.append(refusal)
                 write_whole(writer, told.encode(), 400)
                 return
-            if refusal is None:
-                self.thinking.look_at(body)
+            self.thinking.look_at(body)
         self.requests.append(body)
         whole, events = self._speak(body, size)
         if self.is_streamed:
@@ -97,13 +94,6 @@ class StrictProvider:
             said = {**said, "signed": partial(self.thinking.sign, body), "thought": thought}
         speak = {"anthropic": _messages, "responses": _responses, "openai": _chat}[self.shape]
         return speak(said, number, size // 4)
-
-
-def _may_drop(body: Json, betas: str) -> bool:
-    thinking: Json = body.get("thinking") or {}
-    binding: Json = thinking.get("block_binding") or {}
-    is_wished = binding.get("prefix_mismatch_behavior") == "drop_block"
-    return is_wished and "thinking-binding-controls-2026-08-01" in betas
 
 
 def without_marks(message: Json) -> Json:
