@@ -41,7 +41,7 @@ MOST_BY_ROOM = {
     "demo": 377,
     "evals": 3_473,
     "formats": 2_924,
-    "gateway": 3_416,
+    "gateway": 3_420,
     "hosts": 5_999,
     "lexicon": 776,
     "model": 1_177,
@@ -53,7 +53,7 @@ MOST_BY_ROOM = {
     "view_service": 199,
     "viewer": 383,
 }
-MOST_IN_ALL = 73_727
+MOST_IN_ALL = 73_731
 MOST_IN_MODULE, MOST_IN_FUNCTION = 500, 60  # lines
 # Modules that are longer still; one that has been cut to size leaves this list.
 LONG_MODULES: frozenset[str] = frozenset()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Awaitable, Callable, Generator, Mapping
 from contextlib import contextmanager
@@ -19,6 +20,7 @@ from mcp_compaction.summarizers.session_model import (
 AskModel = Callable[[], Awaitable[Answered]]
 AskProvider = Callable[[bytes], Awaitable[bytes]]
 
+_LONGEST = 120.0  # seconds
 _OF_LOGIN = "sk-ant-oat"  # begins a token of Anthropic's that the login of a subscription gives
 
 
@@ -34,7 +36,9 @@ async def ask_model(api: Api, body: bytes, send: AskProvider) -> Answered:
     sent = json.loads(body)
     asked = {**sent, api.key: with_question(sent[api.key], api.shape), "stream": False}
     asked.pop("stream_options", None)
-    return read_answered(json.loads(await send(json.dumps(asked).encode())), api.shape)
+    async with asyncio.timeout(_LONGEST):  # the next request may wait for what is made ready
+        answer = await send(json.dumps(asked).encode())
+    return read_answered(json.loads(answer), api.shape)
 
 
 @contextmanager
@@ -50,4 +54,4 @@ def written_by(
     try:
         yield
     finally:
-        del work.own_models[info.id]
+        work.own_models.pop(info.id, None)  # another request of it may have ended meanwhile

@@ -41,7 +41,7 @@ UNCERTAIN
 - Nobody has said who reads file 3.
 """
 SHOWN = "who reads file 3. [model says, up to m"
-TURNS = 22
+TURNS = 12
 CHOSEN: dict[str, Any] = {"project": "/shop", "window_tokens": 8_000}
 
 

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from mcp_compaction import compactor
-from mcp_compaction.gateway.prose import is_paid_by_key
-from mcp_compaction.summarizers.session_model import QUESTION
+from mcp_compaction.gateway.prose import is_paid_by_key, written_by
+from mcp_compaction.summarizers.session_model import QUESTION, Answered, SessionModel
 from tests.checkers import Json
 from tests.gateway.talking import Host, StrictProvider, open_talk
 from tests.gateway.upstream import Asked, write_whole
@@ -115,3 +115,20 @@ async def test_nobody_is_asked_unless_it_was_chosen_and_is_paid_by_a_key(
     async with open_talk(tmp_path, provider, **{**CHOSEN, **changed}) as (host, _):
         await host.work_until_compacted()
         assert not provider.questions
+
+
+async def test_two_requests_of_one_conversation_may_end_in_any_order(tmp_path: Path) -> None:
+    async with open_talk(tmp_path, **CHOSEN) as (host, store):
+        await host.say("Begin.")
+        (info,) = await compactor.list_sessions(store.workspace, store.project)
+
+        async def ask() -> Answered:
+            raise AssertionError("nothing is compacted here")
+
+        model = SessionModel(len)
+        one, other = (written_by(model, ask, store.workspace, info) for _ in range(2))
+        with other:
+            with one:
+                pass
+            assert not store.workspace.own_models
+        assert not store.workspace.own_models
