@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from mcp_compaction.core.text.injection import END
 from mcp_compaction.formats.turns import split_turns
 from tests.imitations import poses
 from tests.server.talking import ERAS, Era, talk
@@ -75,7 +76,7 @@ def sections_of(record: str) -> dict[str, list[str]]:
     """The lines of a record by the heading or title they stand under."""
     found: dict[str, list[str]] = {}
     title = ""
-    for line in record.splitlines()[1:]:
+    for line in record.removesuffix(END).splitlines()[1:]:
         if line.isupper() or line in (*TITLES, "tools:"):
             title = line
         else:

@@ -118,7 +118,7 @@ def fill(shell: Shell) -> None:
 def copy(source: Place, target: Place) -> Ran:
     team = source if source.owner else target
     return team.shell.as_user().bare(
-        "copy", "--from", source.address, "--to", target.address, "--json"
+        "team", "copy", "--from", source.address, "--to", target.address, "--json"
     )
 
 
