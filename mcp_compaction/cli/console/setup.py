@@ -147,8 +147,8 @@ def _check_host(host: HostSetup, scope: Scope, place: SetupFolders) -> HostCheck
         state += f"; {_describe_module(around, place)}"
     is_hindered = around is not None and bool(around.switch)
     is_unseen = installed.hooks and last is None and not is_hindered
-    unseen = (f"{host.title} is not seen yet: start it once, and send a first prompt",)
-    unseen = unseen if is_unseen else ()
+    steps = "; ".join(host.steps(scope))
+    unseen = (f"{host.title} is not seen yet: {steps}",) if is_unseen else ()
     beside = find_beside(around, has_setup=True) if around is not None else ()
     return HostCheck(
         host=host.name,
