@@ -32,17 +32,17 @@ MOST_BY_ROOM = {
     ".": 3_133,
     "adapters": 2_850,
     "api": 560,
-    "audit": 1_220,
+    "audit": 1_229,
     "checks": 1_925,
-    "cli": 6_857,
+    "cli": 6_856,
     "compactor": 4_793,
-    "core": 16_168,
+    "core": 16_155,
     "counters": 195,
     "demo": 377,
-    "evals": 3_473,
+    "evals": 3_480,
     "formats": 2_924,
     "gateway": 3_420,
-    "hosts": 5_999,
+    "hosts": 6_011,
     "lexicon": 776,
     "model": 1_177,
     "sending": 575,
@@ -53,7 +53,7 @@ MOST_BY_ROOM = {
     "view_service": 199,
     "viewer": 383,
 }
-MOST_IN_ALL = 73_731
+MOST_IN_ALL = 73_745
 MOST_IN_MODULE, MOST_IN_FUNCTION = 500, 60  # lines
 # Modules that are longer still; one that has been cut to size leaves this list.
 LONG_MODULES: frozenset[str] = frozenset()

@@ -12,7 +12,6 @@ from itertools import chain
 
 from mcp_compaction.audit.auditing import AuditCase, LookedAt, Tell, WantedAudit, find_cases
 from mcp_compaction.audit.report import find_invented
-from mcp_compaction.core.limits import room_beside_host
 from mcp_compaction.core.log.passages import passages_of
 from mcp_compaction.core.log.tool_calls import action_of
 from mcp_compaction.core.text.sentences import split_sentences
@@ -22,9 +21,10 @@ from mcp_compaction.counters.o200k import best_counter
 from mcp_compaction.evals.handover import PLAIN_WAYS, SMALLEST_WINDOW, Needs, count_pairs
 from mcp_compaction.evals.handover_sessions import Turn, turns_of, with_runs_written_out
 from mcp_compaction.evals.plain_accounts import ACCOUNTS
-from mcp_compaction.evals.results import PRODUCT, HandoverScore, add_up
+from mcp_compaction.evals.results import PRODUCT, HandoverScore, add_up, score_one
 from mcp_compaction.evals.subject import subject
 from mcp_compaction.formats import Incoming
+from mcp_compaction.hosts.limits import room_beside_host
 from mcp_compaction.lexicon.host_texts import own_tools
 from mcp_compaction.model import Message, ToolCall, ToolResult, Value
 from mcp_compaction.ports import TokenCounter
@@ -155,7 +155,7 @@ async def measure_case(case: AuditCase, counter: TokenCounter) -> Beside | None:
     unsaid: list[tuple[str, str, int]] = []
     scores: list[HandoverScore] = []
     texts: dict[str, str] = {}
-    seconds = 0.0
+    seconds, wants, said = 0.0, None, Said(case)
     for at, size in ((SAME, float(host_size)), (DEFAULT, room_beside_host(seen))):
         async with subject(None, counter) as ours:
             await ours.record(Incoming(messages=tuple(case.came)))
@@ -166,13 +166,13 @@ async def measure_case(case: AuditCase, counter: TokenCounter) -> Beside | None:
                 await ours.compress(100 * size / window, force=True)
             seconds = seconds or time.perf_counter() - began
             texts[at] = "\n".join(line.text for line in await ours.read_lines())
-        wants = Wants(early, later, messages, count)
+        wants = wants or Wants(early, later, messages, count)  # the same at both sizes
         views = {PRODUCT: with_runs_written_out(texts[at]), HOST: case.left}
         views |= {way: shorten(early, size, count) for way, shorten in WAYS.items()}
         for way, view in views.items():
             shown = texts[at] if way == PRODUCT else view
             sizes.append((at, way, count(shown)))
-            unsaid.append((at, way, len(find_unsaid(shown, case))))
+            unsaid.append((at, way, len(said.find_unsaid(shown))))
             scores += wants.score(case.host, at, way, view)
     return Beside(
         host=case.host,
@@ -191,14 +191,28 @@ async def measure_case(case: AuditCase, counter: TokenCounter) -> Beside | None:
     )
 
 
-def find_unsaid(view: str, case: AuditCase) -> list[str]:
-    """The names and quotations in a text that stand in nothing that was said before it."""
-    years = {str(message.at.year) for message in case.came if message.at is not None}
-    everything = "\n".join((case.everything, case.window_before, *own_tools(), *sorted(years)))
-    said = fold(everything)
-    quoted = (_QUOTATION_MARKS.sub("", match[0]) for match in _QUOTED.finditer(view))
-    unsaid = [words for words in quoted if len(words.split()) > 3 and fold(words) not in said]
-    return [*find_invented(view, everything, case.chat), *unsaid]
+@dataclass(frozen=True)
+class Said:
+    """All that was said before a compaction, or that our own views may say of it."""
+
+    case: AuditCase
+
+    @cached_property
+    def everything(self) -> str:
+        """The words of all of it, with the years in which it was said."""
+        case = self.case
+        years = {str(message.at.year) for message in case.came if message.at is not None}
+        return "\n".join((case.everything, case.window_before, *own_tools(), *sorted(years)))
+
+    @cached_property
+    def _folded(self) -> str:
+        return fold(self.everything)
+
+    def find_unsaid(self, view: str) -> list[str]:
+        """The names and quotations in a text that stand in nothing that was said."""
+        quoted = (_QUOTATION_MARKS.sub("", match[0]) for match in _QUOTED.finditer(view))
+        unsaid = [q for q in quoted if len(q.split()) > 3 and fold(q) not in self._folded]
+        return [*find_invented(view, self.everything, self.case.chat), *unsaid]
 
 
 @dataclass(frozen=True)
@@ -214,6 +228,11 @@ class Wants:
     def needs(self) -> Needs:
         """What the agent's next messages name."""
         return Needs(self.early, self.later, reach=_REACH)
+
+    @cached_property
+    def soon(self) -> Needs:
+        """What the agent's very next messages name."""
+        return Needs(self.early, self.later, reach=_SOON)
 
     @cached_property
     def users_words(self) -> list[str]:
@@ -253,8 +272,7 @@ class Wants:
 
     def score(self, source: str, at: str, way: str, view: str) -> Iterator[HandoverScore]:
         """How much of each stands in a view."""
-        soon = Needs(self.early, self.later, reach=_SOON).in_calls
-        needs, folded = self.needs, fold(view)
+        soon, needs, folded = self.soon.in_calls, self.needs, fold(view)
         pieces = [telling_words(folded[k : k + _PIECE]) for k in range(0, len(folded), _PIECE)]
         near = [{*chain(*pieces[k : k + _NEAR])} for k in range(len(pieces))]
         found = {
@@ -270,16 +288,7 @@ class Wants:
             "read again": (sum(s in view for s in self.read_again), len(self.read_again)),
         }
         for measure, (held, asked) in found.items():
-            yield HandoverScore(
-                source=source,
-                budget=at,
-                way=way,
-                measure=measure,
-                kept=held,
-                asked=asked,
-                sessions=int(asked > 0),
-                shares=held / asked if asked else 0.0,
-            )
+            yield score_one(source, at, way, measure, held, asked)
 
 
 def _stands(sentence: str, folded: str, near: Sequence[set[str]]) -> bool:

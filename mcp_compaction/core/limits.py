@@ -20,15 +20,3 @@ SHORTEST_PREVIEW = 160
 """Characters of a text that is shown in part; fewer than two sentences say little."""
 LEAST_TOKENS = 40
 """Tokens of a label and a few words: what has less room is not shown, or as short as it can be."""
-
-_SHARE_LEFT = 0.25  # of what is in a chat's window, that a compaction beside a host leaves
-_LEAST_LEFT = 4_000  # tokens: of a small chat more stays, at most the half
-_MOST_LEFT = 32_000  # tokens: beyond these hardly anything more is used
-_WHERE_TAKEN = (0.75, 8_000)  # the half and the least, where the host took away what is told too
-
-
-def room_beside_host(seen: float, *, is_taken: bool = False) -> float:
-    """The tokens that a compaction leaves of a chat whose host compacts at its limit; `is_taken`:
-    the host has taken away before what is to be told of, too."""
-    share, least = _WHERE_TAKEN if is_taken else (0.5, _LEAST_LEFT)
-    return min(_MOST_LEFT, max(_SHARE_LEFT * seen, min(least, share * seen)))

@@ -55,7 +55,6 @@ class Policy(Value):
     )
     overhead_per_tool: ClassVar[int] = 50  # tokens, where its definition is not seen
     overhead_per_message: Count = 4  # tokens over its text
-    overhead_tokens: ClassVar[int] = 0
 
     # When
     agent_controlled: bool = setting(

@@ -26,7 +26,7 @@ from mcp_compaction.evals.handover_sessions import (
     turns_of,
     with_runs_written_out,
 )
-from mcp_compaction.evals.results import PRODUCT, HandoverCost, HandoverScore
+from mcp_compaction.evals.results import PRODUCT, HandoverCost, HandoverScore, score_one
 from mcp_compaction.evals.subject import Subject, subject
 from mcp_compaction.formats import Incoming
 from mcp_compaction.model import Digest, Item, Message
@@ -177,16 +177,7 @@ async def measure_session(
         for way, shorten in PLAIN_WAYS.items():
             kept += _scores_of(needs, way, shorten(early, min(size, most), count))
         scores += [
-            HandoverScore(
-                source=session.source,
-                budget=budget,
-                way=way,
-                measure=measure,
-                kept=held,
-                asked=asked,
-                sessions=int(asked > 0),
-                shares=held / asked if asked else 0.0,
-            )
+            score_one(session.source, budget, way, measure, held, asked)
             for way, measure, held, asked in kept
         ]
         costs.append(

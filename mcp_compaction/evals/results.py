@@ -125,6 +125,22 @@ class HandoverScore(Value):
         return self.shares / self.sessions
 
 
+def score_one(
+    source: str, budget: str, way: str, measure: str, kept: int, asked: int
+) -> HandoverScore:
+    """What one way kept of one session."""
+    return HandoverScore(
+        source=source,
+        budget=budget,
+        way=way,
+        measure=measure,
+        kept=kept,
+        asked=asked,
+        sessions=int(asked > 0),
+        shares=kept / asked if asked else 0.0,
+    )
+
+
 class HandoverCost(Value):
     """The tokens that our views took of real sessions, at one budget."""
 

@@ -1,4 +1,5 @@
-"""How much a window holds before its host compacts it: by the host's variables, settings and model.
+"""How much a window holds before its host compacts it, by the host's variables, settings and model;
+and how much a compaction of ours leaves of it.
 
 Where none of these tells it, nothing is known, and nothing may be said of how full the window is.
 """
@@ -16,6 +17,10 @@ from mcp_compaction.lexicon.models import window_of_model
 from mcp_compaction.model import Traits
 
 _LARGE = "[1m]"
+_SHARE_LEFT = 0.25  # of what is in a chat's window, that a compaction beside a host leaves
+_LEAST_LEFT = 4_000  # tokens: of a small chat more stays, at most the half
+_MOST_LEFT = 32_000  # tokens: beyond these hardly anything more is used
+_WHERE_TAKEN = (0.75, 8_000)  # the half and the least, where the host took away what is told too
 
 
 class Limit(NamedTuple):
@@ -35,6 +40,13 @@ class Limit(NamedTuple):
             return f"window_tokens is set to {kilo(self.tokens)}"
         beside = f" (the model's window: {kilo(self.window)})" if self.window else ""
         return f"at {kilo(self.tokens)} the host compacts on its own{beside}"
+
+
+def room_beside_host(seen: float, *, is_taken: bool = False) -> float:
+    """The tokens that a compaction leaves of a chat whose host compacts at its limit; `is_taken`:
+    the host has taken away before what is to be told of, too."""
+    share, least = _WHERE_TAKEN if is_taken else (0.5, _LEAST_LEFT)
+    return min(_MOST_LEFT, max(_SHARE_LEFT * seen, min(least, share * seen)))
 
 
 def find_limit(

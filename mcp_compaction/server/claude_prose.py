@@ -83,7 +83,7 @@ class ChatProse:
         if call.input_tokens or text:
             call = call.model_copy(update={"failed": why})
             await work.store.add_calls(info.id, [call], work.now())
-            self.stopped = explain_miss(call)
+            self.stopped = explain_miss(call) or self.stopped
         if isinstance(read, Draft):
             self.draft = read
         self.last = f"no prose: {why}" if why else f"prose up to m{self.up_to}"

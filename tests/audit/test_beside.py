@@ -14,8 +14,8 @@ from mcp_compaction.audit.beside import (
     USED,
     Beside,
     BesideReport,
+    Said,
     Wants,
-    find_unsaid,
     measure_case,
 )
 from mcp_compaction.audit.beside_report import (
@@ -103,7 +103,7 @@ async def test_a_view_that_makes_things_up_is_counted(chat: ClaudeChat) -> None:
     )
     go_on(chat)
     case = case_of(chat)
-    assert sorted(find_unsaid(case.left, case)) == [
+    assert sorted(Said(case).find_unsaid(case.left)) == [
         "src/ghost_file.py",
         "you may drop the ledger at once",
     ]

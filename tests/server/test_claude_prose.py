@@ -128,6 +128,9 @@ async def test_the_first_answer_that_no_cache_served_turns_it_off(tmp_path: Path
         assert "rows" in await host.compact(place)  # nothing is asked
         _, status = await ask(place, "/claude/status", session=SESSION)
         assert "9.3k tokens were read anew" in status["prose"]
+        await answer(place)  # one that comes late, and that the cache did serve
+        _, status = await ask(place, "/claude/status", session=SESSION)
+        assert "9.3k tokens were read anew" in status["prose"]
 
 
 @pytest.mark.parametrize(

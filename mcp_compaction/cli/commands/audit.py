@@ -21,6 +21,7 @@ from mcp_compaction.audit.report import (
     worst_chat,
 )
 from mcp_compaction.cli.console.invocation import Invocation, check_count, write_html
+from mcp_compaction.cli.console.options import add_transcripts
 from mcp_compaction.cli.console.screen import make_teller
 from mcp_compaction.errors import InputError
 from mcp_compaction.program import as_typed
@@ -46,16 +47,8 @@ EXAMPLES = (
 
 def add_arguments(parser: ArgumentParser) -> None:
     """Declare the arguments."""
-    parser.add_argument(
-        "sources",
-        metavar="HOST|PATH",
-        nargs="*",
-        help=f"hosts, files or folders (default: {', '.join(HOSTS)})",
-    )
+    add_transcripts(parser, HOSTS, MOST)
     parser.add_argument("--since", metavar="DAY", help="only compactions from this day on, in UTC")
-    parser.add_argument(
-        "--limit", metavar="N", type=int, help=f"at most so many, the newest (default: {MOST})"
-    )
     parser.add_argument("--show", metavar="CHAT", help="one chat in full, by the start of its id")
     parser.add_argument("--html", metavar="FILE", type=Path, help="write a page with all of it")
     parser.add_argument("--json", action="store_true", help="write one JSON document for programs")

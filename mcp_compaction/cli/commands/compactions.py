@@ -15,6 +15,7 @@ from mcp_compaction.audit.beside_report import (
     tables_of,
 )
 from mcp_compaction.cli.console.invocation import Invocation, check_count, write_html
+from mcp_compaction.cli.console.options import add_transcripts
 from mcp_compaction.cli.console.screen import make_teller
 from mcp_compaction.errors import InputError
 
@@ -36,15 +37,7 @@ EXAMPLES = (
 
 def add_arguments(parser: ArgumentParser) -> None:
     """Declare the arguments."""
-    parser.add_argument(
-        "sources",
-        metavar="HOST|PATH",
-        nargs="*",
-        help=f"hosts, files or folders (default: {', '.join(HOSTS)})",
-    )
-    parser.add_argument(
-        "--limit", metavar="N", type=int, help=f"at most so many, the newest (default: {MOST})"
-    )
+    add_transcripts(parser, HOSTS, MOST)
     parser.add_argument("--html", metavar="FILE", type=Path, help="write a page with both texts")
     parser.add_argument("--json", action="store_true", help="write one JSON document for programs")
 

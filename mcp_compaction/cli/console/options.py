@@ -5,7 +5,7 @@ model that the commands which measure ask for digests, beside those that rules e
 from __future__ import annotations
 
 from argparse import ArgumentParser, BooleanOptionalAction, Namespace
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args, get_origin
 
 from pydantic.fields import FieldInfo
@@ -124,6 +124,19 @@ def describe_value(value: object) -> str:
             return f"{value:g}"
         case _:
             return str(value)
+
+
+def add_transcripts(parser: ArgumentParser, hosts: Sequence[str], most: int) -> None:
+    """Declare whose compactions are looked at, and how many."""
+    parser.add_argument(
+        "sources",
+        metavar="HOST|PATH",
+        nargs="*",
+        help=f"hosts, files or folders (default: {', '.join(hosts)})",
+    )
+    parser.add_argument(
+        "--limit", metavar="N", type=int, help=f"at most so many, the newest (default: {most})"
+    )
 
 
 def add_summarizer(parser: ArgumentParser) -> None:

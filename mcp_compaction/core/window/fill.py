@@ -123,7 +123,7 @@ def measure(
         ("index", count(index) + policy.overhead_per_message if index else 0),
         ("promoted", sum(count(text) + policy.overhead_per_message for text in promoted)),
         ("messages", sum(by_role.values())),
-        ("unseen", policy.overhead_tokens + stays),
+        ("unseen", stays),
     )
     return Fill(
         parts=parts,
