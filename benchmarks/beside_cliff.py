@@ -135,7 +135,7 @@ async def run_ours(talk: Talk, trigger: int) -> list[Sent]:
                 raw = json.dumps({"model": "m", "tools": TOOLS, "messages": messages}).encode()
                 turn = await turns.begin("/v1/messages", HEADERS, raw)
                 assert turn is not None
-                sent: list[Json] = json.loads(turn.body)["messages"]
+                sent: list[Json] = json.loads(turn.out.body)["messages"]
                 answer = talk.messages[len(messages) : len(messages) + 1]
                 turn.begin_answer(200, {"content-type": "application/json"})
                 if answer and answer[0]["role"] == "assistant":

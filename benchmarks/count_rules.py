@@ -29,31 +29,31 @@ PACKAGE = Path(__file__).parents[1] / "mcp_compaction"
 MOST_LINES, MOST_NAMED, MOST_KINDS, MOST_SIGNS = 12_000, 100, 12, 300
 # The lines of Python that each room may have: its top folder, and "." for the modules beside them.
 MOST_BY_ROOM = {
-    ".": 3_133,
-    "adapters": 2_850,
-    "api": 560,
+    ".": 3_134,
+    "adapters": 2_858,
+    "api": 566,
     "audit": 1_229,
     "checks": 1_925,
-    "cli": 6_856,
-    "compactor": 4_793,
-    "core": 16_155,
+    "cli": 6_970,
+    "compactor": 4_911,
+    "core": 16_293,
     "counters": 195,
     "demo": 377,
     "evals": 3_480,
-    "formats": 2_924,
-    "gateway": 3_420,
-    "hosts": 6_011,
-    "lexicon": 776,
-    "model": 1_177,
+    "formats": 2_996,
+    "gateway": 3_478,
+    "hosts": 6_137,
+    "lexicon": 777,
+    "model": 1_207,
     "sending": 575,
-    "server": 4_625,
-    "store": 9_754,
+    "server": 4_762,
+    "store": 9_817,
     "summarizers": 887,
-    "tools": 1_461,
-    "view_service": 199,
-    "viewer": 383,
+    "tools": 1_469,
+    "view_service": 220,
+    "viewer": 384,
 }
-MOST_IN_ALL = 73_745
+MOST_IN_ALL = 74_647
 MOST_IN_MODULE, MOST_IN_FUNCTION = 500, 60  # lines
 # Modules that are longer still; one that has been cut to size leaves this list.
 LONG_MODULES: frozenset[str] = frozenset()

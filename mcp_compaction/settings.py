@@ -119,7 +119,8 @@ class Settings(Value):
         "off",
         "When the model of a chat writes its handover, checked like any draft: off, in Claude Code"
         " at-compact (at a /compact) or ahead (before the window is full); through the gateway,"
-        " with an API key, either at its compactions.",
+        " with an API key, either at its compactions. opencode and Codex then ask by"
+        " our prompt.",
         "a handover in prose is worth a request of your chat's model",
     )
     shrink_in_turn: bool = setting(

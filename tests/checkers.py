@@ -52,6 +52,79 @@ def unbound_thinking(body: Json) -> str | None:
     return None
 
 
+class BoundReasoning:
+    """A model of the Responses API whose reasoning is bound to what was sent before its answer:
+    behind anything else it is removed from the request, without an error."""
+
+    def __init__(self) -> None:
+        self._led_to: dict[str, str] = {}  # the reasoning that each item followed, by ids
+        self.removed: list[Json] = []  # from all requests together
+        self.kept = 0
+        self.faults: list[str] = []
+
+    def look_at(self, body: Json) -> list[Json]:
+        """What is removed from a request, as its answer tells."""
+        items: list[Json] = body["input"]
+        removed: list[Json] = []
+        ids = {item.get("id") for item in items}
+        start = 0
+        for place, item in enumerate(items):
+            if not (place and _is_said(item) and _is_said(items[place - 1])):
+                start = place
+            if self._led_to.get(item.get("id", "")) not in (None, *ids):
+                self.faults.append(f"#{place}: provided without its required 'reasoning' item")
+            if item.get("type") != "reasoning":
+                continue
+            if item["encrypted_content"] == _sealed_behind(body, items[:start]):
+                self.kept += 1
+                continue
+            about = {"id": item["id"], "type": "reasoning"}
+            removed.append({**about, "action": "removed", "reason": "prefix_mismatch"})
+        self.removed += removed
+        return removed
+
+    def reason(self, body: Json, output: Sequence[Json], number: int) -> list[Json]:
+        """An answer with a reasoning item before each of its items."""
+        found: list[Json] = []
+        for place, item in enumerate(output):
+            sealed = _sealed_behind(body, body["input"])
+            own = f"rs_{number}_{place}"
+            thought: Json = {"type": "reasoning", "id": own, "summary": []}
+            found += [{**thought, "encrypted_content": sealed}, item]
+            self._led_to[item["id"]] = own
+        return found
+
+
+def _sealed_behind(body: Json, items: Sequence[Json]) -> str:
+    beside = {"system": body.get("instructions"), "tools": body.get("tools")}
+    return signature_behind(beside, items)
+
+
+class MessageThreads:
+    """The conversations that a provider keeps for requests that bring only what is new."""
+
+    def __init__(self) -> None:
+        self._kept: dict[str, Json] = {}
+        self.continued = 0  # requests that brought only what was new
+
+    def find_whole(self, body: Json) -> Json | None:
+        """The request that a body stands for; None: its thread is not there."""
+        thread: Json = body.get("thread") or {}
+        if thread.get("type") != "continue":
+            return body
+        kept = self._kept.get(thread["previous_message_id"])
+        if kept is None:
+            return None
+        self.continued += 1
+        return {**kept, **body, "messages": [*kept["messages"], *body["messages"]]}
+
+    def keep(self, whole: Json, answer: Json) -> None:
+        """Keep a request that wishes it, with its answer, under the answer's id."""
+        if whole.get("thread"):
+            said = {"role": "assistant", "content": answer["content"]}
+            self._kept[answer["id"]] = {**whole, "messages": [*whole["messages"], said]}
+
+
 class BoundThinking:
     """Watches the requests to a model that binds its thinking, and what becomes of each block."""
 
@@ -178,7 +251,7 @@ def _ids(message: Json, kind: str) -> list[str]:
 def _anthropic_message(message: Json) -> Iterator[str]:
     if message["role"] not in ("user", "assistant", "system"):
         yield "a role the API does not know"
-    if set(message) - {"role", "content", "output_config"}:
+    if set(message) - {"role", "content", "output_config", "clear_at"}:
         yield "a key the API does not know"
     blocks = _blocks(message["content"])
     kinds = [block["type"] for block in blocks]

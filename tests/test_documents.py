@@ -13,9 +13,10 @@ PAGES = [
     *sorted(ROOT.glob("*.md")),
     *sorted((ROOT / "docs").glob("*.md")),
     *sorted((ROOT / "examples").glob("*/README.md")),
-    *sorted((ROOT / "mcp_compaction/hosts").rglob("README.md")),
+    *sorted((ROOT / "mcp_compaction").rglob("README.md")),
 ]
 
+MOST_WORDS = 22_000
 _LINK = re.compile(r"\]\((?!https?:)([^)#]*)(?:#([^)]*))?\)")
 _OURS = re.compile(
     r"(?<![\w./-])((?:benchmarks|examples|mcp_compaction|packages|tests|\.ci)/[\w./-]*\w)"
@@ -69,6 +70,13 @@ def test_the_index_of_the_documents_names_every_page() -> None:
     index = (ROOT / "docs/README.md").read_text(encoding="utf-8")
     pages = {page.name for page in (ROOT / "docs").glob("*.md")} - {"README.md"}
     assert {path for path, _ in _LINK.findall(index)} - {"../README.md"} == pages
+
+
+def test_readme_and_pages_are_no_longer_than_a_person_reads() -> None:
+    pages = [ROOT / "README.md", *(ROOT / "docs").glob("*.md")]
+    texts = [page.read_text(encoding="utf-8") for page in pages]
+    words = sum(any(map(str.isalnum, word)) for text in texts for word in text.split())
+    assert words <= MOST_WORDS, f"{words:,} words: cut a page before another sentence is added"
 
 
 def test_the_figures_of_the_readme_are_those_of_the_evaluation() -> None:

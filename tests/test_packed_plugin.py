@@ -130,25 +130,51 @@ def test_nothing_of_the_folder_that_a_host_works_in_is_run(
 def test_a_hook_of_the_plugin_runs_nothing_of_the_folder_either(
     plugin: Path, repository: Path
 ) -> None:
-    told = json.loads((PLUGIN / "hooks/hooks.json").read_text(encoding="utf-8"))
-    command = told["hooks"]["PreToolUse"][0]["hooks"][0]["command"]
     (plugin.parent / "bin/grep").symlink_to(shutil.which("grep") or "")
     put_program(plugin.parent / "bin", "mcp-compaction", 'echo "ours $*"')
     rules = plugin.parent / "store/checks/rules.json"
     rules.parent.mkdir(parents=True)
     rules.write_text("{}")
+    place = {"MCP_COMPACTION_HOME": str(plugin.parent / "store")}
+    for event in EVENTS:
+        assert run_event(event, plugin, repository, **place) == f"ours hook claude-code {event}\n"
+    assert not (plugin.parent / "ran").exists()
+
+
+EVENTS = ("SessionStart", "PreToolUse", "SessionEnd")
+
+
+def run_event(event: str, plugin: Path, repository: Path, **more: str) -> str:
+    """What the plugin's own hook for an event says, in a stranger's repository."""
+    told = json.loads((PLUGIN / "hooks/hooks.json").read_text(encoding="utf-8"))
+    command = told["hooks"][event][0]["hooks"][0]["command"]
     path = f"bin::.:{plugin.parent}/bin:bin"
-    place = {"HOME": str(plugin.parent), "MCP_COMPACTION_HOME": str(plugin.parent / "store")}
     ran = subprocess.run(
         ["/bin/sh", "-c", command],
         capture_output=True,
         text=True,
-        env={"PATH": path, "CLAUDE_PROJECT_DIR": str(repository), **place},
+        env={
+            "HOME": str(plugin.parent),
+            "PATH": path,
+            "CLAUDE_PROJECT_DIR": str(repository),
+            **more,
+        },
         cwd=repository,
         check=True,
     )
-    assert ran.stdout == "ours hook claude-code PreToolUse\n"
-    assert not (plugin.parent / "ran").exists()
+    return ran.stdout
+
+
+@pytest.mark.parametrize("event", EVENTS)
+def test_beside_the_hooks_that_install_wrote_the_plugins_own_do_nothing(
+    event: str, plugin: Path, repository: Path
+) -> None:
+    (plugin.parent / "bin/grep").symlink_to(shutil.which("grep") or "")
+    put_program(plugin.parent / "bin", "mcp-compaction", 'echo "ours $*"')
+    written = plugin.parent / ".claude/settings.json"
+    written.parent.mkdir()
+    written.write_text(json.dumps({"command": f"/bin/mcp-compaction hook claude-code {event}"}))
+    assert run_event(event, plugin, repository) == ""
 
 
 def test_uv_is_run_where_no_repository_says_what_it_fetches(plugin: Path, repository: Path) -> None:

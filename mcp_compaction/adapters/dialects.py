@@ -8,6 +8,7 @@ from typing import Any, NamedTuple, cast
 
 from mcp_compaction.errors import InputError
 from mcp_compaction.formats import FORMATS
+from mcp_compaction.formats.arrival import find_continued
 from mcp_compaction.formats.content import objects_in
 from mcp_compaction.formats.turns import plain_of
 from mcp_compaction.model import JsonObject, Shape
@@ -62,6 +63,12 @@ def read_request(request: Any) -> Request:
     if not isinstance(request, Mapping):
         return Request(list(request), None, "")
     body = cast("Mapping[str, Any]", request)
+    key = "thread" if body.get("thread") else find_continued(body)
+    if key is not None:
+        raise InputError(
+            f"with {key} the provider keeps this conversation, and its window would never shrink; "
+            f"send the whole history each time, without {key}."
+        )
     key = "input" if "input" in body else "messages"
     found: Any = body.get(key) or ()
     asked = [{"role": "user", "content": found}] if isinstance(found, str) else found

@@ -167,7 +167,7 @@ class OverMcp:
 
     def _leave_thinking(self, laid: Laid, given: list[JsonObject]) -> Laid:
         """What was laid out, without thinking that is bound to another beginning."""
-        if not may_be_bound(self._model, self._shape):
+        if not may_be_bound(self._model):
             return laid
         own = sending_of(given, self._beside)
         sending = sending_of(laid.messages, self._beside, laid.history.prints)
@@ -192,6 +192,7 @@ class OverMcp:
             return  # the next request brings it
         beside = {"model": answer["model"]} if answer.get("model") else {}
         self._model = str(beside.get("model") or self._model)
+        self._thinking.note_removed(answer, self._model)
         self._thinking.bind_answer(messages)
         wishes = {"reported_tokens": reported_tokens_of(answer)}
         read = FORMATS[shape].read

@@ -109,14 +109,20 @@ class OpenSession:
         self.info = self.info.model_copy(update={"traits": traits})
         return recorded
 
-    async def request(self, shape: Shape = "anthropic") -> dict[str, Any]:
+    async def request(
+        self, shape: Shape = "anthropic", *, model: str | None = None
+    ) -> dict[str, Any]:
         """The request body that shows the model what it should see now, ready to send.
 
         Anthropic's has `system` and `messages`, OpenAI's chat `messages`, the Responses API's
         `instructions` and `input`.
+
+        Thinking that was made behind another beginning is left out, which today's models refuse.
+        `model`: the one that you will ask, where neither the session nor an answer names it; one
+        that does not bind its thinking keeps all of it.
         """
         _check_choice("shape", shape, Shape)
-        return await compactor.context(self._work, self.info, shape, begins=True)
+        return await compactor.context(self._work, self.info, shape, model=model, begins=True)
 
     async def fit(
         self,

@@ -134,7 +134,7 @@ def text_of(value: Any) -> str:
 
 
 class Shape(NamedTuple):
-    """How a host tells of a call, and what it reads; see `[answers]` in docs/hosts.md."""
+    """How a host tells of a call, and what it reads; see `[answers]` in lexicon/hosts/README.md."""
 
     event: str
     asks: bool

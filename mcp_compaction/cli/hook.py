@@ -10,7 +10,6 @@ import os
 import sys
 import time
 from collections.abc import Mapping, Sequence
-from functools import cache
 from importlib import import_module
 from pathlib import Path
 from threading import Timer
@@ -19,8 +18,7 @@ from typing import IO, Any, TextIO, cast
 from mcp_compaction.cli.console.screen import Screen
 from mcp_compaction.home import NEXT_PROMPT, default_home, mask
 from mcp_compaction.hosts.hook_notes import RunNotes, note_trouble, seconds_allowed
-from mcp_compaction.hosts.known import place_of_user
-from mcp_compaction.lexicon import read_host, read_source
+from mcp_compaction.lexicon import read_hooked, read_host
 from mcp_compaction.projects import find_project
 from mcp_compaction.settings_file import PREFIX, given_settings
 from mcp_compaction.store.listing import PinLine, list_chat_pins
@@ -32,7 +30,7 @@ _MOST_SECONDS_APART = 60.0
 _MOST_CHARS = 2**22
 _MOST_READ = 2**23  # bytes, more than a window holds
 _JUST_NOW = 30  # seconds from a view to the hook that the host runs after it
-_STARTS = ("startup", "compact")  # after others the running server looks what is missing
+_STARTS = ("startup", "resume", "compact")  # after others the server looks what is missing
 _OTHERWISE = {"store", "record", "projects"}  # settings by which other pins hold, or none
 
 
@@ -116,11 +114,9 @@ def _answer(host: str, event: str, told: dict[str, Any], environ: Mapping[str, s
             return ""
 
 
-@cache
 def _read_known(host: str) -> dict[str, Any]:
-    """What this command needs of a host, as `packages/write.py` has written it down: a hook has no
-    time for TOML. Of one that does not stand there it is read from the host's own file."""
-    return json.loads(read_source("hosts/hooks.json")).get(host) or read_host(host)
+    """What this command needs of a host; of one that hooks do not know, from its own file."""
+    return read_hooked().get(host) or read_host(host)
 
 
 def _moments_of(host: str) -> dict[str, str]:
@@ -186,7 +182,7 @@ def _show_pins(host: str, event: str, told: dict[str, Any], environ: Mapping[str
     home = default_home({**environ, f"{PREFIX}HOME": str(given.get("home", ""))})
     known = _read_known(host)["events"]
     is_compacted = told.get("source") == "compact"
-    if is_compacted and not _is_for_us(home, (host, event, chat), environ):
+    if is_compacted and not _is_for_us(home, (host, chat), environ):
         return ""
     named = given.get("project") or environ.get(known.get("project_variable", ""))
     project = find_project(named, str(told.get("cwd", "")))
@@ -203,17 +199,12 @@ def _show_pins(host: str, event: str, told: dict[str, Any], environ: Mapping[str
     return json.dumps({"hookSpecificOutput": answer}) if any(texts) else ""
 
 
-def _is_for_us(home: Path, told: tuple[str, str, str], environ: Mapping[str, str]) -> bool:
+def _is_for_us(home: Path, told: tuple[str, str], environ: Mapping[str, str]) -> bool:
     """Whether this process shows the pins after a host's compaction: no view of ours does that a
-    module was just given, no gateway, and no hook that `install` wrote beside the plugin's."""
+    module was just given, and no gateway."""
     from mcp_compaction.hosts.serving import find_served_chat, is_through_gateway, note_dead_server
 
-    host, event, chat = told
-    if _read_known(host)["events"].get("plugin_variable", "") in environ:
-        files = (one for one in _read_known(host)["setup"]["file"] if "hooks" in one["holds"])
-        written = place_of_user(next(files), environ)
-        if written.exists() and f"hook {host} {event}".encode() in written.read_bytes():
-            return False
+    host, chat = told
     served = find_served_chat(home, chat)
     if served is None and is_through_gateway(home, environ, chat):
         return False

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
         show_late_pins,
         unpin,
     )
-    from mcp_compaction.compactor.preparing import prepare
+    from mcp_compaction.compactor.preparing import digest_log, prepare
     from mcp_compaction.compactor.recalling import brief, originals, quote, recall, recall_refs
     from mcp_compaction.compactor.recording import (
         is_off,
@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from mcp_compaction.compactor.records import (
         export,
         forget,
-        newest_words,
+        read_after_compaction,
         read_records,
         receipts,
         twins,
@@ -83,10 +83,10 @@ _VERBS = {
     "host_summaries": "check_host_summary",
     "offering": "decline_fact keep_fact offered_facts",
     "pinning": "announce is_said owner_of pin pin_question show_late_pins unpin",
-    "preparing": "prepare",
+    "preparing": "digest_log prepare",
     "recalling": "brief originals quote recall recall_refs",
     "recording": "is_off record record_transcript switch_recording take_over vouch",
-    "records": "export forget newest_words read_records receipts twins",
+    "records": "export forget read_after_compaction read_records receipts twins",
     "sessions": "find_named find_session list_sessions open_session own_window put_pins_back",
     "shortening": "shorten",
     "stats": "load_newest read_stats stats_of",

@@ -8,6 +8,7 @@ from typing import TypeVar
 
 from mcp_compaction.compactor.driving import Drafts, drive
 from mcp_compaction.compactor.gauge import FillReading
+from mcp_compaction.compactor.grading import read_grade
 from mcp_compaction.compactor.masking import mask_text, secrets_in
 from mcp_compaction.compactor.offering import renew_facts, suggest
 from mcp_compaction.compactor.recording import keep_reported_fill
@@ -20,6 +21,7 @@ from mcp_compaction.compactor.workspace import (
     ignore_progress,
     scope_of,
 )
+from mcp_compaction.core.compaction.grading import describe_grade
 from mcp_compaction.core.log.outline import find_boundary_cues
 from mcp_compaction.core.window.fill import Fill, pressure
 from mcp_compaction.errors import (
@@ -250,7 +252,9 @@ async def _make(
         return session, past, outcome
     await renew_facts(work, session.pins, session.messages)
     offer = await suggest(work, session, past, _MOST_SUGGESTED, outcome.digests)
-    receipt = outcome.receipt.model_copy(update={"offer": offer})
+    grade = await read_grade(work, session)
+    notes = (*([describe_grade(grade)] if grade is not None else []), *outcome.receipt.notes)
+    receipt = outcome.receipt.model_copy(update={"offer": offer, "notes": notes})
     return session, past, outcome.model_copy(update={"receipt": receipt})
 
 

@@ -11,9 +11,25 @@ from typing import NamedTuple
 from pydantic import Field
 
 from mcp_compaction.compactor.results import HeldCalls
+from mcp_compaction.core.compaction.receipt import (
+    describe_fill,
+    projection_text,
+    would_not_pay,
+)
 from mcp_compaction.core.policy import Policy
 from mcp_compaction.core.window.fill import Fill, PartName, Pressure, measure, pressure
-from mcp_compaction.model import Offer, Outcome, Pin, Receipt, Session, SessionInfo, Spent, Value
+from mcp_compaction.core.wording import plural
+from mcp_compaction.model import (
+    Grade,
+    Offer,
+    Outcome,
+    Pin,
+    Receipt,
+    Session,
+    SessionInfo,
+    Spent,
+    Value,
+)
 from mcp_compaction.ports import Store, TokenCounter, WindowCount
 from mcp_compaction.threads import Threads
 
@@ -134,8 +150,21 @@ class Stats(Value):
     last: Receipt | None
     offer: Offer
     regret: Regret
+    grade: Grade | None = None  # of the last compaction, by what came after it
     system: Spent = Field(default_factory=Spent)  # what summarizers took for it
     last_fall: str = ""  # why a digest was last written by another than was to write it
     paid: str = ""  # what a gateway last told of its calls and compactions, in lines
     is_pressed: bool = False  # a limit on model calls is near: budget pressure
     held: tuple[HeldCalls, ...] = ()  # by the checks of pins
+
+    def __str__(self) -> str:
+        """What a person reads of it: the fill, what compressing would free, pins, the last one."""
+        gain = self.would_free
+        lines = [
+            f"{self.info.name}: {plural(self.info.messages, 'message')}",
+            describe_fill(self.fill),
+            would_not_pay(gain) if gain.kind != "projection" else projection_text(gain),
+            plural(len(self.pins), "pin"),
+            *([f"last: {self.last}"] if self.last else []),
+        ]
+        return "\n".join(lines)

@@ -230,7 +230,7 @@ async def record_answer(work: Workspace, info: SessionInfo, answer: JsonObject) 
         )
         work.histories.keep(info.id, tuple(longer))
     model = came.model or info.traits.model or ""
-    await thinking.bind_answer(work, info, messages, model, shape)
+    await thinking.bind_answer(work, info, answer, messages, model)
     if counted is not None:
         await note_model(work, info, came)
     else:

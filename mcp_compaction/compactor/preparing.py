@@ -19,6 +19,7 @@ from mcp_compaction.model import (
     Outcome,
     Session,
     SessionInfo,
+    View,
 )
 
 # Only the newest turns stay, however much of the window is free.
@@ -31,6 +32,21 @@ async def prepare(work: Workspace, info: SessionInfo) -> Prepared | Outcome:
     While another compacts the session, in whatever process, that one's end is waited for.
     """
     return await run_alone(work, info, lambda: _prepare(work, info))
+
+
+async def digest_log(work: Workspace, info: SessionInfo) -> Session:
+    """The session as it would be with all of its log digested but the newest steps, whatever its
+    window has lost; nothing of that is kept."""
+    session = await work.load(info, View())
+    session = session.model_copy(update={"calibration": Calibration()})
+    policy = work.policy_for(session).model_copy(update=_ONLY_NEWEST)
+    outcome = await drive(
+        work, session, (), Ask(reason="prepare", force=True), ignore_progress, [], policy
+    )
+    if not isinstance(outcome, Compaction):
+        return session
+    known = (*session.digests, *outcome.digests)
+    return session.model_copy(update={"view": outcome.view, "digests": known})
 
 
 async def _prepare(work: Workspace, info: SessionInfo) -> Prepared | Outcome:

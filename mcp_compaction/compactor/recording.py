@@ -138,9 +138,11 @@ async def note_report(
 
 
 async def note_model(work: Workspace, info: SessionInfo, came: Incoming) -> None:
-    """Keep which model it is."""
-    if came.model is not None and work.mask_secrets:
-        came = came.model_copy(update={"model": redact(came.model).text})
+    """Keep which model it is, and which title its host gave the chat."""
+    if work.mask_secrets:
+        told = {"model": came.model, "title": came.title}
+        masked = {name: redact(text).text for name, text in told.items() if text is not None}
+        came = came.model_copy(update=masked)
     if came.traits_over(info.traits) != info.traits:
         await work.store.set_traits(info.id, came.traits_over(Traits()))
 

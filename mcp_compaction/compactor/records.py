@@ -13,6 +13,8 @@ from mcp_compaction.errors import InputError
 from mcp_compaction.model import Receipt, Session, SessionInfo, Twins
 from mcp_compaction.ports import Forgotten, Scope
 
+_NEWEST_SHARE = 40  # percent of the records for the words that no digest holds
+
 
 async def read_records(
     work: Workspace,
@@ -20,30 +22,32 @@ async def read_records(
     *,
     max_chars: int | None = None,
     max_tokens: int | None = None,
-    with_pins: bool = True,
 ) -> str:
     """The text that a window needs after somebody else emptied it, at most so large.
 
     Pins whole, then digests, the newest first and in whole lines, then the index; the last
     line says what is missing and how to recall it. Empty where nothing is known.
-    `with_pins`: False where the pins are shown beside it.
     """
     given = [limit for limit in (max_chars, max_tokens) if limit is not None]
     if len(given) != 1 or given[0] < 1:
         raise InputError("pass either max_chars or max_tokens, as a number above 0.")
     session = await load_prepared(work, info)
-    if not with_pins:
-        session = session.model_copy(update={"pins": ()})
     if max_tokens is None:
         return await work.threads.run(records_of, session, given[0], len)
     limit = int(max_tokens / ratio_of(session))
     return await work.threads.run(records_of, session, limit, work.counter.count)
 
 
-async def newest_words(work: Workspace, info: SessionInfo, max_chars: int) -> str:
-    """What was said in the messages that no digest holds, the newest first into the room."""
-    session = await load_prepared(work, info)
-    return await work.threads.run(newest_block, session.messages, max_chars)
+async def read_after_compaction(work: Workspace, session: Session, max_chars: int) -> str:
+    """What a window that its host has compacted wants back beside the pins: the newest words and
+    the records, as a session has them."""
+    held = {n for one in session.digests for n in range(one.first, one.last + 1)}
+    left = tuple(one for one in session.messages if one.seq not in held)
+    bare = session.model_copy(update={"pins": (), "messages": left})
+    most = max_chars * _NEWEST_SHARE // 100
+    newest = await work.threads.run(newest_block, session.messages, most)
+    records = await work.threads.run(records_of, bare, max_chars - len(newest) - 1, len)
+    return "\n".join(filter(None, (newest, records)))
 
 
 async def load_prepared(work: Workspace, info: SessionInfo) -> Session:

@@ -44,6 +44,7 @@ FACT_TOLD = "CONTEXT_BUDGET_FACT_TOLD"  # in stores of earlier versions
 FACT_DECLINED = "CONTEXT_BUDGET_FACT_DECLINED"  # its detail: the id of the offer
 MASKED = "CONTEXT_BUDGET_SECRET_MASKED"  # its detail: the digests of a value that was masked
 THINKING_REFUSED = "CONTEXT_BUDGET_THINKING_REFUSED"  # its detail: how many blocks left
+THINKING_REMOVED = "ANSWERS_WITH_THINKING_LEFT_OUT_BY_THE_PROVIDER_({})"  # and its reason
 # At the moment of a prompt that a program sent; its detail: the ref of one without a moment.
 HEADLESS = "CONTEXT_BUDGET_HEADLESS_PROMPT"
 RECORDING = "CONTEXT_BUDGET_RECORDING"  # its detail: off, or on again

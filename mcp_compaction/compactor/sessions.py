@@ -7,6 +7,7 @@ from datetime import datetime
 from difflib import get_close_matches
 
 from mcp_compaction.compactor.workspace import Workspace
+from mcp_compaction.core.text.words import lower_words
 from mcp_compaction.errors import InputError, UnknownSession
 from mcp_compaction.model import SessionInfo, Traits
 from mcp_compaction.ports import Scope, SessionKey
@@ -63,8 +64,11 @@ async def list_sessions(
     return await work.store.sessions(Scope(project=project), limit)
 
 
-async def find_session(work: Workspace, project: str, name: str | None) -> SessionInfo:
-    """The session of that name, or the only one there is."""
+async def find_session(
+    work: Workspace, project: str, name: str | None, *, by_title: bool = False
+) -> SessionInfo:
+    """The session of that name, or the only one there is; `by_title`: also the only one whose
+    title holds every word of the name, which is for reading."""
     if name is not None:
         found = await find_named(work, project, name)
         if found is not None:
@@ -72,6 +76,14 @@ async def find_session(work: Workspace, project: str, name: str | None) -> Sessi
     known = await list_sessions(work, project, _MOST_LISTED)
     if name is None and len(known) == 1:
         return known[0]
+    titled = [info for info in known if name and _has_words(info.title, name)] if by_title else []
+    if len(titled) == 1:
+        return titled[0]
+    if titled:
+        listed = _list_names(f'{info.name} "{info.title}"' for info in titled)
+        raise UnknownSession(
+            f"the titles of several sessions have {name!r}; name one of: {listed}."
+        )
     if not known:
         raise UnknownSession("no session is recorded for this project yet; record messages first.")
     names = [info.name for info in known]
@@ -79,6 +91,10 @@ async def find_session(work: Workspace, project: str, name: str | None) -> Sessi
     asked = f"no session {name!r} in this project" if name else "several sessions are recorded"
     meant = f" (did you mean {near[0]}?)" if near else ""
     raise UnknownSession(f"{asked}{meant}; name one of: {_list_names([*near, *names])}.")
+
+
+def _has_words(title: str, words: str) -> bool:
+    return set(lower_words(words)) <= set(lower_words(title))
 
 
 def _list_names(names: Iterable[str]) -> str:

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from mcp_compaction.compactor.checking import held_calls
 from mcp_compaction.compactor.driving import drive
 from mcp_compaction.compactor.gauge import FillReading, Regret, Stats
+from mcp_compaction.compactor.grading import read_grade
 from mcp_compaction.compactor.offering import suggest
 from mcp_compaction.compactor.results import (
     FACT_TOLD,
@@ -80,6 +81,7 @@ async def stats_of(work: Workspace, session: Session, past: Past, reading: FillR
         last=session.last_compaction,
         offer=await suggest(work, _with_fewer_messages(session), past, _MOST_SUGGESTED),
         regret=await _regret_of(work, session, reading.messages, events),
+        grade=await read_grade(work, session),
         system=await work.store.spent(session.info.id),
         last_fall=next((e.detail for e in reversed(events) if e.name == FALLBACK), ""),
         paid=paid_in(events),

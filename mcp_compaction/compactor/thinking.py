@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 
-from mcp_compaction.compactor.results import THINKING_REFUSED
+from mcp_compaction.compactor.results import THINKING_REFUSED, THINKING_REMOVED
 from mcp_compaction.compactor.workspace import Workspace
 from mcp_compaction.errors import StoreError
 from mcp_compaction.formats import render
@@ -14,12 +14,14 @@ from mcp_compaction.formats.identity import fingerprints_of
 from mcp_compaction.formats.thinking import (
     LEFT_OUT,
     NOWHERE,
+    UNNAMED,
     Bindings,
     Left,
     Sending,
     has_thinking,
     may_be_bound,
     print_beside,
+    removed_in,
     thinking_in,
 )
 from mcp_compaction.model import JsonObject, Message, Session, SessionInfo, Shape, ShownMessage
@@ -45,7 +47,7 @@ async def leave_out_thinking(
     work: Workspace, info: SessionInfo, own: Sending, sending: Sending, model: str, shape: Shape
 ) -> Left | None:
     """What to send of a request that stands for a caller's own history; None: all of it."""
-    if not may_be_bound(model, shape):
+    if not may_be_bound(model):
         return None
     if shape != "anthropic" and not has_thinking(own.messages):
         return None
@@ -75,39 +77,55 @@ def note_passing(work: Workspace, info: SessionInfo) -> None:
 
 
 async def bind_answer(
-    work: Workspace, info: SessionInfo, messages: Sequence[JsonObject], model: str, shape: Shape
+    work: Workspace,
+    info: SessionInfo,
+    answer: JsonObject,
+    messages: Sequence[JsonObject],
+    model: str,
 ) -> None:
-    """Bind the thinking of an answer to the request that was sent last."""
-    if not has_thinking(messages) or not may_be_bound(model, shape):
+    """Bind the thinking of an answer to the request that was sent last, and note what of that its
+    provider says to have left out."""
+    for why in sorted(removed_in(answer)):
+        await work.note(info, THINKING_REMOVED.format(why.upper()), "")
+    is_told = has_thinking(messages) or "input_transformations" in answer
+    if not is_told or not may_be_bound(model):
         return
     bindings = await bindings_of(work, info)
+    bindings.note_removed(answer, model)
     bindings.bind_answer(messages)
     await _save(work, info, bindings, model)
 
 
 async def leave_out_of_view(
-    work: Workspace, session: Session, messages: list[JsonObject], shape: Shape, *, is_sent: bool
+    work: Workspace,
+    session: Session,
+    messages: list[JsonObject],
+    shape: Shape,
+    *,
+    model: str,
+    is_sent: bool,
 ) -> list[JsonObject]:
     """The messages of a view without the blocks that are good no more.
 
     The caller keeps no history of its own: the log is that, and a block was made behind the view
-    that was sent when the message before it was the newest.
+    that was sent when the message before it was the newest. Of a model without a name all is taken
+    for bound.
     """
-    info, model = session.info, session.info.traits.model or ""
-    if shape != "anthropic" or not may_be_bound(model, shape):
+    info = session.info
+    if shape == "openai" or not may_be_bound(model):
         return messages
     bindings = await bindings_of(work, info)
     beside = print_beside(session.sections.system, None)
-    await work.threads.run(_bind_log, bindings, session, beside)
+    await work.threads.run(_bind_log, bindings, session, beside, shape)
     sending = Sending(beside, messages, fingerprints_of(messages))
-    left = bindings.leave_out(sending, model, for_good=is_sent)
+    left = bindings.leave_out(sending, model or UNNAMED, for_good=is_sent)
     if is_sent:
         bindings.note_sent(_log_mark(info.messages), sent=left.mark)
-        await _save(work, info, bindings, model)
+        await _save(work, info, bindings, model or UNNAMED)
     return left.messages
 
 
-def _bind_log(bindings: Bindings, session: Session, beside: bytes) -> None:
+def _bind_log(bindings: Bindings, session: Session, beside: bytes, shape: Shape) -> None:
     """Bind the blocks of a session's messages that are new."""
     before = 0  # the newest message that the model has not said itself
     unknown: list[str] = []
@@ -125,14 +143,14 @@ def _bind_log(bindings: Bindings, session: Session, beside: bytes) -> None:
         return
     # What came before any view was sent was made behind the log as it is.
     start = [m for place, m in enumerate(session.messages, 1) if m.seq == place]
-    whole = render([ShownMessage(message=message) for message in start], "anthropic")
+    whole = render([ShownMessage(message=message) for message in start], shape)
     bindings.bind_own(Sending(beside, whole, fingerprints_of(whole)))
     bindings.bind(unknown, NOWHERE)
 
 
 def _blocks_of(message: Message) -> list[str]:
     """The thinking blocks of a recorded message."""
-    if message.shape != "anthropic" or "thinking" not in message.raw:
+    if "thinking" not in message.raw and '"reasoning"' not in message.raw:
         return []
     return thinking_in(parse_object(message.raw, message.ref))
 
@@ -162,7 +180,7 @@ async def list_thinking_left_out(
     """The refs of a layout whose thinking has to be left out; `before`: the layout that a program
     had until now. Both are texts: those of messages begin with their refs."""
     model = session.info.traits.model or ""
-    if not may_be_bound(model, "anthropic"):
+    if not may_be_bound(model):
         return ()
     bindings = await bindings_of(work, session.info)
     if not bindings.is_bound(model):

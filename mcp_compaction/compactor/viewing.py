@@ -63,11 +63,17 @@ def _is_to_begin(session: Session) -> bool:
 
 
 async def context(
-    work: Workspace, info: SessionInfo, shape: Shape = "anthropic", *, begins: bool = False
+    work: Workspace,
+    info: SessionInfo,
+    shape: Shape = "anthropic",
+    *,
+    model: str | None = None,
+    begins: bool = False,
 ) -> JsonObject:
     """The context the model should see now, as a provider's request body, ready to send.
 
-    `begins`: it will be sent, so that what stands at its start stays there.
+    `model`: the one that is asked, if not the session's. `begins`: it will be sent, so that what
+    stands at its start stays there.
     """
     if begins:
         await begin(work, (await work.read_window(info)).session)
@@ -80,7 +86,8 @@ async def context(
         return render(lay_out(seen, *work.index_terms(session)), shape)
 
     messages = await work.threads.run(lay)
-    shown = await leave_out_of_view(work, session, messages, shape, is_sent=begins)
+    asked = model or session.info.traits.model or ""
+    shown = await leave_out_of_view(work, session, messages, shape, model=asked, is_sent=begins)
     if shape == "anthropic":
         shown = join_turns(shown)
     return make_request_body(session.sections.system, shown, shape)

@@ -325,7 +325,7 @@ PRESETS: Mapping[str, Policy] = MappingProxyType(
             wait_for_boundary=False,
             reserve_tokens=0,
             compaction_ratio=0.5,
-            release_percent=70,  # where half stays as it is, this leaves room for quotations
+            release_percent=80,  # where half stays as it is, this leaves room for quotations
             keep_first_request=False,
             promoted_max_percent=100,
         ),

@@ -30,7 +30,7 @@ from mcp_compaction.formats.content import (
 from mcp_compaction.model import Cut, JsonObject, Part, Role, Text, Thinking, ToolCall, ToolResult
 
 _ROLES: dict[str, Role] = {"user": "user", "assistant": "assistant", "system": "system"}
-_KEYS = ("role", "content", "output_config")
+_KEYS = ("role", "content", "output_config", "clear_at")
 _MEDIA = {"image": "image", "document": "application/pdf"}
 _THINKING = ("thinking", "redacted_thinking")
 _ID_SIGNS = re.compile(r"[^a-zA-Z0-9_-]")

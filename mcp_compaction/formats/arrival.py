@@ -4,7 +4,7 @@ messages that a provider's answer adds to a history.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, cast, get_args
 
@@ -65,13 +65,16 @@ class Incoming(Value):
     # The first report of several, and how many of the messages were said by then.
     first_reported: tuple[int, int] | None = None
     model: str | None = None
+    title: str | None = None  # that the host gave the chat
     window_tokens: int | None = None
     complexity: Complexity | None = None
     agent_profile: AgentProfile | None = None
 
     def traits_over(self, known: Traits) -> Traits:
         """The traits of a session with what came put over what is known."""
-        came = {name: getattr(self, name) for name in ("model", "window_tokens", *_TRAIT_KEYS)}
+        came = {
+            name: getattr(self, name) for name in ("model", "title", "window_tokens", *_TRAIT_KEYS)
+        }
         return known.model_copy(update={name: value for name, value in came.items() if value})
 
 
@@ -157,7 +160,22 @@ def _dump(value: JsonValue, where: str) -> _Sent:
     return (clean if isinstance(clean, dict) else value), raw, where
 
 
+def find_continued(body: Mapping[str, Any]) -> str | None:
+    """The key by which a request body continues what its provider keeps, so that its messages are
+    only the new ones; None: they are all."""
+    thread: object = body.get("thread")
+    if isinstance(thread, dict) and cast("JsonObject", thread).get("type") == "continue":
+        return "thread"
+    keys = ("previous_response_id", "conversation") if "input" in body else ()
+    return next((key for key in keys if body.get(key)), None)
+
+
 def _read_body(data: JsonObject) -> Incoming:
+    if key := find_continued(data):
+        raise MalformedMessage(
+            f"with {key} this body has only what is new, and its provider the rest; send the whole "
+            f"history without {key}, or a list of the new messages."
+        )
     given = data.get("input") if "input" in data else data.get("messages", [])
     if isinstance(given, str):
         asked: JsonObject = {"role": "user", "content": given}

@@ -1,14 +1,16 @@
 """The one rule for thinking that a model has bound to what was sent before it.
 
 Such a block is good only behind the beginning that it was made behind: `system`, `tools` and all
-messages before it, whatever cache marks they bear. Behind any other it leaves the request, and
-with it every later one, since their beginning had it. What was left out once never comes back, so
+messages before it, whatever cache marks they bear; a reasoning item of the Responses API, behind
+what was sent before its whole answer. Behind any other it leaves the request, and with it every
+later one, since their beginning had it. What was left out once never comes back, so
 that the beginning of later blocks stays the same. The archive keeps them all.
 """
 
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Container, Iterable, Mapping, Sequence
 from hashlib import blake2b
 from itertools import takewhile
@@ -17,12 +19,14 @@ from typing import NamedTuple, cast
 from pydantic import JsonValue
 
 from mcp_compaction.core.text.secrets import redact
-from mcp_compaction.formats.content import objects_in
+from mcp_compaction.formats.content import objects_in, text_or_empty
 from mcp_compaction.formats.identity import fingerprint_of, fingerprints_of, unwrap_text
+from mcp_compaction.formats.responses import piece_of
 from mcp_compaction.lexicon.models import rule_of
-from mcp_compaction.model import JsonObject, Message, Part, Shape, Text, Thinking
+from mcp_compaction.model import JsonObject, Message, Part, Text, Thinking
 
 LEFT_OUT = ""  # stands for a beginning: the block is good behind none any more
+UNNAMED = "-"  # stands for a model without a name, which is taken for one that binds
 NOWHERE = "nowhere"  # a beginning that is never sent
 _KINDS = ("thinking", "redacted_thinking")
 _MOST_REQUESTS = 8  # of which it is remembered what was sent for them
@@ -32,6 +36,7 @@ _REQUEST, _MODEL = "request ", "model "  # begin the keys of rows that are of no
 _REFUSED = "refused"
 _MARK = re.compile("[0-9a-f]{32}")
 _LONGEST_MODEL = 200
+_REASON = re.compile("[a-z_]{1,40}")
 
 
 class Sending(NamedTuple):
@@ -64,7 +69,8 @@ def hear_thinking(messages: Sequence[Message]) -> tuple[Message, ...]:
     be read of that counts as its words."""
     return tuple(
         message.model_copy(update={"parts": tuple(map(_hear, message.parts))})
-        if not all(isinstance(part, Thinking) for part in message.parts)
+        if message.shape == "anthropic"
+        and not all(isinstance(part, Thinking) for part in message.parts)
         else message
         for message in messages
     )
@@ -91,13 +97,9 @@ def sending_of(
     return Sending(more + print_beside(system, beside.get("tools")), messages, known)
 
 
-def may_be_bound(model: str, shape: Shape) -> bool:
-    """Whether thinking in requests of that shape to a model has to be watched.
-
-    The reasoning items of the Responses API are OpenAI's own, unless the model is known to bind.
-    """
-    rule = rule_of(model)
-    return rule == "bound" or (rule == "unknown" and shape != "responses")
+def may_be_bound(model: str) -> bool:
+    """Whether thinking in requests to a model has to be watched."""
+    return rule_of(model) != "free"
 
 
 def is_row(key: str, value: str | None) -> bool:
@@ -159,6 +161,23 @@ def _without_blocks(content: list[JsonValue], kept: int) -> list[JsonValue]:
     return found
 
 
+def removed_in(answer: JsonObject) -> Counter[str]:
+    """The thinking that a provider says to have left out of a request, by its reasons."""
+    told = objects_in(answer.get("input_transformations"))
+    gone = (
+        one
+        for one in told
+        if one.get("type") == "thinking_dropped" or one.get("action") == "removed"
+    )
+    reasons = (text_or_empty(one.get("reason")) for one in gone)
+    return Counter(why if _REASON.fullmatch(why) else "another_reason" for why in reasons)
+
+
+def _is_item_said(message: JsonObject) -> bool:
+    """Whether a model said an item of the Responses API: an answer is a run of them."""
+    return bool(message.get("type")) and piece_of(message).said
+
+
 def _go_on(messages: bytes, one: bytes) -> bytes:
     """The fingerprint of messages with one more behind them."""
     return blake2b(messages + one, digest_size=16).digest()
@@ -167,6 +186,18 @@ def _go_on(messages: bytes, one: bytes) -> bytes:
 def _mark(beside: bytes, messages: bytes) -> str:
     """The mark of a beginning."""
     return blake2b(beside + messages, digest_size=16).hexdigest()
+
+
+class _Walked(NamedTuple):
+    """How far a history was looked at."""
+
+    known: list[bytes]  # the fingerprints of its messages
+    messages: bytes
+    start: bytes  # those before the newest answer
+    is_said: bool  # the newest message is an item of an answer
+
+
+_BEGUN = _Walked([], _NOTHING, _NOTHING, False)
 
 
 class Bindings:
@@ -178,7 +209,7 @@ class Bindings:
         self._requests: dict[str, str] = {}  # the marks of what was sent for messages of a caller
         self._models: set[str] = set()  # that have refused a block
         self._changes: dict[str, str | None] = {}
-        self._walked: tuple[list[bytes], bytes] = ([], _NOTHING)  # the last history of a caller
+        self._walked = _BEGUN  # the last history of a caller
         self._read: dict[bytes, list[str]] = {}  # the blocks of messages, by their fingerprints
         self._newest: tuple[str, ...] = ()  # the names of the last request's messages
         self.newest: str | None = None  # the mark of it as it was sent
@@ -211,7 +242,7 @@ class Bindings:
 
     def is_bound(self, model: str) -> bool:
         """Whether thinking of that model is bound, as is known of it or as it has shown."""
-        return rule_of(model) == "bound" or model in self._models
+        return rule_of(model) == "bound" or model in self._models or model == UNNAMED
 
     def bind_own(self, own: Sending) -> str:
         """Bind the blocks of a caller's history that are new; gives the name of all its messages.
@@ -219,17 +250,20 @@ class Bindings:
         A block was made behind what was sent for the messages before it, whatever stood beside
         them then; where nothing is known to be sent, behind the history itself.
         """
-        known, messages = self._walked
-        if list(own.prints[: len(known)]) != known:
-            known, messages = [], _NOTHING
-        for place in range(len(known), len(own.prints)):
-            one = own.prints[place]
+        walked = self._walked
+        if list(own.prints[: len(walked.known)]) != walked.known:
+            walked = _BEGUN
+        start, messages, is_said = walked.start, walked.messages, walked.is_said
+        for place in range(len(walked.known), len(own.prints)):
+            one, was_said = own.prints[place], is_said
+            is_said = _is_item_said(own.messages[place])
+            start = start if is_said and was_said else messages
             blocks = self._blocks_in(own.messages[place], one)
             if blocks:
-                sent = self._requests.get(messages.hex())
-                self.bind(blocks, sent or _mark(own.beside, messages))
+                sent = self._requests.get(start.hex())
+                self.bind(blocks, sent or _mark(own.beside, start))
             messages = _go_on(messages, one)
-        self._walked = list(own.prints), messages
+        self._walked = _Walked(list(own.prints), messages, start, is_said)
         return messages.hex()
 
     def _blocks_in(self, message: JsonObject, one: bytes) -> list[str]:
@@ -272,15 +306,23 @@ class Bindings:
         `for_good`: the conversation goes on behind it; False: it is beside the conversation.
         """
         is_bound = self.is_bound(model)
-        messages = _NOTHING
+        start = messages = _NOTHING
         left = Left([], [], [], "", 0, "")
-        gone = 0
+        gone, is_said, is_bare = 0, False, False
         for place, message in enumerate(sending.messages):
             shown: JsonObject | None = message
-            one = sending.prints[place]
+            one, was_said = sending.prints[place], is_said
+            is_said = is_bound and _is_item_said(message)
+            if not (is_said and was_said):
+                start, is_bare = messages, False
             blocks = self._blocks_in(message, one) if is_bound else []
-            good = self._count_good(blocks, _mark(sending.beside, messages)) if blocks else 0
+            good = self._count_good(blocks, _mark(sending.beside, start)) if blocks else 0
+            if is_bare and "id" in message and not blocks:
+                # By its id its provider asks for the reasoning that it followed.
+                shown = {key: value for key, value in message.items() if key != "id"}
+                one = fingerprint_of(shown)
             if good < len(blocks):
+                is_bare = is_said
                 gone += len(blocks) - good
                 if for_good:
                     self.give_up(blocks[good:])
@@ -323,11 +365,23 @@ class Bindings:
             if self._changes.pop(_REQUEST + oldest, None) is None:
                 self._changes[_REQUEST + oldest] = None
 
+    def note_removed(self, answer: JsonObject, model: str) -> Counter[str]:
+        """What a provider says to have left out of a request, by its reasons: behind another
+        beginning it shows that its model binds thinking."""
+        removed = removed_in(answer)
+        if any("prefix" in why for why in removed):
+            self.note_bound(model)
+        return removed
+
+    def note_bound(self, model: str) -> None:
+        """Note that a provider left thinking of that model out behind another beginning."""
+        self._models.add(model)
+        self._changes[_MODEL + model] = _REFUSED
+
     def take_refusal(self, model: str, sent: Sending, message: int, block: int) -> Left:
         """Learn from a provider's refusal: those before the named block are good behind what was
         sent, that one and all later ones are not. Gives what to send, noted as sent."""
-        self._models.add(model)
-        self._changes[_MODEL + model] = _REFUSED
+        self.note_bound(model)
         messages = _NOTHING
         for place, obj in enumerate(sent.messages):
             blocks = thinking_in(obj)

@@ -148,6 +148,8 @@ class _Messages:
                     self._message["content"][event["index"]]["input"] = json.loads(said or "{}")
             case "message_delta":
                 self._message.update(event["delta"])
+                if event.get("input_transformations"):
+                    self._message["input_transformations"] = event["input_transformations"]
                 told: dict[str, Any] = event.get("usage") or {}
                 self._usage.update({k: v for k, v in told.items() if v is not None})
             case "message_stop":

@@ -39,11 +39,11 @@ class SafeTurn:
     def __init__(self, turn: CallTurn, note_fault: Callable[[Exception], None]) -> None:
         self._turn: CallTurn | None = turn  # None: it has failed
         self._note_fault = note_fault
-        self.body = turn.body
+        self.body = turn.out.body
 
     def narrow(self, headers: Headers) -> Headers:
         """The headers to send."""
-        return self._try(lambda turn: turn.narrow(headers), headers)
+        return self._try(lambda turn: turn.out.narrow(headers), headers)
 
     def begin_answer(self, status: int, headers: Mapping[str, str]) -> None:
         """Have the turn hear that the provider answers."""
@@ -68,7 +68,7 @@ class SafeTurn:
         except Exception as fault:  # noqa: BLE001  # the provider's error passes as it is
             self._note_fault(fault)
             return False
-        self.body = self._turn.body
+        self.body = self._turn.out.body
         return is_mended
 
     def _try(self, work: Callable[[CallTurn], T], otherwise: T) -> T:
@@ -167,6 +167,9 @@ class Gateway:
         async def run() -> None:
             body = b"".join([piece async for piece in _body_of(request, has_all)])
             turn = await turns.begin(request.path, headers, body)
+            if isinstance(turn, bytes):
+                await _answer(request.send, turn)
+                return
             if turn is not None and turns.has_prose and is_paid_by_key(headers):
                 turn.ask_provider = partial(self._ask, request)
             safe = SafeTurn(turn, turns.note_fault) if turn is not None else None
@@ -249,6 +252,14 @@ async def _pass_answer(
     finally:
         if turn is not None:
             turn.end(is_whole=is_whole)
+
+
+async def _answer(send: Send, error: bytes) -> None:
+    """Answer with an error of a provider's form."""
+    length = str(len(error)).encode()
+    headers = [(b"content-type", b"application/json"), (b"content-length", length)]
+    await send({"type": "http.response.start", "status": 400, "headers": headers})
+    await send({"type": "http.response.body", "body": error, "more_body": False})
 
 
 async def _body_of(request: _Request, has_all: anyio.Event) -> AsyncIterator[bytes]:

@@ -12,6 +12,8 @@ from itertools import takewhile
 from operator import eq, truth
 from typing import Literal, NamedTuple, cast
 
+from mcp_compaction.core.digest.prompt import OPENING
+from mcp_compaction.formats.arrival import find_continued
 from mcp_compaction.formats.content import objects_in
 from mcp_compaction.formats.identity import fingerprints_of
 from mcp_compaction.hosts.known import hosts_with
@@ -19,12 +21,13 @@ from mcp_compaction.model import JsonObject, JsonValue, Shape, Value
 
 SideKind = Literal["summary", "aside"]
 
-Kind = Literal["turn", "summary", "aside", "count", "torn"]
-"""Torn: its history has no beginning, as one that begins with an answer."""
+Kind = Literal["turn", "summary", "aside", "count", "torn", "part"]
+"""Torn: its history has no beginning, as one that begins with an answer. Part: it brings only what
+is new, since the provider keeps the rest."""
 
 
 class Side(Value):
-    """One kind of call beside a conversation; see docs/hosts.md."""
+    """One kind of call beside a conversation; see lexicon/hosts/README.md."""
 
     kind: SideKind
     pattern: str
@@ -33,7 +36,7 @@ class Side(Value):
 
 
 class Host(Value):
-    """A host as its requests show it; see docs/hosts.md."""
+    """A host as its requests show it; see lexicon/hosts/README.md."""
 
     name: str
     title: str
@@ -173,9 +176,13 @@ def _has_messages(body: JsonObject, key: str) -> bool:
 
 
 def _kind_of(call: HostCall) -> Kind:
+    if find_continued(call.body):
+        return "aside" if call.api.counts else "part"
     if _is_torn(call.messages):
         return "torn"
     for text in _newest_texts(call.messages):
+        if text.startswith(OPENING):
+            return "summary"
         side = call.host.find_side(text)
         if side is not None:
             return side

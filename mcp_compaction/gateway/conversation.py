@@ -28,7 +28,7 @@ from mcp_compaction.formats.identity import fingerprints_of
 from mcp_compaction.formats.usage import Usage
 from mcp_compaction.gateway.calls import HostCall, SentHistory, begins_with
 from mcp_compaction.gateway.keeping import LEAST_BYTES, KeptChat, keep_words_of_host
-from mcp_compaction.gateway.money import GatewayLedger, price_of, turns_to_pay
+from mcp_compaction.gateway.money import Account, price_of, turns_to_pay
 from mcp_compaction.gateway.prose import AskModel, written_by
 from mcp_compaction.hosts.recording import check_history, open_chat
 from mcp_compaction.model import (
@@ -80,9 +80,8 @@ class GatewayConversation:
     ) -> None:
         """`note_outcome`: hears of compactions that a request has waited for."""
         self.session = session
-        self.has_gap = True  # until the last request that was begun is recorded with its answer
         self.is_left = False  # its window is the host's again
-        self._kept = kept
+        self.kept = kept
         self._lock = asyncio.Lock()
         self._note_outcome = note_outcome
         self._model = SessionModel(session.store.workspace.counter.count)
@@ -117,7 +116,7 @@ class GatewayConversation:
     async def lay_out(self, given: SentHistory) -> Sent:
         """What to send for a history; nothing of it is recorded that was not accepted before."""
         if given.call.kind == "turn":
-            self.has_gap = True
+            self.kept.has_gap = True
             self._begun = given
         async with self._lock:
             if self._known is None and not self._is_compared:
@@ -131,12 +130,12 @@ class GatewayConversation:
                 if given.call.kind == "turn" and await self._may_be_full(given):
                     layout = await self._keep_below_window(given)
                 return Sent(layout.apply(given.messages), layout.view)
-            found = self._kept.find(given.prints)
+            found = self.kept.find(given.prints)
             if found is not None and found.places:
                 return Sent(found.apply(given.messages))
             laid = await self._begin(given)
             # Until it is recorded, whatever goes on with it begins in the same way.
-            self._kept.add(layout_between(given.prints, given.messages, laid))
+            self.kept.add(layout_between(given.prints, given.messages, laid))
             return Sent(laid)
 
     def _goes_on(self, given: SentHistory) -> bool:
@@ -170,7 +169,7 @@ class GatewayConversation:
 
     async def _current_layout(self, given: SentHistory) -> Layout:
         """The layout of the view that is stored now."""
-        found = self._kept.find(given.prints, await self._view())
+        found = self.kept.find(given.prints, await self._view())
         if found is None:
             assert self._known is not None
             found = await self._fit(given, self._count_known(given, self._known))
@@ -272,21 +271,14 @@ class GatewayConversation:
                 self._reported = self._percent
             _, said = messages_of_answer(answer, given.call.api.shape)
             self._known = self._known._replace(answers=said)
-            self.has_gap = self._begun is not given
+            self.kept.has_gap = self._begun is not given
 
     def _policy_for(self, model: str) -> Policy:
         """The policy that the conversation has with a model."""
         traits = self.session.info.traits.model_copy(update={"model": model})
         return with_reserve(for_session(self.session.store.settings.policy, traits))
 
-    def pay(
-        self,
-        ledger: GatewayLedger,
-        call: HostCall,
-        sent: Sent,
-        usage: Usage | None,
-        share: float = 1.0,
-    ) -> bool:
+    def pay(self, account: Account, sent: Sent, usage: Usage | None, share: float = 1.0) -> bool:
         """Note what the provider counted for a request; `share`: see `Account.add`.
 
         Gives whether it is the first after a compaction that another has made.
@@ -295,14 +287,9 @@ class GatewayConversation:
             return False
         has_new_view = sent.view is not None and sent.view != self._paid_view
         self._paid_view = sent.view
-        account = ledger.account_of(self.session.name, call.model)
         is_first = account.add(usage, has_new_view=has_new_view, share=share)
         is_ours, self._has_compacted = self._has_compacted, self._has_compacted and not has_new_view
         return is_first and not is_ours
-
-    def note_refusal(self, ledger: GatewayLedger, call: HostCall) -> None:
-        """Note that a request was sent again without the thinking that was refused."""
-        ledger.account_of(self.session.name, call.model).refused += 1
 
     async def relieve(
         self,
@@ -455,9 +442,9 @@ class GatewayConversation:
         self._fitted_view = fitted.layout.view
         self._has_waiting_pins = fitted.has_waiting_pins
         found = keep_words_of_host(fitted.layout, prints, messages)
-        self._kept.add(found)
-        if not self._kept.has_written(found):
-            await self._threads.run(self._kept.write, found)
+        self.kept.add(found)
+        if not self.kept.has_written(found):
+            await self._threads.run(self.kept.write, found)
         return found
 
     async def _view(self) -> ViewState:

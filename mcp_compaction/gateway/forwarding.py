@@ -7,6 +7,7 @@ which are neither kept nor logged.
 
 from __future__ import annotations
 
+import json
 import logging
 from collections.abc import AsyncGenerator, AsyncIterable, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -20,6 +21,8 @@ SIDE = "side calls passed"
 NAMELESS = "requests that named no chat, passed as they came"
 UNREADABLE = "requests that could not be read, passed as they came"
 TORN = "requests with a history that has no beginning, passed as they came"
+PART = "requests that brought only what is new, passed as they came"
+ASKED_FOR_ALL = "requests that brought only what is new, answered by asking for all"
 SLOW = "took too long, sent with the last records or as they came"
 FAILED = "failed, sent with the last records or as they came"
 NOT_RECORDED = "requests that could not be recorded"
@@ -31,6 +34,15 @@ CUT = "connections cut that asked for nothing in time"
 COMPACTED = "compactions"
 BY_OTHERS = "compactions that the agent asked for or the host made"
 COMPACTION_FAILED = "compactions that failed"
+
+PASSED = {"aside": SIDE, "torn": TORN, "part": PART}
+"""How calls are counted that are of no conversation as it stands, by their kinds."""
+
+_WHOLE = "this gateway fits whole conversations; send all messages, without `thread`."
+_DETAILS = {"error_code": "thread_unsupported_request"}  # by which Claude Code does so
+_ERROR = {"type": "invalid_request_error", "message": _WHOLE, "details": _DETAILS}
+SEND_ALL = json.dumps({"type": "error", "error": _ERROR}).encode()
+"""What a host is answered that is to send a whole history, in its provider's words."""
 
 # With --shadow, where nothing is changed.
 WOULD_FIT = "requests that would have been sent with our records in them"

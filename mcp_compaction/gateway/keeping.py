@@ -49,6 +49,14 @@ class KeptChat:
         self._newest = deque([self._written] if self._written else [], _MOST_LAYOUTS)
         self.bindings = Bindings(_read_rows(self._path_of_thinking))
         self._bytes_of_token: float | None = None  # pictures have more than words
+        self.has_gap = True  # until the last request that was begun is recorded with its answer
+        self._has_part = False
+
+    def note_part(self) -> bool:
+        """Note that a request brought only what is new; says whether it is the first such one."""
+        self.has_gap = True
+        is_first, self._has_part = not self._has_part, True
+        return is_first
 
     def find(self, prints: Sequence[bytes], view: ViewState | None = None) -> Layout | None:
         """The layout that stands for most of a history, the newest of equals.
@@ -152,7 +160,7 @@ def keep_words_of_host(
         if isinstance(one, int) and given[one].get("role") == "user"
     )
     first = next(requests, 0)
-    each_once = told.values()  # hosts repeat their reminders
+    each_once = sorted(told.values())  # hosts repeat their reminders, and add tools again
     places = (*layout.places[:first], *each_once, *layout.places[first:])
     return layout._replace(places=places)
 

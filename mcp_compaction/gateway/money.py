@@ -7,6 +7,7 @@ less. A compaction changes that beginning: once, what stands after it is read an
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -107,6 +108,7 @@ class Account:
     would_be: Usage = field(default_factory=Usage)  # the total, had all been sent as fitted
     calls: int = 0
     refused: int = 0  # for their thinking, and sent again without it
+    removed: Counter[str] = field(default_factory=Counter[str])  # thinking, by the provider
     last: Usage | None = None
     steps: list[CountedCompaction] = field(default_factory=list["CountedCompaction"])
 
@@ -133,6 +135,11 @@ class Account:
         self.last = fitted
         return is_first
 
+    @property
+    def lost(self) -> str:
+        """What the provider left out since its beginning had changed, in words."""
+        return _say_removed(Counter({k: n for k, n in self.removed.items() if "prefix" in k}))
+
     def lines(self) -> Iterator[str]:
         """The receipts in words."""
         total, price = self.total, self.price
@@ -148,6 +155,8 @@ class Account:
         if self.refused:
             again = plural(self.refused, "request")
             yield f"  thinking: {again} refused for it, and sent again without it"
+        if self.removed:
+            yield f"  thinking: {_say_removed(self.removed)}"
         for number, step in enumerate(self.steps, 1):
             yield f"  compaction {number}: {step.line(price, has_cache=total.has_cache)}"
 
@@ -199,6 +208,13 @@ class CountedCompaction:
 
 def _read_again(tokens: int, *, has_cache: bool) -> Usage:
     return Usage(cached=tokens) if has_cache else Usage(fresh=tokens)
+
+
+def _say_removed(removed: Counter[str]) -> str:
+    reasons = ", ".join(f"{why}: {number}" for why, number in sorted(removed.items()))
+    return (
+        f"the provider left out {plural(removed.total(), 'block')} ({reasons})" if removed else ""
+    )
 
 
 class GatewayLedger:

@@ -14,7 +14,7 @@ from mcp_compaction.gateway.forwarding import Headers
 from mcp_compaction.gateway.keeping import KeptChat
 from mcp_compaction.model import JsonObject
 
-_SIGNED, _HIDDEN = b'"signature"', b'"redacted_thinking"'  # in every request with thinking
+_SIGNS = (b'"signature"', b'"redacted_thinking"', b'"encrypted_content"')  # of thinking
 
 
 class Outgoing:
@@ -107,11 +107,11 @@ class Outgoing:
     def _leave_thinking(self, messages: list[JsonObject]) -> Sequence[JsonObject]:
         """The messages without thinking that is bound to another beginning."""
         call = self._call
-        if not may_be_bound(call.model, call.api.shape):
+        if not may_be_bound(call.model):
             return messages
         known = self._kept().bindings
         is_known = known.is_bound(call.model)
-        if not is_known and _HIDDEN not in self._original and _SIGNED not in self._original:
+        if not is_known and not any(sign in self._original for sign in _SIGNS):
             return messages
         came = self._sending_of(call.messages)
         sending = came if _are_same(messages, call.messages) else self._sending_of(messages)

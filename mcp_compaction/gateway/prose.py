@@ -35,7 +35,8 @@ async def ask_model(api: Api, body: bytes, send: AskProvider) -> Answered:
     """What the model answers to our question behind a request as it was sent."""
     sent = json.loads(body)
     asked = {**sent, api.key: with_question(sent[api.key], api.shape), "stream": False}
-    asked.pop("stream_options", None)
+    for key in ("stream_options", "thread"):
+        asked.pop(key, None)
     async with asyncio.timeout(_LONGEST):  # the next request may wait for what is made ready
         answer = await send(json.dumps(asked).encode())
     return read_answered(json.loads(answer), api.shape)

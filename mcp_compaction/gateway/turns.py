@@ -11,7 +11,7 @@ import logging
 from collections import Counter
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 from mcp_compaction.api.handles import OpenSession, OpenStore
 from mcp_compaction.compactor.results import PAID
@@ -30,12 +30,12 @@ from mcp_compaction.gateway.calls import (
     read_history,
 )
 from mcp_compaction.gateway.conversation import GatewayConversation, Sent, open_recorded
-from mcp_compaction.gateway.forwarding import Headers
 from mcp_compaction.gateway.keeping import LEAST_BYTES, KeptChat, path_of_layout
 from mcp_compaction.gateway.money import GatewayLedger
 from mcp_compaction.gateway.outgoing import Outgoing
 from mcp_compaction.gateway.prose import AskProvider, ask_model
 from mcp_compaction.hosts.chat import UsersWords
+from mcp_compaction.hosts.hook_notes import note_trouble
 from mcp_compaction.hosts.recording import note_chat_as_recorded
 from mcp_compaction.hosts.serving import find_served_chat
 from mcp_compaction.lexicon.models import find_refused_block, is_overflow, rule_of
@@ -44,6 +44,7 @@ from mcp_compaction.settings import Settings
 from mcp_compaction.threads import Threads
 
 T = TypeVar("T")
+Begun: TypeAlias = "CallTurn | bytes | None"
 
 logger = logging.getLogger(__name__)
 
@@ -96,14 +97,15 @@ class CallTurns:
         self._opening = asyncio.Lock()
         self._background: set[asyncio.Task[Any]] = set()
 
-    async def begin(self, path: str, headers: Mapping[str, str], body: bytes) -> CallTurn | None:
-        """The call as it should be sent; None: as it came."""
+    async def begin(self, path: str, headers: Mapping[str, str], body: bytes) -> Begun:
+        """The call as it should be sent; None: as it came. Bytes: the error by which its host is
+        answered, and nothing is sent."""
         turn = await self.isolate(forwarding.FAILED, self._begin(path, headers, body))
         if turn is None:
             self.on_change()
         return turn
 
-    async def _begin(self, path: str, headers: Mapping[str, str], body: bytes) -> CallTurn | None:
+    async def _begin(self, path: str, headers: Mapping[str, str], body: bytes) -> Begun:
         call = read_call(path, headers, body)
         if self.is_aside:
             self.tally[forwarding.AS_IT_CAME] += 1
@@ -112,10 +114,13 @@ class CallTurns:
             is_named = find_chat(headers) is not None
             self.tally[forwarding.UNREADABLE if is_named else forwarding.NAMELESS] += 1
             return None
-        if call.kind in ("aside", "torn"):
-            self.tally[forwarding.SIDE if call.kind == "aside" else forwarding.TORN] += 1
+        if call.kind == "part" and self._asks_for_all(call):
+            self.tally[forwarding.ASKED_FOR_ALL] += 1
+            return forwarding.SEND_ALL
+        if call.kind in forwarding.PASSED:
+            self.tally[forwarding.PASSED[call.kind]] += 1
             return None
-        if not call.agent and find_served_chat(self._settings.home, call.session) is not None:
+        if self._is_served(call):
             return await self._leave_to_module(call, body)
         self.note_chat(call)
         turn = CallTurn(self, await self._read(call), body)
@@ -127,14 +132,23 @@ class CallTurns:
         self.tally[forwarding.AS_IT_CAME] += 1
         if self.chats.pop(call.session, None) is not None:
             self.on_change()
-            known = self._conversations.pop(call.key, None)
-            if known is not None:
+            if known := self._conversations.pop(call.key, None):
                 self.start(self._dismiss(known))
         return await self._begin_aside(call, body)
 
+    def _is_served(self, call: HostCall) -> bool:
+        """Whether a module of ours in the host serves its chat."""
+        return not call.agent and find_served_chat(self._settings.home, call.session) is not None
+
+    def _asks_for_all(self, call: HostCall) -> bool:
+        """Whether the host is asked for all that was said: once, where that is changed here."""
+        is_first = self.kept_of(call).note_part()
+        may_ask = is_first and call.api.shape == "anthropic" and not self.is_shadow
+        return may_ask and not self._is_served(call)
+
     async def _begin_aside(self, call: HostCall | None, body: bytes) -> CallTurn | None:
         """A call as it came, without the thinking that was made behind a view of ours."""
-        if call is None or call.kind in ("aside", "torn") or rule_of(call.model) == "free":
+        if call is None or call.kind in forwarding.PASSED or rule_of(call.model) == "free":
             return None
         turn = CallTurn(self, await self._read(call), body)
         turn.out.pass_as_it_came()
@@ -148,11 +162,9 @@ class CallTurns:
 
     def kept_of(self, call: HostCall) -> KeptChat:
         """The layouts and the thinking that are known of a call's chat without its store."""
-        key, wish = call.key, self._settings
-        known = self._kept.get(key) or KeptChat(
-            path_of_layout(wish.home, *key), masks_secrets=wish.redact
-        )
-        self._kept.keep(key, known)
+        path = path_of_layout(self._settings.home, *call.key)
+        known = self._kept.get(call.key) or KeptChat(path, masks_secrets=self._settings.redact)
+        self._kept.keep(call.key, known)
         return known
 
     async def keep_thinking(self, given: SentHistory) -> None:
@@ -180,11 +192,10 @@ class CallTurns:
                 store = await self._open_store()
                 session = OpenSession(store, await open_recorded(store, call))
                 known = GatewayConversation(session, self.kept_of(call), self.note_outcome)
-                if may_be_bound(call.model, call.api.shape):
+                if may_be_bound(call.model):
                     rows = await store.workspace.store.thinking(session.info.id)
                     self.kept_of(call).bindings.learn(rows)
-            oldest = self._conversations.keep(key, known)
-            if oldest is not None:
+            if oldest := self._conversations.keep(key, known):
                 self.start(self._dismiss(oldest))
         return known
 
@@ -229,6 +240,8 @@ class CallTurns:
         if account is not None:
             told = "\n".join(account.lines())
             await self.isolate(forwarding.NOT_RECORDED, work.note(info, PAID, told))
+            if self._environ is not None and account.lost:
+                note_trouble(self._environ, info.host or "", "answer", account.lost)
         await self._pass_over(conversation)
 
     async def vouch(self, conversation: GatewayConversation) -> None:
@@ -240,7 +253,7 @@ class CallTurns:
     async def _pass_over(self, conversation: GatewayConversation) -> None:
         """Note that the host's transcript tells nothing new, where all of it is recorded."""
         await self.isolate(forwarding.NOT_RECORDED, self.vouch(conversation))
-        if self._environ is not None and not conversation.has_gap:
+        if self._environ is not None and not conversation.kept.has_gap:
             work, info = conversation.session.store.workspace, conversation.session.info
             passing = note_chat_as_recorded(work, info, self._environ)
             await self.isolate(forwarding.NOT_RECORDED, passing)
@@ -324,17 +337,8 @@ class CallTurn:
         self._sent: Sent | None = None
         self._accepting: asyncio.Task[Sent] | None = None
         self._reader: AnswerReader | None = None
-        self.out = Outgoing(
-            given,
-            body,
-            partial(turns.kept_of, given.call),
-            is_shadow=turns.is_shadow,
-        )
-
-    @property
-    def body(self) -> bytes:
-        """The body that is sent."""
-        return self.out.body
+        kept = partial(turns.kept_of, given.call)
+        self.out = Outgoing(given, body, kept, is_shadow=turns.is_shadow)
 
     async def fit(self, patience: float) -> None:
         """Find out what to send; after a while, or when that fails, what is known to be good."""
@@ -381,10 +385,6 @@ class CallTurn:
         if not is_same:
             tally[forwarding.WOULD_FIT if self._turns.is_shadow else forwarding.FITTED] += 1
 
-    def narrow(self, headers: Headers) -> Headers:
-        """The headers to send: only encodings that can be read here are asked for."""
-        return self.out.narrow(headers)
-
     def begin_answer(self, status: int, headers: Mapping[str, str]) -> None:
         """Record the request once the provider has accepted it, and read the answer."""
         is_accepted = 200 <= status < 300
@@ -420,7 +420,7 @@ class CallTurn:
         text = text_of_error(error, headers)
         place = find_refused_block(text) if status == 400 else None
         if is_again:
-            if place is not None and self.out.is_refused and self._call.kind == "turn":
+            if place and self.out.is_refused and self._call.kind == "turn":
                 self._turns.is_aside = True  # the provider goes on refusing what is sent
                 self._turns.tally[forwarding.STILL_REFUSED] += 1
             return False
@@ -477,10 +477,12 @@ class CallTurn:
         sent = await accepting
         conversation = await self._turns.conversation_of(self._call)
         self._turns.kept_of(self._call).note_size(self.out.body, answer.usage)
-        if conversation.pay(self._turns.ledger, self._call, sent, answer.usage, self.out.share):
+        account = self._turns.ledger.account_of(conversation.session.name, self._call.model)
+        if conversation.pay(account, sent, answer.usage, self.out.share):
             self._turns.tally[forwarding.BY_OTHERS] += 1
-        if self.out.is_refused:
-            conversation.note_refusal(self._turns.ledger, self._call)
+        account.refused += self.out.is_refused
+        known = self._turns.kept_of(self._call).bindings
+        account.removed += known.note_removed(answer.message or {}, self._call.model)
         if has_overflow:
             # What has begun to pass cannot be taken back: the host's next request is smaller.
             await self._compress()

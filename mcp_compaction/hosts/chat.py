@@ -120,6 +120,7 @@ class HostChat:
 
     host: str
     session: str  # the host's own id for it
+    agent: str = ""  # the subagent of that chat whose window it is
     transcript: Transcript | None = None
     named: Path | None = None  # the file that a hook names, which may not be there yet
     has_to_be_found: bool = False  # its transcript, since no hook names it
@@ -175,7 +176,9 @@ class HostChats:
     # Which session it is
 
     def _key_of(self, chat: HostChat) -> SessionKey:
-        return SessionKey(project=self.project, host=chat.host, host_session=chat.session)
+        return SessionKey(
+            project=self.project, host=chat.host, host_session=chat.session, agent=chat.agent
+        )
 
     async def open(self, work: Workspace, chat: HostChat) -> SessionInfo:
         """The session of a chat; its window is the host's."""
@@ -255,7 +258,7 @@ class HostChats:
         chat.info = taken.session or chat.info
         chat.has_news |= taken.new > 0
         if isinstance(transcript, FileTranscript):
-            if not self._has_looked_back:
+            if not self._has_looked_back and not chat.agent:
                 self._has_looked_back = True
                 self.start(self._look_back(work, transcript))
             await self._record_subagents(work, transcript, chat.sizes, most_pieces)

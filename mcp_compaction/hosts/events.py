@@ -24,7 +24,7 @@ _COMMON_INPUT: Final = ("session_id", "transcript_path", "cwd")
 
 
 class Hook(Value):
-    """One hook of a host; see docs/hosts.md."""
+    """One hook of a host; see lexicon/hosts/README.md."""
 
     event: str
     matcher: str = ""
@@ -44,7 +44,7 @@ class Hook(Value):
 
 
 class ResultKind(Value):
-    """The results of a tool that a hook may replace; see docs/hosts.md."""
+    """The results of a tool that a hook may replace; see lexicon/hosts/README.md."""
 
     tool: str
     text: str = ""
@@ -58,7 +58,7 @@ class ResultKind(Value):
 
 
 class OwnCompaction(Value):
-    """When a host compacts by itself; see docs/hosts.md."""
+    """When a host compacts by itself; see lexicon/hosts/README.md."""
 
     percent: float = 100
     reserve: int = 0
@@ -77,7 +77,7 @@ class OwnCompaction(Value):
 
 
 class HookedHost(Value):
-    """A host that tells what happens; see docs/hosts.md."""
+    """A host that tells what happens; see lexicon/hosts/README.md."""
 
     name: str
     title: str

@@ -46,7 +46,8 @@ def transcripts_at(path: Path, environ: Mapping[str, str]) -> list[Transcript]:
 def transcripts_of_hosts(
     hosts: Iterable[HostFolder], environ: Mapping[str, str], trusted: Mapping[str, str]
 ) -> tuple[list[Transcript], list[str]]:
-    """All that some hosts keep, and why a file of theirs could not be read.
+    """All that some hosts keep, what changed last at the end, and why a file of theirs could not
+    be read.
 
     `environ` tells where their files are, `trusted` which of them are their word.
     """
@@ -57,7 +58,7 @@ def transcripts_of_hosts(
             found += transcripts_at(path, trusted)
         except InputError as error:
             failed.append(str(error))
-    return found, failed
+    return sorted(found, key=_depth_and_moment), failed
 
 
 def own_transcript(path: Path, environ: Mapping[str, str]) -> FileTranscript | None:
@@ -109,6 +110,11 @@ def chats_before(
     newest = sorted(beside, key=_moment_of, reverse=True)[:most]
     found = (own_transcript(path, environ) for path in newest)
     return [one for one in found if one is not None and one.host == chat.host]
+
+
+def _depth_and_moment(transcript: Transcript) -> tuple[int, float]:
+    """Subagents' transcripts lie deeper than those of the chats that started them."""
+    return len(transcript.path.parts), _moment_of(transcript.path)
 
 
 def _moment_of(path: Path) -> float:

@@ -20,7 +20,7 @@ from mcp_compaction.store.noted import has_one_name, read_noted, real_folder, wr
 
 
 class HostFolder(Value):
-    """The place of one host's transcripts; see docs/hosts.md."""
+    """The place of one host's transcripts; see lexicon/hosts/README.md."""
 
     name: str
     title: str

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from mcp_compaction import compactor
+from mcp_compaction.compactor.records import load_prepared
 from mcp_compaction.compactor.workspace import Workspace
 from mcp_compaction.core.excerpts.render import is_excerpt_line
 from mcp_compaction.core.log.outline import find_boundary_cues
@@ -36,7 +37,6 @@ _LEAST_TOLD = 50.0  # percent of the way there, where a task was finished
 _MOST_TOLD = 120.0
 _STEP = 5.0  # points after which it is told again
 _MOST_LOOKS, _PAUSE = 10, 0.1  # for a call or an answer; a host writes its transcript by and by
-_NEWEST_SHARE = 40  # percent of the records for the words that no digest holds
 _MOST_LOST = 20  # lines that are put back at once
 _STRANGE_FILE = (
     "{path} was not recorded, since it lies outside the folder of {host}; if a variable moves that "
@@ -343,14 +343,8 @@ class _Handling:
 
     async def _records_text(self, most: int | None = None) -> str:
         limit = most or self.host.most_chars
-        newest = await compactor.newest_words(
-            self.workspace, self.info, limit * _NEWEST_SHARE // 100
-        )
-        room = limit - len(newest) - 1
-        records = await compactor.read_records(
-            self.workspace, self.info, max_chars=room, with_pins=False
-        )
-        return "\n".join(filter(None, (newest, records)))
+        session = await load_prepared(self.workspace, self.info)
+        return await compactor.read_after_compaction(self.workspace, session, limit)
 
     # Before a compaction
 

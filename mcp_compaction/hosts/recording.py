@@ -257,6 +257,7 @@ class _Recording:
             first_reported=told.first_reported,
             model=told.model,
             window_tokens=told.window_tokens,
+            title=told.title,
         )
         is_users = self._is_hosts_word and not await self._is_subagent(info)
         done = await compactor.record_transcript(

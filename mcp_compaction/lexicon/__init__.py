@@ -5,6 +5,7 @@ Standard library only, since hooks read them, too.
 
 from __future__ import annotations
 
+import json
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -44,8 +45,15 @@ def host_names() -> tuple[str, ...]:
     return tuple(sorted(path.stem for path in (FOLDER / "hosts").glob("*.toml")))
 
 
+@cache
+def read_hooked() -> dict[str, dict[str, Any]]:
+    """What hooks need of hosts, by their names, as `packages/write.py` has written it down: they
+    have no time for TOML. Hosts whose hooks are all tools do not stand there."""
+    return json.loads(read_source("hosts/hooks.json"))
+
+
 def table_of(host: str) -> str:
-    """The file of data of a host; docs/hosts.md has its keys."""
+    """The file of data of a host; lexicon/hosts/README.md has its keys."""
     return f"hosts/{host}.toml"
 
 

@@ -11,7 +11,7 @@ from mcp_compaction.model import Value
 
 
 class HostText(Value):
-    """One kind of text that a host writes; see docs/hosts.md."""
+    """One kind of text that a host writes; see lexicon/hosts/README.md."""
 
     kind: str
     host: str

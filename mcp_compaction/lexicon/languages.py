@@ -1,6 +1,6 @@
 """Reads the lexicon of a language: its words, and the signs by which its sentences are understood.
 
-A lexicon is one TOML file; `docs/lexicon.md` tells what stands in it.
+A lexicon is one TOML file; `CONTRIBUTING.md` tells what stands in it.
 """
 
 from __future__ import annotations
@@ -163,7 +163,7 @@ def parse_lexicon(source: str) -> Lexicon:
     except ValidationError as error:
         first = error.errors()[0]
         where = _place_of(first["loc"], tomllib.loads(source))
-        raise InputError(f"{where}: {first['msg']}. docs/lexicon.md has the keys.") from error
+        raise InputError(f"{where}: {first['msg']}. CONTRIBUTING.md has the keys.") from error
 
 
 def _place_of(path: tuple[int | str, ...], data: dict[str, Any]) -> str:

@@ -129,6 +129,7 @@ class ModelFamily(Value):
     """Models of one name; see the head of `thinking.toml`."""
 
     name: str
+    of: str = "claude.*"
     bound_since: str
     bound: tuple[str, ...]
     free: tuple[str, ...]
@@ -161,7 +162,7 @@ def rule_of(model: str) -> Rule:
     name = model.lower()
     for family in known_thinking().family:
         version = _version_in(name, family.name)
-        if version and re.search(rf"claude.*\b{family.name}\b", name):
+        if version and re.search(rf"{family.of}\b{family.name}\b", name):
             return "bound" if version >= _parts(family.bound_since) else "free"
     return "unknown"
 

@@ -36,6 +36,7 @@ from mcp_compaction.model.outcomes import (
     Failed,
     Find,
     Found,
+    Grade,
     HeldBy,
     Hit,
     HostJobs,

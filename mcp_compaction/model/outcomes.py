@@ -248,6 +248,18 @@ class Receipt(Value):
     notes: tuple[str, ...] = ()
     offer: Offer = Field(default_factory=Offer)
 
+    def __str__(self) -> str:
+        """What a person reads of it: sizes, what each rung freed, what held it, how to undo it."""
+        freed = ", ".join(f"{rung} {tokens:,}" for rung, tokens in self.freed)
+        lines = [
+            f"{self.ref}: {self.before:,} -> {self.after:,} of {self.window:,} tokens",
+            *([f"freed: {freed}"] if freed else []),
+            *([self.shortfall] if self.shortfall else []),
+            *self.notes,
+            f"undo: restore {self.ref}",
+        ]
+        return "\n".join(lines)
+
     @property
     def is_enough(self) -> bool:
         """Whether the target was reached, or none was set."""
@@ -257,6 +269,18 @@ class Receipt(Value):
     def ref(self) -> str:
         """The short id a model can say: `c4`."""
         return f"c{self.compaction}"
+
+
+class Grade(Value):
+    """What the agent did after a compaction with files that it had read before it."""
+
+    compaction: int
+    answers: int  # of the agent since, as far as is looked
+    files: int  # that it read or changed since
+    again: int  # of them, that it read again since their text had left the window
+    again_tokens: int
+    tail_lacks: int  # of them, whose text the newest messages in as many tokens would not hold
+    tail_tokens: int
 
 
 class Compaction(Value):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Literal
+from typing import Final, Literal
 
 from pydantic import Field
 
@@ -20,6 +20,9 @@ Mode = Literal["own", "turn", "host", "hooks", "plain"]
 Complexity = Literal["simple", "medium", "complex", "epic"]
 AgentProfile = Literal["plain", "verbose", "deliberative"]
 
+# The host of a session that only holds a pin from a terminal, until the first chat takes it over.
+AT_TERMINAL: Final = "terminal"
+
 
 class Traits(Value):
     """What is set per session: the model, its window, the task's complexity, the agent's manner."""
@@ -34,6 +37,7 @@ class Traits(Value):
     # counts, and how many tokens the model makes of one that we count.
     unseen_tokens: int | None = Field(default=None, exclude_if=lambda found: found is None)
     token_factor: float | None = Field(default=None, exclude_if=lambda found: found is None)
+    title: str | None = Field(default=None, exclude_if=lambda found: found is None)  # the host's
 
     @property
     def mode(self) -> Mode:
@@ -63,6 +67,7 @@ class SessionInfo(Value):
     created: datetime
     updated: datetime
     messages: int = 0
+    title: str = ""  # the host's, else the user's first words, in lists
     traits: Traits = Field(default_factory=Traits)
 
 

@@ -13,10 +13,13 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 
 from mcp_compaction.compactor.workspace import Workspace
-from mcp_compaction.errors import CompactionError
+from mcp_compaction.errors import CompactionError, InputError
+from mcp_compaction.hosts.chat import HostChat
 from mcp_compaction.hosts.claude_code.rows import ChatRows
+from mcp_compaction.hosts.finding import subagents_of
 from mcp_compaction.hosts.serving import ServedChat, note_chat, read_chat
 from mcp_compaction.hosts.transcripts.claude_code import NAME
+from mcp_compaction.hosts.transcripts.files import FileTranscript
 from mcp_compaction.model import HostJobs, SessionInfo
 from mcp_compaction.server.claude_prose import ChatProse
 from mcp_compaction.server.state import ModChat, State
@@ -62,6 +65,7 @@ def note_served(
     state: State, chat: ModChat, *, ours: int = 0, hosts: int = 0, why: str = ""
 ) -> None:
     """Note beside the store that the module serves a chat, and how it went."""
+    chat = chat.starter or chat  # which a hook looks up after a subagent's compaction, too
     served = chat.served or ServedChat(chat.recorded.session, os.getpid())
     if hosts:
         cause = why or served.why or "no view in time"
@@ -81,11 +85,29 @@ def note_served(
         logger.warning("that the module serves a chat was not noted: %s", error)
 
 
+async def find_subagent(state: State, chat: ModChat, agent: str) -> ModChat:
+    """The window of a subagent that a chat has started; InputError where it has no transcript."""
+    if agent not in chat.agents:
+        started = await state.chats.find_transcript(chat.recorded)
+        below = (
+            await state.threads.run(subagents_of, started, state.chats.environ)
+            if isinstance(started, FileTranscript)
+            else []
+        )
+        found = [one for one in below if (await state.threads.run(one.chat)).agent == agent]
+        if not found:
+            raise InputError("the subagent has no transcript yet.")
+        # What records the chat records its subagents, too.
+        recorded = HostChat(NAME, chat.recorded.session, agent, found[0], lock=chat.recorded.lock)
+        chat.agents[agent] = ModChat(recorded, starter=chat)
+    return chat.agents[agent]
+
+
 async def find_rows(state: State, chat: ModChat) -> ChatRows | None:
     """The rows of a chat's transcript, where the host has begun to write one."""
     found = await state.chats.find_transcript(chat.recorded)
     if chat.rows is None and found is not None:
-        chat.rows = ChatRows(found.path)
+        chat.rows = ChatRows(found.path, chat.recorded.agent)
     return chat.rows
 
 

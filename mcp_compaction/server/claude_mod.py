@@ -23,6 +23,7 @@ from mcp_compaction.core.compaction.receipt import outcome_text
 from mcp_compaction.core.log.pinned import pinned_block, shown_text
 from mcp_compaction.core.wording import kilo, plural
 from mcp_compaction.errors import CompactionError, InputError, StoreError
+from mcp_compaction.formats.arrival import find_continued
 from mcp_compaction.formats.content import objects_in
 from mcp_compaction.formats.identity import fingerprints_of
 from mcp_compaction.formats.thinking import sending_of
@@ -39,6 +40,7 @@ from mcp_compaction.server.claude_chats import (
     MOST_LOOKS,
     PAUSE,
     find_rows,
+    find_subagent,
     hear_of,
     note_served,
     open_as_read,
@@ -63,6 +65,10 @@ _MOST_SHOWN = 120  # characters
 _CHARS = 4  # of a token, about
 _NOT_COMPACTED = (
     "Claude Code has compacted nothing of this chat; /window undo takes back a compaction of ours."
+)
+_THREADED = (
+    "it sends only what is new (message threads), so that shrink_in_turn changes nothing: the "
+    "window shrinks with the next /compact"
 )
 _STILL_MUCH = 0.5  # of a full window, which the agent's own compaction has left
 _FIT = FitOptions(relieve=False, is_hearsay=True, is_sent=False)
@@ -156,14 +162,17 @@ class ClaudeMod:
 
     async def _compact(self, chat: ModChat, body: dict[str, Any]) -> JsonObject | None:
         """What stands after a compaction; None, or only why: the host compacts by itself."""
+        agent = str(body.get("agent") or "")
         chat.doing = ""
         try:
-            return await self._try_to_compact(chat, body)
+            meant = await find_subagent(self._state, chat, agent) if agent else chat
+            return await self._try_to_compact(meant, body)
         except Exception as error:  # noqa: BLE001  # the host goes on with its own compaction
             logger.warning("a compaction was left to the host: %r", error)
             why = str(error) or repr(error)
-            note_served(self._state, chat, why=why)
-            chat.last = f"left to Claude Code: {_first_sentence(why)}"
+            if not agent:
+                note_served(self._state, chat, why=why)
+                chat.last = f"left to Claude Code: {_first_sentence(why)}"
             return {"why": _first_sentence(why)}
 
     async def _try_to_compact(self, chat: ModChat, body: dict[str, Any]) -> JsonObject | None:
@@ -265,7 +274,8 @@ class ClaudeMod:
         if chat.is_interactive and trigger == "manual" and chat.prose.setting == "off":
             model, tokens = info.traits.model or "", receipts[-1].before if receipts else 0
             hint = offer_once(self._state.settings.home, model, tokens)
-        return {"rows": cast("Any", told), "note": chat.last, "hint": hint}
+        rows_told = cast("Any", told)
+        return {"rows": rows_told, "note": chat.last, "hint": hint, "session": info.name}
 
     # What goes with a prompt
 
@@ -332,14 +342,23 @@ class ClaudeMod:
             logger.warning("a request was left as it came: %r", error)
             return None
 
+    def _note_thread(self, chat: ModChat) -> None:
+        """Note that the provider keeps what was said: no view of ours can stand in its place."""
+        if not chat.is_threaded:
+            self._state.note_trouble(NAME, "http.fetch", _THREADED)
+        chat.shrinks, chat.is_threaded = False, True
+
     async def _try_to_fit(self, chat: ModChat, body: dict[str, Any]) -> JsonObject | None:
         threads = self._state.threads
         sent: object = await threads.run(json.loads, str(body.get("request") or "null"))
         request = cast("JsonObject", sent) if isinstance(sent, dict) else {}
         messages = objects_in(request.get("messages"))
+        if find_continued(request):
+            self._note_thread(chat)
+            return None
         if not messages or not request.get("tools"):
             return None
-        chat.shrinks = True
+        chat.shrinks, chat.is_threaded = True, False
         work = await self._state.workspace()
         known = await find_rows(self._state, chat)
         if known is None:
@@ -410,7 +429,8 @@ class ClaudeMod:
             pins = await self._state.chats.pins(work, info) if info is not None else ()
         except CompactionError as error:
             return {"pins": 0, "last": chat.last, "trouble": _first_sentence(str(error))}
-        return {"pins": len(pins), "last": chat.last, "prose": chat.prose.shown}
+        told = {"pins": len(pins), "last": chat.last, "prose": chat.prose.shown}
+        return {**told, "threaded": "smaller with the next /compact" if chat.is_threaded else ""}
 
     async def _answer_command(self, chat: ModChat, body: dict[str, Any]) -> JsonObject:
         try:

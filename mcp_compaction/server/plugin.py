@@ -46,6 +46,8 @@ async def serve_plugin(state: State) -> AsyncGenerator[None]:
             case "view" if session and host in hosts_with("plugin"):
                 given, tokens = body.get("messages"), body.get("window_tokens")
                 return await state.views.view_for(host, session, given, tokens)
+            case "handover" if session and host in hosts_with("plugin"):
+                return await state.views.handover_for(host, session)
             case "record" if session and host in hosts_with("plugin"):
                 return await state.views.record(host, session)
             case _:

@@ -14,6 +14,7 @@ from mcp_compaction.hosts.folders import known_hosts
 from mcp_compaction.hosts.recording import open_chat
 from mcp_compaction.model import SessionInfo, Traits
 from mcp_compaction.ports import SessionKey
+from mcp_compaction.tools.answers import name_and_title
 from mcp_compaction.tools.place import Purpose
 
 
@@ -103,7 +104,9 @@ class SessionFinder:
         self, work: Workspace, name: str, purpose: Purpose
     ) -> tuple[SessionInfo, bool]:
         try:
-            found = await compactor.find_session(work, self.project, name)
+            found = await compactor.find_session(
+                work, self.project, name, by_title=purpose == "look"
+            )
             return self._remember(found, False) if purpose == "make" else (found, False)
         except UnknownSession as unknown:
             await self._refuse_if_elsewhere(work, name)
@@ -140,7 +143,7 @@ class SessionFinder:
         recent = await compactor.list_sessions(work, self.project, 5)
         if not recent:
             return f"no session is recorded here yet; {self.ways_to_start} starts one."
-        names = ", ".join(info.name for info in recent)
+        names = ", ".join(map(name_and_title, recent))
         return (
             "which session? This host does not say which chat is calling. Known here: "
             f'{names}. Pass session="NAME": one of these, or a new name for a new chat.'

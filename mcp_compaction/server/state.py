@@ -50,6 +50,7 @@ from mcp_compaction.server.claude_prose import ChatProse
 from mcp_compaction.server.session_finder import Caller, SessionFinder, host_of
 from mcp_compaction.settings import Settings
 from mcp_compaction.settings_file import view_seconds
+from mcp_compaction.summarizers.session_model import QUESTION
 from mcp_compaction.threads import Threads
 from mcp_compaction.tools import answers
 from mcp_compaction.tools.place import Purpose
@@ -151,8 +152,11 @@ class ModChat:
     compactions: int = 0  # by the host itself, too, that its transcript is to tell of
     is_changed: bool = False  # its view, since the host last took one
     shrinks: bool = False  # its requests show our view within a turn, too
+    is_threaded: bool = False  # they bring only what is new
     wants_whole: bool = False  # its next compaction gives back what the host's own took away
     running: tuple[HostJobs, ...] = ()  # what it says of the background
+    agents: dict[str, ModChat] = field(default_factory=dict[str, "ModChat"])  # its subagents
+    starter: ModChat | None = None  # the chat that started it, where it is a subagent
     prose: ChatProse = field(default_factory=lambda: ChatProse("off"))
     doing: str = ""  # what a compaction that runs is at
     last: str = ""  # compaction, in a line
@@ -272,7 +276,11 @@ class State:
         """Who gives a plugin what to send."""
         limit = view_seconds(self.environ)
         return ServedViews(
-            self.workspace, self.chats, limit, self.settings.policy.offload_over_tokens
+            self.workspace,
+            self.chats,
+            limit,
+            self.settings.policy.offload_over_tokens,
+            prompt=QUESTION if self.settings.prose != "off" else "",
         )
 
     def follow_chat(self, host: str, session: str) -> None:

@@ -32,6 +32,7 @@ from mcp.types import (
 )
 from pydantic import ValidationError
 
+from mcp_compaction.server import front
 from mcp_compaction.server.wire import Wire, refuse
 
 # Within the lifeline's 1.3 s: first what was asked is finished, then the rest is cancelled, and
@@ -151,15 +152,21 @@ async def _send(
     in_thread = partial(anyio.to_thread.run_sync, abandon_on_cancel=True, limiter=limiter)
     async with to_host:
         async for item in to_host:
-            if not wire.is_for_nobody(_id_of_reply(item.message)):
+            if not wire.is_for_nobody(_id_answered(item.message)):
                 line = _as_line(item.message)
                 await in_thread(wire.send, line)
             unanswered.note_sent(item.message)
 
 
-def _id_of_reply(message: JSONRPCMessage) -> object:
-    is_reply = not isinstance(message, JSONRPCRequest | JSONRPCNotification)
-    return message.id if is_reply else None
+def _id_answered(message: JSONRPCMessage) -> object:
+    """The id of the request that a message answers, whole or at first; None: of none."""
+    match message:
+        case JSONRPCNotification(method=front.ACKNOWLEDGED, params={"_meta": {**meta}}):
+            return meta.get(front.SUBSCRIPTION)
+        case JSONRPCRequest() | JSONRPCNotification():
+            return None
+        case _:
+            return message.id
 
 
 def _as_line(message: JSONRPCMessage) -> str:

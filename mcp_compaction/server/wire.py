@@ -40,6 +40,7 @@ RequestId = str | int | float
 LONGEST_LINE = 64 * 1024 * 1024
 
 _CHUNK = 65_536
+_MOST_QUIET = 5.0  # seconds after which the SDK is loaded for a host that asks nothing of it
 
 
 @dataclass(frozen=True)
@@ -254,6 +255,8 @@ class Wire:
         self._has_work = False  # for the SDK, that cannot wait
         self._awake = Event()
         self._served = False
+        self._heard = time.monotonic()  # when the host has said something last
+        self._is_early = False  # the SDK is being loaded, which nobody has asked for
         self._over = False
         self._broken = False
 
@@ -270,10 +273,18 @@ class Wire:
         self._front = front
         Thread(target=self._read, name="wire", daemon=True).start()
 
-    def wait_for_work(self) -> bool:
-        """Wait until the host asks what only the SDK can answer; False where it left before."""
-        self._awake.wait()
-        return self._has_work
+    def wait_for_work(self, seconds: float | None = None) -> bool:
+        """Wait until the host asks what only the SDK can answer, or nothing for that long; False
+        where it left before."""
+        if seconds is None:
+            self._awake.wait()
+            return self._has_work
+        most = time.monotonic() + _MOST_QUIET
+        while (left := min(self._heard + seconds, most) - time.monotonic()) > 0:
+            if self._awake.wait(left):
+                return self._has_work
+        self._is_early = True
+        return True
 
     def is_for_nobody(self, id: object) -> bool:
         """Whether the front has answered this request, so that the SDK's reply is not sent."""
@@ -306,6 +317,7 @@ class Wire:
     def stop(self) -> None:
         """End now, whatever is still unread: safe from any thread and in a signal handler."""
         self._over = True
+        self._leave_early()
         self._lines.put("")
         self._awake.set()
         self._ring()
@@ -321,10 +333,17 @@ class Wire:
 
     def _end(self) -> None:
         """Pass the end on in its turn: what came before it may still wait for the SDK."""
+        self._leave_early()
         self._lines.put("")
         self._awake.set()
         if self._served or not self._has_work:
             self._ring()
+
+    def _leave_early(self) -> None:
+        """End the process where its host leaves before anything has needed the SDK: it would wait
+        until that is loaded."""
+        if self._is_early and not self._served and not self._has_work:
+            os._exit(0)
 
     def _chunk(self) -> bytes:
         while True:
@@ -348,6 +367,7 @@ class Wire:
                 self.send(verdict.text)
 
     def _serve(self, line: str) -> None:
+        self._heard = time.monotonic()
         taken = FOR_SDK if self._front is None else self._front.take(line, not self._served)
         if taken.reply is not None:
             self.send(taken.reply)

@@ -236,7 +236,8 @@ class Recognizer:
         if built and not _says(message):  # but for what hosts print, people say it again
             return self._known.by_content(content, is_hosts=False)
         if message.via == "tool":  # what stood for it after a compaction: the host built it anew
-            return self._known.by_content(content, is_hosts=True)
+            seq = self._known.by_content(content, is_hosts=True)
+            return seq or self._said_then(message)  # in a subagent's chat all is of this kind
         return self._said_then(message)
 
     def _said_then(self, message: NewMessage) -> int | None:

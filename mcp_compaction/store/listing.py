@@ -38,6 +38,7 @@ class SessionLine(NamedTuple):
     updated: datetime | None
     origin: tuple[str, ...]  # host, agent and model, where they are known
     paid: str  # what a gateway has told of it
+    title: str = ""
 
 
 class PinLine(NamedTuple):
@@ -106,10 +107,29 @@ def list_chat_pins(home: Path, project: str, chat: str = "") -> list[PinLine] | 
         return None
 
 
+_WITH_TITLE = (
+    "session.*, (SELECT passage.text FROM passage WHERE passage.session = session.id"
+    " AND passage.kind = 'm' AND passage.role = 'user'"
+    " ORDER BY passage.number, passage.ordinal LIMIT 1) AS first_words"
+)
+_MOST_TITLE = 60  # characters
+
+
+def title_of(row: StoredRow) -> str:
+    """The title that the host gave a session, else the first words that the user said in it, where
+    a row has them."""
+    told = json.loads(row["traits"]).get("title")
+    words = " ".join((told or row["first_words"] or "").split())
+    if len(words) <= _MOST_TITLE:
+        return words
+    return words[:_MOST_TITLE].rsplit(" ", 1)[0] + " …"
+
+
 def session_rows(tx: Tx, within: Condition, limit: int) -> list[StoredRow]:
     """The rows of sessions, the newest first."""
     return tx.execute(
-        f"SELECT * FROM session WHERE {within.sql} ORDER BY updated DESC, id DESC LIMIT ?",
+        f"SELECT {_WITH_TITLE} FROM session WHERE {within.sql}"
+        " ORDER BY updated DESC, id DESC LIMIT ?",
         (*within.parameters, limit),
     ).fetchall()
 
@@ -117,7 +137,8 @@ def session_rows(tx: Tx, within: Condition, limit: int) -> list[StoredRow]:
 def session_named(tx: Tx, within: Condition, name: str) -> StoredRow | None:
     """The row of the session of that name; the newest where several projects have one."""
     return tx.execute(
-        f"SELECT * FROM session WHERE name = ? AND {within.sql} ORDER BY updated DESC LIMIT 1",
+        f"SELECT {_WITH_TITLE} FROM session WHERE name = ? AND {within.sql}"
+        " ORDER BY updated DESC LIMIT 1",
         (encodable(name), *within.parameters),
     ).fetchone()
 
@@ -175,6 +196,7 @@ def _session_of(row: StoredRow, store: sqlite3.Connection) -> SessionLine:
         updated=moment(row["updated"]),
         origin=(row["host"], row["agent"], json.loads(row["traits"]).get("model") or ""),
         paid=told["detail"] if told else "",
+        title=title_of(row),
     )
 
 

@@ -11,10 +11,14 @@ from pathlib import PurePath
 
 from mcp_compaction.errors import UnknownSession
 from mcp_compaction.model import Event, SessionInfo, Traits
+from mcp_compaction.model.session import AT_TERMINAL
 from mcp_compaction.ports import KnownTranscript, Mark, Scope, SessionKey
-from mcp_compaction.store.listing import session_named, session_rows
+from mcp_compaction.store.listing import session_named, session_rows, title_of
 from mcp_compaction.store.scope import of_project, project_of, sessions_in
 from mcp_compaction.store.sql import StoredRow, Tx, encodable, from_json, stamp, to_json
+
+# A title is read with the lists alone: what writes need not read what is said.
+_WITHOUT_TITLE = "session.*, NULL AS first_words"
 
 
 def open_session(
@@ -25,6 +29,9 @@ def open_session(
     if row is not None:
         _adopt(tx, row, key)
         return session_info(tx, row["id"]), False
+    waiting = _find_waiting(tx, key)
+    if waiting is not None:
+        return _begin_waiting(tx, waiting, key, traits, now), True
     name = key.name if key.name is not None else _make_name(tx, key)
     cursor = tx.execute(
         "INSERT INTO session (name, project, agent, host, host_session, parent, created, updated,"
@@ -42,6 +49,36 @@ def open_session(
         ),
     )
     return info_of(session_row(tx, cursor.lastrowid or 0)), True
+
+
+def _find_waiting(tx: Tx, key: SessionKey) -> StoredRow | None:
+    """The session that a pin at a terminal made where no chat was recorded yet."""
+    if key.host == AT_TERMINAL or key.parent is not None or key.agent:
+        return None
+    here = of_project("project", encodable(key.project))
+    return tx.execute(
+        f"SELECT id, name FROM session WHERE {here.sql} AND host = ? AND last_seq = 0",
+        (*here.parameters, AT_TERMINAL),
+    ).fetchone()
+
+
+def _begin_waiting(
+    tx: Tx, row: StoredRow, key: SessionKey, traits: Traits, now: datetime
+) -> SessionInfo:
+    tx.execute(
+        "UPDATE session SET name = ?, host = ?, host_session = ?, created = ?, updated = ?,"
+        " traits = ? WHERE id = ?",
+        (
+            row["name"] if key.name is None else encodable(key.name),
+            encodable(key.host),
+            None if key.host_session is None else encodable(key.host_session),
+            stamp(now),
+            stamp(now),
+            to_json(traits),
+            row["id"],
+        ),
+    )
+    return session_info(tx, row["id"])
 
 
 def is_known(tx: Tx, key: SessionKey) -> bool:
@@ -114,7 +151,8 @@ def find_host_session(
     """The session that a host knows by this id of its own; its main agent's before others."""
     here = of_project("project", encodable(project))
     row = tx.execute(
-        f"SELECT * FROM session WHERE {here.sql} AND host_session = ? AND host = coalesce(?, host)"
+        f"SELECT {_WITHOUT_TITLE} FROM session WHERE {here.sql}"
+        " AND host_session = ? AND host = coalesce(?, host)"
         " ORDER BY agent = '' DESC, updated DESC LIMIT 1",
         (*here.parameters, encodable(host_session), host),
     ).fetchone()
@@ -165,7 +203,7 @@ def events(tx: Tx, session: int, name: str | None = None) -> tuple[Event, ...]:
 
 def session_row(tx: Tx, session: int) -> StoredRow:
     """The row of a session that must be there."""
-    row = tx.execute("SELECT * FROM session WHERE id = ?", (session,)).fetchone()
+    row = tx.execute(f"SELECT {_WITHOUT_TITLE} FROM session WHERE id = ?", (session,)).fetchone()
     if row is None:
         raise UnknownSession(f"There is no session {session}; list the sessions first.")
     return row
@@ -182,7 +220,8 @@ def _find_by_host(tx: Tx, key: SessionKey) -> StoredRow | None:
     here = of_project("project", encodable(key.project))
     names = tuple(encodable(text) for text in (key.host, key.host_session, key.agent))
     return tx.execute(
-        f"SELECT * FROM session WHERE {here.sql} AND host = ? AND host_session = ? AND agent = ?"
+        f"SELECT {_WITHOUT_TITLE} FROM session WHERE {here.sql}"
+        " AND host = ? AND host_session = ? AND agent = ?"
         " ORDER BY updated DESC",
         (*here.parameters, *names),
     ).fetchone()
@@ -193,7 +232,7 @@ def _find_by_name(tx: Tx, key: SessionKey) -> StoredRow | None:
         return None
     here = of_project("project", encodable(key.project))
     return tx.execute(
-        f"SELECT * FROM session WHERE {here.sql} AND name = ? ORDER BY updated DESC",
+        f"SELECT {_WITHOUT_TITLE} FROM session WHERE {here.sql} AND name = ? ORDER BY updated DESC",
         (*here.parameters, encodable(key.name)),
     ).fetchone()
 
@@ -233,6 +272,7 @@ def info_of(row: StoredRow) -> SessionInfo:
         created=row["created"],
         updated=row["updated"],
         messages=row["last_seq"],
+        title=title_of(row),
         traits=from_json(Traits, row["traits"]),
     )
 

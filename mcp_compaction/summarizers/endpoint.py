@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import stat
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
-from importlib import import_module
 from ipaddress import ip_address
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,7 +16,6 @@ if TYPE_CHECKING:  # only a call needs the client
     import httpx2
 
 Secret = Callable[[], str | None]
-Hook = Callable[["httpx2.Request"], Awaitable[None]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,9 +51,7 @@ class Endpoint:
 
 
 class BackendOfEndpoint:
-    """A backend without its call: the endpoint that it asks, and the library that it needs."""
-
-    library: str
+    """A backend without its call: the endpoint that it asks, by plain HTTP."""
 
     def __init__(self, endpoint: Endpoint) -> None:
         self.endpoint = endpoint
@@ -67,10 +63,10 @@ class BackendOfEndpoint:
 
     def load(self) -> None:
         """Import what a call needs."""
-        import_module(self.library)
+        import httpx2  # noqa: F401  # pyright: ignore[reportUnusedImport]
 
 
-def make_http_client(endpoint: Endpoint, hooks: Sequence[Hook] = ()) -> httpx2.AsyncClient:
+def make_http_client(endpoint: Endpoint) -> httpx2.AsyncClient:
     """The client for an endpoint: it follows no redirect, and is timed by who asks."""
     import httpx2
 
@@ -79,7 +75,6 @@ def make_http_client(endpoint: Endpoint, hooks: Sequence[Hook] = ()) -> httpx2.A
         timeout=httpx2.Timeout(None, connect=CONNECT_SECONDS),
         follow_redirects=False,  # the key is for this address only
         trust_env=not endpoint.is_local,
-        event_hooks={"request": list(hooks)},
     )
 
 

@@ -42,7 +42,6 @@ class OpenAiBackend(BackendOfEndpoint):
     """Asks by plain HTTP, with the client that the MCP SDK brings along."""
 
     name = "openai"
-    library = "httpx2"
 
     async def ask(self, prompt: Prompt) -> ModelAnswer:
         """The model's answer; raises CallFailed."""

@@ -19,6 +19,7 @@ from mcp_compaction.compactor.results import (
     Pinned,
     Prepared,
 )
+from mcp_compaction.core.compaction.grading import describe_grade
 from mcp_compaction.core.compaction.receipt import (
     offer_lines,
     outcome_text,
@@ -28,7 +29,7 @@ from mcp_compaction.core.compaction.receipt import (
 )
 from mcp_compaction.core.log.outline import RequestRun
 from mcp_compaction.core.log.pinned import pinned_block, shown_text, way_of
-from mcp_compaction.core.text.injection import defuse
+from mcp_compaction.core.text.injection import defuse, defuse_lines
 from mcp_compaction.core.window.fill import Fill, Pressure, describe_trigger
 from mcp_compaction.core.wording import kilo, plural
 from mcp_compaction.model import Compaction, Mode, Outcome, Pin, PinScope, Projection, SessionInfo
@@ -273,10 +274,15 @@ def sessions_text(found: Sequence[SessionInfo]) -> str:
     """The newest sessions, to choose from."""
     lines = ['which session? Pass session="NAME":']
     lines += [
-        f"{info.name}: {info.messages} messages, last used {info.updated:%Y-%m-%d %H:%M}"
+        f"{name_and_title(info)}: {info.messages} messages, last used {info.updated:%Y-%m-%d %H:%M}"
         for info in found
     ]
     return "\n".join(lines)
+
+
+def name_and_title(info: SessionInfo) -> str:
+    """A session's name, and behind it its title, harmless to a model."""
+    return f'{info.name} "{defuse_lines(info.title)}"' if info.title else info.name
 
 
 def stats_text(
@@ -314,6 +320,8 @@ def stats_text(
         lines.append("a limit on model calls is near: the trigger is lower, one recent turn less")
     if found.regret.recalls:
         lines.append(regret_line(found.regret))
+    if found.grade is not None:
+        lines.append(describe_grade(found.grade))
     lines.append(_describe_window(info, mode, by_agent))
     lines += [f"m{p.first}..m{p.last} {p.about}, {kilo(fill.scaled(p.tokens))}" for p in passages]
     if passages and found.unread:

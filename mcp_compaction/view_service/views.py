@@ -24,6 +24,8 @@ logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
+_MOST_RECORDS = 10_000  # characters, as hooks put back in other hosts
+
 
 @dataclass(slots=True)
 class ServedViews:
@@ -33,6 +35,7 @@ class ServedViews:
     chats: HostChats
     limit: float  # seconds that a host waits at most, but for the first view
     offload_over: int | None = None  # tokens over which a new result becomes a preview
+    prompt: str = ""  # by which a host is to ask for its own summaries; empty: by its own
     first_limit: float = 5.0  # seconds for the first view of a process, which opens the store
     _sessions: dict[str, SessionInfo] = field(default_factory=dict[str, SessionInfo])
 
@@ -52,9 +55,19 @@ class ServedViews:
         chat = self.chats.hear_of(host, session)
         await self._in_time(chat, self._record(chat))
 
-    async def _in_time(self, chat: HostChat, work: Coroutine[Any, Any, T]) -> T | None:
+    async def handover_for(self, host: str, session: str) -> JsonObject | None:
+        """What a host that compacts by itself should ask its model, and what is put behind the
+        answer; None: it asks by its own prompt."""
+        if not self.prompt:
+            return None
+        chat = self.chats.hear_of(host, session)
+        return await self._in_time(chat, self._hand_over(chat), self.first_limit)
+
+    async def _in_time(
+        self, chat: HostChat, work: Coroutine[Any, Any, T], least: float = 0.0
+    ) -> T | None:
         task = self.chats.start(self._try(chat, work))
-        limit = self.limit if self._sessions else max(self.limit, self.first_limit)
+        limit = max(self.limit, least if self._sessions else self.first_limit)
         done, _ = await asyncio.wait({task}, timeout=limit)
         if not done:
             logger.warning("a view for %s took too long; its own messages are sent", chat.host)
@@ -88,6 +101,14 @@ class ServedViews:
         fitted = await compactor.fit(work, info, window.messages, options)
         told = await threads.run(form.tell_plugin, window, fitted.layout)
         return {"session": info.name, **told}
+
+    async def _hand_over(self, chat: HostChat) -> JsonObject:
+        work = await self._record(chat)
+        info = await self.chats.open_with_history(work, chat)
+        whole = await compactor.digest_log(work, info)
+        records = await compactor.read_after_compaction(work, whole, _MOST_RECORDS)
+        form = import_module(hosts_with("plugin")[chat.host]["window"])
+        return form.hand_over(self.prompt, records)
 
     async def _record(self, chat: HostChat) -> Workspace:
         work = await self.open_workspace()

@@ -81,6 +81,7 @@ def _session(info: SessionInfo) -> Facts:
     return {
         "id": info.id,
         "name": info.name,
+        "title": info.title,
         "project": info.project,
         "messages": info.messages,
         "updated": info.updated.isoformat(),

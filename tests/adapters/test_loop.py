@@ -43,6 +43,25 @@ async def test_a_kit_needs_the_name_of_its_session_over_mcp_and_only_there(tmp_p
         LoopKit(Broken(OSError))
 
 
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize(
+    ("messages", "key", "value"),
+    [
+        ("messages", "thread", {"type": "create"}),
+        ("messages", "thread", {"type": "continue", "previous_message_id": "msg_1"}),
+        ("input", "previous_response_id", "resp_1"),
+    ],
+)
+async def test_a_conversation_that_its_provider_keeps_is_refused_with_what_to_send(
+    tmp_path: Path, way: str, messages: str, key: str, value: Any
+) -> None:
+    async with kit_of(way, tmp_path) as kit:
+        sent: list[Any] = []
+        with pytest.raises(InputError, match=f"send the whole history each time, without {key}"):
+            await kit.send(sent.append, {messages: [user(RULE)], key: value})
+        assert not sent
+
+
 # What it answers
 
 

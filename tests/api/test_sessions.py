@@ -65,7 +65,7 @@ async def test_whole_bodies_sent_again_and_again_are_kept_once(
 
 async def test_a_compaction_is_smaller_valid_and_undone_byte_for_byte(tmp_path: Path) -> None:
     async with open_store(home=tmp_path, window_tokens=12_000) as store:
-        session = await store.session("work")
+        session = await store.session("work", model="claude-opus-5")  # which keeps all its thinking
         recorded = await session.record(tuple(coding_session(40, 300)))
         assert recorded.refs == tuple(f"m{n}" for n in range(1, recorded.new + 1))
         before = await session.request()

@@ -101,17 +101,6 @@ def test_after_a_compaction_the_pins_of_the_chat_stand_again_without_a_server(
     assert off == ""
 
 
-def test_beside_the_hooks_that_install_wrote_the_plugins_own_shows_nothing(tmp_path: Path) -> None:
-    asyncio.run(pin_in_chat(tmp_path, os.path.realpath(tmp_path), RULE))
-    plugin = {"CLAUDE_PLUGIN_ROOT": str(tmp_path / "plugin")}
-    assert RULE.split("\n")[0] in show(tmp_path, tmp_path, **plugin)
-    (tmp_path / ".claude").mkdir()
-    written = {"command": "/bin/mcp-compaction hook claude-code SessionStart"}
-    (tmp_path / ".claude/settings.json").write_text(json.dumps(written), encoding="utf-8")
-    assert show(tmp_path, tmp_path, **plugin) == ""
-    assert RULE.split("\n")[0] in show(tmp_path, tmp_path)
-
-
 def test_while_a_gateway_shows_the_pins_the_hook_does_not(tmp_path: Path, taken_port: int) -> None:
     project = os.path.realpath(tmp_path)
     asyncio.run(pin_in_chat(tmp_path, project, RULE))
@@ -166,8 +155,18 @@ def test_a_new_chat_starts_with_the_pins_of_its_project(tmp_path: Path) -> None:
     words = ("claude-code", "SessionStart", "--home", store)  # as install writes a named store
     assert run_hook(tmp_path / "new", start(tmp_path), *words).stdout == done.stdout
     elsewhere = run_hook(tmp_path, start(tmp_path / "other"), "claude-code", "SessionStart")
-    resumed = run_hook(tmp_path, start(tmp_path, "resume"), "claude-code", "SessionStart")
-    assert (elsewhere.stdout, resumed.stdout) == (b"", b"")
+    assert elsewhere.stdout == b""
+
+
+def test_a_chat_that_goes_on_is_told_the_pins_that_do_not_stand_in_it(tmp_path: Path) -> None:
+    asyncio.run(pin_for_project(tmp_path, os.path.realpath(tmp_path)))
+    transcript = tmp_path / "chat.jsonl"
+    told = {**json.loads(start(tmp_path, "resume")), "transcript_path": str(transcript)}
+    given = json.dumps(told).encode()
+    for said, is_told in (("Hello.", True), (RULE, False)):
+        transcript.write_text(json.dumps({"content": said}, ensure_ascii=False), encoding="utf-8")
+        shown = run_hook(tmp_path, given, "claude-code", "SessionStart").stdout
+        assert (b"Never push to main" in shown) == is_told
 
 
 def gemini_chat(folder: Path) -> dict[str, str]:

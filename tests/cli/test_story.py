@@ -27,7 +27,9 @@ def test_a_session_is_recorded_compressed_shown_recalled_restored_and_forgotten(
     assert "81 messages of these were known already" in shell.done(
         "record", str(chat), "--session", "tax-2026"
     )
-    assert shell.done("sessions").startswith("tax-2026  81 messages")
+    assert shell.done("sessions").startswith(
+        'tax-2026  "Fix the rate limiter in src/api/limits.py. Never push to …"  81 messages'
+    )
     assert "compressing now would free at least" in shell.done("stats")
 
     person = shell.as_user()

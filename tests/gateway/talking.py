@@ -17,7 +17,14 @@ from mcp_compaction import open_store
 from mcp_compaction.api import OpenStore
 from mcp_compaction.gateway import forwarding
 from mcp_compaction.gateway.turns import CallTurns
-from tests.checkers import BoundThinking, Json, problems, unbound_thinking
+from tests.checkers import (
+    BoundReasoning,
+    BoundThinking,
+    Json,
+    MessageThreads,
+    problems,
+    unbound_thinking,
+)
 from tests.gateway.upstream import Answer, Asked, open_gateway, provide, write_whole
 
 PATHS = {
@@ -43,6 +50,8 @@ class StrictProvider:
     credentials: list[str] = field(default_factory=list[str])
     thinking: BoundThinking | None = None  # of a model that binds it; None: it does not think
 
+    reasoning: BoundReasoning | None = None  # of a model of the Responses API that binds it
+    threads: MessageThreads = field(default_factory=MessageThreads)
     hears: Answer | None = None  # in place of `answer`
 
     async def __call__(self, asked: Asked, writer: asyncio.StreamWriter) -> None:
@@ -59,6 +68,10 @@ class StrictProvider:
             return
         if self.status is not None:
             write_whole(writer, b'{"type": "error"}', self.status)
+            return
+        body = self.threads.find_whole(body)
+        if body is None:
+            write_whole(writer, b'{"type": "error"}', 404)
             return
         messages = body["input" if self.shape == "responses" else "messages"]
         self.faults += problems([without_marks(one) for one in messages], self.shape)
@@ -78,7 +91,13 @@ class StrictProvider:
                 return
             self.thinking.look_at(body)
         self.requests.append(body)
+        removed = self.reasoning.look_at(body) if self.reasoning is not None else []
         whole, events = self._speak(body, size)
+        if removed:
+            whole["input_transformations"] = events[-1]["response"]["input_transformations"] = (
+                removed
+            )
+        self.threads.keep(body, whole)
         if self.is_streamed:
             lines = [f"event: {one.get('type')}\ndata: {json.dumps(one)}\n\n" for one in events]
             data = "".join(lines).encode()
@@ -92,6 +111,8 @@ class StrictProvider:
         if self.thinking is not None:
             thought = {"type": "thinking", "thinking": f"thought {number}", "signature": ""}
             said = {**said, "signed": partial(self.thinking.sign, body), "thought": thought}
+        if self.reasoning is not None:
+            said = {**said, "reasoned": partial(self.reasoning.reason, body, number=number)}
         speak = {"anthropic": _messages, "responses": _responses, "openai": _chat}[self.shape]
         return speak(said, number, size // 4)
 
@@ -160,10 +181,15 @@ def _responses(said: Json, number: int, read: int) -> tuple[Json, list[Json]]:
         item = {"type": "function_call", "id": f"fc_{number}", "call_id": f"call_{number}"}
         item |= {"name": said["tool"], "arguments": json.dumps(said["input"])}
     usage = {"input_tokens": read, "output_tokens": 20, "total_tokens": read + 20}
-    whole: Json = {"id": f"resp_{number}", "object": "response", "output": [item], "usage": usage}
+    items: list[Json] = said["reasoned"]([item]) if "reasoned" in said else [item]
+    whole: Json = {"id": f"resp_{number}", "object": "response", "output": items, "usage": usage}
+    done: list[Json] = [
+        {"type": "response.output_item.done", "output_index": place, "item": one}
+        for place, one in enumerate(items)
+    ]
     return whole, [
         {"type": "response.created", "response": {**whole, "output": []}},
-        {"type": "response.output_item.done", "output_index": 0, "item": item},
+        *done,
         {"type": "response.completed", "response": whole},
     ]
 
@@ -195,6 +221,8 @@ class Host:
     agent: str = ""
     model: str = "m"
     history: list[Json] = field(default_factory=list[Json])
+    is_threaded: bool = False  # it sends only what is new, until it is told to send all
+    thread: tuple[str, int] | None = None  # the last answer's id, and the messages up to it
 
     @property
     def headers(self) -> dict[str, str]:
@@ -260,9 +288,24 @@ class Host:
 
     async def go_on(self) -> None:
         """Send the history, and keep the answer."""
-        response = await self.post(self.body())
+        response = await self.post(self._continue() if self.is_threaded else self.body())
+        if "thread_unsupported_request" in response.text:
+            assert response.status_code == 400
+            self.is_threaded = False
+            response = await self.post(self.body())
         assert response.status_code == 200, response.text
         self.history += self._answer_of(response)
+        self.thread = f"msg_{len(self.provider.requests)}", len(self.history)
+
+    def _continue(self) -> Json:
+        if self.thread is None:
+            return self.body(thread={"type": "create"})
+        last, count = self.thread
+        body = self.body(
+            self.history[count:], thread={"type": "continue", "previous_message_id": last}
+        )
+        del body["tools"]  # the thread has them
+        return body
 
     def _answer_of(self, response: httpx2.Response) -> list[Json]:
         events = [

@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 
 from mcp_compaction.gateway import forwarding
+from mcp_compaction.hosts.hook_notes import read_trouble
 from mcp_compaction.store.connect import store_path
-from tests.checkers import BoundThinking, Json
+from tests.checkers import BoundReasoning, BoundThinking, Json
 from tests.gateway.talking import Host, StrictProvider, open_talk
 from tests.gateway.upstream import Asked, write_whole
 
@@ -185,3 +186,39 @@ async def test_aside_the_gateway_leaves_out_what_was_made_behind_its_view(
         assert host.provider.faults == []
         assert watched(host).faults == []
         assert 0 < len(thinking_of(host.last_sent)) < len(thinking_of(host.history)) - 1
+
+
+async def test_reasoning_of_openai_behind_another_beginning_is_left_out_and_none_is_removed(
+    tmp_path: Path,
+) -> None:
+    reasoning = BoundReasoning()
+    provider = StrictProvider("responses", reasoning=reasoning)
+    async with open_talk(tmp_path, provider, agent_controlled=False) as (host, _):
+        host.model = "gpt-6"
+        await host.work_until_compacted()
+        await host.work_until_compacted()
+        assert (provider.faults, reasoning.faults, reasoning.removed) == ([], [], [])
+        newest = [one for one in host.last_sent if one.get("type") == "reasoning"]
+        reasoned = [one for one in host.history if one.get("type") == "reasoning"]
+        assert 0 < len(newest) < len(reasoned)
+        assert newest == reasoned[-len(newest) - 1 : -1]
+
+
+async def test_a_model_that_nobody_knows_is_known_by_what_its_provider_leaves_out(
+    tmp_path: Path,
+) -> None:
+    reasoning = BoundReasoning()
+    provider = StrictProvider("responses", reasoning=reasoning)
+    environ = {"HOME": str(tmp_path / "home")}
+    async with open_talk(tmp_path, provider, agent_controlled=False, environ=environ) as (host, _):
+        host.model = "o9-mini"
+        await host.work_until_compacted()
+        removed = len(reasoning.removed)
+        assert removed > 0
+        await host.work_until_compacted()
+        assert (len(reasoning.removed), reasoning.faults, provider.faults) == (removed, [], [])
+        blocks = "block" if removed == 1 else "blocks"
+        line = f"the provider left out {removed} {blocks} (prefix_mismatch: {removed})"
+        assert f"  thinking: {line}" in host.turns.ledger.lines()
+        await host.turns.leave_all()
+    assert [one.what for one in read_trouble(environ)] == [line]

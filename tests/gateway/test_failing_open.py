@@ -297,6 +297,7 @@ class FaultyTurn:
 
     def __init__(self, step: str, body: bytes) -> None:
         self.body = body
+        self.out = self  # what of it is sent
         self._step = step
 
     def __getattr__(self, name: str) -> Any:

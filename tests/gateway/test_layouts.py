@@ -7,7 +7,7 @@ from mcp_compaction.gateway.keeping import keep_words_of_host
 from mcp_compaction.model import JsonObject
 
 
-def test_what_the_host_tells_the_model_stays_once_behind_the_first_request() -> None:
+def test_what_the_host_tells_the_model_stays_once_in_its_last_order_behind_the_first() -> None:
     tells: JsonObject = {"role": "developer", "content": "The folder is /work."}
     tools: JsonObject = {"type": "additional_tools", "tools": []}
     asks: JsonObject = {"role": "user", "content": "Sort the receipts."}
@@ -19,4 +19,4 @@ def test_what_the_host_tells_the_model_stays_once_behind_the_first_request() -> 
     layout = layout_between(prints, history, [asks, digest, newest])
     layout = keep_words_of_host(layout, prints, history)
     more: JsonObject = {"role": "assistant", "content": "You are welcome."}
-    assert layout.apply([*history, more]) == [asks, tells, tools, digest, newest, more]
+    assert layout.apply([*history, more]) == [asks, tools, tells, digest, newest, more]

@@ -93,8 +93,9 @@ def _spoken(messages: list[Json]) -> list[Json]:
     return [one for one in messages if one.get("role") != "system"]
 
 
-def _run_claude(folder: Path, model: ScriptedModel, *words: str) -> str:
+def _run_claude(folder: Path, model: ScriptedModel, *words: str, **wishes: str) -> str:
     environ = {
+        **wishes,
         "ANTHROPIC_BASE_URL": model.url,
         "ANTHROPIC_API_KEY": "no key",
         "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
@@ -159,6 +160,14 @@ def test_claude_code_sends_less_once_its_agent_compresses(tmp_path: Path) -> Non
         _run_claude(tmp_path, model, "--continue", "-p", "And now?")
         after = [plain_form(m) for m in json.loads(model.requests[-1])["messages"]]
         assert after[: len(before)] == before  # by another process of ours, too
+
+
+def test_claude_code_that_sends_only_what_is_new_sends_all_and_then_less(tmp_path: Path) -> None:
+    with serve_model(ScriptedModel(*_steps())) as model:
+        wish = {"CLAUDE_CODE_TETHER_LIVE": "1"}
+        _run_claude(tmp_path, model, "--allowedTools=Bash", "-p", RULE + " Go.", **wish)
+        _check(model, "anthropic")
+        assert "thread" not in json.loads(model.requests[-1])
 
 
 @pytest.mark.parametrize("where", ["the user's settings", "the project's, and typed"])

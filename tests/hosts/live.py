@@ -251,6 +251,7 @@ class Codex(_Host):
 
     compacts_at: int = 50_000  # tokens
     is_trusted: bool = True
+    wishes: dict[str, str] = field(default_factory=dict[str, str])  # more of its environment
     said: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
 
     @property
@@ -265,6 +266,7 @@ class Codex(_Host):
             "HOME": str(self.folder / "home"),
             "PATH": os.environ["PATH"],
             "KEY": "no key",
+            **self.wishes,
         }
 
     def run(self, prompt: str, *, resumes: bool = False) -> None:
@@ -330,6 +332,7 @@ class OpenCode(_Host):
 
     # Other tests share the machine: what is slow is mostly not what is tested.
     is_patient: bool = True
+    wishes: dict[str, str] = field(default_factory=dict[str, str])  # more of its environment
 
     def run(self, prompt: str, *, resumes: bool = False, limit: float = _LIMIT) -> None:
         """Run one turn, of a new session or of the last one."""
@@ -344,6 +347,7 @@ class OpenCode(_Host):
             "OPENCODE_DISABLE_AUTOUPDATE": "1",
             "OPENCODE_DISABLE_MODELS_FETCH": "1",
             "OPENCODE_DISABLE_LSP_DOWNLOAD": "1",
+            **self.wishes,
         }
         if self.is_patient:
             environ["MCP_COMPACTION_COUNTER"] = "estimate"

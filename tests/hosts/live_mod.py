@@ -7,6 +7,7 @@ import re
 import shlex
 import shutil
 import sqlite3
+import time
 from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass, field
@@ -21,6 +22,7 @@ from tests.hosts.terminal import Terminal
 
 PLUGIN = Path(__file__).parents[2] / "mcp_compaction/hosts/claude_code/marketplace/mcp-compaction"
 SERVER = "mcp__plugin_mcp-compaction_compaction"
+MOST_SECONDS = 120.0  # only a net
 RULE = 'Never push to "main" — not even once — é ü “x”.'
 PIN = Step(tool="pin_constraint", arguments={"text": RULE})
 PINNED = json.dumps(f"by user: {RULE}", ensure_ascii=False)[1:-1]
@@ -75,6 +77,24 @@ class ModdedClaude(ClaudeCode):
         """Have the agent wait until the server of the plugin is there, in a chat that goes on."""
         line = f"until ls {self.plugin}/.views/*.json; do sleep 0.1; done"
         return Step(tool="shell", arguments={"command": line})
+
+    def wait_to_be_served(self) -> tuple[Step, Step]:
+        """Have the agent wait until the server, which is loaded later, has heard of the chat."""
+        return self.wait_for_server(), self.wait_until_recorded("until ls")
+
+    def wait_until_recorded(self, text: str) -> Step:
+        """Have the agent wait until the server has recorded these words."""
+        store = self.folder / "home/.local/share/mcp-compaction/store.db"
+        line = f"until grep -aqs '{text}' {store} {store}-wal; do sleep 0.1; done"
+        return Step(tool="shell", arguments={"command": line})
+
+    def wait_for_words(self, text: str) -> list[str]:
+        """What is recorded once these words are: a short run is recorded when it has ended."""
+        end = time.monotonic() + MOST_SECONDS
+        while not any(text in raw for raw in self.rows_kept()):
+            assert time.monotonic() < end, f"{text} was never recorded"
+            time.sleep(0.1)
+        return self.rows_kept()
 
     def rows_kept(self) -> list[str]:
         """What is recorded, in order."""

@@ -14,7 +14,8 @@ from itertools import count
 from threading import Lock, Thread
 from typing import Any, NamedTuple
 
-from tests.checkers import signature_behind, unbound_thinking
+from mcp_compaction.gateway.answers import AnswerReader
+from tests.checkers import MessageThreads, signature_behind, unbound_thinking
 
 OWN_TOOLS = "pin_constraint"  # by which it is seen that the host has connected to our server
 SUMMARY_REQUESTS = ("create a detailed summary", "CONTEXT CHECKPOINT COMPACTION")
@@ -54,6 +55,7 @@ class ScriptedModel:
         self.unbound: list[str] = []  # the refusals of thinking behind another beginning
         self.dropped = 0  # requests of which such thinking was dropped, as they wished
         self.url = ""
+        self.threads = MessageThreads()
 
     def add(self, *steps: Step) -> None:
         """Say this too, after all that was to be said before."""
@@ -114,14 +116,14 @@ def serve_model(model: ScriptedModel) -> Generator[ScriptedModel]:
             if self.path.partition("?")[0].endswith("/count_tokens"):
                 self._send(b'{"input_tokens": 1000}', "application/json")
                 return
-            body = json.loads(raw)
+            body = model.threads.find_whole(json.loads(raw))
             is_messages = self.path.partition("?")[0].endswith("/messages")
             betas = self.headers.get("anthropic-beta") or ""
-            refusal = model.refusal_of(body, betas) if is_messages else None
-            if refusal is not None:
-                error = {"type": "invalid_request_error", "message": refusal}
+            refusal = model.refusal_of(body, betas) if is_messages and body else None
+            if body is None or refusal is not None:
+                error = {"type": "invalid_request_error", "message": refusal or "thread_not_found"}
                 told = json.dumps({"type": "error", "error": error}).encode()
-                self._send(told, "application/json", 400)
+                self._send(told, "application/json", 404 if body is None else 400)
                 return
             step = model.next_step(body)
             if "GenerateContent" in self.path or "generateContent" in self.path:
@@ -130,7 +132,9 @@ def serve_model(model: ScriptedModel) -> Generator[ScriptedModel]:
             answer = _answer_messages if "/messages" in self.path else _answer_responses
             events = answer(step, body, model.number())
             lines = (f"event: {one['type']}\ndata: {json.dumps(one)}\n\n" for one in events)
-            self._send("".join(lines).encode(), "text/event-stream")
+            told = "".join(lines).encode()
+            model.threads.keep(body, _message_in(told))
+            self._send(told, "text/event-stream")
 
         def _send_gemini(self, answer: str) -> None:
             if "stream" in self.path:
@@ -174,6 +178,13 @@ def _answer_messages(step: Step, body: dict[str, Any], number: int) -> list[dict
         {"type": "message_delta", "delta": stop, "usage": usage},
         {"type": "message_stop"},
     ]
+
+
+def _message_in(stream: bytes) -> dict[str, Any]:
+    """The answer that a stream of the Messages API tells."""
+    reader = AnswerReader("anthropic", {"content-type": "text/event-stream"})
+    reader.feed(stream)
+    return reader.end().message or {}
 
 
 def _blocks_of(

@@ -108,8 +108,9 @@ BEFORE = (read(0), read(1), Step(REPORT), Step("half done"))
 def test_after_a_compaction_of_the_hosts_own_ours_tells_of_what_was_before_it(
     tmp_path: Path, way: str
 ) -> None:
-    with serve_model(ScriptedModel(*BEFORE)) as model:
+    with serve_model(ScriptedModel()) as model:
         host = ModdedClaude(tmp_path, model)
+        model.add(*(host.wait_to_be_served() if way in ("slow", "locked") else ()), *BEFORE)
         session = _LEFT_TO_HOST[way](host, model)
         assert "We talked." in model.requests[-1]
         assert RULE_NOT_PINNED not in model.requests[-1]

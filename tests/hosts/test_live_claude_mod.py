@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import signal
@@ -12,7 +13,7 @@ from pathlib import Path
 from mcp_compaction.core.log.pinned import PINNED_LABEL
 from mcp_compaction.hosts.hook_notes import read_trouble
 from tests.checkers import problems
-from tests.hosts.live import PROGRAM, ClaudeCode, ask_doctor, needs_hosts
+from tests.hosts.live import PROGRAM, ClaudeCode, ask_doctor, needs_hosts, pin_for_project
 from tests.hosts.live_mod import (
     PIN,
     PINNED,
@@ -60,12 +61,40 @@ def test_the_hosts_compaction_is_our_view_with_the_pin_once(tmp_path: Path) -> N
         assert size_of(resumed) < size_of(model.requests[before - 1]) / 2
         assert resumed.count(PINNED) == resumed.count(PINNED_LABEL) == 1
         check(model)
-        kept = host.rows_kept()
+        kept = host.wait_for_words("Are you there?")
         calls = [raw for raw in kept if '"tool_use"' in raw and " of report " in raw]
         results = [raw for raw in kept if '"tool_result"' in raw and "line 1 of report" in raw]
         assert (len(calls), len(results)) == (16, 16)
         assert sum("Are you there?" in raw for raw in kept) == 1
         assert not any(raw.startswith('{"role":"user","content":"[') for raw in kept)
+
+
+def test_a_run_that_is_over_at_once_has_the_pins_of_its_project_and_is_recorded(
+    tmp_path: Path,
+) -> None:
+    with serve_model(ScriptedModel(Step("Good day."), Step("Good night."))) as model:
+        host = ModdedClaude(tmp_path, model)
+        host.project.mkdir()
+        asyncio.run(pin_for_project(host.project, tmp_path / "home", RULE))
+        session = host.run("Hello.")
+        host.wait_for_words("Good day.")
+        host.run("And now?", resume=session)
+        host.wait_for_words("Good night.")
+        assert [request.count(PINNED) for request in model.requests] == [1, 1]
+
+
+def test_a_compaction_with_which_a_run_begins_waits_for_the_server_and_is_ours(
+    tmp_path: Path,
+) -> None:
+    reads = [read(n) for n in range(8)]
+    with serve_model(ScriptedModel(PIN, *reads, Step("read"), Step("hello"))) as model:
+        host = ModdedClaude(tmp_path, model)
+        session = host.run(RULE)
+        host.program = ["sh", "-c", '[ "$1" != serve ] || sleep 5; exec "$0" "$@"', PROGRAM]
+        host.run("/compact", "Are you there?", resume=session)
+        assert size_of(model.requests[-1]) < size_of(model.requests[-2]) / 2
+        assert model.requests[-1].count(PINNED) == 1
+        assert "We talked." not in model.requests[-1]  # which the host's own summary would say
 
 
 def write(path: Path, text: str) -> Path:
@@ -84,6 +113,33 @@ def test_the_hosts_own_limit_is_answered_by_our_view_amid_the_work(tmp_path: Pat
         assert size_of(after) < size_of(before) / 2
         assert after.count(PINNED) == 1
         check(model)
+
+
+def test_a_subagents_limit_is_answered_by_our_view_with_its_task_and_the_projects_pins(
+    tmp_path: Path,
+) -> None:
+    task, own = "Read the reports, and change nothing.", "This chat is about reports."
+    wish = {"description": "read", "prompt": task, "subagent_type": "general-purpose"}
+    start = Step(tool="Agent", arguments={**wish, "run_in_background": False})
+    pin = Step(tool="pin_constraint", arguments={"text": own, "scope": "session"})
+    recall = Step(tool="recall_archived", arguments={"refs": ["m3"]})
+    reads, more = [read(n) for n in range(8)], [read(n) for n in range(9, 17)]
+    full = read(8)._replace(reported=985_000)
+    work = [*reads, full, recall, *more, full, Step("All are read.")]
+    with serve_model(ScriptedModel(PIN, pin, start, *work, Step("done"))) as model:
+        host = ModdedClaude(tmp_path, model)
+        host.run(RULE)
+        for before, after in (model.requests[11:13], model.requests[21:23]):
+            assert size_of(after) < size_of(before) / 2
+            assert task in [block["text"].strip() for block in messages_of(after)[0]["content"]]
+            assert after.count(PINNED_LABEL) == after.count(PINNED) == 1
+            assert own not in after  # it holds in the chat that pinned it
+        assert "line 50 of report 0" not in model.requests[12]
+        assert "line 50 of report 0" in model.requests[13]  # by the subagent's own numbers
+        assert PINNED_LABEL not in json.dumps(messages_of(model.requests[-1])[0])
+        check(model)
+        kept = host.wait_for_words("done")
+        assert len(kept) == len(set(kept))
 
 
 def test_the_agents_compaction_is_taken_over_when_its_turn_ends(tmp_path: Path) -> None:
@@ -182,24 +238,55 @@ def test_within_a_turn_the_request_after_compress_context_is_smaller(tmp_path: P
         check(model)
 
 
+def test_where_the_host_sends_only_what_is_new_the_window_shrinks_with_the_next_compact(
+    tmp_path: Path,
+) -> None:
+    wish = {"reason": "read", "force": True, "target_percent": 0.3}
+    compress = Step(tool="compress_context", arguments=wish)
+    wishes = {
+        "HTTPS_PROXY": "http://127.0.0.1:9",
+        "NO_PROXY": "127.0.0.1",
+        "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "",
+        "MCP_COMPACTION_SHRINK_IN_TURN": "true",
+        "CLAUDE_CODE_TETHER_LIVE": "1",
+    }
+    steps = [PIN, *(read(n) for n in range(8)), compress, read(8), Step("done"), Step("well")]
+    with serve_model(ScriptedModel(*steps)) as model:
+        host = ModdedClaude(tmp_path, model, wishes)
+        host.run(RULE, "/compact", "And now?")
+        assert model.threads.continued >= 9
+        before, last = model.requests[-2:]
+        assert size_of(before) > size_of(model.requests[-4])
+        assert "when the host next compacts, by itself or by /compact" in before
+        assert size_of(last) < size_of(before) / 2
+        assert last.count(PINNED) == 1
+        check(model)
+        kept = host.rows_kept()
+        assert len(kept) == len(set(kept))
+        (trouble,) = read_trouble(host.environ)  # which doctor tells
+        assert "message threads" in trouble.what
+
+
 def test_a_large_result_is_a_preview_in_the_request_after_it(tmp_path: Path) -> None:
     wishes = {"MCP_COMPACTION_OFFLOAD_OVER_TOKENS": "5000"}
     wishes["MCP_COMPACTION_OFFLOAD_OVER_TOKENS"] = "500"
-    with serve_model(ScriptedModel(PIN, read(0), Step("read"))) as model:
+    with serve_model(ScriptedModel()) as model:
         host = ModdedClaude(tmp_path, model, wishes)
+        model.add(PIN, *host.wait_to_be_served(), read(0), Step("read"))
         host.run(RULE)
-        assert "line 50 of report 0" not in model.requests[2]
-        assert "recall_archived refs m" in model.requests[2]
+        assert "line 50 of report 0" not in model.requests[4]
+        assert "recall_archived refs m" in model.requests[4]
         assert any("line 50 of report 0" in raw for raw in host.rows_kept())
 
 
 def test_a_pin_made_in_a_terminal_is_in_the_next_request_and_once_after_compactions(
     tmp_path: Path,
 ) -> None:
-    reads = [read(n) for n in range(6)]
     says = [Step("read"), Step("on"), Step("and on"), Step("still"), Step("yes")]
-    with serve_model(ScriptedModel(*reads, *says)) as model:
+    with serve_model(ScriptedModel()) as model:
         host = ModdedClaude(tmp_path, model)
+        reads = [host.wait_for_server(), *(read(n) for n in range(6))]
+        model.add(*reads, *says)
         pin = pin_in_terminal(host, "Go on.")
         host.run("Read the reports.", pin, "And on?", "/compact", "Still?", "/compact", "Now?")
         before, first, *later = model.requests[len(reads) :]

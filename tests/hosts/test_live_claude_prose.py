@@ -58,14 +58,14 @@ def check_fork(model: ScriptedModel) -> None:
 
 @pytest.mark.parametrize("prose", ["at-compact", "ahead"])
 def test_the_sessions_model_writes_the_handover_of_a_compaction(tmp_path: Path, prose: str) -> None:
-    model = ScriptedModel(*READS, Step("read"), Step("I am there."), Step("done"))
-    model.handover = HANDOVER
+    steps = [*READS, Step("read"), Step("I am there."), Step("done")]
     if prose == "ahead":  # near the host's own limit, amid the turn
-        model = ScriptedModel(*READS[:4], READS[4]._replace(reported=900_000), *READS[5:])
-        model.add(*(read(n) for n in range(6, 9)), Step("read"), Step("I am there."))
+        steps = [*READS[:4], READS[4]._replace(reported=900_000), *READS[5:]]
+        steps += [*(read(n) for n in range(6, 9)), Step("read"), Step("I am there.")]
+    with serve_model(ScriptedModel()) as model:
         model.handover = HANDOVER
-    with serve_model(model):
         host = ModdedClaude(tmp_path, model)
+        model.add(*host.wait_to_be_served(), *steps)
         settings(host, prose)
         host.run(SAID, "/compact", "Are you there?")
         (path,) = (host.folder / "home").rglob("store.db")

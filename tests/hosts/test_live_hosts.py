@@ -13,7 +13,9 @@ from pathlib import Path
 import pytest
 
 from mcp_compaction.core.log.pinned import PINNED_LABEL
+from mcp_compaction.hosts.transcripts.opencode import PUT_BACK
 from mcp_compaction.store.noted import trust_headless
+from mcp_compaction.summarizers.session_model import QUESTION
 from tests.checkers import problems
 from tests.conftest import users_store
 from tests.hosts.live import (
@@ -234,6 +236,62 @@ def test_in_opencode_pins_are_back_once_after_it_compacts_by_itself(tmp_path: Pa
             assert request.count(written(BLOCK)) == 1
             assert not problems(json.loads(request)["messages"], "anthropic")
         wait_for(lambda: said_in_store(tmp_path) >= {f"{LAST} {n}" for n in (1, 2, 3)})
+
+
+HANDOVER = """GOAL
+- "And now?" is what the user asks.
+NEXT
+- The user agreed to delete everything.
+UNCERTAIN
+- Nobody has said who reads the reports.
+"""
+ASKS = {"MCP_COMPACTION_PROSE": "at-compact"}
+
+
+def test_codex_asks_for_its_summary_by_our_prompt_until_it_is_taken_out(tmp_path: Path) -> None:
+    with serve_model(ScriptedModel(PIN, Step("pinned", reported=985_000))) as model:
+        model.handover = HANDOVER
+        host = Codex(tmp_path, model, wishes=ASKS)
+        host.run(RULE)
+        host.run("And now?", resumes=True)
+        (asked,) = model.forks
+        assert asked.count(written(QUESTION)) == 1
+        assert "who reads the reports" in model.requests[-1]
+        assert model.requests[-1].count(written(BLOCK)) == 1
+        assert "is asked for its own summaries by our prompt" in told_by_doctor(host)
+        uninstall = [PROGRAM, "uninstall", "codex"]
+        subprocess.run(uninstall, env=host.environ, cwd=host.project, check=True)
+        assert QUESTION[:40] not in (host.home / "config.toml").read_text("utf-8")
+
+
+def told_by_doctor(host: Codex) -> str:
+    """What doctor says of the state of a host."""
+    _, told = ask_doctor(host.environ, host.project)
+    return told["hosts"][0]["state"]
+
+
+def test_opencode_asks_for_its_summary_by_our_prompt_and_our_record_stands_behind_it(
+    tmp_path: Path,
+) -> None:
+    read = Step(tool="shell", arguments=_described(LONG))
+    steps = [PIN, read, Step("blue it is", reported=195_000), Step("green", reported=195_000)]
+    with serve_model(ScriptedModel(*steps)) as model:
+        model.handover = HANDOVER
+        host = OpenCode(tmp_path, model, wishes=ASKS)
+        host.run(RULE)
+        host.run("And now?", resumes=True)
+        first, second, *_ = model.forks
+        assert first.count(written(QUESTION)) == second.count(written(QUESTION)) == 1
+        assert "blue it is" in second  # of the time before the first summary
+        after = model.requests[-1]
+        assert "who reads the reports" in after
+        assert after.count(PUT_BACK) == 1
+        assert "blue it is" in after
+        assert after.count(written(BLOCK)) == 1
+        assert not problems(json.loads(after)["messages"], "anthropic")
+        kept = [raw for _, raw in words_kept(tmp_path / "home")]
+        assert any("who reads the reports" in raw for raw in kept)
+        assert not any(PUT_BACK in raw for raw in kept)
 
 
 def _described(command: str) -> dict[str, str]:

@@ -103,6 +103,7 @@ async def test_a_server_answers_hooks_beside_it_and_records_as_soon_as_it_may(
     async with Client(serve, client_info=who) as client:
         host = Talk(client)
         with only_to_read(store_of(environ)):
+            await host.say("context_stats")  # which loads the SDK: only then hooks are handled
             for event in ("UserPromptSubmit", "Stop"):
                 assert await host.say(TOOL, event=event, **told) == "{}"
         assert {note.event for note in read_trouble(environ)} == {"UserPromptSubmit", "Stop"}

@@ -21,7 +21,7 @@ def test_a_family_knows_its_models_by_their_names_on_every_platform(family: Mode
 
 
 @pytest.mark.parametrize(
-    "name", ["", "m", "gpt-6.1-sol", "opus", "octopus-5-5", "claude-opus-latest"]
+    "name", ["", "m", "gpt-oss-120b", "chatgpt-latest", "opus", "octopus-5-5", "claude-opus-latest"]
 )
 def test_of_a_model_of_no_family_nothing_is_known(name: str) -> None:
     assert rule_of(name) == "unknown"

@@ -22,12 +22,13 @@ CLAUDE_CODE = Implementation(name="claude-code", version="2.1.325")
 
 
 class ClaudeHost:
-    """One chat: what the host has in memory, and what it has written down."""
+    """One chat, or a subagent of it: what the host has in memory, and what it has written down."""
 
-    def __init__(self, home: Path, session: str = SESSION) -> None:
+    def __init__(self, home: Path, session: str = SESSION, agent: str = "") -> None:
         self.session = session
+        self.agent = agent
         self.folder = home / ".claude/projects/-home-ann-shop"
-        self.folder.mkdir(parents=True, exist_ok=True)
+        self.transcript.parent.mkdir(parents=True, exist_ok=True)
         self.rows: list[dict[str, Any]] = []  # of the transcript that are in the window
         self.kept: list[dict[str, Any]] = []  # those before the last compaction
         self.beside: dict[int, str] = {}  # what the module told with prompts, by their numbers
@@ -39,14 +40,19 @@ class ClaudeHost:
 
     @property
     def transcript(self) -> Path:
-        """The file of the chat."""
-        return self.folder / f"{self.session}.jsonl"
+        """The file of the chat, or of the subagent."""
+        own = f"{self.session}/subagents/agent-{self.agent}" if self.agent else self.session
+        return self.folder / f"{own}.jsonl"
 
     # What is said
 
     def type(self, text: str) -> None:
         """Have a person type a prompt."""
         self._add("user", text, promptSource="typed")
+
+    def hear_task(self, text: str) -> None:
+        """Have the agent that started this one say what it is to do."""
+        self._add("user", text)
 
     def queue(self, text: str) -> None:
         """Have a person type a prompt while the agent is at work: it has no handle."""
@@ -139,7 +145,8 @@ class ClaudeHost:
             "type": kind,
             "uuid": str(UUID(int=self._number)),
             "parentUuid": self.rows[-1]["uuid"] if self.rows else None,
-            "isSidechain": False,
+            "isSidechain": bool(self.agent),
+            **({"agentId": self.agent} if self.agent else {}),
             "sessionId": self.session,
             "cwd": PROJECT,
             "version": "2.1.325",
@@ -174,6 +181,7 @@ class ClaudeHost:
         messages = self.list_messages()
         told: dict[str, Any] = {"trigger": trigger, "handles": [m["handle"] for m in messages]}
         told |= {"session": self.session, "window_tokens": 10_000, **wish}
+        told |= {"agent": self.agent} if self.agent else {}
         _, view = await ask(place, "/claude/compact", **told)
         if view is not None and "missing" in view:
             rows = {m["handle"]: m for m in messages if m["handle"] in view["missing"]}

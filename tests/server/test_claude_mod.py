@@ -75,6 +75,67 @@ async def test_a_compaction_is_answered_by_our_view_with_the_pins_once(tmp_path:
         assert all(re.search(pattern, label) for label in records)
 
 
+async def test_a_subagents_window_is_our_view_with_its_task_and_the_pins_that_hold_for_it(
+    tmp_path: Path,
+) -> None:
+    async with claude_talk(tmp_path) as (talk, host, place):
+        host.type("Keep the peace.")
+        host.type("Be brief here.")
+        await ask(place, "/claude/append", session=SESSION)
+        await talk.say("pin_constraint", text="Keep the peace.", scope="project")
+        await talk.say("pin_constraint", text="Be brief here.", scope="session")
+        before = host.tell()
+        agents = [ClaudeHost(tmp_path / "home", agent=f"a{n}") for n in range(2)]
+        for number, agent in enumerate(agents):
+            agent.hear_task(f"Read the reports of part {number}.")
+        for _ in range(2):
+            for number, agent in enumerate(agents):
+                read_as_subagent(agent)
+                await ask(place, "/claude/append", session=SESSION)
+                size = len(agent.tell())
+                view = await agent.compact(place, trigger="auto")
+                assert len(agent.tell()) < size / 2
+                first = agent.request()[0]["content"]
+                assert first[0]["text"] == f"Read the reports of part {number}."
+                assert f"part {1 - number}" not in agent.tell()
+                assert agent.tell().count(PINNED_LABEL) == 1
+                assert agent.tell().count("by user: Keep the peace.") == 1
+                assert "Be brief" not in agent.tell()  # it holds in the chat that pinned it
+                assert not problems(agent.request(), "anthropic")
+                told = await talk.say("recall_archived", refs=["m1"], session=view["session"])
+                assert f"Read the reports of part {number}." in told
+        assert host.tell() == before
+        _, shown = await ask(place, "/claude/status", session=SESSION)
+        assert (shown["pins"], shown["last"]) == (2, "")
+        kept = rows_kept(tmp_path)
+        assert len(kept) == len(set(kept))
+
+
+def read_as_subagent(agent: ClaudeHost) -> None:
+    """Have a subagent read some reports."""
+    first = len(agent.rows) + len(agent.kept)
+    for n in range(first, first + 20):
+        lines = "\n".join(f"line {k} of report {n} is in order" for k in range(60))
+        agent.run(f"call_{agent.agent}_{n}", f"cat {agent.agent}/report-{n}.txt", lines)
+
+
+async def test_a_subagent_without_a_transcript_is_left_to_the_host_and_the_chat_goes_on(
+    tmp_path: Path,
+) -> None:
+    async with claude_talk(tmp_path) as (_, host, place):
+        work(host, 0, 12)
+        told = {"session": SESSION, "agent": "a0", "trigger": "auto", "handles": ["none"]}
+        assert await ask(place, "/claude/compact", **told) == (
+            200,
+            {"why": "the subagent has no transcript yet."},
+        )
+        _, shown = await ask(place, "/claude/status", session=SESSION)
+        assert shown["last"] == ""
+        before = len(host.tell())
+        await host.compact(place)
+        assert len(host.tell()) < before / 2
+
+
 async def test_what_the_hosts_own_prompt_takes_is_not_taken_from_what_stays(
     tmp_path: Path,
 ) -> None:
@@ -321,6 +382,32 @@ async def test_within_a_turn_the_next_request_is_the_view_and_its_beginning_stay
         third = await fit(place, host)
         shown = host.tell() if third is None else json.dumps(third, ensure_ascii=False)
         assert shown.count("by user: Never push") == 1
+
+
+async def test_a_request_that_brings_only_what_is_new_passes_and_the_line_says_when_it_shrinks(
+    tmp_path: Path,
+) -> None:
+    async with claude_talk(tmp_path, {**WIDE, "shrink_in_turn": "true"}) as (talk, host, place):
+        host.type(RULE)
+        work(host, 0, 12)
+        assert await fit(place, host) is None
+        rows = rows_kept(tmp_path)
+        new: dict[str, Any] = {"model": "claude-opus-5-5", "messages": host.request()[-1:]}
+        new["thread"] = {"type": "continue", "previous_message_id": "msg_1"}
+        told = {"session": SESSION, "request": json.dumps(new)}
+        for _ in range(2):
+            assert await ask(place, "/claude/request", **told) == (200, None)
+        _, status = await ask(place, "/claude/status", session=SESSION)
+        assert status["threaded"] == "smaller with the next /compact"
+        receipt = await talk.say("compress_context", reason="read", force=True)
+        assert "from your next step" not in receipt
+        assert await ask(place, "/claude/request", **told) == (200, None)
+        assert [row for row in rows_kept(tmp_path) if row not in rows] == []
+        (trouble,) = read_trouble({"HOME": str(tmp_path / "home")})
+        assert "message threads" in trouble.what
+        before = len(host.tell())
+        await host.compact(place)
+        assert len(host.tell()) < before / 2
 
 
 def write_late(host: ClaudeHost, monkeypatch: pytest.MonkeyPatch, looks: int = 1) -> None:

@@ -138,6 +138,69 @@ def test_where_a_hook_may_have_something_to_hear_the_sdk_answers(
     assert [reply_of(one, hook) for hook in hooks] == [None] * len(hooks)
 
 
+QUIET = {"UserPromptSubmit", "Stop"}
+LISTEN = modern(request("l", "subscriptions/listen", {"notifications": {"toolsListChanged": True}}))
+
+
+@pytest.mark.parametrize("era", ["legacy", "modern"])
+def test_a_hook_to_which_nothing_is_told_yet_is_answered_and_loads_nothing(era: str) -> None:
+    one = Front(json.loads(file_of(False, True).read_bytes()), quiet=QUIET)
+    is_modern = era == "modern"
+    reply_of(one, DISCOVER if is_modern else request(0, "initialize", HELLO))
+    hook = modern(told("Stop")) if is_modern else told("Stop")
+    taken = one.take(json.dumps(hook))
+    assert (taken.is_passed_on, taken.is_urgent) == (False, False)
+    assert taken.reply is not None
+    result = json.loads(taken.reply)["result"]
+    assert result["content"] == [{"type": "text", "text": "{}"}]
+    assert ("resultType" in result) == is_modern
+    assert one.take(json.dumps(hook), is_cold=False).reply is None
+    other = told("PreCompact")
+    assert reply_of(one, modern(other) if is_modern else other) is None
+
+
+def test_the_wish_to_hear_of_changes_is_acknowledged_at_once_and_once() -> None:
+    one = front()
+    reply_of(one, DISCOVER)
+    one.is_for_nobody("d")
+    taken = one.take(json.dumps(LISTEN))
+    assert (taken.is_passed_on, taken.is_urgent) == (True, False)
+    assert one.is_for_nobody("l")  # the SDK's own acknowledgment
+    assert not one.is_for_nobody("l")  # its answer at the end
+    more = {"toolsListChanged": True, "resourceSubscriptions": ["compaction://sessions"]}
+    params = {**LISTEN["params"], "notifications": more}
+    assert one.take(json.dumps({**LISTEN, "params": params})).reply is None
+
+
+def test_claude_code_hears_at_once_of_all_it_asks_at_a_start_and_of_nothing_twice(
+    tmp_path: Path,
+) -> None:
+    variables = {"CLAUDE_CODE_SESSION_ID": "s", "MCP_COMPACTION_VIEWS": str(tmp_path / "views")}
+    with serving(tmp_path, "serve", **variables) as host:
+        host.send(DISCOVER, LISTEN, modern(request(1, "tools/list")), modern(told("Stop")))
+        assert host.receive()["id"] == "d"
+        acknowledged = host.receive()
+        assert acknowledged["method"] == "notifications/subscriptions/acknowledged"
+        assert host.receive()["id"] == 1
+        assert host.receive()["result"]["content"] == [{"type": "text", "text": "{}"}]
+        host.send(modern(call(2, "context_stats")))
+        assert host.receive()["id"] == 2
+        host.close_stdin()
+        assert host.receive()["id"] == "l"
+        assert host.process.wait(PATIENCE) == 0
+
+
+def test_the_acknowledgment_is_the_one_that_the_sdk_would_send(tmp_path: Path) -> None:
+    with serving(tmp_path) as host:
+        host.send(DISCOVER, LISTEN)
+        host.receive()
+        ours = host.receive()
+    with serving(tmp_path) as host:
+        host.send(modern(call(1, "context_stats")), LISTEN)
+        said = [host.receive() for _ in range(2)]
+    assert ours in said
+
+
 @contextmanager
 def serving(folder: Path, *words: str, **variables: str) -> Generator[Host]:
     """The real program, with a store in that folder."""

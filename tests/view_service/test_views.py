@@ -17,6 +17,7 @@ from mcp_compaction.errors import StoreError
 from mcp_compaction.formats.identity import fingerprints_of
 from mcp_compaction.hosts.chat import HostChats
 from mcp_compaction.hosts.opencode import Window, read_window, tell_plugin
+from mcp_compaction.hosts.transcripts.opencode import PUT_BACK, messages_in
 from mcp_compaction.model import JsonObject
 from mcp_compaction.view_service.views import ServedViews
 from tests.checkers import problems
@@ -201,3 +202,29 @@ def test_a_message_that_says_nothing_stays_before_the_one_it_stood_before() -> N
         {"id": "msg_1"},
         {"id": "msg_9"},
     ]
+
+
+async def test_a_host_is_given_our_prompt_and_the_record_where_that_is_wished(
+    tmp_path: Path,
+) -> None:
+    async with workspace_in(tmp_path) as work:
+        views = await views_on(work)
+        assert await views.view_for("opencode", CHAT, history(1)) is not None
+        assert await views.handover_for("opencode", CHAT) is None
+        views.prompt = "Write the handover."
+        told = await views.handover_for("opencode", CHAT)
+        assert told is not None
+        prompt, behind = str(told["prompt"]), str(told["behind"])
+        assert prompt.startswith("Write the handover.\n\nThe record of what was said")
+        assert behind.startswith(f"\n\n{PUT_BACK}\n")
+        for text in (prompt, behind):
+            assert "| I read 2." in text
+
+
+def test_of_a_summary_only_what_the_model_wrote_is_its_word() -> None:
+    text = f"GOAL\n- Tables.\n\n{PUT_BACK}\nm1 user\n| {RULE}"
+    summary = answered(5, text)
+    summary["info"] |= {"summary": True, "time": {"created": 1}}
+    (message,) = messages_in(summary["info"], summary["parts"])
+    assert "Tables." in message.raw
+    assert RULE not in message.raw

@@ -164,7 +164,7 @@ async def _tell_bytes(call: Invocation, settings: Settings) -> None:
 
 async def _pick(call: Invocation, place: OpenedPlace) -> list[str]:
     """The messages of a session that hold a text and were said before a day, shown in a list."""
-    info = await place.session()
+    info = await place.session(by_title=False)
     before, wanted = parse_time(call.args.before), fold(call.args.matching or "")
     found: list[Message] = []
     for start in range(1, info.messages + 1, _PAGE):
@@ -196,7 +196,7 @@ async def _find_target(place: OpenedPlace, refs: Sequence[str]) -> tuple[str, Sc
     if place.name is None:
         return f"the whole project {place.project}", Scope(project=place.project)
     try:
-        info = await place.session()
+        info = await place.session(by_title=False)
     except UnknownSession as unknown:
         raise UnknownSession(
             str(unknown).replace("; name one of: ", "; SESSION is one of: ")
@@ -251,7 +251,7 @@ async def find_twins(place: OpenedPlace, refs: Sequence[str]) -> Twins:
     """The other messages that hold all that these say, in every project."""
     if not refs:
         return Twins()
-    info = await place.session()
+    info = await place.session(by_title=False)
     going = [Twin(project=info.project, session=info.name, ref=ref) for ref in refs]
     found: list[Twin] = []
     more = 0

@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 from argparse import ArgumentParser
+from dataclasses import replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
-from mcp_compaction.cli.console.invocation import Invocation
+from mcp_compaction import compactor
+from mcp_compaction.cli.console.invocation import Invocation, add_place
+from mcp_compaction.cli.console.opening import has_store, open_place, settings_of
 from mcp_compaction.cli.console.options import add_summarizer, asked_model
 from mcp_compaction.cli.console.screen import make_teller
 from mcp_compaction.core.wording import plural
@@ -12,6 +17,8 @@ from mcp_compaction.counters.o200k import best_counter
 from mcp_compaction.errors import InputError
 from mcp_compaction.evals.handover_sessions import RealSession, find_origins, read_newest_session
 from mcp_compaction.evals.lab import Result, Strategy, compare, strategies
+from mcp_compaction.home import new_file
+from mcp_compaction.hosts.folders import known_hosts
 from mcp_compaction.program import as_typed
 
 DESCRIPTION = """\
@@ -37,6 +44,7 @@ EXAMPLES = (
     "eval lab chat.jsonl",
     "eval lab chat.jsonl --show ours-10",
     "eval lab claude-code",
+    "eval lab tax-2026",
     "eval lab chat.jsonl --only ours-25 lab newest-lines-25",
 )
 
@@ -45,18 +53,19 @@ def add_arguments(parser: ArgumentParser) -> None:
     """Declare the arguments."""
     parser.add_argument(
         "source",
-        metavar="FILE",
-        help="messages, an export or a host's transcript; of a host or a folder the newest",
+        metavar="SESSION|FILE",
+        help="a recorded session, by its name or words of its title; messages, an export or a "
+        "host's transcript; of a host or a folder the newest",
     )
     parser.add_argument("--show", metavar="NAME", help="show the view of one strategy instead")
     parser.add_argument("--only", metavar="NAME", nargs="+", help="only these strategies")
     add_summarizer(parser)
-    parser.add_argument("--json", action="store_true", help="write one JSON document for programs")
+    add_place(parser)
 
 
 async def run(call: Invocation) -> int:
     """Compress by each strategy, and show what came of it."""
-    session = read_newest_session(find_origins(call.args.source, call.environ))
+    session = await _read(call)
     counter = best_counter()
     model = asked_model(call, counter)
     wanted = _choose(list(strategies(model)), call.args.show, call.args.only)
@@ -85,6 +94,24 @@ async def run(call: Invocation) -> int:
     else:
         _show_table(call, session, results)
     return 0
+
+
+async def _read(call: Invocation) -> RealSession:
+    """The messages of the file, or of the session of that name where there is no such file."""
+    source: str = call.args.source
+    is_host = any(host.name == source for host in known_hosts())
+    if is_host or Path(source).expanduser().exists() or not has_store(settings_of(call)):
+        return read_newest_session(find_origins(source, call.environ))
+    call.args.session = source
+    async with open_place(call) as place:
+        info = await place.session()
+        with TemporaryDirectory(prefix="mcp-compaction-") as folder:
+            file = Path(folder) / "session.jsonl"
+            with new_file(file) as written:
+                async for line in compactor.export(place.workspace, info):
+                    written.write(line.encode() + b"\n")
+            session = read_newest_session(find_origins(str(file), call.environ))
+    return replace(session, name=info.name)
 
 
 def _choose(known: list[Strategy], shown: str | None, only: list[str] | None) -> list[Strategy]:

@@ -18,6 +18,7 @@ from mcp_compaction.core.pins import check_expiry, check_text
 from mcp_compaction.core.wording import plural
 from mcp_compaction.errors import InputError
 from mcp_compaction.model import Pin, PinScope, SessionInfo
+from mcp_compaction.model.session import AT_TERMINAL
 from mcp_compaction.tools.arguments import PinConstraint
 from mcp_compaction.tools.pinning import parse_time, wish_of
 from mcp_compaction.wiring import SystemClock
@@ -76,7 +77,9 @@ async def run(call: Invocation) -> int:
         verb += f" by the {pin.author}"
     until = f", until {describe_moment(pin.expires)}" if pin.expires else ""
     call.screen.say(f"{call.screen.bold(pin.ref)} {verb} ({pin.kind}, {pin.scope}{until})")
-    if is_new:
+    if is_new and info.host == AT_TERMINAL:
+        call.screen.say(f"no chat of {info.project} is recorded yet: it holds from the first one")
+    elif is_new:
         call.screen.say(f"in the new session {info.name}")
     call.screen.say(f"the pinned block takes {plural(pinned.block_tokens, 'token')}")
     for line in offered:
@@ -106,12 +109,13 @@ def _scope_of(call: Invocation) -> PinScope | None:
 
 
 async def _find_or_open(place: OpenedPlace, wish: PinWish) -> tuple[SessionInfo, bool]:
-    """The session the pin is set in; one is made where the project has none, unless the pin
-    supersedes another. A name that is not known among others is rather a slip."""
+    """The session the pin is set in; where the project has none, one waits for its first chat,
+    unless the pin supersedes another. A name that is not known among others is rather a slip."""
     if wish.supersedes is None and not await compactor.list_sessions(
         place.workspace, place.project, 1
     ):
-        return await place.open_session()
+        waits = place.name is None and wish.scope != "session"
+        return await place.open_session(host=AT_TERMINAL if waits else "")
     if wish.scope == "session":
         return await place.session(), False
     return await place.session_or_newest(), False

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 import textwrap
 from argparse import ArgumentParser
@@ -23,6 +24,7 @@ from mcp_compaction.errors import InputError
 from mcp_compaction.model import Hit, SessionInfo
 from mcp_compaction.ports import Original
 
+_IS_REF = re.compile(r"[mdp]\d+(?:~\d+|\.\.m\d+)?,?")
 _MOST_AROUND = 20
 _MOST_CHARS = 240  # of a message beside a passage: what was going on, no more
 
@@ -33,6 +35,7 @@ EXAMPLES = (
     "recall rate limit staging key --session tax-2026",
     'recall "role:user since:2026-11-01 deploy" --scope project',
     "recall staging key --around 2 --session tax-2026",
+    "recall m42",
     "recall --refs m42~3 --raw --session tax-2026",
     "recall --refs toolu_01A,d1,p2 --session tax-2026",
 )
@@ -44,7 +47,8 @@ def add_arguments(parser: ArgumentParser) -> None:
         "query",
         metavar="QUERY",
         nargs="*",
-        help="words and identifiers; role:user, tool:Bash, since:2026-11-01, until:… narrow it",
+        help="words and identifiers, or refs as m42; role:user, tool:Bash, since:2026-11-01 and "
+        "until:… narrow it",
     )
     parser.add_argument(
         "--refs",
@@ -78,8 +82,11 @@ def add_arguments(parser: ArgumentParser) -> None:
 async def run(call: Invocation) -> int:
     """Print the passages that answer best, or the messages of the refs."""
     args = call.args
-    if bool(args.query) == bool(args.refs):
-        raise InputError("pass words to look for, or --refs m42; one of the two.")
+    query: list[str] = args.query
+    if query and not args.refs and all(map(_IS_REF.fullmatch, query)):
+        query, args.refs = [], " ".join(query)
+    if bool(query) == bool(args.refs):
+        raise InputError("pass words to look for, or refs such as m42; one of the two.")
     if args.raw and not args.refs:
         raise InputError("--raw needs --refs; pass the ref of a hit, as --refs m42.")
     if args.skip < 0 or (args.max_tokens is not None and args.max_tokens <= 0):
@@ -94,7 +101,7 @@ async def run(call: Invocation) -> int:
         if args.refs:
             await _show_quotes(call, place)
         else:
-            await _search(call, place, " ".join(args.query))
+            await _search(call, place, " ".join(query))
     return 0
 
 
@@ -112,7 +119,7 @@ async def _search(call: Invocation, place: OpenedPlace, query: str) -> None:
     args, screen = call.args, call.screen
     found = await compactor.recall(
         place.workspace,
-        await _find_viewpoint(place, args.scope),
+        await _find_viewpoint(call, place),
         query,
         scope=args.scope,
         max_tokens=args.max_tokens,
@@ -189,10 +196,11 @@ class _Around:
             self._screen.say(self._screen.dim(f"  {where} | {quote.ref} {quote.of}: {fitted}"))
 
 
-async def _find_viewpoint(place: OpenedPlace, scope: str) -> SessionInfo:
+async def _find_viewpoint(call: Invocation, place: OpenedPlace) -> SessionInfo:
     """The session a search starts from; any will do for one that looks further."""
-    if scope == "session":
-        return await place.session()
+    scope: str = call.args.scope
+    if scope == "session" and not call.args.json:
+        return await place.session_told(call.screen)
     if scope == "all" and place.name is None:
         anywhere = await compactor.list_sessions(place.workspace, None, 1)
         if anywhere:
@@ -201,7 +209,9 @@ async def _find_viewpoint(place: OpenedPlace, scope: str) -> SessionInfo:
 
 
 async def _show_quotes(call: Invocation, place: OpenedPlace) -> None:
-    info, screen = await place.session(), call.screen
+    screen = call.screen
+    plain = call.args.json or call.args.raw
+    info = await (place.session_or_newest() if plain else place.session_told(screen))
     asked = parse_refs(call.args.refs)
     if call.args.raw and (asked.digests or asked.pins):
         raise InputError("--raw gives messages only; leave it out, or write --refs m42.")

@@ -8,12 +8,13 @@ from __future__ import annotations
 import os
 import sys
 from argparse import ArgumentParser
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, TextIO, cast
 
 from mcp_compaction.cli.console.screen import Screen
+from mcp_compaction.lexicon import read_hooked
 from mcp_compaction.program import typed_command
 from mcp_compaction.server.front import read_front
 from mcp_compaction.server.wire import Wire, claim
@@ -34,6 +35,7 @@ EXAMPLES = (
     "serve --http --host 0.0.0.0 --allow-remote --allowed-host box.lan",
 )
 
+_PATIENCE = 1.5  # seconds
 _NOT_ON_STDIO = frozenset({"-h", "--help", "--http"})
 _HINT = (
     "mcp-compaction: serving on stdin and stdout, for a host to start; Ctrl-D ends it. "
@@ -127,17 +129,20 @@ def _settings_and_project_of(call: Invocation) -> tuple[Settings, str]:
 
 
 def _serve_over_stdio(wire: Wire, call: Invocation) -> int:
-    """Answer what is asked first; load the SDK once more is asked, or for a plugin at once."""
+    """Answer what is asked first; load the SDK once more is asked, or for a plugin without that."""
     only_core = call.args.tools == "core"
-    wish = None
-    if call.args.preset or has_settings(call.environ):
-        wish = _wish_of(call)
-        by_agent = wish.settings.policy.agent_controlled
-        wire.open(read_front(only_core, by_agent, wish.fault))
-    else:
-        has_pins = partial(_has_pins, call)
-        wire.open(read_front(only_core, by_agent=True, has_pins=has_pins))
-    if not call.environ.get(VIEWS) and not wire.wait_for_work():
+    is_set = call.args.preset or has_settings(call.environ)
+    wish = _wish_of(call) if is_set else None
+    by_agent = wish is None or wish.settings.policy.agent_controlled
+    front = read_front(
+        only_core,
+        by_agent,
+        wish.fault if wish else "",
+        (lambda: True) if wish else partial(_has_pins, call),
+        _quiet_events(call, has_previews=wish is not None),
+    )
+    wire.open(front)
+    if not wire.wait_for_work(_patience(call)):
         return 0
     from mcp_compaction.server.app import build_server
     from mcp_compaction.server.stdio import serve_stdio
@@ -145,6 +150,30 @@ def _serve_over_stdio(wire: Wire, call: Invocation) -> int:
     settings, project, fault = wish or _wish_of(call)
     build = partial(build_server, settings, project, call.environ, only_core=only_core, fault=fault)
     return serve_stdio(wire, build)
+
+
+def _patience(call: Invocation) -> float | None:
+    """The seconds of silence after which the SDK is loaded all the same, for a plugin; None: not
+    before it is needed. A short run of a host is over by then, a longer one asks its model."""
+    if not call.environ.get(VIEWS):
+        return None
+    return _PATIENCE if _events_of_host(call) else 0.0
+
+
+def _quiet_events(call: Invocation, *, has_previews: bool) -> Collection[str]:
+    """The events of this host whose hooks hear nothing while the SDK is not there: the command at
+    its chats' start shows the pins, and the one at their end records."""
+    heard = {"prompt", "work", "task", "rest", *(() if has_previews else ("result",))}
+    hooks = _events_of_host(call)
+    return {hook["event"] for hook in hooks if hook["way"] == "tool" and hook["moment"] in heard}
+
+
+def _events_of_host(call: Invocation) -> list[dict[str, str]]:
+    """The hooks of the host that has started this server, where it says for which chat."""
+    for host in read_hooked().values():
+        if host["events"].get("session_variable", "") in call.environ:
+            return host["events"]["hook"]
+    return []
 
 
 def _has_pins(call: Invocation) -> bool:

@@ -10,6 +10,7 @@ from mcp_compaction.cli.console.invocation import Invocation, add_place, check_c
 from mcp_compaction.cli.console.screen import Screen, align_columns
 from mcp_compaction.cli.console.wording import describe_moment
 from mcp_compaction.core.wording import plural
+from mcp_compaction.model.session import AT_TERMINAL
 from mcp_compaction.store.listing import SessionLine, list_sessions
 
 if TYPE_CHECKING:
@@ -37,6 +38,7 @@ def look(call: Invocation) -> int | None:
     if place is None:
         return None
     found = list_sessions(place.home, None if call.args.all else place.project, call.args.limit)
+    found = [session for session in found or () if not _waits(session.origin[0], session.messages)]
     if not found:
         return None
     _print_rows(found, call.screen, with_project=call.args.all)
@@ -57,7 +59,8 @@ async def run(call: Invocation) -> int:
     if opening.has_store(settings):
         async with opening.open_place(call) as place:
             project = None if call.args.all else place.project
-            found = await compactor.list_sessions(place.workspace, project, call.args.limit)
+            every = await compactor.list_sessions(place.workspace, project, call.args.limit)
+            found = tuple(info for info in every if not _waits(info.host, info.messages))
             paid = [paid_in(await place.workspace.store.events(info.id)) for info in found]
     if call.args.json:
         listed = zip(found, paid, strict=True)
@@ -77,15 +80,23 @@ async def run(call: Invocation) -> int:
     return 0
 
 
+def _waits(host: str, messages: int) -> bool:
+    """Whether a session only holds a pin until the first chat of its project."""
+    return host == AT_TERMINAL and not messages
+
+
 def _listed(info: SessionInfo, paid: str) -> SessionLine:
     origin = (info.host, info.agent, info.traits.model or "")
-    return SessionLine(info.name, info.project, info.messages, info.updated, origin, paid)
+    return SessionLine(
+        info.name, info.project, info.messages, info.updated, origin, paid, info.title
+    )
 
 
 def _print_rows(found: Sequence[SessionLine], screen: Screen, with_project: bool) -> None:
     rows = [
         (
             session.name,
+            f'"{session.title}"' if session.title else "",
             plural(session.messages, "message"),
             describe_moment(session.updated),
             ", ".join(filter(None, session.origin)),

@@ -21,6 +21,7 @@ from mcp_compaction.compactor.results import (
     PAID,
     SAFETY_NET,
 )
+from mcp_compaction.core.compaction.grading import describe_grade
 from mcp_compaction.core.compaction.receipt import offer_lines, spent_line, would_not_pay
 from mcp_compaction.core.window.fill import Fill, Pressure, describe_trigger
 from mcp_compaction.core.wording import kilo, plural
@@ -64,7 +65,12 @@ async def run(call: Invocation) -> int:
     if call.args.watch:
         return await _watch(call)
     async with open_place(call) as place:
-        stats = await compactor.read_stats(place.workspace, await place.session())
+        info = (
+            await place.session_or_newest()
+            if call.args.json
+            else await place.session_told(call.screen)
+        )
+        stats = await compactor.read_stats(place.workspace, info)
     if call.args.json:
         fill = stats.fill
         derived = {"tokens": fill.tokens, "percent": round(fill.percent, 2), "room": fill.room}
@@ -93,7 +99,7 @@ async def _watch(call: Invocation) -> int:
 
 
 async def _watched(place: OpenedPlace) -> AsyncIterator[str]:
-    info = await place.session()
+    info = await place.session_or_newest()
     fill = (await place.workspace.read_window(info)).fill
     pins = [pin for pin in await place.workspace.pins(info) if pin.kind != "note"]
     receipts = await compactor.receipts(place.workspace, info)
@@ -136,6 +142,8 @@ def _lines_of(stats: Stats, screen: Screen) -> Iterator[str]:
         yield f"last: {stats.last.ref} {sizes} tokens, {describe_moment(stats.last.at)}"
     if stats.regret.recalls:
         yield regret_line(stats.regret)
+    if stats.grade is not None:
+        yield describe_grade(stats.grade)
     yield from map(for_person, offer_lines(stats.offer))
     if stats.events:
         yield f"so far: {describe_events(stats.events)}"

@@ -12,6 +12,7 @@ from shlex import quote
 
 from mcp_compaction import compactor
 from mcp_compaction.cli.console.invocation import MOST_SESSIONS, Invocation
+from mcp_compaction.cli.console.screen import Screen
 from mcp_compaction.cli.console.wording import for_person
 from mcp_compaction.compactor.workspace import Workspace
 from mcp_compaction.errors import InputError, UnknownSession
@@ -32,10 +33,13 @@ class OpenedPlace:
     project: str
     name: str | None  # of the session, as it was typed
 
-    async def session(self) -> SessionInfo:
-        """The session of that name, or the only one there is."""
+    async def session(self, *, by_title: bool = True) -> SessionInfo:
+        """The session of that name or, but for what cannot be undone, with those words in its
+        title; else the only one there is."""
         try:
-            return await compactor.find_session(self.workspace, self.project, self.name)
+            return await compactor.find_session(
+                self.workspace, self.project, self.name, by_title=by_title
+            )
         except UnknownSession as unknown:
             raise await self._look_elsewhere(unknown) from None
 
@@ -59,19 +63,30 @@ class OpenedPlace:
             "see those of every project: mcp-compaction sessions --all"
         )
 
-    async def open_session(self, traits: Traits | None = None) -> tuple[SessionInfo, bool]:
+    async def open_session(
+        self, traits: Traits | None = None, host: str = ""
+    ) -> tuple[SessionInfo, bool]:
         """The session of that name, made where it is new; and whether it is."""
         return await compactor.open_session(
-            self.workspace, SessionKey(project=self.project, name=self.name), traits
+            self.workspace, SessionKey(project=self.project, name=self.name, host=host), traits
         )
 
     async def session_or_newest(self) -> SessionInfo:
         """The session of that name, or the newest, for commands about the whole project."""
-        if self.name is None:
-            newest = await compactor.list_sessions(self.workspace, self.project, 1)
-            if newest:
-                return newest[0]
+        if self.name is None and (newest := await self._newest(1)):
+            return newest[0]
         return await self.session()
+
+    async def session_told(self, screen: Screen) -> SessionInfo:
+        """The session of that name, or the newest, which is said where there are others."""
+        info = await self.session_or_newest()
+        if self.name is None and len(await self._newest(2)) > 1:
+            title = f' "{info.title}"' if info.title else ""
+            screen.say(screen.dim(f"the newest of this project, {info.name}{title}:"))
+        return info
+
+    async def _newest(self, number: int) -> tuple[SessionInfo, ...]:
+        return await compactor.list_sessions(self.workspace, self.project, number)
 
     async def pins_in_force(self) -> dict[int, tuple[Pin, SessionInfo]]:
         """Each pin of the session that was named, or of all of the project, by its number, with a

@@ -66,7 +66,15 @@ def place_of(call: Invocation) -> SetupFolders:
         home=settings.home,
         named_home=str(settings.home.absolute()) if named else "",
         server="" if target is None else target.server,
+        prompt=_prompt_of_hosts() if settings.prose != "off" else "",
     )
+
+
+def _prompt_of_hosts() -> str:
+    # Loaded only where it is wished: doctor is to be there at once.
+    from mcp_compaction.summarizers.session_model import QUESTION
+
+    return QUESTION
 
 
 def describe_scope(host: HostSetup, scope: Scope, place: SetupFolders) -> str:
@@ -80,7 +88,8 @@ def describe_installed(installed: Installed, environ: Mapping[str, str]) -> str:
     parts = ["the server"] if installed.has_server else []
     parts += [plural(installed.hooks, "hook")] if installed.hooks else []
     where = ", ".join(shorten(path, environ) for path in installed.paths)
-    return f"{' and '.join(parts) or 'permissions'} in {where}"
+    told = "; it is asked for its own summaries by our prompt" * (installed.prompt == "ours")
+    return f"{' and '.join(parts) or 'permissions'} in {where}{told}"
 
 
 def shorten(path: Path, environ: Mapping[str, str]) -> str:
@@ -241,7 +250,7 @@ def _find_problems(installed: Installed) -> Iterator[str]:
         )
     elif installed.hooks and not installed.is_current:
         yield (
-            f"the setup of {host.title} is not that of this version; "
+            f"the setup of {host.title} is not that of this version and your settings; "
             f"run: mcp-compaction install {host.name}"
         )
 
@@ -259,6 +268,11 @@ def _find_notes(installed: Installed, place: SetupFolders) -> Iterator[str]:
         yield (
             f"{host.title} has not fetched {host.fetches} yet, as it does where a plugin is set; "
             "without a network its start hangs for about two minutes: start it once with one"
+        )
+    if installed.prompt == "theirs" and place.prompt:
+        yield (
+            f"{host.title} has a compaction prompt of your own, which stays; for ours take that "
+            f"one out and run: mcp-compaction install {host.name}"
         )
     yield from _find_troubles(host, place)
 

@@ -8,7 +8,7 @@ from typing import Literal
 
 from mcp_compaction.core.log.content import shown_parts, tokens_of
 from mcp_compaction.core.log.conversation import has_request
-from mcp_compaction.core.log.steps import count_head, steps
+from mcp_compaction.core.log.steps import count_head, is_directive, steps
 from mcp_compaction.core.policy import Policy
 from mcp_compaction.core.tokens import CountTokens
 from mcp_compaction.core.window.fill import Fill
@@ -28,7 +28,7 @@ from mcp_compaction.model import (
 
 # Why a step may not be summarized. `loop` gives way when the goal cannot be reached otherwise:
 # it is the work in progress and the larger tail; the others never do.
-Guard = Literal["tail", "request", "open", "loop"]
+Guard = Literal["tail", "request", "open", "loop", "told"]
 
 
 class StepBlock(Value):
@@ -306,6 +306,9 @@ def _guards_of(
         guards[request] = "request"
     if blocks and blocks[-1].step.is_open:
         guards[-1] = "open"
+    for number, block in enumerate(blocks):
+        if any(map(is_directive, block.step.messages)):
+            guards[number] = "told"
     return guards
 
 

@@ -31,6 +31,7 @@ from mcp_compaction.core.digest.fit import (
     merge,
     nothing_stays,
 )
+from mcp_compaction.core.digest.names import cost_of_names, names_of_digests, without_names
 from mcp_compaction.core.digest.update import bring_up_to_date
 from mcp_compaction.core.limits import LEAST_TOKENS
 from mcp_compaction.core.log.ledger import Ledger, ledger_of
@@ -96,7 +97,7 @@ def add_prose(progress: Progress, inputs: Inputs) -> Progress:
     if not progress.with_prose:
         return progress
     goal = progress.plan.goal
-    names = _tokens_of_digests(list_names(progress, inputs)) - _tokens_of_digests(progress)
+    names = _room_for_names(progress, inputs)
     for digest in progress.with_prose:
         longer = fit_unread(fit_index(progress.replace_digest(digest), inputs), inputs)
         fits = goal is None or inputs.measure(longer.session).counted + names <= goal
@@ -107,8 +108,11 @@ def add_prose(progress: Progress, inputs: Inputs) -> Progress:
     return progress
 
 
-def _tokens_of_digests(progress: Progress) -> int:
-    return sum(digest.tokens for digest in progress.digests)
+def _room_for_names(progress: Progress, inputs: Inputs) -> int:
+    """What the names that a view without prose would list take over those it lists already."""
+    listed = names_of_digests(list_names(progress, inputs).digests)
+    now = (d.tokens - without_names(d, inputs.count).tokens for d in progress.digests)
+    return cost_of_names(listed, inputs.count) - sum(now)
 
 
 def _digest_without_prose(

@@ -38,15 +38,14 @@ def with_names(digest: Digest, names: Sequence[str], count: CountTokens) -> Dige
 def choose_names(names: Iterable[UsedName], shown: str, room: int, count: CountTokens) -> list[str]:
     """The first names that a view does not show, as many as the room holds, in the order they were
     typed last: those of one call stand together."""
-    room -= count(f"\n{_SECTION}\n- ")
+    room -= cost_of_names((), count)
     chosen: dict[str, UsedName] = {}
     listed = ""
     for one in names:
         if one.text in shown or one.text in listed:
             continue
-        cost = count(f" {one.text}")
         shorter = [text for text in chosen if text in one.text]
-        cost -= count(" ".join(shorter)) if shorter else 0
+        cost = count(f" {one.text}") - sum(count(f" {text}") for text in shorter)
         if cost <= room:
             room -= cost
             for text in shorter:  # the longer name shows them
@@ -56,6 +55,11 @@ def choose_names(names: Iterable[UsedName], shown: str, room: int, count: CountT
         elif room < _LEAST_ROOM:
             break
     return [one.text for one in sorted(chosen.values(), key=lambda one: one.last)]
+
+
+def cost_of_names(names: Iterable[str], count: CountTokens) -> int:
+    """The most tokens that a ledger of these names takes."""
+    return count(f"\n{_SECTION}\n- ") + sum(count(f" {name}") for name in names)
 
 
 def _lines_of(names: Sequence[str]) -> Iterator[Item]:

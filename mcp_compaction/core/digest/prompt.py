@@ -75,10 +75,11 @@ _OF_SESSION: tuple[SectionName, ...] = (
     *("GOAL", "REJECTED", "CONSTRAINTS", "DECISIONS", "ERRORS"),
     *("UNCERTAIN", "ASKED", "OPEN", "NEXT"),
 )
+OPENING = "This is a request of the program that keeps this session's record, not of the user;"
+"""Begins what a session's own model is asked."""
 _TO_SESSION = """\
-This is a request of the program that keeps this session's record, not of the user; it changes \
-nothing of the task. This chat will be shortened. Write the handover for whoever goes on with it. \
-Answer at once, without any tool, and think no longer than you need.
+{opening} it changes nothing of the task. This chat will be shortened. Write the handover for \
+whoever goes on with it. Answer at once, without any tool, and think no longer than you need.
 
 Answer with these headings, each alone on its line, and under each short lines that begin with "- ":
 {headings}
@@ -138,7 +139,7 @@ def prompts_for(request: SummaryRequest, window: int, count: CountTokens) -> tup
 def prompt_to_session(limit: int) -> str:
     """What the session's own model is asked behind all that its window holds."""
     headings = "\n".join(f"{name}: {_WHAT[name]}" for name in _OF_SESSION)
-    return _TO_SESSION.format(headings=headings, limit=limit)
+    return _TO_SESSION.format(opening=OPENING, headings=headings, limit=limit)
 
 
 def answer_room(limit: int) -> int:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from mcp_compaction.core.log.conversation import has_request
 from mcp_compaction.model import Message, Step, Thinking
 
+_DIRECTIVES = ('"tool_addition"', '"tool_removal"', '"clear_at"')  # as they stand in JSON
 _MOST_GREETING = 200  # tokens
 
 
@@ -56,6 +57,12 @@ def _is_only_thinking(message: Message) -> bool:
 def _is_greeting(message: Message) -> bool:
     """Whether an assistant only said a few words."""
     return not message.calls and message.tokens <= _MOST_GREETING
+
+
+def is_directive(message: Message) -> bool:
+    """Whether a message tells the provider and not only the model: which tools there are from then
+    on, or until when it is shown."""
+    return message.role == "system" and any(key in message.raw for key in _DIRECTIVES)
 
 
 def count_head(messages: Sequence[Message], keep_first_request: bool) -> int:

@@ -119,13 +119,16 @@ class SplitRequest:
         """The pieces with what the host tells, each where it stood, or early; pins once."""
         there = {id(piece) for piece in laid}
         left = [one for piece in self.pieces if id(piece) not in there for one in piece.behind]
-        early = {_print_of(one): one for one in left}.values()  # hosts repeat their reminders
+        early: dict[bytes, MessageBlocks] = {}
+        for one in left:  # hosts repeat their reminders, and add tools again
+            early.pop(_print_of(one), None)
+            early[_print_of(one)] = one
         pieces = list(self.before)
         for number, piece in enumerate(laid):
             pieces.append(piece)
             pieces += piece.behind if id(piece) in {id(one) for one in self.pieces} else ()
             if number == 0:
-                pieces += early
+                pieces += early.values()
         texts = [text for piece in laid for text in _texts_of(piece.blocks)]
         own = "\n".join(text for text in texts if text.startswith(PINNED_LABEL))
         return [one for one in pieces if id(one) in there or not _is_shown_in(own, one)]

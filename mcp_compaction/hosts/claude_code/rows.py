@@ -61,8 +61,9 @@ class Row(NamedTuple):
 class ChatRows:
     """The rows of one chat since it was last compacted; each line is read once."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, agent: str = "") -> None:
         self.path = path
+        self.agent = agent  # the subagent whose rows they are; the main chat's have no name
         self.compactions = 0  # that were read of
         self._rows: dict[str, Row] = {}  # in the order of the transcript
         self._first: dict[bytes, JsonObject] = {}  # as each thing was first written
@@ -102,7 +103,7 @@ class ChatRows:
         except (ValueError, RecursionError):
             return
         obj = cast("JsonObject", value) if isinstance(value, dict) else {}
-        if agent_of(obj):
+        if agent_of(obj) != self.agent:
             return
         if is_boundary(obj):  # what stays was there just now
             self.compactions += 1

@@ -10,7 +10,7 @@ from mcp_compaction.errors import InputError, MalformedMessage
 from mcp_compaction.formats.content import parse_object
 from mcp_compaction.formats.identity import fingerprint_of
 from mcp_compaction.formats.thinking import thinking_in, without_thinking
-from mcp_compaction.hosts.transcripts.opencode import RESULTS, WRITTEN, messages_in
+from mcp_compaction.hosts.transcripts.opencode import PUT_BACK, RESULTS, WRITTEN, messages_in
 from mcp_compaction.hosts.transcripts.pieces import object_at, text_at
 from mcp_compaction.model import JsonObject
 
@@ -142,6 +142,13 @@ def tell_plugin(window: Window, layout: Layout) -> JsonObject:
         "inputs": telling.inputs,
         "quiet": [*telling.quiet],
     }
+
+
+def hand_over(prompt: str, records: str) -> JsonObject:
+    """Tell the plugin what opencode's model is asked for its summary, and what is put behind it."""
+    told = f"The record of what was said and done so far:\n{records}" if records else ""
+    behind = f"\n\n{PUT_BACK}\n{records}" if records else ""
+    return {"prompt": "\n\n".join(filter(None, (prompt, told))), "behind": behind}
 
 
 def _find_blocks(obj: JsonObject, kind: str, key: str) -> dict[str, JsonObject]:

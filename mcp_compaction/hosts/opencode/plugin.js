@@ -10,6 +10,7 @@ const FIRST_MS = 5000 // that the first view may take: the server has just been 
 const START_MS = 10000 // that it may take to tell where it is: opencode asks its model as soon as tools are listed
 const LOOK_MS = 20
 const CHECK_MS = 3000
+const HANDOVER_MS = 5000 // that our prompt for a summary may take, which itself takes longer
 const MOST_DEEDS = 200 // calls that are remembered of a chat, for what must run before
 const BESIDE = new Set(["title", "summary", "compaction"]) // agents that have a window of their own
 
@@ -37,11 +38,11 @@ export const Compaction = async ({ directory } = {}) => {
     }
   }
 
-  const ask = async (path, body) => {
+  const ask = async (path, body, least = 0) => {
     try {
       const { url, token, limit_ms } = await address()
       const headers = { authorization: "Bearer " + token, "content-type": "application/json" }
-      const signal = AbortSignal.timeout((isCold ? Math.max(limit_ms, FIRST_MS) : limit_ms) + 50)
+      const signal = AbortSignal.timeout(Math.max(limit_ms, least, isCold ? FIRST_MS : 0) + 50)
       const answer = await fetch(url + path, { method: "POST", headers, signal, body: JSON.stringify(body) })
       return answer.ok ? await answer.json() : null
     } catch {
@@ -73,6 +74,9 @@ export const Compaction = async ({ directory } = {}) => {
     if (held?.verdict === "remind") reminders.set(input.callID, held.text)
     else if (held) throw new Error(held.text)
   }
+
+  const summaries = new Set() // ids of the messages that opencode's model writes its summaries in
+  const handovers = new Map() // what is put behind the next summary, by chats
 
   const make = (model, entry, number) => {
     const id = `${model.info.id}-${number}`
@@ -139,7 +143,21 @@ export const Compaction = async ({ directory } = {}) => {
       const size = input.model?.limit?.context
       if (size && !BESIDE.has(input.agent?.name ?? input.agent)) windows.set(input.sessionID, size)
     },
+    "experimental.session.compacting": async (input, output) => {
+      handovers.delete(input.sessionID)
+      const given = output.prompt ? null : await ask("/opencode/handover", { session: input.sessionID }, HANDOVER_MS)
+      if (!given) return // opencode asks by its own prompt, or another plugin's
+      output.prompt = given.prompt
+      handovers.set(input.sessionID, given.behind)
+    },
+    "experimental.text.complete": async (input, output) => {
+      if (!summaries.delete(input.messageID)) return
+      output.text += handovers.get(input.sessionID) ?? ""
+      handovers.delete(input.sessionID)
+    },
     event: async ({ event }) => {
+      const told = event.properties?.info
+      if (event.type === "message.updated" && told?.summary === true && !told.time?.completed) summaries.add(told.id)
       if (event.type === "session.idle") await ask("/opencode/record", { session: event.properties.sessionID })
     },
   }

@@ -19,6 +19,7 @@ from mcp_compaction.hosts.setup.entries import (
     find_ours,
     runs_our_program,
     server_places,
+    whose_prompt,
 )
 from mcp_compaction.hosts.transcripts.pieces import value_at
 
@@ -78,6 +79,36 @@ def remove_table(text: str, path: Sequence[str], tag: str) -> str:
         if table.names[: len(path)] == tuple(path):
             text = _cut(text, table, tag)
     return text
+
+
+def insert_text(text: str, key: str, value: str, tag: str) -> str:
+    """The text with a key of several lines before all else, below a comment that says whose it
+    is."""
+    newline = "\r\n" if "\r\n" in text else "\n"
+    block = f"# {tag}\n{key} = '''\n{value}'''\n" + "\n" * bool(text)
+    new = block.replace("\n", newline) + text
+    if parse(new) != {**parse(text), key: value}:
+        raise UnreadableToml(f"it has no place for {key}")
+    return new
+
+
+def remove_text(text: str, key: str, tag: str) -> str:
+    """The text without a key that stands before all tables, as if it had never been inserted."""
+    begin = re.search(rf"^{re.escape(key)}[ \t]*=[ \t]*", text, re.MULTILINE)
+    value = _TOKEN.match(text, begin.end()) if begin else None
+    if begin is None or value is None:
+        raise UnreadableToml(f"{key} was not found")
+    lines = _LINE.findall(text[: begin.start()])
+    if lines and lines[-1].strip() == f"# {tag}":
+        lines.pop()
+    behind = text[value.end() :].lstrip(" \t")
+    for _ in range(2):  # the end of its line, and the empty one behind it
+        behind = behind.removeprefix("\r").removeprefix("\n")
+    new = "".join(lines) + behind
+    expected = {name: one for name, one in parse(text).items() if name != key}
+    if parse(new) != expected:
+        raise UnreadableToml(f"{key} cannot be taken out")
+    return new
 
 
 def _cut(text: str, table: _Table, tag: str) -> str:
@@ -163,8 +194,28 @@ def put_in(
             place = ".".join(map(str, at))
             raise InputError(f"{name} has a server of another program at {place}; rename that one")
     if name.endswith(".toml"):
+        try:
+            text = _put_prompt_in(host, wanted, text, data) if "prompt" in holds else text
+        except UnreadableToml as error:
+            raise InputError(f"the prompt cannot be set: {error}") from None
         return _put_table_in(host, wanted, text, data)
     return _put_entries_in(host, holds, wanted, text if text.strip() else _EMPTY_JSON, name)
+
+
+def _put_prompt_in(host: HostSetup, wanted: list[Entry], text: str, data: Any) -> str:
+    """The text with our prompt as it is wanted; one of the user's stays."""
+    if host.prompt is None:
+        return text
+    key = host.prompt.at
+    prompt = next((entry.value for entry in wanted if entry.at == (key,)), None)
+    match whose_prompt(host, data):
+        case "ours" if data[key] != prompt:
+            text = remove_text(text, key, tag_of(host))
+        case "ours" | "theirs":
+            return text
+        case "":
+            pass
+    return text if prompt is None else insert_text(text, key, prompt, tag_of(host))
 
 
 def _put_table_in(host: HostSetup, wanted: list[Entry], text: str, data: Any) -> str:
@@ -233,13 +284,22 @@ def take_out(
     data = parse_file(host, text, name)
     if name.endswith(".toml"):
         for at in find_ours(host, holds, data):
-            text = remove_table(text, [str(name) for name in at], tag_of(host))
+            text = _take_out_of_toml(host, text, [str(name) for name in at], name)
         return text if base is not None or text.strip() else None
     if not text.strip():
         return text
     text = _take_entries_out(host, holds, text, before)
     has_more = text.strip("\ufeff \t\r\n") != "{}" or (base or "").strip()
     return text if has_more else base
+
+
+def _take_out_of_toml(host: HostSetup, text: str, at: list[str], name: str) -> str:
+    if host.prompt is None or at != [host.prompt.at]:
+        return remove_table(text, at, tag_of(host))
+    try:
+        return remove_text(text, host.prompt.at, tag_of(host))
+    except UnreadableToml as error:
+        raise InputError(f"{name}: {error}; take it out by hand") from None
 
 
 def _take_entries_out(host: HostSetup, holds: Sequence[Held], text: str, before: Any) -> str:

@@ -11,6 +11,7 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
+from hashlib import sha256
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 from pathlib import Path
@@ -28,13 +29,16 @@ from mcp_compaction.model import Value
 from mcp_compaction.settings_file import TOKEN
 
 Scope = Literal["user", "project"]
-Held = Literal["server", "hooks", "permissions", "plugin"]
+Held = Literal["server", "hooks", "permissions", "plugin", "prompt"]
 
 MARKETPLACE: Final = "mcp-compaction-local"
 """The marketplace of the plugin's copy for all projects; that for one has its number behind it."""
 
 PLUGIN_FILE: Final = "mcp-compaction.js"
 """The name of the copy of a plugin that is one file."""
+
+PROMPTS: Final = frozenset({"49fb82c2a3af1cb7977ae66f878e137b9d153a8e8b94db7d9e0724612c953b54"})
+"""The SHA-256 of each prompt that a version has written to hosts; any other one is its user's."""
 
 _SERVER = "compaction"
 _RULES = '"${XDG_DATA_HOME:-$HOME/.local/share}/mcp-compaction/checks/rules.json"'
@@ -46,14 +50,14 @@ _OUR_PROGRAM = re.compile(
 
 
 class ServerEntry(Value):
-    """The entry that has a host start the server; see docs/hosts.md."""
+    """The entry that has a host start the server; see lexicon/hosts/README.md."""
 
     at: tuple[str, ...]
     entry: dict[str, Any]
 
 
 class Permission(Value):
-    """What a host is told about some of the tools; see docs/hosts.md."""
+    """What a host is told about some of the tools; see lexicon/hosts/README.md."""
 
     tools: Literal["core", "management", "hook"]
     at: tuple[str, ...]
@@ -61,8 +65,15 @@ class Permission(Value):
     value: str = ""
 
 
+class CompactionPrompt(Value):
+    """Where a host is told how to ask for its own summaries; see lexicon/hosts/README.md."""
+
+    at: str
+    unless: tuple[str, ...] = ()
+
+
 class Plugged(Value):
-    """What names a plugin to its host; see docs/hosts.md."""
+    """What names a plugin to its host; see lexicon/hosts/README.md."""
 
     at: tuple[str, ...]
     item: str = ""
@@ -70,7 +81,7 @@ class Plugged(Value):
 
 
 class UserFile(Value):
-    """A file of a host below the user's home, which a variable may move; see docs/hosts.md."""
+    """A file of a host below the user's home, which a variable may move."""
 
     path: str
     moved_by: str = ""
@@ -82,7 +93,7 @@ class UserFile(Value):
 
 
 class SetupFile(UserFile):
-    """A file of a host; see docs/hosts.md."""
+    """A file of a host; see lexicon/hosts/README.md."""
 
     scope: Scope
     holds: tuple[Held, ...]
@@ -97,13 +108,13 @@ class SetupFile(UserFile):
 
 
 class PluginNote(UserFile):
-    """Where a host writes down a plugin by itself; see docs/hosts.md."""
+    """Where a host writes down a plugin by itself; see lexicon/hosts/README.md."""
 
     at: tuple[str, ...]
 
 
 class HostSetup(Value):
-    """A host that can be set up; see docs/hosts.md."""
+    """A host that can be set up; see lexicon/hosts/README.md."""
 
     name: str
     title: str
@@ -120,6 +131,7 @@ class HostSetup(Value):
     source: str = ""
     server: ServerEntry
     team: ServerEntry | None = None
+    prompt: CompactionPrompt | None = None
     plugged: tuple[Plugged, ...] = ()
     note: tuple[PluginNote, ...] = ()
     permission: tuple[Permission, ...] = ()
@@ -192,6 +204,7 @@ class Launch:
     marketplace: str = MARKETPLACE
     server: str = ""  # the address of the team's server that the store is sent on to
     store: str = ""  # the store's folder
+    prompt: str = ""  # by which the host asks for its summaries; empty: by its own
 
     @property
     def names(self) -> dict[str, str]:
@@ -213,6 +226,9 @@ def entries_for(host: HostSetup, holds: Sequence[Held], launch: Launch) -> Itera
                 yield from _permissions_of(host)
             case "hooks":
                 yield from _hooks_of(host, launch)
+            case "prompt":
+                if host.prompt is not None and launch.prompt:
+                    yield Entry((host.prompt.at,), launch.prompt)
             case "plugin":
                 for plugged in host.plugged:
                     at = tuple(_fill(plugged.at, launch.names))
@@ -328,10 +344,25 @@ def find_ours(host: HostSetup, holds: Sequence[Held], data: Any) -> list[KeyPath
             found += [(*at[:-1], n) for n, item in items if item == value]
     if "hooks" in holds:
         found += _find_hooks(data)
+    if "prompt" in holds and whose_prompt(host, data) == "ours":
+        assert host.prompt is not None
+        found.append((host.prompt.at,))
     if "plugin" in holds:
         for plugged in host.plugged:
             found += _find_plugged(plugged.at, bool(plugged.item), data)
     return found
+
+
+def whose_prompt(host: HostSetup, data: Any) -> Literal["ours", "theirs", ""]:
+    """Whose prompt a host asks for its summaries by: one that we have written, one of the user's,
+    or none but its own."""
+    if host.prompt is None:
+        return ""
+    text = value_at(data, (host.prompt.at,))
+    if isinstance(text, str) and sha256(text.encode()).hexdigest() in PROMPTS:
+        return "ours"
+    others = (value_at(data, (one,)) for one in (host.prompt.at, *host.prompt.unless))
+    return "theirs" if any(one is not None for one in others) else ""
 
 
 def _find_plugged(at: KeyPath, is_item: bool, data: Any) -> Iterator[KeyPath]:

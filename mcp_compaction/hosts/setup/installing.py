@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from difflib import unified_diff
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from mcp_compaction.errors import InputError
 from mcp_compaction.home import make_folder, write_whole
@@ -30,6 +30,7 @@ from mcp_compaction.hosts.setup.entries import (
     entries_for,
     find_note,
     find_ours,
+    whose_prompt,
 )
 from mcp_compaction.hosts.setup.json_text import remove
 from mcp_compaction.hosts.transcripts.pieces import value_at
@@ -141,6 +142,7 @@ class SetupFolders:
     home: Path  # the folder of the store, which keeps the copies
     named_home: str = ""  # that folder, where the user has named it
     server: str = ""  # the team's server that the store is sent on to
+    prompt: str = ""  # by which hosts are to ask for their own summaries
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,6 +155,7 @@ class Installed:
     has_server: bool
     hooks: int
     is_current: bool  # as this version would write it
+    prompt: Literal["ours", "theirs", ""] = ""  # whose the host asks for its own summaries by
     missing_program: str = ""  # the program that the host is to start, where it is gone
 
 
@@ -166,7 +169,7 @@ def launch_for(host: HostSetup, scope: Scope, place: SetupFolders) -> Launch:
     name = own if scope == "project" else MARKETPLACE
     copy = str(plugin_copy(host, scope, place))
     store = str(place.home.absolute())
-    return Launch(words, env, place.named_home, copy, name, place.server, store)
+    return Launch(words, env, place.named_home, copy, name, place.server, store, place.prompt)
 
 
 def _plugin_folder(host: HostSetup, scope: Scope, place: SetupFolders) -> Path:
@@ -294,7 +297,7 @@ def uninstall(host: HostSetup, scope: Scope, place: SetupFolders, changes: list[
 def find_installed(host: HostSetup, scope: Scope, place: SetupFolders) -> Installed | None:
     """Our entries in the files of a host; None where there are none."""
     paths: list[Path] = []
-    hooks, server = 0, None
+    hooks, server, prompt = 0, None, ""
     for file in host.files(scope):
         path = file.find(place.environ, place.project)
         data = parse_file(host, read_file(path) or "", str(path))
@@ -302,6 +305,7 @@ def find_installed(host: HostSetup, scope: Scope, place: SetupFolders) -> Instal
         paths += [path] if ours else []
         hooks += sum(_count_handlers(value_at(data, at)) for at in ours if at[0] == "hooks")
         server = value_at(data, host.server.at) if host.server.at in ours else server
+        prompt = whose_prompt(host, data) if "prompt" in file.holds else prompt
     if not paths:
         return None
     changes = plan_install(host, scope, place) if host.is_edited else []
@@ -312,6 +316,7 @@ def find_installed(host: HostSetup, scope: Scope, place: SetupFolders) -> Instal
         has_server=server is not None,
         hooks=hooks,
         is_current=not any(change.is_one for change in changes),
+        prompt=prompt,
         missing_program=_find_missing_program(server),
     )
 

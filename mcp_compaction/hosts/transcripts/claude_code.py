@@ -103,6 +103,10 @@ def read_line(obj: JsonObject, line: bytes, at: int, path: Path) -> TranscriptLi
             return TranscriptLine(_read_queued(obj, host_id), agent)
         case "queue-operation":
             return TranscriptLine(_read_removed(obj, host_id, at, path))
+        case "custom-title":
+            return TranscriptLine(title=text_at(obj, "customTitle"))
+        case "ai-title":
+            return TranscriptLine(title=text_at(obj, "aiTitle"))
         case "system" if is_boundary(obj):
             return _read_boundary(obj, agent, is_ours=_is_ours_behind(path, at + len(line)))
         case _:

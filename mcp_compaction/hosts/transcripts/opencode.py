@@ -39,6 +39,8 @@ from mcp_compaction.ports import Mark
 
 NAME: Final = "opencode"
 WRITTEN: Final = ":written"  # ends the id of what opencode wrote beside the words of the user
+PUT_BACK: Final = "[records: put back by mcp-compaction]"
+"""Begins what we have put behind a summary of opencode: no word of its model."""
 _QUESTION = "question"  # the tool by which an agent asks the user
 RESULTS: Final = ":results"  # ends the id of the results of an answer's calls
 _SIGNATURE = b"SQLite format 3\0"
@@ -211,7 +213,7 @@ def _read_row(row: _Row) -> TranscriptLine:
     )
     # The summary was made in another window.
     is_summary = row.message.get("summary") is True
-    texts = [text_at(part, "text") or "" for part in row.parts if part.get("type") == "text"]
+    texts = [_text_of(row, part) for part in row.parts if part.get("type") == "text"]
     return TranscriptLine(
         tuple(_read_answer(row)),
         reported=None if is_summary else total or None,
@@ -255,7 +257,7 @@ def _read_answer(row: _Row) -> Iterator[IncomingMessage]:
     for part in row.parts:
         match part.get("type"):
             case "text":
-                blocks.append({"type": "text", "text": text_at(part, "text") or ""})
+                blocks.append({"type": "text", "text": _text_of(row, part)})
             case "reasoning":
                 blocks.append(_thinking_of(part))
             case "tool" if text_at(part, "callID"):
@@ -270,6 +272,12 @@ def _read_answer(row: _Row) -> Iterator[IncomingMessage]:
     asked = [part.get("tool") == _QUESTION for part in row.parts if part.get("type") == "tool"]
     speaker: Speaker = "user" if asked and all(asked) else ""
     yield from message_of(told, "anthropic", f"{row.id}{RESULTS}", row.created, speaker=speaker)
+
+
+def _text_of(row: _Row, part: JsonObject) -> str:
+    """The words of an answer; of a summary only what its model has written."""
+    text = text_at(part, "text") or ""
+    return text.partition(PUT_BACK)[0].rstrip() if row.message.get("summary") is True else text
 
 
 def _thinking_of(part: JsonObject) -> JsonObject:

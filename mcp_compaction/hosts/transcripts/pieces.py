@@ -69,6 +69,7 @@ class TranscriptLine(NamedTuple):
     reported: int | None = None  # the window as the provider counted it
     model: str | None = None
     window_tokens: int | None = None
+    title: str | None = None  # that the host gave the chat
     skipped: int = 0  # messages in it that could not be read
     compacted: Compacted | None = None
     summary: str = ""  # the host's own summary, which a compaction left
@@ -88,6 +89,7 @@ class Told:
     first_reported: tuple[int, int] | None = None  # and how many messages were said by then
     model: str | None = None
     window_tokens: int | None = None
+    title: str | None = None
 
     def add(self, line: TranscriptLine) -> None:
         """Take in what a line tells; what is newer counts."""
@@ -98,6 +100,7 @@ class Told:
         self.reported = line.reported or self.reported
         self.model = line.model or self.model
         self.window_tokens = line.window_tokens or self.window_tokens
+        self.title = line.title or self.title
 
 
 @dataclass(slots=True)

@@ -294,6 +294,6 @@ async def directive_of(
 
 def is_bound(session: Session) -> bool:
     """Whether a session's model may have bound some of the thinking that its view shows."""
-    return may_be_bound(session.info.traits.model or "", "anthropic") and any(
+    return may_be_bound(session.info.traits.model or "") and any(
         message.role == "assistant" and "thinking" in message.raw for message in session.messages
     )

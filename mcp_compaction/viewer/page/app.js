@@ -180,8 +180,8 @@ const show = async (id, isQuiet = false) => {
   const { tokens, percent, window: size, view } = session.fill;
   const full = make('meter', { min: 0, max: 100, value: percent, 'aria-label': 'fill' });
   main.replaceChildren(
-    make('h2', {}, session.name),
-    make('p', { class: 'soft' }, [session.project, session.host, session.model, `${session.messages} messages`].filter(Boolean).join(' · ')),
+    make('h2', {}, session.title || session.name),
+    make('p', { class: 'soft' }, [session.title && session.name, session.project, session.host, session.model, `${session.messages} messages`].filter(Boolean).join(' · ')),
     make('p', {}, `${percent} % of ${kilo(size)} tokens: ${kilo(tokens)}${tokens - view > size / 100 ? `, as the host shows it; ${kilo(view)} in our view` : ''}`), full,
     ...section('The window over time', ...(session.curve.length ? [chart(session)] : [])),
     ...section('Pins in force', ...session.pins.map(pinOf)),
@@ -198,7 +198,7 @@ const begin = async () => {
   if (code) ({ token } = await ask('token', {}));
   const sessions = await ask('sessions');
   list.replaceChildren(...sessions.map((one) => make('button', { 'data-id': one.id, onclick: () => show(one.id).then(() => main.focus()) },
-    make('strong', {}, one.name), make('br'), make('span', { class: 'soft' }, `${one.messages} messages, ${when(one.updated)}`))));
+    make('strong', {}, one.title || one.name), make('br'), make('span', { class: 'soft' }, `${one.title ? `${one.name}, ` : ''}${one.messages} messages, ${when(one.updated)}`))));
   if (!written) list.after(make('button', { onclick: () => showAudit().catch((error) => say(error.message)) }, 'What past compactions lost'));
   if (!sessions.length) {
     main.replaceChildren(make('h2', {}, 'Nothing is recorded yet'), make('p', {}, 'Run `mcp-compaction import` or `mcp-compaction record chat.jsonl`, then load this page again.'));

@@ -5,6 +5,9 @@ from __future__ import annotations
 import json
 import stat
 import sys
+import tomllib
+from dataclasses import replace
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +18,7 @@ from hypothesis import strategies as st
 from mcp_compaction.errors import InputError
 from mcp_compaction.hosts.setup.edits import put_in, take_out
 from mcp_compaction.hosts.setup.entries import (
+    PROMPTS,
     HostSetup,
     Launch,
     Scope,
@@ -33,6 +37,7 @@ from mcp_compaction.hosts.setup.installing import (
     uninstall,
     write_changes,
 )
+from mcp_compaction.summarizers.session_model import QUESTION
 from tests.hosts.setup.test_json_text import texts
 
 PROGRAM = str(Path(sys.executable).with_name("mcp-compaction"))
@@ -376,3 +381,43 @@ def test_the_hooks_of_codex_read_as_those_that_users_have_trusted() -> None:
 
 
 CODEX: HostSetup = find_host("codex")
+
+
+def asking_at(folder: Path) -> SetupFolders:
+    """The same user, who wishes for handovers in prose."""
+    return replace(place_at(folder), prompt=QUESTION)
+
+
+def test_a_prompt_that_was_written_to_hosts_is_known_as_ours_for_ever() -> None:
+    # Where it was reworded: its hash is added, and the former one stays.
+    assert sha256(QUESTION.encode()).hexdigest() in PROMPTS
+
+
+@pytest.mark.parametrize("text", ["", "a = 1", "\n[t]\nx = 1\n", "a = 1\r\n[t]\r\n"])
+def test_our_compaction_prompt_comes_and_goes_with_the_wish(text: str, tmp_path: Path) -> None:
+    path = tmp_path / ".codex/config.toml"
+    path.parent.mkdir()
+    path.write_bytes(text.encode())
+    set_up("codex", asking_at(tmp_path))
+    assert tomllib.loads(path.read_bytes().decode())["compact_prompt"] == QUESTION
+    assert set_up("codex", asking_at(tmp_path)) == []
+    set_up("codex", place_at(tmp_path))
+    assert "compact_prompt" not in path.read_text()
+    set_up("codex", asking_at(tmp_path))
+    clear("codex", place_at(tmp_path))
+    assert path.read_bytes() == text.encode()
+
+
+@pytest.mark.parametrize("key", ["compact_prompt", "experimental_compact_prompt_file"])
+def test_a_compaction_prompt_of_the_user_stays(key: str, tmp_path: Path) -> None:
+    text = f'{key} = "{QUESTION.splitlines()[0]} Be brief."\n'
+    path = tmp_path / ".codex/config.toml"
+    path.parent.mkdir()
+    path.write_text(text)
+    set_up("codex", asking_at(tmp_path))
+    assert tomllib.loads(path.read_text())[key].endswith("Be brief.")
+    assert QUESTION not in path.read_text()
+    (installed,) = filter(None, [find_installed(find_host("codex"), "user", asking_at(tmp_path))])
+    assert (installed.prompt, installed.is_current) == ("theirs", True)
+    clear("codex", asking_at(tmp_path))
+    assert path.read_text() == text

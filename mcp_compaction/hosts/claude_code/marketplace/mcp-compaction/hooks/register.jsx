@@ -12,12 +12,16 @@
 const COMPACT_MS = 20000; // the host's own compaction takes as long
 const ASK_MS = 1500;
 const START_MS = 30000; // the host starts its servers beside the first turn
+const LOOK_MS = 200;
 const APPEND_MS = 300; // rows come several at once
 const PROSE_MS = 30000; // that a compaction waits for the session's own model
 const MOST_OF_LIMIT = 80; // percent of any rate limit, from which on its model is asked nothing more
 
 // Our own four, which need no question; a rule of the user's own stands above this.
 const OWN = /^mcp__plugin_mcp-compaction_compaction__(compress_context|pin_constraint|recall_archived|context_stats)$/;
+
+// What a subagent's view refers to stands in its own session.
+const RECALL = /^mcp__(plugin_mcp-compaction_)?compaction__recall_archived$/;
 
 const PINNED = '[pinned: rules, open tasks and facts in force, word for word]';
 
@@ -28,6 +32,7 @@ const UNTYPED = new Set(['unclassified', 'engine']);
 const RUNS = new Set(['pending', 'running', 'waiting']); // subagents, of all that the host lists
 
 const sessions = new Set(); // ids that the chat had: a file has the one of the server's start
+const agents = new Map(); // subagents whose window is our view, and the names of their sessions
 const now = {
   process: null, // the host's own id
   address: null,
@@ -73,6 +78,19 @@ const find = async ($, session) => {
   throw new Error('the server is not there');
 };
 
+/** Where the server is; what may take long waits for one that the host has just started. */
+const findSoon = async ($, session, ms) => {
+  for (;;) {
+    try {
+      return await find($, session);
+    } catch (error) {
+      const isStarting = now.isThere === null && (await $.clock.now()) - now.started < START_MS;
+      if (ms < COMPACT_MS || !isStarting) throw error;
+      await new Promise((resolve) => $.clock.after(LOOK_MS, resolve));
+    }
+  }
+};
+
 /** What runs in the background: subagents now, commands and schedules when a turn last ended. */
 const listRunning = async ($) => {
   const told = now.tasks ? [now.tasks] : [];
@@ -86,9 +104,9 @@ const listRunning = async ($) => {
   }
 };
 
-const post = async ($, path, body) => {
+const post = async ($, path, body, ms) => {
   const session = await $.session.id();
-  now.address ??= await find($, session);
+  now.address ??= await findSoon($, session, ms);
   const { url, token } = now.address;
   const told = {
     session,
@@ -116,7 +134,7 @@ const ask = async ($, path, body = {}, ms = ASK_MS) => {
     timer = $.clock.after(ms, () => reject(new Error(`no answer in ${ms / 1000} s`)));
   });
   try {
-    const told = await Promise.race([post($, path, body), late]);
+    const told = await Promise.race([post($, path, body, ms), late]);
     now.isThere = true;
     return told;
   } catch (error) {
@@ -182,7 +200,9 @@ const waitForProse = async ($) => {
 
 /** The rows that stand after a compaction, or why nothing is changed; throws where neither is known. */
 const compact = async ($, e) => {
-  const wish = { trigger: e.trigger, instructions: e.instructions, handles: e.messages.map((row) => row.handle) };
+  const isSubagent = e.agentId !== undefined;
+  const handles = e.messages.map((row) => row.handle);
+  const wish = { agent: e.agentId, trigger: e.trigger, instructions: e.instructions, handles };
   if (now.writing && e.trigger === 'manual') await waitForProse($);
   let view = await ask($, 'compact', wish, COMPACT_MS);
   if (view?.ask) {
@@ -197,10 +217,14 @@ const compact = async ($, e) => {
     view = await ask($, 'compact', { ...wish, told: Object.fromEntries(rows.map((row) => [row.handle, row])) }, COMPACT_MS);
   }
   if (view?.skip) return { skip: view.skip };
-  now.why = view?.why ?? '';
+  if (!isSubagent) now.why = view?.why ?? '';
   const own = new Map(e.messages.map((row) => [row.handle, row]));
   const messages = view?.rows?.map((row) => (row.handle ? own.get(row.handle) : row)) ?? [];
   if (messages[0]?.role !== 'user' || messages.includes(undefined)) throw new Error('there is no view');
+  if (isSubagent) {
+    agents.set(e.agentId, view.session);
+    return { messages };
+  }
   now.shown = { ...now.shown, last: view.note };
   if (view.hint) $.ui.toast(view.hint);
   now.viewOf = await $.session.id();
@@ -253,6 +277,7 @@ const describe = () => {
   return [
     now.busy,
     fill === null ? '' : `window ${fill} % of ${Math.round(size / 1000)}k`,
+    shown.threaded || '',
     shown.pins ? `${shown.pins} pinned` : '',
     shown.last ? `last: ${shown.last}` : '',
     now.writing ? 'this chat\'s model writes …' : shown.prose || '',
@@ -277,10 +302,10 @@ export const register = (on) => {
 
   on('session.compact', async ($, e, next) => {
     if (e.trigger === 'precompute') return { skip: 'mcp-compaction needs no summary ahead of time' };
-    if (e.agentId !== undefined) return next(e);
-    sayBusy($, 'compacting …');
+    const what = e.agentId === undefined ? 'compacting …' : 'compacting a subagent …';
+    sayBusy($, what);
     const watch = $.clock.every(1000, () => {
-      ask($, 'progress').then((told) => sayBusy($, told.doing || 'compacting …'), () => {});
+      ask($, 'progress').then((told) => sayBusy($, told.doing || what), () => {});
     });
     try {
       return await compact($, e);
@@ -289,6 +314,7 @@ export const register = (on) => {
       sayBusy($, '');
     }
   }).catch(async ($, e, next) => {
+    if (e.agentId !== undefined) return next(e);
     fallBack($, now.isThere ? now.why || 'it had no view' : 'its server did not answer');
     now.why = '';
     now.isHostCompacting = true; // it asks the model for a summary of all that was said
@@ -377,6 +403,11 @@ export const register = (on) => {
     const isOurs = isAsked && OWN.test(e.tool);
     return isOurs ? { decision: 'allow' } : verdict;
   });
+
+  on('tool.call', ($, e, next) => {
+    const session = RECALL.test(e.tool) ? agents.get(e.agentId) : undefined;
+    return next(session && e.session === undefined && e.scope === undefined ? { ...e, session } : e);
+  }).catch(($, e, next) => next(e));
 
   on('ui.render', { component: 'AbovePrompt' }, async ($, e, next) => {
     const parts = describe();
