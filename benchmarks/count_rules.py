@@ -34,16 +34,16 @@ MOST_BY_ROOM = {
     "api": 566,
     "audit": 1_229,
     "checks": 1_925,
-    "cli": 6_970,
+    "cli": 6_965,
     "compactor": 4_911,
-    "core": 16_293,
+    "core": 16_306,
     "counters": 195,
     "demo": 377,
     "evals": 3_480,
     "formats": 2_996,
     "gateway": 3_478,
     "hosts": 6_137,
-    "lexicon": 777,
+    "lexicon": 785,
     "model": 1_207,
     "sending": 575,
     "server": 4_762,
@@ -53,7 +53,7 @@ MOST_BY_ROOM = {
     "view_service": 220,
     "viewer": 384,
 }
-MOST_IN_ALL = 74_647
+MOST_IN_ALL = 74_651
 MOST_IN_MODULE, MOST_IN_FUNCTION = 500, 60  # lines
 # Modules that are longer still; one that has been cut to size leaves this list.
 LONG_MODULES: frozenset[str] = frozenset()

@@ -12,10 +12,13 @@ from mcp_compaction.core.account.lines import AccountLines
 from mcp_compaction.core.compaction.blocks import Freed
 from mcp_compaction.core.compaction.plan import Plan
 from mcp_compaction.core.digest.extract import ref_of_standing_plan, stated_rules
+from mcp_compaction.core.digest.names import names_of_digests
 from mcp_compaction.core.digest.outcomes import jobs_in
 from mcp_compaction.core.log.conversation import Conversation, conversation_of
 from mcp_compaction.core.log.identifiers import Finding, identifiers_by_message
 from mcp_compaction.core.log.jobs import running_jobs
+from mcp_compaction.core.log.ledger import ledger_of
+from mcp_compaction.core.log.used_names import UsedName, made_ids, used_names
 from mcp_compaction.core.policy import Policy
 from mcp_compaction.core.tokens import CountTokens
 from mcp_compaction.core.window.fill import Fill, measure
@@ -72,6 +75,13 @@ class Inputs:
     def account(self) -> AccountLines:
         """The lines of the messages in an account, made once for the same messages."""
         return AccountLines(self.said, self.markers)
+
+    @cached_property
+    def names(self) -> list[UsedName]:
+        """The ids that calls made, and the names that the agent used, what is wanted most first."""
+        ids = made_ids(ledger_of(self.said).entries)
+        made = [UsedName(one.text, 1.0, (int(one.ref[1:]), 0)) for one in ids]
+        return [*made, *used_names(self.said, self.found, names_of_digests(self.digests))]
 
     @cached_property
     def plan_ref(self) -> str:

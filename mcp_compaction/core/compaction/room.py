@@ -17,12 +17,7 @@ from mcp_compaction.core.compaction.progress import Inputs, Progress
 from mcp_compaction.core.compaction.unread import cut_unread, show_unread_whole, unread_tokens
 from mcp_compaction.core.compaction.verify import text_of_shown
 from mcp_compaction.core.digest.fit import measure_digest
-from mcp_compaction.core.digest.names import (
-    choose_names,
-    names_of_digests,
-    with_names,
-    without_names,
-)
+from mcp_compaction.core.digest.names import choose_names, with_names, without_names
 from mcp_compaction.core.excerpts.choose import choose_excerpts
 from mcp_compaction.core.excerpts.render import (
     ACCOUNT_LABEL,
@@ -31,8 +26,6 @@ from mcp_compaction.core.excerpts.render import (
     wanted_excerpts,
 )
 from mcp_compaction.core.log.conversation import Conversation
-from mcp_compaction.core.log.ledger import ledger_of
-from mcp_compaction.core.log.used_names import UsedName, made_ids, used_names
 from mcp_compaction.core.text.injection import END
 from mcp_compaction.core.window.render import lay_out, places_behind
 from mcp_compaction.model import Digested, Excerpt, Message, Session
@@ -132,14 +125,9 @@ def list_names(progress: Progress, inputs: Inputs) -> Progress:
     for digest in written:
         progress = progress.replace_digest(without_names(digest, count))
     without_index = progress.change_view(index_most=0).session
-    used = used_names(inputs.said, inputs.found, names_of_digests(inputs.digests))
     bare = without_names(written[-1], count)
     room = min(progress.plan.budget.names, goal - inputs.measure(without_index).counted)
-    made = [
-        UsedName(one.text, 1.0, (int(one.ref[1:]), 0))
-        for one in made_ids(ledger_of(inputs.said).entries)
-    ]
-    names = choose_names((*made, *used), _text_of_view(without_index, inputs), room, count)
+    names = choose_names(inputs.names, _text_of_view(without_index, inputs), room, count)
     full = with_names(bare, names, count)
     progress = progress.replace_digest(full)
     if names:
