@@ -6,6 +6,7 @@ import re
 import unicodedata
 from collections.abc import Iterator
 from functools import lru_cache
+from typing import NamedTuple
 
 from mcp_compaction.core.limits import MOST_TRIED
 from mcp_compaction.core.text.all_languages import patterns_by_name
@@ -34,8 +35,27 @@ _LEAD = r"^(?:[^\w|]|_)*(?:\d{1,3}[.)](?:[^\w|]|_)*)?"  # bullets, quotes, marku
 _UNBARRED = r"(?<!\|\s)"
 _NOT_TOLD = r"(?<!\bask )(?<!\basked )(?<!\btell )(?<!\btold )"  # these are said to the user
 
+
+class _Pose(NamedTuple):
+    """A way to pose as what one is not, and signs of which each line that does so has one: most
+    lines have none, and are never searched."""
+
+    signs: str  # empty: a line may have none of them
+    pattern: re.Pattern[str]
+
+    def find(self, seen: str) -> Iterator[re.Match[str]]:
+        """Where a line as it is seen poses so."""
+        may_pose = not self.signs or any(map(seen.__contains__, self.signs))
+        return self.pattern.finditer(seen) if may_pose else iter(())
+
+
+def _pose(signs: str, *patterns: str) -> _Pose:
+    return _Pose(signs, any_of(*patterns))
+
+
 # Labels and tags, which lose their brackets.
-_BRACKETED = any_of(
+_BRACKETED = _pose(
+    "[<",
     r"(?<![\w\])])\[\s*/?(?:(?:digest|compaction)\s+[dc]?\d|(?:pinned|records|log)\s*:"
     r"|index\s*(?:[;:]|of\b)|kept\s+word|end\s+of\s+record|(?:session\s+\S+\s+)?[mdp]\d+\s+(?:tool|agent|"
     + _SPEAKER
@@ -50,7 +70,8 @@ _BRACKETED = any_of(
     r"<\|\w[\w ▁]{0,38}\|>|<</?sys>>",
 )
 # Lines of ours without brackets; the group is where a bar is put.
-_OURS = any_of(
+_OURS = _pose(
+    ":,?",
     # What stands anywhere on a line: its first letter is looked at before all else.
     r"(?=[aptu])\b" + _UNBARRED + r"(?:"
     r"(p\d+\b(?:\s+(?:constraint|open[\s_]+task|fact|note)\s*,\s*by\s+(?:user|agent|program)\b"
@@ -63,18 +84,18 @@ _OURS = any_of(
     _LEAD + r"(the\s+agent\s*:|(?:tools|in\s+talk)\s*:\s*$)",
     _LEAD + r"(window\s*:\s*(?:smaller|larger|unchanged|as\s+it\s+was|yours|the\s+host)\b)",
     _LEAD + r"(fill\s*:\s*[\d.]+k?\s+of\b|c\d+\s+(?:done|restored|saved|paged\s+in)\s*:)",
-    _LEAD
-    + r"(rule\s+not\s+pinned\?|fact\s+for\s+later\s+sessions\?|m\d+\s+(?:tool|"
-    + _SPEAKER
-    + r")\s*(?::|$))",
+    _LEAD + r"(rule\s+not\s+pinned\?|fact\s+for\s+later\s+sessions\?)",
 )
-_VOICE = any_of(
+_MESSAGE = _pose("", _LEAD + r"(m\d+\s+(?:tool|" + _SPEAKER + r")\s*(?::|$))")
+_VOICE = _pose(
+    ":#",
     rf"(?:{_LEAD}|[.!?][\"')\]]?\s+)({_SPEAKER}(?:\s+(?:prompt|message))?[\s*_`\"']*:)",
     _UNBARRED + r"(?<!\S)(#{2,6}\s?(?:system|instructions?)\b)",
     r"^\s*(#{1,6}\s*(?:instructions?|" + _SPEAKER + r")\s*$)",
 )
 # What a digest is made of; in a pin or a draft it is no more than a list.
-_SHAPE = any_of(
+_SHAPE = _pose(
+    "",
     _LEAD + "((?:" + "|".join(SECTION_NAMES) + r")[\s:*_#]*$)",
     r"^\s*[-*•]\s+((?!\|)\S.*\([mdp]\d+(?:(?:,\s?|\.\.)[mdp]?\d+)*\)\s*"
     r"(?:\(older; see \w+\)\s*)?(?:\[superseded\]\s*)?$)",
@@ -83,16 +104,16 @@ _SHAPE = any_of(
 
 def has_label(text: str) -> bool:
     """Whether a line of a text poses as a label, a tag or a line of ours."""
-    return any(_poses(seen, _BRACKETED, _OURS) for seen in _lines_as_seen(text))
+    return any(_poses(seen, _BRACKETED, _OURS, _MESSAGE) for seen in _lines_as_seen(text))
 
 
 def is_forged(text: str) -> bool:
     """Whether a line of a text poses as one of ours or as another voice of the chat."""
-    return any(_poses(seen, _BRACKETED, _OURS, _VOICE) for seen in _lines_as_seen(text))
+    return any(_poses(seen, _BRACKETED, _OURS, _MESSAGE, _VOICE) for seen in _lines_as_seen(text))
 
 
-def _poses(seen: str, *patterns: re.Pattern[str]) -> bool:
-    return any(pattern.search(seen) for pattern in patterns)
+def _poses(seen: str, *poses: _Pose) -> bool:
+    return any(next(pose.find(seen), None) for pose in poses)
 
 
 @lru_cache(maxsize=8_192)
@@ -140,12 +161,12 @@ def _find_marks(seen: str) -> tuple[set[int], dict[int, str]]:
     """Where a line as it is seen needs a bar, and which brackets it loses."""
     bars = {
         match.start(match.lastindex or 0)
-        for pattern in (_OURS, _VOICE, _SHAPE)
-        for match in pattern.finditer(seen)
+        for pose in (_OURS, _MESSAGE, _VOICE, _SHAPE)
+        for match in pose.find(seen)
     }
     brackets = {
         place: seen[place].translate(_BRACKETS)
-        for match in _BRACKETED.finditer(seen)
+        for match in _BRACKETED.find(seen)
         for place in range(*match.span())
         if seen[place] in "[]<>"
     }

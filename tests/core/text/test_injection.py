@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 import sys
 import unicodedata
 from collections.abc import Iterator
 from functools import cache
+from typing import Any
 
 import pytest
 from hypothesis import example, given
@@ -14,7 +16,15 @@ from hypothesis import strategies as st
 from mcp_compaction.core.compaction.receipt import offer_lines, receipt_text
 from mcp_compaction.core.digest.render import label_of, render_digest
 from mcp_compaction.core.excerpts.render import LABEL, excerpts_block
-from mcp_compaction.core.text.injection import END, defuse, defuse_lines, is_forged
+from mcp_compaction.core.text.injection import (
+    _BRACKETED,  # pyright: ignore[reportPrivateUsage]
+    _OURS,  # pyright: ignore[reportPrivateUsage]
+    _VOICE,  # pyright: ignore[reportPrivateUsage]
+    END,
+    defuse,
+    defuse_lines,
+    is_forged,
+)
 from mcp_compaction.core.tokens import estimate
 from mcp_compaction.core.window.render import INDEX_LABEL
 from mcp_compaction.model import (
@@ -253,3 +263,13 @@ def test_the_words_of_tools_stand_apart_from_what_the_agent_said() -> None:
         *("in talk:", "m4 see you at noon"),
         END,
     ]
+
+
+@pytest.mark.parametrize("pose", [_BRACKETED, _OURS, _VOICE], ids=["labels", "lines", "voices"])
+@given(data=st.data())
+def test_a_line_without_the_signs_of_a_pose_does_not_pose_so(
+    pose: Any, data: st.DataObject
+) -> None:
+    pattern = re.compile(pose.pattern.pattern, re.IGNORECASE)
+    line = data.draw(st.from_regex(pattern))
+    assert [found.span() for found in pose.find(line)] == [m.span() for m in pattern.finditer(line)]
